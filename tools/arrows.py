@@ -19,12 +19,15 @@ import sys
 
 import modules
 
-ORDER = ["sluice", "sim", "n4", "session", "worker", "transport", "records", "usage", "rules", "flow", "packet", "pfcp", "dpdk", "dpdk-sys"]
-PURE = {"sim", "n4", "session", "transport", "records", "usage", "rules", "flow", "packet", "pfcp"}
+ORDER = [
+    "sluice", "bench", "oam", "runtime", "trace", "ports", "upf", "config",
+    "sim", "n4", "session", "worker", "transport", "records", "usage", "rules", "flow", "packet", "pfcp", "dpdk", "dpdk-sys",
+]
+PURE = {"config", "upf", "trace", "sim", "n4", "session", "transport", "records", "usage", "rules", "flow", "packet", "pfcp"}
 NEVER_IN_PURE = {"dpdk", "dpdk-sys", "tokio"}
 APART = {("session", "worker"), ("session", "transport"), ("n4", "worker"), ("n4", "transport"), ("rules", "pfcp")}
 OPTIONAL_DPDK = {"worker"}
-MAY_SHARE = {"dpdk", "sluice"}
+MAY_SHARE = {"dpdk", "runtime", "trace", "oam", "bench", "sluice"}
 MODULES_IN_CIRCLES = {
     "dpdk": 11,
     "flow": 20,
@@ -33,11 +36,16 @@ MODULES_IN_CIRCLES = {
     "rules": 35,
     "session": 30,
     "sim": 5,
-    "sluice": 57,
+    "bench": 14,
+    "config": 17,
+    "sluice": 4,
     "transport": 5,
+    "upf": 5,
     "usage": 5,
     "worker": 28,
 }
+# What only benchmarks and the demo need: no part of a daemon built without features.
+NEVER_IN_DAEMON = {"hdrhistogram", "indicatif", "plotters", "ratatui", "sim"}
 SHARING = re.compile(r"sync::atomic|\bAtomic[A-Z]\w+|\bUnsafeCell\b|\bstatic mut\b")
 
 
@@ -55,11 +63,28 @@ def faults(packages):
                 yield f"{name} -> {to} ({kind}): points up"
             # Tests may bring two cores together; the product may not.
             if (name, to) in APART and kind != "dev":
-                yield f"{name} -> {to} ({kind}): these two meet only in sluice::upf"
+                yield f"{name} -> {to} ({kind}): these two meet only in upf"
             if name in PURE and to in NEVER_IN_PURE:
                 yield f"{name} -> {to} ({kind}): {name} knows nothing of DPDK or an async runtime"
             if name in OPTIONAL_DPDK and to in NEVER_IN_PURE and not dep["optional"]:
                 yield f"{name} -> {to} ({kind}): only behind the feature `dpdk`"
+
+
+def in_daemon(packages):
+    """What `sluice` without its default features depends on that only optional parts may."""
+    known = {package["name"]: package for package in packages}
+    waiting, seen = ["sluice"], set()
+    while waiting:
+        name = waiting.pop()
+        for dep in known[name]["dependencies"]:
+            to = dep["name"]
+            if dep["kind"] is not None or dep["optional"] or (name, to) in seen:
+                continue
+            seen.add((name, to))
+            if to in NEVER_IN_DAEMON:
+                yield f"{name} -> {to} (normal): the daemon without features does not link {to}"
+            elif to in known:
+                waiting.append(to)
 
 
 def shared(packages):
@@ -74,8 +99,8 @@ def shared(packages):
 
 def in_circles(packages):
     for package in packages:
-        root = pathlib.Path(package["manifest_path"]).parent / "src" / "lib.rs"
-        count = sum(len(ring) for ring in modules.circles(modules.uses(modules.load(root)))) if root.exists() else 0
+        source = pathlib.Path(package["manifest_path"]).parent / "src"
+        count = sum(len(ring) for ring in modules.circles(modules.uses(modules.load(modules.root_of(source)))))
         most = MODULES_IN_CIRCLES.get(package["name"], 0)
         if count > most:
             yield f"{package['name']}: {count} modules use each other in circles, at most {most} may: tools/modules.py {package['name']}"
@@ -83,7 +108,7 @@ def in_circles(packages):
 
 def main():
     metadata = json.loads(subprocess.check_output(["cargo", "metadata", "--no-deps", "--format-version", "1"]))
-    found = sorted([*faults(metadata["packages"]), *shared(metadata["packages"]), *in_circles(metadata["packages"])])
+    found = sorted([*faults(metadata["packages"]), *shared(metadata["packages"]), *in_circles(metadata["packages"]), *in_daemon(metadata["packages"])])
     for fault in found:
         print(f"arrow: {fault}", file=sys.stderr)
     if not found:

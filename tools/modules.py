@@ -65,6 +65,12 @@ def closing(text, start):
     return start
 
 
+def root_of(source):
+    """The file of a crate's root: of its library, else of its binary."""
+    library = source / "lib.rs"
+    return library if library.exists() else source / "main.rs"
+
+
 def load(path, name="crate", parent=None):
     module = Module(path, name, parent)
     inside = path.parent if path.name in ("lib.rs", "main.rs", "mod.rs") else path.with_suffix("")
@@ -248,7 +254,7 @@ def main(arguments):
     """Prints each circle of each crate, with the uses inside it: `tools/modules.py [CRATE...]`."""
     root = pathlib.Path(__file__).resolve().parent.parent / "crates"
     for crate in arguments or sorted(entry.name for entry in root.iterdir()):
-        edges = uses(load(root / crate / "src" / "lib.rs"))
+        edges = uses(load(root_of(root / crate / "src")))
         source = root / crate / "src"
         name = lambda module: str(module.path.relative_to(source))
         for ring in sorted(circles(edges), key=len, reverse=True):

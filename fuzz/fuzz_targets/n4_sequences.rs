@@ -1,9 +1,9 @@
 //! Any sequence of procedures from two SMFs over a bad network, with restarts, against a model of the sessions that
-//! ought to exist: the machine of crates/sluice/tests/sequences. The input is a seed (8 octets), then steps of 8
+//! ought to exist: the machine of crates/upf/tests/sequences. The input is a seed (8 octets), then steps of 8
 //! octets.
 #![no_main]
 
-#[path = "../../crates/sluice/tests/sequences/machine/mod.rs"]
+#[path = "../../crates/upf/tests/sequences/machine/mod.rs"]
 mod machine;
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! Any file as a capture: pcap and pcapng are read packet by packet until they end or cannot be read on, and each
 //! packet is taken apart.
 
-use sluice::trace::{Parsed, Reader};
+use trace::{Parsed, Reader};
 
 /// See the module.
 pub fn run(input: &[u8]) {

@@ -1,5 +1,5 @@
 //! What the fuzz targets do with an input: a function each, without the fuzzer's runtime, so that a test of the stable
-//! toolchain calls them, too (`crates/sluice/tests/all/fuzz.rs`).
+//! toolchain calls them, too (`crates/trace/tests/fuzz.rs`).
 
 pub mod capture_file;
 pub mod icmp;

@@ -1,12 +1,17 @@
-//! The program `sluice`: reads its arguments and calls the library.
+//! The program `sluice`: reads its arguments and runs a command.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod daemon;
+#[cfg(feature = "demo")]
+mod demo;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use dpdk::Allocator;
-use sluice::commands;
-use sluice::demo::Options;
 
 /// What control allocates with: sessions are many small pieces. Workers allocate nothing once they run.
 #[global_allocator]
@@ -35,32 +40,13 @@ enum Command {
         json: bool,
     },
     /// Forward packets between a simulated RAN and data network in this process, with a live view.
-    Demo {
-        /// Seconds of traffic.
-        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-        seconds: u64,
-        /// PDU sessions.
-        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=600_000))]
-        sessions: u32,
-        /// Workers, each on a core of its own; the default is 2, or 1 where there is one core.
-        #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
-        workers: Option<u16>,
-        /// Million packets offered a second, both directions together.
-        #[arg(long, default_value_t = 1.0)]
-        mpps: f64,
-        /// Octets of each user packet, 60 to 1500.
-        #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u16).range(60..=1_500))]
-        size: u16,
-        /// Let packets come in at any worker, which hands them over to their owner.
-        #[arg(long)]
-        scatter: bool,
-        /// End with one line of JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    #[cfg(feature = "demo")]
+    Demo(commands::DemoArguments),
     /// Set sessions up and send traffic through a running user plane, over the kernel's sockets.
+    #[cfg(feature = "sim")]
     Sim(commands::SimArguments),
     /// Measure this machine.
+    #[cfg(feature = "bench")]
     Bench(commands::BenchArguments),
     /// Ask a running daemon.
     Show(commands::ShowArguments),
@@ -85,10 +71,6 @@ enum Command {
     },
 }
 
-fn default_workers() -> u16 {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(2) as u16)
-}
-
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Run {
@@ -96,30 +78,11 @@ fn main() -> ExitCode {
             sessions,
             json,
         } => commands::run(&config, sessions.as_deref(), json),
-        Command::Demo {
-            seconds,
-            sessions,
-            workers,
-            mpps,
-            size,
-            scatter,
-            json,
-        } => {
-            let rate = (mpps.clamp(0.000_1, 1_000.0) * 1e6) as u64;
-            let workers = workers.unwrap_or_else(default_workers);
-            commands::demo(
-                &Options {
-                    seconds,
-                    sessions,
-                    workers,
-                    rate,
-                    size,
-                    scatter,
-                },
-                json,
-            )
-        }
+        #[cfg(feature = "demo")]
+        Command::Demo(arguments) => commands::demo(&arguments),
+        #[cfg(feature = "sim")]
         Command::Sim(arguments) => commands::sim(&arguments),
+        #[cfg(feature = "bench")]
         Command::Bench(arguments) => commands::bench(&arguments),
         Command::Show(arguments) => commands::show(&arguments),
         Command::Log(arguments) => commands::log(&arguments),

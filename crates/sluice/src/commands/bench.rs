@@ -6,15 +6,15 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::RUN_ERROR;
-use crate::bench::floors::{FloorFigure, Floors};
-use crate::bench::model::Model;
-use crate::bench::plan::{Part, Plan};
-use crate::bench::progress::Progress;
-use crate::bench::results::Results;
-use crate::bench::runner::{run, stage_table};
-use crate::bench::targets::PUBLISHED;
-use crate::bench::{NO_DRIVER, fixed, html};
+use super::status::RUN_ERROR;
+use bench::floors::{FloorFigure, Floors};
+use bench::model::Model;
+use bench::plan::{Part, Plan};
+use bench::progress::Progress;
+use bench::results::Results;
+use bench::runner::{run, stage_table};
+use bench::targets::PUBLISHED;
+use bench::{NO_DRIVER, fixed, html};
 
 /// `sluice bench`.
 #[derive(Args, Clone, Debug)]

@@ -4,12 +4,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{CONFIGURATION_ERROR, RUN_ERROR};
-use crate::config::{
-    Config, Driver, HairpinConfig, IdlePolicy, InstanceConfig, LagConfig, LagModeConfig, Role,
-};
-use crate::nic;
-use crate::ports::{self, Ports};
+use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
+use config::{Config, Driver, HairpinConfig, IdlePolicy, InstanceConfig, LagConfig, LagModeConfig, Role};
+use ports::Ports;
 
 /// Validates the configuration at `path`; exit status 2 and the reason on standard error when it has a mistake. With
 /// `ports` the ports are opened, and it is said what they can do; exit status 1 when one cannot be had.
@@ -59,7 +56,7 @@ fn check_ports(config: &Config) -> ExitCode {
 }
 
 /// What the configuration makes, a few lines that a person reads.
-pub fn explain(config: &Config) -> String {
+fn explain(config: &Config) -> String {
     let mut text = String::new();
     let node = &config.node.id.0;
     let addresses: Vec<String> = config
@@ -116,7 +113,7 @@ pub fn explain(config: &Config) -> String {
     for port in &config.ports {
         let workers = config.workers.count.value() as u16;
         let (what, expectation) = match (&port.driver, &port.lag) {
-            (Some(of), _) => (driver(of), nic::expectation(of, workers)),
+            (Some(of), _) => (driver(of), ports::expectation(of, workers)),
             (None, Some(lag)) => (explain_lag(lag), "queues are those of its members"),
             // The configuration was checked.
             (None, None) => continue,
@@ -218,5 +215,24 @@ fn role_name(role: Role) -> &'static str {
         Role::N6 => "N6",
         Role::N9 => "N9",
         Role::N4u => "N4-u",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUIDE: &str = include_str!("../../../../docs/guide/network.md");
+
+    #[test]
+    fn the_file_of_the_guide_is_explained_as_the_guide_says() {
+        let (_, rest) = GUIDE.split_once("```yaml\n").unwrap();
+        let config = Config::parse(rest.split_once("```").unwrap().0, "sluice.yaml").unwrap();
+        let said = explain(&config);
+        let (_, quoted) = GUIDE.split_once("`sluice check` says of this file:\n\n").unwrap();
+        let quoted = quoted.split_once("\n\n").unwrap().0;
+        for line in quoted.lines() {
+            assert!(said.lines().any(|said| said == &line[4..]), "{line}\n{said}");
+        }
     }
 }

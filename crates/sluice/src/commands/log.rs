@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap::Args;
 use hyper::Method;
 
-use super::{CONFIGURATION_ERROR, RUN_ERROR};
-use crate::api::LogStatus;
-use crate::config::{Config, LogLevel};
-use crate::daemon::{ask, default_path};
+use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
+use config::{Config, LogLevel};
+use oam::rest::{ask, default_path};
+use oam::values::LogStatus;
 
 /// `sluice log`.
 #[derive(Args, Clone, Debug)]

@@ -10,8 +10,8 @@ use worker::MOST_COPIED;
 
 use super::conditions::{Conditions, escaped};
 use super::trace::{Failure, socket_of};
-use crate::api::{TraceLine, TraceSummary};
-use crate::daemon::stream;
+use oam::rest::stream;
+use trace::{TraceLine, TraceSummary};
 
 /// `sluice mirror`.
 #[derive(Args, Clone, Debug)]

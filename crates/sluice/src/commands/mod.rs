@@ -1,8 +1,10 @@
 //! The programs that `sluice` offers, one module each; `main` only reads arguments.
 
+#[cfg(feature = "bench")]
 mod bench;
 mod check;
 mod conditions;
+#[cfg(feature = "demo")]
 mod demo;
 mod log;
 mod mirror;
@@ -10,22 +12,22 @@ mod records;
 mod run;
 mod sessions;
 mod show;
+#[cfg(feature = "sim")]
 mod sim;
+mod status;
 mod trace;
 
+#[cfg(feature = "bench")]
 pub use bench::{BenchArguments, bench};
-pub use check::{check, explain};
-pub use demo::demo;
+pub use check::check;
+#[cfg(feature = "demo")]
+pub use demo::{DemoArguments, demo};
 pub use log::{LogArguments, log};
 pub use mirror::{MirrorArguments, mirror};
 pub use records::{RecordsArguments, records};
 pub use run::run;
 pub use sessions::{SessionsArguments, sessions};
 pub use show::{ShowArguments, show};
+#[cfg(feature = "sim")]
 pub use sim::{SimArguments, sim};
 pub use trace::{TraceArguments, trace};
-
-/// Exit status for a configuration with a mistake.
-const CONFIGURATION_ERROR: u8 = 2;
-/// Exit status for what fails while a program runs.
-const RUN_ERROR: u8 = 1;

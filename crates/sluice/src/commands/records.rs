@@ -16,9 +16,10 @@ use session::Seid;
 
 mod open;
 
-use super::{CONFIGURATION_ERROR, RUN_ERROR};
-use crate::api::{clean, read_seid};
-use crate::config::Config;
+use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
+use config::Config;
+use oam::values::clean;
+use upf::numbers::read_seid;
 
 /// `sluice records`.
 #[derive(Args, Clone, Debug)]
@@ -339,7 +340,7 @@ fn subject(subject: &Subject) -> String {
     } else {
         clean(&subject.ue.join(","))
     };
-    format!("{}  {name:<16}  {ue:<24}", crate::api::seid(subject.seid.0))
+    format!("{}  {name:<16}  {ue:<24}", upf::numbers::seid(subject.seid.0))
 }
 
 fn unknown() -> String {

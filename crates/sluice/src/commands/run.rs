@@ -9,10 +9,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use tracing::{error, info};
 
-use super::{CONFIGURATION_ERROR, RUN_ERROR};
-use crate::config::Config;
-use crate::daemon::LogControl;
-use crate::{daemon, view};
+use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
+use config::Config;
+use oam::{LogControl, totals};
+
+use crate::daemon;
 
 /// Runs the UPF of the configuration at `path` until SIGINT or SIGTERM, and until its SMFs have
 /// released their associations (`n4.release_wait_s`); a second signal ends it at once. With `json`, a last line on
@@ -42,7 +43,7 @@ pub fn run(path: &Path, sessions: Option<&Path>, json: bool) -> ExitCode {
         Ok(stats) => {
             info!("stopped");
             if json {
-                println!("{}", view::totals(&stats));
+                println!("{}", totals::totals(&stats));
             }
             ExitCode::SUCCESS
         }

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 
 use super::trace::{Failure, socket_of};
-use crate::daemon::{ClientError, fetch};
+use oam::rest::{ClientError, fetch};
 
 /// How long the daemon may take for all records.
 const PATIENCE: Duration = Duration::from_secs(180);

@@ -9,13 +9,14 @@ use packet::Teid;
 use serde::Serialize;
 use session::Seid;
 
-use super::{CONFIGURATION_ERROR, RUN_ERROR};
-use crate::api::{
-    self, AssociationList, LONGEST_PAGE, N4Status, NeighbourList, PathList, PortList, RecordsStatus,
-    RouteList, Runtime, SessionDetail, SessionList, USUAL_PAGE, read_imsi, read_seid, read_teid,
+use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
+use config::Config;
+use oam::rest::{ClientError, default_path, get};
+use oam::values::{
+    AssociationList, LONGEST_PAGE, N4Status, NeighbourList, PathList, PortList, RecordsStatus, RouteList,
+    Runtime, SessionDetail, SessionList, USUAL_PAGE,
 };
-use crate::config::Config;
-use crate::daemon::{ClientError, default_path, get};
+use upf::numbers::{self, read_imsi, read_seid, read_teid};
 
 /// `sluice show`.
 #[derive(Args, Clone, Debug)]
@@ -182,8 +183,8 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         } => {
             let conditions = [
                 ue.map(|ue| format!("ue={ue}&")),
-                seid.map(|seid| format!("seid={}&", api::seid(seid.0))),
-                teid.map(|teid| format!("teid={}&", api::teid(teid))),
+                seid.map(|seid| format!("seid={}&", numbers::seid(seid.0))),
+                teid.map(|teid| format!("teid={}&", numbers::teid(teid))),
                 imsi.map(|imsi| format!("imsi={imsi}&")),
             ];
             let conditions: String = conditions.into_iter().flatten().collect();
@@ -195,7 +196,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             Ok(written(&status, json, RecordsStatus::text))
         }
         What::Session { seid } => {
-            let session: SessionDetail = get(socket, &format!("/v1/sessions/{}", api::seid(seid.0)))?;
+            let session: SessionDetail = get(socket, &format!("/v1/sessions/{}", numbers::seid(seid.0)))?;
             Ok(written(&session, json, SessionDetail::text))
         }
     }
@@ -243,7 +244,7 @@ fn sessions(
         let after = after.map(|after| format!("after={after}&")).unwrap_or_default();
         get::<SessionList>(socket, &format!("/v1/sessions?{conditions}{after}limit={most}"))
     };
-    let after = after.map(|seid| api::seid(seid.0));
+    let after = after.map(|seid| numbers::seid(seid.0));
     let mut list = page(after.as_deref(), limit.min(LONGEST_PAGE))?;
     while let Some(next) = list.next.take_if(|_| list.sessions.len() < limit) {
         let more = page(Some(&next), (limit - list.sessions.len()).min(LONGEST_PAGE))?;

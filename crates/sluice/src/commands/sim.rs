@@ -11,7 +11,7 @@ use sim::net::{Config, Outcome};
 use sim::smf;
 use sim::traffic::{Sizes, Traffic};
 
-use super::RUN_ERROR;
+use super::status::RUN_ERROR;
 
 /// What the simulator does. It sends only to the addresses given here and to the UEs', and stops by itself.
 #[derive(Args, Clone, Debug)]

@@ -8,12 +8,11 @@ use clap::Args;
 use hyper::Method;
 
 use super::conditions::Conditions;
-use super::{CONFIGURATION_ERROR, RUN_ERROR};
-use crate::api::{PacketTrace, TraceLine, TraceSummary};
-use crate::bounded_file;
-use crate::config::Config;
-use crate::daemon::{default_path, stream};
-use crate::trace::{Bounds, Capture, CaptureFile, replay};
+use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
+use config::Config;
+use config::bounded_file;
+use oam::rest::{default_path, stream};
+use trace::{Bounds, Capture, CaptureFile, PacketTrace, TraceLine, TraceSummary, replay};
 
 /// Octets of the largest capture that is read: it is held in memory.
 const LARGEST: u64 = 2 << 30;

@@ -22,9 +22,9 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 use worker::Urgency;
 use worker::dpdk::HostEnd;
 
-use super::bell::Bell;
-use crate::api::HostLink;
-use crate::config::{Config, InstanceConfig, Prefix};
+use config::{Config, InstanceConfig, Prefix};
+use oam::values::HostLink;
+use runtime::Bell;
 
 /// Packets in each queue.
 const DEPTH: u32 = 2_048;

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use records::{Disk, Entry, LossCause, Lost, Progress, Spool};
 use tracing::{error, info};
 
-use crate::api::{RecordsState, RecordsStatus, UnreportedCounts};
-use crate::config::WhenFull;
-use crate::upf::RecordSink;
+use config::WhenFull;
+use oam::values::{RecordsState, RecordsStatus, UnreportedCounts};
+use upf::RecordSink;
 
 /// How long the writer sleeps when there is nothing to do.
 const NAP: Duration = Duration::from_millis(5);

@@ -18,23 +18,21 @@ use transport::lag::LINK_POLL;
 use worker::dpdk::{DpdkIo, HostEnd};
 use worker::{Stats, Worker};
 
-use super::control_loop::ControlLoop;
+use config::{Config, Driver, IdlePolicy, RecordsConfig};
+use oam::LogControl;
+use oam::rest::{Access, Desk, Inquiry, Reader, RestSocket, Service, default_path, desk};
+use ports::Ports;
+use runtime::{
+    Clock, ControlLoop, HOST_LOOK, HostTime, Idle, Pace, Published, Rings, Sockets, Waiter, WorkerThread,
+    keep_memory_ahead, sockets_of_workers,
+};
+use trace::Explainer;
+use upf::{Assembly, Control, LinkNews, RecordSink, Surroundings, assemble};
+
 use super::host::{HostPath, HostView};
-use super::idle::{Idle, Waiter, sockets_of_workers};
-use super::log::LogControl;
-use super::memory::keep_memory_ahead;
 use super::n4_log;
 use super::records::{Feed, RecordsThread, RecordsView};
-use super::rest::{Access, Desk, Inquiry, RestSocket, Service, default_path, desk};
-use super::sockets::Sockets;
-use super::threads::{Pace, Rings, WorkerThread};
 use super::transfer::take_in;
-use crate::clock::{Clock, HOST_LOOK, HostTime};
-use crate::config::{Config, Driver, IdlePolicy, RecordsConfig};
-use crate::kernel::ingress;
-use crate::ports::{self, Ports};
-use crate::trace::Explainer;
-use crate::upf::{Assembly, Control, LinkNews, RecordSink, Surroundings, assemble};
 
 /// How long workers have at the end to tell the last usage of sessions.
 const LAST_USAGE: Duration = Duration::from_secs(1);
@@ -209,7 +207,7 @@ pub fn run(
 fn warn_of_host(config: &Config) {
     let drivers = config.ports.iter().filter_map(|port| port.driver.as_ref());
     for interface in drivers.clone().filter_map(Driver::kept_from_host) {
-        for address in ingress::addresses_on(interface) {
+        for address in ports::addresses_on(interface) {
             warn!(
                 interface,
                 %address, "the host has this address on an interface that is a port: nothing reaches it there"
@@ -351,10 +349,12 @@ fn open_rest_socket(
         .group
         .as_deref()
         .map_or(Ok(Access::Owner), Access::group);
-    let workers = threads.iter().map(|thread| thread.published().clone()).collect();
-    let service = Service::new(inquiry, workers)
+    let published: Vec<_> = threads.iter().map(|thread| thread.published().clone()).collect();
+    let workers = move || published.iter().map(Published::read).collect();
+    let records = records.map(|view| -> Reader<_> { Arc::new(move || view.read()) });
+    let service = Service::new(inquiry, Arc::new(workers))
         .with_records(records)
-        .with_hosts(hosts)
+        .with_hosts(Arc::new(move || hosts.read()))
         .with_log(log.clone())
         .with_explainer(explainer);
     access
@@ -518,7 +518,7 @@ impl Served<'_> {
         let smf = untaken
             .smf
             .map_or_else(|| "unknown".to_owned(), |smf| smf.to_string());
-        let seid = crate::api::seid(untaken.seid.0);
+        let seid = upf::numbers::seid(untaken.seid.0);
         let why = match untaken.why {
             Unreported::Refused(cause) => {
                 let name = pfcp::ie::Cause::new(cause).map_or("reserved", pfcp::ie::Cause::name);

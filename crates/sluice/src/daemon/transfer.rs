@@ -9,8 +9,8 @@ use n4::ImportError;
 use session::behind_record;
 use tracing::{error, info, warn};
 
-use super::control_loop::ControlLoop;
-use crate::bounded_file;
+use config::bounded_file;
+use runtime::ControlLoop;
 
 /// How long workers may take to have all sessions.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,7 +82,10 @@ fn settle(turns: &mut ControlLoop, sessions: u64, failed: &mut u64) -> u64 {
                 Ok(()) => live += 1,
                 Err(refusal) => {
                     *failed += 1;
-                    error!(seid = crate::api::seid(seid.0), "session not taken in: {refusal}");
+                    error!(
+                        seid = upf::numbers::seid(seid.0),
+                        "session not taken in: {refusal}"
+                    );
                 }
             }
         }

@@ -17,22 +17,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flow::bucket;
+use oam::totals;
 use serde_json::{Value, json};
 use session::Random;
 use sim::path::Path;
 use sim::report::{DirectionReport, Report, Totals};
-use sim::smf::{Progress, Smf, State};
+use sim::smf::{Smf, State};
 use sim::{Shard, ShardConfig};
 use worker::{Stats, Worker};
 
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::daemon::{Idle, Pace, Rings, WorkerThread};
-use crate::ports::{self, Ports};
-use crate::upf::{Assembly, Control, Surroundings, assemble};
-use crate::view as counters;
+use config::Config;
 use feeder::{Director, feeder};
 use port::MemoryPort;
+use ports::Ports;
+use runtime::{Clock, Idle, Pace, Rings, WorkerThread};
+use upf::{Assembly, Control, Surroundings, assemble};
 use view::{Snapshot, View};
 
 /// Addresses of the two PFCP entities, inside this process alone.
@@ -84,8 +83,6 @@ pub struct Outcome {
     pub report: Report,
     /// The workers'.
     pub stats: Vec<Stats>,
-    /// Sessions wanted, and what became of them.
-    pub progress: Progress,
     /// How long the sessions took.
     pub setup: Duration,
     /// Octets that the URRs reported when the sessions were deleted.
@@ -192,7 +189,6 @@ impl Demo {
         Ok(Outcome {
             report,
             stats: Vec::new(),
-            progress,
             setup,
             usage: (usage.uplink_octets, usage.downlink_octets),
         })
@@ -381,7 +377,7 @@ impl Demo {
             } else {
                 hits as f64 * 100.0 / (hits + misses) as f64
             },
-            drops: counters::drops(&stats),
+            drops: totals::drops(&stats),
         }
     }
 }
@@ -424,19 +420,19 @@ impl Outcome {
                 "p99": worse(|d| d.latency.p99),
                 "p999": worse(|d| d.latency.p999),
             },
-            "drops": counters::drops_json(&self.stats),
+            "drops": totals::drops_json(&self.stats),
             "workers": self.stats.len(),
             "setup_seconds": self.setup.as_secs_f64(),
             "seconds": self.report.time.as_secs_f64(),
             "usage_octets": {"uplink": self.usage.0, "downlink": self.usage.1},
-            "counters": counters::totals(&self.stats),
+            "counters": totals::totals(&self.stats),
         })
     }
 
     /// The summary that a person reads.
     #[must_use]
     pub fn text(&self) -> String {
-        let drops: Vec<String> = counters::drops(&self.stats)
+        let drops: Vec<String> = totals::drops(&self.stats)
             .into_iter()
             .map(|(reason, count)| format!("  {count} {}: {}\n", reason.label(), reason.explain()))
             .collect();

@@ -349,7 +349,7 @@ fn the_causes_of_the_guide_have_these_names() {
 #[test]
 fn the_counts_and_log_lines_of_the_guide_are_there() {
     let page = read(TROUBLES);
-    let counts = read("crates/sluice/src/upf/views/n4.rs");
+    let counts = read("crates/oam/src/views/n4.rs");
     for count in [
         "datagrams",
         "outside_peers",
@@ -367,8 +367,20 @@ fn the_counts_and_log_lines_of_the_guide_are_there() {
         assert!(counts.contains(&format!("(\"{count}\"")), "{count} is counted");
     }
     let mut sources = String::new();
-    for folder in ["crates/sluice/src", "crates/dpdk/src", "crates/transport/src"] {
-        collect(&Path::new(ROOT).join(folder), &mut sources);
+    for folder in [
+        "sluice",
+        "runtime",
+        "oam",
+        "ports",
+        "upf",
+        "config",
+        "dpdk",
+        "transport",
+    ] {
+        collect(
+            &Path::new(ROOT).join(format!("crates/{folder}/src")),
+            &mut sources,
+        );
     }
     let lines = rows(&page, "The log says");
     assert!(lines.len() >= 10);
@@ -385,8 +397,11 @@ fn the_counts_and_log_lines_of_the_guide_are_there() {
 fn the_names_of_the_guide_are_there() {
     let (page, example) = (read(TROUBLES), read("examples/sluice.yaml"));
     let mut sources = String::new();
-    for folder in ["crates/sluice/src", "crates/worker/src"] {
-        collect(&Path::new(ROOT).join(folder), &mut sources);
+    for folder in ["sluice", "runtime", "oam", "ports", "upf", "config", "worker"] {
+        collect(
+            &Path::new(ROOT).join(format!("crates/{folder}/src")),
+            &mut sources,
+        );
     }
     let is_name = |span: &str| {
         span.chars()

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::Config;
 use flow::{Nanos, PortId, WorkerId};
 use packet::{MacAddr, checksum};
 use session::Random;
-use sluice::config::Config;
-use sluice::upf::{Assembly, Control, LinkNews, Surroundings, assemble};
 use transport::lag::{LacpConfig, Lag, LagConfig, LagMode, Slow};
+use upf::{Assembly, Control, LinkNews, Surroundings, assemble};
 use worker::Worker;
 use worker::mem::{MemBuf, MemIo, Wires};
 
@@ -170,7 +170,7 @@ impl World {
     }
 
     fn states(&self) -> Vec<(String, bool)> {
-        let ports = self.control.view_ports().ports;
+        let ports = oam::views::ports(&self.control).ports;
         ports.into_iter().map(|row| (row.state, row.link)).collect()
     }
 }

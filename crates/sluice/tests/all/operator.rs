@@ -13,13 +13,12 @@ use std::thread;
 use std::time::Duration;
 
 use flow::{PortId, WorkerId};
+use oam::rest::{Access, ClientError, Desk, RestSocket, Service, desk, get};
+use oam::views::{self, SessionQuery};
 use serde_json::Value;
 use session::Seid;
 use sim::smf::State;
-use sluice::daemon::rest::{Access, ClientError, Desk, RestSocket, Service, desk};
-use sluice::daemon::{Published, get};
-use sluice::trace::Explainer;
-use sluice::upf::SessionQuery;
+use trace::Explainer;
 use worker::mem::MemBuf;
 
 use support::*;
@@ -27,11 +26,7 @@ use support::*;
 #[test]
 fn askers_who_go_away_take_no_room_from_others() {
     let mut operator = Operator::new("gone", 1, 1);
-    let seid = operator
-        .world
-        .control
-        .view_sessions(&SessionQuery::default(), None, 1)
-        .sessions[0]
+    let seid = views::sessions(&operator.world.control, &SessionQuery::default(), None, 1).sessions[0]
         .seid
         .clone();
     let seid = Seid(u64::from_str_radix(seid.trim_start_matches("0x"), 16).expect("a SEID"));
@@ -84,10 +79,14 @@ impl Operator {
         world.traffic(shards, Duration::from_millis(20));
         let path = path(name);
         let (inquiry, desk) = desk();
-        let published = world.workers.iter().map(|worker| Published::new(worker.stats()));
+        let stats: Vec<_> = world
+            .workers
+            .iter()
+            .map(|worker| worker.stats().clone())
+            .collect();
         let ports = ["ran".to_owned(), "dn".to_owned()].into();
         let explainer = Explainer::new(Arc::clone(world.control.network()), ports, 0);
-        let service = Service::new(inquiry, published.collect()).with_explainer(explainer);
+        let service = Service::new(inquiry, Arc::new(move || stats.clone())).with_explainer(explainer);
         let socket = RestSocket::open(&path, Access::Owner, service).expect("a socket");
         Self {
             world,
@@ -454,7 +453,11 @@ fn the_socket_is_its_owners_and_goes_with_the_daemon() {
     let directory = operator.path.parent().expect("a directory").to_owned();
     assert_eq!((mode(&operator.path), mode(&directory)), (0o600, 0o700));
     let (inquiry, _desk) = desk();
-    let second = RestSocket::open(&operator.path, Access::Owner, Service::new(inquiry, Vec::new()));
+    let second = RestSocket::open(
+        &operator.path,
+        Access::Owner,
+        Service::new(inquiry, Arc::new(Vec::new)),
+    );
     assert_eq!(second.expect_err("taken").kind(), std::io::ErrorKind::AddrInUse);
     let Operator { socket, path, .. } = operator;
     drop(socket);
@@ -472,7 +475,7 @@ fn the_socket_is_its_owners_and_goes_with_the_daemon() {
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
     let group = std::os::unix::fs::MetadataExt::gid(&fs::metadata(&directory).expect("a directory"));
     let (inquiry, _desk) = desk();
-    let service = Service::new(inquiry, Vec::new());
+    let service = Service::new(inquiry, Arc::new(Vec::new));
     let shared = RestSocket::open(&path, Access::Group(group), service).expect("a socket");
     assert_eq!(mode(&path), 0o660);
     assert!(get::<Value>(&path, "/v1/runtime").is_ok());
@@ -486,7 +489,8 @@ fn the_socket_is_its_owners_and_goes_with_the_daemon() {
 fn a_control_thread_without_time_is_a_problem_that_says_so() {
     let path = path("silent");
     let (inquiry, desk) = desk();
-    let socket = RestSocket::open(&path, Access::Owner, Service::new(inquiry, Vec::new())).expect("a socket");
+    let socket =
+        RestSocket::open(&path, Access::Owner, Service::new(inquiry, Arc::new(Vec::new))).expect("a socket");
     drop(desk);
     match get::<Value>(&path, "/v1/associations") {
         Err(ClientError::Problem(problem)) => assert_eq!(problem.status, 503),
@@ -502,7 +506,8 @@ fn a_control_thread_without_time_is_a_problem_that_says_so() {
 fn slow_connections_are_in_the_way_of_no_other() {
     let path = path("slow");
     let (inquiry, _desk) = desk();
-    let socket = RestSocket::open(&path, Access::Owner, Service::new(inquiry, Vec::new())).expect("a socket");
+    let socket =
+        RestSocket::open(&path, Access::Owner, Service::new(inquiry, Arc::new(Vec::new))).expect("a socket");
     let slow = |number: usize| {
         let mut stream = UnixStream::connect(&path).expect("a connection");
         let begun: &[u8] = if number.is_multiple_of(2) {
@@ -674,7 +679,7 @@ fn what_is_captured_is_read_again() {
     let (output, _) = operator.trace(&ue, &["--ue", &ue, "--count", "3", "--write", &name]);
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
     let octets = fs::read(&file).expect("a file");
-    let mut reader = sluice::trace::Reader::new(&octets).expect("a capture");
+    let mut reader = trace::Reader::new(&octets).expect("a capture");
     let mut packets = Vec::new();
     while let Some(packet) = reader.next().expect("it is whole") {
         packets.push((

@@ -1,0 +1,287 @@
+//! The user plane that is measured: the daemon's control loop on a thread and sockets of its own, and a worker on the
+//! daemon's worker thread, whose port makes and takes packets itself.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use dpdk::{Eal, pin_current_thread};
+use flow::{PortId, WorkerId};
+use serde::Serialize;
+use session::Random;
+use worker::{Batch, Io, Stats, Worker};
+
+use super::super::clock::{Moment, Passed};
+use super::super::feed::{Buf, Feed};
+use super::super::load::Load;
+use super::super::model::Model;
+use super::super::network::{MACS, N3_ADDRESS, ROUTER, VLANS, Wire};
+use super::super::rules::Identity;
+use super::super::world::BenchError;
+use config::Config;
+use runtime::Clock;
+use runtime::{ControlLoop, Idle, Pace, Rings, Sockets, WorkerThread, keep_memory_ahead};
+use upf::{Assembly, Surroundings, assemble};
+
+/// Who runs on which core.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Cores {
+    /// The worker.
+    pub worker: u32,
+    /// Control.
+    pub control: u32,
+    /// The load generator: a core of its own, or the worker's where there are only two.
+    pub generator: u32,
+}
+
+impl Cores {
+    /// Of those that this process has.
+    ///
+    /// # Errors
+    /// When there are not two.
+    pub fn choose() -> Result<Self, BenchError> {
+        let all = dpdk::thread_cpus().map_err(BenchError::of)?;
+        match all[..] {
+            [worker, control, ref rest @ ..] => Ok(Self {
+                worker,
+                control,
+                generator: rest.first().copied().unwrap_or(worker),
+            }),
+            _ => Err(BenchError("PFCP takes two cores".into())),
+        }
+    }
+}
+
+/// A port that receives nothing until it is told what.
+struct OrderedFeed {
+    feed: Feed,
+    orders: Receiver<(Arc<[Identity]>, Load)>,
+    model: Model,
+}
+
+impl OrderedFeed {
+    #[cold]
+    fn follow(&mut self, (identities, load): (Arc<[Identity]>, Load)) {
+        self.feed = Feed::new(self.model, Wire::Tagged, identities);
+        self.feed.set_load(load);
+    }
+}
+
+impl Io for OrderedFeed {
+    type Buf = Buf;
+
+    fn ports(&self) -> usize {
+        self.feed.ports()
+    }
+
+    fn rx(&mut self, port: PortId, out: &mut Batch<Buf>) {
+        if port == PortId(0)
+            && let Ok(order) = self.orders.try_recv()
+        {
+            self.follow(order);
+        }
+        self.feed.rx(port, out);
+    }
+
+    fn tx(&mut self, port: PortId, out: &mut Batch<Buf>) {
+        self.feed.tx(port, out);
+    }
+
+    fn alloc(&mut self) -> Option<Buf> {
+        self.feed.alloc()
+    }
+
+    fn hand_over(&mut self, to: WorkerId, out: &mut Batch<Buf>) {
+        self.feed.hand_over(to, out);
+    }
+
+    fn inbox_len(&self) -> usize {
+        self.feed.inbox_len()
+    }
+
+    fn inbox(&mut self, out: &mut Batch<Buf>) {
+        self.feed.inbox(out);
+    }
+
+    fn free(&mut self, out: &mut Batch<Buf>) {
+        self.feed.free(out);
+    }
+}
+
+/// What control's thread tells of itself.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Told {
+    /// Its time since it was last asked.
+    #[serde(flatten)]
+    pub passed: Passed,
+    /// Sessions that are resident.
+    pub sessions: usize,
+    /// New sessions that it has turned away since the start.
+    pub throttled: u64,
+}
+
+enum Ask {
+    Tell(Sender<Told>),
+    End,
+}
+
+/// Ends the worker's thread when it is dropped.
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The running user plane. Its threads end with it.
+pub struct Plant {
+    stop: Stop,
+    asks: Sender<Ask>,
+    control: JoinHandle<Result<(), BenchError>>,
+    worker: WorkerThread,
+    orders: Sender<(Arc<[Identity]>, Load)>,
+}
+
+impl Plant {
+    /// A user plane at `address`, with room for so many sessions, of which those of `model` may have traffic.
+    ///
+    /// # Errors
+    /// The socket's, DPDK's, and those of memory.
+    pub fn start(
+        eal: &'static Eal,
+        cores: Cores,
+        address: Ipv4Addr,
+        (sessions, model): (u32, Model),
+    ) -> Result<Self, BenchError> {
+        let config =
+            Config::parse(&configuration(address, sessions, &model), "bench").map_err(BenchError::of)?;
+        let sockets = Sockets::open([address.into()].into_iter(), pfcp::PORT).map_err(BenchError::of)?;
+        keep_memory_ahead(sessions as usize);
+        let clock = Clock::starting_now(eal.tsc_hz());
+        let network = Arc::new(config.network().map_err(BenchError::of)?);
+        let seed = Random::system_seed().map_err(BenchError::of)?;
+        let instances = network.instances().iter();
+        let around = Surroundings {
+            now: clock.now(),
+            clock_unix: clock.unix_at_zero(),
+            random: Random::from_seed(seed),
+            interfaces: instances.map(|one| worker::interface(one, &MACS)).collect(),
+            macs: MACS.to_vec(),
+        };
+        let Assembly { control, workers } = assemble(&config, &network, around);
+        let (stop, (orders, told)) = (Arc::new(AtomicBool::new(false)), channel());
+        let io = OrderedFeed {
+            feed: Feed::new(model, Wire::Tagged, Arc::new([])),
+            orders: told,
+            model,
+        };
+        let (worker_config, link) = workers
+            .into_iter()
+            .next()
+            .ok_or_else(|| BenchError("no worker".into()))?;
+        let worker = Worker::new(worker_config, io, link).map_err(BenchError::of)?;
+        let pace = Pace {
+            core: Some(cores.worker),
+            idle: Idle::adaptive(Duration::from_micros(50)),
+            rings: Rings::default(),
+        };
+        let worker = WorkerThread::start(eal, clock.clone(), pace, Arc::clone(&stop), worker, |_| false);
+        let (asks, questions) = channel();
+        let turns = ControlLoop::new(control, sockets, clock);
+        let control = thread::Builder::new().name("control".into());
+        let control = control
+            .spawn(move || run(turns, cores.control, &questions))
+            .map_err(BenchError::of)?;
+        Ok(Self {
+            stop: Stop(stop),
+            asks,
+            control,
+            worker,
+            orders,
+        })
+    }
+
+    /// What control's thread has to tell since it was last asked.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn tell(&self) -> Result<Told, BenchError> {
+        let (answer, answered) = channel();
+        let gone = || BenchError("control's thread ended".into());
+        self.asks.send(Ask::Tell(answer)).map_err(|_| gone())?;
+        answered.recv().map_err(|_| gone())
+    }
+
+    /// Lets the worker have as many packets of these sessions as it takes.
+    pub fn load(&self, identities: Arc<[Identity]>, load: Load) {
+        // A worker whose thread has ended says so when it is joined.
+        let _ = self.orders.send((identities, load));
+    }
+
+    /// The worker's counts, as of the last fifty milliseconds.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.worker.published().read()
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// What went wrong in its threads.
+    pub fn end(self) -> Result<Stats, BenchError> {
+        let _ = self.asks.send(Ask::End);
+        let control = self
+            .control
+            .join()
+            .map_err(|_| BenchError("control's thread panicked".into()));
+        drop(self.stop);
+        let stats = self.worker.join().map_err(BenchError::of);
+        control??;
+        stats
+    }
+}
+
+/// Control's thread.
+fn run(mut turns: ControlLoop, core: u32, questions: &Receiver<Ask>) -> Result<(), BenchError> {
+    // Where that is refused, the scheduler does what it can.
+    let _pinned = pin_current_thread(core);
+    let mut moment = Moment::now();
+    loop {
+        turns.turn().map_err(BenchError::of)?;
+        match questions.try_recv() {
+            Ok(Ask::Tell(answer)) => {
+                let endpoint = turns.control().endpoint();
+                let told = Told {
+                    passed: moment.elapsed(),
+                    sessions: endpoint.sessions().count().sessions,
+                    throttled: endpoint.counters().throttled,
+                };
+                let _ = answer.send(told);
+                moment = Moment::now();
+            }
+            Ok(Ask::End) | Err(TryRecvError::Disconnected) => return Ok(()),
+            Err(TryRecvError::Empty) => {}
+        }
+    }
+}
+
+/// The user plane's configuration, in the words that an operator would use: the network of all benchmarks.
+fn configuration(address: Ipv4Addr, sessions: u32, model: &Model) -> String {
+    let flows = (model.entries() * 2).max(1_024);
+    let [access, core] = VLANS;
+    format!(
+        "node: {{id: {address}}}\n\
+         n4: {{addresses: [{address}], peers: [127.0.0.0/8], heartbeat_s: 3600}}\n\
+         limits: {{sessions: {sessions}, flows_ipv4: {flows}, flows_ipv6: 1024}}\n\
+         ports: [{{name: ran, driver: {{memory: {{}}}}}}, {{name: dn, driver: {{memory: {{}}}}}}]\n\
+         instances:\n\
+         \x20 - {{name: access, roles: [n3], port: ran, vlan: {access}, addresses: [{N3_ADDRESS}/24],\n\
+         \x20    routes: [{{to: 10.200.0.0/16, via: 10.0.3.254, mac: \"{ROUTER}\"}}]}}\n\
+         \x20 - {{name: internet, roles: [n6], port: dn, vlan: {core}, addresses: [10.0.6.1/24],\n\
+         \x20    routes: [{{to: 0.0.0.0/0, via: 10.0.6.254, mac: \"{ROUTER}\"}}]}}\n"
+    )
+}

@@ -1,0 +1,264 @@
+//! The two-core harness: a generator and a device on a core each, with rings in memory between them.
+//!
+//! The device is a worker with a model's sessions and flows, or DPDK's bare forwarding. A trial is *void*, and said to
+//! be, when others took more than a two-hundredth of either thread's time, when the generator was late with more than
+//! a hundredth of the packets, or when it could not have made half as many packets again.
+
+mod echo;
+mod generator;
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use dpdk::{
+    Burst, Eal, MemoryPeer, MemorySpec, Mempool, PoolConfig, Port, PortConfig, Registration, RxQueue,
+    TxQueue, pin_current_thread,
+};
+use worker::Stats;
+use worker::dpdk::DpdkIo;
+
+pub use self::echo::Echoed;
+use self::generator::Generator;
+pub use self::generator::{Delays, Device, Trial};
+use super::clock::{Moment, Passed};
+use super::model::Model;
+use super::progress::Progress;
+use super::settings;
+use super::world::{Bare, BenchError, Setting};
+use runtime::Clock;
+
+/// Packets that each ring holds: a port's descriptors by default, which [`Bench::start`] holds it to.
+pub const RING: u32 = 1_024;
+/// The share of a thread's time that others may take.
+pub const MOST_TAKEN: f64 = 0.005;
+/// The share of packets that the generator may make late.
+pub const MOST_LATE: f64 = 0.01;
+/// How many times the offered rate the generator must be able to make.
+pub const HEADROOM: f64 = 1.5;
+
+/// What the thread of the device is asked.
+enum Ask {
+    /// Tell the time since the last question.
+    Time(Sender<Passed>),
+    /// End.
+    End,
+}
+
+/// A device that runs, and the generator before it.
+pub struct Bench {
+    device: Device,
+    generator: Generator,
+    asks: Sender<Ask>,
+    thread: JoinHandle<Result<Option<Stats>, BenchError>>,
+    /// Packets a second that the generator can make.
+    pub most: f64,
+    /// Stays open while the device uses it.
+    _ports: [Port; 2],
+}
+
+/// A worker of the harness.
+#[must_use]
+pub const fn setting(model: Model, backlog: usize) -> Setting {
+    Setting {
+        backlog,
+        ..Setting::new(model)
+    }
+}
+
+type Queues = Vec<(RxQueue, TxQueue)>;
+
+/// Two memory ports: their ends for the device and for the generator.
+fn ports(eal: &Eal, pool: &Mempool) -> Result<([Port; 2], Queues, [MemoryPeer; 2]), BenchError> {
+    let open = || {
+        let spec = MemorySpec {
+            queues: 1,
+            depth: RING,
+        };
+        let (mut port, peer) = Port::memory(eal, &spec).map_err(BenchError::of)?;
+        let mut queues = port.start(&PortConfig::new(1, pool)).map_err(BenchError::of)?;
+        let pair = queues.rx.pop().zip(queues.tx.pop());
+        let pair = pair.ok_or_else(|| BenchError("a port without queues".into()))?;
+        Ok::<_, BenchError>((port, pair, peer))
+    };
+    let ((n3, access, near), (n6, core, far)) = (open()?, open()?);
+    Ok(([n3, n6], vec![access, core], [near, far]))
+}
+
+impl Bench {
+    /// A worker with the sessions of `model`, where `backlog` packets of a port may wait, or bare forwarding of the same
+    /// frames.
+    ///
+    /// # Errors
+    /// DPDK's, memory, or rules that do not compile.
+    pub fn start(
+        eal: &'static Eal,
+        device: Device,
+        (model, backlog): (Model, usize),
+        progress: &Progress,
+    ) -> Result<Self, BenchError> {
+        let daemon = settings::daemon()?;
+        let pool = Mempool::new(eal, PoolConfig::with_buffers(daemon.dpdk.buffers.value() as u32))
+            .map_err(BenchError::of)?;
+        let descriptors = daemon.ports.iter().map(|port| port.descriptors.value());
+        if descriptors.clone().any(|ring| ring != u64::from(RING)) {
+            return Err(BenchError("the daemon's rings are of another length".into()));
+        }
+        let (ports, queues, peers) = ports(eal, &pool)?;
+        let setting = setting(model, backlog);
+        let bare = Bare::new(&setting)?;
+        let mut generator = Generator::new(model, bare.identities(), peers, pool.clone())?;
+        let most = generator.most(eal, 0.25)?;
+        let (asks, questions) = channel();
+        let thread = match device {
+            Device::Plain => thread::spawn(move || run(eal, &questions, plain(queues)).map(|()| None)),
+            Device::Worker => {
+                let io = DpdkIo::new(queues, pool, None, Vec::new());
+                let mut worker = bare.worker(io, progress)?;
+                let clock = Clock::starting_now(eal.tsc_hz());
+                thread::spawn(move || {
+                    run(eal, &questions, || {
+                        worker.poll(clock.now());
+                    })?;
+                    Ok(Some(worker.stats().clone()))
+                })
+            }
+        };
+        Ok(Self {
+            device,
+            generator,
+            asks,
+            thread,
+            most,
+            _ports: ports,
+        })
+    }
+
+    /// Lets the worker meet each flow.
+    pub fn introduce_flows(&mut self) -> u64 {
+        self.generator.introduce_flows(self.device)
+    }
+
+    /// One trial.
+    ///
+    /// # Errors
+    /// When the device's thread is gone.
+    pub fn trial(&mut self, rate: f64, seconds: f64) -> Result<Trial, BenchError> {
+        self.time()?;
+        let mut trial = self.generator.trial(self.device, rate, seconds);
+        trial.device = self.time()?;
+        Ok(trial)
+    }
+
+    /// One trial of a worker with so many Echo Requests a second beside it.
+    ///
+    /// # Errors
+    /// When the device's thread is gone.
+    pub fn trial_with_echoes(
+        &mut self,
+        rates: (f64, f64),
+        seconds: f64,
+    ) -> Result<(Trial, Echoed), BenchError> {
+        self.time()?;
+        let (mut trial, echoed) = self.generator.trial_with_echoes(self.device, rates, seconds)?;
+        trial.device = self.time()?;
+        Ok((trial, echoed))
+    }
+
+    /// Why a trial says nothing; `None` when it does.
+    #[must_use]
+    pub fn void(&self, trial: &Trial) -> Option<String> {
+        let taken = trial.generator.taken().max(trial.device.taken());
+        let late = trial.late as f64 / (trial.sent + trial.refused).max(1) as f64;
+        if taken > MOST_TAKEN {
+            Some(format!("others took {:.1}% of a thread's time", taken * 100.0))
+        } else if late > MOST_LATE {
+            Some(format!(
+                "the generator was late with {:.1}% of the packets",
+                late * 100.0
+            ))
+        } else if self.most < HEADROOM * trial.rate {
+            Some(format!(
+                "the generator makes only {:.2} times the offered rate",
+                self.most / trial.rate
+            ))
+        } else {
+            None
+        }
+    }
+
+    /// Ends the device; a worker gives its statistics.
+    ///
+    /// # Errors
+    /// What went wrong in its thread.
+    pub fn end(self) -> Result<Option<Stats>, BenchError> {
+        let _ = self.asks.send(Ask::End);
+        self.thread
+            .join()
+            .map_err(|_| BenchError("the device's thread panicked".into()))?
+    }
+
+    fn time(&self) -> Result<Passed, BenchError> {
+        let (answer, answered) = channel();
+        let gone = || BenchError("the device's thread ended".into());
+        self.asks.send(Ask::Time(answer)).map_err(|_| gone())?;
+        answered.recv().map_err(|_| gone())
+    }
+}
+
+/// Forwarding as bare as it gets: from each port to the other.
+fn plain(queues: Queues) -> impl FnMut() {
+    let (mut receivers, mut senders): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
+    senders.reverse();
+    let mut burst = Burst::new();
+    move || {
+        for (from, to) in receivers.iter_mut().zip(&mut senders) {
+            if from.rx_burst(&mut burst) > 0 {
+                to.tx_burst(&mut burst);
+                burst.clear();
+            }
+        }
+    }
+}
+
+/// The thread of a device: works until it is told to end, and tells how the time went.
+fn run(eal: &'static Eal, questions: &Receiver<Ask>, mut work: impl FnMut()) -> Result<(), BenchError> {
+    let _lcore = Registration::new(eal).map_err(BenchError::of)?;
+    // Where that is refused, the scheduler does what it can.
+    let _pinned = pin_current_thread(0);
+    let mut moment = Moment::now();
+    loop {
+        for _ in 0..64 {
+            work();
+        }
+        match questions.try_recv() {
+            Ok(Ask::Time(answer)) => {
+                let passed = moment.elapsed();
+                moment = Moment::now();
+                let _ = answer.send(passed);
+            }
+            Ok(Ask::End) => return Ok(()),
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => return Ok(()),
+            Err(std::sync::mpsc::TryRecvError::Empty) => {}
+        }
+    }
+}
+
+/// Runs `body` on a thread of its own on the second core, registered with DPDK.
+///
+/// # Errors
+/// Those of `body`, and the registration's.
+pub fn on_second_core<T: Send>(
+    eal: &'static Eal,
+    body: impl FnOnce() -> Result<T, BenchError> + Send,
+) -> Result<T, BenchError> {
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let _lcore = Registration::new(eal).map_err(BenchError::of)?;
+            let _pinned = pin_current_thread(1);
+            body()
+        });
+        thread
+            .join()
+            .map_err(|_| BenchError("the generator's thread panicked".into()))?
+    })
+}

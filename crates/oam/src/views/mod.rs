@@ -1,0 +1,19 @@
+//! What an operator sees of a UPF, from the parts that have it: associations and sessions from the endpoint, counts and
+//! buffered packets from the worker that has the session.
+//!
+//! The control thread makes these values, so each is bounded: a page of at most [`LONGEST_PAGE`](crate::values::LONGEST_PAGE) rows, or one session.
+
+mod detail;
+mod n4;
+mod network;
+mod page;
+mod ports;
+mod rows;
+mod sessions;
+
+pub use detail::session_detail;
+pub use n4::n4;
+pub use network::{neighbours, routes};
+pub use ports::{paths, ports};
+pub use rows::associations;
+pub use sessions::{SessionQuery, sessions};

@@ -1,0 +1,369 @@
+//! What a port can do so that packets come to the worker that owns their session, and what it is asked for.
+//!
+//! It is a matter of speed alone: a packet that comes to another worker is handed over. So everything here may be
+//! refused, and is then reported and done without. What a driver is asked for follows from what it says of itself
+//! ([`plan`]); hardware was never at hand to see it done.
+
+pub mod audit;
+pub mod checksums;
+
+use std::fmt;
+
+use dpdk::{Capabilities, FlowRule, Packets, Port, RssConfig, RssFields, SpreadRule};
+use flow::{BUCKETS, WorkerId, bucket};
+
+use config::{Config, Driver, PortConfig, Role};
+
+/// Which packets come in by a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// GTP-U: N3, N9, N4-u.
+    pub tunnels: bool,
+    /// Plain packets to UEs: N6.
+    pub plain: bool,
+}
+
+impl Traffic {
+    /// By the roles of the instances on the port, or on the LAG that it is a member of.
+    #[must_use]
+    pub fn of(config: &Config, port: &PortConfig) -> Self {
+        let port = config.lag_of(&port.name.value).unwrap_or(port);
+        let here = config
+            .instances
+            .iter()
+            .filter(|instance| instance.port.value == port.name.value);
+        let mut traffic = Self::default();
+        for role in here.flat_map(|instance| &instance.roles) {
+            match role {
+                Role::N6 => traffic.plain = true,
+                Role::N3 | Role::N9 | Role::N4u => traffic.tunnels = true,
+            }
+        }
+        traffic
+    }
+}
+
+/// What decides which queue, and so which worker, a packet comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The UE's address, in hardware: the owner of its session.
+    UeAddress,
+    /// The TEID, in hardware: the owner of its session.
+    Teid,
+    /// The outer addresses, by the port or the kernel: any worker.
+    Outer,
+    /// Whoever puts packets into the port: a memory port's other end.
+    Sender,
+    /// Nothing: one queue gets all, or the driver does as it likes.
+    Nothing,
+}
+
+impl Basis {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::UeAddress => "RSS on UE address in hardware",
+            Self::Teid => "RSS on TEID in hardware",
+            Self::Outer => "RSS on outer headers only: packets are handed over between workers",
+            Self::Sender => "the other end chooses the queue",
+            Self::Nothing => "no RSS: packets are handed over between workers",
+        }
+    }
+}
+
+/// What a port does, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Receive queues, one for each worker.
+    pub queues: u16,
+    /// For GTP-U, if it comes in here.
+    pub tunnels: Option<Basis>,
+    /// For plain packets, if they come in here.
+    pub plain: Option<Basis>,
+    /// What the driver refused, in its words.
+    pub refused: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.tunnels, self.plain) {
+            _ if self.queues == 1 => f.write_str("no RSS (1 queue)"),
+            (Some(tunnels), Some(plain)) if tunnels != plain => {
+                write!(f, "GTP-U: {}; plain: {}", tunnels.words(), plain.words())
+            }
+            (Some(basis), _) | (None, Some(basis)) => f.write_str(basis.words()),
+            (None, None) => f.write_str("no instance"),
+        }
+    }
+}
+
+/// Rules of which one set is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// What the rules make of the packets.
+    pub basis: Basis,
+    /// The rule that it takes; key and queues are yet to be filled in.
+    pub first: SpreadRule,
+    /// Another that would be good to have.
+    pub also: Option<SpreadRule>,
+}
+
+/// What a port is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// For all packets that no rule is about.
+    pub rss: Option<RssConfig>,
+    /// For GTP-U, the best first.
+    pub tunnels: Vec<Wish>,
+    /// For plain packets, the best first.
+    pub plain: Vec<Wish>,
+}
+
+/// What to ask of a port that can do this, for so many workers.
+#[must_use]
+pub fn plan(able: &Capabilities, traffic: Traffic, workers: u16) -> Plan {
+    let fields = (RssFields::IPV4 | RssFields::IPV6 | RssFields::UDP).and(able.rss);
+    if workers < 2 || fields == RssFields::NONE {
+        return Plan::default();
+    }
+    let key = key(able.rss_key_size);
+    let rss = RssConfig {
+        fields,
+        key: (!key.is_empty()).then(|| key.clone()),
+    };
+    let rule = |packets, fields| SpreadRule {
+        packets,
+        fields,
+        key: key.clone(),
+        queues: Vec::new(),
+    };
+    let source = |fields| fields | RssFields::SOURCE_ONLY;
+    let destination = |fields| fields | RssFields::DESTINATION_ONLY;
+    let prefix = RssFields::IPV6_ADDRESSES | RssFields::PREFIX_64;
+    let by_teid = Wish {
+        basis: Basis::Teid,
+        first: rule(Packets::Gtpu, RssFields::GTPU),
+        also: None,
+    };
+    let by_inner = Wish {
+        basis: Basis::UeAddress,
+        first: rule(Packets::Ipv4InGtpu, source(RssFields::IPV4_ADDRESSES)),
+        also: Some(rule(Packets::Ipv6InGtpu, source(prefix))),
+    };
+    let by_destination = Wish {
+        basis: Basis::UeAddress,
+        first: rule(Packets::Ipv4, destination(RssFields::IPV4_ADDRESSES)),
+        also: Some(rule(Packets::Ipv6, destination(prefix))),
+    };
+    // A rule about all of IPv4 would also be about the outer headers of GTP-U.
+    let plain = traffic.plain && !traffic.tunnels;
+    let tunnels = if traffic.tunnels {
+        vec![by_teid, by_inner]
+    } else {
+        Vec::new()
+    };
+    Plan {
+        rss: Some(rss),
+        tunnels,
+        plain: if plain { vec![by_destination] } else { Vec::new() },
+    }
+}
+
+/// The key of the buckets as long as a port wants it. Of what is hashed here only the first 12 octets of the key
+/// matter. Empty for a port that takes none, or a shorter one.
+fn key(size: u8) -> Vec<u8> {
+    let size = usize::from(size);
+    if size < bucket::KEY.len() {
+        return Vec::new();
+    }
+    bucket::KEY.iter().copied().cycle().take(size).collect()
+}
+
+/// The table from the lowest bits of the hash to queues, of `size` entries, by the owners of the buckets. Where an
+/// entry is that of several buckets, the worker that owns most of them gets it, the first of equals.
+#[must_use]
+pub fn redirection(owners: &[WorkerId], size: u16) -> Vec<u16> {
+    let size = usize::from(size);
+    let owner = |bucket: usize| owners.get(bucket % BUCKETS).copied().unwrap_or_default();
+    let best = |entry: usize| {
+        let shared: Vec<u16> = (entry..BUCKETS.max(entry + 1))
+            .step_by(size)
+            .map(|bucket| owner(bucket).0)
+            .collect();
+        let votes = |queue: &u16| shared.iter().filter(|other| *other == queue).count();
+        let most = shared.iter().map(votes).max();
+        shared
+            .iter()
+            .copied()
+            .filter(|queue| Some(votes(queue)) == most)
+            .min()
+    };
+    (0..size).map(|entry| best(entry).unwrap_or_default()).collect()
+}
+
+/// Where the rules in force take queues from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The port's own table.
+    Table,
+    /// A list in each rule: one queue for each bucket.
+    Buckets,
+    /// A list in each rule: each queue once, which is right until a bucket moves.
+    Queues,
+}
+
+/// What was asked of a port, and what it does.
+#[derive(Debug)]
+pub struct Steered {
+    /// For people.
+    pub report: Report,
+    /// Entries of the port's table.
+    table: u16,
+    /// Rules in force, with what they were made of.
+    rules: Vec<(SpreadRule, Source, FlowRule)>,
+}
+
+impl Steered {
+    /// Asks a started port for what `plan` wants.
+    #[must_use]
+    pub fn ask(
+        port: &Port,
+        able: &Capabilities,
+        (driver, plan): (&Driver, &Plan),
+        (traffic, workers): (Traffic, u16),
+        owners: &[WorkerId],
+    ) -> Self {
+        let mut steered = Self {
+            report: Report {
+                queues: workers,
+                tunnels: None,
+                plain: None,
+                refused: Vec::new(),
+            },
+            table: able.rss_table_size,
+            rules: Vec::new(),
+        };
+        let otherwise = otherwise(driver, plan);
+        if traffic.tunnels {
+            steered.report.tunnels = Some(steered.grant(port, &plan.tunnels, owners).unwrap_or(otherwise));
+        }
+        if traffic.plain {
+            steered.report.plain = Some(steered.grant(port, &plan.plain, owners).unwrap_or(otherwise));
+        }
+        steered.set_table(port, owners);
+        steered
+    }
+
+    /// The first wish that the port grants.
+    fn grant(&mut self, port: &Port, wishes: &[Wish], owners: &[WorkerId]) -> Option<Basis> {
+        wishes
+            .iter()
+            .find(|wish| self.make(port, wish, owners))
+            .map(|wish| wish.basis)
+    }
+
+    fn make(&mut self, port: &Port, wish: &Wish, owners: &[WorkerId]) -> bool {
+        for source in [Source::Table, Source::Buckets, Source::Queues] {
+            let Some(first) = self.put(port, &wish.first, source, owners) else {
+                continue;
+            };
+            self.rules.push(first);
+            let also = wish
+                .also
+                .as_ref()
+                .and_then(|rule| self.put(port, rule, source, owners));
+            self.rules.extend(also);
+            return true;
+        }
+        false
+    }
+
+    fn put(
+        &mut self,
+        port: &Port,
+        rule: &SpreadRule,
+        source: Source,
+        owners: &[WorkerId],
+    ) -> Option<(SpreadRule, Source, FlowRule)> {
+        let mut rule = rule.clone();
+        rule.queues = queues(source, owners)?;
+        match port.spread(&rule) {
+            Ok(made) => Some((rule, source, made)),
+            Err(error) => {
+                let words = format!("{:?}: {error}", rule.packets);
+                if !self.report.refused.contains(&words) {
+                    self.report.refused.push(words);
+                }
+                None
+            }
+        }
+    }
+
+    /// A bucket has moved.
+    pub fn follow(&mut self, port: &Port, owners: &[WorkerId]) {
+        self.set_table(port, owners);
+        for (rule, source, made) in std::mem::take(&mut self.rules) {
+            if source != Source::Buckets {
+                self.rules.push((rule, source, made));
+                continue;
+            }
+            // Two rules about the same packets would be one too many.
+            drop(made);
+            let again = self.put(port, &rule, source, owners);
+            self.rules.extend(again);
+        }
+    }
+
+    fn set_table(&mut self, port: &Port, owners: &[WorkerId]) {
+        let is_used = self.rules.iter().any(|(_, source, _)| *source == Source::Table);
+        if self.table > 0
+            && is_used
+            && let Err(error) = port.set_rss_table(&redirection(owners, self.table))
+        {
+            self.report.refused.push(error.to_string());
+        }
+    }
+}
+
+/// What places packets that no rule is about.
+fn otherwise(driver: &Driver, plan: &Plan) -> Basis {
+    match driver {
+        Driver::Memory {} => Basis::Sender,
+        // The kernel's fan-out, or what it has set up on the NIC.
+        Driver::AfPacket { .. } | Driver::AfXdp { .. } => Basis::Outer,
+        Driver::Pcap { .. } | Driver::Pci { .. } if plan.rss.is_none() => Basis::Nothing,
+        Driver::Pcap { .. } | Driver::Pci { .. } => Basis::Outer,
+    }
+}
+
+/// The queues that a rule names; `None` where such a list cannot be right.
+fn queues(source: Source, owners: &[WorkerId]) -> Option<Vec<u16>> {
+    match source {
+        Source::Table => Some(Vec::new()),
+        Source::Buckets => Some(redirection(owners, BUCKETS as u16)),
+        Source::Queues => {
+            let workers = owners.iter().map(|owner| owner.0 + 1).max()?;
+            let is_dealt_out =
+                |(bucket, owner): (usize, &WorkerId)| owner.index() == bucket % usize::from(workers);
+            let is_right = workers.is_power_of_two() && owners.iter().enumerate().all(is_dealt_out);
+            is_right.then(|| (0..workers).collect())
+        }
+    }
+}
+
+/// What `sluice check` can say before the port is opened.
+#[must_use]
+pub fn expectation(driver: &Driver, workers: u16) -> &'static str {
+    match driver {
+        _ if workers == 1 => "1 queue",
+        Driver::Memory {} => "a queue for each worker, chosen by the other end",
+        Driver::AfPacket { .. } => "a queue for each worker, chosen by the kernel over outer headers",
+        Driver::AfXdp { .. } => "a queue for each worker, chosen by what ethtool has set up",
+        Driver::Pcap { .. } => "1 queue",
+        Driver::Pci { .. } => {
+            "a queue for each worker, RSS on TEID or UE address if the driver grants it at the start"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,475 @@
+//! DPDK's side of a UPF: the environment, the packet pool and the configured ports, each with a queue for every worker.
+//!
+//! Made and owned by the thread that starts the program; queues move to the workers once, before packets flow.
+
+use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use dpdk::{
+    Capabilities, Eal, MemoryPeer, MemorySpec, Mempool, PciAddress, PoolConfig, Port,
+    PortConfig as StartConfig, PortSpec, RxQueue, TxQueue,
+};
+use flow::{PortId, WorkerId};
+use packet::MacAddr;
+use rules::network::Network;
+use transport::Interface;
+use worker::dpdk::{DpdkIo, inboxes};
+
+use crate::kernel::ingress::Drops;
+use crate::kernel::xdp;
+use crate::nic::audit::{Place, Seen};
+use crate::nic::checksums::UdpChecksums;
+use crate::nic::{Report, Steered, Traffic, plan};
+use config::{Config, Driver, PortConfig};
+
+/// Packets that an inbox holds: at a million packets handed over a second, what comes in while its owner is off its
+/// core for 30 ms.
+const INBOX_DEPTH: u32 = 32_768;
+
+/// One worker's queues, a pair for each port but LAGs.
+type Queues = Vec<Option<(RxQueue, TxQueue)>>;
+
+/// A port that cannot be had, with the driver's own reason.
+#[derive(Debug)]
+pub struct PortError {
+    port: String,
+    reason: String,
+}
+
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port `{}`: {}", self.port, self.reason)
+    }
+}
+
+impl std::error::Error for PortError {}
+
+/// The started ports.
+pub struct Ports {
+    /// What was asked of each port; its rules end before it does.
+    steered: Vec<Option<Steered>>,
+    /// By their ids; a LAG is none of its own.
+    ports: Vec<Option<Port>>,
+    /// What each can do.
+    able: Vec<Option<Capabilities>>,
+    /// By port, how its link is known.
+    links: Vec<LinkSource>,
+    /// By port, the first member of a LAG.
+    first_members: Vec<Option<PortId>>,
+    names: Vec<String>,
+    /// The far ends of the memory ports, in order, until somebody takes them.
+    peers: Vec<MemoryPeer>,
+    /// By worker, until the workers take them.
+    queues: Vec<Queues>,
+    /// Where packets lie.
+    pub pool: Mempool,
+    swept: Vec<String>,
+    /// The interfaces that are kept from the host's network stack; they go back to it behind the ports.
+    drops: Drops,
+}
+
+/// The CPUs for all threads but the workers': those of this process that no worker is pinned to, so that a worker that
+/// never rests does not keep PFCP waiting. All of them, where the workers have every one.
+fn other_cpus(config: &Config) -> Result<Vec<u32>, dpdk::Error> {
+    let is_free = |cpu: &u32| {
+        config
+            .workers
+            .cores
+            .iter()
+            .all(|core| core.value() != u64::from(*cpu))
+    };
+    let all = dpdk::thread_cpus()?;
+    let free: Vec<u32> = all.iter().copied().filter(is_free).collect();
+    Ok(if free.is_empty() { all } else { free })
+}
+
+/// Starts DPDK as the configuration has it. Once in a process. The calling thread, and those that it starts and that
+/// are not pinned themselves, keep off the cores that workers are pinned to, as far as there are others.
+///
+/// # Errors
+/// DPDK's own words.
+pub fn start_eal(config: &Config) -> Result<&'static Eal, dpdk::Error> {
+    let mut builder = Eal::builder()
+        .hugepages(config.dpdk.huge_pages)
+        .memory_mib(config.dpdk.memory_mib.value() as u32)
+        .main_cpus(&other_cpus(config)?);
+    for port in &config.ports {
+        if let Some(Driver::Pci { address }) = &port.driver {
+            builder = builder.allow_pci(pci(address)?);
+        }
+    }
+    builder.init()
+}
+
+fn pci(address: &str) -> Result<PciAddress, dpdk::Error> {
+    address.parse()
+}
+
+impl Ports {
+    /// Opens and starts every port, with one pair of queues for each worker.
+    ///
+    /// # Errors
+    /// The first port that cannot be opened or started.
+    pub fn start(eal: &'static Eal, config: &Config) -> Result<Self, PortError> {
+        Self::start_or(eal, config, Err)
+    }
+
+    /// The same, but for ports that cannot be opened or started, which come with the reasons.
+    ///
+    /// # Errors
+    /// When there is no memory for packets.
+    pub fn start_those_that_can(
+        eal: &'static Eal,
+        config: &Config,
+    ) -> Result<(Self, Vec<PortError>), PortError> {
+        let mut failed = Vec::new();
+        let note = |error| {
+            failed.push(error);
+            Ok(())
+        };
+        let started = Self::start_or(eal, config, note)?;
+        Ok((started, failed))
+    }
+
+    /// Goes on behind a port that cannot be had if `failed` says so.
+    fn start_or(
+        eal: &'static Eal,
+        config: &Config,
+        mut failed: impl FnMut(PortError) -> Result<(), PortError>,
+    ) -> Result<Self, PortError> {
+        let workers = config.workers.count.value() as u16;
+        let pool = Mempool::new(eal, PoolConfig::with_buffers(config.dpdk.buffers.value() as u32)).map_err(
+            |error| PortError {
+                port: "(packet memory)".into(),
+                reason: error.to_string(),
+            },
+        )?;
+        let queues = (0..workers).map(|_| Queues::new()).collect();
+        let mut started = Self {
+            steered: Vec::new(),
+            names: Vec::new(),
+            ports: Vec::new(),
+            able: Vec::new(),
+            links: Vec::new(),
+            first_members: vec![None; config.ports.len()],
+            peers: Vec::new(),
+            queues,
+            pool,
+            swept: Vec::new(),
+            drops: Drops::default(),
+        };
+        let kept = |port: &PortConfig| port.driver.as_ref()?.kept_from_host().map(String::from);
+        let kept: Vec<String> = config.ports.iter().filter_map(kept).collect();
+        started.swept = started.drops.sweep(&kept);
+        for (port, _, members) in config.lags() {
+            started.first_members[port.index()] = members.first().copied();
+        }
+        for port in &config.ports {
+            let Some(driver) = &port.driver else {
+                started.add_without_queues(port);
+                continue;
+            };
+            let traffic = Traffic::of(config, port);
+            // Frames to the LAG's address, and to the group of LACP.
+            let is_member = config.lag_of(&port.name.value).is_some();
+            let asked = (traffic, UdpChecksums::of(config, port), workers);
+            if let Err(reason) = started.add_kept(eal, (port, driver, is_member), asked) {
+                failed(PortError {
+                    port: port.name.value.clone(),
+                    reason,
+                })?;
+                started.add_without_queues(port);
+            }
+        }
+        Ok(started)
+    }
+
+    /// As [`Self::add`], of an interface that is kept from the host's stack before anything comes in by the port.
+    fn add_kept(
+        &mut self,
+        eal: &'static Eal,
+        port: (&PortConfig, &Driver, bool),
+        asked: (Traffic, UdpChecksums, u16),
+    ) -> Result<(), String> {
+        let driver = port.1;
+        if let Some(interface) = driver.kept_from_host() {
+            let kept = self.drops.install(interface);
+            kept.map_err(|error| format!("{interface}: {error}"))?;
+        }
+        let Driver::AfXdp { interface, .. } = driver else {
+            return self.add(eal, port, asked).map_err(|error| error.to_string());
+        };
+        let others = xdp::program(interface).ok().flatten();
+        match (self.add(eal, port, asked), others) {
+            (Ok(()), None) => {
+                if let Ok(Some(program)) = xdp::program(interface) {
+                    self.drops.note_program(interface, program);
+                }
+                Ok(())
+            }
+            (Ok(()), Some(_)) => Ok(()),
+            (Err(error), None) => Err(error.to_string()),
+            (Err(error), Some(program)) => Err(format!(
+                "{error}; {interface} has an XDP program of another process, number {program}: `ip link set dev {interface} xdp off` takes it off"
+            )),
+        }
+    }
+
+    /// Makes anew what keeps interfaces from the host's stack, where somebody has taken it away: the interfaces.
+    pub fn renew_drops(&mut self) -> Vec<String> {
+        self.drops.renew()
+    }
+
+    /// What was found of processes that did not end in order, and taken away: a line for each thing.
+    pub fn swept(&self) -> &[String] {
+        &self.swept
+    }
+
+    fn add(
+        &mut self,
+        eal: &'static Eal,
+        (config, driver, is_member): (&PortConfig, &Driver, bool),
+        (traffic, checksums, workers): (Traffic, UdpChecksums, u16),
+    ) -> Result<(), dpdk::Error> {
+        let descriptors = config.descriptors.value();
+        let (mut port, peer) = match driver {
+            Driver::Memory {} => {
+                let spec = MemorySpec {
+                    queues: workers,
+                    depth: descriptors as u32,
+                };
+                let (port, peer) = Port::memory(eal, &spec)?;
+                (port, Some(peer))
+            }
+            other => (Port::open(eal, &spec(other, workers)?)?, None),
+        };
+        let mut start = StartConfig::new(workers, &self.pool);
+        start.rx_descriptors = descriptors as u16;
+        start.tx_descriptors = descriptors as u16;
+        start.promiscuous = is_member && !matches!(driver, Driver::Memory {} | Driver::Pcap { .. });
+        start.mtu = mtu(config);
+        start.tx_udp_checksum = checksums.is_wanted();
+        let able = port.capabilities()?;
+        let plan = plan(&able, traffic, workers);
+        start.rss.clone_from(&plan.rss);
+        let queues = port.start(&start)?;
+        let owners = session::Config::for_workers(workers).owners;
+        let asked = (driver, &plan);
+        let steered = Steered::ask(&port, &able, asked, (traffic, workers), &owners);
+        self.steered.push(Some(steered));
+        self.names.push(config.name.value.clone());
+        for (worker, pair) in self.queues.iter_mut().zip(queues.rx.into_iter().zip(queues.tx)) {
+            worker.push(Some(pair));
+        }
+        self.ports.push(Some(port));
+        self.able.push(Some(able));
+        self.links.push(LinkSource::of(driver));
+        self.peers.extend(peer);
+        Ok(())
+    }
+
+    /// Adds a LAG, or a port that cannot be had.
+    fn add_without_queues(&mut self, config: &PortConfig) {
+        self.steered.push(None);
+        self.names.push(config.name.value.clone());
+        self.queues.iter_mut().for_each(|worker| worker.push(None));
+        self.ports.push(None);
+        self.able.push(None);
+        self.links.push(LinkSource::Members);
+    }
+
+    /// The ports that have a link of their own, and whether it is up. Where nobody tells, it is.
+    pub fn links(&self) -> impl Iterator<Item = (PortId, bool)> + '_ {
+        let ports = self.links.iter().zip(&self.ports).enumerate();
+        ports.filter_map(|(place, (source, port))| {
+            let up = match (source, port) {
+                (LinkSource::Kernel(carrier), _) => has_carrier(carrier),
+                (LinkSource::Driver, Some(port)) => port.link().map_or(true, |link| link.up),
+                (LinkSource::Unknown, _) => true,
+                (LinkSource::Driver, None) | (LinkSource::Members, _) => return None,
+            };
+            Some((PortId(place as u16), up))
+        })
+    }
+
+    /// The name of a port.
+    #[must_use]
+    pub fn name(&self, port: PortId) -> &str {
+        self.names.get(port.index()).map_or("", String::as_str)
+    }
+
+    /// By which headers each port places packets at workers, by its name.
+    pub fn steering(&self) -> impl Iterator<Item = (&str, &Report)> {
+        let names = self.names.iter().map(String::as_str);
+        let steered = names.zip(&self.steered);
+        steered.filter_map(|(name, steered)| Some((name, &steered.as_ref()?.report)))
+    }
+
+    /// What each port can and cannot do, a line for each thing, by its name.
+    pub fn audit<'a>(
+        &'a self,
+        config: &'a Config,
+    ) -> impl Iterator<Item = (&'a str, Vec<(&'static str, String)>)> {
+        let cores = config.workers.cores.iter().map(|core| core.value() as u32);
+        let packet = self.pool.alloc();
+        let place = Place::of(cores, packet.map(|packet| packet.data().as_ptr().addr()));
+        let ports = config.ports.iter().enumerate();
+        ports.filter_map(move |(number, port)| {
+            let seen = Seen {
+                able: self.able.get(number)?.as_ref()?,
+                report: &self.steered.get(number)?.as_ref()?.report,
+                driver: port.driver.as_ref()?,
+                traffic: Traffic::of(config, port),
+                checksums: UdpChecksums::of(config, port),
+                mtu: port.mtu.value() as u16,
+                buffer: self.pool.config().data_room,
+                link: self.link(number),
+                program: self.program(port),
+                speed_mbps: self.speed(number),
+                place: &place,
+            };
+            Some((port.name.value.as_str(), seen.lines()))
+        })
+    }
+
+    /// The XDP program on a port's interface: its number, and whether this process has put it there.
+    fn program(&self, port: &PortConfig) -> Option<(u32, bool)> {
+        let interface = port.driver.as_ref()?.interface()?;
+        let program = xdp::program(interface).ok()??;
+        Some((program, self.drops.has_put(interface, program)))
+    }
+
+    /// Whether the link of a port is up, where anybody tells.
+    fn link(&self, number: usize) -> Option<bool> {
+        match self.links.get(number)? {
+            LinkSource::Kernel(carrier) => Some(has_carrier(carrier)),
+            LinkSource::Driver => Some(self.ports.get(number)?.as_ref()?.link().ok()?.up),
+            LinkSource::Unknown | LinkSource::Members => None,
+        }
+    }
+
+    /// The speed of a port's link in Mbit/s, where its driver tells. Those of kernel interfaces and of memory make one up.
+    fn speed(&self, number: usize) -> Option<u32> {
+        let is_told = matches!(self.links.get(number)?, LinkSource::Driver);
+        let link = self.ports.get(number)?.as_ref()?.link().ok()?;
+        link.speed_mbps.filter(|_| is_told)
+    }
+
+    /// A bucket has moved: the ports that place packets by buckets follow. One that does not hands them to the old
+    /// owner, which hands them over.
+    pub fn follow(&mut self, owners: &[WorkerId]) {
+        for (steered, port) in self.steered.iter_mut().zip(&self.ports) {
+            if let (Some(steered), Some(port)) = (steered, port) {
+                steered.follow(port, owners);
+            }
+        }
+    }
+
+    /// How this node looks on the link of each instance.
+    #[must_use]
+    pub fn interfaces(&self, network: &Network) -> Vec<Interface> {
+        let macs = self.macs();
+        network
+            .instances()
+            .iter()
+            .map(|instance| worker::interface(instance, &macs))
+            .collect()
+    }
+
+    /// The ports' link layer addresses. A memory port has none; it gets a locally administered one by its place. A LAG
+    /// has that of its first member.
+    #[must_use]
+    pub fn macs(&self) -> Vec<MacAddr> {
+        (0..self.ports.len()).map(|place| self.mac(place)).collect()
+    }
+
+    fn mac(&self, place: usize) -> MacAddr {
+        let own = self.first_members[place].map_or(place, PortId::index);
+        let port = self.ports.get(own).and_then(Option::as_ref);
+        match port.map_or(MacAddr::ZERO, |port| MacAddr(port.mac())) {
+            MacAddr::ZERO => MacAddr([2, 0, 0, 0, 0, own as u8 + 1]),
+            mac => mac,
+        }
+    }
+
+    /// The packet I/O of every worker, once.
+    ///
+    /// # Errors
+    /// When there is no memory for an inbox.
+    pub fn take_io(&mut self, eal: &'static Eal) -> Result<Vec<DpdkIo>, dpdk::Error> {
+        let queues = std::mem::take(&mut self.queues);
+        let (producers, consumers) = inboxes(eal, queues.len() as u16, INBOX_DEPTH)?;
+        let io = |(queues, inbox)| DpdkIo::new(queues, self.pool.clone(), Some(inbox), producers.clone());
+        Ok(queues.into_iter().zip(consumers).map(io).collect())
+    }
+
+    /// The far ends of the memory ports in the order of the ports, once.
+    pub fn take_peers(&mut self) -> Vec<MemoryPeer> {
+        std::mem::take(&mut self.peers)
+    }
+}
+
+/// How the link of a port is known.
+enum LinkSource {
+    /// The kernel's interface has it, whose DPDK driver does not tell: `/sys/class/net/NAME/carrier`.
+    Kernel(File),
+    /// The driver tells.
+    Driver,
+    /// Nobody does.
+    Unknown,
+    /// It is a LAG.
+    Members,
+}
+
+impl LinkSource {
+    fn of(driver: &Driver) -> Self {
+        match driver {
+            Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. } => {
+                let path = format!("/sys/class/net/{interface}/carrier");
+                File::open(path).map_or(Self::Unknown, Self::Kernel)
+            }
+            Driver::Memory {} | Driver::Pcap { .. } => Self::Unknown,
+            Driver::Pci { .. } => Self::Driver,
+        }
+    }
+}
+
+/// Whether an interface has a carrier: not one that is set down, of which the kernel gives an error.
+fn has_carrier(carrier: &File) -> bool {
+    let mut digit = [0];
+    matches!(carrier.read_at(&mut digit, 0), Ok(1)) && digit == *b"1"
+}
+
+/// The MTU that a port is asked for. What nearly every port has is not asked for: not all drivers can be.
+fn mtu(config: &PortConfig) -> Option<u16> {
+    let mtu = config.mtu.value() as u16;
+    (mtu != 1500).then_some(mtu)
+}
+
+fn spec(driver: &Driver, queues: u16) -> Result<PortSpec, dpdk::Error> {
+    Ok(match driver {
+        Driver::Memory {} => PortSpec::Null { packet_size: 64 },
+        Driver::AfPacket { interface, .. } => PortSpec::AfPacket {
+            interface: interface.clone(),
+            queues,
+        },
+        Driver::AfXdp {
+            interface,
+            force_copy,
+            ..
+        } => PortSpec::AfXdp {
+            interface: interface.clone(),
+            start_queue: 0,
+            queues,
+            force_copy: *force_copy,
+        },
+        Driver::Pcap { rx, tx } => PortSpec::Pcap {
+            rx: Some(rx.clone()),
+            tx: Some(tx.clone()),
+        },
+        Driver::Pci { address } => PortSpec::Pci {
+            address: pci(address)?,
+        },
+    })
+}

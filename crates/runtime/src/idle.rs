@@ -1,0 +1,239 @@
+//! What a worker's thread does between polls that find nothing (`workers.idle`).
+//!
+//! `busy` goes on polling. `adaptive` sleeps, for longer and longer. `interrupt` waits in the kernel for the sockets
+//! under the ports ([`DpdkIo::sockets`], [`dpdk::xdp_sockets`]) and for the thread's [`Bell`], which control, other
+//! workers and the host's thread ring; it polls at least every [`LONGEST_WAIT`], for what a worker does by the clock.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+use dpdk::xdp_sockets;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use worker::dpdk::DpdkIo;
+
+use super::wakeup::Bell;
+use config::{Config, Driver};
+
+/// Polls without a packet before an adaptive worker sleeps: some ten microseconds.
+const ADAPTIVE_POLLS: u32 = 256;
+/// The first sleep of an adaptive worker. Kernels make at least 50 microseconds of it.
+const FIRST_SLEEP: Duration = Duration::from_micros(10);
+/// Sleeps after which the next is twice as long.
+const SLEEPS: u32 = 8;
+/// Polls without a packet before a worker waits for its sockets: what comes in bursts finds it awake, and what ages
+/// with polls (flow entries) goes on.
+const INTERRUPT_POLLS: u32 = 16;
+/// The longest that a worker waits: how late what it does by the clock may be.
+pub const LONGEST_WAIT: Duration = Duration::from_millis(10);
+
+/// What a thread waits with.
+pub struct Waiter {
+    poll: Poll,
+    events: Events,
+    bell: Bell,
+}
+
+impl Waiter {
+    /// One for these sockets.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(sockets: &[RawFd]) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        for (place, socket) in sockets.iter().enumerate() {
+            // Edges: a socket that a thread shares with others does not keep it awake, and one whose interface is
+            // down says so once.
+            let registry = poll.registry();
+            registry.register(&mut SourceFd(socket), Token(place), Interest::READABLE)?;
+        }
+        let bell = Bell::new(poll.registry())?;
+        Ok(Self {
+            poll,
+            events: Events::with_capacity(16),
+            bell,
+        })
+    }
+
+    /// What wakes it.
+    #[must_use]
+    pub fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    fn wait(&mut self, most: Duration) {
+        // An interruption by a signal is as good as an event; another error would come again and again, and cost as much
+        // as a poll.
+        let _ = self.poll.poll(&mut self.events, Some(most));
+    }
+}
+
+/// What a worker's thread does with its time, and where it is.
+pub struct Idle {
+    kind: Kind,
+    /// Polls that found nothing since the last that did, or since the last wait.
+    polls: u32,
+}
+
+enum Kind {
+    Busy,
+    Adaptive { most: Duration, sleeps: u32 },
+    Interrupt { waiter: Waiter, announced: bool },
+}
+
+impl Idle {
+    fn of(kind: Kind) -> Self {
+        Self { kind, polls: 0 }
+    }
+
+    /// It never rests.
+    #[must_use]
+    pub fn busy() -> Self {
+        Self::of(Kind::Busy)
+    }
+
+    /// It sleeps, for so long at most.
+    #[must_use]
+    pub fn adaptive(most: Duration) -> Self {
+        Self::of(Kind::Adaptive { most, sleeps: 0 })
+    }
+
+    /// It waits for sockets.
+    #[must_use]
+    pub fn interrupt(waiter: Waiter) -> Self {
+        Self::of(Kind::Interrupt {
+            waiter,
+            announced: false,
+        })
+    }
+
+    /// What wakes the thread, if it is one that can be woken.
+    #[must_use]
+    pub fn bell(&self) -> Option<&Bell> {
+        match &self.kind {
+            Kind::Interrupt { waiter, .. } => Some(waiter.bell()),
+            _ => None,
+        }
+    }
+
+    /// After a poll: rests, if it and those before found nothing to do.
+    pub fn after(&mut self, found: bool) {
+        if found {
+            self.polls = 0;
+            match &mut self.kind {
+                Kind::Interrupt { waiter, announced } if *announced => {
+                    *announced = false;
+                    waiter.bell.end();
+                }
+                Kind::Adaptive { sleeps, .. } => *sleeps = 0,
+                _ => {}
+            }
+            return;
+        }
+        self.polls = self.polls.saturating_add(1);
+        match &mut self.kind {
+            Kind::Busy => {}
+            Kind::Adaptive { most, sleeps } if self.polls >= ADAPTIVE_POLLS => {
+                let doubled = (*sleeps / SLEEPS).min(16);
+                std::thread::sleep((FIRST_SLEEP * (1 << doubled)).min(*most));
+                *sleeps = sleeps.saturating_add(1);
+            }
+            Kind::Adaptive { .. } => {}
+            Kind::Interrupt { waiter, announced } if *announced => {
+                waiter.wait(LONGEST_WAIT);
+                waiter.bell.end();
+                (*announced, self.polls) = (false, 0);
+            }
+            Kind::Interrupt { waiter, announced } if self.polls >= INTERRUPT_POLLS => {
+                // The poll that follows sees all that was put in before.
+                waiter.bell.announce();
+                *announced = true;
+            }
+            Kind::Interrupt { .. } => {}
+        }
+    }
+}
+
+/// Which sockets each worker is to wait for: those of its own queues, and all of AF_XDP, of which it cannot be told whose
+/// they are.
+///
+/// # Errors
+/// The port of AF_XDP whose socket is not there, or what kept it from being found.
+pub fn sockets_of_workers(config: &Config, ios: &[DpdkIo]) -> Result<Vec<Vec<RawFd>>, String> {
+    let is_xdp = |driver: &Option<Driver>| matches!(driver, Some(Driver::AfXdp { .. }));
+    let xdp = match config.ports.iter().find(|port| is_xdp(&port.driver)) {
+        None => Vec::new(),
+        Some(port) => match xdp_sockets().map_err(|error| error.to_string())? {
+            none if none.is_empty() => {
+                return Err(format!("port `{}` has no socket to wait for", port.name.value));
+            }
+            sockets => sockets,
+        },
+    };
+    let of_worker = |io: &DpdkIo| {
+        let own = io.sockets().map(|socket| socket.as_raw_fd());
+        own.chain(xdp.iter().copied()).collect()
+    };
+    Ok(ios.iter().map(of_worker).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Polls until it waits, and tells for how long that was.
+    fn wait(idle: &mut Idle) -> Duration {
+        let begin = Instant::now();
+        (0..=INTERRUPT_POLLS).for_each(|_| idle.after(false));
+        begin.elapsed()
+    }
+
+    #[test]
+    fn a_worker_waits_until_something_comes_or_rings() {
+        let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut idle = Idle::interrupt(Waiter::new(&[here.as_raw_fd()]).unwrap());
+        let bell = idle.bell().unwrap().clone();
+        assert!(wait(&mut idle) >= LONGEST_WAIT);
+        let woken = |idle: &mut Idle, wake: &dyn Fn()| {
+            // Between the announcement and the wait, which then is none. Not asserted against the clock alone: a busy
+            // machine may be late, but not ten times in a row.
+            (0..10).any(|_| {
+                (0..INTERRUPT_POLLS).for_each(|_| idle.after(false));
+                wake();
+                let begin = Instant::now();
+                idle.after(false);
+                begin.elapsed() < LONGEST_WAIT / 2
+            })
+        };
+        assert!(woken(&mut idle, &|| bell.ring()));
+        assert!(woken(&mut idle, &|| {
+            let _ = (&there).write(b"x");
+        }));
+        // What is found before the wait ends the announcement: nobody has to ring.
+        (0..INTERRUPT_POLLS).for_each(|_| idle.after(false));
+        idle.after(true);
+        bell.ring();
+        assert!(wait(&mut idle) >= LONGEST_WAIT);
+    }
+
+    #[test]
+    fn sleeps_grow_to_the_longest() {
+        let mut idle = Idle::adaptive(Duration::from_millis(2));
+        (0..ADAPTIVE_POLLS).for_each(|_| idle.after(false));
+        let slept = |idle: &mut Idle, times| {
+            let begin = Instant::now();
+            (0..times).for_each(|_| idle.after(false));
+            begin.elapsed()
+        };
+        slept(&mut idle, SLEEPS * 9);
+        assert!(slept(&mut idle, 2) >= Duration::from_millis(4));
+        let mut busy = Idle::busy();
+        assert!(busy.bell().is_none());
+        slept(&mut busy, 1_000_000);
+    }
+}

@@ -1,0 +1,20 @@
+//! The threads, sockets and clocks that drive a UPF: a thread for each worker, the control thread's loop, the N4 sockets, and
+//! how threads without work wait and are woken.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod control_loop;
+mod idle;
+mod memory;
+mod sockets;
+mod threads;
+mod wakeup;
+
+pub use clock::{Clock, HOST_LOOK, HostTime};
+pub use control_loop::ControlLoop;
+pub use idle::{Idle, Waiter, sockets_of_workers};
+pub use memory::keep_memory_ahead;
+pub use sockets::Sockets;
+pub use threads::{Pace, Published, Rings, WorkerThread};
+pub use wakeup::Bell;

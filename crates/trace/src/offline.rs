@@ -1,0 +1,795 @@
+//! A capture through the real path: one worker and Control on one thread, with the capture's time, its PFCP and its
+//! packets.
+//!
+//! It goes through twice. The first time shows which next hops are asked for; the second time they are all known, so
+//! that no packet waits for an answer that a capture does not have. The first is a part of the capture ahead of the
+//! second, so that both end when no more packets are wanted.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{InstanceId, Nanos, PortId, WorkerId};
+use packet::eth::{L2, ether_type};
+use packet::{IpFrame, MacAddr};
+use pfcp::IeType;
+use rtrb::Consumer;
+use rules::model::SourceInterface;
+use rules::network::{Instance, Network, Roles};
+use session::Random;
+use worker::mem::{MemBuf, MemIo, Wires};
+use worker::{TraceFilter, TraceItem, TraceTerms, Worker};
+
+use super::capture::{Captured, ETHERNET, Reader};
+use super::explain::Explainer;
+use super::fields;
+use super::replay::{self, Asked, Chosen, Head};
+use crate::values::PacketTrace;
+use config::{Bounded, Config};
+use upf::{Assembly, Control, Surroundings, assemble};
+
+/// The world begins a while after its clock's 0.
+const BEGIN: Nanos = Nanos::from_secs(1);
+/// Steps in which time passes between two packets, so that no timer is missed.
+const STEPS: u64 = 64;
+/// The shortest step.
+const STEP: Duration = Duration::from_micros(20);
+/// Turns in which what there is to be said at first is said.
+const TURNS: usize = 4;
+/// Turns that a request may take.
+const PATIENCE: u32 = 200;
+/// Addresses whose data networks are kept.
+const MOST_CORES: usize = 100_000;
+/// Frames at most.
+const MOST_FRAMES: usize = 8_000_000;
+/// Frames that the first pass is ahead of the second, at least, where there are so many.
+const PART: usize = 32_768;
+/// Octets of the longest frame: an IP packet and its link layer.
+const LONGEST: usize = 65_535 + 64;
+const PFCP: u16 = 8805;
+/// Link layer addresses of next hops, which a capture need not have.
+const NEIGHBOUR: MacAddr = MacAddr([2, 0, 0x5e, 0, 0x53, 1]);
+/// What snaps nothing.
+const WHOLE: u16 = u16::MAX;
+
+/// Why a capture cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfflineError(String);
+
+impl OfflineError {
+    fn of(error: impl fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl fmt::Display for OfflineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OfflineError {}
+
+/// What is replayed.
+pub struct Capture<'a> {
+    /// A capture.
+    pub file: &'a [u8],
+    /// Another one, of N4, if that was captured by itself.
+    pub n4: Option<&'a [u8]>,
+    /// The port that the first one's packets came in by; else the interfaces' names tell it, or the packets' addresses.
+    pub port: Option<&'a str>,
+    /// Which packets are told.
+    pub filter: TraceFilter,
+}
+
+/// What there is to say of a replay as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Frames of the capture that were looked at.
+    pub frames: u64,
+    /// Those that were not, since no more packets were wanted; `None`: it was replayed to its end.
+    pub left: Option<u64>,
+    /// Of them, PFCP requests that were said again.
+    pub requests: u64,
+    /// Of them, packets that came in.
+    pub packets: u64,
+    /// Of them, what this node sent itself, and answers.
+    pub own: u64,
+    /// Of them, what is neither.
+    pub others: u64,
+    /// What is odd, in words.
+    pub notes: Vec<String>,
+}
+
+/// Sends a capture through the user plane of `config`, and tells of each packet, as long as `tell` wants more.
+///
+/// # Errors
+/// When the configuration cannot be set up, or there is no capture.
+pub fn replay(
+    config: Config,
+    capture: &Capture<'_>,
+    tell: impl FnMut(PacketTrace) -> bool,
+) -> Result<Replayed, OfflineError> {
+    replay_by(config, capture, tell, PART)
+}
+
+/// The same, by parts of so many frames.
+fn replay_by(
+    mut config: Config,
+    capture: &Capture<'_>,
+    mut tell: impl FnMut(PacketTrace) -> bool,
+    part: usize,
+) -> Result<Replayed, OfflineError> {
+    config.workers.count = Bounded::new(1);
+    let few = config.limits.sessions.value().min(20_000);
+    config.limits.sessions = Bounded::new(few);
+    config.limits.flows_ipv4 = Bounded::new(config.limits.flows_ipv4.value().min(65_536));
+    config.limits.flows_ipv6 = Bounded::new(config.limits.flows_ipv6.value().min(65_536));
+    let (frames, cut) = read_all(capture)?;
+    let answers = answers_of(&frames);
+    // What the user plane of then has chosen is told to this one.
+    config.n4.accept_cp_f_teids |= answers.values().any(|answer| Chosen::of(answer).has_any());
+    let network = Arc::new(config.network().map_err(OfflineError::of)?);
+    let explainer = Explainer::of(&config, network, 0);
+    // What came by a member came by its LAG, whatever the partner says.
+    config.ports.iter_mut().for_each(|port| port.lag = None);
+    let mut scout = Scout::new(World::new((&config, explainer.clone()), capture)?, &frames, part);
+    let mut world = World::new((&config, explainer), capture)?;
+    world.macs.clone_from(&scout.world.macs);
+    world.meet(scout.explore(&answers), &mut tell);
+    for part in frames.chunks(part) {
+        if world.is_over {
+            break;
+        }
+        world.meet(scout.explore(&answers), &mut tell);
+        world.frames(part, &answers, &mut tell);
+    }
+    world.wait_for(Duration::from_millis(10), frames.len() as u64, &mut tell);
+    let mut replayed = world.replayed;
+    replayed.left = world.is_over.then(|| frames.len() as u64 - replayed.frames);
+    replayed.notes.extend(cut);
+    Ok(replayed)
+}
+
+/// Who goes ahead, to see which next hops are asked for.
+struct Scout<'a> {
+    world: World,
+    parts: std::slice::Chunks<'a, Frame<'a>>,
+}
+
+impl<'a> Scout<'a> {
+    fn new(mut world: World, frames: &'a [Frame<'a>], part: usize) -> Self {
+        world.macs = world.learn_macs(frames);
+        Self {
+            world,
+            parts: frames.chunks(part),
+        }
+    }
+
+    /// Goes through the next part, if there is one; the next hops that it asks for.
+    fn explore(&mut self, answers: &HashMap<Asked, Vec<u8>>) -> HashSet<(InstanceId, IpAddr)> {
+        if let Some(part) = self.parts.next() {
+            self.world.frames(part, answers, &mut |_| true);
+            self.world.wait_for(Duration::from_millis(10), 0, &mut |_| true);
+        }
+        std::mem::take(&mut self.world.asked)
+    }
+}
+
+/// A frame of a capture, with what its interface says.
+struct Frame<'a> {
+    time_ns: u64,
+    link: u16,
+    interface: Option<Arc<str>>,
+    captured: Captured<'a>,
+}
+
+type Frames<'a> = (Vec<Frame<'a>>, Vec<String>);
+
+/// The frames of both captures in the order of their times, and where they cannot be read on.
+fn read_all<'a>(capture: &Capture<'a>) -> Result<Frames<'a>, OfflineError> {
+    let (mut frames, mut notes) = (Vec::new(), Vec::new());
+    for (name, file) in [
+        ("the capture", Some(capture.file)),
+        ("the N4 capture", capture.n4),
+    ] {
+        let Some(file) = file else { continue };
+        let mut reader = Reader::new(file).map_err(|error| OfflineError(format!("{name}: {error}")))?;
+        loop {
+            match reader.next() {
+                Ok(Some(_)) if frames.len() == MOST_FRAMES => {
+                    notes.push(format!("only the first {MOST_FRAMES} frames are looked at"));
+                    break;
+                }
+                Ok(Some(captured)) => {
+                    let interface = &reader.interfaces()[captured.interface];
+                    frames.push(Frame {
+                        time_ns: captured.time_ns,
+                        link: interface.link,
+                        interface: interface.name.clone(),
+                        captured,
+                    });
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    notes.push(format!("{name} cannot be read on {error}"));
+                    break;
+                }
+            }
+        }
+    }
+    if capture.n4.is_some() {
+        frames.sort_by_key(|frame| frame.time_ns);
+    }
+    Ok((frames, notes))
+}
+
+/// The IP packet of a frame: its octets, zeros where they were not kept, and the length of the link layer.
+fn packet_of(frame: &Frame<'_>) -> Option<Vec<u8>> {
+    let octets = frame.captured.octets;
+    let start = match frame.link {
+        ETHERNET => {
+            let l2 = L2::parse(octets).ok()?;
+            let is_ip = l2.ether_type == ether_type::IPV4 || l2.ether_type == ether_type::IPV6;
+            is_ip.then_some(usize::from(l2.len))?
+        }
+        // Linux "cooked", two versions.
+        113 => 16,
+        276 => 20,
+        // BSD loopback.
+        0 | 108 => 4,
+        // Raw IP by all its numbers.
+        12 | 14 | 101 | 228 | 229 => 0,
+        _ => return None,
+    };
+    let mut packet = octets.get(start..)?.to_vec();
+    matches!(packet.first()? >> 4, 4 | 6).then_some(())?;
+    let wanted = frame.captured.len.min(LONGEST).saturating_sub(start);
+    packet.resize(wanted.max(packet.len()), 0);
+    Some(packet)
+}
+
+/// What a packet's headers say.
+fn read_ip(packet: &[u8]) -> Option<IpFrame> {
+    let kind = match packet.first()? >> 4 {
+        6 => ether_type::IPV6,
+        _ => ether_type::IPV4,
+    };
+    let l2 = L2 {
+        len: 0,
+        ether_type: kind,
+        vlan: None,
+    };
+    IpFrame::parse(packet, packet.len(), &l2).ok()
+}
+
+/// PFCP in a packet: who sent it to whom, and the message.
+fn pfcp_of(packet: &[u8]) -> Option<(SocketAddr, SocketAddr, &[u8])> {
+    let ip = read_ip(packet)?;
+    let tuple = &ip.tuple;
+    if tuple.proto != packet::tuple::proto::UDP || (tuple.src_port != PFCP && tuple.dst_port != PFCP) {
+        return None;
+    }
+    let message = packet.get(usize::from(tuple.l4_offset) + 8..usize::from(tuple.total_len))?;
+    let source = SocketAddr::new(tuple.addrs.src(), tuple.src_port);
+    let destination = SocketAddr::new(tuple.addrs.dst(), tuple.dst_port);
+    Some((source, destination, message))
+}
+
+/// Every PFCP response of the capture, by who asked for it.
+fn answers_of(frames: &[Frame<'_>]) -> HashMap<Asked, Vec<u8>> {
+    let mut answers = HashMap::new();
+    let is_whole = |frame: &&Frame<'_>| frame.captured.octets.len() >= frame.captured.len;
+    for packet in frames.iter().filter(is_whole).filter_map(packet_of) {
+        let Some((_, to, message)) = pfcp_of(&packet) else {
+            continue;
+        };
+        if let Some(head) = Head::read(message)
+            && let Some(request) = head.answered()
+        {
+            answers.insert((to.ip(), request, head.sequence), message.to_vec());
+        }
+    }
+    answers
+}
+
+struct World {
+    now: Nanos,
+    /// The capture's time when the world began.
+    begin_ns: Option<u64>,
+    network: Arc<Network>,
+    n4: Vec<IpAddr>,
+    port: Option<PortId>,
+    control: Control,
+    worker: Worker<MemIo>,
+    wires: Wires,
+    told: Consumer<TraceItem>,
+    explainer: Explainer,
+    /// This node's link layer addresses as the capture has them.
+    macs: HashMap<PortId, [u8; 6]>,
+    /// The instances of the data networks of UEs, as far as they were looked for since the last request.
+    cores: RefCell<HashMap<IpAddr, Option<InstanceId>>>,
+    /// Next hops that were asked for.
+    asked: HashSet<(InstanceId, IpAddr)>,
+    /// Our SEID of each session, by the one that it had in the capture; and by the SMF's.
+    seids: HashMap<u64, u64>,
+    by_cp_seid: HashMap<u64, u64>,
+    /// No more packets are wanted.
+    is_over: bool,
+    /// Answers of the user plane that nobody has taken.
+    answers: Vec<Vec<u8>>,
+    /// SMFs that have an association.
+    smfs: HashSet<IpAddr>,
+    replayed: Replayed,
+}
+
+impl World {
+    fn new((config, explainer): (&Config, Explainer), capture: &Capture<'_>) -> Result<Self, OfflineError> {
+        let network = Arc::clone(explainer.network());
+        let ports = config.ports.len();
+        let macs: Vec<MacAddr> = (0..ports).map(our_mac).collect();
+        let instances = network.instances().iter();
+        let around = Surroundings {
+            now: BEGIN,
+            clock_unix: 1_700_000_000,
+            random: Random::from_number(1),
+            interfaces: instances.map(|one| worker::interface(one, &macs)).collect(),
+            macs,
+        };
+        let Assembly {
+            mut control,
+            mut workers,
+        } = assemble(config, &network, around);
+        let (wires, mut ios) = Wires::new(1, ports, 1_024);
+        let (Some((mut made, link)), Some(io)) = (workers.pop(), ios.pop()) else {
+            return Err(OfflineError("there is no worker".into()));
+        };
+        // The machine's speed is to tell nothing here.
+        made.slow_share_percent = 100;
+        let port = match capture.port {
+            None => None,
+            Some(name) => Some(
+                explainer
+                    .port(name)
+                    .ok_or_else(|| OfflineError(format!("there is no port `{name}`")))?,
+            ),
+        };
+        let terms = TraceTerms {
+            filter: capture.filter,
+            snap: WHOLE,
+            rate: u32::MAX,
+            count: u64::MAX,
+            lasts: Duration::MAX,
+        };
+        let mut told = control.trace(&terms, 4_096);
+        let told = told
+            .pop()
+            .ok_or_else(|| OfflineError("there is no worker".into()))?;
+        let mut world = Self {
+            now: BEGIN,
+            begin_ns: None,
+            network,
+            n4: config.n4.addresses.iter().map(|address| address.value).collect(),
+            port,
+            control,
+            worker: Worker::new(made, io, link).map_err(OfflineError::of)?,
+            wires,
+            told,
+            explainer,
+            macs: HashMap::new(),
+            cores: RefCell::default(),
+            asked: HashSet::new(),
+            seids: HashMap::new(),
+            by_cp_seid: HashMap::new(),
+            is_over: false,
+            answers: Vec::new(),
+            smfs: HashSet::new(),
+            replayed: Replayed::default(),
+        };
+        for _ in 0..TURNS {
+            world.turn(0, &mut |_| true);
+        }
+        Ok(world)
+    }
+
+    /// Knows these next hops from now on.
+    fn meet(
+        &mut self,
+        neighbours: HashSet<(InstanceId, IpAddr)>,
+        tell: &mut impl FnMut(PacketTrace) -> bool,
+    ) {
+        // A worker takes some commands each time.
+        let turns = neighbours.len() / 8 + TURNS;
+        for (instance, address) in neighbours {
+            self.control.add_neighbour(self.now, instance, address, NEIGHBOUR);
+        }
+        (0..turns).for_each(|_| self.turn(self.replayed.frames, tell));
+    }
+
+    /// Deals with the next frames of the capture, as long as more packets are wanted.
+    fn frames(
+        &mut self,
+        frames: &[Frame<'_>],
+        answers: &HashMap<Asked, Vec<u8>>,
+        tell: &mut impl FnMut(PacketTrace) -> bool,
+    ) {
+        for frame in frames {
+            if self.is_over {
+                return;
+            }
+            self.replayed.frames += 1;
+            self.frame(self.replayed.frames, frame, answers, tell);
+        }
+    }
+
+    /// Lets the capture's time come to a frame, and deals with it.
+    fn frame(
+        &mut self,
+        number: u64,
+        frame: &Frame<'_>,
+        answers: &HashMap<Asked, Vec<u8>>,
+        tell: &mut impl FnMut(PacketTrace) -> bool,
+    ) {
+        let begin = *self.begin_ns.get_or_insert_with(|| {
+            let begin = frame.time_ns;
+            self.explainer = self.explainer.clone().at(begin.saturating_sub(BEGIN.0));
+            begin
+        });
+        let due = BEGIN + Duration::from_nanos(frame.time_ns.saturating_sub(begin));
+        self.wait_for(due.since(self.now), number.saturating_sub(1), tell);
+        let packet = packet_of(frame);
+        let pfcp = packet.as_deref().and_then(pfcp_of);
+        if let Some((from, to, message)) = pfcp {
+            return self.pfcp((from, to, message), answers, number, tell);
+        }
+        match self.arrival(frame, packet.as_deref()) {
+            Some((port, bytes)) => {
+                self.replayed.packets += 1;
+                let queue = self.wires.to(WorkerId(0), port);
+                let _ = queue.push(MemBuf::new(&bytes));
+                self.turn(number, tell);
+                self.turn(number, tell);
+            }
+            None if frame.captured.is_outbound == Some(true) => self.replayed.own += 1,
+            None => self.count_other(packet.as_deref()),
+        }
+    }
+
+    fn count_other(&mut self, packet: Option<&[u8]>) {
+        match packet {
+            Some(_) => self.replayed.own += 1,
+            None => self.replayed.others += 1,
+        }
+    }
+
+    fn wait_for(&mut self, time: Duration, number: u64, tell: &mut impl FnMut(PacketTrace) -> bool) {
+        let end = self.now + time;
+        let step = STEP.max(time / STEPS as u32);
+        while self.now < end && !self.is_over {
+            self.now = end.min(self.now + step);
+            self.turn(number, tell);
+        }
+    }
+
+    /// One turn at the present time.
+    fn turn(&mut self, number: u64, tell: &mut impl FnMut(PacketTrace) -> bool) {
+        self.control.poll(self.now);
+        self.answer_requests();
+        self.worker.poll(self.now);
+        for port in (0..self.explainer.ports().len()).map(|port| PortId(port as u16)) {
+            while let Some(frame) = self.wires.from(port).pop() {
+                self.asked.extend(asked_for(&self.network, port, frame.bytes()));
+            }
+        }
+        while let Ok(item) = self.told.pop() {
+            if let TraceItem::Packet(traced) = item
+                && !self.is_over
+            {
+                self.is_over = !tell(self.explainer.explain_whole(&traced, number));
+            }
+        }
+    }
+
+    /// A PFCP message: a request to this node is said again, an answer was looked at already.
+    fn pfcp(
+        &mut self,
+        (from, to, message): (SocketAddr, SocketAddr, &[u8]),
+        answers: &HashMap<Asked, Vec<u8>>,
+        number: u64,
+        tell: &mut impl FnMut(PacketTrace) -> bool,
+    ) {
+        let Some(head) = Head::read(message).filter(|head| head.is_request() && self.n4.contains(&to.ip()))
+        else {
+            self.replayed.own += 1;
+            return;
+        };
+        self.replayed.requests += 1;
+        self.cores.borrow_mut().clear();
+        if head.kind == 5 {
+            self.smfs.insert(from.ip());
+        } else if head.kind >= 50 && self.smfs.insert(from.ip()) {
+            self.associate((from, to), message, number, tell);
+        }
+        let was = answers.get(&(from.ip(), head.kind, head.sequence));
+        let seid = head.seid.and_then(|seid| self.seids.get(&seid).copied());
+        let chosen = was.map(|answer| Chosen::of(answer)).unwrap_or_default();
+        let request = chosen.fill(message, seid);
+        let is = self.ask((from, to), &request, number, tell);
+        let cause = |answer: &[u8]| {
+            replay::of_message(answer, IeType::CAUSE).and_then(|cause| cause.first().copied())
+        };
+        let up_seid = |answer: &[u8]| replay::seid_of(replay::of_message(answer, IeType::F_SEID)?);
+        let Some(is) = is else {
+            return self.note(number, "a PFCP request got no answer");
+        };
+        let cp_seid = replay::of_message(&request, IeType::F_SEID).and_then(replay::seid_of);
+        if let (50, Some(own)) = (head.kind, up_seid(&is)) {
+            self.seids
+                .extend(was.and_then(|was| up_seid(was)).map(|then| (then, own)));
+            self.by_cp_seid.extend(cp_seid.map(|cp| (cp, own)));
+        }
+        match (was.and_then(|was| cause(was)), cause(&is)) {
+            (Some(then), Some(now)) if then != now => {
+                self.note(
+                    number,
+                    &format!("a PFCP request got cause {now}, and {then} when it was captured"),
+                );
+            }
+            (None, Some(now)) if now != 1 => self.note(number, &format!("a PFCP request got cause {now}")),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, number: u64, words: &str) {
+        if self.replayed.notes.len() < 100 {
+            self.replayed.notes.push(format!("frame {number}: {words}"));
+        }
+    }
+
+    /// The capture began behind the association's setup.
+    fn associate(
+        &mut self,
+        ends: (SocketAddr, SocketAddr),
+        message: &[u8],
+        number: u64,
+        tell: &mut impl FnMut(PacketTrace) -> bool,
+    ) {
+        let octets = match ends.0.ip() {
+            IpAddr::V4(address) => [&[0][..], &address.octets()].concat(),
+            IpAddr::V6(address) => [&[1][..], &address.octets()].concat(),
+        };
+        let node = replay::of_message(message, IeType::NODE_ID).map_or(octets, <[u8]>::to_vec);
+        let ies = [
+            replay::ie(IeType::NODE_ID, &node),
+            replay::ie(IeType::RECOVERY_TIME_STAMP, &3_900_000_000_u32.to_be_bytes()),
+        ];
+        let setup = replay::message(5, None, 0x00ff_ff00, &ies.concat());
+        if self.ask(ends, &setup, number, tell).is_some() {
+            self.note(
+                number,
+                "the association was set up before the capture began: set up here, too",
+            );
+        }
+    }
+
+    /// Says a request, and gives its answer.
+    fn ask(
+        &mut self,
+        (from, to): (SocketAddr, SocketAddr),
+        request: &[u8],
+        number: u64,
+        tell: &mut impl FnMut(PacketTrace) -> bool,
+    ) -> Option<Vec<u8>> {
+        let sequence = Head::read(request)?.sequence;
+        self.control.handle_datagram(self.now, from, to, request);
+        self.answers.clear();
+        for _ in 0..PATIENCE {
+            self.answer_requests();
+            let is_it = |answer: &Vec<u8>| Head::read(answer).is_some_and(|head| head.sequence == sequence);
+            if let Some(place) = self.answers.iter().position(is_it) {
+                return Some(self.answers.swap_remove(place));
+            }
+            self.now = self.now + Duration::from_micros(1);
+            self.turn(number, tell);
+        }
+        None
+    }
+
+    /// Answers what the user plane asks of its own accord, as an SMF does that agrees.
+    fn answer_requests(&mut self) {
+        while let Some(said) = self.control.poll_transmit() {
+            self.answer(said.to, &said.bytes);
+        }
+    }
+
+    fn answer(&mut self, smf: SocketAddr, request: &[u8]) {
+        let Some(head) = Head::read(request) else { return };
+        if !head.is_request() {
+            return self.answers.push(request.to_vec());
+        }
+        let stamp = replay::ie(IeType::RECOVERY_TIME_STAMP, &3_900_000_000_u32.to_be_bytes());
+        let accepted = replay::ie(IeType::CAUSE, &[1]);
+        let (seid, ies) = match head.kind {
+            1 => (None, stamp),
+            56 => {
+                let seid = head.seid.and_then(|cp| self.by_cp_seid.get(&cp).copied());
+                (Some(seid.unwrap_or(0)), accepted)
+            }
+            _ => return,
+        };
+        let answer = replay::message(head.kind + 1, seid, head.sequence, &ies);
+        if let Some(own) = self.n4.first() {
+            let to = SocketAddr::new(*own, PFCP);
+            self.control.handle_datagram(self.now, smf, to, &answer);
+        }
+    }
+
+    /// The port that a frame was captured at, if that is known.
+    fn port_of(&self, frame: &Frame<'_>) -> Option<PortId> {
+        let name = frame
+            .interface
+            .as_deref()
+            .map(|name| name.split('/').next().unwrap_or(name));
+        self.port.or_else(|| self.explainer.port(name?))
+    }
+
+    /// The link layer address that most of what came in by a port was for: this node's own there, unless some came for
+    /// the address that it has here.
+    fn learn_macs(&self, frames: &[Frame<'_>]) -> HashMap<PortId, [u8; 6]> {
+        let mut counts: HashMap<PortId, HashMap<[u8; 6], usize>> = HashMap::new();
+        for frame in frames.iter().filter(|frame| frame.link == ETHERNET) {
+            let Some(to) = frame.captured.octets.first_chunk::<6>() else {
+                continue;
+            };
+            let came = frame.captured.is_outbound != Some(true) && to[0] & 1 == 0;
+            let own = packet_of(frame).as_deref().and_then(read_ip).is_some_and(|ip| {
+                frame.captured.is_outbound.is_none() && self.network.local(ip.tuple.addrs.src()).is_some()
+            });
+            if let Some(port) = self.port_of(frame).filter(|_| came && !own) {
+                *counts.entry(port).or_default().entry(*to).or_default() += 1;
+            }
+        }
+        let most = |port: PortId, macs: HashMap<[u8; 6], usize>| {
+            let ours = our_mac(port.index()).0;
+            let most = macs
+                .iter()
+                .max_by_key(|(mac, count)| (**count, **mac))
+                .map(|(mac, _)| *mac);
+            macs.contains_key(&ours).then_some(ours).or(most)
+        };
+        let learnt = counts
+            .into_iter()
+            .filter_map(|(port, macs)| Some((port, most(port, macs)?)));
+        learnt.collect()
+    }
+
+    /// Where a frame came in, and how it looks there; `None` for what did not come in.
+    fn arrival(&self, frame: &Frame<'_>, packet: Option<&[u8]>) -> Option<(PortId, Vec<u8>)> {
+        if frame.captured.is_outbound == Some(true) {
+            return None;
+        }
+        let port = self.port_of(frame);
+        let is_ours = || packet.and_then(read_ip).is_some_and(|ip| self.is_own(&ip));
+        if let Some(port) = port
+            && frame.link == ETHERNET
+        {
+            let is_told = frame.captured.is_outbound.is_some();
+            if !is_told && is_ours() {
+                return None;
+            }
+            let mut bytes = frame.captured.octets.to_vec();
+            bytes.resize(frame.captured.len.min(LONGEST).max(bytes.len()), 0);
+            let learnt = self.macs.get(&port);
+            if let Some(to) = bytes.first_chunk_mut::<6>()
+                && learnt == Some(&*to)
+            {
+                *to = our_mac(port.index()).0;
+            }
+            return Some((port, bytes));
+        }
+        let packet = packet?;
+        let ip = read_ip(packet);
+        if ip.as_ref().is_some_and(|ip| self.is_own(ip)) {
+            return None;
+        }
+        let instance = match port {
+            Some(port) => self.network.instances().iter().find(|one| one.port == port),
+            None => self.instance_of(ip.as_ref()),
+        };
+        let instance = instance?;
+        Some((instance.port, framed(instance, packet)))
+    }
+
+    /// Whether this node sent a packet: from one of its addresses, or, plain, from a UE.
+    fn is_own(&self, ip: &IpFrame) -> bool {
+        let (from, to) = (ip.tuple.addrs.src(), ip.tuple.addrs.dst());
+        let is_local = |address| self.network.local(address).is_some();
+        is_local(from) || !is_local(to) && self.core_of(from).is_some() && self.core_of(to).is_none()
+    }
+
+    /// The instance that a packet comes in by, from its addresses.
+    fn instance_of(&self, ip: Option<&IpFrame>) -> Option<&Instance> {
+        let to = ip.map(|ip| ip.tuple.addrs.dst());
+        let local = to.and_then(|to| self.network.local(to));
+        let by_address = local.map(|(instance, _)| instance);
+        let by_ue = || to.and_then(|to| self.core_of(to));
+        let id = by_address.or_else(by_ue);
+        let first = || self.network.first_with(Roles::N6);
+        id.and_then(|id| self.network.instance(id)).or_else(first)
+    }
+
+    /// The instance of the data network of the session with this UE address.
+    fn core_of(&self, ue: IpAddr) -> Option<InstanceId> {
+        if let Some(known) = self.cores.borrow().get(&ue) {
+            return *known;
+        }
+        let core = self.find_core(ue);
+        let mut cores = self.cores.borrow_mut();
+        if cores.len() < MOST_CORES {
+            cores.insert(ue, core);
+        }
+        core
+    }
+
+    fn find_core(&self, ue: IpAddr) -> Option<InstanceId> {
+        let has = |rules: &rules::SessionRules| rules.ue_prefixes().iter().any(|own| own.contains(ue));
+        let session = self.worker.session_views().find(|session| has(session.rules()))?;
+        let from_core = session.rules().pdrs().iter().find(|pdr| {
+            let interface = pdr.pdi.source_interface;
+            pdr.pdi.f_teid.is_none()
+                && (interface == SourceInterface::Core || interface == SourceInterface::SgiLan)
+        });
+        let named = from_core.and_then(|pdr| pdr.pdi.instance);
+        let named = named.and_then(|id| self.network.instance(id));
+        let fit = named.filter(|instance| instance.roles.intersects(Roles::N6));
+        Some(fit.or_else(|| self.network.first_with(Roles::N6))?.id)
+    }
+}
+
+fn our_mac(port: usize) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, port as u8 + 1])
+}
+
+/// A packet as it comes in by an instance.
+fn framed(instance: &Instance, packet: &[u8]) -> Vec<u8> {
+    let kind = match packet.first().is_some_and(|first| first >> 4 == 6) {
+        true => ether_type::IPV6,
+        false => ether_type::IPV4,
+    };
+    let mut frame = our_mac(instance.port.index()).0.to_vec();
+    frame.extend(NEIGHBOUR.0);
+    if let Some(vlan) = instance.vlan {
+        let (tags, len) = vlan.octets();
+        frame.extend(&tags[..len]);
+    }
+    frame.extend(kind.to_be_bytes());
+    frame.extend(packet);
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// The next hop that a frame of ours asks for, if it is an ARP request or a Neighbour Solicitation.
+fn asked_for(network: &Network, port: PortId, frame: &[u8]) -> Option<(InstanceId, IpAddr)> {
+    let l2 = L2::parse(frame).ok()?;
+    let instance = fields::instance_at(network, port, l2.vlan)?;
+    let body = frame.get(usize::from(l2.len)..)?;
+    let address: IpAddr = match l2.ether_type {
+        ether_type::ARP if body.get(6..8) == Some(&[0, 1]) => {
+            let octets: [u8; 4] = *body.get(24..)?.first_chunk()?;
+            octets.into()
+        }
+        ether_type::IPV6 if body.get(6) == Some(&58) && body.get(40) == Some(&135) => {
+            let octets: [u8; 16] = *body.get(48..)?.first_chunk()?;
+            octets.into()
+        }
+        _ => return None,
+    };
+    let is_own = network.local(address).is_some();
+    (!is_own).then_some((instance.id, address))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! A short run of every fuzz target, on the stable toolchain: what the golden cases and recordings have, and changes of
+//! it that are drawn anew in each run. `fuzz/` has the targets, `make fuzz` runs them with the fuzzer's own eyes.
+//!
+//! `SLUICE_FUZZ` is how many inputs each target gets, `SLUICE_FUZZ_SEED` what they are drawn from. The seed of a run is
+//! written to standard error; with it the run can be repeated. A target that fails names the input.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+
+use trace::Reader;
+
+#[path = "../../upf/tests/support/draw.rs"]
+mod draw;
+
+use draw::Draw;
+
+#[path = "../../../fuzz/src/lib.rs"]
+mod targets;
+
+/// Inputs of a target.
+const INPUTS: u64 = 10_000;
+/// The longest input, octets.
+const LONGEST: usize = 4_096;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of the repository");
+    let mut found = Vec::new();
+    for path in entries.map(|entry| entry.expect("an entry").path()) {
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|is| is == extension) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The frames of the golden cases that are not too long.
+fn frames() -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    for path in files(&root().join("tests/golden"), "pcapng") {
+        let file = std::fs::read(path).expect("a capture");
+        let mut reader = Reader::new(&file[..]).expect("a capture");
+        while let Ok(Some(packet)) = reader.next() {
+            frames.push(packet.octets.to_vec());
+        }
+    }
+    frames.retain(|frame| frame.len() <= 600);
+    frames
+}
+
+/// The datagrams of recorded control planes: what lies behind Ethernet, IPv4 and UDP headers.
+fn datagrams() -> Vec<Vec<u8>> {
+    let mut datagrams = Vec::new();
+    for path in files(&root().join("tests/interop/recordings"), "pcap") {
+        let file = std::fs::read(path).expect("a capture");
+        let mut reader = Reader::new(&file[..]).expect("a capture");
+        while let Ok(Some(packet)) = reader.next() {
+            datagrams.push(packet.octets.get(42..).expect("a datagram").to_vec());
+        }
+    }
+    datagrams
+}
+
+fn behind_ethernet(frame: &[u8]) -> &[u8] {
+    frame.get(14..).unwrap_or_default()
+}
+
+/// An input of `neighbours`: the frame, after some of the neighbours were asked for.
+fn neighbour(frame: &[u8]) -> Option<Vec<u8>> {
+    let kind = match frame.get(12..14)? {
+        [8, 6] => 0,
+        [0x86, 0xdd] => 1,
+        _ => return None,
+    };
+    let octets = behind_ethernet(frame);
+    let len = u8::try_from(octets.len()).ok()?;
+    Some([&[2, 254, 2, 9, kind, len], octets].concat())
+}
+
+fn lacp() -> Vec<Vec<u8>> {
+    // Three links come up; the partner of each is in one group, in sync, and knows what we said.
+    let actor = [0x80, 0, 2, 0, 0, 0, 0, 9, 0, 1, 0x80, 0, 0, 1, 0x3d];
+    let said = |member: u8| [&[member << 4 | 2][..], &actor].concat();
+    let up = [1, 0, 0x10, 0x20, 1, 5];
+    let said: Vec<u8> = (0..3).flat_map(said).collect();
+    vec![[&up[..], &said, &[1, 20], &said, &[0x10, 1, 200]].concat()]
+}
+
+fn flow_descriptions() -> Vec<Vec<u8>> {
+    let texts = [
+        "permit out ip from any to assigned",
+        "permit out 58 from ff02::2/128 to assigned",
+        "permit out 17 from 192.0.2.0/24 1024-2048,5060 to 10.0.0.1 80",
+        "permit out tcp from any 443 to assigned",
+        "permit out ip from 2001:db8::/32 to 2001:db8:1::/48",
+        "permit in ip from !10.0.0.0/8 to any frag",
+    ];
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// A target: its name, what it does, and what its inputs are drawn from.
+type Target = (&'static str, fn(&[u8]), Vec<Vec<u8>>);
+
+fn all() -> Vec<Target> {
+    let (frames, datagrams) = (frames(), datagrams());
+    let with = |make: &dyn Fn(&[u8]) -> Vec<u8>| frames.iter().map(|frame| make(frame)).collect::<Vec<_>>();
+    let sequence = datagrams
+        .iter()
+        .flat_map(|datagram| [&(datagram.len() as u16).to_be_bytes(), &datagram[..]].concat());
+    let captures = files(&root().join("tests/golden"), "pcapng");
+    let captures = captures
+        .iter()
+        .map(|path| std::fs::read(path).expect("a capture"));
+    let record = root().join("crates/session/tests/records/session_v1.bin");
+    vec![
+        ("capture_file", targets::capture_file::run, captures.collect()),
+        (
+            "icmp",
+            targets::icmp::run,
+            with(&|frame| [&[0], behind_ethernet(frame)].concat()),
+        ),
+        ("lacp", targets::lacp::run, lacp()),
+        (
+            "n4_datagrams",
+            targets::n4_datagrams::run,
+            vec![sequence.collect()],
+        ),
+        (
+            "neighbours",
+            targets::neighbours::run,
+            frames.iter().filter_map(|frame| neighbour(frame)).collect(),
+        ),
+        ("packet_frame", targets::packet_frame::run, frames.clone()),
+        (
+            "packet_gtpu",
+            targets::packet_gtpu::run,
+            with(&|frame| frame.get(42..).unwrap_or_default().to_vec()),
+        ),
+        ("pfcp_message", targets::pfcp_message::run, datagrams.clone()),
+        ("sdf_filter", targets::sdf_filter::run, flow_descriptions()),
+        (
+            "session_record",
+            targets::session_record::run,
+            vec![std::fs::read(record).expect("a record")],
+        ),
+        (
+            "worker_frames",
+            targets::worker_frames::run,
+            with(&|frame| [&[0, frame.len().div_ceil(8) as u8], frame].concat()),
+        ),
+    ]
+}
+
+#[test]
+fn no_target_of_the_fuzzer_fails() {
+    let (inputs, seed) = (
+        draw::setting("SLUICE_FUZZ").unwrap_or(INPUTS),
+        draw::seed("SLUICE_FUZZ_SEED"),
+    );
+    for (name, target, corpus) in all() {
+        assert!(!corpus.is_empty(), "{name} begins with nothing");
+        let mut draw = Draw::new(seed);
+        let drawn = (0..inputs).map(|_| draw.changed(&corpus, LONGEST));
+        for input in corpus.iter().take(20).cloned().chain(drawn) {
+            if let Err(cause) = panic::catch_unwind(AssertUnwindSafe(|| target(&input))) {
+                eprintln!("{name} fails (SLUICE_FUZZ_SEED={seed}) with {}", hex(&input));
+                panic::resume_unwind(cause);
+            }
+        }
+    }
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// `n4_sequences` is played by the test program `sequences`, with a seed of its own.
+#[test]
+fn every_target_is_here() {
+    let manifest = std::fs::read_to_string(root().join("fuzz/Cargo.toml")).expect("a manifest");
+    let bins = manifest.split("[[bin]]").skip(1);
+    let names = bins.map(|bin| bin.split('"').nth(1).expect("a name"));
+    let mut names: Vec<&str> = names.filter(|name| *name != "n4_sequences").collect();
+    names.sort_unstable();
+    assert_eq!(all().iter().map(|(name, ..)| *name).collect::<Vec<_>>(), names);
+}

@@ -1,0 +1,247 @@
+//! A UPF from its configuration: what Control and each worker are made with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{Nanos, PortId, Seed, WorkerId};
+use packet::MacAddr;
+use rules::network::Network;
+use session::Random;
+use transport::Interface;
+use transport::lag::{LacpConfig, LagConfig, LagMode};
+use worker::{Budgets, ControlLink, Link, WorkerConfig, link};
+
+use super::balance::{Balancer, Bound};
+use super::control::{Control, ControlConfig};
+use config::{Bounded, Config, EchoConfig, HostConfig, LagModeConfig, UnknownInstance};
+
+/// Commands and events that each worker's link holds.
+const LINK_DEPTH: usize = 4_096;
+
+/// A UPF whose workers wait for their packet I/O.
+pub struct Assembly {
+    /// Control.
+    pub control: Control,
+    /// What each worker is made with, in the order of their ids.
+    pub workers: Vec<(WorkerConfig, Link)>,
+}
+
+/// What the configuration does not hold.
+pub struct Surroundings {
+    /// The time now, of the clock that Control is polled with.
+    pub now: Nanos,
+    /// Seconds since 1970 when that clock stood at 0; corrections of the host's clock come with
+    /// [`Control::follow_wall`].
+    pub clock_unix: u64,
+    /// Where identifiers and the keys of hash functions come from.
+    pub random: Random,
+    /// How this node looks on each instance's link, by instance.
+    pub interfaces: Vec<Interface>,
+    /// The ports' link layer addresses, by port.
+    pub macs: Vec<MacAddr>,
+}
+
+/// Puts a UPF together.
+#[must_use]
+pub fn assemble(config: &Config, network: &Arc<Network>, around: Surroundings) -> Assembly {
+    let count = config.workers.count.value() as u16;
+    let mut random = around.random;
+    let seed = Seed([random.next_u64(), random.next_u64()]);
+    let mut links = Vec::new();
+    let mut workers = Vec::new();
+    for id in 0..count {
+        let (control_end, worker_end) = link(LINK_DEPTH, LINK_DEPTH);
+        links.push(control_end);
+        workers.push((
+            worker_config(config, WorkerId(id), network, &around.macs, seed),
+            worker_end,
+        ));
+    }
+    let control = control(
+        config,
+        network,
+        around.now,
+        around.clock_unix,
+        (around.interfaces, &around.macs),
+        random,
+        links,
+    );
+    Assembly { control, workers }
+}
+
+/// What worker `id` is made with.
+#[must_use]
+pub fn worker_config(
+    config: &Config,
+    id: WorkerId,
+    network: &Arc<Network>,
+    macs: &[MacAddr],
+    seed: Seed,
+) -> WorkerConfig {
+    let count = config.workers.count.size();
+    let mut worker = WorkerConfig::new(id, count as u16, Arc::clone(network), macs.to_vec(), seed);
+    worker.lags = config.lag_ports();
+    worker.max_sessions = config.limits.sessions.size();
+    // Buckets spread sessions evenly but not exactly.
+    worker.own_sessions = share(config.limits.sessions.size(), count);
+    worker.max_flows_v4 = share(config.limits.flows_ipv4.size(), count);
+    worker.max_flows_v6 = share(config.limits.flows_ipv6.size(), count);
+    worker.max_exceptions = config.limits.sessions.size();
+    worker.shared_meters += config.limits.correlations.value() as u16;
+    if config.has_contents() {
+        let all = config.limits.content_counters;
+        let all = all.map_or(config.limits.sessions.size(), |counters| counters.size());
+        worker.content_counters = share(all, count);
+    }
+    if let Some(records) = &config.records {
+        worker.content_interval = Duration::from_secs(records.content_s.value());
+    }
+    worker.max_adjacencies = config.neighbours.with(&config.routers).capacity;
+    let slow_path = &config.workers.slow_path_per_burst;
+    worker.budgets = Budgets {
+        new_uplink: slow_path.new_uplink.value() as u16,
+        new_downlink: slow_path.new_downlink.value() as u16,
+        stale: slow_path.stale.value() as u16,
+    };
+    worker.slow_share_percent = config.workers.slow_path_share_percent.value() as u8;
+    worker.flow_limits = config.flows.limits(count);
+    worker.idle = config.flows.idle_s.times();
+    worker.fragments = config.fragments.limits();
+    worker.reassembly = config.reassembly.limits();
+    worker.buffers = config
+        .buffering
+        .limits(config.dpdk.buffers.size(), count, worker.own_sessions);
+    worker.icmp_errors = config.icmp.rates();
+    worker.pings = config.icmp.pings();
+    worker.echoes = config.gtpu.answers.rates();
+    worker.error_indications_from = Nanos::ZERO + config.gtpu.restoration();
+    worker.force_five_tuple = config.workers.force_five_tuple;
+    let hosts = config.instances.iter().map(|instance| instance.host.as_ref());
+    worker.host = hosts.map(|host| host.map(HostConfig::rates)).collect();
+    let dscps = config.instances.iter().map(|instance| &instance.urgent_dscp);
+    let bits = |dscps: &Vec<Bounded<0, 63>>| dscps.iter().fold(0, |bits, dscp| bits | 1_u64 << dscp.value());
+    worker.urgent_dscps = dscps.map(bits).collect();
+    worker.backlog = backlog(config);
+    worker
+}
+
+/// How many packets of each port may wait in each worker: all together take no more than a quarter of the buffers.
+#[must_use]
+pub fn backlog(config: &Config) -> usize {
+    let queues = config.workers.count.size() * config.ports.len().max(1);
+    config
+        .workers
+        .backlog
+        .size()
+        .min(config.dpdk.buffers.size() / 4 / queues)
+}
+
+/// One worker's share of a total, with a quarter and 64 on top where there are several.
+fn share(total: usize, workers: usize) -> usize {
+    if workers == 1 {
+        total
+    } else {
+        (total / workers * 5 / 4 + 64).min(total)
+    }
+}
+
+fn control(
+    config: &Config,
+    network: &Arc<Network>,
+    now: Nanos,
+    clock_unix: u64,
+    (interfaces, macs): (Vec<Interface>, &[MacAddr]),
+    random: Random,
+    links: Vec<ControlLink>,
+) -> Control {
+    let made = ControlConfig {
+        n4: n4_config(config, clock_unix),
+        addresses: config.n4.sockets().collect(),
+        network: Arc::clone(network),
+        interfaces,
+        static_neighbours: config.static_neighbours().collect(),
+        neighbours: config.neighbours.with(&config.routers),
+        path_mtu_age: config.gtpu.path_mtu_age(),
+        path_mtu_least: config.gtpu.least_path_mtu(),
+        ports: config.ports.iter().map(|port| port.name.value.clone()).collect(),
+        lags: lags(config, macs),
+        random,
+        balancer: balancer(config),
+    };
+    Control::new(now, made, links)
+}
+
+fn lags(config: &Config, macs: &[MacAddr]) -> Vec<LagConfig> {
+    let mac = |port: PortId| macs.get(port.index()).copied().unwrap_or(MacAddr::ZERO);
+    let made = |(port, lag, members): (PortId, &config::LagConfig, Vec<PortId>)| {
+        let settings = lag.lacp.as_ref().map(|lacp| lacp.value).unwrap_or_default();
+        let mode = match lag.mode {
+            LagModeConfig::Balance => LagMode::Balance,
+            LagModeConfig::ActiveBackup => LagMode::ActiveBackup,
+            LagModeConfig::Lacp => LagMode::Lacp(LacpConfig {
+                fast: settings.fast,
+                system_priority: settings.system_priority.value() as u16,
+                key: settings.key.map_or(port.0 + 1, |key| key.value() as u16),
+            }),
+        };
+        LagConfig {
+            port,
+            mode,
+            mac: mac(port),
+            members: members.into_iter().map(|member| (member, mac(member))).collect(),
+        }
+    };
+    config.lags().map(made).collect()
+}
+
+fn balancer(config: &Config) -> Option<Balancer> {
+    let workers = config.workers.count.value() as u16;
+    let rebalance = config.workers.rebalance.as_ref().filter(|_| workers > 1)?;
+    let bound = Bound {
+        ratio_percent: rebalance.ratio_percent.value(),
+        after: Duration::from_secs(rebalance.after_s.value()),
+    };
+    Some(Balancer::new(bound, workers))
+}
+
+fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
+    let mut made = n4::Config::new(config.node.id.0.clone(), config.workers.count.value() as u16);
+    made.recovery_unix = clock_unix;
+    made.clock_unix = clock_unix;
+    made.t1 = config.n4.t1();
+    // The configuration counts every sending, the endpoint those after the first.
+    made.n1 = config.n4.n1.value() as u32 - 1;
+    made.max_associations = config.n4.max_associations.size();
+    made.max_associations_per_address = config.n4.max_associations_per_address.size();
+    made.response_cache_octets = config.n4.response_cache();
+    made.unknown_rate = config.n4.unknown_source_s.value() as u32;
+    made.unverified_percent = config.n4.unverified_percent.value() as u8;
+    made.smfs = config.n4.smfs().collect();
+    made.setup_retry = Duration::from_secs(config.n4.setup_retry_s.value());
+    made.setup_retry_most = Duration::from_secs(config.n4.setup_retry_most_s.value());
+    made.release_wait = Duration::from_secs(config.n4.release_wait_s.value());
+    made.heartbeat_interval = Some(Duration::from_secs(config.n4.heartbeat_s.value()));
+    made.paths = config.gtpu.echo.as_ref().map(EchoConfig::supervision);
+    made.any_source = config.n4.any_source;
+    let peers = config.n4.peers.iter();
+    made.peers = peers.filter_map(|peers| peers.value.peers()).collect();
+    made.unknown_instance = match config.n4.unknown_instance {
+        UnknownInstance::Refuse => n4::UnknownInstance::Refuse,
+        UnknownInstance::Default => n4::UnknownInstance::Default,
+    };
+    made.sessions.max_sessions = config.limits.sessions.value() as u32;
+    made.sessions.max_correlations = config.limits.correlations.value() as u16;
+    let own = share(config.limits.sessions.size(), config.workers.count.size());
+    made.sessions.worker_tunnels = WorkerConfig::tunnels(own);
+    made.sessions.exceptions = config.limits.sessions.size();
+    made.sessions.worker_addresses = WorkerConfig::addresses(own);
+    made.sessions.association_percent = config.n4.association_share_percent.value() as u8;
+    made.sessions.deadline = Duration::from_millis(config.n4.apply_deadline_ms.value());
+    made.sessions.traffic_silence = Duration::from_secs(config.n4.traffic_silence_s.value());
+    made.sessions.accept_cp_f_teids = config.n4.accept_cp_f_teids;
+    made.sessions.restoration = config.gtpu.restoration();
+    made.sessions.pools = config.session_pools();
+    made.sessions.ledger = config.records.is_some();
+    made.sessions.predefined = Arc::new(config.predefined());
+    made
+}

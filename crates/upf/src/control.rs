@@ -1,0 +1,665 @@
+//! Control: the PFCP endpoint and the neighbour table, tied to the workers by their links.
+//!
+//! Owned by one thread, which hands it datagrams and polls it. It never waits: commands that a worker's link has no
+//! room for are kept, in order, and go with a later poll; while many are kept, no new effects are taken.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{Bucket, InstanceId, Nanos, OpId, SessionIndex, WorkerId};
+use n4::{AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit};
+use packet::MacAddr;
+use rtrb::Consumer;
+use rules::AdjacencyRef;
+use rules::image::UsageSnapshot;
+use rules::network::Network;
+use session::{GtpuPath, KeepNothing, MoveFault, Moved, PathChange, Random, Seid, WallChange, WallClock};
+use transport::lag::LagConfig;
+use transport::{Interface, Neighbours, NeighboursConfig, Routes};
+use worker::{ApplyError, Command, ControlLink, Event, TraceItem, TraceOrder, TraceTerms, mirror, trace};
+
+use super::balance::{Balancer, Load};
+use super::convert::{command, fault};
+use super::echo;
+use super::inspect::{InspectError, Inspection, Inspections};
+use super::leases::Leases;
+use super::ledger::Recorder;
+use super::links::Links;
+use super::mirror::{MirrorWanted, NoWay};
+use super::neighbours::{SharedNeighbours, Table};
+use super::path_mtus::PathMtus;
+use super::transfer::Everything;
+use config::StaticNeighbour;
+
+/// Events taken from one worker in one poll; the rest waits for the next.
+const EVENTS_PER_POLL: usize = 1_024;
+/// Commands kept for one worker before effects wait in the endpoint.
+const MOST_WAITING: usize = 4_096;
+/// Moves that are remembered for whoever asks.
+const MOVES_KEPT: usize = 512;
+
+/// What Control is made of.
+pub struct ControlConfig {
+    /// The PFCP endpoint's configuration.
+    pub n4: n4::Config,
+    /// Where N4 is reached, for views.
+    pub addresses: Vec<SocketAddr>,
+    /// The configured world.
+    pub network: Arc<Network>,
+    /// How this node looks on each instance's link, by instance.
+    pub interfaces: Vec<Interface>,
+    /// Neighbours that are not to be resolved.
+    pub static_neighbours: Vec<StaticNeighbour>,
+    /// How neighbours are found; the workers' mirrors must have room for as many.
+    pub neighbours: NeighboursConfig,
+    /// How long it is believed that a path to a GTP-U peer has a small MTU; zero: never.
+    pub path_mtu_age: Duration,
+    /// The least MTU of a path that is believed.
+    pub path_mtu_least: u16,
+    /// The names of the ports, by their ids.
+    pub ports: Vec<String>,
+    /// The ports that are made of others.
+    pub lags: Vec<LagConfig>,
+    /// Where identifiers come from.
+    pub random: Random,
+    /// Who moves buckets from busy workers to idle ones; `None`: they move by hand only.
+    pub balancer: Option<Balancer>,
+}
+
+/// One worker as Control sees it.
+struct Peer {
+    link: ControlLink,
+    /// Commands that the link had no room for, in order.
+    waiting: VecDeque<Command>,
+    /// Commands that it took.
+    sent: u64,
+}
+
+impl Peer {
+    fn send(&mut self, command: Command) {
+        self.waiting.push_back(command);
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while let Some(command) = self.waiting.pop_front() {
+            if let Err(rtrb::PushError::Full(command)) = self.link.commands.push(command) {
+                self.waiting.push_front(command);
+                return;
+            }
+            self.sent += 1;
+        }
+    }
+}
+
+/// The control part of a UPF.
+pub struct Control {
+    pub(super) endpoint: Endpoint,
+    addresses: Vec<SocketAddr>,
+    pub(super) network: Arc<Network>,
+    pub(super) neighbours: SharedNeighbours,
+    pub(super) links: Links,
+    pub(super) path_mtus: PathMtus,
+    admission: AdmissionQueue,
+    peers: Vec<Peer>,
+    balancer: Option<Balancer>,
+    leases: Leases,
+    moved: VecDeque<Moved>,
+    inspections: Inspections,
+    pub(super) recorder: Option<Recorder>,
+    /// What is made of [`begin_everything`](Self::begin_everything).
+    pub(super) everything: Option<Everything>,
+}
+
+impl Control {
+    /// Control over the workers at the far ends of `links`, in the order of their ids. Gateways and static neighbours
+    /// are told to the workers, and our addresses to the links, with the first poll.
+    #[must_use]
+    pub fn new(now: Nanos, config: ControlConfig, links: Vec<ControlLink>) -> Self {
+        let neighbours = SharedNeighbours::new(Neighbours::new(config.neighbours, config.interfaces));
+        prepare(now, &neighbours, &config.network, &config.static_neighbours);
+        let endpoint = Endpoint::new(
+            config.n4,
+            Arc::clone(&config.network),
+            Box::new(neighbours.clone()),
+            Box::new(KeepNothing),
+            config.random,
+        );
+        let peers = links
+            .into_iter()
+            .map(|link| Peer {
+                link,
+                waiting: VecDeque::new(),
+                sent: 0,
+            })
+            .collect::<Vec<_>>();
+        let leases = Leases::new(config.network.policers().all(), peers.len());
+        Self {
+            leases,
+            endpoint,
+            addresses: config.addresses,
+            admission: AdmissionQueue::new(AdmissionLimits::default()),
+            network: config.network,
+            links: Links::new(config.ports, config.lags),
+            path_mtus: PathMtus::new(config.path_mtu_age, config.path_mtu_least),
+            neighbours,
+            peers,
+            balancer: config.balancer,
+            moved: VecDeque::new(),
+            inspections: Inspections::default(),
+            recorder: None,
+            everything: None,
+        }
+    }
+
+    /// Moves a bucket of sessions to another worker, without losing a packet or a count; what came of it is told by
+    /// [`poll_moved`](Self::poll_moved). One bucket moves at a time.
+    ///
+    /// # Errors
+    /// When the move cannot begin.
+    pub fn move_bucket(&mut self, now: Nanos, bucket: Bucket, to: WorkerId) -> Result<(), MoveFault> {
+        self.neighbours.set_time(now);
+        self.endpoint.move_bucket(now, bucket, to)
+    }
+
+    /// What came of a move, by hand or by the balancer. Old ones are forgotten if nobody asks.
+    pub fn poll_moved(&mut self) -> Option<Moved> {
+        self.moved.pop_front()
+    }
+
+    /// Ends all associations, in order where the SMFs take part; see [`Endpoint::end`] and [`Endpoint::has_ended`].
+    pub fn end(&mut self, now: Nanos) {
+        self.neighbours.set_time(now);
+        self.endpoint.end(now);
+    }
+
+    /// A datagram that reached our address `to`: served now, or, if it asks for a new session, when
+    /// [`serve_waiting`](Self::serve_waiting) comes to it.
+    pub fn receive(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+        self.neighbours.set_time(now);
+        self.admission
+            .offer(now, &mut self.endpoint, (from, to), datagram);
+    }
+
+    /// Serves the request for a new session that has waited longest; false when none waits.
+    pub fn serve_waiting(&mut self, now: Nanos) -> bool {
+        self.neighbours.set_time(now);
+        self.admission.serve(now, &mut self.endpoint)
+    }
+
+    /// Tells how a turn of the thread went, from which its load is known; see [`AdmissionQueue::note_turn`].
+    pub fn note_turn(&mut self, begin: Nanos, end: Nanos, worked: bool, served: usize) {
+        self.admission.note_turn(begin, end, worked, served);
+    }
+
+    /// What waits, for views.
+    #[must_use]
+    pub fn admission(&self) -> &AdmissionQueue {
+        &self.admission
+    }
+
+    /// A datagram that reached our address `to`, served now whatever waits.
+    pub fn handle_datagram(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+        self.neighbours.set_time(now);
+        self.endpoint.handle_datagram(now, from, to, datagram);
+    }
+
+    /// The host's clock says that `now` is so many nanoseconds after 1970, read with an uncertainty of `slack`
+    /// nanoseconds: the times in reports and records follow it, and never go back. Tells what has changed.
+    pub fn follow_wall(&mut self, now: Nanos, host_unix: u64, slack: u64) -> Option<WallChange> {
+        self.endpoint.follow_wall(now, host_unix, slack)
+    }
+
+    /// How many commands each worker was sent, in the order of their ids.
+    pub fn commands_sent(&self) -> impl Iterator<Item = u64> + '_ {
+        self.peers.iter().map(|peer| peer.sent)
+    }
+
+    /// Which dates moments have.
+    #[must_use]
+    pub fn wall(&self) -> &WallClock {
+        self.endpoint.sessions().wall()
+    }
+
+    /// Takes the workers' events, does what is due at `now` and sends commands. Tells whether there was anything.
+    pub fn poll(&mut self, now: Nanos) -> bool {
+        let mut busy = self.take_events(now);
+        if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
+            self.endpoint.handle_timeout(now);
+            busy = true;
+        }
+        self.note_moves(now);
+        self.balance(now);
+        busy |= self.lease(now);
+        busy |= self.send_effects();
+        busy |= self.make_records(now);
+        busy |= self.follow_lags(now);
+        busy |= self.forget_path_mtus(now);
+        busy |= self.send_echoes(now);
+        busy |= self.send_paths();
+        busy |= self.send_neighbours(now);
+        self.peers.iter_mut().for_each(Peer::flush);
+        busy
+    }
+
+    /// When the next poll has something to do, if no datagram or event comes before.
+    #[must_use]
+    pub fn poll_timeout(&self, now: Nanos) -> Option<Nanos> {
+        let neighbours = self.neighbours.at(now).neighbours.poll_timeout();
+        let balancer = self.balancer.as_ref().map(Balancer::poll_timeout);
+        let leases = self.leases.poll_timeout();
+        let lags = self.links.poll_timeout();
+        let paths = self.path_mtus.poll_timeout();
+        let endpoint = self.endpoint.poll_timeout();
+        [endpoint, neighbours, balancer, leases, lags, paths]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Whether an answer of a worker is waited for, so that the next poll should come soon.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.endpoint.sessions().count().ops > 0
+    }
+
+    /// The next datagram to send.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.endpoint.poll_transmit()
+    }
+
+    /// What has happened on N4; see [`Endpoint::poll_log`].
+    pub fn poll_n4_log(&mut self, now: Nanos) -> Option<(LogEvent, u64)> {
+        self.endpoint.poll_log(now)
+    }
+
+    /// Has every worker tell of packets, each through a ring of its own with so much room; whoever drops the far end
+    /// of one ends it there.
+    #[must_use]
+    pub fn trace(&mut self, terms: &TraceTerms, room: usize) -> Vec<Consumer<TraceItem>> {
+        self.order_traces(|| trace(*terms, room))
+    }
+
+    /// Has every worker copy packets; as with [`trace`](Self::trace), its ring tells when that ends. The copies find
+    /// their next hop as long as what is given beside the rings is kept.
+    ///
+    /// # Errors
+    /// Why there is no way for the copies.
+    pub fn mirror(
+        &mut self,
+        terms: &TraceTerms,
+        wanted: &MirrorWanted,
+    ) -> Result<(Vec<Consumer<TraceItem>>, AdjacencyRef), NoWay> {
+        let (copies, hold) = wanted.resolve(&self.network, &self.neighbours)?;
+        Ok((self.order_traces(|| mirror(*terms, copies.clone())), hold))
+    }
+
+    fn order_traces(
+        &mut self,
+        make: impl Fn() -> (TraceOrder, Consumer<TraceItem>),
+    ) -> Vec<Consumer<TraceItem>> {
+        let orders = self.peers.iter_mut().map(|peer| {
+            let (order, told) = make();
+            peer.send(Command::Trace(Box::new(order)));
+            told
+        });
+        orders.collect()
+    }
+
+    /// Enters a neighbour as if it were configured.
+    pub fn add_neighbour(&mut self, now: Nanos, instance: InstanceId, address: IpAddr, mac: MacAddr) {
+        // Without room it has to be asked for like any other.
+        let _ = self
+            .neighbours
+            .at(now)
+            .neighbours
+            .add_static(instance, address, mac);
+    }
+
+    /// The configured world.
+    #[must_use]
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// Where N4 is reached.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The links of the ports, and the LAGs.
+    #[must_use]
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The paths to GTP-U peers of which routers said an MTU.
+    #[must_use]
+    pub fn path_mtus(&self) -> &PathMtus {
+        &self.path_mtus
+    }
+
+    /// The neighbour table as of the last poll.
+    pub fn neighbour_table(&self) -> impl Deref<Target = Table> + '_ {
+        self.neighbours.lock()
+    }
+
+    /// Asks the worker of a session for its status; [`poll_inspected`](Self::poll_inspected) gives it, by the number that this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`InspectError`].
+    pub fn inspect(&mut self, seid: Seid) -> Result<u64, InspectError> {
+        let found = self.endpoint.sessions().session(seid);
+        let session = found.ok_or(InspectError::UnknownSession)?;
+        let (session, owner) = (session.index(), self.owner(session.bucket()));
+        let question = self.inspections.begin(seid)?;
+        self.send(owner, Command::Inspect { question, session });
+        Ok(question)
+    }
+
+    /// Forgets the inspection with this number: its result is not wanted any more.
+    pub fn cancel_inspection(&mut self, number: u64) {
+        self.inspections.cancel(number);
+    }
+
+    /// A session whose worker has given its status.
+    pub fn poll_inspected(&mut self) -> Option<Inspection> {
+        self.inspections.poll()
+    }
+
+    /// The PFCP endpoint, for views.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Next hops in the neighbour table, for views.
+    #[must_use]
+    pub fn neighbours(&self, now: Nanos) -> usize {
+        self.neighbours.at(now).neighbours.len()
+    }
+
+    fn note_moves(&mut self, now: Nanos) {
+        while let Some(moved) = self.endpoint.poll_moved() {
+            if let (Err(_), Some(balancer)) = (moved.result, &mut self.balancer) {
+                balancer.failed(now);
+            }
+            if self.moved.len() >= MOVES_KEPT {
+                self.moved.pop_front();
+            }
+            self.moved.push_back(moved);
+        }
+    }
+
+    /// Begins a move if the workers' numbers of sessions are too uneven.
+    fn balance(&mut self, now: Nanos) {
+        let sessions = self.endpoint.sessions();
+        let Some(balancer) = self
+            .balancer
+            .as_mut()
+            .filter(|_| sessions.moving_bucket().is_none())
+        else {
+            return;
+        };
+        let load = |bucket| Load {
+            load: sessions.sessions_in(bucket) as u64,
+            owner: sessions.owner(bucket),
+        };
+        if let Some((bucket, to)) = balancer.poll(now, load) {
+            // It cannot be refused: it is no other move's time, and the worker is another one.
+            let _ = self.move_bucket(now, bucket, to);
+        }
+    }
+
+    /// Divides the rates of policers and of correlated QERs among the workers, and asks them what they need. A worker
+    /// has its share before it gets the session that needs it.
+    fn lease(&mut self, now: Nanos) -> bool {
+        let peers = &mut self.peers;
+        let mut send = |worker: usize, command| {
+            if let Some(peer) = peers.get_mut(worker) {
+                peer.send(command);
+            }
+        };
+        let mut busy = false;
+        while let Some(rate) = self.endpoint.poll_shared_rate() {
+            self.leases.set(&rate, &mut send);
+            busy = true;
+        }
+        busy | self.leases.poll(now, send)
+    }
+
+    fn take_events(&mut self, now: Nanos) -> bool {
+        let mut busy = false;
+        for place in 0..self.peers.len() {
+            for _ in 0..EVENTS_PER_POLL {
+                let Ok(event) = self.peers[place].link.events.pop() else {
+                    break;
+                };
+                self.handle_event(now, place, event);
+                busy = true;
+            }
+        }
+        busy
+    }
+
+    fn handle_event(&mut self, now: Nanos, worker: usize, event: Event) {
+        match event {
+            // The retired image is freed here, not on the worker's thread; its next hops are let go.
+            Event::Applied {
+                op,
+                outcome,
+                retired: _,
+                spent: _,
+            } => self.applied(now, op, outcome),
+            Event::Fenced { op, outcome } => self.applied(now, op, outcome.map(|()| None)),
+            Event::SharedDemand { demand } => self.leases.note(worker, &demand),
+            Event::Inspected { question, status } => self.inspections.handle_status(question, status),
+            Event::Queried { op, outcome } => self.applied(now, op, outcome.map(Some)),
+            Event::Neighbour {
+                instance,
+                address,
+                mac,
+                how,
+            } => {
+                self.neighbours
+                    .at(now)
+                    .neighbours
+                    .heard(now, instance, address, mac, how);
+            }
+            Event::Lacp { member, pdu } => self.handle_lacp(now, member, &pdu),
+            Event::Resolve { instance, address } => {
+                // A full table has its own count in the worker: the packets wait in vain, or are dropped as
+                // `no_neighbour`.
+                let _ = self.neighbours.at(now).neighbours.resolve(now, instance, address);
+            }
+            Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),
+            Event::TooBig(told) => self.heed_too_big(now, &told),
+            Event::DownlinkData {
+                session,
+                pdr,
+                far,
+                qfi,
+                dscp,
+                notifies,
+                status,
+            } => {
+                let data = DownlinkData {
+                    pdr,
+                    ppi: dscp,
+                    qfi,
+                    status,
+                };
+                self.endpoint
+                    .handle_downlink_data(now, session, (far, notifies), data);
+            }
+            Event::Inactive { session } => self.inactive(now, session),
+            Event::EndMarker { session, pdr } => self.endpoint.handle_end_marker(now, session, pdr),
+            Event::DroppedReached { session, urr } => self.endpoint.handle_dropped_reached(now, session, urr),
+            Event::PauseOfCharging { session } => self.endpoint.handle_pause_of_charging(now, session),
+            Event::Content { session, usage } => self.endpoint.handle_content_counted(session, usage),
+            Event::TraceOver { ring } => drop(ring),
+            Event::EchoResponse {
+                peer,
+                local,
+                sequence,
+            } => {
+                if let Some((_, local)) = self.network.local_addresses().get(usize::from(local.0)) {
+                    let path = GtpuPath { local: *local, peer };
+                    self.endpoint.handle_echo_response(now, path, sequence);
+                }
+            }
+            Event::CounterReached {
+                session,
+                urr,
+                count,
+                times,
+                reached,
+            } => {
+                self.endpoint
+                    .handle_counter_reached(now, session, (urr, count), times, reached);
+            }
+        }
+    }
+
+    /// A session is inactive, unless its timer has just been taken away.
+    fn inactive(&mut self, now: Nanos, session: SessionIndex) {
+        let known = self.endpoint.sessions().view(session);
+        if known.is_some_and(|known| known.rules().inactivity_timer().is_some()) {
+            self.endpoint
+                .handle_session_event(now, session, SessionEvent::Inactivity);
+        }
+    }
+
+    fn applied(&mut self, now: Nanos, op: OpId, outcome: Result<Option<UsageSnapshot>, ApplyError>) {
+        self.neighbours.set_time(now);
+        self.endpoint.handle_applied(now, op, outcome.map_err(fault));
+    }
+
+    fn send_effects(&mut self) -> bool {
+        let mut busy = false;
+        while self.peers.iter().all(|peer| peer.waiting.len() < MOST_WAITING) {
+            let Some(effect) = self.endpoint.poll_effect() else {
+                break;
+            };
+            let to = effect.worker();
+            let command = command(effect);
+            self.send(to, command);
+            busy = true;
+        }
+        busy
+    }
+
+    /// Sends one command to a worker, behind all that wait.
+    pub(super) fn send(&mut self, to: WorkerId, command: Command) {
+        if let Some(peer) = self.peers.get_mut(usize::from(to.0)) {
+            peer.send(command);
+        }
+    }
+
+    /// Sends a command to the first worker, which does what any of them could.
+    pub(super) fn send_first(&mut self, command: Command) {
+        if let Some(first) = self.peers.first_mut() {
+            first.send(command);
+        }
+    }
+
+    /// Sends a command to every worker.
+    pub(super) fn send_all(&mut self, command: impl Fn() -> Command) {
+        self.peers.iter_mut().for_each(|peer| peer.send(command()));
+    }
+
+    /// The worker of each bucket.
+    #[must_use]
+    pub fn owners(&self) -> Vec<WorkerId> {
+        Bucket::all().map(|bucket| self.owner(bucket)).collect()
+    }
+
+    /// The worker that owns a bucket.
+    #[must_use]
+    pub fn owner(&self, bucket: Bucket) -> WorkerId {
+        self.endpoint.sessions().owner(bucket)
+    }
+
+    /// Echo Requests go out by the first worker. One that has no way to its peer is not sent: the path is silent. A
+    /// path to an address of our own is as alive as we are.
+    fn send_echoes(&mut self, now: Nanos) -> bool {
+        let mut busy = false;
+        while let Some(echo) = self.endpoint.poll_echo() {
+            if self.network.local(echo.path.peer).is_some() {
+                self.endpoint.handle_echo_response(now, echo.path, echo.sequence);
+                busy = true;
+                continue;
+            }
+            let neighbours = &mut self.neighbours.at(now).neighbours;
+            let frame = echo::frame(now, &self.network, neighbours, &echo);
+            if let (Some((port, bytes)), Some(first)) = (frame, self.peers.first_mut()) {
+                let bytes = bytes.into();
+                first.send(Command::Transmit { port, bytes });
+            }
+            busy = true;
+        }
+        busy
+    }
+
+    /// Which GTP-U paths are in use goes to every worker.
+    fn send_paths(&mut self) -> bool {
+        let mut busy = false;
+        while self.peers.iter().all(|peer| peer.waiting.len() < MOST_WAITING)
+            && let Some(change) = self.endpoint.poll_path()
+        {
+            let (GtpuPath { local, peer }, is_used) = match change {
+                PathChange::Used(path) => (path, true),
+                PathChange::Unused(path) => (path, false),
+            };
+            self.send_all(|| Command::Path { local, peer, is_used });
+            busy = true;
+        }
+        busy
+    }
+
+    /// Neighbour changes go to every worker, frames of our own out by the first.
+    fn send_neighbours(&mut self, now: Nanos) -> bool {
+        let mut table = self.neighbours.at(now);
+        let neighbours = &mut table.neighbours;
+        neighbours.handle_timeout(now);
+        let mut busy = false;
+        while let Some(change) = neighbours.poll_change() {
+            self.peers
+                .iter_mut()
+                .for_each(|peer| peer.send(Command::Adjacency(change)));
+            busy = true;
+        }
+        while let Some(frame) = neighbours.poll_transmit() {
+            if let Some(first) = self.peers.first_mut() {
+                first.send(Command::Transmit {
+                    port: frame.port,
+                    bytes: frame.bytes.into(),
+                });
+            }
+            busy = true;
+        }
+        busy
+    }
+}
+
+/// Enters what is configured and asks for the gateways.
+fn prepare(now: Nanos, neighbours: &SharedNeighbours, network: &Network, fixed: &[StaticNeighbour]) {
+    let mut table = neighbours.at(now);
+    let neighbours = &mut table.neighbours;
+    for neighbour in fixed {
+        // There is room: capacity is far above what a configuration can name.
+        let _ = neighbours.add_static(neighbour.instance, neighbour.address, neighbour.mac);
+    }
+    neighbours.balance(now, network.groups());
+    for (instance, gateway) in Routes::new(network).gateways() {
+        if neighbours.find(instance, gateway).is_none() {
+            let _ = neighbours.pin(now, instance, gateway);
+        }
+    }
+    neighbours.announce();
+}

@@ -1,0 +1,198 @@
+//! Links of ports, and the ports that are made of several: who carries frames is told to the workers, and whose link is
+//! down to the neighbour table, so that its routers are passed over at once.
+
+use std::collections::VecDeque;
+
+use flow::{Nanos, PortId};
+use transport::lag::{Lag, LagConfig, LagShare};
+use worker::Command;
+
+use super::control::Control;
+
+/// News that are kept if nobody asks.
+const MOST_NEWS: usize = 256;
+
+/// What happened to a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkNews {
+    /// A port's link, or the first of a LAG's, came up.
+    Up(PortId),
+    /// A port's link, or the last of a LAG's, went down.
+    Down(PortId),
+    /// A member carries frames of its LAG from now on, or no more.
+    Member {
+        /// The LAG.
+        lag: PortId,
+        /// The member.
+        member: PortId,
+        /// Whether frames leave by it.
+        distributing: bool,
+        /// How it stands.
+        words: &'static str,
+    },
+}
+
+/// The links of all ports, as they were told last.
+pub struct Links {
+    names: Vec<String>,
+    lags: Vec<Lag>,
+    /// Of each LAG, what the workers know.
+    told: Vec<Option<LagShare>>,
+    /// By port: up until somebody says otherwise, but for LAGs and their members.
+    up: Vec<bool>,
+    news: VecDeque<LinkNews>,
+}
+
+impl Links {
+    /// Of ports with these names, some of which are made of others.
+    pub(super) fn new(names: Vec<String>, lags: Vec<LagConfig>) -> Self {
+        let mut up = vec![true; names.len()];
+        for port in lags
+            .iter()
+            .flat_map(|lag| lag.members.iter().map(|(member, _)| *member).chain([lag.port]))
+        {
+            if let Some(link) = up.get_mut(port.index()) {
+                *link = false;
+            }
+        }
+        Self {
+            names,
+            told: vec![None; lags.len()],
+            lags: lags.into_iter().map(Lag::new).collect(),
+            up,
+            news: VecDeque::new(),
+        }
+    }
+
+    /// The name of a port.
+    #[must_use]
+    pub fn name(&self, port: PortId) -> String {
+        self.names.get(port.index()).cloned().unwrap_or_default()
+    }
+
+    /// The name of each port and whether its link is up, in the order of the configuration.
+    pub fn ports(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.names.iter().map(String::as_str).zip(self.up.iter().copied())
+    }
+
+    /// The ports that are made of others.
+    #[must_use]
+    pub fn lags(&self) -> &[Lag] {
+        &self.lags
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Nanos> {
+        self.lags.iter().filter_map(Lag::poll_timeout).min()
+    }
+
+    /// Notes a link; whether it is news.
+    fn note(&mut self, port: PortId, up: bool) -> bool {
+        let Some(link) = self.up.get_mut(port.index()).filter(|link| **link != up) else {
+            return false;
+        };
+        *link = up;
+        self.tell(if up {
+            LinkNews::Up(port)
+        } else {
+            LinkNews::Down(port)
+        });
+        true
+    }
+
+    fn tell(&mut self, news: LinkNews) {
+        if self.news.len() >= MOST_NEWS {
+            self.news.pop_front();
+        }
+        self.news.push_back(news);
+    }
+
+    /// The members of the LAG at `place` that began or ceased to send.
+    fn tell_members(&mut self, place: usize, before: LagShare, now: LagShare) {
+        let lag = &self.lags[place];
+        let changed = before.distributing ^ now.distributing;
+        let members = lag.status().enumerate();
+        let members = members.filter(|(member, _)| changed >> member & 1 == 1);
+        let news: Vec<_> = members
+            .map(|(_, member)| LinkNews::Member {
+                lag: lag.port(),
+                member: member.port,
+                distributing: member.distributing,
+                words: member.words,
+            })
+            .collect();
+        news.into_iter().for_each(|news| self.tell(news));
+    }
+}
+
+impl Control {
+    /// The link of a port is up, or down; nothing happens if it was before.
+    pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
+        if !self.links.note(port, up) {
+            return;
+        }
+        let mut is_member = false;
+        for lag in &mut self.links.lags {
+            if let Some(place) = lag.place_of(port) {
+                lag.set_link(now, place, up);
+                is_member = true;
+            }
+        }
+        if !is_member {
+            self.neighbours.at(now).neighbours.set_link(now, port, up);
+        }
+    }
+
+    /// An LACPDU has come to a member of a LAG.
+    pub(super) fn handle_lacp(&mut self, now: Nanos, member: PortId, pdu: &transport::lag::Lacpdu) {
+        for lag in &mut self.links.lags {
+            if let Some(place) = lag.place_of(member) {
+                lag.handle(now, place, pdu);
+            }
+        }
+    }
+
+    /// What happened to links since this was asked last; old news are forgotten if nobody asks.
+    pub fn poll_link_news(&mut self) -> Option<LinkNews> {
+        self.links.news.pop_front()
+    }
+
+    /// Lets LAGs do what is due, and tells the workers what has changed.
+    pub(super) fn follow_lags(&mut self, now: Nanos) -> bool {
+        let mut busy = false;
+        for place in 0..self.links.lags.len() {
+            let lag = &mut self.links.lags[place];
+            if lag.poll_timeout().is_some_and(|at| at <= now) {
+                lag.handle_timeout(now);
+                busy = true;
+            }
+            while let Some(frame) = self.links.lags[place].poll_transmit(now) {
+                let (port, bytes) = (frame.port, frame.bytes.into());
+                self.send_first(Command::Transmit { port, bytes });
+                busy = true;
+            }
+            busy |= self.follow_share(now, place);
+        }
+        busy
+    }
+
+    fn follow_share(&mut self, now: Nanos, place: usize) -> bool {
+        let lag = &self.links.lags[place];
+        let (port, share) = (lag.port(), lag.share());
+        let before = self.links.told[place].replace(share);
+        if before == Some(share) {
+            return false;
+        }
+        self.send_all(|| Command::Lag { port, share });
+        let before = before.unwrap_or_default();
+        self.links.tell_members(place, before, share);
+        let up = share.distributing != 0;
+        self.links.note(port, up);
+        let neighbours = &mut self.neighbours.at(now).neighbours;
+        neighbours.set_link(now, port, up);
+        if before.distributing != 0 && up && before.distributing & share.distributing == 0 {
+            // Who carries is another: switches learn where we are now.
+            neighbours.announce_on(port);
+        }
+        true
+    }
+}
