@@ -9,7 +9,7 @@ use rules::model::{
     ApplyAction, BitRates, BitsPerSecond, DestinationInterface, Far, FarId, ForwardingParameters, Gate,
     Precedence, Qer, QerId, RuleRef, SdfFilter, TosTrafficClass, Urr, UrrId,
 };
-use rules::predefined::{Content, PredefinedError, PredefinedRule};
+use rules::model::{Content, PredefinedError, PredefinedRule};
 use rules::sdf::FlowDescription;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;

@@ -182,7 +182,7 @@ mod tests {
         let steers = up_function_features(&config, &steers, Interfaces::ANY).bits();
         assert_eq!(steers, bits(&config) | Features::TRST.bits());
         let mut predefined = rules::Predefined::default();
-        let rule = rules::predefined::PredefinedRule {
+        let rule = rules::model::PredefinedRule {
             precedence: rules::model::Precedence(1),
             filters: Vec::new(),
             far: None,

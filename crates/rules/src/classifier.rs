@@ -1,68 +1,45 @@
 //! Finds the PDR of a packet among those of its session, and the widest flow key that the answer is right for.
 //!
-//! A session has few PDRs, so they are tried one by one in the order of their precedence. On the way the classifier
-//! notes each field of the packet that it looked at; whatever a packet's other fields hold, the same fields lead
-//! along the same way to the same PDR. So the fields that were looked at, with the tunnel or the address space and
+//! A session has few PDRs, so they are tried one by one in the order of their precedence. The classifier
+//! records each field of the packet that it reads; whatever a packet's other fields hold, the same fields lead
+//! along the same way to the same PDR. So the fields that were read, with the tunnel or the address space and
 //! the IP version that every key has, are a correct flow key, and no narrower one is needed.
 //!
 //! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All that is
-//! the session's own is in one piece of memory (`packed`), which control keeps a hold of, so that a change that leaves it
-//! as it is need not make it anew; rulebases that its PDRs activate are shared (`rulebase`).
+//! the session's own is in one piece of memory (`packed`), which control keeps a reference to, so that a change that leaves it
+//! as it is need not make it anew; rulebases that its PDRs activate are shared (`activations`).
 
+mod activations;
+mod build;
+mod decision;
 mod exemption;
-mod filter;
+mod filters;
 mod key;
 mod packed;
-mod reads;
-mod rulebase;
+mod source_check;
+mod tunnels;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use flow::{KeyFields, prefetch};
-use packet::{IpTuple, Qfi, Teid};
-use smallvec::SmallVec;
+use packet::{Qfi, Teid};
 
+use self::activations::Activations;
+pub use self::decision::Decision;
 pub use self::exemption::Exemption;
 pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
-use self::packed::{Builder, OwnTunnel, Rule, Span, TooMany, View, Wanted};
-use self::reads::{Orientation, Reads, is_long};
-use self::rulebase::Hosts;
-pub(crate) use self::rulebase::{Matcher, TooManyFilters};
-use crate::compile::plain_instance;
-use crate::image::{CompileError, CompileFault, Decision, SourceCheck};
-use crate::model::{Application, FTeid, Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
-use crate::network::{LocalId, Network, VrfId};
-use crate::prefix::IpPrefix;
-use crate::ue;
-
-/// A packet as rules see it.
-#[derive(Clone, Copy, Debug)]
-pub struct PacketView<'a> {
-    /// Where it came in.
-    pub side: Side,
-    /// The user's packet: what the tunnel carried, or the packet itself.
-    pub tuple: &'a IpTuple,
-}
-
-/// Where a packet came in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
-    /// In a GTP-U tunnel.
-    Tunnel {
-        /// This node's address that it came to.
-        local: LocalId,
-        /// The TEID in the header.
-        teid: Teid,
-        /// The QFI in its PDU Session Container, if it had one.
-        qfi: Option<Qfi>,
-    },
-    /// As plain IP.
-    Plain {
-        /// The address space of the network instance that it came from.
-        vrf: VrfId,
-    },
-}
+use self::packed::{OwnTunnel, Rule, View};
+pub use self::source_check::SourceCheck;
+use self::source_check::allows_source;
+pub(crate) use self::source_check::source_check;
+use self::tunnels::Interfaces;
+pub(crate) use self::tunnels::{Tunnel, tunnels};
+use crate::compile_error::CompileError;
+use crate::model::SessionRules;
+use crate::network::{LocalId, Network};
+pub use crate::packet_view::{PacketView, Side};
+use crate::sdf::{FieldReader, matches, ue_end};
 
 /// The PDR that detects a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +65,7 @@ enum Form {
     /// The session's own, in one piece.
     Alone(Arc<[u64]>),
     /// The same, and the PDRs that activate rulebases.
-    WithRulebases(Arc<(Arc<[u64]>, Hosts)>),
+    WithRulebases(Arc<(Arc<[u64]>, Activations)>),
 }
 
 const _: () = assert!(size_of::<Classifier>() == size_of::<Arc<[u64]>>());
@@ -97,28 +74,6 @@ impl Default for Classifier {
     /// Of no PDRs.
     fn default() -> Self {
         Self(Form::Alone(Arc::default()))
-    }
-}
-
-type Tunnel = (LocalId, Teid);
-
-/// The tunnels of one F-TEID.
-pub(crate) type Ends = SmallVec<[Tunnel; 2]>;
-
-/// A set of source interfaces: bit n is value n.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-struct Interfaces(u16);
-
-impl Interfaces {
-    /// What plain packets come from: the data network, in either word.
-    const PLAIN: Self = Self(1 << SourceInterface::Core.value() | 1 << SourceInterface::SgiLan.value());
-
-    const fn contains(self, interface: SourceInterface) -> bool {
-        self.0 >> (interface.value() & 0x0f) & 1 != 0
-    }
-
-    const fn with(self, interface: SourceInterface) -> Self {
-        Self(self.0 | 1 << (interface.value() & 0x0f))
     }
 }
 
@@ -132,14 +87,14 @@ impl Classifier {
     }
 
     #[inline]
-    fn hosts(&self) -> Option<&Hosts> {
+    fn activations(&self) -> Option<&Activations> {
         match &self.0 {
             Form::Alone(_) => None,
             Form::WithRulebases(both) => Some(&both.1),
         }
     }
 
-    /// Makes the PDRs of `rules` ready; `decisions` tells what each of them leads to, in the same order.
+    /// Packs the PDRs of `rules`; `decisions` has what each of them leads to, in the same order.
     ///
     /// # Errors
     /// A PDR has an F-TEID that is incomplete or not this node's, names a network instance that is not configured,
@@ -150,37 +105,14 @@ impl Classifier {
         decisions: &[Decision],
         network: &Network,
     ) -> Result<Self, CompileError> {
-        let failed = |pdr: &Pdr| {
-            let rule = RuleRef::Pdr(pdr.id);
-            move |reason| CompileError { rule, reason }
-        };
-        let mut ends: SmallVec<[Ends; 8]> = SmallVec::with_capacity(rules.pdrs().len());
-        for pdr in rules.pdrs() {
-            let own = pdr.pdi.f_teid.map(|own| tunnels(own, network)).transpose();
-            ends.push(own.map_err(failed(pdr))?.unwrap_or_default());
-        }
-        let mut pdrs: SmallVec<[_; 8]> = rules.pdrs().iter().zip(decisions).zip(&ends).collect();
-        // Stable: of equal precedences, the PDR that was created first is tried first.
-        pdrs.sort_by_key(|((pdr, _), _)| pdr.precedence);
-        let Some(&((first, _), _)) = pdrs.first() else {
+        let Some(words) = build::pack(rules, decisions, network)? else {
             return Ok(Self::default());
         };
-        let prefixes = rules.ue_prefixes();
-        let has_long = prefixes.iter().any(is_long);
-        let too_many = |_| failed(first)(TooMany.into());
-        let mut builder = Builder::new(&prefixes, has_long, pdrs.len()).map_err(too_many)?;
-        let own = pdrs
-            .iter()
-            .map(|((pdr, _), ends)| (pdr.pdi.source_interface, ends.as_slice()));
-        builder.own_tunnels(own_tunnels(own)).map_err(too_many)?;
-        for &((pdr, decision), ends) in &pdrs {
-            add(&mut builder, (pdr, decision), ends, rules, network).map_err(failed(pdr))?;
-        }
-        let (words, hosts) = (builder.pack(), Hosts::new(rules, !prefixes.is_empty())?);
-        Ok(Self(if hosts.is_empty() {
+        let activations = Activations::new(rules, View::of(&words).patterns.has_ue_prefixes())?;
+        Ok(Self(if activations.is_empty() {
             Form::Alone(words)
         } else {
-            Form::WithRulebases(Arc::new((words, hosts)))
+            Form::WithRulebases(Arc::new((words, activations)))
         }))
     }
 
@@ -193,7 +125,7 @@ impl Classifier {
     /// Whether it was made of these `decisions`, and of no rulebase: of PDRs, definitions of filters and a network that
     /// are still the same, it is still right then.
     pub(crate) fn is_of(&self, decisions: &[Decision]) -> bool {
-        self.hosts().is_none()
+        self.activations().is_none()
             && View::of(self.words()).rules.len() == decisions.len()
             && self
                 .decisions()
@@ -204,24 +136,25 @@ impl Classifier {
     /// match (TS 29.244 §5.2.1).
     pub fn classify(&self, packet: &PacketView<'_>) -> Option<Match> {
         let view = View::of(self.words());
-        let mut reads = Reads::new(packet, &view);
+        let mut reader = FieldReader::new(packet, &view.patterns, view.has_long_prefix);
         let interfaces = interfaces(&view, packet.side);
         let decision = view.rules.iter().find_map(|rule| {
-            let is_it = detects(rule, &view, (packet, interfaces), &mut reads);
-            let orientation = Orientation::of(rule.interface());
-            let base = is_it.then(|| rule.decision())?;
-            match self.hosts() {
+            let is_match =
+                interfaces.contains(rule.interface()) && detects(rule, &view, packet.side, &mut reader);
+            let direction = rule.interface().direction();
+            let base = is_match.then(|| rule.decision())?;
+            match self.activations() {
                 None => Some(base),
-                Some(hosts) => hosts.decide(base, orientation, &mut reads),
+                Some(activations) => activations.decide(base, direction, &mut reader),
             }
         })?;
         if decision.source_check != SourceCheck::Anyone {
-            reads.note_source();
+            reader.note_source();
         }
         Some(Match {
             decision,
-            key: reads.fields(),
-            reads_ports: reads.has_read_ports(),
+            key: reader.fields(),
+            reads_ports: reader.has_read_ports(),
         })
     }
 
@@ -239,10 +172,10 @@ impl Classifier {
     #[inline]
     pub fn allows_source(&self, check: SourceCheck, source: IpAddr) -> bool {
         check == SourceCheck::Anyone
-            || ue::allows_source(View::of(self.words()).own_prefixes(), check, source)
+            || allows_source(View::of(self.words()).patterns.ue_prefixes(), check, source)
     }
 
-    /// Asks for the memory that [`classify`](Self::classify) reads: all of a usual session's.
+    /// Asks for the memory that [`classify`](Self::classify) reader: all of a usual session's.
     #[inline]
     pub fn prefetch(&self) {
         prefetch::lines(self.words(), 8);
@@ -259,47 +192,6 @@ impl Classifier {
     }
 }
 
-/// Adds a PDR and what it names.
-fn add(
-    builder: &mut Builder,
-    (pdr, decision): (&Pdr, &Decision),
-    ends: &[Tunnel],
-    rules: &SessionRules,
-    network: &Network,
-) -> Result<(), CompileFault> {
-    let pdi = &pdr.pdi;
-    let mut filters: SmallVec<[_; 4]> = SmallVec::with_capacity(pdi.sdf_filters.len());
-    for filter in &pdi.sdf_filters {
-        filters.push(filter::packed(builder, filter, rules)?);
-    }
-    let application = pdi.application.as_ref();
-    let flows = application
-        .map(|application| flows(builder, application))
-        .transpose()?;
-    let mut prefixes = SmallVec::<[IpPrefix; 4]>::with_capacity(pdi.ue_prefix_count());
-    for prefix in pdi.ue_prefixes() {
-        prefixes.push(prefix);
-    }
-    let wanted = Wanted {
-        interface: pdi.source_interface,
-        tunnels: pdi.f_teid.map(|_| ends),
-        vrf: vrf(pdi, network)?,
-        qfis: pdi.qfis.iter().fold(0, |qfis, qfi| qfis | 1 << qfi.get()),
-        ue: builder.prefixes(&prefixes)?,
-        filters: builder.filters(&filters)?,
-        application: flows,
-    };
-    Ok(builder.rule(&wanted, decision)?)
-}
-
-fn flows(builder: &mut Builder, application: &Application) -> Result<Span, TooMany> {
-    let mut flows = Vec::with_capacity(application.flows.len());
-    for flow in application.flows.iter() {
-        flows.push(filter::flow(builder, flow)?);
-    }
-    builder.filters(&flows)
-}
-
 /// The source interfaces that packets of this side may be taken to come from.
 fn interfaces(view: &View<'_>, side: Side) -> Interfaces {
     match side {
@@ -314,106 +206,61 @@ fn interfaces(view: &View<'_>, side: Side) -> Interfaces {
     }
 }
 
-/// Each tunnel once, with the interfaces of the PDRs that name it.
-fn own_tunnels<'a>(pdrs: impl Iterator<Item = (SourceInterface, &'a [Tunnel])>) -> SmallVec<[OwnTunnel; 4]> {
-    let mut all: SmallVec<[(Tunnel, Interfaces); 4]> = SmallVec::new();
-    for (interface, tunnels) in pdrs {
-        for &tunnel in tunnels {
-            match all.iter_mut().find(|(known, _)| *known == tunnel) {
-                Some((_, interfaces)) => *interfaces = interfaces.with(interface),
-                None => all.push((tunnel, Interfaces::default().with(interface))),
-            }
-        }
-    }
-    let packed = |(tunnel, interfaces)| OwnTunnel::new(tunnel, interfaces);
-    all.into_iter().map(packed).collect()
-}
-
 fn has_qfi(qfis: u64, qfi: Option<Qfi>) -> bool {
     qfi.is_some_and(|qfi| qfis >> qfi.get() & 1 != 0)
 }
 
-fn detects(
-    rule: &Rule,
-    view: &View<'_>,
-    (packet, interfaces): (&PacketView<'_>, Interfaces),
-    reads: &mut Reads<'_>,
-) -> bool {
-    interfaces.contains(rule.interface())
-        && detects_side(rule, view, packet.side)
-        && detects_qfi(rule, packet.side, reads)
-        && detects_ue(rule, view, reads)
-        && detects_flow(rule, view, reads)
-        && detects_application(rule, view, reads)
+/// Whether the PDI of a PDR for the packet's source interface matches the packet.
+fn detects(rule: &Rule, view: &View<'_>, side: Side, reader: &mut FieldReader<'_>) -> bool {
+    detects_side(rule, view, side)
+        && detects_qfi(rule, side, reader)
+        && detects_ue(rule, view, reader)
+        && detects_flow(rule, view, reader)
+        && detects_application(rule, view, reader)
 }
 
 fn detects_side(rule: &Rule, view: &View<'_>, side: Side) -> bool {
     match side {
-        Side::Tunnel { local, teid, .. } => rule.takes(Some((local, teid)), view),
-        Side::Plain { vrf } => rule.takes(None, view) && rule.vrf().is_none_or(|own| own == vrf),
+        Side::Tunnel { local, teid, .. } => rule.matches_tunnel(Some((local, teid)), view),
+        Side::Plain { vrf } => rule.matches_tunnel(None, view) && rule.vrf().is_none_or(|own| own == vrf),
     }
 }
 
-fn detects_qfi(rule: &Rule, side: Side, reads: &mut Reads<'_>) -> bool {
+fn detects_qfi(rule: &Rule, side: Side, reader: &mut FieldReader<'_>) -> bool {
     if rule.qfis == 0 {
         return true;
     }
     match side {
         Side::Plain { .. } => false,
         Side::Tunnel { qfi, .. } => {
-            reads.note(KeyFields::QFI);
+            reader.note(KeyFields::QFI);
             has_qfi(rule.qfis, qfi)
         }
     }
 }
 
-fn detects_ue(rule: &Rule, view: &View<'_>, reads: &mut Reads<'_>) -> bool {
-    let end = Orientation::of(rule.interface()).ue_end();
-    rule.ue.is_empty() || view.prefixes(rule.ue).any(|prefix| reads.is_in(end, &prefix))
+fn detects_ue(rule: &Rule, view: &View<'_>, reader: &mut FieldReader<'_>) -> bool {
+    let end = ue_end(rule.interface().direction());
+    rule.ue.is_empty()
+        || view
+            .patterns
+            .prefixes(rule.ue)
+            .any(|prefix| reader.is_in(end, &prefix))
 }
 
-fn detects_flow(rule: &Rule, view: &View<'_>, reads: &mut Reads<'_>) -> bool {
-    let orientation = Orientation::of(rule.interface());
-    let filters = view.filters(rule.filters);
+fn detects_flow(rule: &Rule, view: &View<'_>, reader: &mut FieldReader<'_>) -> bool {
+    let direction = rule.interface().direction();
+    let filters = view.patterns.filters(rule.filters);
     filters.is_empty()
         || filters
             .iter()
-            .any(|filter| filter::matches(filter, orientation, view, reads))
+            .any(|filter| matches(filter, direction, &view.patterns, reader))
 }
 
-fn detects_application(rule: &Rule, view: &View<'_>, reads: &mut Reads<'_>) -> bool {
-    let orientation = Orientation::of(rule.interface());
-    let mut flows = view.filters(rule.application).iter();
-    !rule.has_application() || flows.any(|flow| filter::matches(flow, orientation, view, reads))
-}
-
-impl From<TooMany> for CompileFault {
-    fn from(_: TooMany) -> Self {
-        Self::TooMany { max: u16::MAX }
-    }
-}
-
-/// The tunnels of an F-TEID: one for each of its addresses.
-pub(crate) fn tunnels(f_teid: FTeid, network: &Network) -> Result<Ends, CompileFault> {
-    let own = |address| match network.local(address) {
-        Some((instance, local)) if network.ends_tunnels(instance) => Ok((local, f_teid.teid)),
-        _ => Err(CompileFault::NotLocal(address)),
-    };
-    let mut tunnels = Ends::new();
-    for address in f_teid.addresses() {
-        tunnels.push(own(address)?);
-    }
-    if tunnels.is_empty() || f_teid.teid == Teid::ZERO {
-        return Err(CompileFault::FTeidIncomplete);
-    }
-    Ok(tunnels)
-}
-
-/// The address space that plain packets come from by a PDI's network instance.
-fn vrf(pdi: &Pdi, network: &Network) -> Result<Option<VrfId>, CompileFault> {
-    let Some(id) = pdi.instance else { return Ok(None) };
-    network.instance(id).ok_or(CompileFault::UnknownInstance(id))?;
-    Ok(plain_instance(Some(id), network).map(|instance| instance.vrf))
+fn detects_application(rule: &Rule, view: &View<'_>, reader: &mut FieldReader<'_>) -> bool {
+    let direction = rule.interface().direction();
+    let mut flows = view.patterns.filters(rule.application).iter();
+    !rule.has_application() || flows.any(|flow| matches(flow, direction, &view.patterns, reader))
 }
 
 #[cfg(test)]

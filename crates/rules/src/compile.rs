@@ -3,84 +3,48 @@
 //! Everything that can be refused is refused here: references to rules that do not exist, tunnels that are not ours,
 //! peers that no route leads to. A session either compiles whole or stays as it was (TS 29.244 §6.3.3).
 
-mod forward;
+mod check;
+mod egress;
+mod next_hops;
 
-pub(crate) use self::forward::plain_instance;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use flow::meter::{MeterSpec, Rate, SharedId};
-use packet::Teid;
-use smallvec::SmallVec;
-
 use flow::{
     AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, ForwardKind, Mark, SessionIndex, Weight,
 };
+use smallvec::SmallVec;
 
-use crate::adjacencies::{Adjacencies, AdjacencyRef};
+pub use self::check::{MAX_PDRS, MAX_UE_PREFIXES};
+use self::check::{check_identity, check_limits, check_qers, check_urrs};
+use self::next_hops::NextHops;
+use crate::adjacencies::Adjacencies;
 use crate::boxed_option::BoxedOption;
-use crate::classifier::{self, Classifier, Exemption};
+use crate::classifier::{self, Classifier, Decision, Exemption, Tunnel, source_check};
+use crate::compile_error::{CompileError, CompileFault};
+use crate::counter_slots::{CounterSlots, PoolSlots};
 use crate::image::{
-    CompileError, CompileFault, Copies, Decision, Dropped, EventCounters, Inactivity, MeterShare,
-    QuotaAction, ReportedStatuses, SessionImage,
+    Copies, Dropped, EventCounters, Inactivity, MeterShare, PdrEvents, QuotaAction, ReportedStatuses,
+    SessionImage,
 };
 use crate::model::{
-    ApplyAction, BitRates, BitsPerSecond, Far, Gate, Pdr, PdrId, PoolSlots, Qer, QerId, Redirect, RuleRef,
-    SessionRules, SourceInterface, Urr,
+    ApplyAction, BitRates, BitsPerSecond, Far, Gate, Pdr, Qer, QerId, Redirect, RuleRef, SessionRules, Urr,
 };
-use crate::network::multipath::{GroupId, NextHop, Spread};
-use crate::network::{InstanceId, LocalId, Network, VrfId};
+use crate::network::multipath::GroupId;
+use crate::network::{InstanceId, Network, VrfId};
 use crate::prefix::IpPrefix;
-use crate::ue;
-
-/// PDRs of one session.
-pub const MAX_PDRS: usize = 1000;
 
 /// Flows and SDF filters, and ranges of ports in them, that all URRs of one session together exempt from their quotas:
 /// what a packet is compared with at most.
 pub const MAX_EXEMPT_FLOWS: usize = 256;
 
-/// UE addresses and framed routes of one session.
-pub const MAX_UE_PREFIXES: usize = 256;
-
-/// The next hops of one image.
-struct NextHops<'a> {
-    adjacencies: &'a dyn Adjacencies,
-    held: SmallVec<[AdjacencyRef; 2]>,
-    /// Where packets to the last peer go: a session's tunnels lead to one peer as a rule.
-    last: Option<((VrfId, IpAddr), Option<NextHop>)>,
-}
-
-impl NextHops<'_> {
-    /// Where packets to a peer go.
-    fn way(&mut self, network: &Network, to: (VrfId, IpAddr)) -> Option<NextHop> {
-        if let Some((_, way)) = self.last.filter(|(known, _)| *known == to) {
-            return way;
-        }
-        let way = network.next_hop(to.0, to.1);
-        self.last = Some((to, way));
-        way
-    }
-
-    /// The number of a next hop, held before another one is resolved.
-    fn resolve(&mut self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId> {
-        let id = self.adjacencies.resolve(instance, next_hop)?;
-        self.held.push(self.adjacencies.hold(id));
-        Some(id)
-    }
-
-    /// The number of a path of a group.
-    fn path(&self, group: GroupId, spread: Spread) -> Option<AdjacencyId> {
-        self.adjacencies.path(group, spread.path())
-    }
-}
-
-/// Remembers the next hop that a FAR leads to.
+/// Records the next hop that is resolved.
 #[derive(Default)]
-struct Noted(Cell<Option<IpAddr>>);
+struct NextHopRecorder(Cell<Option<IpAddr>>);
 
-impl Adjacencies for Noted {
+impl Adjacencies for NextHopRecorder {
     fn resolve(&self, _: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId> {
         self.0.set(Some(next_hop));
         Some(AdjacencyId(0))
@@ -94,24 +58,20 @@ impl Adjacencies for Noted {
 /// The way out of a FAR that forwards, while all next hops answer: the instance that its packets leave by, whatever the
 /// FAR names, and the next hop if there is one for all of them. `None` for a FAR that forwards nothing.
 pub fn egress_of(far: &Far, rules: &SessionRules, network: &Network) -> Option<(InstanceId, Option<IpAddr>)> {
-    let noted = Noted::default();
-    let mut next_hops = NextHops {
-        adjacencies: &noted,
-        held: SmallVec::new(),
-        last: None,
-    };
-    let forward = forward::forward(far, rules, network, &mut next_hops).ok()?;
+    let recorder = NextHopRecorder::default();
+    let mut next_hops = NextHops::new(&recorder);
+    let forward = egress::forward(far, rules, network, &mut next_hops).ok()?;
     match forward.kind {
         ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged => {
-            Some((forward.egress, noted.0.get()))
+            Some((forward.egress, recorder.0.get()))
         }
         ForwardKind::Drop | ForwardKind::Buffer | ForwardKind::Punt | ForwardKind::Redirect => None,
     }
 }
 
-/// What was compiled of a session before, of which some may be right still.
+/// What was compiled of a session before: parts of it may be kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Before<'a> {
+pub struct Previous<'a> {
     /// The rules.
     pub rules: &'a SessionRules,
     /// What was made of their PDRs, with the same network.
@@ -129,7 +89,7 @@ pub fn compile(
     network: &Network,
     adjacencies: &dyn Adjacencies,
 ) -> Result<SessionImage, CompileError> {
-    let nothing = Before {
+    let nothing = Previous {
         rules: &SessionRules::new(),
         classifier: &Classifier::default(),
     };
@@ -141,19 +101,15 @@ pub fn compile(
 /// # Errors
 /// As of [`compile`].
 pub fn compile_after(
-    before: Before<'_>,
+    previous: Previous<'_>,
     rules: &Arc<SessionRules>,
     network: &Network,
     adjacencies: &dyn Adjacencies,
 ) -> Result<SessionImage, CompileError> {
     check_qers(rules)?;
     check_urrs(rules)?;
-    let (decisions, classifier) = classify(before, rules, network)?;
-    let mut next_hops = NextHops {
-        adjacencies,
-        held: SmallVec::new(),
-        last: None,
-    };
+    let (decisions, classifier) = classify(previous, rules, network)?;
+    let mut next_hops = NextHops::new(adjacencies);
     let mut copies = Vec::new();
     let mut forwards = Vec::with_capacity(rules.fars().len());
     for (slot, far) in rules.fars().iter().enumerate() {
@@ -161,8 +117,8 @@ pub fn compile_after(
             rule: far.id.into(),
             reason,
         };
-        let mut forward = forward::forward(far, rules, network, &mut next_hops).map_err(failed)?;
-        let duplicate = forward::duplicate(far, rules, network, &mut next_hops).map_err(failed)?;
+        let mut forward = egress::forward(far, rules, network, &mut next_hops).map_err(failed)?;
+        let duplicate = egress::duplicate(far, rules, network, &mut next_hops).map_err(failed)?;
         if let Some(duplicate) = duplicate {
             let mirror = forward.mirror.replace(Forward::COPIES);
             copies.push((slot as u8, Copies { mirror, duplicate }));
@@ -171,7 +127,8 @@ pub fn compile_after(
     }
     let quota_actions = quota_actions(rules)?;
     let events = events(rules, network)?;
-    let pools = rules.pools();
+    let slots = CounterSlots::of(rules);
+    let pools = slots.pools();
     let block = BlockImage {
         near: near(rules, &decisions),
         forwards,
@@ -179,11 +136,11 @@ pub fn compile_after(
         meters: all_meters(rules),
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
-        urrs: (rules.urrs().len() + own_counters(rules)) as u8,
-        before_qos: (rules.before_qos_slots().count()
-            + usize::from(rules.event_mark().is_some())
+        urrs: (rules.urrs().len() + slots.extra()) as u8,
+        before_qos: (slots.before_qos().count()
+            + usize::from(slots.event_mark().is_some())
             + weights(&pools).count()) as u8,
-        units: mask(rules.event_slots().map(|(slot, _)| slot.into())),
+        units: mask(slots.events().map(|one| one.slot.into())),
         weights: weights(&pools).collect(),
         shared: rules.policers(),
         ..BlockImage::default()
@@ -201,9 +158,9 @@ pub fn compile_after(
         fresh_urrs: BoxedOption::NONE,
         inactivity: rules.inactivity_timer().map(|timer| Inactivity {
             timer,
-            counter: rules.urr_counters() as u8,
+            counter: slots.urr_counters() as u8,
         }),
-        content_rest: rules.content_rest(),
+        content_rest: slots.content_rest(),
         ue_addresses: ue_addresses(rules, network),
         rules: Arc::clone(rules),
         classification_generation: 0,
@@ -211,7 +168,7 @@ pub fn compile_after(
         copies: copies.into(),
         redirects: redirects(rules).into(),
         quota_actions: quota_actions.into(),
-        next_hops: next_hops.held,
+        next_hops: next_hops.into_held(),
         reported_statuses: reported_statuses(rules).into(),
         dropped: dropped(rules).into(),
         awaits_pause: rules.is_charging(),
@@ -224,7 +181,7 @@ pub fn compile_after(
 type Decisions = SmallVec<[Decision; 8]>;
 
 fn classify(
-    before: Before<'_>,
+    previous: Previous<'_>,
     rules: &SessionRules,
     network: &Network,
 ) -> Result<(Decisions, Classifier), CompileError> {
@@ -235,9 +192,9 @@ fn classify(
     for (slot, pdr) in rules.pdrs().iter().enumerate() {
         decisions.push(decision(slot, pdr, rules, &common)?);
     }
-    let is_same = rules.shares_rest_with(before.rules) && before.classifier.is_of(&decisions);
+    let is_same = rules.shares_all_but_fars_with(previous.rules) && previous.classifier.is_of(&decisions);
     let classifier = if is_same {
-        before.classifier.clone()
+        previous.classifier.clone()
     } else {
         Classifier::new(rules, &decisions, network)?
     };
@@ -248,7 +205,7 @@ fn classify(
 struct Common {
     /// Whether any PDR names an address of the UE.
     knows_ue: bool,
-    /// The counters of each URR, by its slot ([`SessionRules::counter_slots`]).
+    /// The counters of each URR, by its slot ([`CounterSlots::masks`]).
     counters: SmallVec<[u64; 8]>,
 }
 
@@ -256,7 +213,7 @@ impl Common {
     fn of(rules: &SessionRules) -> Self {
         Self {
             knows_ue: knows_ue(rules),
-            counters: rules.counter_slots(),
+            counters: CounterSlots::of(rules).masks(),
         }
     }
 }
@@ -278,79 +235,6 @@ fn reported_statuses(rules: &SessionRules) -> Vec<ReportedStatuses> {
 /// The URRs that are to tell of dropped downlink packets.
 fn dropped(rules: &SessionRules) -> Vec<Dropped> {
     rules.urrs().iter().filter_map(Dropped::of).collect()
-}
-
-fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
-    limit(rules.pdrs(), MAX_PDRS, |pdr| pdr.id.into())?;
-    limit(rules.fars(), BlockImage::MAX_FORWARDS, |far| far.id.into())?;
-    let rated = rules.packet_rated().count();
-    limit(rules.qers(), BlockImage::MAX_QERS.saturating_sub(rated), |qer| {
-        qer.id.into()
-    })?;
-    let urrs = BlockImage::MAX_URRS.saturating_sub(own_counters(rules));
-    limit(rules.urrs(), urrs, |urr| urr.id.into())?;
-    limit_prefixes(rules)
-}
-
-fn limit_prefixes(rules: &SessionRules) -> Result<(), CompileError> {
-    let max = MAX_UE_PREFIXES;
-    let named: usize = rules.pdrs().iter().map(|pdr| pdr.pdi.ue_prefix_count()).sum();
-    if named <= max || rules.ue_prefixes().len() <= max {
-        return Ok(());
-    }
-    let most = rules.pdrs().iter().max_by_key(|pdr| pdr.pdi.ue_prefix_count());
-    Err(CompileError {
-        rule: most.map_or(PdrId(0), |pdr| pdr.id).into(),
-        reason: CompileFault::TooMany { max: max as u16 },
-    })
-}
-
-fn limit<R>(rules: &[R], max: usize, id: impl Fn(&R) -> RuleRef) -> Result<(), CompileError> {
-    match rules.get(max) {
-        Some(surplus) => {
-            let reason = CompileFault::TooMany { max: max as u16 };
-            Err(CompileError {
-                rule: id(surplus),
-                reason,
-            })
-        }
-        None => Ok(()),
-    }
-}
-
-/// PDRs are there, and none of them tells the session: no packet could ever reach it (TS 29.244 §5.2.1).
-fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
-    let tells = |pdr: &Pdr| pdr.pdi.f_teid.is_some() || pdr.pdi.ue_prefix_count() > 0;
-    match rules.pdrs().first() {
-        Some(first) if !rules.pdrs().iter().any(tells) => Err(CompileError {
-            rule: first.id.into(),
-            reason: CompileFault::Unreachable,
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction. What
-/// sessions have in common is an MBR, which packets pass once. And a packet is of a QoS flow or of a service class, of
-/// 5G or of GERAN.
-fn check_qers(rules: &SessionRules) -> Result<(), CompileError> {
-    let qers = rules.qers();
-    let is_correlated_twice = |slot: usize, qer: &Qer| {
-        let mut before = qers.iter().take(slot);
-        before.any(|other| other.correlation == qer.correlation)
-    };
-    let fault = |(slot, qer): (usize, &Qer)| {
-        let is_more = qer.gbr.is_some() || qer.packet_rates.is_some() || is_correlated_twice(slot, qer);
-        let faults = [
-            (qer.guarantees_too_much(), CompileFault::GbrAboveMbr),
-            (qer.qfi.is_some() && qer.sci.is_some(), CompileFault::TwoMarks),
-            (qer.correlation.is_some() && is_more, CompileFault::Correlated),
-        ];
-        let reason = faults.into_iter().find(|(is_there, _)| *is_there)?.1;
-        let rule = qer.id.into();
-        Some(CompileError { rule, reason })
-    };
-    qers.iter().enumerate().find_map(fault).map_or(Ok(()), Err)
 }
 
 fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, common: &Common) -> Result<Decision, CompileError> {
@@ -383,7 +267,6 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, common: &Common) -> Re
         let counters = slot.and_then(|slot| common.counters.get(slot));
         urrs |= counters.ok_or(missing(id.into()))?;
     }
-    let is_uplink = pdr.pdi.source_interface == SourceInterface::Access;
     Ok(Decision {
         pdr: slot as u16,
         forward: forward as u8,
@@ -391,38 +274,13 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, common: &Common) -> Re
         urrs: urrs | activity(rules),
         content: ContentId::NONE,
         marking: marking.unwrap_or(Decision::NO_MARK),
-        direction: if is_uplink {
-            Direction::Uplink
-        } else {
-            Direction::Downlink
-        },
+        direction: pdr.pdi.source_interface.direction(),
         removes_outer: pdr.pdi.f_teid.is_some() || pdr.outer_header_removal.is_some(),
         deletes_psc: pdr
             .outer_header_removal
             .is_some_and(|removal| removal.deletes_psc),
-        source_check: ue::source_check(rules, pdr, Some(far), common.knows_ue),
+        source_check: source_check(rules, pdr, Some(far), common.knows_ue),
     })
-}
-
-/// What URRs name must be there (TS 29.244 Table 7.5.2.4-1).
-fn check_urrs(rules: &SessionRules) -> Result<(), CompileError> {
-    for urr in rules.urrs() {
-        let failed = |reason| CompileError {
-            rule: urr.id.into(),
-            reason,
-        };
-        let terms = urr.terms();
-        if let Some(missing) = terms.linked.iter().find(|linked| rules.urr(**linked).is_none()) {
-            return Err(failed(CompileFault::NoLinkedUrr(*missing)));
-        }
-        if let Some(missing) = terms.quota_action.filter(|far| rules.far(*far).is_none()) {
-            return Err(failed(CompileFault::NoQuotaAction(missing)));
-        }
-        if let Some(fault) = urr.pool_fault(rules) {
-            return Err(failed(CompileFault::Pool(fault)));
-        }
-    }
-    Ok(())
 }
 
 /// What becomes of packets that quotas do not allow, where URRs say that.
@@ -441,7 +299,7 @@ fn quota_actions(rules: &SessionRules) -> Result<Vec<QuotaAction>, CompileError>
         if forward.is_none() && exemption.is_none() {
             continue;
         }
-        flows += exemption.as_ref().map_or(0, |(_, flows)| *flows);
+        flows += exemption.as_ref().map_or(0, Exemption::size);
         if flows > MAX_EXEMPT_FLOWS {
             return Err(failed(CompileFault::TooManyExempt {
                 max: MAX_EXEMPT_FLOWS as u16,
@@ -450,7 +308,7 @@ fn quota_actions(rules: &SessionRules) -> Result<Vec<QuotaAction>, CompileError>
         actions.push(QuotaAction {
             urr: slot,
             forward,
-            exemption: exemption.map(|(exemption, _)| exemption),
+            exemption,
         });
     }
     Ok(actions)
@@ -479,28 +337,21 @@ fn events(rules: &SessionRules, network: &Network) -> Result<EventCounters, Comp
             rule: urr.id.into(),
             reason: CompileFault::NoEvents(pdr.id),
         })?;
-        counters.logic.push((slot, logic));
+        counters.logic.push(PdrEvents { pdr: slot, logic });
     }
     Ok(counters)
 }
 
-/// Counters beside one for each URR.
-fn own_counters(rules: &SessionRules) -> usize {
-    let own = usize::from(rules.inactivity_timer().is_some()) + usize::from(rules.content_rest().is_some());
-    let events = rules.event_slots().count() + usize::from(rules.event_mark().is_some());
-    own + events + rules.before_qos_slots().count() + weights(&rules.pools()).count()
-}
-
 /// How much packets of members count in the counters of their pools, where they do not all count alike.
 fn weights(pools: &[PoolSlots]) -> impl Iterator<Item = Weight> + '_ {
-    let weight = |pool: &PoolSlots, (_, times, slot): (u8, u16, Option<u8>)| {
-        let of = pool.pool;
-        slot.map(|slot| Weight { slot, of, times })
-    };
-    pools.iter().flat_map(move |pool| {
-        pool.members
-            .iter()
-            .filter_map(move |member| weight(pool, *member))
+    pools.iter().flat_map(|pool| {
+        pool.members.iter().filter_map(|member| {
+            Some(Weight {
+                slot: member.weight_slot?,
+                of: pool.pool,
+                times: member.weight,
+            })
+        })
     })
 }
 
@@ -508,7 +359,7 @@ fn weights(pools: &[PoolSlots]) -> impl Iterator<Item = Weight> + '_ {
 fn activity(rules: &SessionRules) -> u64 {
     rules
         .inactivity_timer()
-        .map_or(0, |_| mask([rules.urr_counters()]))
+        .map_or(0, |_| mask([CounterSlots::of(rules).urr_counters()]))
 }
 
 /// Where the FARs that redirect do so.
@@ -587,8 +438,8 @@ fn tunnels(
     rules: &SessionRules,
     classifier: &Classifier,
     network: &Network,
-) -> Result<SmallVec<[(LocalId, Teid); 2]>, CompileError> {
-    let mut all: SmallVec<[(LocalId, Teid); 2]> = classifier.tunnels().collect();
+) -> Result<SmallVec<[Tunnel; 2]>, CompileError> {
+    let mut all: SmallVec<[Tunnel; 2]> = classifier.tunnels().collect();
     for endpoint in rules.endpoints() {
         let failed = |reason| CompileError {
             rule: endpoint.id.into(),
@@ -612,9 +463,9 @@ fn ue_addresses(rules: &SessionRules, network: &Network) -> SmallVec<[(VrfId, Ip
     for pdr in rules
         .pdrs()
         .iter()
-        .filter(|pdr| pdr.pdi.f_teid.is_none() && is_plain(pdr))
+        .filter(|pdr| pdr.pdi.f_teid.is_none() && pdr.pdi.source_interface.is_data_network())
     {
-        let Some(instance) = plain_instance(pdr.pdi.instance, network) else {
+        let Some(instance) = network.data_network_instance(pdr.pdi.instance) else {
             continue;
         };
         for prefix in pdr.pdi.ue_prefixes() {
@@ -627,13 +478,6 @@ fn ue_addresses(rules: &SessionRules, network: &Network) -> SmallVec<[(VrfId, Ip
     addresses.sort_unstable();
     addresses.dedup();
     addresses
-}
-
-fn is_plain(pdr: &Pdr) -> bool {
-    matches!(
-        pdr.pdi.source_interface,
-        SourceInterface::Core | SourceInterface::SgiLan
-    )
 }
 
 #[cfg(test)]

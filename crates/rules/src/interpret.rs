@@ -33,9 +33,9 @@ use self::egress::{NextTunnel, Treatment, Way};
 pub use self::police::Policers;
 pub use self::quotas::Quotas;
 pub use self::tried::{Mismatch, Tried, tried};
+use crate::model::Content;
 use crate::model::{MeasurementMethod, Pdr, PdrId, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::{InstanceId, Network};
-use crate::predefined::Content;
 
 /// What becomes of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]

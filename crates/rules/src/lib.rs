@@ -13,27 +13,26 @@ pub mod adjacencies;
 pub mod boxed_option;
 pub mod classifier;
 pub mod compile;
+mod compile_error;
+pub mod counter_slots;
 pub mod image;
 pub mod interpret;
 pub mod model;
 pub mod network;
-pub mod predefined;
+mod packet_view;
 pub mod prefix;
 pub mod sdf;
 pub mod steering;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-mod ue;
-
 pub use adjacencies::{Adjacencies, AdjacencyRef};
 pub use boxed_option::BoxedOption;
-pub use classifier::{Classifier, Match, PacketView, Side};
-pub use image::{
-    CompileError, CompileFault, Decision, SessionChange, SessionImage, SourceCheck, UsageSnapshot,
-};
-pub use model::SessionRules;
+pub use classifier::{Classifier, Decision, Match, SourceCheck};
+pub use compile_error::{CompileError, CompileFault};
+pub use image::{SessionChange, SessionImage, UsageSnapshot};
+pub use model::{Predefined, SessionRules};
 pub use network::Network;
-pub use predefined::Predefined;
+pub use packet_view::{PacketView, Side};
 pub use prefix::IpPrefix;
 pub use steering::{SteerChange, SteerKey};

@@ -364,6 +364,15 @@ impl Network {
             .find(|instance| instance.roles.intersects(roles))
     }
 
+    /// The instance that plain packets leave by or come from: the one that a rule names, if it leads to a data network,
+    /// else the first that does. (SMFs write the DNN into every rule, those towards Access included, and the like.)
+    pub(crate) fn data_network_instance(&self, named: Option<InstanceId>) -> Option<&Instance> {
+        let named = named.and_then(|id| self.instance(id));
+        named
+            .filter(|instance| instance.roles.intersects(Roles::N6))
+            .or_else(|| self.first_with(Roles::N6))
+    }
+
     /// This node's own addresses, each at the place of its [`LocalId`].
     pub fn local_addresses(&self) -> &[(InstanceId, IpAddr)] {
         &self.locals

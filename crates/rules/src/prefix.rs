@@ -68,6 +68,17 @@ impl IpPrefix {
     }
 }
 
+/// Whether `address` is in one of `prefixes`.
+pub(crate) fn owns(mut prefixes: impl Iterator<Item = IpPrefix>, address: IpAddr) -> bool {
+    prefixes.any(|prefix| prefix.contains(address))
+}
+
+/// Whether `address` is in fe80::/10 and one of `prefixes` is of IPv6.
+pub(crate) fn is_link_local(mut prefixes: impl Iterator<Item = IpPrefix>, address: IpAddr) -> bool {
+    let has_ipv6 = prefixes.any(|prefix| !prefix.is_ipv4());
+    has_ipv6 && matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
 /// The leading `len` bits; `len` is at most 32.
 fn mask_v4(len: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)

@@ -8,6 +8,12 @@
 //! PORTS is a list such as `80,443,1000-2000`. Keywords may be in either case, and words may have any white space
 //! between, before and behind them. The parser takes octets as a peer sent them, is bounded, and does not panic.
 
+mod filter;
+mod filter_table;
+mod matching;
+mod packed;
+mod reader;
+
 use core::fmt;
 use core::ops::Deref;
 use core::str::FromStr;
@@ -17,6 +23,14 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::prefix::IpPrefix;
+
+pub use self::filter::{SdfFilter, SdfFilterId, TosTrafficClass};
+pub(crate) use self::filter_table::{FilterSet, FilterTable, TableEntry};
+pub(crate) use self::matching::{matches, pack_filter, pack_flow};
+pub(crate) use self::packed::{
+    PackedFilter, PatternBuilder, PatternView, Span, TooManyPatterns, find_or_append, words_of,
+};
+pub(crate) use self::reader::{FieldReader, has_long_prefix, has_spi, is_spi, key_fields, ue_end};
 
 /// The most ports and ranges that one side may list.
 pub const MAX_PORT_RANGES: usize = 64;

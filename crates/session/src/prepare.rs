@@ -1,7 +1,7 @@
 //! From a request to a compiled change: everything that can be refused is refused here, before a worker hears of it.
 
 use flow::{Bucket, SessionIndex, bucket};
-use rules::compile::{Before, compile, compile_after};
+use rules::compile::{Previous, compile, compile_after};
 use rules::image::SessionImage;
 use rules::model::{
     CorrelationId, Edit, FTeid, Far, FarId, PdrId, QerId, RuleRef, SessionRules, SourceInterface, UrrId, Verb,
@@ -284,7 +284,7 @@ impl Sessions {
         let mut rules = SessionRules::clone(&live.rules);
         let packets = std::mem::take(&mut changes.packets);
         changes.make(&mut rules, &self.config.predefined)?;
-        let before = Before {
+        let before = Previous {
             rules: &live.rules,
             classifier: &live.classifier,
         };

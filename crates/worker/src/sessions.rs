@@ -377,7 +377,7 @@ impl Sessions {
         let spent = std::mem::take(&mut image.block);
         self.add_keys(&image);
         // A quota of nothing stops at once: no packet is to find that, or it would use up the quotas of other URRs.
-        for slot in 0..image.rules.urr_counters() as u8 {
+        for slot in 0..image.counter_slots().urr_counters() as u8 {
             self.blocks.look_at_bounds(installed.block, slot);
         }
         let place = image.session.index();
@@ -487,7 +487,7 @@ impl Sessions {
         let session = image.session;
         let account = self.carried(session, installed);
         self.change_keys(session, &image);
-        let counters = image.rules.urr_counters() as u8;
+        let counters = image.counter_slots().urr_counters() as u8;
         let old = self.slots[session.index()].replace(Slot::new(image, installed, account));
         // What is reached under other bounds is found at once, too.
         for slot in 0..counters {
@@ -502,7 +502,7 @@ impl Sessions {
         let Some(slot) = self.slots.get(session.index()).and_then(Option::as_ref) else {
             return Default::default();
         };
-        let counters = slot.image.rules.urr_counters() as u8;
+        let counters = slot.image.counter_slots().urr_counters() as u8;
         let block = slot.installed.block;
         (0..counters).for_each(|slot| self.blocks.halve_limit(block, slot));
         let counters = self.at(session).map(|slot| self.counters(slot, |_| true));

@@ -132,12 +132,14 @@ fn a_pool_reports_the_weighted_sum_and_so_do_its_members_that_are_linked() {
     world.ask(52, Some(seid), &rules).assert_accepted();
     let index = world.only_session().index();
     let image = world.fleet.images()[0].clone();
-    let slots: Vec<_> = image
-        .pools
-        .iter()
-        .map(|pool| (pool.pool, pool.members.to_vec()))
+    let [pool] = &image.pools[..] else {
+        panic!("one pool: {:?}", *image.pools)
+    };
+    let members = pool.members.iter();
+    let members: Vec<_> = members
+        .map(|member| (member.slot, member.weight, member.weight_slot))
         .collect();
-    assert_eq!(slots, [(2, vec![(0, 1, Some(3)), (1, 5, Some(4))])]);
+    assert_eq!((pool.pool, members), (2, vec![(0, 1, Some(3)), (1, 5, Some(4))]));
     // The counter of the pool counts tenths of octets.
     assert_eq!(image.block.bounds[2].limit.unwrap().octets.total, Some(600));
     world.fleet.count(index, UrrId(1), octets(403));

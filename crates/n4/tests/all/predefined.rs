@@ -10,8 +10,8 @@ use pfcp::IeType;
 use pfcp::ie::{self, Cause, FailedRuleId, UpFunctionFeatures};
 use pfcp::message::Message;
 use rules::Predefined;
+use rules::model::PredefinedRule;
 use rules::model::{ApplyAction, Far, FarId, PdrId, Precedence, Qer, QerId, SdfFilter, Urr, UrrId};
-use rules::predefined::PredefinedRule;
 
 use support::traffic::{Fate, downlink};
 use support::wire::*;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use flow::Direction;
 
-use super::packed::{Builder, Span, View};
-use super::reads::{Orientation, Reads};
-use super::{PacketView, filter};
-use crate::image::CompileFault;
+use super::filters::pack_shared;
+use crate::compile_error::CompileFault;
 use crate::model::{SessionRules, Urr};
+use crate::packet_view::PacketView;
+use crate::sdf::{FieldReader, PatternBuilder, PatternView, Span, matches, pack_flow};
 
 /// The filters of one URR.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,41 +22,42 @@ pub struct Exemption {
 }
 
 impl Exemption {
-    /// What `urr` exempts, if anything, and how many filters and ranges of ports that takes.
+    /// What `urr` exempts, if anything.
     ///
     /// # Errors
     /// An SDF filter has only an id, which nothing defines.
-    pub(crate) fn new(urr: &Urr, rules: &SessionRules) -> Result<Option<(Self, usize)>, CompileFault> {
+    pub(crate) fn new(urr: &Urr, rules: &SessionRules) -> Result<Option<Self>, CompileFault> {
         let terms = urr.terms();
         let flows = terms.exempt_applications.iter().flat_map(|one| one.flows.iter());
         if terms.exempt_filters.is_empty() && flows.clone().next().is_none() {
             return Ok(None);
         }
-        let mut builder = Builder::new(&rules.ue_prefixes(), false, 0)?;
+        let mut builder = PatternBuilder::new(&rules.ue_prefixes())?;
         let mut filters = Vec::new();
         for one in &terms.exempt_filters {
-            filters.push(filter::packed(&mut builder, one, rules)?);
+            filters.push(pack_shared(&mut builder, one, rules)?);
         }
         for one in flows {
-            filters.push(filter::flow(&mut builder, one)?);
+            filters.push(pack_flow(&mut builder, one)?);
         }
-        let takes = filters.iter().map(|one| 1 + one.port_ranges()).sum();
-        let exemption = Self {
+        Ok(Some(Self {
             filters: builder.filters(&filters)?,
             patterns: builder.pack(),
-        };
-        Ok(Some((exemption, takes)))
+        }))
     }
 
-    /// Whether it takes a packet of a PDR for this direction.
+    /// The number of its filters and of the ranges of ports in them.
+    pub(crate) fn size(&self) -> usize {
+        let view = PatternView::of(&self.patterns);
+        let filters = view.filters(self.filters).iter();
+        filters.map(|one| 1 + one.port_ranges()).sum()
+    }
+
+    /// Whether a packet of a PDR for this direction is exempted.
     pub fn takes(&self, packet: &PacketView<'_>, direction: Direction) -> bool {
-        let view = View::of(&self.patterns);
-        let mut reads = Reads::new(packet, &view);
-        let orientation = match direction {
-            Direction::Uplink => Orientation::Uplink,
-            Direction::Downlink => Orientation::Downlink,
-        };
+        let view = PatternView::of(&self.patterns);
+        let mut reader = FieldReader::new(packet, &view, false);
         let mut filters = view.filters(self.filters).iter();
-        filters.any(|one| filter::matches(one, orientation, &view, &mut reads))
+        filters.any(|one| matches(one, direction, &view, &mut reader))
     }
 }

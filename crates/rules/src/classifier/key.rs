@@ -3,8 +3,8 @@
 use flow::{FlowKey4, FlowKey6, KeyFields, Scope, Shape};
 use packet::{Addrs, Fragment, IpTuple};
 
-use super::reads::{has_spi, is_spi};
-use super::{PacketView, Side};
+use crate::packet_view::{PacketView, Side};
+use crate::sdf::{has_spi, is_spi, key_fields};
 
 /// The key of an IPv4 or IPv6 flow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -18,15 +18,6 @@ pub enum Key {
 /// In a key's QFI: the packet had none.
 const NO_QFI: u8 = 0xff;
 
-/// TUPLE has both addresses, so ADDRESS says nothing beside it.
-pub(super) fn normal(fields: KeyFields) -> KeyFields {
-    if fields.contains(KeyFields::TUPLE) {
-        KeyFields::from_bits(fields.bits() & !KeyFields::ADDRESS.bits())
-    } else {
-        fields
-    }
-}
-
 /// The key that holds `fields` of the packet. Always in it: the tunnel or the address space, and the IP version.
 ///
 /// - ADDRESS: the UE's address, that is the destination of plain packets and the source of a tunnel's; of an IPv6
@@ -34,7 +25,7 @@ pub(super) fn normal(fields: KeyFields) -> KeyFields {
 /// - TUPLE: both addresses, protocol, ports; of ESP and AH the SPI in the place of the ports.
 /// - QFI: that of the PDU Session Container, 255 for none. TOS: the whole octet. FLOW_LABEL: 20 bits.
 pub fn flow_key(fields: KeyFields, packet: &PacketView<'_>) -> Key {
-    let fields = normal(fields);
+    let fields = key_fields(fields);
     let is_tunnel = matches!(packet.side, Side::Tunnel { .. });
     match whole_key(packet.side, packet.tuple) {
         Key::V4(whole) => Key::V4(Shape::new(fields, is_tunnel).cut(&whole)),

@@ -1,60 +1,39 @@
-//! A session's PDRs, SDF filters, tunnels and prefixes in one piece of memory: a first packet of a flow finds them in
-//! memory that no cache has, and that is a matter of how many lines there are and of how many must come before the
-//! next.
+//! A session's PDRs in one piece of memory, with their SDF filters ([`PatternView`]): the first packet of a flow finds
+//! them in memory that no cache has.
 //!
-//! All is of fixed size, in the order of matching; what several rules have alike is there once. A [`Span`] names a run
-//! of records. [`Builder`] writes it, [`View`] reads it; nothing else knows the layout.
+//! [`Builder`] writes the piece, [`View`] reads it; no other module knows the layout:
+//!
+//! ```text
+//! Head, PDRs in the order of matching, tunnels, filters as `sdf` packs them
+//! ```
 
 use std::sync::Arc;
 
 use flow::{ContentId, Direction};
 use packet::Teid;
-use smallvec::{Array, SmallVec};
+use smallvec::SmallVec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{Interfaces, Tunnel};
-use crate::image::{Decision, SourceCheck};
-use crate::model::{SourceInterface, TosTrafficClass};
+use super::decision::Decision;
+use super::source_check::SourceCheck;
+use super::tunnels::{Interfaces, Tunnel};
+use crate::model::SourceInterface;
 use crate::network::{LocalId, VrfId};
 use crate::prefix::IpPrefix;
-use crate::sdf::PortRange;
+use crate::sdf::{
+    PatternBuilder, PatternView, Span, TooManyPatterns, find_or_append, has_long_prefix, words_of,
+};
 
-/// How many records of each kind there are.
+/// The number of records of each kind.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct Head {
     rules: u16,
-    filters: u16,
     tunnels: u16,
-    prefixes: u16,
-    ports: u16,
-    /// The session's own tunnels, each once: the first of them.
+    /// The session's own tunnels, each once: the first of the tunnels.
     own_tunnels: u16,
-    /// The session's UE addresses: the first of the prefixes.
-    own_prefixes: u16,
-    /// One of those is longer than what a key's ADDRESS holds: 1.
-    has_long: u16,
-}
-
-/// A run of records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(super) struct Span {
-    start: u16,
-    count: u16,
-}
-
-impl Span {
-    pub(super) const fn is_empty(self) -> bool {
-        self.count == 0
-    }
-
-    fn of<T>(self, records: &[T]) -> &[T] {
-        let start = usize::from(self.start);
-        records
-            .get(start..start + usize::from(self.count))
-            .unwrap_or_default()
-    }
+    /// 1: a UE address is longer than what a key's ADDRESS holds.
+    has_long_prefix: u16,
 }
 
 /// One PDR and what it leads to.
@@ -89,8 +68,8 @@ const CHECKS_UE: u8 = 1 << 5;
 const CHECKS_LINK_LOCAL: u8 = 1 << 6;
 const HAS_APPLICATION: u8 = 1 << 7;
 
-/// What one PDR looks for, before it is packed.
-pub(super) struct Wanted<'a> {
+/// What one PDI wants, with its filters and prefixes packed already.
+pub(super) struct PackedPdi<'a> {
     pub interface: SourceInterface,
     /// `None`: the PDI has no F-TEID.
     pub tunnels: Option<&'a [Tunnel]>,
@@ -103,7 +82,7 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Rule {
-    pub(super) fn new(wanted: &Wanted<'_>, tunnels: Span, decision: &Decision) -> Self {
+    pub(super) fn new(pdi: &PackedPdi<'_>, tunnels: Span, decision: &Decision) -> Self {
         let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
         let check = match decision.source_check {
             SourceCheck::Anyone => 0,
@@ -111,25 +90,25 @@ impl Rule {
             SourceCheck::UeOrLinkLocal => CHECKS_UE | CHECKS_LINK_LOCAL,
         };
         Self {
-            qfis: wanted.qfis,
+            qfis: pdi.qfis,
             qers: decision.qers,
             urrs: decision.urrs,
             tunnels,
-            ue: wanted.ue,
-            filters: wanted.filters,
-            vrf: wanted.vrf.map_or(0, |vrf| vrf.0),
+            ue: pdi.ue,
+            filters: pdi.filters,
+            vrf: pdi.vrf.map_or(0, |vrf| vrf.0),
             slot: decision.pdr,
-            interface: wanted.interface.value(),
+            interface: pdi.interface.value(),
             forward: decision.forward,
             marking: decision.marking,
             flags: check
-                | flag(HAS_TUNNELS, wanted.tunnels.is_some())
-                | flag(HAS_VRF, wanted.vrf.is_some())
+                | flag(HAS_TUNNELS, pdi.tunnels.is_some())
+                | flag(HAS_VRF, pdi.vrf.is_some())
                 | flag(IS_DOWNLINK, decision.direction == Direction::Downlink)
                 | flag(REMOVES_OUTER, decision.removes_outer)
                 | flag(DELETES_PSC, decision.deletes_psc)
-                | flag(HAS_APPLICATION, wanted.application.is_some()),
-            application: wanted.application.unwrap_or_default(),
+                | flag(HAS_APPLICATION, pdi.application.is_some()),
+            application: pdi.application.unwrap_or_default(),
         }
     }
 
@@ -150,8 +129,8 @@ impl Rule {
         self.has(HAS_APPLICATION)
     }
 
-    /// Whether the PDI names a tunnel, of those in `view`: this one, or for `None` none at all.
-    pub(super) fn takes(&self, tunnel: Option<Tunnel>, view: &View<'_>) -> bool {
+    /// Whether the PDI accepts packets of this tunnel; for `None`, packets without a tunnel.
+    pub(super) fn matches_tunnel(&self, tunnel: Option<Tunnel>, view: &View<'_>) -> bool {
         match tunnel {
             _ if !self.has(HAS_TUNNELS) => true,
             None => false,
@@ -220,318 +199,84 @@ impl OwnTunnel {
     }
 }
 
-/// An [`IpPrefix`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-struct Prefix {
-    /// As a number: of IPv4 the first word is the address.
-    words: [u32; 4],
-    len: u8,
-    is_ipv4: u8,
-    reserved: [u8; 2],
-}
-
-impl Prefix {
-    fn new(prefix: IpPrefix) -> Self {
-        let words = match prefix.address() {
-            std::net::IpAddr::V4(address) => [address.to_bits(), 0, 0, 0],
-            std::net::IpAddr::V6(address) => {
-                let bits = address.to_bits();
-                [96, 64, 32, 0].map(|shift| (bits >> shift) as u32)
-            }
-        };
-        Self {
-            words,
-            len: prefix.len(),
-            is_ipv4: prefix.is_ipv4().into(),
-            reserved: [0; 2],
-        }
-    }
-
-    #[inline]
-    fn get(&self) -> IpPrefix {
-        if self.is_ipv4 != 0 {
-            return IpPrefix::masked(std::net::Ipv4Addr::from_bits(self.words[0]).into(), self.len);
-        }
-        let bits = self
-            .words
-            .iter()
-            .fold(0, |bits, &word| bits << 32 | u128::from(word));
-        IpPrefix::masked(std::net::Ipv6Addr::from_bits(bits).into(), self.len)
-    }
-}
-
-/// An SDF filter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(super) struct Filter {
-    spi: u32,
-    flow_label: u32,
-    /// The UE's end of a flow description.
-    pub ue: Side,
-    /// The other one.
-    pub remote: Side,
-    protocol: u8,
-    tos: u8,
-    tos_mask: u8,
-    flags: u8,
-    reserved: u32,
-}
-
-const HAS_TOS: u8 = 1;
-const HAS_SPI: u8 = 1 << 1;
-const HAS_LABEL: u8 = 1 << 2;
-const HAS_PROTOCOL: u8 = 1 << 3;
-
-/// What a filter wants besides addresses and ports.
-pub(super) struct Fields {
-    pub protocol: Option<u8>,
-    pub tos: Option<TosTrafficClass>,
-    pub spi: Option<u32>,
-    pub flow_label: Option<u32>,
-}
-
-impl Filter {
-    pub(super) fn new([ue, remote]: [Side; 2], fields: &Fields) -> Self {
-        let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
-        let tos = fields.tos.unwrap_or(TosTrafficClass { value: 0, mask: 0 });
-        Self {
-            spi: fields.spi.unwrap_or(0),
-            flow_label: fields.flow_label.unwrap_or(0),
-            ue,
-            remote,
-            protocol: fields.protocol.unwrap_or(0),
-            tos: tos.value,
-            tos_mask: tos.mask,
-            flags: flag(HAS_TOS, fields.tos.is_some())
-                | flag(HAS_SPI, fields.spi.is_some())
-                | flag(HAS_LABEL, fields.flow_label.is_some())
-                | flag(HAS_PROTOCOL, fields.protocol.is_some()),
-            reserved: 0,
-        }
-    }
-
-    /// The ranges of ports that a packet's ports are compared with.
-    pub(super) const fn port_ranges(&self) -> usize {
-        self.ue.ports.count as usize + self.remote.ports.count as usize
-    }
-
-    pub(super) fn fields(&self) -> Fields {
-        let has = |flag: u8| self.flags & flag != 0;
-        Fields {
-            protocol: has(HAS_PROTOCOL).then_some(self.protocol),
-            tos: has(HAS_TOS).then_some(TosTrafficClass {
-                value: self.tos,
-                mask: self.tos_mask,
-            }),
-            spi: has(HAS_SPI).then_some(self.spi),
-            flow_label: has(HAS_LABEL).then_some(self.flow_label),
-        }
-    }
-}
-
-/// One end of a flow description; all zeros takes everything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(super) struct Side {
-    kind: u16,
-    prefix: u16,
-    /// Empty: every port.
-    pub ports: Span,
-}
-
-/// The addresses of a [`Side`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Addresses {
-    Any,
-    Assigned,
-    Prefix(IpPrefix),
-}
-
-impl Side {
-    const ASSIGNED: u16 = 1;
-    const PREFIX: u16 = 2;
-
-    pub(super) fn addresses(&self, view: &View<'_>) -> Addresses {
-        match (self.kind, view.prefixes.get(usize::from(self.prefix))) {
-            (Self::ASSIGNED, _) => Addresses::Assigned,
-            (Self::PREFIX, Some(prefix)) => Addresses::Prefix(prefix.get()),
-            _ => Addresses::Any,
-        }
-    }
-}
-
-/// A range of ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-struct Ports {
-    first: u16,
-    last: u16,
-}
-
-/// More records than a [`Span`] can name.
-pub(super) struct TooMany;
-
-/// Gathers the records: those of a usual session on the stack.
-#[derive(Default)]
+/// Collects the records: those of a usual session on the stack.
 pub(super) struct Builder {
     rules: SmallVec<[Rule; 4]>,
-    filters: SmallVec<[Filter; 4]>,
     tunnels: SmallVec<[OwnTunnel; 4]>,
-    prefixes: SmallVec<[Prefix; 4]>,
-    ports: SmallVec<[Ports; 8]>,
     own_tunnels: u16,
-    own_prefixes: u16,
-    has_long: bool,
-}
-
-/// How far back it is looked whether records are there already: a bound on the work, not on what there may be.
-const LOOKED_BACK: usize = 256;
-
-/// `items` among `records`: where they are already, or added at the end.
-fn place<A: Array>(records: &mut SmallVec<A>, items: &[A::Item]) -> Result<Span, TooMany>
-where
-    A::Item: Copy + PartialEq,
-{
-    if items.is_empty() {
-        return Ok(Span::default());
-    }
-    let far = records.len().saturating_sub(LOOKED_BACK);
-    let near = records.get(far..).unwrap_or_default();
-    let known = near.windows(items.len()).position(|run| run == items);
-    let start = known.map(|place| far + place).unwrap_or_else(|| {
-        records.extend_from_slice(items);
-        records.len() - items.len()
-    });
-    if records.len() > usize::from(u16::MAX) {
-        return Err(TooMany);
-    }
-    Ok(Span {
-        start: start as u16,
-        count: items.len() as u16,
-    })
+    has_long_prefix: bool,
+    /// The filters and prefixes.
+    pub(super) patterns: PatternBuilder,
 }
 
 impl Builder {
-    /// With the session's UE addresses, one of which may be longer than what a key's ADDRESS holds.
-    /// There will be so many rules.
-    pub(super) fn new(prefixes: &[IpPrefix], has_long: bool, rules: usize) -> Result<Self, TooMany> {
-        let prefixes: SmallVec<[Prefix; 4]> = prefixes.iter().copied().map(Prefix::new).collect();
+    /// Of a session with these UE addresses and tunnels, each once, and this number of PDRs.
+    pub(super) fn new(
+        ue_prefixes: &[IpPrefix],
+        tunnels: SmallVec<[OwnTunnel; 4]>,
+        pdrs: usize,
+    ) -> Result<Self, TooManyPatterns> {
         Ok(Self {
-            own_prefixes: u16::try_from(prefixes.len()).map_err(|_| TooMany)?,
-            prefixes,
-            has_long,
-            rules: SmallVec::with_capacity(rules),
-            ..Self::default()
+            rules: SmallVec::with_capacity(pdrs),
+            own_tunnels: u16::try_from(tunnels.len()).map_err(|_| TooManyPatterns)?,
+            tunnels,
+            has_long_prefix: has_long_prefix(ue_prefixes),
+            patterns: PatternBuilder::new(ue_prefixes)?,
         })
     }
 
-    /// The session's tunnels, each once. To be told before the rules.
-    pub(super) fn own_tunnels(&mut self, tunnels: SmallVec<[OwnTunnel; 4]>) -> Result<(), TooMany> {
-        self.own_tunnels = u16::try_from(tunnels.len()).map_err(|_| TooMany)?;
-        self.tunnels = tunnels;
-        Ok(())
-    }
-
-    pub(super) fn prefixes(&mut self, prefixes: &[IpPrefix]) -> Result<Span, TooMany> {
-        let prefixes: SmallVec<[Prefix; 4]> = prefixes.iter().copied().map(Prefix::new).collect();
-        place(&mut self.prefixes, &prefixes)
-    }
-
-    pub(super) fn side(&mut self, addresses: Addresses, ports: &[PortRange]) -> Result<Side, TooMany> {
-        let ports: SmallVec<[Ports; 4]> = ports
-            .iter()
-            .map(|range| Ports {
-                first: range.first(),
-                last: range.last(),
-            })
-            .collect();
-        let (kind, prefix) = match addresses {
-            Addresses::Any => (0, 0),
-            Addresses::Assigned => (Side::ASSIGNED, 0),
-            Addresses::Prefix(prefix) => (Side::PREFIX, self.prefixes(&[prefix])?.start),
-        };
-        Ok(Side {
-            kind,
-            prefix,
-            ports: place(&mut self.ports, &ports)?,
-        })
-    }
-
-    pub(super) fn filters(&mut self, filters: &[Filter]) -> Result<Span, TooMany> {
-        place(&mut self.filters, filters)
-    }
-
-    /// The next rule, in the order of matching. Its tunnels are of those that the session has.
-    pub(super) fn rule(&mut self, wanted: &Wanted<'_>, decision: &Decision) -> Result<(), TooMany> {
+    /// Appends a PDR, in the order of matching. Its tunnels are of those that the session has.
+    pub(super) fn add(&mut self, pdi: &PackedPdi<'_>, decision: &Decision) -> Result<(), TooManyPatterns> {
         let own = |tunnel: &Tunnel| self.tunnels.iter().find(|own| own.tunnel() == *tunnel).copied();
-        let tunnels: SmallVec<[OwnTunnel; 4]> = wanted
-            .tunnels
-            .unwrap_or_default()
-            .iter()
-            .filter_map(own)
-            .collect();
-        let tunnels = place(&mut self.tunnels, &tunnels)?;
-        self.rules.push(Rule::new(wanted, tunnels, decision));
+        let tunnels = pdi.tunnels.unwrap_or_default().iter();
+        let tunnels: SmallVec<[OwnTunnel; 4]> = tunnels.filter_map(own).collect();
+        let tunnels = find_or_append(&mut self.tunnels, &tunnels)?;
+        self.rules.push(Rule::new(pdi, tunnels, decision));
         Ok(())
     }
 
-    /// All of it in one piece.
+    /// The packed form.
     pub(super) fn pack(&self) -> Arc<[u64]> {
         let head = Head {
             rules: self.rules.len() as u16,
-            filters: self.filters.len() as u16,
             tunnels: self.tunnels.len() as u16,
-            prefixes: self.prefixes.len() as u16,
-            ports: self.ports.len() as u16,
             own_tunnels: self.own_tunnels,
-            own_prefixes: self.own_prefixes,
-            has_long: self.has_long.into(),
+            has_long_prefix: self.has_long_prefix.into(),
         };
-        let parts = [
+        let patterns_head = self.patterns.head();
+        let [first, filters, prefixes, ports] = self.patterns.parts(&patterns_head);
+        words_of(&[
             head.as_bytes(),
             self.rules.as_slice().as_bytes(),
-            self.filters.as_slice().as_bytes(),
             self.tunnels.as_slice().as_bytes(),
-            self.prefixes.as_slice().as_bytes(),
-            self.ports.as_slice().as_bytes(),
-        ];
-        let octets: usize = parts.iter().map(|part| part.len()).sum();
-        let mut words: Arc<[u64]> = std::iter::repeat_n(0, octets.div_ceil(size_of::<u64>())).collect();
-        // It is nobody else's yet.
-        let mut rest = Arc::make_mut(&mut words).as_mut_bytes();
-        for part in parts {
-            let (here, behind) = rest.split_at_mut(part.len());
-            here.copy_from_slice(part);
-            rest = behind;
-        }
-        words
+            first,
+            filters,
+            prefixes,
+            ports,
+        ])
     }
 }
 
-/// What [`Builder::pack`] made, to be read.
+/// The packed form, to be read.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
+    /// The PDRs, in the order of matching.
     pub rules: &'a [Rule],
-    filters: &'a [Filter],
     tunnels: &'a [OwnTunnel],
-    prefixes: &'a [Prefix],
-    ports: &'a [Ports],
     own_tunnels: u16,
-    own_prefixes: u16,
-    pub has_long: bool,
+    /// Whether a UE address is longer than what a key's ADDRESS holds.
+    pub has_long_prefix: bool,
+    /// The filters and prefixes.
+    pub patterns: PatternView<'a>,
 }
 
 impl<'a> View<'a> {
     const EMPTY: Self = Self {
         rules: &[],
-        filters: &[],
         tunnels: &[],
-        prefixes: &[],
-        ports: &[],
         own_tunnels: 0,
-        own_prefixes: 0,
-        has_long: false,
+        has_long_prefix: false,
+        patterns: PatternView::EMPTY,
     };
 
     #[inline]
@@ -543,44 +288,18 @@ impl<'a> View<'a> {
     fn read(octets: &'a [u8]) -> Option<Self> {
         let (head, rest) = Head::ref_from_prefix(octets).ok()?;
         let (rules, rest) = <[Rule]>::ref_from_prefix_with_elems(rest, head.rules.into()).ok()?;
-        let (filters, rest) = <[Filter]>::ref_from_prefix_with_elems(rest, head.filters.into()).ok()?;
         let (tunnels, rest) = <[OwnTunnel]>::ref_from_prefix_with_elems(rest, head.tunnels.into()).ok()?;
-        let (prefixes, rest) = <[Prefix]>::ref_from_prefix_with_elems(rest, head.prefixes.into()).ok()?;
-        let (ports, _) = <[Ports]>::ref_from_prefix_with_elems(rest, head.ports.into()).ok()?;
         Some(Self {
             rules,
-            filters,
             tunnels,
-            prefixes,
-            ports,
             own_tunnels: head.own_tunnels,
-            own_prefixes: head.own_prefixes,
-            has_long: head.has_long != 0,
+            has_long_prefix: head.has_long_prefix != 0,
+            patterns: PatternView::read(rest)?,
         })
     }
 
     /// The session's tunnels, each once.
     pub(super) fn own_tunnels(&self) -> &'a [OwnTunnel] {
         self.tunnels.get(..self.own_tunnels.into()).unwrap_or_default()
-    }
-
-    /// The session's UE addresses.
-    pub(super) fn own_prefixes(&self) -> impl Iterator<Item = IpPrefix> + Clone + use<'a> {
-        let own = self.prefixes.get(..self.own_prefixes.into()).unwrap_or_default();
-        own.iter().map(Prefix::get)
-    }
-
-    pub(super) fn prefixes(&self, span: Span) -> impl Iterator<Item = IpPrefix> + use<'a> {
-        span.of(self.prefixes).iter().map(Prefix::get)
-    }
-
-    pub(super) fn filters(&self, span: Span) -> &'a [Filter] {
-        span.of(self.filters)
-    }
-
-    /// Whether `port` is in one of the ranges.
-    pub(super) fn has_port(&self, span: Span, port: u16) -> bool {
-        let mut ranges = span.of(self.ports).iter();
-        ranges.any(|range| range.first <= port && port <= range.last)
     }
 }

@@ -8,14 +8,18 @@ use std::sync::Arc;
 use packet::eth::{L2, ether_type};
 use packet::frame::parse_inner;
 use packet::gtpu::MessageType;
-use packet::{DropReason, GtpuFrame, IpFrame};
+use packet::{DropReason, GtpuFrame, IpFrame, IpTuple};
 use proptest::prelude::*;
 
 use super::*;
 use crate::compile::compile;
+use crate::compile_error::CompileFault;
 use crate::image::SessionImage;
 use crate::interpret::{Outcome, interpret};
-use crate::model::{Edit, OuterHeaderCreation, PdiUpdate, PdrUpdate, SdfFilter, SdfFilterId};
+use crate::model::{
+    Edit, OuterHeaderCreation, Pdi, PdiUpdate, Pdr, PdrUpdate, RuleRef, SdfFilter, SdfFilterId,
+    SourceInterface,
+};
 use crate::testing::{self, NumberedHops, Sent, UserPacket, any_sent, runnable_rules, tunnelled};
 
 /// Where a packet came in and what it is; `None` for malformed ones and messages without a user packet.

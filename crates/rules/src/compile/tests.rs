@@ -7,14 +7,16 @@ use packet::{DropReason, Qfi, Teid};
 use proptest::prelude::*;
 
 use super::*;
+use crate::adjacencies::AdjacencyRef;
 use crate::image::SourceCheck;
 use crate::interpret::{Outcome, Verdict, interpret};
 use crate::model::{
     Aggregated, ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate,
     ForwardingParameters, ForwardingParametersUpdate, Multiplier, OuterHeader, OuterHeaderCreation,
     OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrId, PdrUpdate, PoolFault, Qer, QerUpdate,
-    TosTrafficClass, Urr, UrrId, UrrTerms,
+    SourceInterface, TosTrafficClass, Urr, UrrId, UrrTerms,
 };
+use crate::network::LocalId;
 use crate::testing::{
     self, GNB, N3, N6, N9, NumberedHops, OTHER_N6, any_edit, any_rules, any_sent, runnable_rules,
 };
@@ -520,7 +522,7 @@ proptest! {
         };
         let _ = rules.update_far(FarUpdate { forwarding: Edit::Set(to), ..FarUpdate::new(far) });
         let (network, known) = (testing::network(), &before.classifier);
-        let earlier = Before { rules: &older, classifier: known };
+        let earlier = Previous { rules: &older, classifier: known };
         if let Ok(after) = compile_after(earlier, &Arc::new(rules), &network, &NumberedHops) {
             let leads_alike = known.decisions().eq(after.classifier.decisions());
             prop_assert_eq!(after.classifier.is_same(known), leads_alike && is_own);
@@ -538,7 +540,7 @@ proptest! {
             let _ = edit.apply(&mut rules);
         }
         let (Ok(before), network) = (compiled(&older), testing::network()) else { return Ok(()) };
-        let before = Before { rules: &older, classifier: &before.classifier };
+        let before = Previous { rules: &older, classifier: &before.classifier };
         let after = compile_after(before, &Arc::new(rules.clone()), &network, &NumberedHops);
         prop_assert_eq!(after, compiled(&rules));
     }

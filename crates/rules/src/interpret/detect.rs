@@ -10,8 +10,8 @@ use super::arrival::{Arrival, Tunnelled};
 use super::egress::Way;
 use super::{Session, ue_end};
 use crate::model::{Application, DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
+use crate::model::{Content, PredefinedRule};
 use crate::network::{Roles, VrfId};
-use crate::predefined::{Content, PredefinedRule};
 use crate::sdf::{Address, Endpoint, FlowDescription};
 
 /// A PDR with what a predefined rule adds to it, and what that rule's packets are billed as.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use packet::{Teid, redirect};
 
 use super::ids::{BarId, FarId};
-use super::pdr::TosTrafficClass;
+use super::interfaces::DestinationInterface;
 use crate::network::{InstanceId, PolicyId};
+use crate::sdf::TosTrafficClass;
 
 /// What is done with a packet (TS 29.244 §8.2.26): the flags, octet 5 in the low byte, octet 6 in the high one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -80,45 +81,6 @@ pub enum Verb {
     MulticastAccept,
     /// IPMD.
     MulticastDeny,
-}
-
-/// Where a packet goes (TS 29.244 §8.2.24).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum DestinationInterface {
-    /// To the UE's side: downlink.
-    Access,
-    /// To the data network's side: uplink.
-    Core,
-    /// To the SGi-LAN or N6-LAN; treated as [`Core`](Self::Core), since some SMFs say it for the data network.
-    SgiLan,
-    /// To the control plane function, over N4-u or Sx-u.
-    CpFunction,
-    /// Another value, 4..=15.
-    Other(u8),
-}
-
-impl DestinationInterface {
-    /// The interface with this value; only the low four bits count.
-    pub const fn from_value(value: u8) -> Self {
-        match value & 0x0f {
-            0 => Self::Access,
-            1 => Self::Core,
-            2 => Self::SgiLan,
-            3 => Self::CpFunction,
-            other => Self::Other(other),
-        }
-    }
-
-    /// The value on the wire, 0..=15.
-    pub const fn value(self) -> u8 {
-        match self {
-            Self::Access => 0,
-            Self::Core => 1,
-            Self::SgiLan => 2,
-            Self::CpFunction => 3,
-            Self::Other(other) => other,
-        }
-    }
 }
 
 /// Which outer headers to create (TS 29.244 Table 8.2.56-1): octet 5 in the low byte, octet 6 in the high one.
@@ -284,12 +246,5 @@ mod tests {
         assert_eq!(ApplyAction::DROP.with(ApplyAction::FORW).verb(), None);
         assert_eq!(ApplyAction::NOCP.verb(), None);
         assert_eq!(ApplyAction::default().verb(), None);
-    }
-
-    #[test]
-    fn destinations_keep_their_values() {
-        for value in 0..16 {
-            assert_eq!(DestinationInterface::from_value(value).value(), value);
-        }
     }
 }

@@ -43,14 +43,18 @@ rule_id! {
     TrafficEndpointId(u8)
 }
 rule_id! {
-    /// An SDF filter that several PDRs of the session share (TS 29.244 §8.2.5).
-    SdfFilterId(u32)
-}
-
-rule_id! {
     /// What QERs of several sessions have in common that keep one rate together (TS 29.244 §8.2.10): no rule's number.
     /// It means something among the sessions of one control plane function.
     CorrelationId(u32)
+}
+
+/// A PDR's place in the order of matching: **the lower value is tried first** (TS 29.244 §8.2.11).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Precedence(pub u32);
+
+impl Precedence {
+    /// Tried after all others: for a PDR that came without a precedence, as on Sxa.
+    pub const LOWEST: Self = Self(u32::MAX);
 }
 
 /// A rule of a session by kind and id: what a Failed Rule ID names (TS 29.244 §8.2.80), or a Traffic Endpoint.

@@ -1,45 +1,58 @@
-//! The rules of a PFCP session as owned values, named as in TS 29.244 and free of its encoding.
+//! The rules of a PFCP session as owned values, named as in TS 29.244 and independent of its encoding.
 //!
 //! `n4` makes them from IEs, `session` keeps one [`SessionRules`] for each session and edits it, `compile` turns it
-//! into what a worker runs. Nothing here knows the wire, a worker or a packet.
+//! into what a worker runs. Nothing here knows the wire, a worker, the compiler or the classifier.
 
 mod application;
-mod counters;
+mod credit_pool;
 mod edit;
 mod endpoint;
 mod far;
+mod fault;
 mod ids;
+mod interfaces;
+mod measurement;
 mod pdr;
-mod pool;
+mod predefined;
 mod qer;
-mod rest;
+mod rule_list;
+mod rulebase;
 mod s_nssai;
 mod session_rules;
+mod shared_rules;
+mod update;
 mod urr;
+mod urr_update;
 
-pub use application::Application;
-pub use edit::{
-    BarUpdate, Edit, FarUpdate, ForwardingParametersUpdate, PdiUpdate, PdrUpdate, QerUpdate,
-    SubsequentUpdate, UrrTermsUpdate, UrrUpdate,
+pub use self::application::Application;
+pub use self::credit_pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault};
+pub use self::edit::Edit;
+pub use self::endpoint::{FramedRoutesUpdate, TrafficEndpoint, TrafficEndpointUpdate};
+pub use self::far::{
+    ApplyAction, Bar, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Redirect, Verb,
 };
-pub use endpoint::{FramedRoutesUpdate, TrafficEndpoint, TrafficEndpointUpdate};
-pub use far::{
-    ApplyAction, Bar, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
-    Redirect, Verb,
+pub use self::fault::{Bound, EditError, EditFault};
+pub use self::ids::{
+    BarId, CorrelationId, FarId, PdrId, Precedence, QerId, RuleRef, TrafficEndpointId, UrrId,
 };
-pub use ids::{BarId, CorrelationId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
-pub use pdr::{
-    FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, Precedence, QerIds, Qfis, SdfFilter, SourceInterface,
-    TosTrafficClass, UeIpAddress, UeIpAddresses, UrrIds,
+pub use self::interfaces::{DestinationInterface, SourceInterface};
+pub use self::measurement::{
+    DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
+    Subsequent, UnixSeconds, Volume,
 };
-pub use pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault, PoolSlots};
-pub use qer::{BitRates, BitsPerSecond, Gate, PacketRates, Qer};
-pub use s_nssai::SNssai;
-pub use session_rules::{EditError, EditFault, InactivityTimer, SessionRules};
-pub use urr::{
-    Bound, DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
-    Subsequent, UnixSeconds, Urr, UrrTerms, Volume,
+pub use self::pdr::{
+    FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, QerIds, Qfis, UeIpAddress, UeIpAddresses, UrrIds,
 };
+pub use self::predefined::{Predefined, PredefinedError};
+pub use self::qer::{BitRates, BitsPerSecond, Gate, PacketRates, Qer};
+pub(crate) use self::rulebase::RuleAction;
+pub use self::rulebase::{Content, PredefinedRule, Rulebase};
+pub use self::s_nssai::SNssai;
+pub use self::session_rules::{InactivityTimer, SessionRules};
+pub use self::update::{BarUpdate, FarUpdate, ForwardingParametersUpdate, PdiUpdate, PdrUpdate, QerUpdate};
+pub use self::urr::{Urr, UrrTerms};
+pub use self::urr_update::{SubsequentUpdate, UrrTermsUpdate, UrrUpdate};
+pub use crate::sdf::{SdfFilter, SdfFilterId, TosTrafficClass};
 
 #[cfg(test)]
 mod tests;

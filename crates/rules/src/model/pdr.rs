@@ -7,59 +7,12 @@ use packet::{Qfi, Teid};
 use smallvec::SmallVec;
 
 use super::application::Application;
-use super::ids::{FarId, PdrId, QerId, SdfFilterId, TrafficEndpointId, UrrId};
+use super::ids::{FarId, PdrId, Precedence, QerId, TrafficEndpointId, UrrId};
+use super::interfaces::SourceInterface;
+use super::rulebase::Rulebase;
 use crate::network::InstanceId;
-use crate::predefined::Rulebase;
 use crate::prefix::IpPrefix;
-use crate::sdf::FlowDescription;
-
-/// A PDR's place in the order of matching: **the lower value is tried first** (TS 29.244 §8.2.11).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Precedence(pub u32);
-
-impl Precedence {
-    /// Tried after all others: for a PDR that came without a precedence, as on Sxa.
-    pub const LOWEST: Self = Self(u32::MAX);
-}
-
-/// Where a packet comes from (TS 29.244 §8.2.2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum SourceInterface {
-    /// From the UE's side: uplink.
-    Access,
-    /// From the data network's side: downlink.
-    Core,
-    /// From the SGi-LAN or N6-LAN. Some SMFs say it where they mean the data network.
-    SgiLan,
-    /// From the control plane function, over N4-u or Sx-u.
-    CpFunction,
-    /// Another value, 4..=15.
-    Other(u8),
-}
-
-impl SourceInterface {
-    /// The interface with this value; only the low four bits count.
-    pub const fn from_value(value: u8) -> Self {
-        match value & 0x0f {
-            0 => Self::Access,
-            1 => Self::Core,
-            2 => Self::SgiLan,
-            3 => Self::CpFunction,
-            other => Self::Other(other),
-        }
-    }
-
-    /// The value on the wire, 0..=15.
-    pub const fn value(self) -> u8 {
-        match self {
-            Self::Access => 0,
-            Self::Core => 1,
-            Self::SgiLan => 2,
-            Self::CpFunction => 3,
-            Self::Other(other) => other,
-        }
-    }
-}
+use crate::sdf::SdfFilter;
 
 /// A local tunnel endpoint (TS 29.244 §8.2.3), already allocated: CHOOSE is the session's matter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -114,48 +67,6 @@ impl UeIpAddress {
             .ipv6
             .and_then(|(address, len)| IpPrefix::new(IpAddr::V6(address), len.min(128)));
         v4.into_iter().chain(v6)
-    }
-}
-
-/// A Type of Service (IPv4) or Traffic Class (IPv6) octet with the bits of it that count (TS 29.212 §5.3.15).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct TosTrafficClass {
-    /// The octet.
-    pub value: u8,
-    /// Its bits that count.
-    pub mask: u8,
-}
-
-impl TosTrafficClass {
-    /// Whether `octet` has the wanted bits.
-    pub const fn matches(self, octet: u8) -> bool {
-        octet & self.mask == self.value & self.mask
-    }
-}
-
-/// A pattern over the user packet's headers (TS 29.244 §8.2.5). What is left out matches everything.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct SdfFilter {
-    /// The 5-tuple pattern, written for the downlink direction.
-    pub flow_description: Option<FlowDescription>,
-    /// The Type of Service or Traffic Class.
-    pub tos_traffic_class: Option<TosTrafficClass>,
-    /// The IPsec security parameter index.
-    pub spi: Option<u32>,
-    /// The IPv6 flow label, 0..=0xfffff.
-    pub flow_label: Option<u32>,
-    /// The number under which other PDRs of the session use the same filter. With nothing else set it *is* such a
-    /// use; with anything else set it defines the filter anew, for all that use it.
-    pub filter_id: Option<SdfFilterId>,
-}
-
-impl SdfFilter {
-    /// Whether anything but the id is set, so that the filter says what it matches.
-    pub const fn has_pattern(&self) -> bool {
-        self.flow_description.is_some()
-            || self.tos_traffic_class.is_some()
-            || self.spi.is_some()
-            || self.flow_label.is_some()
     }
 }
 
@@ -334,11 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interfaces_and_headers_keep_their_values() {
-        for value in 0..16 {
-            assert_eq!(SourceInterface::from_value(value).value(), value);
-        }
-        assert_eq!(SourceInterface::from_value(0xf1), SourceInterface::Core);
+    fn headers_keep_their_values() {
         for value in 0..=8 {
             assert_eq!(
                 OuterHeader::from_value(value).map(OuterHeader::value),
@@ -357,15 +264,5 @@ mod tests {
         };
         let prefixes: Vec<String> = ue.prefixes().map(|prefix| prefix.to_string()).collect();
         assert_eq!(prefixes, ["10.45.0.2/32", "2001:db8:0:1::/64"]);
-    }
-
-    #[test]
-    fn only_masked_tos_bits_count() {
-        let class = TosTrafficClass {
-            value: 0xb8,
-            mask: 0xfc,
-        };
-        assert!(class.matches(0xbb));
-        assert!(!class.matches(0xb0));
     }
 }

@@ -4,29 +4,34 @@
 //! is ours) is `compile`'s to say, once all edits of a request are made. So a caller edits a copy, compiles it, and
 //! throws the copy away on an error: all or nothing.
 
-use core::fmt;
 use core::num::NonZeroU32;
 use std::collections::BTreeSet;
 
 use flow::meter::SharedId;
 use smallvec::SmallVec;
 
-use super::edit::{BarUpdate, FarUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate};
 use super::endpoint::{TrafficEndpoint, TrafficEndpointUpdate};
 use super::far::{Bar, Far};
-use super::ids::{BarId, CorrelationId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
-use super::pdr::{FTeid, Pdr, SdfFilter, SourceInterface, UeIpAddress};
+use super::fault::{EditError, EditFault};
+use super::ids::{BarId, CorrelationId, FarId, PdrId, QerId, RuleRef, TrafficEndpointId, UrrId};
+use super::interfaces::SourceInterface;
+use super::measurement::ReportingTriggers;
+use super::pdr::{FTeid, Pdr, UeIpAddress};
+use super::predefined::Predefined;
 use super::qer::{PacketRates, Qer};
-use super::rest::{Others, Rest};
-use super::urr::{Bound, ReportingTriggers, Urr};
-use crate::predefined::Predefined;
+use super::rule_list::{Instances, create, create_all, find, remove, update};
+use super::shared_rules::{NonFarRules, SharedRules};
+use super::update::{BarUpdate, FarUpdate, PdiUpdate, PdrUpdate, QerUpdate};
+use super::urr::Urr;
+use super::urr_update::UrrUpdate;
 use crate::prefix::IpPrefix;
+use crate::sdf::{SdfFilter, SdfFilterId};
 
 /// The rules of one session, in the order of their creation; each kind has unique ids.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SessionRules {
     fars: Vec<Far>,
-    rest: Rest,
+    shared: SharedRules,
     policers: SharedId,
     inactivity_timer: Option<InactivityTimer>,
 }
@@ -38,135 +43,6 @@ pub struct InactivityTimer {
     pub seconds: NonZeroU32,
     /// Which one of the session's it is, from 1: another number means that it was provisioned anew, and begins anew.
     pub number: u32,
-}
-
-/// An edit that cannot be made: which rule, and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EditError {
-    /// The rule that the request named.
-    pub rule: RuleRef,
-    /// What is wrong with it.
-    pub fault: EditFault,
-}
-
-/// What is wrong with an edit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EditFault {
-    /// A rule to be created is there already.
-    Exists,
-    /// A rule to be changed or removed is not there.
-    Unknown,
-    /// A PDR names a Traffic Endpoint that is not there.
-    NoEndpoint(TrafficEndpointId),
-    /// A rule to be created or changed has the number of one that is predefined (TS 29.244 §5.4.9).
-    Predefined,
-    /// A URR is given a threshold or a quota of what it does not measure (TS 29.244 Table 7.5.4.4-1).
-    Unmeasured(Bound),
-    /// A URR is told what holds from the Monitoring Time on, and has none.
-    NoMonitoringTime,
-}
-
-impl fmt::Display for EditError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.fault {
-            EditFault::Exists => write!(f, "{} exists already", self.rule),
-            EditFault::Unknown => write!(f, "{} does not exist", self.rule),
-            EditFault::Predefined => write!(f, "{} is predefined", self.rule),
-            EditFault::Unmeasured(bound) => {
-                let kind = if bound.is_quota { "a quota" } else { "a threshold" };
-                write!(f, "{} gets {kind} of what it does not measure", self.rule)
-            }
-            EditFault::NoMonitoringTime => write!(f, "{} has no Monitoring Time", self.rule),
-            EditFault::NoEndpoint(id) => {
-                write!(
-                    f,
-                    "{} names Traffic Endpoint {id}, which does not exist",
-                    self.rule
-                )
-            }
-        }
-    }
-}
-
-impl core::error::Error for EditError {}
-
-/// A kind of rule with an id, so that the edits are written once.
-trait Rule {
-    type Id: Copy + Ord + Into<RuleRef>;
-    fn id(&self) -> Self::Id;
-}
-
-macro_rules! rule {
-    ($($rule:ident $id:ident),*) => {
-        $(impl Rule for $rule {
-            type Id = $id;
-            fn id(&self) -> $id {
-                self.id
-            }
-        })*
-    };
-}
-
-rule!(Pdr PdrId, Far FarId, Qer QerId, Urr UrrId, Bar BarId, TrafficEndpoint TrafficEndpointId);
-
-fn find<R: Rule>(rules: &[R], id: R::Id) -> Option<&R> {
-    rules.iter().find(|rule| rule.id() == id)
-}
-
-fn create<R: Rule>(rules: &mut Vec<R>, rule: R) -> Result<(), EditError> {
-    if find(rules, rule.id()).is_some() {
-        return Err(EditError {
-            rule: rule.id().into(),
-            fault: EditFault::Exists,
-        });
-    }
-    if rules.len() == rules.capacity() {
-        // There are few rules and very many sessions: not twice the room, as a vector would take.
-        rules.reserve_exact(1 + rules.len() / 4);
-    }
-    rules.push(rule);
-    Ok(())
-}
-
-/// Creates several, each of which `check` lets pass: all or none. A session that has none yet takes the list as it is.
-fn create_all<R: Rule>(
-    rules: &mut Vec<R>,
-    mut new: Vec<R>,
-    mut check: impl FnMut(&mut R) -> Result<(), EditError>,
-) -> Result<(), EditError> {
-    for place in 0..new.len() {
-        let (before, rest) = new.split_at_mut(place);
-        let Some(rule) = rest.first_mut() else { break };
-        check(rule)?;
-        let id = rule.id();
-        if find(rules, id).or_else(|| find(before, id)).is_some() {
-            let (rule, fault) = (id.into(), EditFault::Exists);
-            return Err(EditError { rule, fault });
-        }
-    }
-    if rules.is_empty() {
-        *rules = new;
-    } else {
-        rules.reserve_exact(new.len());
-        rules.append(&mut new);
-    }
-    Ok(())
-}
-
-fn update<R: Rule>(rules: &mut [R], id: R::Id, change: impl FnOnce(&mut R)) -> Result<(), EditError> {
-    let rule = rules.iter_mut().find(|rule| rule.id() == id);
-    rule.map(change).ok_or(EditError {
-        rule: id.into(),
-        fault: EditFault::Unknown,
-    })
-}
-
-fn remove<R: Rule>(rules: &mut Vec<R>, id: R::Id) -> Result<R, EditError> {
-    let place = rules.iter().position(|rule| rule.id() == id);
-    place.map(|at| rules.remove(at)).ok_or(EditError {
-        rule: id.into(),
-        fault: EditFault::Unknown,
-    })
 }
 
 /// What a URR says is what it can do.
@@ -185,35 +61,6 @@ fn definitions(filters: &[SdfFilter]) -> Vec<(SdfFilterId, SdfFilter)> {
     with_pattern
         .filter_map(|filter| Some((filter.filter_id?, filter.clone())))
         .collect()
-}
-
-/// What is to become of instances of predefined rules: those that go, and those that come.
-struct Instances<R: Rule> {
-    surplus: Vec<R::Id>,
-    missing: Vec<R>,
-}
-
-impl<R: Rule> Instances<R> {
-    /// Of those among `rules` that are not `used`, and of those that are used and not there.
-    fn of(rules: &[R], used: impl Iterator<Item = R::Id>, predefined: impl Fn(R::Id) -> Option<R>) -> Self {
-        let used: BTreeSet<R::Id> = used.collect();
-        let unused = rules.iter().map(Rule::id).filter(|id| !used.contains(id));
-        let surplus = unused.filter(|id| predefined(*id).is_some()).collect();
-        let missing = used.into_iter().filter(|id| find(rules, *id).is_none());
-        Self {
-            surplus,
-            missing: missing.filter_map(predefined).collect(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.surplus.is_empty() && self.missing.is_empty()
-    }
-
-    fn make(self, rules: &mut Vec<R>) {
-        rules.retain(|rule| !self.surplus.contains(&rule.id()));
-        rules.extend(self.missing);
-    }
 }
 
 /// Copies into `pdr` what its Traffic Endpoint says, if it names one.
@@ -237,8 +84,8 @@ impl SessionRules {
 
     /// Whether these and `other` are known to differ in FARs, policers and the inactivity timer alone: the one was made
     /// of the other without a change of anything else.
-    pub(crate) fn shares_rest_with(&self, other: &Self) -> bool {
-        self.rest.is_shared_with(&other.rest)
+    pub(crate) fn shares_all_but_fars_with(&self, other: &Self) -> bool {
+        self.shared.is_shared_with(&other.shared)
     }
 
     /// The policers of the slice and the data network that the session belongs to.
@@ -253,7 +100,7 @@ impl SessionRules {
 
     /// The PDRs. A PDR's place here is its *slot*.
     pub fn pdrs(&self) -> &[Pdr] {
-        &self.rest.pdrs
+        &self.shared.pdrs
     }
 
     /// The FARs. A FAR's place here is its *slot*.
@@ -289,7 +136,7 @@ impl SessionRules {
 
     /// The QERs with packet rates, in the order of their slots.
     pub fn packet_rated(&self) -> impl Iterator<Item = (QerId, PacketRates)> + '_ {
-        self.rest
+        self.shared
             .qers
             .iter()
             .filter_map(|qer| Some((qer.id, qer.packet_rates?)))
@@ -298,27 +145,27 @@ impl SessionRules {
     /// The slot of a QER's packet rates, behind those of all QERs.
     pub fn packet_slot(&self, id: QerId) -> Option<usize> {
         let place = self.packet_rated().position(|(qer, _)| qer == id)?;
-        Some(self.rest.qers.len() + place)
+        Some(self.shared.qers.len() + place)
     }
 
     /// The QERs. A QER's place here is its *slot*.
     pub fn qers(&self) -> &[Qer] {
-        &self.rest.qers
+        &self.shared.qers
     }
 
     /// The URRs. A URR's place here is its *slot*.
     pub fn urrs(&self) -> &[Urr] {
-        &self.rest.urrs
+        &self.shared.urrs
     }
 
     /// The BARs.
     pub fn bars(&self) -> &[Bar] {
-        &self.rest.rare.bars
+        &self.shared.optional.bars
     }
 
     /// The Traffic Endpoints.
     pub fn endpoints(&self) -> &[TrafficEndpoint] {
-        &self.rest.rare.endpoints
+        &self.shared.optional.endpoints
     }
 
     /// The User Plane Inactivity Timer, if there is one.
@@ -335,7 +182,7 @@ impl SessionRules {
 
     /// The PDR with this id.
     pub fn pdr(&self, id: PdrId) -> Option<&Pdr> {
-        find(&self.rest.pdrs, id)
+        find(&self.shared.pdrs, id)
     }
 
     /// The FAR with this id.
@@ -345,7 +192,7 @@ impl SessionRules {
 
     /// The QER with this id.
     pub fn qer(&self, id: QerId) -> Option<&Qer> {
-        find(&self.rest.qers, id)
+        find(&self.shared.qers, id)
     }
 
     /// The URRs of a PDR that are to tell of End Markers (TS 29.244 §5.2.2.5).
@@ -357,12 +204,12 @@ impl SessionRules {
 
     /// Whether a Pause of Charging is for any of its URRs (TS 29.244 §5.30).
     pub fn heeds_pause(&self) -> bool {
-        self.rest.urrs.iter().any(Urr::heeds_pause)
+        self.shared.urrs.iter().any(Urr::heeds_pause)
     }
 
     /// Whether a URR counts that does not while charging is paused.
     pub fn is_charging(&self) -> bool {
-        self.rest
+        self.shared
             .urrs
             .iter()
             .any(|urr| urr.heeds_pause() && !urr.is_paused())
@@ -371,43 +218,43 @@ impl SessionRules {
     /// Stops the measurement of all URRs that a Pause of Charging is for, or resumes it, whatever stopped it (TS 29.244
     /// §5.30, NOTE 4).
     pub fn pause_charging(&mut self, is_paused: bool) {
-        for urr in self.rest.urrs.iter_mut().filter(|urr| urr.heeds_pause()) {
+        for urr in self.shared.urrs.iter_mut().filter(|urr| urr.heeds_pause()) {
             urr.set_paused(is_paused);
         }
     }
 
     /// The URR with this id.
     pub fn urr(&self, id: UrrId) -> Option<&Urr> {
-        find(&self.rest.urrs, id)
+        find(&self.shared.urrs, id)
     }
 
     /// The BAR with this id.
     pub fn bar(&self, id: BarId) -> Option<&Bar> {
-        find(&self.rest.rare.bars, id)
+        find(&self.shared.optional.bars, id)
     }
 
     /// The Traffic Endpoint with this id.
     pub fn endpoint(&self, id: TrafficEndpointId) -> Option<&TrafficEndpoint> {
-        find(&self.rest.rare.endpoints, id)
+        find(&self.shared.optional.endpoints, id)
     }
 
     /// The filter that `filter` stands for: itself, or the definition shared under its id. `None` when it has only
     /// an id, and nothing has defined that.
     pub fn resolve<'a>(&'a self, filter: &'a SdfFilter) -> Option<&'a SdfFilter> {
         match filter.filter_id {
-            Some(id) => self.rest.rare.shared_filters.get(&id),
+            Some(id) => self.shared.optional.shared_filters.get(&id),
             None => Some(filter),
         }
     }
 
     /// The definitions of SDF filters that PDRs use by id, in the order of their ids.
     pub fn shared_filters(&self) -> impl Iterator<Item = &SdfFilter> {
-        self.rest.rare.shared_filters.values()
+        self.shared.optional.shared_filters.values()
     }
 
     /// The PDRs whose packets a FAR may be applied to: as their own, or since a quota is used up.
     pub fn users(&self, far: FarId) -> impl Iterator<Item = &Pdr> + Clone {
-        let acting = self.rest.urrs.iter();
+        let acting = self.shared.urrs.iter();
         let acting = acting.filter(move |urr| urr.terms().quota_action == Some(far));
         // What stops for a credit pool are the packets of its members.
         let members = |urr: &'_ Urr| -> SmallVec<[UrrId; 4]> {
@@ -418,19 +265,19 @@ impl SessionRules {
         };
         let acting: SmallVec<[UrrId; 4]> = acting.flat_map(members).collect();
         let substitutes = move |pdr: &Pdr| acting.iter().any(|urr| pdr.may_count_in(*urr));
-        let pdrs = self.rest.pdrs.iter();
+        let pdrs = self.shared.pdrs.iter();
         pdrs.filter(move |pdr| pdr.may_follow(far) || substitutes(pdr))
     }
 
     /// The F-TEIDs of PDRs and Traffic Endpoints.
     pub fn f_teids(&self) -> impl Iterator<Item = FTeid> + '_ {
         let endpoints = self
-            .rest
-            .rare
+            .shared
+            .optional
             .endpoints
             .iter()
             .filter_map(|endpoint| endpoint.f_teid);
-        self.rest
+        self.shared
             .pdrs
             .iter()
             .filter_map(|pdr| pdr.pdi.f_teid)
@@ -440,13 +287,13 @@ impl SessionRules {
     /// The UE IP Addresses of PDRs and Traffic Endpoints, without framed routes, sorted, each once.
     pub fn ue_ip_prefixes(&self) -> Vec<IpPrefix> {
         let endpoints = self
-            .rest
-            .rare
+            .shared
+            .optional
             .endpoints
             .iter()
             .flat_map(|endpoint| &endpoint.ue_ip);
         let all = self
-            .rest
+            .shared
             .pdrs
             .iter()
             .flat_map(|pdr| &pdr.pdi.ue_ip)
@@ -460,7 +307,7 @@ impl SessionRules {
     /// The session's UE addresses and framed routes, from all PDRs, sorted, each once.
     pub fn ue_prefixes(&self) -> SmallVec<[IpPrefix; 4]> {
         let mut prefixes = SmallVec::new();
-        for pdr in &self.rest.pdrs {
+        for pdr in &self.shared.pdrs {
             for prefix in pdr.pdi.ue_prefixes() {
                 // The usual one is everywhere the same.
                 if prefixes.last() != Some(&prefix) {
@@ -478,10 +325,10 @@ impl SessionRules {
     /// # Errors
     /// [`EditFault::Exists`] when the id is taken; so for every `create_`. [`EditFault::NoEndpoint`].
     pub fn create_pdr(&mut self, mut pdr: Pdr) -> Result<(), EditError> {
-        fill(&self.rest.rare.endpoints, &mut pdr)?;
+        fill(&self.shared.optional.endpoints, &mut pdr)?;
         let filters = definitions(&pdr.pdi.sdf_filters);
-        create(&mut self.rest.pdrs, pdr)?;
-        self.rest.share(filters);
+        create(&mut self.shared.pdrs, pdr)?;
+        self.shared.share(filters);
         Ok(())
     }
 
@@ -490,15 +337,17 @@ impl SessionRules {
         if pdrs.is_empty() {
             return Ok(());
         }
-        let rest = &mut *self.rest;
-        let Others { pdrs: own, rare, .. } = rest;
+        let shared = &mut *self.shared;
+        let NonFarRules {
+            pdrs: own, optional, ..
+        } = shared;
         let mut filters = Vec::new();
         create_all(own, pdrs, |pdr| {
-            fill(&rare.endpoints, pdr)?;
+            fill(&optional.endpoints, pdr)?;
             filters.extend(definitions(&pdr.pdi.sdf_filters));
             Ok(())
         })?;
-        rest.share(filters);
+        shared.share(filters);
         Ok(())
     }
 
@@ -512,7 +361,7 @@ impl SessionRules {
         if qers.is_empty() {
             return Ok(());
         }
-        create_all(&mut self.rest.qers, qers, |_| Ok(()))
+        create_all(&mut self.shared.qers, qers, |_| Ok(()))
     }
 
     /// Adds several URRs, as [`create_urr`](Self::create_urr) does one.
@@ -520,14 +369,14 @@ impl SessionRules {
         if urrs.is_empty() {
             return Ok(());
         }
-        let rest = &mut *self.rest;
+        let shared = &mut *self.shared;
         let mut filters = Vec::new();
-        create_all(&mut rest.urrs, urrs, |urr| {
+        create_all(&mut shared.urrs, urrs, |urr| {
             check_urr(urr)?;
             filters.extend(definitions(&urr.terms().exempt_filters));
             Ok(())
         })?;
-        rest.share(filters);
+        shared.share(filters);
         Ok(())
     }
 
@@ -538,7 +387,7 @@ impl SessionRules {
 
     /// Adds a QER (Create QER).
     pub fn create_qer(&mut self, qer: Qer) -> Result<(), EditError> {
-        create(&mut self.rest.qers, qer)
+        create(&mut self.shared.qers, qer)
     }
 
     /// Adds a URR (Create URR).
@@ -548,19 +397,22 @@ impl SessionRules {
     pub fn create_urr(&mut self, urr: Urr) -> Result<(), EditError> {
         check_urr(&urr)?;
         let filters = definitions(&urr.terms().exempt_filters);
-        create(&mut self.rest.urrs, urr)?;
-        self.rest.share(filters);
+        create(&mut self.shared.urrs, urr)?;
+        self.shared.share(filters);
         Ok(())
     }
 
     /// Adds a BAR (Create BAR).
     pub fn create_bar(&mut self, bar: Bar) -> Result<(), EditError> {
-        create(&mut self.rest.rare.get_or_insert_default().bars, bar)
+        create(&mut self.shared.optional.get_or_insert_default().bars, bar)
     }
 
     /// Adds a Traffic Endpoint (Create Traffic Endpoint).
     pub fn create_endpoint(&mut self, endpoint: TrafficEndpoint) -> Result<(), EditError> {
-        create(&mut self.rest.rare.get_or_insert_default().endpoints, endpoint)
+        create(
+            &mut self.shared.optional.get_or_insert_default().endpoints,
+            endpoint,
+        )
     }
 
     /// Changes a PDR (Update PDR).
@@ -576,13 +428,13 @@ impl SessionRules {
             .map(definitions)
             .unwrap_or_default();
         let (id, renames) = (change.id, change.pdi.as_ref().is_some_and(PdiUpdate::is_whole));
-        update(&mut self.rest.pdrs, id, |pdr| change.apply(pdr))?;
-        let rest = &mut *self.rest;
-        let Others { pdrs, rare, .. } = rest;
+        update(&mut self.shared.pdrs, id, |pdr| change.apply(pdr))?;
+        let shared = &mut *self.shared;
+        let NonFarRules { pdrs, optional, .. } = shared;
         if let Some(pdr) = pdrs.iter_mut().find(|pdr| renames && pdr.id == id) {
-            fill(&rare.endpoints, pdr)?;
+            fill(&optional.endpoints, pdr)?;
         }
-        rest.share(filters);
+        shared.share(filters);
         Ok(())
     }
 
@@ -593,7 +445,7 @@ impl SessionRules {
 
     /// Changes a QER (Update QER).
     pub fn update_qer(&mut self, change: QerUpdate) -> Result<(), EditError> {
-        update(&mut self.rest.qers, change.id, |qer| change.apply(qer))
+        update(&mut self.shared.qers, change.id, |qer| change.apply(qer))
     }
 
     /// Changes a URR (Update URR).
@@ -601,7 +453,7 @@ impl SessionRules {
     /// # Errors
     /// Also [`EditFault::Unmeasured`] and [`EditFault::NoMonitoringTime`].
     pub fn update_urr(&mut self, change: UrrUpdate) -> Result<(), EditError> {
-        if let Some(urr) = find(&self.rest.urrs, change.id) {
+        if let Some(urr) = find(&self.shared.urrs, change.id) {
             change.check(urr).map_err(|fault| EditError {
                 rule: change.id.into(),
                 fault,
@@ -612,15 +464,15 @@ impl SessionRules {
             .as_deref()
             .and_then(|terms| terms.exempt_filters.as_deref());
         let filters = definitions(exempt.unwrap_or_default());
-        update(&mut self.rest.urrs, change.id, |urr| change.apply(urr))?;
-        self.rest.share(filters);
+        update(&mut self.shared.urrs, change.id, |urr| change.apply(urr))?;
+        self.shared.share(filters);
         Ok(())
     }
 
     /// Changes a BAR (Update BAR).
     pub fn update_bar(&mut self, change: BarUpdate) -> Result<(), EditError> {
         update(
-            &mut self.rest.rare.get_or_insert_default().bars,
+            &mut self.shared.optional.get_or_insert_default().bars,
             change.id,
             |bar| change.apply(bar),
         )
@@ -630,8 +482,8 @@ impl SessionRules {
     pub fn update_endpoint(&mut self, change: TrafficEndpointUpdate) -> Result<(), EditError> {
         let id = change.id;
         let before = self.endpoint(id).cloned();
-        let Others { pdrs, rare, .. } = &mut *self.rest;
-        let endpoints = &mut rare.get_or_insert_default().endpoints;
+        let NonFarRules { pdrs, optional, .. } = &mut *self.shared;
+        let endpoints = &mut optional.get_or_insert_default().endpoints;
         update(endpoints, id, |endpoint| change.apply(endpoint))?;
         if let Some(endpoint) = find(endpoints, id) {
             let named = pdrs.iter_mut().filter(|pdr| pdr.pdi.endpoint == Some(id));
@@ -642,7 +494,7 @@ impl SessionRules {
 
     /// Takes a PDR out (Remove PDR).
     pub fn remove_pdr(&mut self, id: PdrId) -> Result<Pdr, EditError> {
-        remove(&mut self.rest.pdrs, id)
+        remove(&mut self.shared.pdrs, id)
     }
 
     /// Takes a FAR out (Remove FAR). A PDR that still names it makes the rules fail to compile; but a predefined one
@@ -651,13 +503,13 @@ impl SessionRules {
     pub fn remove_far(&mut self, id: FarId) -> Result<Far, EditError> {
         let removed = remove(&mut self.fars, id)?;
         let acts = |urr: &Urr| urr.terms().quota_action == Some(id);
-        if self.rest.urrs.iter().any(acts) {
-            for urr in &mut self.rest.urrs {
+        if self.shared.urrs.iter().any(acts) {
+            for urr in &mut self.shared.urrs {
                 urr.forget_quota_action(id);
             }
         }
         if RuleRef::Far(id).is_predefined() {
-            for pdr in &mut self.rest.pdrs {
+            for pdr in &mut self.shared.pdrs {
                 pdr.far = pdr.far.filter(|&named| named != id);
             }
         }
@@ -666,8 +518,8 @@ impl SessionRules {
 
     /// Takes a QER out, and off the PDRs that name it (Remove QER).
     pub fn remove_qer(&mut self, id: QerId) -> Result<Qer, EditError> {
-        let removed = remove(&mut self.rest.qers, id)?;
-        for pdr in &mut self.rest.pdrs {
+        let removed = remove(&mut self.shared.qers, id)?;
+        for pdr in &mut self.shared.pdrs {
             pdr.qers.retain(|named| *named != id);
         }
         Ok(removed)
@@ -676,12 +528,12 @@ impl SessionRules {
     /// Takes a URR out, and off the PDRs that name it, the URRs that are linked to it, and the credit pools that it is
     /// of (Remove URR).
     pub fn remove_urr(&mut self, id: UrrId) -> Result<Urr, EditError> {
-        let removed = remove(&mut self.rest.urrs, id)?;
-        for urr in &mut self.rest.urrs {
+        let removed = remove(&mut self.shared.urrs, id)?;
+        for urr in &mut self.shared.urrs {
             urr.unlink(id);
             urr.leave(id);
         }
-        for pdr in &mut self.rest.pdrs {
+        for pdr in &mut self.shared.pdrs {
             pdr.urrs.retain(|named| *named != id);
         }
         Ok(removed)
@@ -689,7 +541,7 @@ impl SessionRules {
 
     /// Takes a BAR out, and off the FARs that name it (Remove BAR).
     pub fn remove_bar(&mut self, id: BarId) -> Result<Bar, EditError> {
-        let removed = remove(&mut self.rest.rare.get_or_insert_default().bars, id)?;
+        let removed = remove(&mut self.shared.optional.get_or_insert_default().bars, id)?;
         for far in &mut self.fars {
             far.bar = far.bar.filter(|&named| named != id);
         }
@@ -698,8 +550,8 @@ impl SessionRules {
 
     /// Takes a Traffic Endpoint out, and all PDRs that name it (Remove Traffic Endpoint, TS 29.244 §5.2.1A.2).
     pub fn remove_endpoint(&mut self, id: TrafficEndpointId) -> Result<TrafficEndpoint, EditError> {
-        let removed = remove(&mut self.rest.rare.get_or_insert_default().endpoints, id)?;
-        self.rest.pdrs.retain(|pdr| pdr.pdi.endpoint != Some(id));
+        let removed = remove(&mut self.shared.optional.get_or_insert_default().endpoints, id)?;
+        self.shared.pdrs.retain(|pdr| pdr.pdi.endpoint != Some(id));
         Ok(removed)
     }
 
@@ -710,7 +562,7 @@ impl SessionRules {
         if predefined.is_empty() {
             return;
         }
-        let pdrs = &self.rest.pdrs;
+        let pdrs = &self.shared.pdrs;
         let fars = pdrs.iter().flat_map(|pdr| {
             let rulebases = pdr.rulebases.iter().filter(|_| pdr.far.is_none());
             pdr.far
@@ -726,14 +578,14 @@ impl SessionRules {
             pdr.urrs.iter().chain(rulebases).copied()
         });
         let fars = Instances::of(&self.fars, fars, |id| predefined.far(id).cloned());
-        let qers = Instances::of(&self.rest.qers, qers, |id| predefined.qer(id).copied());
-        let urrs = Instances::of(&self.rest.urrs, urrs, |id| predefined.urr(id).cloned());
-        fars.make(&mut self.fars);
+        let qers = Instances::of(&self.shared.qers, qers, |id| predefined.qer(id).copied());
+        let urrs = Instances::of(&self.shared.urrs, urrs, |id| predefined.urr(id).cloned());
+        fars.apply(&mut self.fars);
         if !qers.is_empty() {
-            qers.make(&mut self.rest.qers);
+            qers.apply(&mut self.shared.qers);
         }
         if !urrs.is_empty() {
-            urrs.make(&mut self.rest.urrs);
+            urrs.apply(&mut self.shared.urrs);
         }
     }
 
@@ -741,24 +593,34 @@ impl SessionRules {
     pub fn share_filters(&mut self, filters: &[SdfFilter]) {
         let shared = definitions(filters);
         if !shared.is_empty() {
-            self.rest.share(shared);
+            self.shared.share(shared);
         }
     }
 
     /// Forgets the definitions of filters that neither a PDR nor what a quota exempts uses (TS 29.244 §8.2.5). To be
     /// called when rules have been removed, and when all edits of a request are made: it looks at all filters.
     pub fn forget_unused_filters(&mut self) {
-        if self.rest.rare.shared_filters.is_empty() {
+        if self.shared.optional.shared_filters.is_empty() {
             return;
         }
-        let filters = self.rest.pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
-        let exempt = self.rest.urrs.iter().flat_map(|urr| &urr.terms().exempt_filters);
+        let filters = self.shared.pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
+        let exempt = self
+            .shared
+            .urrs
+            .iter()
+            .flat_map(|urr| &urr.terms().exempt_filters);
         let used: BTreeSet<SdfFilterId> = filters
             .chain(exempt)
             .filter_map(|filter| filter.filter_id)
             .collect();
-        if !self.rest.rare.shared_filters.keys().all(|id| used.contains(id)) {
-            let filters = &mut self.rest.rare.get_or_insert_default().shared_filters;
+        if !self
+            .shared
+            .optional
+            .shared_filters
+            .keys()
+            .all(|id| used.contains(id))
+        {
+            let filters = &mut self.shared.optional.get_or_insert_default().shared_filters;
             filters.retain(|id, _| used.contains(id));
         }
     }

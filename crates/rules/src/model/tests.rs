@@ -3,8 +3,8 @@
 use packet::{Qfi, Teid};
 
 use super::*;
+use crate::model::Predefined;
 use crate::network::InstanceId;
-use crate::predefined::Predefined;
 use crate::testing::{self, GNB};
 
 fn session() -> SessionRules {
@@ -69,7 +69,7 @@ fn copies_share_all_but_fars_until_something_of_it_changes() {
     copy.share_filters(&[]);
     copy.forget_unused_filters();
     copy.instantiate(&Predefined::default());
-    assert!(copy.shares_rest_with(&rules));
+    assert!(copy.shares_all_but_fars_with(&rules));
     assert_ne!(copy, rules);
     for change in [
         |rules: &mut SessionRules| rules.remove_pdr(PdrId(1)).map(drop),
@@ -80,7 +80,7 @@ fn copies_share_all_but_fars_until_something_of_it_changes() {
     ] {
         let mut changed = copy.clone();
         change(&mut changed).unwrap();
-        assert!(!changed.shares_rest_with(&rules));
+        assert!(!changed.shares_all_but_fars_with(&rules));
         assert_eq!(rules, session(), "what the copy was made of");
     }
 }
@@ -88,7 +88,7 @@ fn copies_share_all_but_fars_until_something_of_it_changes() {
 #[test]
 fn rules_that_share_nothing_are_equal_if_they_say_the_same() {
     let (rules, again) = (session(), session());
-    assert!(!rules.shares_rest_with(&again));
+    assert!(!rules.shares_all_but_fars_with(&again));
     assert_eq!(rules, again);
     let mut emptied = SessionRules::new();
     emptied.create_bar(BAR).unwrap();

@@ -4,195 +4,14 @@
 //! ([`UrrTerms`]).
 
 use super::application::Application;
+use super::credit_pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault, greatest_common_divisor};
+use super::fault::{Bounds, EditFault};
 use super::ids::{FarId, UrrId};
-use super::pdr::SdfFilter;
-use super::pool::Aggregated;
-use super::session_rules::EditFault;
-
-/// What is measured (TS 29.244 §8.2.40), the octet of the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct MeasurementMethod(pub u8);
-
-impl MeasurementMethod {
-    /// Time.
-    pub const DURAT: Self = Self(0x01);
-    /// Octets.
-    pub const VOLUM: Self = Self(0x02);
-    /// Events.
-    pub const EVENT: Self = Self(0x04);
-
-    /// Whether every flag of `flags` is set.
-    pub const fn contains(self, flags: Self) -> bool {
-        self.0 & flags.0 == flags.0
-    }
-}
-
-/// What calls for a report (TS 29.244 §8.2.19): octet 5 in the low byte, then octet 6 and octet 7.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct ReportingTriggers(pub u32);
-
-impl ReportingTriggers {
-    /// The Measurement Period is over.
-    pub const PERIO: Self = Self(1);
-    /// The Volume Threshold is reached.
-    pub const VOLTH: Self = Self(1 << 1);
-    /// The Time Threshold is reached.
-    pub const TIMTH: Self = Self(1 << 2);
-    /// No packet came for the Quota Holding Time.
-    pub const QUHTI: Self = Self(1 << 3);
-    /// Traffic starts.
-    pub const START: Self = Self(1 << 4);
-    /// Traffic stops.
-    pub const STOPT: Self = Self(1 << 5);
-    /// The Dropped DL Traffic Threshold is reached.
-    pub const DROTH: Self = Self(1 << 6);
-    /// A linked URR reports.
-    pub const LIUSA: Self = Self(1 << 7);
-    /// The Volume Quota is used up.
-    pub const VOLQU: Self = Self(1 << 8);
-    /// The Time Quota is used up.
-    pub const TIMQU: Self = Self(1 << 9);
-    /// An envelope closes.
-    pub const ENVCL: Self = Self(1 << 10);
-    /// UE MAC addresses come or go.
-    pub const MACAR: Self = Self(1 << 11);
-    /// The Event Threshold is reached.
-    pub const EVETH: Self = Self(1 << 12);
-    /// The Event Quota is used up.
-    pub const EVEQU: Self = Self(1 << 13);
-    /// The UE joins or leaves an IP multicast group.
-    pub const IPMJL: Self = Self(1 << 14);
-    /// The Quota Validity Time is over.
-    pub const QUVTI: Self = Self(1 << 15);
-    /// An End Marker comes.
-    pub const REEMR: Self = Self(1 << 16);
-    /// No packet came for the User Plane Inactivity Timer.
-    pub const UPINT: Self = Self(1 << 17);
-
-    /// Whether every flag of `flags` is set.
-    pub const fn contains(self, flags: Self) -> bool {
-        self.0 & flags.0 == flags.0
-    }
-}
-
-/// How it is measured (TS 29.244 §8.2.68), the octet of the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct MeasurementInformation(pub u8);
-
-impl MeasurementInformation {
-    /// Measurement Before QoS Enforcement.
-    pub const MBQE: Self = Self(0x01);
-    /// Inactive Measurement: nothing is counted, and what was counted stays.
-    pub const INAM: Self = Self(0x02);
-    /// Reduced Application Detection Information.
-    pub const RADI: Self = Self(0x04);
-    /// Immediate Start Time Metering: time runs from the rule's provision, not from the first packet.
-    pub const ISTM: Self = Self(0x08);
-    /// Measurement of Number of Packets.
-    pub const MNOP: Self = Self(0x10);
-    /// Send Start Pause of Charging.
-    pub const SSPOC: Self = Self(0x20);
-    /// Applicable for Start of Pause of Charging.
-    pub const ASPOC: Self = Self(0x40);
-    /// Control of Inactive Measurement.
-    pub const CIAM: Self = Self(0x80);
-
-    /// Whether every flag of `flags` is set.
-    pub const fn contains(self, flags: Self) -> bool {
-        self.0 & flags.0 == flags.0
-    }
-
-    /// What holds when these flags are sent for a rule of which `before` held, `None` for one that is created: whether
-    /// a rule for Pause of Charging is inactive is said by INAM only together with CIAM, and else stays as it is (TS
-    /// 29.244 §5.30, §8.2.68). CIAM itself is of the message alone.
-    #[must_use]
-    pub fn sent_to(self, before: Option<Self>) -> Self {
-        let is_inactive = match self.contains(Self::ASPOC) && !self.contains(Self::CIAM) {
-            true => before.is_some_and(|before| before.contains(Self::INAM)),
-            false => self.contains(Self::INAM),
-        };
-        Self(self.0 & !Self::CIAM.0).inactive(is_inactive)
-    }
-
-    /// The same with or without INAM.
-    #[must_use]
-    pub(super) const fn inactive(self, is_inactive: bool) -> Self {
-        match is_inactive {
-            true => Self(self.0 | Self::INAM.0),
-            false => Self(self.0 & !Self::INAM.0),
-        }
-    }
-}
-
-/// A date in whole seconds since 1970.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct UnixSeconds(pub u64);
-
-/// A volume threshold or quota in octets (TS 29.244 §8.2.13, §8.2.50); a part that is left out has no bound.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Volume {
-    /// Both directions together.
-    pub total: Option<u64>,
-    /// Uplink.
-    pub uplink: Option<u64>,
-    /// Downlink.
-    pub downlink: Option<u64>,
-}
-
-/// How much downlink traffic may be dropped before that is reported (TS 29.244 §8.2.49).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct DroppedDlThreshold {
-    /// Packets.
-    pub packets: Option<u64>,
-    /// Octets.
-    pub octets: Option<u64>,
-}
-
-/// The thresholds and quotas from a monitoring time on (TS 29.244 §5.2.2.2.1). One that is absent goes on as what is
-/// left of the one before.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Subsequent {
-    /// Subsequent Volume Threshold.
-    pub volume_threshold: Option<Volume>,
-    /// Subsequent Volume Quota.
-    pub volume_quota: Option<Volume>,
-    /// Subsequent Time Threshold, seconds.
-    pub time_threshold: Option<u32>,
-    /// Subsequent Time Quota, seconds.
-    pub time_quota: Option<u32>,
-    /// Subsequent Event Threshold.
-    pub event_threshold: Option<u32>,
-    /// Subsequent Event Quota.
-    pub event_quota: Option<u32>,
-}
-
-impl Subsequent {
-    /// Whether nothing changes then.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    fn drop_unmeasured(&mut self, method: MeasurementMethod) {
-        if !method.contains(MeasurementMethod::VOLUM) {
-            (self.volume_threshold, self.volume_quota) = (None, None);
-        }
-        if !method.contains(MeasurementMethod::DURAT) {
-            (self.time_threshold, self.time_quota) = (None, None);
-        }
-        if !method.contains(MeasurementMethod::EVENT) {
-            (self.event_threshold, self.event_quota) = (None, None);
-        }
-    }
-}
-
-/// When usage before is told apart from usage after, and what holds then (TS 29.244 Table 7.5.2.4-3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct MonitoringTime {
-    /// When.
-    pub at: UnixSeconds,
-    /// What holds from then on.
-    pub then: Subsequent,
-}
+use super::measurement::{
+    DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
+    Subsequent, UnixSeconds, Volume,
+};
+use crate::sdf::SdfFilter;
 
 /// What few URRs say (TS 29.244 Table 7.5.2.4-1).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -265,44 +84,6 @@ impl UrrTerms {
         first
             .into_iter()
             .chain(self.additional_monitoring_times.iter().copied())
-    }
-}
-
-/// A threshold or a quota of a URR: by what it is measured, and when it holds.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Bound {
-    /// What it bounds: one of the three methods.
-    pub of: MeasurementMethod,
-    /// Whether it is a quota, and not a threshold.
-    pub is_quota: bool,
-    /// Whether it holds from a monitoring time on.
-    pub is_subsequent: bool,
-}
-
-/// Which bounds there are: threshold, quota, and both from a monitoring time on.
-pub(super) struct Bounds {
-    pub(super) volume: [bool; 4],
-    pub(super) time: [bool; 4],
-    pub(super) events: [bool; 4],
-}
-
-impl Bounds {
-    /// The first that a rule which measures by `method` cannot have (TS 29.244 Table 7.5.2.4-1).
-    pub(super) fn unmeasured(&self, method: MeasurementMethod) -> Option<Bound> {
-        let all = [
-            (MeasurementMethod::VOLUM, self.volume),
-            (MeasurementMethod::DURAT, self.time),
-            (MeasurementMethod::EVENT, self.events),
-        ];
-        let mut unmeasured = all.into_iter().filter(|(of, _)| !method.contains(*of));
-        unmeasured.find_map(|(of, there)| {
-            let place = there.iter().position(|there| *there)?;
-            Some(Bound {
-                of,
-                is_quota: place % 2 == 1,
-                is_subsequent: place >= 2,
-            })
-        })
     }
 }
 
@@ -486,5 +267,113 @@ impl Urr {
 
     pub(super) const fn set_paused(&mut self, is_paused: bool) {
         self.information = self.information.inactive(is_paused);
+    }
+
+    /// The members, if it is a credit pool.
+    pub fn pool(&self) -> Option<&[Aggregated]> {
+        self.terms.as_deref()?.pool.as_deref()
+    }
+
+    /// What an octet in its counter is, in billionths of an octet of its usage: one, but of a pool what the multipliers of
+    /// all of its members are multiples of.
+    pub fn unit(&self) -> u64 {
+        let measures = self.method.contains(MeasurementMethod::VOLUM);
+        let members = self.pool().filter(|_| measures).unwrap_or_default();
+        let unit = members.iter().fold(0, |unit, one| {
+            greatest_common_divisor(unit, one.multiplier.billionths())
+        });
+        if unit == 0 { Multiplier::ONE } else { unit }
+    }
+
+    /// Whether it is a pool that this one is a member of.
+    pub fn has_member(&self, urr: UrrId) -> bool {
+        self.pool()
+            .is_some_and(|pool| pool.iter().any(|one| one.urr == urr))
+    }
+
+    /// There is no such URR any more.
+    pub(super) fn leave(&mut self, member: UrrId) {
+        if self.has_member(member) {
+            self.change_terms(|terms| {
+                if let Some(pool) = &mut terms.pool {
+                    pool.retain(|one| one.urr != member);
+                }
+            });
+        }
+    }
+
+    /// Why it cannot be a credit pool of these URRs, if it is one.
+    pub(crate) fn pool_fault(&self, urrs: &[Self]) -> Option<PoolFault> {
+        let pool = self.pool()?;
+        let unit = self.unit();
+        let of_members = pool.iter().enumerate().find_map(|(place, one)| {
+            let Some(member) = urrs.iter().find(|urr| urr.id == one.urr) else {
+                return Some(PoolFault::NoUrr(one.urr));
+            };
+            let is_known = pool.iter().take(place).any(|other| other.urr == one.urr);
+            let faults = [
+                (is_known, PoolFault::Twice(one.urr)),
+                (member.pool().is_some(), PoolFault::Nested(one.urr)),
+                (
+                    self.method.contains(MeasurementMethod::VOLUM)
+                        && one.multiplier.billionths() / unit > MAX_WEIGHT,
+                    PoolFault::Uneven(one.urr),
+                ),
+            ];
+            faults
+                .into_iter()
+                .find(|(is_there, _)| *is_there)
+                .map(|(_, fault)| fault)
+        });
+        of_members.or_else(|| self.own_fault())
+    }
+
+    fn own_fault(&self) -> Option<PoolFault> {
+        let informs = |flags| self.information.contains(flags);
+        let is_more = informs(MeasurementInformation::MBQE)
+            || informs(MeasurementInformation::ISTM)
+            || informs(MeasurementInformation::SSPOC);
+        let triggers = [ReportingTriggers::DROTH, ReportingTriggers::REEMR];
+        let faults = [
+            (self.counts_events(), PoolFault::Method),
+            (is_more, PoolFault::Information),
+            (
+                triggers
+                    .into_iter()
+                    .any(|trigger| self.triggers.contains(trigger)),
+                PoolFault::Triggers,
+            ),
+            (
+                self.terms().inactivity_detection_time.is_some(),
+                PoolFault::Inactivity,
+            ),
+        ];
+        faults
+            .into_iter()
+            .find(|(is_there, _)| *is_there)
+            .map(|(_, fault)| fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_counter_counts_is_what_all_multipliers_are_multiples_of() {
+        let pool = |members: &[(i64, i32)]| {
+            let member = |(urr, (digits, exponent)): (u32, &(i64, i32))| Aggregated {
+                urr: UrrId(urr),
+                multiplier: Multiplier::new(*digits, *exponent).unwrap(),
+            };
+            let mut urr = Urr::volume(UrrId(9));
+            urr.change_terms(|terms| terms.pool = Some((1..).zip(members).map(member).collect()));
+            urr
+        };
+        assert_eq!(Urr::volume(UrrId(1)).unit(), Multiplier::ONE);
+        assert_eq!(pool(&[]).unit(), Multiplier::ONE);
+        assert_eq!(pool(&[(1, -1), (5, -1)]).unit(), 100_000_000);
+        assert_eq!(pool(&[(6, 0), (4, 0)]).unit(), 2 * Multiplier::ONE);
+        assert_eq!(pool(&[(7, 3), (7, 3)]).unit(), 7000 * Multiplier::ONE);
     }
 }

@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::rules::{DESCRIPTIONS, any_far, any_qer, runnable_rules};
+use crate::model::{Content, Predefined, PredefinedRule};
 use crate::model::{
     Edit, EditError, Far, FarId, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, SdfFilter, SessionRules,
     TosTrafficClass, Urr, UrrId,
 };
-use crate::predefined::{Content, Predefined, PredefinedRule};
 
 const FARS: u32 = 3;
 const QERS: u32 = 3;

@@ -10,7 +10,7 @@ use rules::model::{
     Aggregated, BitRates, BitsPerSecond, Multiplier, OuterHeaderCreation, Precedence, ReportingTriggers,
     SdfFilter, SourceInterface, Urr, UrrId, UrrTerms, Volume,
 };
-use rules::predefined::{Content, PredefinedRule};
+use rules::model::{Content, PredefinedRule};
 use rules::testing::{GNB, f_teid, pdu_session};
 use session::{Changes, Choose, Moment, Seid, UsageReport};
 

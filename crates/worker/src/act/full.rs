@@ -430,8 +430,8 @@ fn whole_urrs(image: &SessionImage, stopped: u64) -> (u64, u64) {
             _ => all | bit(slot),
         });
     let members = image.pools.iter().flat_map(|pool| &pool.members);
-    let weights = members.filter(|(member, ..)| urrs & bit(*member) != 0);
-    let weights = weights.filter_map(|(.., weight)| *weight);
+    let weights = members.filter(|member| urrs & bit(member.slot) != 0);
+    let weights = weights.filter_map(|member| member.weight_slot);
     (urrs, weights.fold(counters, |all, slot| all | bit(slot)))
 }
 

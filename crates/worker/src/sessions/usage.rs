@@ -22,9 +22,9 @@ impl Sessions {
         let block = slot.installed.block;
         let told: Vec<u8> = slot
             .image
-            .rules
-            .before_qos_slots()
-            .map(|(place, _)| place)
+            .counter_slots()
+            .before_qos()
+            .map(|one| one.slot)
             .collect();
         for place in told {
             self.blocks.forget_count(block, place);
@@ -60,8 +60,8 @@ impl Sessions {
         let Some(block) = self.blocks.get(slot.installed.block) else {
             return Vec::new();
         };
-        let slots = slot.image.rules.before_qos_slots();
-        let counts = slots.map(|(place, urr)| (urr, block.urr(place).unwrap_or_default()));
+        let slots = slot.image.counter_slots().before_qos();
+        let counts = slots.map(|one| (one.urr, block.urr(one.slot).unwrap_or_default()));
         counts
             .filter(|(_, count)| *count != UrrCount::default())
             .collect()
@@ -96,13 +96,13 @@ impl Sessions {
         is_same_session: bool,
         revokes: bool,
     ) -> Vec<ContentUsage> {
-        let (session, rules) = (image.session, &image.rules);
+        let (session, slots) = (image.session, image.counter_slots());
         let contents = self
             .blocks
-            .take_contents(session, |content| !is_same_session || !rules.bills(content));
+            .take_contents(session, |content| !is_same_session || !slots.bills(content));
         if revokes {
             self.blocks
-                .retain_contents(session, |content| rules.bills(content));
+                .retain_contents(session, |content| slots.bills(content));
         }
         contents
     }

@@ -7,11 +7,11 @@ use std::net::Ipv4Addr;
 use flow::OpId;
 use packet::DropReason;
 use rules::image::{DroppedCount, ImmediateActions, SessionChange, SessionImage};
+use rules::model::PredefinedRule;
 use rules::model::{
     ApplyAction, DroppedDlThreshold, PdrId, PdrUpdate, Precedence, ReportingTriggers, SdfFilter, Urr, UrrId,
     UrrTerms,
 };
-use rules::predefined::PredefinedRule;
 use rules::testing::{UE, UserPacket};
 use rules::{Predefined, SessionRules};
 use worker::{Command, Event};

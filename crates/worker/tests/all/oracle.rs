@@ -20,9 +20,9 @@ use rules::image::{Counter, ImmediateActions, SessionChange, SessionImage, Usage
 use rules::interpret::{
     Billed, Counted, Duplicate, Outcome, Policers, Quotas, Verdict, interpret, interpret_exhausted,
 };
+use rules::model::Content;
 use rules::model::{EditError, UrrId};
 use rules::network::Network;
-use rules::predefined::Content;
 use rules::testing::{
     Activation, Edited, Sent, any_activation, any_edit, any_network, any_sent, runnable_rules,
     runnable_rules_with,

@@ -223,7 +223,7 @@ fn the_features_that_we_tell_are_those_that_are_said_to_be_set() {
 }
 
 fn with_a_rulebase() -> n4::Config {
-    let everything = rules::predefined::PredefinedRule {
+    let everything = rules::model::PredefinedRule {
         precedence: rules::model::Precedence(1),
         filters: Vec::new(),
         far: None,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{Edit, FarId, PdrId, Precedence, Qer, QerId, Urr, UrrId};
-use crate::predefined::{Predefined, PredefinedRule};
+use crate::model::{Predefined, PredefinedRule};
 use crate::testing::runnable_rules_with;
 
 proptest! {
@@ -123,8 +123,8 @@ fn a_session_takes_no_more_for_many_rules_than_for_few() {
     let many = ports(4000);
     let made = |predefined| {
         let image = image(with_ports(predefined), &testing::network()).unwrap();
-        let hosts = image.classifier.hosts().unwrap();
-        (image.classifier.words().len(), hosts.slots(), image.block)
+        let activations = image.classifier.activations().unwrap();
+        (image.classifier.words().len(), activations.slots(), image.block)
     };
     assert_eq!(made(&few), made(&many));
     let rulebase = many.rulebase(b"ports").unwrap();

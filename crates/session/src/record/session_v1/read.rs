@@ -6,9 +6,9 @@ use packet::{Ppi, Qfi, Teid};
 use rules::boxed_option::BoxedOption;
 use rules::compile::MAX_PDRS;
 use rules::image::{DataStatus, DroppedCount};
+use rules::model::Rulebase;
 use rules::model::{self, SessionRules};
 use rules::network::{Network, PolicyId};
-use rules::predefined::Rulebase;
 use rules::prefix::IpPrefix;
 use std::sync::Arc;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::model::{Edit, Pdr, PdrId, PdrUpdate, SessionRules};
+use crate::model::{Edit, Pdr, PdrId, PdrUpdate, Precedence, SessionRules};
+use crate::sdf::SdfFilter;
 use crate::testing;
 use packet::Teid;
 

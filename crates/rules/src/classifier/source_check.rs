@@ -1,24 +1,23 @@
-//! Whose address a packet's source is: the check against UEs that send from another's address.
+//! Whose addresses a packet's source may have: the check against UEs that send from another's address.
 
 use std::net::IpAddr;
 
-use crate::image::SourceCheck;
 use crate::model::{DestinationInterface, FarId, Pdr, SessionRules, SourceInterface};
-use crate::prefix::IpPrefix;
+use crate::prefix::{IpPrefix, is_link_local, owns};
 
-/// Whether `source` is one of the UE's addresses `prefixes`.
-pub fn owns(mut prefixes: impl Iterator<Item = IpPrefix>, source: IpAddr) -> bool {
-    prefixes.any(|prefix| prefix.contains(source))
-}
-
-/// Whether `source` is in fe80::/10 and the UE has IPv6 at all.
-pub fn is_link_local(mut prefixes: impl Iterator<Item = IpPrefix>, source: IpAddr) -> bool {
-    let has_ipv6 = prefixes.any(|prefix| !prefix.is_ipv4());
-    has_ipv6 && matches!(source, IpAddr::V6(v6) if v6.is_unicast_link_local())
+/// Whose addresses an inner packet's source may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SourceCheck {
+    /// Anyone's: downlink, or relayed between gNBs, or a session without UE addresses.
+    Anyone,
+    /// The UE's: uplink.
+    Ue,
+    /// The UE's or an IPv6 link-local one: uplink to the control plane function, which receives router solicitations.
+    UeOrLinkLocal,
 }
 
 /// Whether `check` lets a packet from `source` pass, in a session whose UE has the addresses `prefixes`.
-pub fn allows_source(
+pub(super) fn allows_source(
     prefixes: impl Iterator<Item = IpPrefix> + Clone,
     check: SourceCheck,
     source: IpAddr,
@@ -33,7 +32,12 @@ pub fn allows_source(
 /// What packets that `pdr` detects and `far` sends may have as source; `knows_ue`: the session has UE addresses. From
 /// Access to Access is indirect forwarding between gNBs: downlink packets, whose source is not the UE (TS 29.244
 /// §8.2.24, NOTE 3).
-pub fn source_check(rules: &SessionRules, pdr: &Pdr, far: Option<FarId>, knows_ue: bool) -> SourceCheck {
+pub(crate) fn source_check(
+    rules: &SessionRules,
+    pdr: &Pdr,
+    far: Option<FarId>,
+    knows_ue: bool,
+) -> SourceCheck {
     if pdr.pdi.source_interface != SourceInterface::Access || !knows_ue {
         return SourceCheck::Anyone;
     }

@@ -1,109 +1,22 @@
 //! Rules that are predefined in the user plane (TS 29.244 §5.4.9, §5.19): what an operator configures once, and what
 //! sessions activate by name ([`Rulebase`]) or by number (a FAR, QER or URR with the top bit of its number set).
 //!
-//! Made at start, never changed, owned by whoever has the configuration and shared by all sessions: a session keeps a
-//! reference to each rulebase that its PDRs activate, and instances of the FARs, QERs and URRs that they use
+//! Made at start, never changed, and shared by all sessions: a session keeps a reference to each rulebase that its PDRs activate, and instances of the FARs, QERs and URRs that they use
 //! ([`SessionRules::instantiate`](crate::SessionRules::instantiate)), which have state of their own in each session. So
 //! what a session takes grows with those, and not with the number of rules in a rulebase.
 
 use core::fmt;
-use core::hash::{Hash, Hasher};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flow::{BlockImage, ContentId};
 
-use crate::classifier::{Matcher, TooManyFilters};
-use crate::model::{Far, FarId, Precedence, Qer, QerId, RuleRef, SdfFilter, Urr, UrrId};
-
-/// One predefined rule: which packets of a session are its, and what it adds to the PDR that activates it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct PredefinedRule {
-    /// Its place among the rules that the same PDR activates; the PDR's own precedence is that of all of them among the
-    /// PDRs of the session.
-    pub precedence: Precedence,
-    /// Patterns over the user packet, any of them; none: every packet. Without ids: those are the sessions'.
-    pub filters: Vec<SdfFilter>,
-    /// What happens to the packet, where the PDR says nothing of it.
-    pub far: Option<FarId>,
-    /// QoS rules beside those of the PDR.
-    pub qers: Vec<QerId>,
-    /// Usage rules beside those of the PDR.
-    pub urrs: Vec<UrrId>,
-    /// What its packets are billed as: they count for that by themselves, beside all URRs.
-    pub content: Option<Content>,
-}
-
-/// What packets are billed as: a PCC rule, or an application that several rules are of. Rules that say the same are of
-/// one content, in whatever rulebases they are; each session counts it once.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Content {
-    /// The name of the rule or the application, for who bills it.
-    pub name: Box<str>,
-    /// The charging key (TS 23.203 §6.3.1, TS 29.512 §5.6.2.11).
-    pub rating_group: Option<u32>,
-    /// The service within it.
-    pub service_id: Option<u32>,
-}
-
-/// Predefined rules that are activated together, by name.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Rulebase {
-    name: Box<[u8]>,
-    rules: Box<[PredefinedRule]>,
-    matcher: Matcher,
-}
-
-impl Rulebase {
-    /// The name in Activate and Deactivate Predefined Rules (TS 29.244 §8.2.72): octets.
-    pub fn name(&self) -> &[u8] {
-        &self.name
-    }
-
-    /// Its rules, at least one, in the order of matching: by precedence, then as they were configured.
-    pub fn rules(&self) -> &[PredefinedRule] {
-        &self.rules
-    }
-
-    /// The same, made ready for matching.
-    pub(crate) fn matcher(&self) -> &Matcher {
-        &self.matcher
-    }
-
-    /// The FARs, QERs and URRs that its rules name, each once.
-    pub fn fars(&self) -> &[FarId] {
-        self.matcher.fars()
-    }
-
-    /// The QERs that its rules name, each once.
-    pub fn qers(&self) -> &[QerId] {
-        self.matcher.qers()
-    }
-
-    /// The URRs that its rules name, each once.
-    pub fn urrs(&self) -> &[UrrId] {
-        self.matcher.urrs()
-    }
-
-    /// The contents that its rules are of, each once, in rising order.
-    pub fn contents(&self) -> &[ContentId] {
-        self.matcher.contents()
-    }
-}
-
-impl fmt::Debug for Rulebase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.name.escape_ascii();
-        write!(f, "Rulebase({name}, {} rules)", self.rules.len())
-    }
-}
-
-/// Rulebases of one name are one.
-impl Hash for Rulebase {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
+use super::far::Far;
+use super::ids::{FarId, QerId, RuleRef, UrrId};
+use super::qer::Qer;
+use super::rulebase::{Content, PredefinedRule, Rulebase, each_once};
+use super::urr::Urr;
+use crate::sdf::TooManyPatterns;
 
 /// All that is predefined.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -143,7 +56,7 @@ impl Predefined {
     /// # Errors
     /// Its name is another's, empty or too long; it has no rules; a rule names a FAR, QER or URR that is not predefined
     /// here; or it names more of them, or has more filters, than one session has room for.
-    pub fn add(&mut self, name: &[u8], mut rules: Vec<PredefinedRule>) -> Result<(), PredefinedError> {
+    pub fn add(&mut self, name: &[u8], rules: Vec<PredefinedRule>) -> Result<(), PredefinedError> {
         if name.is_empty() || name.len() > Self::MAX_NAME {
             return Err(PredefinedError::Name);
         }
@@ -155,16 +68,10 @@ impl Predefined {
         }
         rules.iter().try_for_each(|rule| self.check(rule))?;
         check_slots(&rules)?;
-        rules.sort_by_key(|rule| rule.precedence);
         let marks = |id: QerId| self.qer(id).is_some_and(Qer::marks);
         let numbers = self.number_contents(&rules);
         let content = |content: &Content| numbers.get(content).copied().unwrap_or_default();
-        let matcher = Matcher::new(&rules, marks, content)?;
-        let rulebase = Rulebase {
-            name: name.into(),
-            rules: rules.into(),
-            matcher,
-        };
+        let rulebase = Rulebase::new(name, rules, marks, content)?;
         self.rulebases.insert(name.into(), Arc::new(rulebase));
         for content in rulebase_contents(&numbers) {
             if self.contents.insert(content.0.clone(), content.1).is_none() {
@@ -301,12 +208,6 @@ fn limit(count: usize, max: usize, what: &'static str) -> Result<(), PredefinedE
     Ok(())
 }
 
-/// The members of `all`, each once, in their order.
-pub(crate) fn each_once<T: Copy + Eq + Hash>(all: impl Iterator<Item = T>) -> Box<[T]> {
-    let mut seen = HashSet::new();
-    all.filter(|one| seen.insert(*one)).collect()
-}
-
 /// What cannot be predefined. The configuration is at fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PredefinedError {
@@ -333,8 +234,8 @@ pub enum PredefinedError {
     },
 }
 
-impl From<TooManyFilters> for PredefinedError {
-    fn from(_: TooManyFilters) -> Self {
+impl From<TooManyPatterns> for PredefinedError {
+    fn from(_: TooManyPatterns) -> Self {
         Self::TooMany {
             what: "filters, prefixes or ports",
             max: u16::MAX.into(),

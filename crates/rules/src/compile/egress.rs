@@ -6,8 +6,8 @@ use flow::{AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Template
 use packet::Teid;
 use smallvec::SmallVec;
 
-use super::{NextHops, is_plain};
-use crate::image::CompileFault;
+use super::next_hops::{NextHops, Peer};
+use crate::compile_error::CompileFault;
 use crate::model::{
     ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr,
     SessionRules, SourceInterface, Verb,
@@ -72,9 +72,11 @@ fn redirect(
     let mut plain = rules
         .pdrs()
         .iter()
-        .filter(|pdr| pdr.pdi.f_teid.is_none() && is_plain(pdr));
+        .filter(|pdr| pdr.pdi.f_teid.is_none() && pdr.pdi.source_interface.is_data_network());
     let named = plain.next().and_then(|pdr| pdr.pdi.instance);
-    let instance = plain_instance(named, network).ok_or(CompileFault::NoEgress)?;
+    let instance = network
+        .data_network_instance(named)
+        .ok_or(CompileFault::NoEgress)?;
     let own = instance.addresses().next().ok_or(CompileFault::NoEgress)?;
     let adjacency = next_hops.resolve(instance.id, own);
     Ok(Forward {
@@ -172,15 +174,6 @@ fn buffer(far: &Far) -> Forward {
     }
 }
 
-/// The instance that plain packets leave by or come from: the one that a rule names, if it leads to a data network,
-/// else the first that does. (SMFs write the DNN into every rule, those towards Access included, and the like.)
-pub(crate) fn plain_instance(named: Option<InstanceId>, network: &Network) -> Option<&Instance> {
-    let named = named.and_then(|id| network.instance(id));
-    named
-        .filter(|instance| instance.roles.intersects(Roles::N6))
-        .or_else(|| network.first_with(Roles::N6))
-}
-
 /// A FAR that forwards, with what its parameters leave open.
 struct Egress<'a> {
     parameters: ForwardingParameters,
@@ -209,7 +202,10 @@ impl Egress<'_> {
         let named = policy
             .and_then(|policy| policy.instance)
             .or(self.parameters.instance);
-        let instance = plain_instance(named, self.network).ok_or(CompileFault::NoEgress)?;
+        let instance = self
+            .network
+            .data_network_instance(named)
+            .ok_or(CompileFault::NoEgress)?;
         let adjacency = match policy.and_then(|policy| policy.next_hop) {
             None => AdjacencyId::BY_DESTINATION,
             Some(next_hop) => next_hops
@@ -291,8 +287,9 @@ impl Egress<'_> {
         if !self.network.may_be_another(from.vrf, peer) {
             return Err(CompileFault::NoPeer(peer));
         }
-        let way = next_hops.way(self.network, (from.vrf, peer));
-        match way.ok_or(CompileFault::NoRoute(peer))? {
+        let (vrf, address) = (from.vrf, peer);
+        let next_hop = next_hops.next_hop(self.network, Peer { vrf, address });
+        match next_hop.ok_or(CompileFault::NoRoute(peer))? {
             NextHop::Neighbour(instance, address) => neighbour(next_hops, instance, address),
             NextHop::Group(group) => {
                 let spread = Spread::of_tunnel(peer, teid.0);

@@ -1,83 +1,79 @@
-//! Reads fields of a packet for the classifier, and notes which.
+//! Reads fields of a packet for SDF filters and PDRs, and records which.
 
 use std::net::IpAddr;
 
-use flow::KeyFields;
+use flow::{Direction, KeyFields};
 use packet::tuple::proto;
 use packet::{IpTuple, ipv6};
 
-use super::packed::View;
-use super::{PacketView, Side};
-use crate::model::SourceInterface;
-use crate::prefix::IpPrefix;
-use crate::ue;
+use super::packed::PatternView;
+use crate::packet_view::{PacketView, Side};
+use crate::prefix::{IpPrefix, is_link_local, owns};
 
 /// Bits of an IPv6 address that a key's ADDRESS holds.
 const KEY_PREFIX_BITS: u8 = 64;
 
 /// Whether an IPv6 prefix is longer than what a key's ADDRESS holds.
-pub(super) fn is_long(prefix: &IpPrefix) -> bool {
+fn is_long(prefix: &IpPrefix) -> bool {
     !prefix.is_ipv4() && prefix.len() > KEY_PREFIX_BITS
 }
 
-/// Which way a PDR's packets go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Orientation {
-    /// From the UE: it is the source.
-    Uplink,
-    /// To the UE: it is the destination.
-    Downlink,
+/// Whether one of the prefixes is longer than what a key's ADDRESS holds.
+pub(crate) fn has_long_prefix(prefixes: &[IpPrefix]) -> bool {
+    prefixes.iter().any(is_long)
+}
+
+/// The fields of a key without those that others imply: TUPLE has both addresses.
+pub(crate) fn key_fields(fields: KeyFields) -> KeyFields {
+    if fields.contains(KeyFields::TUPLE) {
+        KeyFields::from_bits(fields.bits() & !KeyFields::ADDRESS.bits())
+    } else {
+        fields
+    }
 }
 
 /// One end of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     Source,
     Destination,
 }
 
-impl Orientation {
-    /// From Access is uplink, all else downlink, as SDF filters are written (TS 29.244 §5.2.1A.2A).
-    pub(super) fn of(interface: SourceInterface) -> Self {
-        if interface == SourceInterface::Access {
-            Self::Uplink
-        } else {
-            Self::Downlink
-        }
-    }
-
-    /// The UE's end.
-    pub(super) const fn ue_end(self) -> End {
-        match self {
-            Self::Uplink => End::Source,
-            Self::Downlink => End::Destination,
-        }
-    }
-
-    /// The other end.
-    pub(super) const fn remote_end(self) -> End {
-        match self {
-            Self::Uplink => End::Destination,
-            Self::Downlink => End::Source,
-        }
+/// The UE's end: the source of uplink packets.
+pub(crate) const fn ue_end(direction: Direction) -> End {
+    match direction {
+        Direction::Uplink => End::Source,
+        Direction::Downlink => End::Destination,
     }
 }
 
-/// A packet whose fields can be had only together with a note of it.
-pub(super) struct Reads<'a> {
+/// The other end.
+pub(crate) const fn remote_end(direction: Direction) -> End {
+    match direction {
+        Direction::Uplink => End::Destination,
+        Direction::Downlink => End::Source,
+    }
+}
+
+/// A packet whose fields can be read only together with a record of it.
+pub(crate) struct FieldReader<'a> {
     tuple: &'a IpTuple,
-    rules: &'a View<'a>,
+    patterns: &'a PatternView<'a>,
+    has_long_prefix: bool,
     is_plain: bool,
     has_read_ports: bool,
     fields: KeyFields,
 }
 
-impl<'a> Reads<'a> {
-    pub(super) fn new(packet: &PacketView<'a>, rules: &'a View<'a>) -> Self {
+impl<'a> FieldReader<'a> {
+    /// A packet of a session with the UE addresses in `patterns`; `has_long_prefix`: one of them is longer than what a
+    /// key's ADDRESS holds.
+    pub(crate) fn new(packet: &PacketView<'a>, patterns: &'a PatternView<'a>, has_long_prefix: bool) -> Self {
         let is_plain = matches!(packet.side, Side::Plain { .. });
         let mut reads = Self {
             tuple: packet.tuple,
-            rules,
+            patterns,
+            has_long_prefix,
             is_plain,
             has_read_ports: false,
             fields: KeyFields::NONE,
@@ -90,22 +86,22 @@ impl<'a> Reads<'a> {
     }
 
     /// What was read, as the fields of a key.
-    pub(super) fn fields(&self) -> KeyFields {
-        super::key::normal(self.fields)
+    pub(crate) fn fields(&self) -> KeyFields {
+        key_fields(self.fields)
     }
 
     /// Whether a port or an SPI was read, of which fragments behind the first have none. (Where an IPv6 fragment's
     /// chain of headers goes on, its protocol is not to be seen either.)
-    pub(super) fn has_read_ports(&self) -> bool {
+    pub(crate) fn has_read_ports(&self) -> bool {
         self.has_read_ports
     }
 
-    pub(super) fn note(&mut self, fields: KeyFields) {
+    pub(crate) fn note(&mut self, fields: KeyFields) {
         self.fields |= fields;
     }
 
     /// The source was, or will be, compared with the UE's addresses.
-    pub(super) fn note_source(&mut self) {
+    pub(crate) fn note_source(&mut self) {
         if self.is_plain {
             self.note(KeyFields::TUPLE)
         } else {
@@ -115,7 +111,7 @@ impl<'a> Reads<'a> {
 
     /// The address that ADDRESS stands for was compared with the UE's.
     fn note_ue_address(&mut self) {
-        let is_long = self.rules.has_long && !self.is_ipv4();
+        let is_long = self.has_long_prefix && !self.is_ipv4();
         self.note(if is_long {
             KeyFields::TUPLE
         } else {
@@ -124,12 +120,12 @@ impl<'a> Reads<'a> {
     }
 
     /// The IP version: part of every key, so nothing to note.
-    pub(super) fn is_ipv4(&self) -> bool {
+    pub(crate) fn is_ipv4(&self) -> bool {
         self.tuple.addrs.is_v4()
     }
 
     /// Whether the address at `end` is in `prefix`.
-    pub(super) fn is_in(&mut self, end: End, prefix: &IpPrefix) -> bool {
+    pub(crate) fn is_in(&mut self, end: End, prefix: &IpPrefix) -> bool {
         if prefix.is_ipv4() != self.is_ipv4() {
             return false;
         }
@@ -141,14 +137,14 @@ impl<'a> Reads<'a> {
 
     /// Whether the address at `end` is the UE's: one of its prefixes, or link-local, as the source of what it sends.
     /// True in a session that knows no UE address.
-    pub(super) fn is_ue(&mut self, end: End) -> bool {
-        let prefixes = self.rules.own_prefixes();
+    pub(crate) fn is_ue(&mut self, end: End) -> bool {
+        let prefixes = self.patterns.ue_prefixes();
         if prefixes.clone().next().is_none() {
             return true;
         }
-        self.note_address(end, self.rules.has_long);
+        self.note_address(end, self.has_long_prefix);
         let address = self.address(end);
-        ue::owns(prefixes.clone(), address) || (end == End::Source && ue::is_link_local(prefixes, address))
+        owns(prefixes.clone(), address) || (end == End::Source && is_link_local(prefixes, address))
     }
 
     fn note_address(&mut self, end: End, is_long: bool) {
@@ -170,14 +166,14 @@ impl<'a> Reads<'a> {
         }
     }
 
-    pub(super) fn protocol(&mut self) -> u8 {
+    pub(crate) fn protocol(&mut self) -> u8 {
         self.note(KeyFields::TUPLE);
         self.has_read_ports |= !self.is_ipv4() && ipv6::is_extension(self.tuple.proto);
         self.tuple.proto
     }
 
     /// The port at `end`; 0 in packets without ports, fragments behind the first among them.
-    pub(super) fn port(&mut self, end: End) -> u16 {
+    pub(crate) fn port(&mut self, end: End) -> u16 {
         self.has_read_ports = true;
         self.note(KeyFields::TUPLE);
         match end {
@@ -187,20 +183,20 @@ impl<'a> Reads<'a> {
     }
 
     /// Type of Service or Traffic Class.
-    pub(super) fn tos(&mut self) -> u8 {
+    pub(crate) fn tos(&mut self) -> u8 {
         self.note(KeyFields::TOS);
         self.tuple.tos
     }
 
     /// The SPI of ESP or AH. Fragments behind the first have none.
-    pub(super) fn spi(&mut self) -> Option<u32> {
+    pub(crate) fn spi(&mut self) -> Option<u32> {
         self.has_read_ports = true;
         self.note(KeyFields::TUPLE);
         has_spi(self.tuple).then_some(self.tuple.spi)
     }
 
     /// The flow label of an IPv6 packet.
-    pub(super) fn flow_label(&mut self) -> Option<u32> {
+    pub(crate) fn flow_label(&mut self) -> Option<u32> {
         if self.is_ipv4() {
             return None;
         }
@@ -210,11 +206,11 @@ impl<'a> Reads<'a> {
 }
 
 /// Whether the packet is ESP or AH. (A fragment of one has SPI 0, which no security association uses.)
-pub(super) fn has_spi(tuple: &IpTuple) -> bool {
+pub(crate) fn has_spi(tuple: &IpTuple) -> bool {
     is_spi(tuple.proto)
 }
 
 /// Whether packets of this protocol have an SPI in the place of ports.
-pub(super) const fn is_spi(protocol: u8) -> bool {
+pub(crate) const fn is_spi(protocol: u8) -> bool {
     matches!(protocol, proto::ESP | proto::AH)
 }

@@ -9,41 +9,41 @@ use std::sync::Arc;
 
 use super::endpoint::TrafficEndpoint;
 use super::far::Bar;
-use super::ids::SdfFilterId;
-use super::pdr::{Pdr, SdfFilter};
+use super::pdr::Pdr;
 use super::qer::Qer;
 use super::urr::Urr;
 use crate::boxed_option::{Absent, BoxedOption};
+use crate::sdf::{SdfFilter, SdfFilterId};
 
 /// What is not of FARs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rest(Option<Arc<Others>>);
+pub(super) struct SharedRules(Option<Arc<NonFarRules>>);
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Others {
+pub(super) struct NonFarRules {
     pub(super) pdrs: Vec<Pdr>,
     pub(super) qers: Vec<Qer>,
     pub(super) urrs: Vec<Urr>,
-    pub(super) rare: BoxedOption<Rare>,
+    pub(super) optional: BoxedOption<OptionalRules>,
 }
 
 /// What few sessions have.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Rare {
+pub(super) struct OptionalRules {
     pub(super) bars: Vec<Bar>,
     pub(super) endpoints: Vec<TrafficEndpoint>,
     /// Filters that PDRs name by id; a definition outlives the PDR that brought it while another uses it.
     pub(super) shared_filters: BTreeMap<SdfFilterId, SdfFilter>,
 }
 
-static NO_OTHERS: Others = Others {
+static NO_RULES: NonFarRules = NonFarRules {
     pdrs: Vec::new(),
     qers: Vec::new(),
     urrs: Vec::new(),
-    rare: BoxedOption::NONE,
+    optional: BoxedOption::NONE,
 };
 
-impl Absent for Rare {
+impl Absent for OptionalRules {
     const ABSENT: &'static Self = &Self {
         bars: Vec::new(),
         endpoints: Vec::new(),
@@ -51,11 +51,11 @@ impl Absent for Rare {
     };
 }
 
-impl Others {
+impl NonFarRules {
     /// Notes definitions of filters; the latest one of an id is everyone's.
     pub(super) fn share(&mut self, definitions: Vec<(SdfFilterId, SdfFilter)>) {
         if !definitions.is_empty() {
-            self.rare
+            self.optional
                 .get_or_insert_default()
                 .shared_filters
                 .extend(definitions);
@@ -63,32 +63,32 @@ impl Others {
     }
 }
 
-impl Rest {
+impl SharedRules {
     /// Whether it is the same piece of memory.
     pub(super) fn is_shared_with(&self, other: &Self) -> bool {
         std::ptr::eq(&raw const **self, &raw const **other)
     }
 }
 
-impl Deref for Rest {
-    type Target = Others;
+impl Deref for SharedRules {
+    type Target = NonFarRules;
 
-    fn deref(&self) -> &Others {
-        self.0.as_deref().unwrap_or(&NO_OTHERS)
+    fn deref(&self) -> &NonFarRules {
+        self.0.as_deref().unwrap_or(&NO_RULES)
     }
 }
 
-impl DerefMut for Rest {
+impl DerefMut for SharedRules {
     /// To change it; what others have in common with it is copied first. Who may not change anything should not ask.
-    fn deref_mut(&mut self) -> &mut Others {
+    fn deref_mut(&mut self) -> &mut NonFarRules {
         Arc::make_mut(self.0.get_or_insert_default())
     }
 }
 
-impl PartialEq for Rest {
+impl PartialEq for SharedRules {
     fn eq(&self, other: &Self) -> bool {
         self.is_shared_with(other) || **self == **other
     }
 }
 
-impl Eq for Rest {}
+impl Eq for SharedRules {}

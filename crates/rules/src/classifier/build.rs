@@ -1,0 +1,112 @@
+//! Packs a session's PDRs.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::decision::Decision;
+use super::filters::{pack_application, pack_shared};
+use super::packed::{Builder, OwnTunnel, PackedPdi};
+use super::tunnels::{Interfaces, Tunnel, Tunnels, tunnels};
+use crate::compile_error::{CompileError, CompileFault};
+use crate::model::{Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
+use crate::network::{Network, VrfId};
+use crate::prefix::IpPrefix;
+
+/// A PDR with what it leads to and the tunnels of its F-TEID.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    pdr: &'a Pdr,
+    decision: &'a Decision,
+    tunnels: &'a [Tunnel],
+}
+
+/// Packs the PDRs of `rules`; `decisions` has what each of them leads to, in the same order. `None` where there are none.
+pub(super) fn pack(
+    rules: &SessionRules,
+    decisions: &[Decision],
+    network: &Network,
+) -> Result<Option<Arc<[u64]>>, CompileError> {
+    let failed = |pdr: &Pdr| {
+        let rule = RuleRef::Pdr(pdr.id);
+        move |reason| CompileError { rule, reason }
+    };
+    let mut ends: SmallVec<[Tunnels; 8]> = SmallVec::with_capacity(rules.pdrs().len());
+    for pdr in rules.pdrs() {
+        let own = pdr.pdi.f_teid.map(|own| tunnels(own, network)).transpose();
+        ends.push(own.map_err(failed(pdr))?.unwrap_or_default());
+    }
+    let all = rules.pdrs().iter().zip(decisions).zip(&ends);
+    let mut entries: SmallVec<[Entry<'_>; 8]> = all
+        .map(|((pdr, decision), tunnels)| Entry {
+            pdr,
+            decision,
+            tunnels,
+        })
+        .collect();
+    // Stable: of equal precedences, the PDR that was created first is tried first.
+    entries.sort_by_key(|entry| entry.pdr.precedence);
+    let Some(first) = entries.first() else {
+        return Ok(None);
+    };
+    let builder = Builder::new(&rules.ue_prefixes(), own_tunnels(&entries), entries.len());
+    let mut builder = builder.map_err(|fault| failed(first.pdr)(fault.into()))?;
+    for entry in &entries {
+        add(&mut builder, entry, rules, network).map_err(failed(entry.pdr))?;
+    }
+    Ok(Some(builder.pack()))
+}
+
+/// Adds a PDR and what it names.
+fn add(
+    builder: &mut Builder,
+    entry: &Entry<'_>,
+    rules: &SessionRules,
+    network: &Network,
+) -> Result<(), CompileFault> {
+    let pdi = &entry.pdr.pdi;
+    let mut filters: SmallVec<[_; 4]> = SmallVec::with_capacity(pdi.sdf_filters.len());
+    for filter in &pdi.sdf_filters {
+        filters.push(pack_shared(&mut builder.patterns, filter, rules)?);
+    }
+    let application = pdi.application.as_ref();
+    let application = application
+        .map(|application| pack_application(&mut builder.patterns, application))
+        .transpose()?;
+    let mut prefixes = SmallVec::<[IpPrefix; 4]>::with_capacity(pdi.ue_prefix_count());
+    prefixes.extend(pdi.ue_prefixes());
+    let packed = PackedPdi {
+        interface: pdi.source_interface,
+        tunnels: pdi.f_teid.map(|_| entry.tunnels),
+        vrf: vrf(pdi, network)?,
+        qfis: pdi.qfis.iter().fold(0, |qfis, qfi| qfis | 1 << qfi.get()),
+        ue: builder.patterns.prefixes(&prefixes)?,
+        filters: builder.patterns.filters(&filters)?,
+        application,
+    };
+    Ok(builder.add(&packed, entry.decision)?)
+}
+
+/// Each tunnel once, with the interfaces of the PDRs that name it.
+fn own_tunnels(entries: &[Entry<'_>]) -> SmallVec<[OwnTunnel; 4]> {
+    let mut all: SmallVec<[(Tunnel, Interfaces); 4]> = SmallVec::new();
+    for entry in entries {
+        let interface: SourceInterface = entry.pdr.pdi.source_interface;
+        for &tunnel in entry.tunnels {
+            match all.iter_mut().find(|(known, _)| *known == tunnel) {
+                Some((_, interfaces)) => *interfaces = interfaces.with(interface),
+                None => all.push((tunnel, Interfaces::default().with(interface))),
+            }
+        }
+    }
+    let packed = |(tunnel, interfaces)| OwnTunnel::new(tunnel, interfaces);
+    all.into_iter().map(packed).collect()
+}
+
+/// The address space that plain packets come from by a PDI's network instance.
+fn vrf(pdi: &Pdi, network: &Network) -> Result<Option<VrfId>, CompileFault> {
+    let Some(id) = pdi.instance else { return Ok(None) };
+    network.instance(id).ok_or(CompileFault::UnknownInstance(id))?;
+    let instance = network.data_network_instance(Some(id));
+    Ok(instance.map(|instance| instance.vrf))
+}

@@ -1,0 +1,36 @@
+//! What a PDR leads to.
+
+use flow::{ContentId, Direction};
+
+use super::source_check::SourceCheck;
+
+/// What happens to packets that a PDR detects: slots of the session's block. The flow key that it may be kept under
+/// is told with each match: [`Match::key`](crate::Match::key).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// The slot of the PDR, its place in [`SessionRules::pdrs`].
+    pub pdr: u16,
+    /// The slot of the forward, its place in [`BlockImage::forwards`].
+    pub forward: u8,
+    /// The QERs that a packet must pass: bit n is slot n.
+    pub qers: u64,
+    /// The URRs that a packet counts in: bit n is slot n.
+    pub urrs: u64,
+    /// What it is billed as, if it is of a predefined rule that says so.
+    pub content: ContentId,
+    /// The slot of the QER whose mark packets get, or [`Decision::NO_MARK`].
+    pub marking: u8,
+    /// Uplink if the PDR's source interface is Access.
+    pub direction: Direction,
+    /// Whether the tunnel that the packet came in comes off.
+    pub removes_outer: bool,
+    /// Whether the received PDU Session Container is *not* to be put into a next tunnel.
+    pub deletes_psc: bool,
+    /// Whose addresses the inner source may have; anything else is [`packet::DropReason::SpoofedSource`].
+    pub source_check: SourceCheck,
+}
+
+impl Decision {
+    /// In [`marking`](Self::marking): no QER marks.
+    pub const NO_MARK: u8 = 0xff;
+}

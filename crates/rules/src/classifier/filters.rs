@@ -1,0 +1,37 @@
+//! The SDF filters of a session's rules, packed.
+
+use crate::compile_error::CompileFault;
+use crate::model::{Application, SessionRules};
+use crate::sdf::{PackedFilter, PatternBuilder, SdfFilter, Span, TooManyPatterns, pack_filter, pack_flow};
+
+/// Packs an SDF filter, or the definition that is shared under its id.
+pub(super) fn pack_shared(
+    builder: &mut PatternBuilder,
+    filter: &SdfFilter,
+    rules: &SessionRules,
+) -> Result<PackedFilter, CompileFault> {
+    let defined = match (rules.resolve(filter), filter.filter_id) {
+        (Some(defined), _) => defined,
+        (None, Some(id)) => return Err(CompileFault::UndefinedFilter(id)),
+        (None, None) => filter,
+    };
+    Ok(pack_filter(builder, defined)?)
+}
+
+/// Packs the flows of an application.
+pub(super) fn pack_application(
+    builder: &mut PatternBuilder,
+    application: &Application,
+) -> Result<Span, TooManyPatterns> {
+    let mut flows = Vec::with_capacity(application.flows.len());
+    for flow in application.flows.iter() {
+        flows.push(pack_flow(builder, flow)?);
+    }
+    builder.filters(&flows)
+}
+
+impl From<TooManyPatterns> for CompileFault {
+    fn from(_: TooManyPatterns) -> Self {
+        Self::TooMany { max: u16::MAX }
+    }
+}

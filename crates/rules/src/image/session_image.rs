@@ -1,0 +1,357 @@
+//! A session as a worker runs it.
+
+use std::sync::Arc;
+
+use flow::meter::{MeterSpec, SharedId};
+use flow::{BlockImage, Bucket, Forward, PortId, SessionIndex};
+use packet::Teid;
+use smallvec::SmallVec;
+
+use super::counters::{Counter, EventCounters};
+use super::delivery_status::{DataStatus, ReportedStatuses};
+use super::dropped::{Dropped, DroppedCount};
+use super::meter_state::{MeterShare, PacketsLeft, TokensLeft};
+use crate::adjacencies::AdjacencyRef;
+use crate::boxed_option::BoxedOption;
+use crate::classifier::{Classifier, Exemption};
+use crate::counter_slots::{CounterSlots, PoolSlots};
+use crate::model::{
+    ApplyAction, CorrelationId, FarId, InactivityTimer, QerId, Redirect, SessionRules, UrrId, UrrIds, Verb,
+};
+use crate::network::{LocalId, VrfId};
+use crate::prefix::IpPrefix;
+
+/// A session as a worker runs it.
+///
+/// There are very many: what few sessions have is behind a pointer each ([`BoxedOption`]), and so is the block, which the
+/// worker gives back once it is in its slab.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SessionImage {
+    /// The session's dense number.
+    pub session: SessionIndex,
+    /// The session's local SEID.
+    pub seid: u64,
+    /// The bucket that the session belongs to.
+    pub bucket: Bucket,
+    /// What it was compiled from.
+    pub rules: Arc<SessionRules>,
+    /// Finds the PDR of a packet, and what it leads to.
+    pub classifier: Classifier,
+    /// The block: forwards by FAR slot, marks and gates by QER slot.
+    pub block: BoxedOption<BlockImage>,
+    /// The URR of each counter slot; behind them are those of [`events`](Self::events).
+    pub urr_ids: UrrIds,
+    /// Where and what events are counted.
+    pub events: BoxedOption<EventCounters>,
+    /// The counters of credit pools.
+    pub pools: BoxedOption<Vec<PoolSlots>>,
+    /// Of them, those that are not what had their number in the image before: it ends, and they count from 0.
+    pub fresh_urrs: BoxedOption<Vec<UrrId>>,
+    /// The session's inactivity timer, and the counter slot that it is told by.
+    pub inactivity: Option<Inactivity>,
+    /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of
+    /// one.
+    pub content_rest: Option<u8>,
+    /// The tunnels that lead to the session, each once.
+    pub tunnels: SmallVec<[(LocalId, Teid); 2]>,
+    /// The UE's addresses that plain packets reach the session by, each once.
+    pub ue_addresses: SmallVec<[(VrfId, IpPrefix); 1]>,
+    /// Another number than the image before means that decisions made by that one are no longer valid: the PDRs,
+    /// or what they refer to, changed. The same number means that no flow needs to be touched.
+    pub classification_generation: u32,
+    /// Which part of its rates the block's meters have.
+    pub meter_share: MeterShare,
+    /// Of the forwards whose mirror is [`Forward::COPIES`], by slot in rising order: what they stand for.
+    pub copies: BoxedOption<Vec<(u8, Copies)>>,
+    /// Where the packets of forwards that redirect are redirected to, by slot in rising order.
+    pub redirects: BoxedOption<Vec<(u8, Redirect)>>,
+    /// Keeps the next hops that forwards lead over.
+    pub next_hops: SmallVec<[AdjacencyRef; 2]>,
+    /// What becomes of packets that a used-up quota does not allow, where they are not dropped: by the slot of the URR,
+    /// in rising order.
+    pub quota_actions: BoxedOption<Vec<QuotaAction>>,
+    /// The delivery statuses that Control was notified of, by PDR slot; empty where no FAR requests any. Written by the
+    /// worker that has the image.
+    pub reported_statuses: BoxedOption<Vec<ReportedStatuses>>,
+    /// What is dropped of each URR that is to tell of that. The worker that has the image writes it.
+    pub dropped: BoxedOption<Vec<Dropped>>,
+    /// Whether a URR counts which a Pause of Charging is for, and Control was not told of one (TS 29.244 §5.30). The
+    /// worker that has the image writes it.
+    pub awaits_pause: bool,
+    /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
+    /// of QERs that begin with it (TS 29.244 §5.4.15.2). The worker takes it out.
+    pub packets: BoxedOption<Vec<PacketsLeft>>,
+    /// What the meters of bit rates held in the process that the session comes from. The worker takes it out.
+    pub tokens: BoxedOption<Vec<TokensLeft>>,
+}
+
+const _: () = assert!(size_of::<SessionImage>() <= 256, "there are very many");
+
+/// How the worker tells that a session is inactive: no packet counts in a counter that is nobody's URR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inactivity {
+    /// The timer.
+    pub timer: InactivityTimer,
+    /// The counter's slot, behind those of the URRs.
+    pub counter: u8,
+}
+
+/// The copies of a packet that a FAR duplicates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Copies {
+    /// The port that gets a copy of the packet as it is sent.
+    pub mirror: Option<PortId>,
+    /// Where its duplicate goes: into a tunnel, by a next hop that is known.
+    pub duplicate: Forward,
+}
+
+/// What becomes of packets that a URR's quota does not allow any more (TS 29.244 §5.2.2.2.1).
+#[derive(Clone, PartialEq, Debug)]
+pub struct QuotaAction {
+    /// The slot of the URR.
+    pub urr: u8,
+    /// The slot of the forward that is applied to them instead of their own; `None`: they are dropped.
+    pub forward: Option<u8>,
+    /// Those that go on as if there was no quota.
+    pub exemption: Option<Exemption>,
+}
+
+/// How the packets of a FAR wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Buffering {
+    /// The FAR.
+    pub far: FarId,
+    /// Control wants to know of the first downlink packet of each QoS flow (NOCP, TS 29.244 §5.2.3.1).
+    pub notifies: bool,
+    /// How many packets the BAR says are enough (TS 29.244 §8.2.30, §8.2.100).
+    pub most: Option<u16>,
+}
+
+impl SessionImage {
+    /// The counter slots of its rules.
+    pub fn counter_slots(&self) -> CounterSlots<'_> {
+        CounterSlots::of(&self.rules)
+    }
+
+    /// How the packets of the FAR in this slot wait; `None` when it does not buffer.
+    pub fn buffering(&self, forward: u8) -> Option<Buffering> {
+        let far = self.rules.fars().get(usize::from(forward))?;
+        let bar = far.bar.and_then(|bar| self.rules.bar(bar));
+        (far.action.verb() == Some(Verb::Buffer)).then(|| Buffering {
+            far: far.id,
+            notifies: far.action.contains(ApplyAction::NOCP),
+            most: bar.and_then(|bar| bar.extended_packets.or(bar.suggested_packets.map(u16::from))),
+        })
+    }
+
+    /// Records that a packet of the PDR in this slot has this status. Returns whether its FAR requests a notification of
+    /// it (BDPN, DDPN; TS 29.244 §5.28.1) and the packet is the first one.
+    pub fn record_status(&mut self, pdr: u16, status: DataStatus) -> bool {
+        let wanted = match status {
+            DataStatus::Buffered => ApplyAction::BDPN,
+            DataStatus::Discarded => ApplyAction::DDPN,
+        };
+        let far = self.rules.pdrs().get(usize::from(pdr)).and_then(|pdr| pdr.far);
+        let far = far.and_then(|far| self.rules.far(far));
+        far.is_some_and(|far| far.action.contains(wanted))
+            && self
+                .reported_statuses
+                .as_mut()
+                .and_then(|reported| reported.get_mut(usize::from(pdr)))
+                .is_some_and(|reported| reported.insert(status))
+    }
+
+    /// Takes over from the image before it what was notified and counted: of PDRs whose FARs have not changed, and of
+    /// URRs that stay.
+    pub fn inherit(&mut self, older: &Self) {
+        // A session in the place of another counts from nothing.
+        if self.seid == older.seid {
+            self.inherit_dropped(older);
+        }
+        self.inherit_statuses(older);
+    }
+
+    fn inherit_dropped(&mut self, older: &Self) {
+        let fresh = &self.fresh_urrs;
+        let dropped = self.dropped.as_mut().into_iter().flatten();
+        for one in dropped.filter(|one| !fresh.contains(&one.urr)) {
+            if let Some(old) = older.dropped.iter().find(|old| old.urr == one.urr) {
+                one.add_count(old.count());
+            }
+        }
+    }
+
+    /// Adds the dropped packets that another worker counted.
+    pub fn add_dropped(&mut self, counts: &[DroppedCount]) {
+        for count in counts {
+            let mut dropped = self.dropped.as_mut().into_iter().flatten();
+            if let Some(one) = dropped.find(|one| one.urr == count.urr) {
+                one.add_count(*count);
+            }
+        }
+    }
+
+    /// What is dropped of URRs that tell of it, and not told yet.
+    pub fn dropped_counts(&self) -> impl Iterator<Item = DroppedCount> + '_ {
+        let counts = self.dropped.iter().map(Dropped::count);
+        counts.filter(|count| (count.packets, count.octets) != (0, 0))
+    }
+
+    fn inherit_statuses(&mut self, older: &Self) {
+        let Some(statuses) = self
+            .reported_statuses
+            .as_mut()
+            .filter(|_| !older.reported_statuses.is_empty())
+        else {
+            return;
+        };
+        let (pdrs, old_pdrs) = (self.rules.pdrs(), older.rules.pdrs());
+        for (slot, (pdr, reported)) in pdrs.iter().zip(statuses).enumerate() {
+            let same_slot = old_pdrs
+                .get(slot)
+                .is_some_and(|old| old.id == pdr.id)
+                .then_some(slot);
+            let old = same_slot.or_else(|| old_pdrs.iter().position(|old| old.id == pdr.id));
+            if let Some(old) = old
+                && pdr.far.and_then(|id| self.rules.far(id))
+                    == old_pdrs[old].far.and_then(|id| older.rules.far(id))
+            {
+                *reported = older.reported_statuses[old];
+            }
+        }
+    }
+
+    /// The copies of the packets of the FAR in this slot, if it duplicates them.
+    pub fn copies(&self, forward: u8) -> Option<Copies> {
+        let place = self
+            .copies
+            .binary_search_by_key(&forward, |(slot, _)| *slot)
+            .ok()?;
+        self.copies.get(place).map(|(_, copies)| *copies)
+    }
+
+    /// The slots of URRs' counters of events, with the slot of the URR that each is of.
+    pub fn event_slots(&self) -> impl Iterator<Item = (u8, u8)> + '_ {
+        (self.urr_ids.len() as u8..).zip(self.events.urrs.iter().copied())
+    }
+
+    /// The slots that events count in: bit n is slot n.
+    pub fn event_mask(&self) -> u64 {
+        self.event_slots()
+            .fold(0, |mask, (slot, _)| mask | 1 << (slot & 63))
+    }
+
+    /// The slots of credit pools whose packets count by weight: bit n is slot n.
+    pub fn weighted_mask(&self) -> u64 {
+        let weighted = self.pools.iter().filter(|pool| pool.is_weighted());
+        weighted.fold(0, |mask, pool| mask | 1 << (pool.pool & 63))
+    }
+
+    /// These counters without those of credit pools of which they have no member.
+    #[must_use]
+    pub fn without_empty_pools(&self, counters: u64) -> u64 {
+        let empty = self
+            .pools
+            .iter()
+            .filter(|pool| pool.member_mask() & counters == 0);
+        empty.fold(counters, |left, pool| left & !(1 << (pool.pool & 63)))
+    }
+
+    /// The counters of its URRs, by slot.
+    pub fn counters(&self) -> Vec<Counter> {
+        let own = self.urr_ids.iter().copied().map(Counter::Volume);
+        let id = |(_, urr): (u8, u8)| self.urr_ids.get(usize::from(urr)).copied().map(Counter::Events);
+        own.chain(self.event_slots().filter_map(id)).collect()
+    }
+
+    /// The slot of a counter of a URR.
+    pub fn slot_of(&self, counter: Counter) -> Option<u8> {
+        let urr = self.urr_ids.iter().position(|id| *id == counter.urr())? as u8;
+        match counter {
+            Counter::Volume(_) => Some(urr),
+            Counter::Events(_) => {
+                let mut events = self.event_slots();
+                events.find(|(_, of)| *of == urr).map(|(slot, _)| slot)
+            }
+        }
+    }
+
+    /// The slots of packet rates, behind those of the QERs.
+    pub fn packet_slots(&self) -> impl Iterator<Item = (u8, QerId)> + '_ {
+        let first = self.rules.qers().len() as u8;
+        (first..).zip(self.rules.packet_rated().map(|(id, _)| id))
+    }
+
+    /// What becomes of packets that the quota of the URR in this slot does not allow; `None`: they are dropped.
+    pub fn quota_action(&self, urr: u8) -> Option<&QuotaAction> {
+        let place = self.quota_actions.binary_search_by_key(&urr, |action| action.urr);
+        self.quota_actions.get(place.ok()?)
+    }
+
+    /// Where packets of the FAR in this slot are redirected to.
+    pub fn redirect(&self, forward: u8) -> Option<&Redirect> {
+        let place = self.redirects.binary_search_by_key(&forward, |(slot, _)| *slot);
+        self.redirects.get(place.ok()?).map(|(_, redirect)| redirect)
+    }
+
+    /// Whether any of its meters is limited.
+    pub fn is_metered(&self) -> bool {
+        self.block.meters.iter().flatten().any(Option::is_some)
+    }
+
+    /// Whether any of its counters has a limit.
+    pub fn is_limited(&self) -> bool {
+        self.block.bounds.iter().any(|bounds| bounds.limit.is_some())
+    }
+
+    /// Whether a worker that shares the session with another, while it moves, has to know.
+    pub fn is_shared_knowingly(&self) -> bool {
+        self.is_metered() || self.is_limited() || self.inactivity.is_some()
+    }
+
+    /// Which shared meters its QERs have that are correlated with those of other sessions.
+    pub fn share_rates(&mut self, meter_of: impl Fn(CorrelationId) -> SharedId) {
+        for (qer, meters) in self
+            .rules
+            .qers()
+            .iter()
+            .zip(&mut self.block.get_or_insert_default().meters)
+        {
+            if let Some(correlation) = self.rules.correlation(qer) {
+                *meters = [Some(MeterSpec::Shared(meter_of(correlation))); 2];
+            }
+        }
+    }
+
+    /// The same with this share of its meters, of which it has all.
+    #[must_use]
+    pub fn with_share(mut self, share: MeterShare) -> Self {
+        self.meter_share = share;
+        if share != MeterShare::Whole {
+            for meter in self.block.get_or_insert_default().meters.iter_mut().flatten() {
+                *meter = meter.map(|meter| meter.half(share == MeterShare::Arriving));
+            }
+        }
+        self
+    }
+
+    /// Whether every decision still holds that was made by `older` rules with their `classifier`: the image has the
+    /// same generation then, and no flow is touched. Rules that changed without moving slots (a FAR, a gate, a mark) do
+    /// not matter; those are read in the block.
+    pub fn is_classified_like(&self, older: &SessionRules, classifier: &Classifier) -> bool {
+        self.classifier == *classifier && self.keeps_slots(older)
+    }
+
+    /// Whether every slot that both have belongs to the same rule.
+    pub(crate) fn keeps_slots(&self, older: &SessionRules) -> bool {
+        slots_keep(self.rules.pdrs(), older.pdrs(), |pdr| pdr.id)
+            && slots_keep(self.rules.fars(), older.fars(), |far| far.id)
+            && slots_keep(self.rules.qers(), older.qers(), |qer| qer.id)
+            && slots_keep(self.rules.urrs(), older.urrs(), |urr| urr.id)
+    }
+}
+
+/// Whether every slot that both have belongs to the same rule.
+fn slots_keep<R, I: PartialEq>(new: &[R], old: &[R], id: impl Fn(&R) -> I) -> bool {
+    new.iter().zip(old).all(|(new, old)| id(new) == id(old))
+}
