@@ -7,7 +7,7 @@
 The run is `crates/worker/examples/instructions.rs` under callgrind: always the same packets. A count includes what the
 stage calls. `qer+urr` is what `lookup` and `act` execute more for a packet that passes the meter of a QER and counts in
 a URR than for one that does neither; `ipv6` is what `act` executes more for a tunnel over IPv6 than for one over IPv4, with
-a payload of 64 octets. Counts depend on the compiler: whoever updates it updates the record.
+a payload of 64 octets. Counts depend on the compiler: an update of the compiler needs an update of the record.
 """
 
 import collections
