@@ -13,7 +13,7 @@ use packet::Teid;
 use pfcp::ie::QueryUrrReference;
 use rules::image::DataStatus;
 use rules::model::{PdrId, UrrId};
-use session::{AssociationId, Keyed, Seid, UsageReport, keyed};
+use session::{AssociationId, CounterReached, Keyed, Seid, UsageReport, keyed};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -697,8 +697,14 @@ impl Endpoint {
         times: Option<PacketTimes>,
         reached: Reached,
     ) {
-        self.sessions
-            .counter_reached(now, session, counted, times, reached);
+        let (urr, count) = counted;
+        let event = CounterReached {
+            urr,
+            count,
+            times,
+            reached,
+        };
+        self.sessions.counter_reached(now, session, event);
         self.settle(now);
     }
 

@@ -5,7 +5,7 @@
 //! that is discarded), or not answered before the session or its association was gone. None of these is sent again.
 
 use flow::Nanos;
-use session::{AssociationId, CpFSeid, LedgerEntry, Seid, Unreported, UsageReport};
+use session::{AssociationId, CpFSeid, LedgerEntry, ReportedSession, Seid, Unreported, UsageReport};
 use std::collections::BTreeMap;
 
 use crate::endpoint::Endpoint;
@@ -130,8 +130,12 @@ impl Endpoint {
             smf,
             why,
         });
-        self.sessions
-            .enter_unreported(now, (seid, association, cp), reports, why);
+        let of = ReportedSession {
+            seid,
+            association,
+            cp,
+        };
+        self.sessions.enter_unreported(now, of, reports, why);
     }
 
     /// Nobody awaits the answers any more that usage of sessions which are gone is on its way to.

@@ -11,7 +11,7 @@ use rules::model::{
 use std::mem::take;
 use std::sync::Arc;
 
-use crate::ledger::Subscriber;
+use crate::account::Subscriber;
 use crate::pools::PoolId;
 
 /// What gets a value that the user plane allocates.

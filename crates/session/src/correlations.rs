@@ -4,7 +4,7 @@
 //! Owned by control. An id means something among the sessions of one association, and nothing to those of others; with
 //! a session that another control plane function of a set takes over, what it has in common with others goes to that
 //! one too. Every correlation has a meter of its own number in each worker; which rate the sessions have together and
-//! which workers they are in is told by [`Sessions::poll_shared_rate`], before the effects that need it, and dividing
+//! which workers they are in is told by [`Sessions::poll_shared_rate`](crate::Sessions::poll_shared_rate), before the effects that need it, and dividing
 //! the rate among them is for who asks.
 //!
 //! A control plane function gives all of them the same contents (TS 29.244 §5.2.1). What holds where they differ, as
@@ -17,10 +17,7 @@ use flow::{SessionIndex, WorkerId};
 use rules::model::{CorrelationId, SessionRules};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::effect::AssociationId;
-use crate::refusal::Refusal;
-use crate::session::State;
-use crate::sessions::Sessions;
+use crate::ids::AssociationId;
 
 /// Sessions of one correlation: those of a UE to one data network.
 const MOST_MEMBERS: usize = 64;
@@ -39,8 +36,8 @@ pub struct SharedRate {
 /// The sessions of one correlation.
 #[derive(Debug)]
 struct Group {
-    /// Who it counts for.
-    payer: AssociationId,
+    /// The association whose quota it counts against.
+    charged_to: AssociationId,
     members: Vec<Member>,
 }
 
@@ -95,7 +92,7 @@ impl Correlations {
     }
 
     /// How many count for an association.
-    fn held(&self, association: AssociationId) -> usize {
+    pub(crate) fn held(&self, association: AssociationId) -> usize {
         self.held.get(&association).copied().unwrap_or_default()
     }
 
@@ -109,22 +106,20 @@ impl Correlations {
         SharedId(self.base + 1 + place as u16)
     }
 
-    /// A session has this in common with those that have the same name, if any, at no rate that it says yet. A new
-    /// correlation counts for `payer`, if it `may` have one more. Tells whether it has not been so before; `None`:
-    /// there is no room.
-    fn join(
+    /// Joins a session to the correlation of this name, with no rate yet. A new correlation counts for `creator`; without
+    /// one, none is created. Answers whether the session has just joined; `None`: there is no room.
+    pub(crate) fn join(
         &mut self,
         index: SessionIndex,
         name: (AssociationId, CorrelationId),
-        (payer, may): (AssociationId, bool),
+        creator: Option<AssociationId>,
     ) -> Option<bool> {
         if self.by_session.contains_key(&(index, name.1)) {
             return Some(false);
         }
         let place = match self.by_name.get(&name) {
             Some(place) => *place,
-            None if may => self.found(name, payer)?,
-            None => return None,
+            None => self.create(name, creator?)?,
         };
         let group = self.groups.get_mut(place)?.as_mut()?;
         if group.members.len() >= MOST_MEMBERS {
@@ -140,7 +135,7 @@ impl Correlations {
         Some(true)
     }
 
-    fn found(&mut self, name: (AssociationId, CorrelationId), payer: AssociationId) -> Option<usize> {
+    fn create(&mut self, name: (AssociationId, CorrelationId), charged_to: AssociationId) -> Option<usize> {
         if self.len() >= self.most {
             return None;
         }
@@ -149,11 +144,11 @@ impl Correlations {
             self.groups.push(None);
         }
         *self.groups.get_mut(place)? = Some(Group {
-            payer,
+            charged_to,
             members: Vec::new(),
         });
         self.by_name.insert(name, place);
-        *self.held.entry(payer).or_default() += 1;
+        *self.held.entry(charged_to).or_default() += 1;
         Some(place)
     }
 
@@ -201,12 +196,12 @@ impl Correlations {
             let left = group.members.extract_if(.., |member| member.session == index);
             owners.extend(left.map(|member| member.owner));
         }
-        if let Some(Group { payer, .. }) = slot.take_if(|group| group.members.is_empty()) {
+        if let Some(Group { charged_to, .. }) = slot.take_if(|group| group.members.is_empty()) {
             self.free.insert(place);
-            if let Some(held) = self.held.get_mut(&payer) {
+            if let Some(held) = self.held.get_mut(&charged_to) {
                 *held -= 1;
                 if *held == 0 {
-                    self.held.remove(&payer);
+                    self.held.remove(&charged_to);
                 }
             }
         }
@@ -245,85 +240,58 @@ impl Correlations {
         }
     }
 
-    fn sessions_with(&self, index: SessionIndex, correlation: CorrelationId) -> usize {
+    /// The next rate that has changed, or the workers that have its sessions; `workers_of` says which have a session.
+    pub(crate) fn poll<W: IntoIterator<Item = WorkerId>>(
+        &mut self,
+        workers_of: impl Fn(SessionIndex) -> W,
+    ) -> Option<SharedRate> {
+        let place = self.changed.pop_first()?;
+        let group = self.groups.get(place).and_then(Option::as_ref);
+        let members = group.map_or(&[][..], |group| &group.members);
+        let mut rates = [Rate::UNLIMITED; 2];
+        for Member { rates: said, .. } in members {
+            rates = std::array::from_fn(|way| rates[way].min(said[way]));
+        }
+        let workers = members.iter().flat_map(|member| workers_of(member.session));
+        let mut workers: Vec<WorkerId> = workers.collect();
+        workers.sort_unstable();
+        workers.dedup();
+        Some(SharedRate {
+            id: self.number(place),
+            rates,
+            workers,
+        })
+    }
+
+    /// Nothing is in progress in a session: its correlations are those of its live `rules`.
+    pub(crate) fn settle(&mut self, index: SessionIndex, rules: &SessionRules) {
+        self.follow(index, rules);
+        let is_named = |id: CorrelationId| rules.correlations().any(|(correlation, _)| correlation == id);
+        let all: Vec<CorrelationId> = self.of(index).map(|(id, _)| id).collect();
+        let gone: Vec<CorrelationId> = all.into_iter().filter(|id| !is_named(*id)).collect();
+        gone.iter().for_each(|id| self.leave(index, *id));
+    }
+
+    /// Whether a session has any.
+    pub(crate) fn has_any(&self, index: SessionIndex) -> bool {
+        self.of(index).next().is_some()
+    }
+
+    /// How many sessions have the rate of this correlation together with a session, itself among them.
+    pub(crate) fn sessions_with(&self, index: SessionIndex, correlation: CorrelationId) -> usize {
         let place = self.by_session.get(&(index, correlation));
         let group = place.and_then(|place| self.groups.get(*place)?.as_ref());
         group.map_or(0, |group| group.members.len())
     }
 }
 
-impl Sessions {
-    /// A rate that sessions have together and that has changed, or the workers that they are in. It must reach the
-    /// workers before the effects that are to be polled yet.
-    pub fn poll_shared_rate(&mut self) -> Option<SharedRate> {
-        let place = self.correlations.changed.pop_first()?;
-        let group = self.correlations.groups.get(place).and_then(Option::as_ref);
-        let members = group.map_or(&[][..], |group| &group.members);
-        let mut rates = [Rate::UNLIMITED; 2];
-        for Member { rates: said, .. } in members {
-            rates = std::array::from_fn(|way| rates[way].min(said[way]));
-        }
-        let sessions = members
-            .iter()
-            .filter_map(|member| self.slots.get(member.session.index())?.as_deref());
-        let mut workers: Vec<WorkerId> = sessions
-            .flat_map(|session| [Some(self.owner(session.bucket)), self.other_owner(session)])
-            .flatten()
-            .collect();
-        workers.sort_unstable();
-        workers.dedup();
-        Some(SharedRate {
-            id: self.correlations.number(place),
-            rates,
-            workers,
-        })
-    }
-
-    /// How many sessions keep the rate of this correlation together with a session, itself among them.
-    pub fn correlated(&self, index: SessionIndex, correlation: CorrelationId) -> usize {
-        self.correlations.sessions_with(index, correlation)
-    }
-
-    /// Joins a session to what its rules have in common with those of others of its `owner`, and enters in `joined`
-    /// what is new of it, also if not all can be had. What is new counts for `payer`, within its share if one is held
-    /// to that.
-    pub(crate) fn correlate(
-        &mut self,
-        index: SessionIndex,
-        (owner, payer, is_held): (AssociationId, AssociationId, bool),
-        rules: &SessionRules,
-        joined: &mut Vec<CorrelationId>,
-    ) -> Result<(), Refusal> {
-        for (correlation, _) in rules.correlations() {
-            let held = |association| self.correlations.held(association);
-            let may = !is_held || self.shares.allows_of(self.correlations.most(), payer, held);
-            let is_new = self
-                .correlations
-                .join(index, (owner, correlation), (payer, may))
-                .ok_or(Refusal::NoResources)?;
-            if is_new {
-                joined.push(correlation);
-            }
-        }
-        Ok(())
-    }
-
-    /// Nothing is under way in a session: what it has in common with others is what its live rules say.
-    pub(crate) fn settle_correlations(&mut self, index: SessionIndex) {
-        if self.correlations.of(index).next().is_none() {
-            return;
-        }
-        let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) else {
-            return;
-        };
-        if !matches!(session.state, State::Settled) {
-            return;
-        }
-        let rules = &session.live.rules;
-        self.correlations.follow(index, rules);
-        let is_named = |id: CorrelationId| rules.correlations().any(|(correlation, _)| correlation == id);
-        let all: Vec<CorrelationId> = self.correlations.of(index).map(|(id, _)| id).collect();
-        let gone: Vec<CorrelationId> = all.into_iter().filter(|id| !is_named(*id)).collect();
-        gone.iter().for_each(|id| self.correlations.leave(index, *id));
-    }
+/// How a session's correlations are joined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parties {
+    /// The association that the session belongs to: the ids of its QERs are its own.
+    pub(crate) owner: AssociationId,
+    /// The association whose quota a new correlation counts against.
+    pub(crate) charged_to: AssociationId,
+    /// Whether that quota limits it.
+    pub(crate) is_limited: bool,
 }

@@ -1,388 +1,164 @@
-//! What is to be written down of sessions for billing: every session's start, every usage report once, where it is made,
-//! and every session's end. Whether the control plane ever hears of a report makes no difference to that; that it has
-//! not taken one is an entry of its own.
+//! The ledger for usage records: each session's start, each usage report when it is made, and each session's end.
 //!
-//! [`Sessions`] fills the ledger if it is told to ([`Config::ledger`](crate::Config::ledger)); its caller empties it.
-//! Sessions that the user plane drops, and those that another takes the place of, report nothing to anybody; their last
-//! usage stands here alone.
+//! A usage report is entered whether or not the control plane receives it; that a control plane did not accept one is an
+//! entry of its own. The last usage of sessions that the user plane removes, and of sessions that another replaces, goes
+//! to no control plane: it is entered here alone. The caller of [`Sessions`](crate::Sessions) empties the ledger.
 
-use flow::{ContentUsage, Nanos, PacketTimes, SessionIndex, UrrCount};
-use rules::boxed_option::{Absent, BoxedOption};
+use flow::{ContentUsage, Nanos, PacketTimes, UrrCount};
 use rules::image::UsageSnapshot;
 use rules::model::{SessionRules, UrrId};
+use std::collections::VecDeque;
 use std::sync::Arc;
-
-use crate::addresses::UeAddress;
-use crate::effect::{AssociationId, CpFSeid, Seid};
-use crate::session::{Session, State};
-use crate::sessions::Sessions;
 use usage::{Moment, UsageReport, UsageTriggers, sum};
 
-/// Whom a session is for, as its control plane says. Nothing of it changes what packets do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Subscriber {
-    /// IMSI, digits.
-    pub imsi: Option<Box<str>>,
-    /// IMEI or IMEISV, digits.
-    pub imei: Option<Box<str>>,
-    /// MSISDN, digits.
-    pub msisdn: Option<Box<str>>,
-    /// Network Access Identifier.
-    pub nai: Option<Box<str>>,
-    /// SUPI that is no IMSI.
-    pub supi: Option<Box<str>>,
-    /// GPSI that is no MSISDN.
-    pub gpsi: Option<Box<str>>,
-    /// PEI that is no IMEI.
-    pub pei: Option<Box<str>>,
-    /// DNN or APN, with dots.
-    pub dnn: Option<Box<str>>,
-    /// Slice/Service Type, and Slice Differentiator where there is one.
-    pub s_nssai: Option<(u8, Option<[u8; 3]>)>,
+use crate::account::Account;
+use crate::change::State;
+use crate::final_accounting::FinalAccounting;
+use crate::ids::{AssociationId, CpFSeid, Seid};
+use crate::ledger_entry::{EndCause, LedgerEntry, LedgerEvent, Unreported};
+use crate::session::Session;
+use crate::ue_addresses::UeAddress;
+
+/// Entries that are to be polled.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    is_enabled: bool,
+    entries: VecDeque<LedgerEntry>,
 }
 
-/// Why a session ended.
+/// The rules and UE addresses that an entry names.
+#[derive(Clone, Debug)]
+struct Subject {
+    rules: Arc<SessionRules>,
+    ue_addresses: Arc<[UeAddress]>,
+}
+
+impl Subject {
+    /// Those that are live in a session.
+    fn live(session: &Session) -> Subject {
+        Subject {
+            rules: Arc::clone(&session.live.rules),
+            ue_addresses: session.live.addresses.as_ref().into(),
+        }
+    }
+
+    fn of(accounting: &FinalAccounting) -> Subject {
+        Subject {
+            rules: Arc::clone(&accounting.rules),
+            ue_addresses: Arc::clone(&accounting.ue_addresses),
+        }
+    }
+}
+
+/// The session of usage reports that were not accepted: it may be gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndCause {
-    /// It was deleted in order.
-    Deleted,
-    /// Another was set up in its place.
-    Superseded,
-    /// Its association ended.
-    AssociationEnded,
-    /// The control plane has started anew, or set its association up anew.
-    CpRestarted,
-    /// The control plane has deleted a set that it belonged to.
-    SetDeleted,
-    /// Something went wrong on our side.
-    Fault,
-}
-
-/// What happened to a session, with all that is needed to say whose it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LedgerEntry {
-    /// The local SEID.
+pub struct ReportedSession {
+    /// Its local SEID.
     pub seid: Seid,
-    /// The control plane's F-SEID.
-    pub cp: CpFSeid,
     /// The association that it belongs to, or belonged to.
     pub association: AssociationId,
-    /// Whom it is for.
-    pub subscriber: Option<Arc<Subscriber>>,
-    /// The rules that were live.
-    pub rules: Arc<SessionRules>,
-    /// What plain packets reached it by.
-    pub ue_addresses: Arc<[UeAddress]>,
-    /// What happened.
-    pub event: LedgerEvent,
+    /// The control plane's F-SEID, if it is known.
+    pub cp: Option<CpFSeid>,
 }
 
-/// Why a control plane has not taken a usage report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreported {
-    /// It has answered with this cause (TS 29.244 §8.2.1).
-    Refused(u8),
-    /// Its answer cannot be read.
-    Unreadable,
-    /// The session or its association was gone before an answer came.
-    Unanswered,
-}
-
-/// What happened to a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LedgerEvent {
-    /// A usage report was made.
-    Usage(UsageReport),
-    /// What it counted of one content of predefined rules, which starts again from zero.
-    Content(ContentUsage),
-    /// A usage report that was entered is not taken by the control plane, and not sent again.
-    Unreported {
-        /// What it says.
-        report: UsageReport,
-        /// Why it was not taken.
-        why: Unreported,
-        /// When that was known.
-        at: Moment,
-    },
-    /// It began here.
-    Start {
-        /// When it was set up, here or in the process that it comes from.
-        start: Moment,
-        /// When it began here.
-        at: Moment,
-        /// Whether it comes from another process.
-        is_imported: bool,
-    },
-    /// It went to another process.
-    Left {
-        /// When it was set up.
-        start: Moment,
-        /// When it went.
-        at: Moment,
-        /// How many usage reports were made so far.
-        reports: u64,
-        /// What they have in sum.
-        count: UrrCount,
-    },
-    /// It ended.
-    End {
-        /// Why.
-        cause: EndCause,
-        /// When it was set up.
-        start: Moment,
-        /// When it ended.
-        end: Moment,
-        /// How many usage reports were made.
-        reports: u64,
-        /// What they have in sum.
-        count: UrrCount,
-    },
-}
-
-/// What a session carries for its entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) subscriber: Option<Arc<Subscriber>>,
-    /// Since when it has been live.
-    pub(crate) since: Since,
-    pub(crate) entered: BoxedOption<Entered>,
-}
-
-/// Since when something has been, or that it never was, in the room of a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Since(Moment);
-
-impl Default for Since {
-    /// Never.
-    fn default() -> Since {
-        Since(Moment(i64::MIN))
-    }
-}
-
-impl Since {
-    pub(crate) fn get(self) -> Option<Moment> {
-        (self != Since::default()).then_some(self.0)
-    }
-
-    /// Since `now`, if it was not before.
-    pub(crate) fn begin(&mut self, now: Moment) {
-        if self.get().is_none() {
-            *self = Since(now);
-        }
-    }
-}
-
-impl From<Option<Moment>> for Since {
-    fn from(since: Option<Moment>) -> Since {
-        since.map_or_else(Since::default, Since)
-    }
-}
-
-/// The usage reports of a session that were entered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Entered {
-    pub(crate) reports: u64,
-    /// What they have in sum.
-    pub(crate) count: UrrCount,
-}
-
-impl Absent for Entered {
-    const ABSENT: &'static Self = &Entered {
-        reports: 0,
-        count: UrrCount {
-            ul_packets: 0,
-            ul_octets: 0,
-            dl_packets: 0,
-            dl_octets: 0,
-            events: 0,
-        },
-    };
-}
-
-impl From<Entered> for BoxedOption<Entered> {
-    fn from(entered: Entered) -> Self {
-        let mut boxed = Self::NONE;
-        if entered != Entered::default() {
-            *boxed.get_or_insert_default() = entered;
-        }
-        boxed
-    }
-}
-
-impl Account {
-    pub(crate) fn of(subscriber: Option<Arc<Subscriber>>) -> Account {
-        Account {
-            subscriber,
-            ..Account::default()
-        }
-    }
-}
-
-/// What is to be entered of a session that nobody else knows any more, when its worker has said what it counted.
-#[derive(Debug)]
-pub(crate) struct Will {
-    pub(crate) cause: EndCause,
-    pub(crate) rules: Arc<SessionRules>,
-    pub(crate) ue_addresses: Arc<[UeAddress]>,
-    counted: Vec<(UrrId, UrrCount)>,
-}
-
-impl Will {
-    pub(crate) fn new(cause: EndCause, rules: &Arc<SessionRules>, ue_addresses: &[UeAddress]) -> Will {
-        Will {
-            cause,
-            rules: Arc::clone(rules),
-            ue_addresses: ue_addresses.into(),
-            counted: Vec::new(),
+impl Ledger {
+    /// An empty ledger. Nothing is entered unless it is enabled.
+    pub(crate) fn new(is_enabled: bool) -> Ledger {
+        Ledger {
+            is_enabled,
+            entries: VecDeque::new(),
         }
     }
 
-    /// Adds what one of the workers that had the session counted.
-    pub(crate) fn add(&mut self, usage: UsageSnapshot) {
-        for (urr, count) in usage.counters {
-            match self.counted.iter_mut().find(|(known, _)| *known == urr) {
-                Some((_, known)) => *known = sum(*known, count),
-                None => self.counted.push((urr, count)),
-            }
-        }
-    }
-}
-
-/// The last usage of each of a session's URRs, of those that have an account; where its slot's count is not known, what
-/// is known without it.
-fn last_reports(
-    session: &mut Session,
-    now: Nanos,
-    rules: &SessionRules,
-    counted: &[(UrrId, UrrCount)],
-) -> Vec<UsageReport> {
-    let urrs = rules.urrs().iter();
-    urrs.map(|urr| {
-        let found = counted.iter().find(|(known, _)| *known == urr.id);
-        let count = found.map(|(_, count)| *count);
-        session.usage.last(now, urr, count, UsageTriggers::TERMR)
-    })
-    .collect()
-}
-
-impl Sessions {
-    /// A worker tells what a session has counted of a content since it was told last.
-    pub fn content_counted(&mut self, index: SessionIndex, usage: ContentUsage) {
-        self.enter_contents(index, &[usage]);
+    /// Whether anything is entered.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.is_enabled
     }
 
-    /// Packets of URRs came then, which a worker has told of nobody yet.
-    pub(crate) fn packets_heard(
-        &mut self,
-        index: SessionIndex,
-        times: impl IntoIterator<Item = (UrrId, PacketTimes)>,
-    ) {
-        if let Some(session) = self.session_mut(index) {
-            for (urr, times) in times {
-                session.usage.record_packet_times(urr, times);
-            }
-        }
+    /// The next entry.
+    pub(crate) fn poll(&mut self) -> Option<LedgerEntry> {
+        self.entries.pop_front()
     }
 
-    /// Enters what a worker's answer brings of contents, keeps what it brings of packets' times and of usage before
-    /// QoS, and takes all of it away from the answer.
+    /// Enters what a worker's answer has of contents, adds what it has of packet times and of usage before QoS
+    /// enforcement to the session's accounts, and removes all of these from the answer.
     pub(crate) fn take_contents(
         &mut self,
-        index: SessionIndex,
-        usage: Option<UsageSnapshot>,
+        session: Option<&mut Session>,
+        mut usage: UsageSnapshot,
     ) -> Option<UsageSnapshot> {
-        let mut usage = usage?;
-        self.packets_heard(index, std::mem::take(&mut usage.times));
-        if let Some(session) = self.session_mut(index) {
-            session
-                .usage
-                .add_before_qos(&std::mem::take(&mut usage.before_qos));
-        }
+        let times = std::mem::take(&mut usage.times);
+        let before_qos = std::mem::take(&mut usage.before_qos);
         let contents = std::mem::take(&mut usage.contents);
-        if contents.is_empty() {
-            return Some(usage);
+        if let Some(session) = session {
+            add_packet_times(session, times);
+            session.usage.add_before_qos(&before_qos);
+            self.enter_contents(session, &contents);
         }
-        self.enter_contents(index, &contents);
         let has_more = !usage.counters.is_empty() || !usage.packets.is_empty() || !usage.tokens.is_empty();
-        has_more.then_some(usage)
+        (contents.is_empty() || has_more).then_some(usage)
     }
 
-    fn enter_contents(&mut self, index: SessionIndex, contents: &[ContentUsage]) {
-        let session = self.slots.get(index.index()).and_then(Option::as_deref);
-        let Some(session) = session.filter(|_| self.config.ledger) else {
+    /// Enters what a session has counted of contents.
+    pub(crate) fn enter_contents(&mut self, session: &mut Session, contents: &[ContentUsage]) {
+        if !self.is_enabled || contents.is_empty() {
             return;
-        };
-        let will = match &session.state {
-            State::Dying(dying) => dying.will.as_deref(),
+        }
+        let subject = match &session.state {
+            State::Dying(dying) => dying.accounting.as_deref().map(Subject::of),
             _ => None,
         };
-        let (rules, addresses) = match will {
-            Some(will) => (Arc::clone(&will.rules), Arc::clone(&will.ue_addresses)),
-            None => (
-                Arc::clone(&session.live.rules),
-                session.live.addresses.as_ref().into(),
-            ),
-        };
+        let subject = subject.unwrap_or_else(|| Subject::live(session));
         let events = contents.iter().copied().map(LedgerEvent::Content);
-        self.enter(index, (&rules, &addresses), events);
+        self.enter(session, &subject, events);
     }
 
-    /// Enters that the control plane has not taken usage reports. A session that is gone is entered by its SEID, its
-    /// association and `cp`, as far as that is known.
-    pub fn enter_unreported(
+    /// Enters that the control plane has not accepted usage reports.
+    pub(crate) fn enter_unreported(
         &mut self,
         now: Nanos,
-        (seid, association, cp): (Seid, AssociationId, Option<CpFSeid>),
+        of: ReportedSession,
+        session: Option<&Session>,
         reports: &[UsageReport],
         why: Unreported,
     ) {
-        if !self.config.ledger {
+        if !self.is_enabled {
             return;
         }
-        let session = self
-            .by_seid
-            .get(seid)
-            .and_then(|index| self.slots.get(index.index()));
-        let blank = LedgerEntry {
-            seid,
-            cp: cp.unwrap_or(CpFSeid {
-                seid: 0,
-                ipv4: None,
-                ipv6: None,
-            }),
-            association,
-            subscriber: None,
-            rules: Arc::default(),
-            ue_addresses: Arc::default(),
-            event: LedgerEvent::Start {
-                start: now.into(),
-                at: now.into(),
-                is_imported: false,
-            },
+        let unknown = CpFSeid {
+            seid: 0,
+            ipv4: None,
+            ipv6: None,
         };
-        let of = match session.and_then(Option::as_deref) {
-            Some(session) => LedgerEntry {
-                cp: session.cp,
-                subscriber: session.account.subscriber.clone(),
-                rules: Arc::clone(&session.live.rules),
-                ue_addresses: session.live.addresses.as_ref().into(),
-                ..blank
-            },
-            None => blank,
-        };
-        let at = now.into();
-        let events = reports.iter().map(|report| LedgerEvent::Unreported {
-            report: *report,
-            why,
-            at,
-        });
-        self.ledger
-            .extend(events.map(|event| LedgerEntry { event, ..of.clone() }));
+        let subject = session.map(Subject::live);
+        let cp = session.map(|session| session.cp).or(of.cp);
+        let subscriber = session.and_then(|session| session.account.subscriber.as_ref());
+        self.entries.extend(reports.iter().map(|report| {
+            LedgerEntry {
+                seid: of.seid,
+                cp: cp.unwrap_or(unknown),
+                association: of.association,
+                subscriber: subscriber.cloned(),
+                rules: subject
+                    .as_ref()
+                    .map(|subject| Arc::clone(&subject.rules))
+                    .unwrap_or_default(),
+                ue_addresses: subject
+                    .as_ref()
+                    .map(|subject| Arc::clone(&subject.ue_addresses))
+                    .unwrap_or_default(),
+                event: LedgerEvent::Unreported {
+                    report: *report,
+                    why,
+                    at: now.into(),
+                },
+            }
+        }));
     }
 
     /// Enters the start of a session that has just become live.
-    pub(crate) fn enter_start(&mut self, now: Nanos, index: SessionIndex, is_imported: bool) {
-        self.enter_of_live(index, |_, start| LedgerEvent::Start {
+    pub(crate) fn enter_start(&mut self, now: Nanos, session: &mut Session, is_imported: bool) {
+        self.enter_of_live(session, |_, start| LedgerEvent::Start {
             start,
             at: now.into(),
             is_imported,
@@ -390,8 +166,8 @@ impl Sessions {
     }
 
     /// Enters that a session goes to another process.
-    pub(crate) fn enter_left(&mut self, now: Nanos, index: SessionIndex) {
-        self.enter_of_live(index, |account, start| LedgerEvent::Left {
+    pub(crate) fn enter_left(&mut self, now: Nanos, session: &mut Session) {
+        self.enter_of_live(session, |account, start| LedgerEvent::Left {
             start,
             at: now.into(),
             reports: account.entered.reports,
@@ -399,122 +175,119 @@ impl Sessions {
         });
     }
 
-    /// Enters an event of a session by what is live of it.
-    fn enter_of_live(&mut self, index: SessionIndex, event: impl FnOnce(&Account, Moment) -> LedgerEvent) {
-        let session = self.slots.get(index.index()).and_then(Option::as_deref);
-        let Some(session) = session.filter(|_| self.config.ledger) else {
+    fn enter_of_live(&mut self, session: &mut Session, event: impl FnOnce(&Account, Moment) -> LedgerEvent) {
+        if !self.is_enabled {
             return;
-        };
+        }
         let Some(start) = session.account.since.get() else {
             return;
         };
         let event = event(&session.account, start);
-        let (rules, addresses) = (
-            Arc::clone(&session.live.rules),
-            session.live.addresses.as_ref().into(),
-        );
-        self.enter(index, (&rules, &addresses), std::iter::once(event));
+        let subject = Subject::live(session);
+        self.enter(session, &subject, std::iter::once(event));
     }
 
-    /// The next entry of the ledger.
-    pub fn poll_ledger(&mut self) -> Option<LedgerEntry> {
-        self.ledger.pop_front()
-    }
-
-    /// Enters usage reports of a session that is as it was when they were made.
-    pub(crate) fn enter_reports(&mut self, index: SessionIndex, reports: &[UsageReport]) {
-        let session = self.slots.get(index.index()).and_then(Option::as_deref);
-        let Some(session) = session.filter(|_| self.config.ledger && !reports.is_empty()) else {
-            return;
-        };
-        let (rules, addresses) = (
-            Arc::clone(&session.live.rules),
-            session.live.addresses.as_ref().into(),
-        );
-        self.enter(
-            index,
-            (&rules, &addresses),
-            reports.iter().copied().map(LedgerEvent::Usage),
-        );
+    /// Enters usage reports of a session with the rules that it had when they were made.
+    pub(crate) fn enter_reports(&mut self, session: &mut Session, reports: &[UsageReport]) {
+        if self.is_enabled && !reports.is_empty() {
+            let subject = Subject::live(session);
+            self.enter(session, &subject, reports.iter().copied().map(LedgerEvent::Usage));
+        }
     }
 
     /// Enters the end of a session whose last usage is entered.
-    pub(crate) fn enter_end(&mut self, now: Nanos, index: SessionIndex, cause: EndCause) {
-        let session = self.slots.get(index.index()).and_then(Option::as_deref);
-        let Some(session) = session.filter(|_| self.config.ledger) else {
-            return;
-        };
-        let will = Will::new(cause, &session.live.rules, &session.live.addresses);
-        self.enter_will(now, index, &will, &[]);
+    pub(crate) fn enter_end(&mut self, now: Nanos, session: &mut Session, cause: EndCause) {
+        if self.is_enabled {
+            let accounting = FinalAccounting::new(cause, &session.live.rules, &session.live.addresses);
+            self.enter_last(now, session, &accounting, &[]);
+        }
     }
 
-    /// Enters what a session has used last, and its end, when another is about to take its place.
+    /// Enters the last usage of a session, and its end, when another is about to replace it.
     pub(crate) fn enter_superseded(
         &mut self,
         now: Nanos,
-        index: SessionIndex,
+        session: &mut Session,
         counted: &[(UrrId, UrrCount)],
     ) {
-        let session = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut);
-        let Some(session) = session.filter(|_| self.config.ledger) else {
-            return;
-        };
-        let will = Will::new(EndCause::Superseded, &session.live.rules, &session.live.addresses);
-        let reports = last_reports(session, now, &will.rules, counted);
-        self.enter_will(now, index, &will, &reports);
+        if self.is_enabled {
+            let (rules, addresses) = (&session.live.rules, &session.live.addresses);
+            let accounting = FinalAccounting::new(EndCause::Superseded, rules, addresses);
+            let reports = last_reports(session, now, &accounting.rules, counted);
+            self.enter_last(now, session, &accounting, &reports);
+        }
     }
 
-    /// The workers that had a session have none of it any more: what it left is entered.
-    pub(crate) fn execute(&mut self, now: Nanos, index: SessionIndex, will: &Will) {
-        let session = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut);
-        let Some(session) = session else { return };
-        let reports = last_reports(session, now, &will.rules, &will.counted);
-        self.enter_will(now, index, will, &reports);
+    /// Enters the final accounting of a session whose removal its workers have confirmed.
+    pub(crate) fn enter_final(&mut self, now: Nanos, session: &mut Session, accounting: &FinalAccounting) {
+        let reports = last_reports(session, now, &accounting.rules, &accounting.counted);
+        self.enter_last(now, session, accounting, &reports);
     }
 
-    fn enter_will(&mut self, now: Nanos, index: SessionIndex, will: &Will, reports: &[UsageReport]) {
-        let of = (&will.rules, &will.ue_addresses);
-        self.enter(index, of, reports.iter().copied().map(LedgerEvent::Usage));
-        let session = self.slots.get(index.index()).and_then(Option::as_deref);
-        let Some((account, start)) = session.and_then(|one| Some((&one.account, one.account.since.get()?)))
-        else {
+    fn enter_last(
+        &mut self,
+        now: Nanos,
+        session: &mut Session,
+        accounting: &FinalAccounting,
+        reports: &[UsageReport],
+    ) {
+        let subject = Subject::of(accounting);
+        self.enter(session, &subject, reports.iter().copied().map(LedgerEvent::Usage));
+        let Some(start) = session.account.since.get() else {
             return;
         };
         let end = LedgerEvent::End {
-            cause: will.cause,
+            cause: accounting.cause,
             start,
             end: now.into(),
-            reports: account.entered.reports,
-            count: account.entered.count,
+            reports: session.account.entered.reports,
+            count: session.account.entered.count,
         };
-        self.enter(index, of, std::iter::once(end));
+        self.enter(session, &subject, std::iter::once(end));
     }
 
-    fn enter(
-        &mut self,
-        index: SessionIndex,
-        (rules, ue_addresses): (&Arc<SessionRules>, &Arc<[UeAddress]>),
-        events: impl Iterator<Item = LedgerEvent>,
-    ) {
-        let session = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut);
-        let Some(session) = session.filter(|session| session.account.since.get().is_some()) else {
+    fn enter(&mut self, session: &mut Session, subject: &Subject, events: impl Iterator<Item = LedgerEvent>) {
+        if session.account.since.get().is_none() {
             return;
-        };
+        }
         for event in events {
             if let LedgerEvent::Usage(report) = &event {
                 let entered = session.account.entered.get_or_insert_default();
                 entered.reports += 1;
                 entered.count = sum(entered.count, report.count);
             }
-            self.ledger.push_back(LedgerEntry {
+            self.entries.push_back(LedgerEntry {
                 seid: session.seid,
                 cp: session.cp,
                 association: session.association,
                 subscriber: session.account.subscriber.clone(),
-                rules: Arc::clone(rules),
-                ue_addresses: Arc::clone(ue_addresses),
+                rules: Arc::clone(&subject.rules),
+                ue_addresses: Arc::clone(&subject.ue_addresses),
                 event,
             });
         }
     }
+}
+
+/// Adds when packets of URRs came, which no report has yet, to a session's accounts.
+pub(crate) fn add_packet_times(session: &mut Session, times: impl IntoIterator<Item = (UrrId, PacketTimes)>) {
+    for (urr, times) in times {
+        session.usage.record_packet_times(urr, times);
+    }
+}
+
+/// The last usage of each of a session's URRs that has an account; without its slot's count where that is not known.
+fn last_reports(
+    session: &mut Session,
+    now: Nanos,
+    rules: &SessionRules,
+    counted: &[(UrrId, UrrCount)],
+) -> Vec<UsageReport> {
+    let urrs = rules.urrs().iter();
+    let reports = urrs.map(|urr| {
+        let found = counted.iter().find(|(known, _)| *known == urr.id);
+        let count = found.map(|(_, count)| *count);
+        session.usage.last(now, urr, count, UsageTriggers::TERMR)
+    });
+    reports.collect()
 }

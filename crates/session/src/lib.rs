@@ -6,51 +6,70 @@
 
 #![forbid(unsafe_code)]
 
-mod addresses;
-mod assign;
+mod account;
+mod bucket_members;
+mod bucket_moves;
+mod buckets;
+mod change;
 mod changes;
-mod choose;
+mod commands;
+mod config;
 mod correlations;
-mod dates;
 mod effect;
-mod ending;
-mod fill;
+mod export;
+mod f_teid_choice;
+mod final_accounting;
+mod gtpu_paths;
+mod ids;
+mod import;
 mod indexes;
 mod keyed;
 mod ledger;
-mod members;
+mod ledger_entry;
+mod live;
+mod machines;
+mod measurement;
 mod metering;
-mod moving;
-mod packets;
-mod paths;
+mod outcome;
+mod packet_rate;
 mod persist;
 mod pools;
 mod prepare;
-mod progress;
+mod quotas;
 mod random;
 mod record;
 mod refusal;
+mod release;
+mod remotes;
+mod request;
+mod resources;
 mod restoration;
 mod seids;
 mod session;
 mod sessions;
 mod sets;
-mod shares;
 mod steering;
-mod supersede;
-mod transfer;
+mod table;
+mod transaction;
 mod tunnels;
-mod views;
+mod ue_addresses;
+mod ue_ip_choice;
 
-pub use addresses::UeAddress;
+pub use account::Subscriber;
+pub use bucket_moves::{MoveFault, Moved};
 pub use changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Query, Recipient};
+pub use config::Config;
 pub use correlations::SharedRate;
-pub use effect::{AssociationId, CpFSeid, Done, Effect, Outcome, Seid, Ticket, WorkerFault};
+pub use effect::{Effect, WorkerFault};
+pub use gtpu_paths::{GtpuPath, PathChange};
+pub use ids::{AssociationId, CpFSeid, Seid, Ticket};
+pub use import::ImportError;
 pub use keyed::{Keyed, keyed};
-pub use ledger::{EndCause, LedgerEntry, LedgerEvent, Subscriber, Unreported};
-pub use moving::{MoveFault, Moved};
-pub use packets::{PacketRateStatus, PacketsAllowed};
-pub use paths::{GtpuPath, PathChange};
+pub use ledger::ReportedSession;
+pub use ledger_entry::{EndCause, LedgerEntry, LedgerEvent, Unreported};
+pub use metering::CounterReached;
+pub use outcome::{Done, Outcome};
+pub use packet_rate::{PacketRateStatus, PacketsAllowed};
 pub use persist::{KeepNothing, Persist};
 pub use pools::{Pool, PoolId, PoolRange};
 pub use random::Random;
@@ -59,12 +78,13 @@ pub use record::{
     Record, RecordError, SessionRecord, behind_record,
 };
 pub use refusal::{Refusal, RuleFault};
+pub use request::Export;
 pub use rules::steering::{SteerChange, SteerKey};
 pub use session::SessionView;
-pub use sessions::{Config, Count, Sessions};
+pub use sessions::{Count, Sessions};
 pub use sets::{Addresses, SetId, SetNode, Sets};
-pub use transfer::{Export, ImportError};
 pub use tunnels::Tunnel;
+pub use ue_addresses::UeAddress;
 pub use usage::{
     Moment, SLEWED, Seconds, UrrCheckpoint, UsageInformation, UsageReport, UsageTriggers, WallChange,
     WallClock,

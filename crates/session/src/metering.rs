@@ -1,365 +1,265 @@
-//! What sessions' URRs do between requests: events of counters and timers in, reports out.
+//! Metering: the URRs of all sessions between requests. Events of counters and timers in, usage reports out.
 //!
-//! Every session has its [`UsageAccounts`]. Here the accounts meet the workers: bounds of counters go out as
-//! changes of their own, which touch no flow; what counters reach comes back; and where time is what matters, the
-//! counts are asked for. Timers of all sessions stand in one ordered set, so that none is looked at before it is due.
+//! The bounds of counters go to the workers as changes of their own, which affect no flow; a worker notifies of a bound
+//! that a counter reached; and at times that matter the counts are queried. One ordered set has the timers of all
+//! sessions, so that only those that are due cost anything.
 //!
-//! A worker answers in the order in which it was asked. So what a counter reached under bounds that are being replaced
-//! comes before the answer to that, and means nothing: under the new bounds it will be told again.
+//! A worker answers in the order of its commands. A bound that a counter reached under bounds that are being replaced
+//! arrives before the answer to the new ones and is ignored: under the new bounds it is reached again.
 
 use flow::{Nanos, PacketTimes, Reached, SessionIndex, UrrCount};
-use rules::boxed_option::{Absent, BoxedOption};
-use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 use rules::model::{Edit, PdrId, Urr, UrrId, UrrTermsUpdate, UrrUpdate};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use usage::{Renewed, UsageAccounts, UsageReport, UsageTriggers};
+use std::time::Duration;
+use usage::{Renewed, Setting, UsageAccounts, UsageReport, WallChange, WallClock};
 
-use crate::changes::{Changes, Charging};
-use crate::effect::{Effect, Seid, Ticket, WorkerFault};
-use crate::progress::Role;
-use crate::session::{Phase, Session, State, Waiting, WaitingRequest, Work};
-use crate::sessions::Sessions;
+use crate::change::Work;
+use crate::commands::{Commands, Op, Role};
+use crate::effect::WorkerFault;
+use crate::ids::Seid;
+use crate::ledger::{Ledger, add_packet_times};
+use crate::measurement::NEVER;
+use crate::session::Session;
+use crate::table::SessionTable;
 
-/// The time of no timer.
-const NEVER: Nanos = Nanos(u64::MAX);
+/// A counter that has reached one of its bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct CounterReached {
+    /// The URR.
+    pub urr: UrrId,
+    /// What it has counted.
+    pub count: UrrCount,
+    /// When packets of the URR came, since the worker last said so.
+    pub times: Option<PacketTimes>,
+    /// The bound.
+    pub reached: Reached,
+}
 
-/// What is under way for a session's accounts.
+/// The timers of all sessions, the reports that they make by themselves, and the clock that dates them.
 #[derive(Debug)]
 pub(crate) struct Metering {
-    /// The session's place among the timers, or [`NEVER`].
-    timer: Nanos,
-    /// The counts were asked for.
-    is_looking: bool,
-    /// Bounds that the worker has yet to confirm.
-    bounding: u32,
-    /// Something came that could not be made use of: the bounds are to be set again, which finds it again.
-    missed: bool,
-    lists: BoxedOption<Lists>,
-}
-
-/// What is to be remembered for a while.
-#[derive(Debug, Default)]
-pub(crate) struct Lists {
-    /// What is left of packet rates and on its way to another worker.
-    lent: Vec<PacketsLeft>,
-    /// What counters have told of since the counts were asked for.
-    told: Vec<(UrrId, Reached)>,
-    /// URRs that are to report an End Marker, each once.
-    ended: Vec<UrrId>,
-}
-
-impl Absent for Lists {
-    const ABSENT: &'static Self = &Lists {
-        lent: Vec::new(),
-        told: Vec::new(),
-        ended: Vec::new(),
-    };
-}
-
-impl Default for Metering {
-    /// Nothing.
-    fn default() -> Metering {
-        Metering {
-            timer: NEVER,
-            is_looking: false,
-            bounding: 0,
-            missed: false,
-            lists: BoxedOption::NONE,
-        }
-    }
+    timers: BTreeSet<(Nanos, SessionIndex)>,
+    reports: VecDeque<(Seid, UsageReport)>,
+    wall: WallClock,
+    /// Seconds without a packet after which traffic has stopped.
+    traffic_silence: u32,
 }
 
 impl Metering {
-    /// What is left of packet rates is on its way to another worker.
-    pub(crate) fn lend(&mut self, left: &[PacketsLeft]) {
-        self.take_lent();
-        if !left.is_empty() {
-            self.lists.get_or_insert_default().lent = left.to_vec();
+    /// No timers. `clock_unix` is the time since 1970 at moment 0.
+    pub(crate) fn new(clock_unix: u64, traffic_silence: Duration) -> Metering {
+        Metering {
+            timers: BTreeSet::new(),
+            reports: VecDeque::new(),
+            wall: WallClock::starting(clock_unix),
+            traffic_silence: u32::try_from(traffic_silence.as_secs().max(1)).unwrap_or(u32::MAX),
         }
     }
 
-    pub(crate) fn take_lent(&mut self) -> Vec<PacketsLeft> {
-        self.take(|lists| &mut lists.lent)
+    /// Which dates moments have.
+    pub(crate) fn wall(&self) -> &WallClock {
+        &self.wall
     }
 
-    /// Takes one of the lists, and gives their room back when nothing is left.
-    fn take<T>(&mut self, of: impl FnOnce(&mut Lists) -> &mut Vec<T>) -> Vec<T> {
-        let Some(lists) = self.lists.as_mut() else {
-            return Vec::new();
-        };
-        let taken = std::mem::take(of(lists));
-        let Lists { lent, told, ended } = lists;
-        if lent.is_empty() && told.is_empty() && ended.is_empty() {
-            self.lists.clear();
-        }
-        taken
-    }
-}
-
-impl Sessions {
-    /// A counter has reached something, as the worker that has the session tells, and `times` is when packets of its
-    /// URR came that it has told of nobody yet. Reports come from [`poll_usage`](Sessions::poll_usage).
-    pub fn counter_reached(
-        &mut self,
-        now: Nanos,
-        index: SessionIndex,
-        (urr, count): (UrrId, UrrCount),
-        times: Option<PacketTimes>,
-        reached: Reached,
-    ) {
-        self.packets_heard(index, times.map(|times| (urr, times)));
-        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
-            return;
-        };
-        if session.metering.bounding > 0 {
-            return;
-        }
-        if session.is_in_between() {
-            session.metering.missed = true;
-            return;
-        }
-        let urrs = session.live.rules.urrs();
-        if UsageAccounts::has_links(urrs) || urrs.iter().any(Urr::measures_before_qos) {
-            // Others may have to report with it, or of what came before QoS: of one moment.
-            session
-                .metering
-                .lists
-                .get_or_insert_default()
-                .told
-                .push((urr, reached));
-            return self.look(index);
-        }
-        let is_known = session.usage.is_stop_known(urr, reached);
-        let reports = session.settle(now, &[(urr, count)], &[(urr, reached)]);
-        // Packets that were taken back after they had been counted: not reached after all.
-        let again = reports.is_empty() && !is_known;
-        self.give_out(index, reports);
-        self.follow_usage(now, index, again);
-    }
-
-    /// Downlink packets of a URR were dropped, as many as its threshold says. The report comes with the counts, which
-    /// linked URRs need.
-    pub fn dropped_reached(&mut self, index: SessionIndex, urr: UrrId) {
-        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
-            return;
-        };
-        let rule = session.live.rules.urr(urr);
-        let is_asked = rule.is_some_and(|urr| urr.reports_dropped() && urr.dropped_threshold().is_some());
-        if is_asked && session.usage.dropped(urr) {
-            self.look(index);
-        }
-    }
-
-    /// An End Marker has come for a PDR: those of its URRs that tell of it report what they have measured
-    /// (TS 29.244 §5.2.2.5). Another one that comes before they have is the same.
-    pub fn end_marker_received(&mut self, index: SessionIndex, pdr: PdrId) {
-        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
-            return;
-        };
-        let rules = Arc::clone(&session.live.rules);
-        let Some(pdr) = rules.pdr(pdr) else {
-            return;
-        };
-        for urr in rules.reports_end_markers(pdr) {
-            if !session.metering.lists.ended.contains(&urr) {
-                session.metering.lists.get_or_insert_default().ended.push(urr);
-            }
-        }
-        self.tell_ended(index);
-    }
-
-    /// The node downstream has told the start of a Pause of Charging: what it is for stops, once nothing else is under
-    /// way in the session (TS 29.244 §5.30). Nobody hears of the outcome; it has no deadline, since it is not told
-    /// again.
-    pub fn pause_charging(&mut self, now: Nanos, ticket: Ticket, index: SessionIndex) {
-        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
-            return;
-        };
-        let last = session.waiting.back().map(|waiting| &waiting.request);
-        if !matches!(last, Some(WaitingRequest::Pause)) {
-            let request = WaitingRequest::Pause;
-            session
-                .waiting
-                .get_or_insert_default()
-                .push_back(Waiting { ticket, request });
-        }
-        self.next_request(now, index);
-    }
-
-    /// Pauses charging, if there is any.
-    pub(crate) fn begin_pause(&mut self, now: Nanos, index: SessionIndex, ticket: Ticket) {
-        let is_charging = |session: &mut Session| session.live.rules.is_charging();
-        if !self.session_mut(index).is_some_and(is_charging) {
-            return;
-        }
-        let mut changes = Changes {
-            charging: Some(Charging::Paused),
-            ..Changes::default()
-        };
-        if let Err(refusal) = self.begin_modify(now, index, ticket, None, &mut changes) {
-            self.refuse(ticket, refusal);
-        }
-    }
-
-    /// Asks for the counts that End Markers are reported with, as soon as they can be had.
-    fn tell_ended(&mut self, index: SessionIndex) {
-        let waits = |session: &Session| !session.metering.lists.ended.is_empty() && !session.is_in_between();
-        if self.session_mut(index).is_some_and(|session| waits(session)) {
-            self.look(index);
+    /// What is the same for the URRs of all sessions.
+    pub(crate) fn setting(&self) -> Setting {
+        Setting {
+            epoch_nanos: self.wall.epoch_nanos(),
+            silence: self.traffic_silence,
         }
     }
 
     /// The next report that a session makes by itself.
-    pub fn poll_usage(&mut self) -> Option<(Seid, UsageReport)> {
-        self.usage.pop_front()
+    pub(crate) fn poll(&mut self) -> Option<(Seid, UsageReport)> {
+        self.reports.pop_front()
     }
 
-    fn give_out(&mut self, index: SessionIndex, reports: Vec<UsageReport>) {
-        let Some(seid) = self.session_mut(index).map(|session| session.seid) else {
+    /// When [`handle_timeout`](Metering::handle_timeout) is to be called next.
+    pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// The host's clock says that `now` is this many nanoseconds after 1970, with an uncertainty of `slack`.
+    pub(crate) fn follow_wall(
+        &mut self,
+        now: Nanos,
+        (host_unix, slack): (u64, u64),
+        table: &mut SessionTable,
+        commands: &mut Commands,
+    ) -> Option<WallChange> {
+        let change = self.wall.follow(now, host_unix, slack)?;
+        let epoch_nanos = self.wall.epoch_nanos();
+        let mut others = Vec::new();
+        for session in table.iter_mut() {
+            if session.usage.redate(session.live.rules.urrs(), epoch_nanos) {
+                others.push(session.index);
+            }
+        }
+        for index in others {
+            if let Some(session) = table.get_mut(index) {
+                self.refresh(now, session, commands, false);
+            }
+        }
+        Some(change)
+    }
+
+    /// A counter has reached a bound.
+    pub(crate) fn handle_counter(
+        &mut self,
+        now: Nanos,
+        session: &mut Session,
+        event: CounterReached,
+        (commands, ledger): (&mut Commands, &mut Ledger),
+    ) {
+        let CounterReached {
+            urr,
+            count,
+            times,
+            reached,
+        } = event;
+        add_packet_times(session, times.map(|times| (urr, times)));
+        if session.is_dying() || session.measurement.bounds_pending > 0 {
             return;
-        };
-        self.enter_reports(index, &reports);
-        self.usage
+        }
+        if session.is_in_between() {
+            session.measurement.missed = true;
+            return;
+        }
+        let urrs = session.live.rules.urrs();
+        if UsageAccounts::has_links(urrs) || urrs.iter().any(Urr::measures_before_qos) {
+            // Other URRs may have to report with it, or usage before QoS enforcement: of one moment.
+            session
+                .measurement
+                .lists
+                .get_or_insert_default()
+                .reached
+                .push((urr, reached));
+            return query(session, commands);
+        }
+        let is_known = session.usage.is_stop_known(urr, reached);
+        let reports = session.settle(now, &[(urr, count)], &[(urr, reached)]);
+        // Packets that were credited back after they had been counted: not reached after all.
+        let again = reports.is_empty() && !is_known;
+        self.report(session, reports, ledger);
+        self.refresh(now, session, commands, again);
+    }
+
+    /// A worker has answered a query of the counts.
+    pub(crate) fn handle_counts(
+        &mut self,
+        now: Nanos,
+        session: &mut Session,
+        result: Result<Option<UsageSnapshot>, WorkerFault>,
+        (commands, ledger): (&mut Commands, &mut Ledger),
+    ) {
+        if session.is_dying() {
+            return;
+        }
+        session.measurement.is_querying = false;
+        let reached = session.measurement.take(|lists| &mut lists.reached);
+        if session.is_in_between() {
+            session.measurement.missed = true;
+            return;
+        }
+        let end_markers = session.measurement.take(|lists| &mut lists.end_markers);
+        let is_known = |(urr, reached): &(UrrId, Reached)| session.usage.is_stop_known(*urr, *reached);
+        let mut again = !reached.iter().all(is_known);
+        if let Ok(Some(snapshot)) = result {
+            let mut reports = session.settle(now, &snapshot.counters, &reached);
+            again &= reports.is_empty();
+            reports.extend(session.report_ended(now, &snapshot.counters, &end_markers));
+            self.report(session, reports, ledger);
+        }
+        self.refresh(now, session, commands, again);
+    }
+
+    /// Evaluates the sessions whose timers have expired.
+    pub(crate) fn handle_timeout(&mut self, now: Nanos, table: &mut SessionTable, commands: &mut Commands) {
+        while let Some((at, index)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, index));
+            let Some(session) = table.get_mut(index) else {
+                continue;
+            };
+            session.measurement.timer = NEVER;
+            if session.is_dying() || session.is_in_between() {
+                session.measurement.missed = true;
+                continue;
+            }
+            session.usage.tick(now, session.live.rules.urrs());
+            // What has ended by itself stops first; the counts that come after it are final.
+            self.refresh(now, session, commands, false);
+            query(session, commands);
+            self.set_timer(session, None);
+        }
+    }
+
+    fn report(&mut self, session: &mut Session, reports: Vec<UsageReport>, ledger: &mut Ledger) {
+        ledger.enter_reports(session, &reports);
+        let seid = session.seid;
+        self.reports
             .extend(reports.into_iter().map(|report| (seid, report)));
     }
 
-    /// Tells the worker where the counters are to tell and to stop, if that is not what it knows or if `again`, and
-    /// sets the session's timer.
-    pub(crate) fn follow_usage(&mut self, now: Nanos, index: SessionIndex, again: bool) {
-        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
-            return;
-        };
-        if session.is_in_between() {
-            session.metering.missed |= again;
+    /// Sends the bounds of the session's counters to its worker, if they differ from what it has or if `again`, and sets
+    /// the session's timer.
+    pub(crate) fn refresh(
+        &mut self,
+        now: Nanos,
+        session: &mut Session,
+        commands: &mut Commands,
+        again: bool,
+    ) {
+        if session.is_dying() {
             return;
         }
-        let again = again | std::mem::take(&mut session.metering.missed);
+        if session.is_in_between() {
+            session.measurement.missed |= again;
+            return;
+        }
+        let again = again | std::mem::take(&mut session.measurement.missed);
         let bounds = if session.usage.acts() {
             session.usage.unsent_bounds(session.live.rules.urrs(), again)
         } else {
             Vec::new()
         };
-        let (bucket, wanted) = (session.bucket, session.deadline());
+        let wanted = session.deadline();
         if !bounds.is_empty() {
-            session.metering.bounding += 1;
-            let worker = self.config.owner(bucket);
-            self.send(index, 0, Role::Bound, worker, SessionChange::Bound(index, bounds));
+            session.measurement.bounds_pending += 1;
+            let worker = commands.buckets.owner(session.bucket);
+            let change = SessionChange::Bound(session.index, bounds);
+            commands.apply(op(session, Role::SetBounds), worker, change);
         }
-        self.set_timer(index, wanted.map(|at| at.max(now)));
-        self.tell_ended(index);
+        self.set_timer(session, wanted.map(|at| at.max(now)));
+        query_end_markers(session, commands);
     }
 
-    /// Asks for a session's counts, once.
-    fn look(&mut self, index: SessionIndex) {
-        let Some(session) = self.session_mut(index) else {
-            return;
-        };
-        if std::mem::replace(&mut session.metering.is_looking, true) {
-            return;
-        }
-        let worker = session.bucket;
-        let worker = self.config.owner(worker);
-        let op = self.new_op(index, 0, Role::Look);
-        self.effects.push_back(Effect::Query {
-            worker,
-            op,
-            session: index,
-        });
-    }
-
-    /// The worker has set bounds.
-    pub(crate) fn bounded(&mut self, index: SessionIndex) {
-        if let Some(session) = self.session_mut(index) {
-            session.metering.bounding = session.metering.bounding.saturating_sub(1);
-        }
-    }
-
-    /// The worker has told the counts.
-    pub(crate) fn looked(
-        &mut self,
-        now: Nanos,
-        index: SessionIndex,
-        result: Result<Option<UsageSnapshot>, WorkerFault>,
-    ) {
-        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
-            return;
-        };
-        session.metering.is_looking = false;
-        let told = session.metering.take(|lists| &mut lists.told);
-        if session.is_in_between() {
-            session.metering.missed = true;
-            return;
-        }
-        let ended = session.metering.take(|lists| &mut lists.ended);
-        let is_known = |(urr, reached): &(UrrId, Reached)| session.usage.is_stop_known(*urr, *reached);
-        let mut again = !told.iter().all(is_known);
-        if let Ok(Some(snapshot)) = result {
-            let mut reports = session.settle(now, &snapshot.counters, &told);
-            again &= reports.is_empty();
-            reports.extend(session.report_ended(now, &snapshot.counters, &ended));
-            self.give_out(index, reports);
-        }
-        self.follow_usage(now, index, again);
-    }
-
-    /// The moment has come that a session's accounts waited for.
-    pub(crate) fn expire_usage(&mut self, now: Nanos) {
-        while let Some((at, index)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
-            self.timers.remove(&(at, index));
-            let Some(session) = self.session_mut(index) else {
-                continue;
-            };
-            session.metering.timer = NEVER;
-            if session.is_dying() || session.is_in_between() {
-                session.metering.missed = true;
-                continue;
-            }
-            session.usage.tick(now, session.live.rules.urrs());
-            // What has ended by itself stops first; the counts that come behind that are final.
-            self.follow_usage(now, index, false);
-            self.look(index);
-            self.set_timer(index, None);
-        }
-    }
-
-    fn set_timer(&mut self, index: SessionIndex, wanted: Option<Nanos>) {
-        let Some(session) = self.session_mut(index) else {
-            return;
-        };
-        let wanted = wanted.filter(|_| !session.metering.is_looking);
+    fn set_timer(&mut self, session: &mut Session, wanted: Option<Nanos>) {
+        let wanted = wanted.filter(|_| !session.measurement.is_querying);
         let wanted = wanted.unwrap_or(NEVER);
-        let old = std::mem::replace(&mut session.metering.timer, wanted);
+        let old = std::mem::replace(&mut session.measurement.timer, wanted);
         if old == wanted {
             return;
         }
         if old != NEVER {
-            self.timers.remove(&(old, index));
+            self.timers.remove(&(old, session.index));
         }
         if wanted != NEVER {
-            self.timers.insert((wanted, index));
+            self.timers.insert((wanted, session.index));
         }
     }
 
-    /// The session is gone.
-    pub(crate) fn end_usage(&mut self, index: SessionIndex) {
-        self.set_timer(index, None);
+    /// The session is gone: its timer ends.
+    pub(crate) fn forget(&mut self, session: &mut Session) {
+        self.set_timer(session, None);
     }
 
     /// Gives an image that is about to be sent the bounds that its counters begin with.
-    pub(crate) fn fill_bounds(
-        &mut self,
-        now: Nanos,
-        index: SessionIndex,
-        work: &Work,
-        image: &mut SessionImage,
-    ) {
-        let setting = self.usage_setting();
-        let Some(session) = self.session_mut(index) else {
-            return;
-        };
+    pub(crate) fn fill_bounds(&self, now: Nanos, session: &Session, work: &Work, image: &mut SessionImage) {
         let urrs = image.rules.urrs();
         image.block.get_or_insert_default().bounds = match work {
-            Work::Supersede(..) => UsageAccounts::new(setting).preview_bounds(now, urrs, &[]),
+            Work::Supersede(..) => UsageAccounts::new(self.setting()).preview_bounds(now, urrs, &[]),
             Work::Modify(prepared) if !prepared.fresh.is_empty() => {
                 let mut accounts = session.usage.clone();
                 accounts.close(&prepared.fresh);
@@ -373,44 +273,61 @@ impl Sessions {
     }
 }
 
-impl Session {
-    /// Whether what the worker counts cannot be taken for the accounts': it has not got the rules that are live, is
-    /// about to lose the session, or two workers have it.
-    fn is_in_between(&self) -> bool {
-        let sent = match &self.state {
-            State::Settled | State::Dying(_) => false,
-            // What ends the session in its worker is on its way: the last counts come with the answer.
-            State::Changing(change) => change.sent || change.work.role() == Role::Remove,
-            State::RollingBack(_) => true,
-        };
-        sent || self.phase == Phase::Twin
+/// As many downlink packets of a URR as its threshold were dropped. The report is made with the counts, which linked URRs
+/// need.
+pub(crate) fn handle_dropped(session: &mut Session, urr: UrrId, commands: &mut Commands) {
+    let rule = session.live.rules.urr(urr);
+    let is_asked = rule.is_some_and(|urr| urr.reports_dropped() && urr.dropped_threshold().is_some());
+    if is_asked && session.usage.dropped(urr) {
+        query(session, commands);
     }
+}
 
-    fn settle(
-        &mut self,
-        now: Nanos,
-        counted: &[(UrrId, UrrCount)],
-        told: &[(UrrId, Reached)],
-    ) -> Vec<UsageReport> {
-        self.usage.evaluate(now, self.live.rules.urrs(), counted, told)
-    }
-
-    /// The reports of the URRs that have an End Marker to tell of.
-    fn report_ended(
-        &mut self,
-        now: Nanos,
-        counted: &[(UrrId, UrrCount)],
-        ended: &[UrrId],
-    ) -> Vec<UsageReport> {
-        let asked: Vec<_> = ended.iter().map(|urr| (*urr, UsageTriggers::EMRRE)).collect();
-        match asked.is_empty() {
-            true => Vec::new(),
-            false => self.usage.query(now, self.live.rules.urrs(), counted, &asked),
+/// An End Marker has come for a PDR: those of its URRs that report it report what they have measured
+/// (TS 29.244 §5.2.2.5). End Markers until that report count as one.
+pub(crate) fn handle_end_marker(session: &mut Session, pdr: PdrId, commands: &mut Commands) {
+    let rules = Arc::clone(&session.live.rules);
+    let Some(pdr) = rules.pdr(pdr) else {
+        return;
+    };
+    for urr in rules.reports_end_markers(pdr) {
+        if !session.measurement.lists.end_markers.contains(&urr) {
+            session
+                .measurement
+                .lists
+                .get_or_insert_default()
+                .end_markers
+                .push(urr);
         }
     }
+    query_end_markers(session, commands);
+}
 
-    fn deadline(&self) -> Option<Nanos> {
-        self.usage.deadline(self.live.rules.urrs())
+/// The worker has set bounds.
+pub(crate) fn handle_bounds_set(session: &mut Session) {
+    session.measurement.bounds_pending = session.measurement.bounds_pending.saturating_sub(1);
+}
+
+/// Queries the counts that End Markers are reported with, as soon as they can be had.
+fn query_end_markers(session: &mut Session, commands: &mut Commands) {
+    if !session.measurement.lists.end_markers.is_empty() && !session.is_in_between() {
+        query(session, commands);
+    }
+}
+
+/// Queries a session's counts, once.
+fn query(session: &mut Session, commands: &mut Commands) {
+    if !std::mem::replace(&mut session.measurement.is_querying, true) {
+        let worker = commands.buckets.owner(session.bucket);
+        commands.query(op(session, Role::QueryUsage), worker);
+    }
+}
+
+fn op(session: &Session, role: Role) -> Op {
+    Op {
+        session: session.index,
+        change: 0,
+        role,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where sessions are kept beyond the process: between Apply and Respond.
 
-use crate::effect::Seid;
+use crate::ids::Seid;
 use crate::session::SessionView;
 
 /// Keeps what a peer has been promised. Called after the workers have applied a change and before the peer is told, so

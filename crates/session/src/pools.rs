@@ -1,6 +1,6 @@
 //! Pools that the user plane gives UE addresses from (TS 29.244 §5.21.3).
 //!
-//! Values and arithmetic only; who holds what is [`Addresses`](crate::addresses::Addresses)' to know.
+//! Values and arithmetic only; who holds what is [`Addresses`](crate::ue_addresses::Addresses)' to know.
 
 use flow::InstanceId;
 use rules::prefix::IpPrefix;

@@ -1,7 +1,7 @@
-//! From a request to a compiled change: everything that can be refused is refused here, before a worker hears of it.
+//! From a request to a compiled change: everything that can be refused is refused here, before a worker gets a command.
 
 use flow::{Bucket, SessionIndex, bucket};
-use rules::compile::{Previous, compile, compile_after};
+use rules::compile::{Previous, compile_after};
 use rules::image::SessionImage;
 use rules::model::{
     CorrelationId, Edit, FTeid, Far, FarId, PdrId, QerId, RuleRef, SessionRules, SourceInterface, UrrId, Verb,
@@ -10,15 +10,21 @@ use rules::prefix::IpPrefix;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::addresses::UeAddress;
-use crate::assign::Assignment;
+use crate::buckets::BucketTable;
+use crate::change::Prepared;
 use crate::changes::{Changes, Query, Recipient};
-use crate::choose::{Allocation, Shared};
-use crate::effect::{AssociationId, Seid};
+use crate::config::{Config, Environment};
+use crate::correlations::Parties;
+use crate::f_teid_choice::{Allocation, ChosenFTeids};
+use crate::ids::{AssociationId, Seid};
+use crate::live::Live;
+use crate::random::Random;
 use crate::refusal::{Refusal, RuleFault};
-use crate::session::{Live, Prepared};
-use crate::sessions::Sessions;
+use crate::resources::Resources;
+use crate::table::SessionTable;
 use crate::tunnels::Tunnel;
+use crate::ue_addresses::UeAddress;
+use crate::ue_ip_choice::Assignment;
 use usage::{UsageAccounts, UsageTriggers};
 
 /// The session that a request is about, as it is before.
@@ -27,15 +33,19 @@ pub(crate) struct Subject<'a> {
     pub(crate) seid: Seid,
     /// `None` before the session is established: the request decides.
     pub(crate) bucket: Option<Bucket>,
-    /// The association that it is charged to.
-    pub(crate) association: AssociationId,
+    /// The association whose quota it counts against.
+    pub(crate) charged_to: AssociationId,
     /// The association that it belongs to.
     pub(crate) owner: AssociationId,
     pub(crate) live: &'a Live,
-    pub(crate) shared: Shared,
+    pub(crate) shared: ChosenFTeids,
 }
 
-type Ready = (Bucket, Box<SessionImage>, Box<Prepared>);
+/// A change that is ready to be applied.
+pub(crate) struct Ready {
+    pub(crate) image: Box<SessionImage>,
+    pub(crate) prepared: Box<Prepared>,
+}
 
 /// The URRs that `query` wants reported.
 pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, UsageTriggers)>, Refusal> {
@@ -138,7 +148,17 @@ fn home(changes: &Changes) -> Option<Bucket> {
         .map(|prefix| bucket::of_address(prefix.address()))
 }
 
-impl Sessions {
+/// What prepares a change: it reads what all sessions have, and takes resources.
+pub(crate) struct Preparation<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) environment: &'a Environment,
+    pub(crate) buckets: &'a BucketTable,
+    pub(crate) table: &'a SessionTable,
+    pub(crate) resources: &'a mut Resources,
+    pub(crate) random: &'a mut Random,
+}
+
+impl Preparation<'_> {
     /// Allocates, edits, compiles and claims; on an error nothing is left behind. Of `changes` it takes what it needs.
     /// Nothing is looked up in the session itself: a caller may have taken its rules out.
     pub(crate) fn prepare(
@@ -149,15 +169,15 @@ impl Sessions {
         self.check_chosen(subject.live, changes)?;
         let mut prepared = Box::new(Prepared::default());
         match self.make_ready(&mut subject, changes, &mut prepared) {
-            Ok(image) => Ok((image.bucket, image, prepared)),
+            Ok(image) => Ok(Ready { image, prepared }),
             Err(refusal) => {
-                self.unclaim(subject.index, &prepared);
+                self.resources.unclaim(subject.index, &prepared);
                 Err(refusal)
             }
         }
     }
 
-    /// The same step by step; what the steps take stands in `prepared`, also on an error.
+    /// The same step by step; what the steps take is in `prepared`, also on an error.
     fn make_ready(
         &mut self,
         subject: &mut Subject<'_>,
@@ -176,18 +196,18 @@ impl Sessions {
         end_markers.retain(|far| leaves_tunnel(before, &image.rules, *far));
         image.fresh_urrs = prepared.fresh.clone().into();
         self.claim(subject.index, &image, prepared)?;
-        self.check_share(subject, &image, prepared)?;
+        self.check_quota(subject, &image, prepared)?;
         if changes.restores {
             // An address of our pools, which the session had before our restart, is its lease again.
             let own = image.ue_addresses.iter();
-            leases.extend(own.filter(|address| self.addresses.is_of_pool(**address)));
+            leases.extend(own.filter(|address| self.resources.addresses.is_of_pool(**address)));
         }
         prepared.queried = dissociated(subject.live, &image.rules, &prepared.fresh);
         prepared.associated = associated(subject.live, &image.rules, &prepared.fresh);
         prepared.ended = ended_with_links(subject.live, &image.rules, &prepared.fresh);
         prepared.live = Live::of(&image, leases);
         prepared.shared.retain_used(&image.rules);
-        self.give_back_unused(subject.index, prepared);
+        self.resources.give_back_unused(subject.index, prepared);
         Ok(image)
     }
 
@@ -200,7 +220,7 @@ impl Sessions {
     ) -> Result<(), Refusal> {
         let mut assignment = Assignment {
             pools: &self.config.pools,
-            addresses: &mut self.addresses,
+            addresses: &mut self.resources.addresses,
             session: subject.index,
             bucket: subject.bucket.or_else(|| home(changes)),
             live: subject.live,
@@ -223,15 +243,15 @@ impl Sessions {
     ) -> Result<Option<Bucket>, Refusal> {
         let known = std::mem::take(&mut subject.shared);
         let mut allocation = Allocation {
-            network: &self.network,
-            tunnels: &mut self.tunnels,
+            network: &self.environment.network,
+            tunnels: &mut self.resources.tunnels,
             session: subject.index,
             bucket: subject.bucket.or_else(|| home(changes)),
             rules: &subject.live.rules,
             shared: if self.config.choose_id_spans_session {
                 known
             } else {
-                Shared::default()
+                ChosenFTeids::default()
             },
             of_request: Vec::new(),
             created: Vec::new(),
@@ -245,15 +265,15 @@ impl Sessions {
     }
 
     /// That the session's association may have what the change takes.
-    fn check_share(
+    fn check_quota(
         &self,
         subject: &Subject<'_>,
         image: &SessionImage,
         prepared: &Prepared,
     ) -> Result<(), Refusal> {
-        let worker = self.config.owner(image.bucket);
-        let taken = prepared.takes(self.steered_by_exception(image.bucket));
-        match self.shares.allows(subject.association, worker, taken) {
+        let worker = self.buckets.owner(image.bucket);
+        let taken = prepared.takes(self.buckets.with_exceptions(image.bucket));
+        match self.resources.quotas.allows(subject.charged_to, worker, taken) {
             true => Ok(()),
             false => Err(Refusal::NoResources),
         }
@@ -284,14 +304,20 @@ impl Sessions {
         let mut rules = SessionRules::clone(&live.rules);
         let packets = std::mem::take(&mut changes.packets);
         changes.make(&mut rules, &self.config.predefined)?;
+        let network = &self.environment.network;
         let before = Previous {
             rules: &live.rules,
             classifier: &live.classifier,
         };
-        let mut image = compile_after(before, &Arc::new(rules), &self.network, &*self.adjacencies)?;
-        let parties = (subject.owner, subject.association, true);
-        self.correlate(index, parties, &image.rules, joined)?;
-        image.share_rates(|correlation| self.correlations.meter(index, correlation));
+        let mut image = compile_after(before, &Arc::new(rules), network, &*self.environment.adjacencies)?;
+        let parties = Parties {
+            owner: subject.owner,
+            charged_to: subject.charged_to,
+            is_limited: true,
+        };
+        self.resources.correlate(index, parties, &image.rules, joined)?;
+        let correlations = &self.resources.correlations;
+        image.share_rates(|correlation| correlations.meter(index, correlation));
         image.packets = packets.into();
         image.session = index;
         image.seid = subject.seid.0;
@@ -305,10 +331,6 @@ impl Sessions {
         Ok(Box::new(image))
     }
 
-    pub(crate) fn compile(&self, rules: Arc<SessionRules>) -> Result<SessionImage, Refusal> {
-        Ok(compile(&rules, &self.network, &*self.adjacencies)?)
-    }
-
     /// Takes the tunnels and UE addresses of `image` that the session does not have yet.
     fn claim(
         &mut self,
@@ -317,74 +339,34 @@ impl Sessions {
         prepared: &mut Prepared,
     ) -> Result<(), Refusal> {
         for tunnel in &image.tunnels {
-            let holder = self.tunnels.holder(*tunnel);
+            let holder = self.resources.tunnels.holder(*tunnel);
             if holder == Some(index) {
                 continue;
             }
-            if holder.is_some_and(|holder| !self.has_lost(holder)) {
+            if holder.is_some_and(|holder| !self.table.has_lost(holder)) {
                 return Err(Refusal::rule(
-                    rule_of_tunnel(image, &self.network, *tunnel),
+                    rule_of_tunnel(image, &self.environment.network, *tunnel),
                     RuleFault::TunnelTaken,
                 ));
             }
-            self.tunnels.give(*tunnel, index);
+            self.resources.tunnels.give(*tunnel, index);
             prepared.claimed.push(*tunnel);
         }
         for address in &image.ue_addresses {
-            if self.addresses.holder(*address) == Some(index) {
+            if self.resources.addresses.holder(*address) == Some(index) {
                 continue;
             }
-            let is_other = |holder| holder != index && !self.has_lost(holder);
-            if self.addresses.is_taken(*address, is_other) {
+            let is_other = |holder| holder != index && !self.table.has_lost(holder);
+            if self.resources.addresses.is_taken(*address, is_other) {
                 return Err(Refusal::rule(
                     pdr_of_address(image, *address),
                     RuleFault::AddressTaken,
                 ));
             }
-            self.addresses.give(*address, index);
+            self.resources.addresses.give(*address, index);
             prepared.addresses.push(*address);
         }
         Ok(())
-    }
-
-    /// Whether the session is on its way out, so that another may have what it held.
-    pub(crate) fn has_lost(&self, index: SessionIndex) -> bool {
-        self.slots
-            .get(index.index())
-            .and_then(Option::as_ref)
-            .is_none_or(|session| session.is_dying())
-    }
-
-    /// Gives back what a change took and its own updates then did without.
-    fn give_back_unused(&mut self, index: SessionIndex, prepared: &mut Prepared) {
-        let Prepared {
-            live,
-            claimed,
-            addresses,
-            created,
-            ..
-        } = prepared;
-        for tunnel in claimed.extract_if(.., |tunnel| !live.tunnels.contains(tunnel)) {
-            self.tunnels.undo(tunnel, index);
-        }
-        for address in addresses.extract_if(.., |address| !live.addresses.contains(address)) {
-            self.addresses.release(address, index);
-        }
-        created.retain(|(_, chosen)| live.rules.f_teids().any(|used| used == *chosen));
-    }
-
-    /// Gives back what a change took that never reached a worker.
-    fn unclaim(&mut self, index: SessionIndex, prepared: &Prepared) {
-        prepared
-            .claimed
-            .iter()
-            .for_each(|tunnel| self.tunnels.undo(*tunnel, index));
-        for address in &prepared.addresses {
-            self.addresses.release(*address, index);
-        }
-        for correlation in &prepared.joined {
-            self.correlations.leave(index, *correlation);
-        }
     }
 }
 

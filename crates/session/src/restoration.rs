@@ -14,16 +14,27 @@
 use flow::bucket::of_teid;
 use flow::{Bucket, Nanos, SessionIndex, bucket};
 use rules::model::FTeid;
+use rules::network::Network;
 use std::net::IpAddr;
 
 use crate::changes::Changes;
+use crate::config::Config;
 use crate::prepare::{f_teids_named, prefixes_named};
-use crate::sessions::Sessions;
+use crate::table::SessionTable;
+use crate::tunnels::Tunnels;
 
-impl Sessions {
-    /// Takes an establishment for a restoration if it is early enough and names F-TEIDs that we may have given. It may be
-    /// in the place of the session `lost`, and have what that one holds.
-    pub(crate) fn note_restoration(&self, now: Nanos, lost: Option<SessionIndex>, changes: &mut Changes) {
+/// What F-TEIDs of an establishment are compared with.
+pub(crate) struct Restoration<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) network: &'a Network,
+    pub(crate) table: &'a SessionTable,
+    pub(crate) tunnels: &'a Tunnels,
+}
+
+impl Restoration<'_> {
+    /// Takes an establishment for a restoration if it is early enough and names F-TEIDs that we may have given. It may
+    /// replace the session `lost`, and have what that one holds.
+    pub(crate) fn mark(&self, now: Nanos, lost: Option<SessionIndex>, changes: &mut Changes) {
         let is_early = now < Nanos::ZERO + self.config.restoration;
         if is_early && !self.config.accept_cp_f_teids && !changes.restores {
             changes.restores = self.names_only_ours(lost, changes);
@@ -43,7 +54,7 @@ impl Sessions {
             let local = self.network.local(address);
             local.is_some_and(|(_, local)| {
                 let holder = self.tunnels.holder((local, f_teid.teid));
-                holder.is_none_or(|holder| Some(holder) == lost || self.has_lost(holder))
+                holder.is_none_or(|holder| Some(holder) == lost || self.table.has_lost(holder))
             })
         };
         f_teid.teid.0 != 0 && f_teid.addresses().next().is_some() && f_teid.addresses().all(is_free)

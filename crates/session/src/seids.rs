@@ -1,11 +1,12 @@
-//! Sessions by SEID, in the order of the SEIDs, so that views can go from one page to the next.
+//! SEIDs: how one is drawn, and sessions by SEID, in the order of the SEIDs, so that views can go from one page to the next.
 //!
 //! Owned by control. SEIDs are our own and random, so that their first bits spread them evenly: a table of short sorted
 //! runs, each found by those bits, costs one step where a tree of 600,000 costs six. It doubles as sessions come.
 
 use flow::SessionIndex;
 
-use crate::effect::Seid;
+use crate::ids::Seid;
+use crate::random::Random;
 
 /// Sessions in one run on average, when there are the most.
 const MOST_PER_RUN: usize = 8;
@@ -35,6 +36,16 @@ impl Seids {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// A SEID that no session has: random, and never 0.
+    pub(crate) fn draw(&self, random: &mut Random) -> Seid {
+        loop {
+            let seid = Seid(random.next_u64());
+            if seid.0 != 0 && self.get(seid).is_none() {
+                return seid;
+            }
+        }
     }
 
     /// The session with this SEID.

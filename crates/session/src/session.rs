@@ -1,324 +1,61 @@
-//! One session: what is live in its worker, and the change that is under way.
+//! One session: what is live in its worker, the change in progress, and what it measures.
 
-use flow::{Bounds, Bucket, SessionIndex, UrrCount};
-use packet::Teid;
-use rules::Classifier;
+use flow::{Bucket, Nanos, Reached, SessionIndex, UrrCount, WorkerId};
 use rules::boxed_option::BoxedOption;
-use rules::image::{DroppedCount, ImmediateActions, PacketsLeft, SessionImage, TokensLeft};
-use rules::model::{CorrelationId, FTeid, QerId, SessionRules, UrrId};
+use rules::image::{PacketsLeft, UsageSnapshot};
+use rules::model::{SessionRules, UrrId};
 use std::collections::VecDeque;
-use std::net::IpAddr;
-use std::sync::{Arc, LazyLock};
+use usage::{Counted, UrrCheckpoint, UsageAccounts, UsageReport, UsageTriggers};
 
-use crate::addresses::UeAddress;
-use crate::changes::{Assigned, Changes, Recipient};
-use crate::choose::Shared;
-use crate::effect::{AssociationId, CpFSeid, Remote, Seid, Ticket, WorkerFault};
-use crate::ledger::{Account, Subscriber, Will};
-use crate::metering::Metering;
-use crate::paths::GtpuPath;
-use crate::progress::Role;
+use crate::account::{Account, Subscriber};
+use crate::buckets::BucketTable;
+use crate::change::{Change, Phase, Prepared, State, Work};
+use crate::commands::Role;
+use crate::effect::WorkerFault;
+use crate::f_teid_choice::ChosenFTeids;
+use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
+use crate::live::{Live, rescaled};
+use crate::measurement::Measurement;
+use crate::packet_rate::{PacketRateStatus, statuses};
+use crate::quotas::{CompactCounts, ResourceCounts};
+use crate::request::{Request, Waiting};
 use crate::sets::Sets;
-use crate::shares::{Charge, Holding};
-use crate::transfer::Export;
 use crate::tunnels::Tunnel;
-use usage::{Renewed, UrrCheckpoint, UsageAccounts, UsageTriggers};
+use crate::ue_addresses::UeAddress;
 
-/// What a worker runs, as far as control needs it again.
-#[derive(Clone, Debug)]
-pub(crate) struct Live {
-    pub(crate) rules: Arc<SessionRules>,
-    /// What was made of their PDRs.
-    pub(crate) classifier: Classifier,
-    pub(crate) tunnels: Box<[Tunnel]>,
-    /// What plain packets reach the session by, and the leases.
-    pub(crate) addresses: Box<[UeAddress]>,
-    /// UE addresses from our pools.
-    pub(crate) leases: Box<[UeAddress]>,
-    /// Each once.
-    pub(crate) paths: Box<[GtpuPath]>,
-    pub(crate) generation: u32,
+/// The numbers of a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    pub(crate) index: SessionIndex,
+    pub(crate) seid: Seid,
+    pub(crate) association: AssociationId,
+    pub(crate) cp: CpFSeid,
+    pub(crate) bucket: Bucket,
 }
 
-impl Default for Live {
-    /// Nothing; all that have nothing share the rules of it.
-    fn default() -> Live {
-        static NO_RULES: LazyLock<Arc<SessionRules>> = LazyLock::new(Arc::default);
-        Live {
-            rules: Arc::clone(&NO_RULES),
-            classifier: Classifier::default(),
-            tunnels: Box::default(),
-            addresses: Box::default(),
-            leases: Box::default(),
-            paths: Box::default(),
-            generation: 0,
-        }
-    }
-}
-
-impl Live {
-    /// What `image` runs, with those of `leases` that its rules still name.
-    pub(crate) fn of(image: &SessionImage, mut leases: Vec<UeAddress>) -> Live {
-        let mut addresses = image.ue_addresses.to_vec();
-        if !leases.is_empty() {
-            let named = image.rules.ue_ip_prefixes();
-            leases.retain(|(_, lease)| named.binary_search(lease).is_ok());
-            addresses.extend(&leases);
-            addresses.sort_unstable();
-            addresses.dedup();
-        }
-        let mut paths: Vec<GtpuPath> = Vec::new();
-        for path in image.block.forwards.iter().filter_map(GtpuPath::of) {
-            // Few, and one for most sessions: no more room than that.
-            if let Err(place) = paths.binary_search(&path) {
-                paths.reserve_exact(1);
-                paths.insert(place, path);
-            }
-        }
-        Live {
-            paths: paths.into(),
-            rules: Arc::clone(&image.rules),
-            classifier: image.classifier.clone(),
-            tunnels: image.tunnels.as_slice().into(),
-            addresses: addresses.into(),
-            leases: leases.into(),
-            generation: image.classification_generation,
-        }
-    }
-
-    /// The URRs, in the order of their slots.
-    pub(crate) fn urrs(&self) -> impl Iterator<Item = UrrId> + Clone + '_ {
-        self.rules.urrs().iter().map(|urr| urr.id)
-    }
-
-    /// The tunnels and UE addresses that these have and `after` has not.
-    pub(crate) fn without(&self, after: &Live) -> (Vec<Tunnel>, Vec<UeAddress>) {
-        let tunnels = self.tunnels.iter().filter(|old| !after.tunnels.contains(old));
-        let addresses = self.addresses.iter().filter(|old| !after.addresses.contains(old));
-        (tunnels.copied().collect(), addresses.copied().collect())
-    }
-
-    /// The peers' tunnel endpoints that packets are sent to.
-    pub(crate) fn remotes(&self) -> impl Iterator<Item = Remote> + '_ {
-        let fars = self.rules.fars().iter();
-        let headers = fars.filter_map(|far| far.forwarding.and_then(|to| to.outer_header_creation));
-        let gtpu = headers.filter(|header| header.kind.is_gtpu() && header.teid != Teid::ZERO);
-        gtpu.flat_map(|header| {
-            let v4 = header.ipv4.map(IpAddr::V4);
-            v4.into_iter()
-                .chain(header.ipv6.map(IpAddr::V6))
-                .map(move |peer| (peer, header.teid))
-        })
-    }
-}
-
-/// A change that is compiled and has what it needs, ready to be applied.
-#[derive(Debug, Default)]
-pub(crate) struct Prepared {
-    pub(crate) live: Live,
-    /// What this change allocated, for the response.
-    pub(crate) created: Vec<(Recipient, FTeid)>,
-    pub(crate) assigned: Vec<Assigned>,
-    pub(crate) shared: Shared,
-    /// Tunnels that this change took.
-    pub(crate) claimed: Vec<Tunnel>,
-    /// UE addresses that this change took.
-    pub(crate) addresses: Vec<UeAddress>,
-    /// What it has in common with other sessions that this change joined.
-    pub(crate) joined: Vec<CorrelationId>,
-    /// URRs to report when the worker answers the query.
-    pub(crate) queried: Vec<(UrrId, UsageTriggers)>,
-    /// URRs that end and that others are linked to, which report because of that.
-    pub(crate) ended: Vec<UrrId>,
-    /// URRs that PDRs name now, and none did before.
-    pub(crate) associated: Vec<UrrId>,
-    /// QERs whose Packet Rate Status is to be told.
-    pub(crate) queried_packets: Vec<QerId>,
-    /// URRs that the request removes and creates under one number: the slots of the old ones end.
-    pub(crate) fresh: Vec<UrrId>,
-    /// The terms of URRs that the request gives anew.
-    pub(crate) renewed: Vec<(UrrId, Renewed)>,
-    pub(crate) cp: Option<CpFSeid>,
-    /// Whom a successor is for, or a session from now on.
-    pub(crate) subscriber: Option<Arc<Subscriber>>,
-    /// What the worker does for what is replaced.
-    pub(crate) immediate: ImmediateActions,
-}
-
-impl Prepared {
-    /// URRs that PDRs name now, and none did before, begin with the quotas that they were provisioned with.
-    pub(crate) fn renew_associated(&mut self) {
-        for urr in &self.associated {
-            match self.renewed.iter_mut().find(|(id, _)| id == urr) {
-                Some((_, known)) => *known = known.associated(),
-                None => self.renewed.push((*urr, Renewed::default().associated())),
-            }
-        }
-    }
-
-    /// Whether it takes the counts of before it.
-    pub(crate) fn asks_for_counts(&self) -> bool {
-        !(self.queried.is_empty() && self.queried_packets.is_empty() && self.ended.is_empty())
-    }
-
-    /// What its association is charged for, of a session in this bucket.
-    pub(crate) fn takes(&self, bucket: Option<Bucket>) -> Holding {
-        Holding::of(&self.claimed, &self.addresses, bucket)
-    }
-}
-
-/// What is under way.
-#[derive(Debug)]
-pub(crate) enum Work {
-    /// Install.
-    Establish(Box<Prepared>),
-    /// Replace; or a query alone.
-    Modify(Box<Prepared>),
-    /// Replace by a session that is set up in the place of this one, under a SEID of its own.
-    Supersede(Box<Prepared>, Seid),
-    /// Remove.
-    Delete,
-    /// Read the counters, or remove, to make a record.
-    Export(Export),
-}
-
-impl Work {
-    pub(crate) fn role(&self) -> Role {
-        match self {
-            Work::Establish(_) => Role::Install,
-            Work::Modify(_) | Work::Supersede(..) => Role::Replace,
-            Work::Delete | Work::Export(Export::Take) => Role::Remove,
-            Work::Export(Export::Copy) => Role::Query,
-        }
-    }
-
-    pub(crate) fn prepared(&self) -> Option<&Prepared> {
-        match self {
-            Work::Establish(prepared) | Work::Modify(prepared) | Work::Supersede(prepared, _) => {
-                Some(prepared)
-            }
-            Work::Delete | Work::Export(_) => None,
-        }
-    }
-}
-
-/// A request under way: its operations are with the workers.
-#[derive(Debug)]
-pub(crate) struct Change {
-    pub(crate) id: u64,
-    pub(crate) ticket: Ticket,
-    pub(crate) work: Work,
-    /// Whether the worker has got rules to apply.
-    pub(crate) sent: bool,
-    /// Operations not yet answered.
-    pub(crate) pending: u32,
-    pub(crate) fault: Option<WorkerFault>,
-    /// What the URRs had counted when the worker answered the query.
-    pub(crate) counted: Vec<(UrrId, UrrCount)>,
-    /// The last counts of those whose slots the worker gave up when it did what was sent; `None`: it has not done it.
-    pub(crate) ended: Option<Vec<(UrrId, UrrCount)>>,
-    /// What is left of packet rates, to be told or recorded.
-    pub(crate) packets: Vec<PacketsLeft>,
-    /// What the meters of bit rates hold, to be recorded.
-    pub(crate) tokens: Vec<TokensLeft>,
-    /// What was dropped of URRs that tell of it, to be recorded.
-    pub(crate) dropped: Vec<DroppedCount>,
-    /// The bounds of its counters that the worker gets with the rules, by slot.
-    pub(crate) bounds: Vec<Bounds>,
-}
-
-/// Where a session stands.
-#[derive(Debug)]
-pub(crate) enum State {
-    /// Nothing is under way.
-    Settled,
-    /// A request is.
-    Changing(Box<Change>),
-    /// A request was given up; the worker is on its way back to what is live.
-    RollingBack(Box<RollingBack>),
-    /// The session is gone for everybody but the workers that have it.
-    Dying(Box<Dying>),
-}
-
-/// What a request that was given up had taken: free once the worker runs what is live.
-#[derive(Debug)]
-pub(crate) struct RollingBack {
-    pub(crate) id: u64,
-    /// The credit pools that counted in other units meanwhile, and in which.
-    pub(crate) units: Vec<(UrrId, u64)>,
-    pub(crate) claimed: Vec<Tunnel>,
-    pub(crate) addresses: Vec<UeAddress>,
-}
-
-/// What a session had that is gone: free once its workers have confirmed the removal, which `pending` have yet to do.
-#[derive(Debug)]
-pub(crate) struct Dying {
-    pub(crate) id: u64,
-    pub(crate) pending: u32,
-    pub(crate) tunnels: Vec<Tunnel>,
-    pub(crate) addresses: Vec<UeAddress>,
-    pub(crate) will: Option<Box<Will>>,
-}
-
-/// Where a session stands in the move of its bucket ([`moving`](crate::moving)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// It does not move.
-    #[default]
-    Stays,
-    /// It is to be installed at the new owner once nothing is under way in it.
-    Awaited,
-    /// Both workers have it, or will when they have done what they were told.
-    Twin,
-}
-
-/// A request that waits for the one before it.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    pub(crate) ticket: Ticket,
-    pub(crate) request: WaitingRequest,
-}
-
-#[derive(Debug)]
-pub(crate) enum WaitingRequest {
-    Modify {
-        changes: Box<Changes>,
-        cp: Option<CpFSeid>,
-    },
-    /// A session is to be set up in the place of this one, if this one still has the name `cp` then.
-    Supersede {
-        changes: Box<Changes>,
-        cp: CpFSeid,
-    },
-    Delete,
-    Export(Export),
-    /// Charging is to be paused: of our own, so nobody waits for the outcome.
-    Pause,
-}
-
-/// What control has of one session. There are very many: what few have, or for a moment, is behind a pointer.
+/// The state of one session in control. What few sessions have, or for a moment, is behind a pointer.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) index: SessionIndex,
     pub(crate) seid: Seid,
     pub(crate) association: AssociationId,
-    /// The association that set it up, whose share it is charged to.
-    pub(crate) payer: AssociationId,
+    /// The association that established it, whose quota it counts against.
+    pub(crate) charged_to: AssociationId,
     pub(crate) sets: BoxedOption<Sets>,
     pub(crate) cp: CpFSeid,
     pub(crate) bucket: Bucket,
-    /// Its place among the bucket's sessions.
-    pub(crate) place: u32,
-    /// Its place among its association's sessions.
-    pub(crate) place_of_association: u32,
+    /// Its position among the bucket's sessions.
+    pub(crate) bucket_position: u32,
+    /// Its position among its association's sessions.
+    pub(crate) association_position: u32,
     pub(crate) phase: Phase,
-    /// What counts against its association's share.
-    pub(crate) charged: Charge,
+    /// What counts against its association's quota.
+    pub(crate) charged: CompactCounts,
     pub(crate) live: Live,
-    pub(crate) shared: Shared,
+    pub(crate) shared: ChosenFTeids,
     pub(crate) usage: UsageAccounts,
     pub(crate) account: Account,
-    pub(crate) metering: Metering,
+    pub(crate) measurement: Measurement,
     pub(crate) state: State,
     pub(crate) waiting: BoxedOption<VecDeque<Waiting>>,
 }
@@ -326,13 +63,51 @@ pub(crate) struct Session {
 const _: () = assert!(size_of::<Session>() <= 320, "there are very many");
 
 impl Session {
+    /// A session of which nothing is live yet.
+    pub(crate) fn new(identity: Identity, usage: UsageAccounts, account: Account) -> Session {
+        let Identity {
+            index,
+            seid,
+            association,
+            cp,
+            bucket,
+        } = identity;
+        Session {
+            index,
+            seid,
+            association,
+            charged_to: association,
+            sets: BoxedOption::NONE,
+            cp,
+            bucket,
+            bucket_position: 0,
+            association_position: 0,
+            phase: Phase::Stays,
+            charged: CompactCounts::default(),
+            live: Live::default(),
+            shared: ChosenFTeids::default(),
+            usage,
+            account,
+            measurement: Measurement::default(),
+            state: State::Settled,
+            waiting: BoxedOption::NONE,
+        }
+    }
+
+    /// Whether it is removed, and only workers still have it.
     pub(crate) fn is_dying(&self) -> bool {
         matches!(self.state, State::Dying(_))
     }
 
-    /// What counts against its association's share.
-    pub(crate) fn holding(&self) -> Holding {
+    /// What counts against its association's quota.
+    pub(crate) fn counts(&self) -> ResourceCounts {
         self.charged.into()
+    }
+
+    /// The worker beside the owner of its bucket that has it, if there is one.
+    pub(crate) fn other_owner(&self, buckets: &BucketTable) -> Option<WorkerId> {
+        let other = buckets.other(self.bucket)?;
+        (self.phase == Phase::OnBoth).then_some(other)
     }
 
     /// Takes the request that has waited longest.
@@ -372,6 +147,156 @@ impl Session {
             State::Changing(change) if change.id == id => Some(change),
             _ => None,
         }
+    }
+
+    /// Takes out of the queue what `which` says of.
+    pub(crate) fn take_waiting(&mut self, which: impl Fn(&Request) -> bool) -> VecDeque<Waiting> {
+        let all = self.waiting.take().into_iter();
+        let (taken, left): (VecDeque<Waiting>, VecDeque<Waiting>) =
+            all.partition(|waiting| which(&waiting.request));
+        if !left.is_empty() {
+            *self.waiting.get_or_insert_default() = left;
+        }
+        taken
+    }
+}
+
+impl Session {
+    /// The reports of a modification: of what was asked for, then of the URRs that it has taken away, then of those that
+    /// are linked to these.
+    pub(crate) fn reports_of(
+        &mut self,
+        now: Nanos,
+        prepared: &Prepared,
+        counted: &[(UrrId, UrrCount)],
+        ended: &[(UrrId, UrrCount)],
+    ) -> Vec<UsageReport> {
+        let (rules, accounts) = (&self.live.rules, &mut self.usage);
+        let mut reports = accounts.query(now, rules.urrs(), counted, &prepared.queried);
+        let removed = ended.iter().filter_map(|(urr, count)| {
+            let is_gone = prepared.live.rules.urr(*urr).is_none() || prepared.fresh.contains(urr);
+            let urr = rules.urr(*urr).filter(|_| is_gone)?;
+            Some(Counted { urr, count: *count })
+        });
+        let last = removed.filter_map(|one| accounts.report_if_any(now, one, UsageTriggers::TERMR));
+        let last: Vec<UsageReport> = last.collect();
+        let causes: Vec<UrrId> = last.iter().map(|report| report.urr).collect();
+        reports.extend(last);
+        if !prepared.ended.is_empty() && !causes.is_empty() {
+            // Of those that end too the last is told already.
+            let goes_on = |(urr, _): &&(UrrId, UrrCount)| !prepared.ended.contains(urr);
+            let counted: Vec<_> = counted.iter().filter(goes_on).copied().collect();
+            reports.extend(accounts.report_linked(now, rules.urrs(), &counted, &causes));
+        }
+        reports
+    }
+
+    /// The reports of a session that is deleted: of all its URRs.
+    pub(crate) fn final_reports(&mut self, now: Nanos, ended: &[(UrrId, UrrCount)]) -> Vec<UsageReport> {
+        let (rules, accounts) = (&self.live.rules, &mut self.usage);
+        let all = rules.urrs().iter().map(|urr| {
+            let found = ended.iter().find(|(id, _)| *id == urr.id);
+            let count = found.map(|(_, count)| *count).unwrap_or_default();
+            accounts.report(now, Counted { urr, count }, UsageTriggers::TERMR)
+        });
+        all.collect()
+    }
+
+    /// What is to be told of packet rates: those that a request asks for, or when the session is released those that
+    /// are to be told of then (RCSR).
+    pub(crate) fn statuses(&self, now: Nanos, work: &Work, left: &[PacketsLeft]) -> Vec<PacketRateStatus> {
+        let rules = &self.live.rules;
+        let reports = |qer| rules.qer(qer).is_some_and(|qer| qer.reports_rate);
+        match work {
+            Work::Modify(prepared) => {
+                statuses(now, rules, left, |qer| prepared.queried_packets.contains(&qer))
+            }
+            Work::Delete => statuses(now, rules, left, reports),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Keeps what credit pools counted whose counters count in other units from now on (their multipliers have changed).
+    pub(crate) fn carry_rescaled(&mut self, prepared: &Prepared, ended: &[(UrrId, UrrCount)]) {
+        let pools = rescaled(&self.live.rules, &prepared.live.rules);
+        for (urr, count) in ended {
+            if pools.iter().any(|(pool, _)| pool == urr) && !prepared.fresh.contains(urr) {
+                self.usage.carry(*urr, *count);
+            }
+        }
+    }
+
+    /// Keeps what credit pools counted in these units, of a change that was taken back.
+    pub(crate) fn add_rescaled(&mut self, units: &[(UrrId, u64)], left: Option<UsageSnapshot>) {
+        let counters = left.map(|usage| usage.counters).unwrap_or_default();
+        for (urr, count) in counters {
+            if let Some((_, unit)) = units.iter().find(|(pool, _)| *pool == urr) {
+                self.usage.add_in(urr, count, *unit);
+            }
+        }
+    }
+
+    /// Keeps what URRs counted in another worker than the one whose count the accounts follows.
+    pub(crate) fn add(&mut self, result: Result<Option<UsageSnapshot>, WorkerFault>) {
+        let counters = result.ok().flatten().map(|usage| usage.counters);
+        for (urr, count) in counters.into_iter().flatten() {
+            self.usage.add(urr, count);
+        }
+    }
+
+    /// Keeps what URRs counted whose slots are gone: a change, given up since, took them away late, or the session went
+    /// to another worker.
+    pub(crate) fn carry(&mut self, result: Result<Option<UsageSnapshot>, WorkerFault>) {
+        let counters = result.ok().flatten().map(|usage| usage.counters);
+        self.carry_counts(&counters.unwrap_or_default());
+    }
+
+    /// The same, of the counts themselves.
+    pub(crate) fn carry_counts(&mut self, ended: &[(UrrId, UrrCount)]) {
+        for (urr, count) in ended {
+            self.usage.carry(*urr, *count);
+        }
+    }
+}
+
+impl Session {
+    /// Whether what the worker counts cannot be taken for the accounts's: it has not got the rules that are live, is
+    /// about to lose the session, or two workers have it.
+    pub(crate) fn is_in_between(&self) -> bool {
+        let sent = match &self.state {
+            State::Settled | State::Dying(_) => false,
+            // What ends the session in its worker is on its way: the last counts come with the answer.
+            State::Changing(change) => change.sent || change.work.role() == Role::Remove,
+            State::RollingBack(_) => true,
+        };
+        sent || self.phase == Phase::OnBoth
+    }
+
+    pub(crate) fn settle(
+        &mut self,
+        now: Nanos,
+        counted: &[(UrrId, UrrCount)],
+        told: &[(UrrId, Reached)],
+    ) -> Vec<UsageReport> {
+        self.usage.evaluate(now, self.live.rules.urrs(), counted, told)
+    }
+
+    /// The reports of the URRs that have an End Marker to tell of.
+    pub(crate) fn report_ended(
+        &mut self,
+        now: Nanos,
+        counted: &[(UrrId, UrrCount)],
+        ended: &[UrrId],
+    ) -> Vec<UsageReport> {
+        let asked: Vec<_> = ended.iter().map(|urr| (*urr, UsageTriggers::EMRRE)).collect();
+        match asked.is_empty() {
+            true => Vec::new(),
+            false => self.usage.query(now, self.live.rules.urrs(), counted, &asked),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        self.usage.deadline(self.live.rules.urrs())
     }
 }
 
@@ -433,7 +358,7 @@ impl<'a> SessionView<'a> {
 
     /// Where its URRs stand, with what the worker's slots count now. `None` while two workers have the session.
     pub fn usage(&self, counted: &[(UrrId, UrrCount)]) -> Option<Vec<UrrCheckpoint>> {
-        (self.session.phase != Phase::Twin).then(|| self.session.usage.checkpoints(counted))
+        (self.session.phase != Phase::OnBoth).then(|| self.session.usage.checkpoints(counted))
     }
 
     /// Whom it is for.

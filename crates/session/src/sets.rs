@@ -1,10 +1,7 @@
-//! Sets that a session belongs to, and changes of who controls it (TS 29.244 §5.22).
+//! Sets of SMFs that a session belongs to (TS 29.244 §5.22).
 
 use rules::boxed_option::{Absent, BoxedOption};
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-use crate::effect::{AssociationId, CpFSeid, Seid};
-use crate::sessions::Sessions;
 
 /// The node that made a set of sessions (TS 29.244 §8.2.43).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,46 +60,5 @@ impl From<Sets> for BoxedOption<Sets> {
             *boxed.get_or_insert_default() = sets;
         }
         boxed
-    }
-}
-
-impl Sessions {
-    /// The sets of a session, to be changed.
-    pub fn sets_mut(&mut self, seid: Seid) -> Option<&mut Sets> {
-        let index = self.by_seid.get(seid)?;
-        self.session_mut(index)
-            .map(|session| session.sets.get_or_insert_default())
-    }
-
-    /// The control plane knows a session by another F-SEID from now on.
-    pub fn rename(&mut self, seid: Seid, cp: CpFSeid) {
-        if let Some(index) = self.by_seid.get(seid) {
-            self.move_owner(index, cp);
-        }
-    }
-
-    /// A session belongs to another association from now on. What it holds still counts for the one that set it up.
-    pub fn hand_over(&mut self, seid: Seid, to: AssociationId) {
-        let Some(index) = self.by_seid.get(seid) else {
-            return;
-        };
-        self.leave_association(index);
-        let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) else {
-            return;
-        };
-        let from = std::mem::replace(&mut session.association, to);
-        let cp = session.cp;
-        self.correlations.hand_over(index, to);
-        for path in &session.live.paths {
-            self.paths.add(to, *path);
-            self.paths.remove(from, *path);
-        }
-        self.shares.remove_session(from);
-        self.shares.add_session(to);
-        if self.by_owner.get(&(from, cp)) == Some(&index) {
-            self.by_owner.remove(&(from, cp));
-        }
-        self.by_owner.insert((to, cp), index);
-        self.join_association(index);
     }
 }

@@ -2,8 +2,8 @@
 
 use rules::steering::SteerKey;
 
-use crate::addresses::UeAddress;
 use crate::tunnels::Tunnel;
+use crate::ue_addresses::UeAddress;
 
 /// The keys of these tunnels and UE addresses.
 pub(crate) fn keys<'a>(

@@ -22,11 +22,11 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::addresses::UeAddress;
-use crate::choose::Shared;
-use crate::effect::{CpFSeid, Seid};
-use crate::ledger::Account;
+use crate::account::Account;
+use crate::f_teid_choice::ChosenFTeids;
+use crate::ids::{CpFSeid, Seid};
 use crate::sets::Sets;
+use crate::ue_addresses::UeAddress;
 use usage::{UrrCheckpoint, UsageReport, WallClock};
 
 use envelope::Kind;
@@ -61,7 +61,7 @@ pub struct SessionRecord {
     /// UE addresses that came from pools.
     pub leases: Vec<UeAddress>,
     /// The F-TEIDs that its CHOOSE IDs stand for.
-    pub(crate) shared: Shared,
+    pub(crate) shared: ChosenFTeids,
     /// Where its URRs stand.
     pub checkpoints: Vec<UrrCheckpoint>,
     /// Whom it is for, and what was entered of it.

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{DownlinkMark, Frame, Octets, PendingReports, RecordError, SessionRecord, octets};
-use crate::addresses::UeAddress;
-use crate::ledger::{Account, Entered, Subscriber};
+use crate::account::{Account, Entered, Subscriber};
 use crate::sets::{SetId, SetNode, Sets};
+use crate::ue_addresses::UeAddress;
 use read::Reader;
 use urr::{Checkpoint, Urr, Usage, read_urr, write_urr};
 use usage::Moment;

@@ -62,8 +62,13 @@ impl World {
     }
 
     fn reaches(&mut self, index: SessionIndex, count: UrrCount, reached: Reached) {
-        self.sessions
-            .counter_reached(self.now, index, (URR, count), None, reached);
+        let event = CounterReached {
+            urr: URR,
+            count,
+            times: None,
+            reached,
+        };
+        self.sessions.counter_reached(self.now, index, event);
     }
 
     /// The deadlines of requests that are done pass.

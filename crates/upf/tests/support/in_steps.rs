@@ -15,7 +15,7 @@ use rules::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use rules::testing::{self, NumberedHops};
-use session::{AssociationId, Config, CpFSeid, KeepNothing, Random, Sessions, Ticket};
+use session::{AssociationId, Config, CounterReached, CpFSeid, KeepNothing, Random, Sessions, Ticket};
 use transport::{Adjacency, AdjacencyChange};
 use upf::command;
 use worker::mem::{MemBuf, MemIo, Wires};
@@ -176,8 +176,13 @@ impl Upf {
                 times,
                 reached,
             } => {
-                self.sessions
-                    .counter_reached(self.now, session, (urr, count), times, reached);
+                let event = CounterReached {
+                    urr,
+                    count,
+                    times,
+                    reached,
+                };
+                self.sessions.counter_reached(self.now, session, event);
             }
             Event::Content { session, usage } => self.sessions.content_counted(session, usage),
             Event::PauseOfCharging { session } => {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use super::super::{DownlinkMark, Frame, PendingReports, RecordError, SessionRecord, count};
 use super::*;
-use crate::choose::Shared;
-use crate::effect::{CpFSeid, Seid};
+use crate::f_teid_choice::ChosenFTeids;
+use crate::ids::{CpFSeid, Seid};
 use crate::sets::Addresses;
 
 /// Reads what goes by numbers of the record.
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
             sets: sets(body.sets),
             rules: Arc::new(rules),
             leases: leases.collect::<Result<_>>()?,
-            shared: Shared::of_entries(chosen.into_iter()),
+            shared: ChosenFTeids::of_entries(chosen.into_iter()),
             checkpoints: body.checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             account: self.account(body.account),
             packets: self.packets(&body.packets)?,

@@ -29,9 +29,9 @@ struct Share {
 
 /// The F-TEIDs that a session's CHOOSE IDs stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shared(Vec<(Share, FTeid)>);
+pub(crate) struct ChosenFTeids(Vec<(Share, FTeid)>);
 
-impl Shared {
+impl ChosenFTeids {
     /// Forgets F-TEIDs that no PDR of `rules` uses any more.
     pub(crate) fn retain_used(&mut self, rules: &SessionRules) {
         self.0
@@ -50,12 +50,12 @@ impl Shared {
     /// The same the other way round.
     pub(crate) fn of_entries(
         entries: impl Iterator<Item = (u8, SourceInterface, Option<InstanceId>, FTeid)>,
-    ) -> Shared {
+    ) -> ChosenFTeids {
         let entry = |(id, source, instance, chosen)| {
             let share = Share { id, source, instance };
             (share, chosen)
         };
-        Shared(entries.map(entry).collect())
+        ChosenFTeids(entries.map(entry).collect())
     }
 
     /// One for most sessions, which keep it.
@@ -83,7 +83,7 @@ pub(crate) struct Allocation<'a> {
     pub(crate) bucket: Option<Bucket>,
     /// The rules before the request.
     pub(crate) rules: &'a SessionRules,
-    pub(crate) shared: Shared,
+    pub(crate) shared: ChosenFTeids,
     /// What each CHOOSE ID of the request has got.
     pub(crate) of_request: Vec<(u8, FTeid)>,
     /// Allocated so far, for the response.

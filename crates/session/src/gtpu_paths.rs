@@ -4,7 +4,7 @@ use flow::{Forward, OuterAddresses};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use crate::effect::AssociationId;
+use crate::ids::AssociationId;
 use crate::keyed::{Keyed, keyed};
 
 /// A GTP-U path: an address of ours and an address of a peer.

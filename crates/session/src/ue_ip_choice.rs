@@ -10,11 +10,11 @@ use rules::model::{SessionRules, UeIpAddress, UeIpAddresses};
 use rules::prefix::IpPrefix;
 use std::net::IpAddr;
 
-use crate::addresses::{Addresses, Family, NoAddress, UeAddress};
 use crate::changes::{Assigned, Changes, ChooseUeIp, Recipient};
+use crate::live::Live;
 use crate::pools::{Pool, PoolId};
 use crate::refusal::{Refusal, RuleFault};
-use crate::session::Live;
+use crate::ue_addresses::{Addresses, Family, NoAddress, UeAddress};
 
 /// One request's allocations.
 pub(crate) struct Assignment<'a> {

@@ -6,14 +6,14 @@ use flow::{BUCKETS, Bucket, SessionIndex};
 
 /// The sessions of every bucket that peers can address.
 #[derive(Debug)]
-pub(crate) struct Members {
+pub(crate) struct BucketMembers {
     lists: Vec<Vec<SessionIndex>>,
 }
 
-impl Members {
+impl BucketMembers {
     /// None.
-    pub(crate) fn new() -> Members {
-        Members {
+    pub(crate) fn new() -> BucketMembers {
+        BucketMembers {
             lists: vec![Vec::new(); BUCKETS],
         }
     }

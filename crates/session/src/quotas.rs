@@ -8,78 +8,83 @@
 use flow::{Bucket, WorkerId};
 use std::sync::Arc;
 
-use crate::addresses::UeAddress;
-use crate::effect::AssociationId;
+use crate::ids::AssociationId;
 use crate::keyed::{Keyed, keyed};
 use crate::steering::keys;
 use crate::tunnels::Tunnel;
+use crate::ue_addresses::UeAddress;
 
 /// What of a worker's tables something takes: tunnels, IPv4 addresses and IPv6 prefixes of UEs; and, of those that all
 /// workers have, which of them stray from the session's bucket ([`SteerKey::needs_exception`](crate::SteerKey)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Holding(pub(crate) [usize; 4]);
+pub(crate) struct ResourceCounts(pub(crate) [usize; 4]);
 
-impl Holding {
+impl ResourceCounts {
     /// Of a session in `bucket`; none stray where it is `None`.
-    pub(crate) fn of(tunnels: &[Tunnel], addresses: &[UeAddress], bucket: Option<Bucket>) -> Holding {
+    pub(crate) fn of(tunnels: &[Tunnel], addresses: &[UeAddress], bucket: Option<Bucket>) -> ResourceCounts {
         let ipv4 = addresses.iter().filter(|(_, prefix)| prefix.is_ipv4()).count();
-        let strays = bucket.map_or(0, |bucket| {
+        let exceptions = bucket.map_or(0, |bucket| {
             let astray = keys(tunnels, addresses).filter(|key| key.needs_exception(bucket));
             astray.count()
         });
-        Holding([tunnels.len(), ipv4, addresses.len() - ipv4, strays])
+        ResourceCounts([tunnels.len(), ipv4, addresses.len() - ipv4, exceptions])
+    }
+
+    /// Tunnels.
+    pub(crate) fn tunnels(self) -> usize {
+        self.0[0]
     }
 
     /// What of it one worker has alone.
-    pub(crate) fn of_one_worker(self) -> Holding {
+    pub(crate) fn of_one_worker(self) -> ResourceCounts {
         let [tunnels, ipv4, ipv6, _] = self.0;
-        Holding([tunnels, ipv4, ipv6, 0])
+        ResourceCounts([tunnels, ipv4, ipv6, 0])
     }
 
-    pub(crate) fn and(self, other: Holding) -> Holding {
-        Holding(std::array::from_fn(|kind| self.0[kind] + other.0[kind]))
+    pub(crate) fn and(self, other: ResourceCounts) -> ResourceCounts {
+        ResourceCounts(std::array::from_fn(|kind| self.0[kind] + other.0[kind]))
     }
 
-    pub(crate) fn without(self, other: Holding) -> Holding {
-        Holding(std::array::from_fn(|kind| {
+    pub(crate) fn without(self, other: ResourceCounts) -> ResourceCounts {
+        ResourceCounts(std::array::from_fn(|kind| {
             self.0[kind].saturating_sub(other.0[kind])
         }))
     }
 
     /// As much of this as is in `other`.
-    pub(crate) fn within(self, other: Holding) -> Holding {
-        Holding(std::array::from_fn(|kind| self.0[kind].min(other.0[kind])))
+    pub(crate) fn within(self, other: ResourceCounts) -> ResourceCounts {
+        ResourceCounts(std::array::from_fn(|kind| self.0[kind].min(other.0[kind])))
     }
 }
 
 /// What one session is charged for, in less room: it holds fewer than 2^32 of anything.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Charge([u32; 4]);
+pub(crate) struct CompactCounts([u32; 4]);
 
-impl From<Holding> for Charge {
-    fn from(Holding(all): Holding) -> Charge {
-        Charge(all.map(|one| u32::try_from(one).unwrap_or(u32::MAX)))
+impl From<ResourceCounts> for CompactCounts {
+    fn from(ResourceCounts(all): ResourceCounts) -> CompactCounts {
+        CompactCounts(all.map(|one| u32::try_from(one).unwrap_or(u32::MAX)))
     }
 }
 
-impl From<Charge> for Holding {
-    fn from(Charge(all): Charge) -> Holding {
-        Holding(all.map(|one| one as usize))
+impl From<CompactCounts> for ResourceCounts {
+    fn from(CompactCounts(all): CompactCounts) -> ResourceCounts {
+        ResourceCounts(all.map(|one| one as usize))
     }
 }
 
-/// The place of what strays in a [`Holding`].
-const STRAYS: usize = 3;
+/// The place of what exceptions in a [`ResourceCounts`].
+const EXCEPTIONS: usize = 3;
 
 /// What associations hold; one without anything has no entry.
 #[derive(Debug)]
-pub(crate) struct Shares {
+pub(crate) struct Quotas {
     sessions: Keyed<AssociationId, usize>,
-    held: Keyed<(AssociationId, WorkerId), Holding>,
+    held: Keyed<(AssociationId, WorkerId), ResourceCounts>,
     /// Keys that stray.
-    strays: Keyed<AssociationId, usize>,
+    exceptions: Keyed<AssociationId, usize>,
     /// How much there is: on each worker, and sessions.
-    room: Holding,
+    room: ResourceCounts,
     most_sessions: usize,
     percent: u8,
     has_others: bool,
@@ -87,16 +92,16 @@ pub(crate) struct Shares {
     parties: Keyed<AssociationId, Arc<[AssociationId]>>,
 }
 
-impl Shares {
+impl Quotas {
     /// Nobody holds anything. Of the `room` on each worker and of `most_sessions`, an association may take `percent`
     /// per cent unless it is alone. The seeds are those of the hash tables.
-    pub(crate) fn new(room: Holding, most_sessions: usize, percent: u8, seeds: [u64; 2]) -> Shares {
+    pub(crate) fn new(room: ResourceCounts, most_sessions: usize, percent: u8, seeds: [u64; 2]) -> Quotas {
         let [sessions, held] = seeds;
         let parties = keyed(sessions.rotate_left(32));
-        Shares {
+        Quotas {
             sessions: keyed(sessions),
             held: keyed(held),
-            strays: keyed(held.rotate_left(32)),
+            exceptions: keyed(held.rotate_left(32)),
             room,
             most_sessions,
             percent: percent.min(100),
@@ -180,19 +185,24 @@ impl Shares {
     }
 
     /// What `association` holds on `worker`.
-    pub(crate) fn held(&self, association: AssociationId, worker: WorkerId) -> Holding {
+    pub(crate) fn held(&self, association: AssociationId, worker: WorkerId) -> ResourceCounts {
         let mut all = self.held.get(&(association, worker)).copied().unwrap_or_default();
-        all.0[STRAYS] = self.strays.get(&association).copied().unwrap_or_default();
+        all.0[EXCEPTIONS] = self.exceptions.get(&association).copied().unwrap_or_default();
         all
     }
 
     /// Whether `association` may hold so much more on `worker`.
-    pub(crate) fn allows(&self, association: AssociationId, worker: WorkerId, more: Holding) -> bool {
+    pub(crate) fn allows(&self, association: AssociationId, worker: WorkerId, more: ResourceCounts) -> bool {
         self.fits(association, worker, more, |room| self.part_of(room))
     }
 
     /// Whether there is room for so much more of `association` on `worker`, if it has more than its share.
-    pub(crate) fn has_room(&self, association: AssociationId, worker: WorkerId, more: Holding) -> bool {
+    pub(crate) fn has_room(
+        &self,
+        association: AssociationId,
+        worker: WorkerId,
+        more: ResourceCounts,
+    ) -> bool {
         self.fits(association, worker, more, |room| room)
     }
 
@@ -200,32 +210,32 @@ impl Shares {
         &self,
         association: AssociationId,
         worker: WorkerId,
-        more: Holding,
+        more: ResourceCounts,
         part: impl Fn(usize) -> usize,
     ) -> bool {
         let held = self
-            .sum(association, |one| self.held(one, worker), Holding::and)
+            .sum(association, |one| self.held(one, worker), ResourceCounts::and)
             .0;
         let mut all = more.0.into_iter().zip(held).zip(self.room.0);
         all.all(|((more, held), room)| more == 0 || held.saturating_add(more) <= part(room))
     }
 
     /// `association` holds so much more on `worker`.
-    pub(crate) fn add(&mut self, association: AssociationId, worker: WorkerId, more: Holding) {
+    pub(crate) fn add(&mut self, association: AssociationId, worker: WorkerId, more: ResourceCounts) {
         let own = more.of_one_worker();
-        if own != Holding::default() {
+        if own != ResourceCounts::default() {
             let held = self.held.entry((association, worker)).or_default();
             *held = held.and(own);
         }
-        if more.0[STRAYS] > 0 {
-            *self.strays.entry(association).or_default() += more.0[STRAYS];
+        if more.0[EXCEPTIONS] > 0 {
+            *self.exceptions.entry(association).or_default() += more.0[EXCEPTIONS];
         }
     }
 
     /// `association` holds so much less on `worker`.
-    pub(crate) fn remove(&mut self, association: AssociationId, worker: WorkerId, less: Holding) {
-        if let hashbrown::hash_map::Entry::Occupied(mut entry) = self.strays.entry(association) {
-            let left = entry.get().saturating_sub(less.0[STRAYS]);
+    pub(crate) fn remove(&mut self, association: AssociationId, worker: WorkerId, less: ResourceCounts) {
+        if let hashbrown::hash_map::Entry::Occupied(mut entry) = self.exceptions.entry(association) {
+            let left = entry.get().saturating_sub(less.0[EXCEPTIONS]);
             if left == 0 {
                 entry.remove();
             } else {
@@ -234,7 +244,7 @@ impl Shares {
         }
         if let hashbrown::hash_map::Entry::Occupied(mut entry) = self.held.entry((association, worker)) {
             let left = entry.get().without(less.of_one_worker());
-            if left == Holding::default() {
+            if left == ResourceCounts::default() {
                 entry.remove();
             } else {
                 entry.insert(left);
@@ -247,91 +257,92 @@ impl Shares {
 mod tests {
     use super::*;
 
-    fn shares() -> Shares {
-        Shares::new(Holding([10, 4, 4, 0]), 6, 50, [1, 2])
+    fn quotas() -> Quotas {
+        Quotas::new(ResourceCounts([10, 4, 4, 0]), 6, 50, [1, 2])
     }
 
     #[test]
     fn a_holder_of_nothing_is_forgotten() {
         let (a, b) = (AssociationId(1), AssociationId(2));
-        let mut shares = shares();
-        shares.add_session(a);
-        shares.add_session(a);
-        shares.remove_session(a);
-        shares.remove_session(b);
-        assert_eq!((shares.sessions(a), shares.sessions(b)), (1, 0));
-        shares.remove_session(a);
-        assert!(shares.sessions.is_empty());
+        let mut quotas = quotas();
+        quotas.add_session(a);
+        quotas.add_session(a);
+        quotas.remove_session(a);
+        quotas.remove_session(b);
+        assert_eq!((quotas.sessions(a), quotas.sessions(b)), (1, 0));
+        quotas.remove_session(a);
+        assert!(quotas.sessions.is_empty());
     }
 
     #[test]
     fn among_others_an_association_gets_its_part_of_every_worker() {
         let (a, b) = (AssociationId(1), AssociationId(2));
         let (first, second) = (WorkerId(0), WorkerId(1));
-        let tunnels = |count| Holding([count, 0, 0, 0]);
-        let mut shares = shares();
-        shares.add(a, first, tunnels(4));
-        assert!(shares.allows(a, first, tunnels(6)) && !shares.allows(a, first, tunnels(7)));
-        shares.among(2);
-        assert!(shares.allows(a, first, tunnels(1)) && !shares.allows(a, first, tunnels(2)));
-        assert!(shares.allows(a, second, tunnels(5)) && shares.allows(b, first, tunnels(5)));
-        shares.add(a, first, tunnels(6));
+        let tunnels = |count| ResourceCounts([count, 0, 0, 0]);
+        let mut quotas = quotas();
+        quotas.add(a, first, tunnels(4));
+        assert!(quotas.allows(a, first, tunnels(6)) && !quotas.allows(a, first, tunnels(7)));
+        quotas.among(2);
+        assert!(quotas.allows(a, first, tunnels(1)) && !quotas.allows(a, first, tunnels(2)));
+        assert!(quotas.allows(a, second, tunnels(5)) && quotas.allows(b, first, tunnels(5)));
+        quotas.add(a, first, tunnels(6));
         assert!(
-            shares.allows(a, first, tunnels(0)),
+            quotas.allows(a, first, tunnels(0)),
             "what asks for none is let be"
         );
-        shares.remove(a, first, tunnels(10));
-        assert!(shares.held.is_empty() && shares.allows(a, first, tunnels(5)));
+        quotas.remove(a, first, tunnels(10));
+        assert!(quotas.held.is_empty() && quotas.allows(a, first, tunnels(5)));
     }
 
     #[test]
     fn the_associations_of_one_party_have_one_share() {
         let [a, b, c] = [1, 2, 3].map(AssociationId);
         let worker = WorkerId(0);
-        let mut shares = shares();
-        shares.among(2);
-        shares.unite([vec![a, b], vec![c]].into_iter());
-        [a, a, b].into_iter().for_each(|one| shares.add_session(one));
-        assert!(!shares.allows_session(a) && !shares.allows_session(b) && shares.allows_session(c));
-        shares.add(a, worker, Holding([3, 0, 0, 0]));
-        shares.add(b, worker, Holding([1, 0, 0, 0]));
-        let allows = |shares: &Shares, one, tunnels| shares.allows(one, worker, Holding([tunnels, 0, 0, 0]));
-        assert!(allows(&shares, b, 1) && !allows(&shares, b, 2) && allows(&shares, c, 5));
-        assert!(shares.has_room(b, worker, Holding([6, 0, 0, 0])));
-        assert!(!shares.has_room(b, worker, Holding([7, 0, 0, 0])));
-        shares.unite([vec![b]].into_iter());
-        assert!(allows(&shares, b, 4) && !allows(&shares, b, 5));
+        let mut quotas = quotas();
+        quotas.among(2);
+        quotas.unite([vec![a, b], vec![c]].into_iter());
+        [a, a, b].into_iter().for_each(|one| quotas.add_session(one));
+        assert!(!quotas.allows_session(a) && !quotas.allows_session(b) && quotas.allows_session(c));
+        quotas.add(a, worker, ResourceCounts([3, 0, 0, 0]));
+        quotas.add(b, worker, ResourceCounts([1, 0, 0, 0]));
+        let allows =
+            |quotas: &Quotas, one, tunnels| quotas.allows(one, worker, ResourceCounts([tunnels, 0, 0, 0]));
+        assert!(allows(&quotas, b, 1) && !allows(&quotas, b, 2) && allows(&quotas, c, 5));
+        assert!(quotas.has_room(b, worker, ResourceCounts([6, 0, 0, 0])));
+        assert!(!quotas.has_room(b, worker, ResourceCounts([7, 0, 0, 0])));
+        quotas.unite([vec![b]].into_iter());
+        assert!(allows(&quotas, b, 4) && !allows(&quotas, b, 5));
     }
 
     #[test]
-    fn what_strays_is_of_all_workers_together() {
+    fn what_exceptions_is_of_all_workers_together() {
         let (a, b) = (AssociationId(1), AssociationId(2));
-        let mut shares = Shares::new(Holding([10, 4, 4, 4]), 6, 50, [1, 2]);
-        shares.among(2);
-        let stray = |count| Holding([1, 0, 0, count]);
-        shares.add(a, WorkerId(0), stray(1));
-        shares.add(a, WorkerId(1), stray(1));
-        assert!(!shares.allows(a, WorkerId(2), stray(1)) && shares.allows(a, WorkerId(2), stray(0)));
-        assert!(shares.allows(b, WorkerId(2), stray(2)) && !shares.allows(b, WorkerId(2), stray(3)));
+        let mut quotas = Quotas::new(ResourceCounts([10, 4, 4, 4]), 6, 50, [1, 2]);
+        quotas.among(2);
+        let stray = |count| ResourceCounts([1, 0, 0, count]);
+        quotas.add(a, WorkerId(0), stray(1));
+        quotas.add(a, WorkerId(1), stray(1));
+        assert!(!quotas.allows(a, WorkerId(2), stray(1)) && quotas.allows(a, WorkerId(2), stray(0)));
+        assert!(quotas.allows(b, WorkerId(2), stray(2)) && !quotas.allows(b, WorkerId(2), stray(3)));
         // A move of what it has takes nothing of them.
-        assert!(shares.allows(a, WorkerId(1), stray(1).of_one_worker()));
-        shares.remove(a, WorkerId(0), stray(1));
-        shares.remove(a, WorkerId(1), stray(1));
-        assert!(shares.strays.is_empty() && shares.held.is_empty());
+        assert!(quotas.allows(a, WorkerId(1), stray(1).of_one_worker()));
+        quotas.remove(a, WorkerId(0), stray(1));
+        quotas.remove(a, WorkerId(1), stray(1));
+        assert!(quotas.exceptions.is_empty() && quotas.held.is_empty());
     }
 
     #[test]
     fn among_others_an_association_gets_its_part_of_sessions_and_of_each_kind_of_address() {
         let a = AssociationId(1);
         let worker = WorkerId(0);
-        let mut shares = shares();
-        (0..3).for_each(|_| shares.add_session(a));
-        assert!(shares.allows_session(a));
-        shares.among(2);
-        assert!(!shares.allows_session(a) && shares.allows_session(AssociationId(2)));
-        shares.add(a, worker, Holding([0, 2, 0, 0]));
-        assert!(!shares.allows(a, worker, Holding([0, 1, 0, 0])));
-        assert!(shares.allows(a, worker, Holding([0, 0, 2, 0])));
-        assert!(!shares.allows(a, worker, Holding([0, 0, 3, 0])));
+        let mut quotas = quotas();
+        (0..3).for_each(|_| quotas.add_session(a));
+        assert!(quotas.allows_session(a));
+        quotas.among(2);
+        assert!(!quotas.allows_session(a) && quotas.allows_session(AssociationId(2)));
+        quotas.add(a, worker, ResourceCounts([0, 2, 0, 0]));
+        assert!(!quotas.allows(a, worker, ResourceCounts([0, 1, 0, 0])));
+        assert!(quotas.allows(a, worker, ResourceCounts([0, 0, 2, 0])));
+        assert!(!quotas.allows(a, worker, ResourceCounts([0, 0, 3, 0])));
     }
 }

@@ -1,0 +1,570 @@
+//! A bucket moves from one worker to another, with all its sessions, without losing a packet or a count.
+//!
+//! 1. Every session of the bucket, once nothing is under way in it, is installed at the new owner beside the old one,
+//!    with counters that start at 0. From then on its requests wait. New sessions of the bucket wait, too. If it has
+//!    meters, the old owner first gives up half of their bursts and all that they would earn; at the new owner they
+//!    start empty, with the other half, and earn. So both never admit more than one meter would.
+//!    Of packet rates it gives the new one half of what is left, and begins no unit of time any more.
+//! 2. All workers are told the bucket's new owner, with a fence. Then nobody hands packets to the old owner any more.
+//! 3. What has been handed to it before lies in its inbox and is served there: it drains.
+//! 4. The sessions are removed at the old owner. What they counted there is added to what control holds; their meters
+//!    get their whole bursts back, and requests go on.
+//!
+//! When the new owner has no room, or the deadline passes before 3, the bucket goes back the same way: every packet
+//! was served by one of the two, and both counts are kept. Packets of one flow may be served by both workers at the
+//! same time for a moment, so they may leave in another order than they came in.
+
+use flow::{Bucket, Nanos, SessionIndex, WorkerId};
+use rules::image::{
+    DroppedCount, ImmediateActions, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot,
+};
+use rules::steering::SteerChange;
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::change::{Phase, State};
+use crate::commands::{Op, Role};
+use crate::effect::WorkerFault;
+use crate::machines::Machines;
+
+/// Sessions that are with a worker at the same time: what one poll has to do for a move is bounded by it.
+const WINDOW: u32 = 64;
+
+/// Why a bucket is where it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveFault {
+    /// There is no such worker.
+    NoSuchWorker,
+    /// The worker owns the bucket already.
+    Owned,
+    /// Another bucket is on its way.
+    Busy,
+    /// The new owner has no room for the sessions, or an association no share of it.
+    NoResources,
+    /// A session could not be brought to the new owner for another reason: a bug.
+    Failed,
+    /// The deadline passed.
+    TooLate,
+}
+
+impl fmt::Display for MoveFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MoveFault::NoSuchWorker => "there is no such worker",
+            MoveFault::Owned => "the worker owns the bucket already",
+            MoveFault::Busy => "another bucket is on its way",
+            MoveFault::NoResources => "the new owner has no room for the bucket's sessions",
+            MoveFault::Failed => "a session could not be installed at the new owner",
+            MoveFault::TooLate => "the workers did not confirm in time",
+        })
+    }
+}
+
+impl core::error::Error for MoveFault {}
+
+/// What came of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// Who owned it.
+    pub from: WorkerId,
+    /// Who was to own it, and does if nothing went wrong.
+    pub to: WorkerId,
+    /// The sessions that moved, or why they are where they were.
+    pub result: Result<usize, MoveFault>,
+}
+
+/// How far a move is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Sessions are installed at the new owner.
+    Installing,
+    /// All workers are told.
+    Flipping,
+    /// The old owner serves what it was handed before.
+    Draining,
+    /// Sessions are removed at the old owner.
+    Removing,
+}
+
+/// A new session whose change is applied when the steering of its bucket is settled.
+#[derive(Debug)]
+pub(crate) struct HeldSession {
+    pub(crate) index: SessionIndex,
+    /// The number of its change.
+    pub(crate) change: u64,
+    pub(crate) image: Option<Box<SessionImage>>,
+}
+
+/// What is to be done for a session that a move has released.
+#[derive(Debug)]
+pub(crate) enum Released {
+    /// Apply its change.
+    Apply(HeldSession),
+    /// Begin its next request.
+    Next(SessionIndex),
+}
+
+/// A move in progress.
+#[derive(Debug)]
+struct Move {
+    bucket: Bucket,
+    /// Who has the bucket, and is to lose it. After a failure: the worker that it was to go to.
+    from: WorkerId,
+    to: WorkerId,
+    stage: Stage,
+    fault: Option<MoveFault>,
+    deadline: Nanos,
+    /// The number of the stage: answers to operations of earlier ones mean nothing.
+    epoch: u64,
+    /// Operations of the stage that were not yet answered.
+    pending: u32,
+    /// Sessions whose turn in the stage has not come.
+    queue: VecDeque<SessionIndex>,
+    /// Sessions that were sent to the new owner.
+    installed: Vec<SessionIndex>,
+    /// New sessions that wait until the steering is settled.
+    held: VecDeque<HeldSession>,
+}
+
+impl Move {
+    fn is_steering_unsettled(&self) -> bool {
+        matches!(self.stage, Stage::Installing | Stage::Flipping)
+    }
+
+    /// When the move is given up, unless it is too late for that.
+    fn deadline(&self) -> Option<Nanos> {
+        (self.fault.is_none() && self.is_steering_unsettled()).then_some(self.deadline)
+    }
+
+    /// Begins a stage, with the sessions to go through.
+    fn enter(&mut self, stage: Stage, epoch: u64, queue: VecDeque<SessionIndex>) {
+        (self.stage, self.epoch, self.queue) = (stage, epoch, queue);
+        self.pending = 0;
+    }
+
+    /// The operation of the stage on a session.
+    fn op(&self, session: SessionIndex, role: Role) -> Op {
+        Op {
+            session,
+            change: self.epoch,
+            role,
+        }
+    }
+}
+
+/// The move in progress, the results of those before it, and the sessions that they released.
+#[derive(Debug, Default)]
+pub(crate) struct BucketMoves {
+    moving: Option<Box<Move>>,
+    results: VecDeque<Moved>,
+    released: VecDeque<Released>,
+}
+
+impl BucketMoves {
+    /// Begins to move `bucket` to the worker `to`.
+    ///
+    /// # Errors
+    /// When the move cannot begin.
+    pub(crate) fn begin(
+        &mut self,
+        machines: &mut Machines,
+        now: Nanos,
+        bucket: Bucket,
+        to: WorkerId,
+    ) -> Result<(), MoveFault> {
+        let buckets = &mut machines.commands.buckets;
+        let from = buckets.owner(bucket);
+        if to.0 >= buckets.count() {
+            return Err(MoveFault::NoSuchWorker);
+        }
+        if self.moving.is_some() {
+            return Err(MoveFault::Busy);
+        }
+        if from == to {
+            return Err(MoveFault::Owned);
+        }
+        buckets.begin_move(bucket, [from, to]);
+        let members: VecDeque<SessionIndex> = machines.table.members(bucket).iter().copied().collect();
+        for index in &members {
+            machines.table.set_phase(*index, Phase::Awaited);
+        }
+        self.moving = Some(Box::new(Move {
+            bucket,
+            from,
+            to,
+            stage: Stage::Installing,
+            fault: None,
+            deadline: now + machines.config.move_deadline,
+            epoch: machines.commands.new_change(),
+            pending: 0,
+            queue: members,
+            installed: Vec::new(),
+            held: VecDeque::new(),
+        }));
+        Ok(())
+    }
+
+    /// The result of a move.
+    pub(crate) fn poll_result(&mut self) -> Option<Moved> {
+        self.results.pop_front()
+    }
+
+    /// The bucket that moves.
+    pub(crate) fn moving_bucket(&self) -> Option<Bucket> {
+        self.moving.as_deref().map(|moving| moving.bucket)
+    }
+
+    /// When the move in progress is to be given up.
+    pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
+        self.moving.as_deref().and_then(Move::deadline)
+    }
+
+    /// Gives the move up if its deadline has passed.
+    pub(crate) fn handle_timeout(&mut self, machines: &mut Machines, now: Nanos) {
+        if self.poll_timeout().is_some_and(|at| at <= now) {
+            self.fail(machines, MoveFault::TooLate);
+        }
+    }
+
+    /// Keeps a new session until the steering of its bucket is settled. Gives it back if it is.
+    pub(crate) fn hold(&mut self, bucket: Bucket, session: HeldSession) -> Result<(), HeldSession> {
+        match self.moving.as_deref_mut() {
+            Some(moving) if moving.bucket == bucket && moving.is_steering_unsettled() => {
+                moving.held.push_back(session);
+                Ok(())
+            }
+            _ => Err(session),
+        }
+    }
+
+    /// A session that the move released.
+    pub(crate) fn poll_released(&mut self) -> Option<Released> {
+        self.released.pop_front()
+    }
+
+    /// Continues the move as far as it can, up to the next session that it releases.
+    pub(crate) fn poll(&mut self, machines: &mut Machines) -> Option<Released> {
+        loop {
+            if let Some(released) = self.poll_released() {
+                return Some(released);
+            }
+            let moving = self.moving.as_deref_mut()?;
+            let has_room = moving.pending < WINDOW;
+            match moving.stage {
+                Stage::Installing | Stage::Removing if has_room && !moving.queue.is_empty() => {
+                    let index = moving.queue.pop_front()?;
+                    match moving.stage {
+                        Stage::Installing => self.join(machines, index),
+                        _ => self.remove_at_old_owner(machines, index),
+                    }
+                }
+                _ if moving.pending > 0 || machines.table.awaited() > 0 => return None,
+                Stage::Installing => self.steer(machines),
+                Stage::Flipping if !moving.held.is_empty() => self.release_held(machines),
+                Stage::Flipping => self.drain(machines),
+                Stage::Draining => self.begin_removal(machines),
+                Stage::Removing => {
+                    self.end(machines);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// A session in which nothing is in progress is to move: it is installed at the new owner, if that is the stage of the
+    /// move.
+    pub(crate) fn join(&mut self, machines: &mut Machines, index: SessionIndex) {
+        let Some(moving) = self.moving.as_deref_mut() else {
+            return;
+        };
+        let Some(session) = machines.table.get(index) else {
+            return;
+        };
+        let is_ready = session.phase == Phase::Awaited && matches!(session.state, State::Settled);
+        if !is_ready || moving.stage != Stage::Installing {
+            return;
+        }
+        let quotas = &mut machines.resources.quotas;
+        let (association, counts) = (session.charged_to, session.counts().of_one_worker());
+        if !quotas.allows(association, moving.to, counts) {
+            return self.fail(machines, MoveFault::NoResources);
+        }
+        let Some(image) = machines.image_of(index) else {
+            return self.fail(machines, MoveFault::Failed);
+        };
+        machines.resources.quotas.add(association, moving.to, counts);
+        machines.table.set_phase(index, Phase::OnBoth);
+        machines.resources.correlations.touch(index);
+        moving.installed.push(index);
+        if image.is_shared_knowingly() {
+            moving.share_meters(machines, moving.from, Role::MoveHalve, image, MeterShare::Leaving);
+        } else {
+            moving.send(
+                machines,
+                index,
+                Role::MoveIn,
+                moving.to,
+                SessionChange::Install(image),
+            );
+        }
+    }
+
+    /// A worker has answered an operation of a move.
+    pub(crate) fn handle_answer(
+        &mut self,
+        machines: &mut Machines,
+        now: Nanos,
+        op: Op,
+        result: Result<Option<UsageSnapshot>, WorkerFault>,
+    ) {
+        let moving = self.moving.as_deref_mut();
+        let Some(moving) = moving.filter(|moving| moving.epoch == op.change) else {
+            return;
+        };
+        moving.pending -= 1;
+        match (op.role, result) {
+            (Role::MoveHalve, Ok(left)) => self.install_at_new_owner(machines, op.session, left),
+            (Role::MoveHalve | Role::MoveIn, Err(WorkerFault::NoSpace)) => {
+                self.fail(machines, MoveFault::NoResources);
+            }
+            (Role::MoveHalve | Role::MoveIn, Err(WorkerFault::Failed)) => {
+                self.fail(machines, MoveFault::Failed);
+            }
+            (Role::MoveOut, result) => self.removed_at_old_owner(machines, now, op.session, result),
+            _ => {}
+        }
+    }
+
+    /// The old owner's meters have their half: the new owner gets the session with the other.
+    fn install_at_new_owner(
+        &mut self,
+        machines: &mut Machines,
+        index: SessionIndex,
+        left: Option<UsageSnapshot>,
+    ) {
+        let on_both = machines
+            .table
+            .get(index)
+            .is_some_and(|session| session.phase == Phase::OnBoth);
+        if !on_both {
+            // It has ended since.
+            return;
+        }
+        let (Some(moving), Some(image)) = (self.moving.as_deref_mut(), machines.image_of(index)) else {
+            return self.fail(machines, MoveFault::Failed);
+        };
+        let mut image = Box::new(image.with_share(MeterShare::Arriving));
+        let (counters, packets) = left.map(|left| (left.counters, left.packets)).unwrap_or_default();
+        if let Some(session) = machines.table.get_mut(index) {
+            session.measurement.set_packets_in_transit(&packets);
+        }
+        image.packets = packets.into();
+        let slots = image.counters();
+        usage::share_limits(&slots, &mut image.block.get_or_insert_default().bounds, &counters);
+        moving.send(
+            machines,
+            index,
+            Role::MoveIn,
+            moving.to,
+            SessionChange::Install(image),
+        );
+    }
+
+    /// Gives all workers the bucket's new owner.
+    fn steer(&mut self, machines: &mut Machines) {
+        let Some(moving) = self.moving.as_deref_mut() else {
+            return;
+        };
+        let epoch = machines.commands.new_change();
+        moving.enter(Stage::Flipping, epoch, VecDeque::new());
+        let (bucket, owner) = (moving.bucket, moving.to);
+        let commands = &mut machines.commands;
+        commands.buckets.set_owner(bucket, owner);
+        commands.steer(&[SteerChange::Bucket { bucket, owner }]);
+        // New sessions that wait count against the quota of the worker that they will be at.
+        for held in &moving.held {
+            let session = machines.table.get(held.index);
+            if let Some(session) = session.filter(|session| session.is_at(held.change)) {
+                let (association, counts) = (session.charged_to, session.counts().of_one_worker());
+                machines.resources.quotas.remove(association, moving.from, counts);
+                machines.resources.quotas.add(association, moving.to, counts);
+            }
+        }
+        moving.pending = commands.fence(moving.op(NO_SESSION, Role::MoveSteering));
+    }
+
+    fn drain(&mut self, machines: &mut Machines) {
+        if let Some(moving) = self.moving.as_deref_mut() {
+            moving.enter(Stage::Draining, machines.commands.new_change(), VecDeque::new());
+            moving.pending = 1;
+            let op = moving.op(NO_SESSION, Role::MoveSteering);
+            machines.commands.drain(op, moving.from);
+        }
+    }
+
+    fn begin_removal(&mut self, machines: &mut Machines) {
+        if let Some(moving) = self.moving.as_deref_mut() {
+            let installed = moving.installed.iter().copied().collect();
+            moving.enter(Stage::Removing, machines.commands.new_change(), installed);
+        }
+    }
+
+    fn remove_at_old_owner(&mut self, machines: &mut Machines, index: SessionIndex) {
+        let on_both = machines
+            .table
+            .get(index)
+            .is_some_and(|session| session.phase == Phase::OnBoth);
+        if let Some(moving) = self.moving.as_deref_mut().filter(|_| on_both) {
+            moving.send(
+                machines,
+                index,
+                Role::MoveOut,
+                moving.from,
+                SessionChange::Remove(index),
+            );
+        }
+    }
+
+    /// The old owner has a session no more: control adds what it counted there, and its requests continue.
+    fn removed_at_old_owner(
+        &mut self,
+        machines: &mut Machines,
+        now: Nanos,
+        index: SessionIndex,
+        result: Result<Option<UsageSnapshot>, WorkerFault>,
+    ) {
+        let Some(moving) = self.moving.as_deref_mut() else {
+            return;
+        };
+        let session = machines.table.get(index);
+        if session.is_none_or(|session| session.phase != Phase::OnBoth) {
+            return;
+        }
+        machines.table.set_phase(index, Phase::Stays);
+        machines.resources.correlations.touch(index);
+        let Some(session) = machines.table.get_mut(index) else {
+            return;
+        };
+        // A worker that never had the session has not used the packets that it was to get.
+        let in_transit = session.measurement.take_packets_in_transit();
+        let packets = match &result {
+            Ok(left) => left.as_ref().map(|left| left.packets.clone()).unwrap_or_default(),
+            Err(_) => in_transit,
+        };
+        let left = result.as_ref().ok().and_then(Option::as_ref);
+        let dropped = left.map(|left| left.dropped.clone()).unwrap_or_default();
+        if moving.fault.is_some() {
+            session.add(result);
+        } else {
+            session.carry(result);
+        }
+        let (association, counts) = (session.charged_to, session.counts().of_one_worker());
+        machines.resources.quotas.remove(association, moving.from, counts);
+        moving.make_whole(machines, index, packets, &dropped);
+        machines.refresh_usage(now, index, true);
+        self.released.push_back(Released::Next(index));
+    }
+
+    /// Undoes the move: the worker that got sessions last loses them.
+    fn fail(&mut self, machines: &mut Machines, fault: MoveFault) {
+        let moving = self.moving.as_deref_mut();
+        let Some(moving) = moving.filter(|moving| moving.deadline().is_some()) else {
+            return;
+        };
+        moving.fault = Some(fault);
+        std::mem::swap(&mut moving.from, &mut moving.to);
+        if moving.stage == Stage::Flipping {
+            return self.steer(machines);
+        }
+        let bucket = moving.bucket;
+        self.begin_removal(machines);
+        self.release_held(machines);
+        for index in machines.table.members(bucket).to_vec() {
+            let session = machines.table.get(index);
+            if session.is_some_and(|session| session.phase == Phase::Awaited) {
+                machines.table.set_phase(index, Phase::Stays);
+                self.released.push_back(Released::Next(index));
+            }
+        }
+    }
+
+    /// New sessions of the bucket go to its owner.
+    fn release_held(&mut self, machines: &mut Machines) {
+        let held = self
+            .moving
+            .as_deref_mut()
+            .map(|moving| std::mem::take(&mut moving.held));
+        for held in held.into_iter().flatten() {
+            machines.resources.correlations.touch(held.index);
+            self.released.push_back(Released::Apply(held));
+        }
+    }
+
+    fn end(&mut self, machines: &mut Machines) {
+        let Some(moving) = self.moving.take() else { return };
+        machines.commands.buckets.end_move();
+        let (from, to) = match moving.fault {
+            None => (moving.from, moving.to),
+            Some(_) => (moving.to, moving.from),
+        };
+        self.results.push_back(Moved {
+            bucket: moving.bucket,
+            from,
+            to,
+            result: moving.fault.map_or(Ok(moving.installed.len()), Err),
+        });
+    }
+}
+
+impl Move {
+    /// Sends one change of a session to a worker, as a part of the move.
+    fn send(
+        &mut self,
+        machines: &mut Machines,
+        index: SessionIndex,
+        role: Role,
+        worker: WorkerId,
+        change: SessionChange,
+    ) {
+        self.pending += 1;
+        machines.commands.apply(self.op(index, role), worker, change);
+    }
+
+    /// Leaves a session's meters this share in a worker that has it.
+    fn share_meters(
+        &mut self,
+        machines: &mut Machines,
+        worker: WorkerId,
+        role: Role,
+        image: Box<SessionImage>,
+        share: MeterShare,
+    ) {
+        let index = image.session;
+        let image = Box::new(image.with_share(share));
+        let change = SessionChange::Replace(image, ImmediateActions::default());
+        self.send(machines, index, role, worker, change);
+    }
+
+    /// The only worker that has a session gets the whole of its meters, what the other had left of packet rates, and
+    /// what it had counted of dropped packets.
+    fn make_whole(
+        &mut self,
+        machines: &mut Machines,
+        index: SessionIndex,
+        packets: Vec<PacketsLeft>,
+        dropped: &[DroppedCount],
+    ) {
+        // What is live has been compiled before, and keeps its next hops: there is an image.
+        let image = machines.image_of(index);
+        if let Some(mut image) = image.filter(|image| image.is_shared_knowingly() || !dropped.is_empty()) {
+            image.packets = packets.into();
+            image.add_dropped(dropped);
+            self.share_meters(machines, self.to, Role::MoveWhole, image, MeterShare::Whole);
+        }
+    }
+}
+
+/// The session of operations that are about none.
+const NO_SESSION: SessionIndex = SessionIndex(u32::MAX);

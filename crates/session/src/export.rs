@@ -1,0 +1,83 @@
+//! Sessions that leave for another process.
+//!
+//! An export is a request like any other: it waits for those before it and for a move of the session's bucket, so that
+//! a record never has half a change. What the session counted is the worker's answer to the same command that ends it
+//! there ([`Export::Take`]): every packet was counted before, or finds no session.
+
+use flow::{Nanos, SessionIndex, UrrCount};
+use rules::image::{DroppedCount, PacketsLeft, TokensLeft};
+use rules::model::UrrId;
+
+use crate::ids::Ticket;
+use crate::machines::Machines;
+use crate::outcome::Done;
+use crate::record::{PendingReports, SessionRecord};
+use crate::release::{FollowUp, LastReports, deleted};
+use crate::request::Export;
+use crate::session::Session;
+use crate::sets::Sets;
+
+/// The state of a session's rates and counts of dropped packets in its worker.
+pub(crate) struct RateState {
+    pub(crate) packets: Vec<PacketsLeft>,
+    pub(crate) tokens: Vec<TokensLeft>,
+    pub(crate) dropped: Vec<DroppedCount>,
+}
+
+/// The workers have done what an export needs.
+pub(crate) fn exported(
+    machines: &mut Machines,
+    now: Nanos,
+    index: SessionIndex,
+    ticket: Ticket,
+    how: Export,
+    counted: &[(UrrId, UrrCount)],
+    rates: RateState,
+) -> FollowUp {
+    let Some(session) = machines.table.get_mut(index) else {
+        return FollowUp::Nothing;
+    };
+    let mut record = record(session, counted);
+    (record.packets, record.tokens, record.dropped) = (rates.packets, rates.tokens, rates.dropped);
+    let record = Some((session.association, Box::new(record)));
+    let (seid, cp) = (session.seid, session.cp);
+    match how {
+        Export::Take => {
+            machines.ledger.enter_left(now, session);
+            deleted(machines, now, index, ticket, LastReports::default(), record)
+        }
+        Export::Copy => {
+            let done = Done {
+                seid,
+                cp,
+                created: Vec::new(),
+                assigned: Vec::new(),
+                usage: Vec::new(),
+                packets: Vec::new(),
+                record,
+            };
+            machines.done(ticket, done);
+            FollowUp::Nothing
+        }
+    }
+}
+
+/// The session as a record, where its worker's slots have counted so much.
+fn record(session: &Session, counted: &[(UrrId, UrrCount)]) -> SessionRecord {
+    SessionRecord {
+        association: Vec::new(),
+        seid: session.seid,
+        cp: session.cp,
+        bucket: session.bucket,
+        sets: Sets::clone(&session.sets),
+        rules: session.live.rules.clone(),
+        leases: session.live.leases.to_vec(),
+        shared: session.shared.clone(),
+        checkpoints: session.usage.checkpoints(counted),
+        account: session.account.clone(),
+        packets: Vec::new(),
+        tokens: Vec::new(),
+        dropped: Vec::new(),
+        pending: PendingReports::default(),
+    }
+}

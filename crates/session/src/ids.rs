@@ -1,0 +1,30 @@
+//! Identifiers of requests, sessions and associations.
+
+use packet::Teid;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The caller's own number for a request, by which the outcome is told. Unique among requests in work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// A local SEID: random, unguessable and never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seid(pub u64);
+
+/// The number of an association, the caller's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AssociationId(pub u32);
+
+/// The control plane's F-SEID (TS 29.244 §8.2.37).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CpFSeid {
+    /// Its SEID.
+    pub seid: u64,
+    /// Its IPv4 address.
+    pub ipv4: Option<Ipv4Addr>,
+    /// Its IPv6 address.
+    pub ipv6: Option<Ipv6Addr>,
+}
+
+/// A peer's tunnel endpoint, as Outer Header Creation names it.
+pub(crate) type RemoteTunnel = (IpAddr, Teid);

@@ -1,0 +1,95 @@
+//! The machines that a change of a session goes through. Each owns its state.
+
+use flow::{Nanos, SessionIndex};
+use rules::image::SessionImage;
+use std::collections::VecDeque;
+use usage::UsageReport;
+
+use crate::commands::Commands;
+use crate::config::{Config, Environment};
+use crate::ids::Ticket;
+use crate::ledger::Ledger;
+use crate::metering::Metering;
+use crate::outcome::{Done, Outcome};
+use crate::persist::Persist;
+use crate::prepare::Preparation;
+use crate::random::Random;
+use crate::refusal::Refusal;
+use crate::resources::Resources;
+use crate::session::Session;
+use crate::table::SessionTable;
+
+/// All machines.
+pub(crate) struct Machines {
+    pub(crate) config: Config,
+    pub(crate) environment: Environment,
+    pub(crate) store: Box<dyn Persist + Send>,
+    pub(crate) random: Random,
+    pub(crate) table: SessionTable,
+    pub(crate) resources: Resources,
+    pub(crate) commands: Commands,
+    pub(crate) metering: Metering,
+    pub(crate) ledger: Ledger,
+    pub(crate) outcomes: VecDeque<Outcome>,
+}
+
+impl Machines {
+    /// The request is refused.
+    pub(crate) fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
+        let result = Err(refusal);
+        self.outcomes.push_back(Outcome { ticket, result });
+    }
+
+    /// The request took effect.
+    pub(crate) fn done(&mut self, ticket: Ticket, done: Done) {
+        let result = Ok(done);
+        self.outcomes.push_back(Outcome { ticket, result });
+    }
+
+    /// What prepares a change.
+    pub(crate) fn preparation(&mut self) -> Preparation<'_> {
+        Preparation {
+            config: &self.config,
+            environment: &self.environment,
+            buckets: &self.commands.buckets,
+            table: &self.table,
+            resources: &mut self.resources,
+            random: &mut self.random,
+        }
+    }
+
+    /// What is live in a session, compiled anew.
+    pub(crate) fn image_of(&self, index: SessionIndex) -> Option<Box<SessionImage>> {
+        let session = self.table.get(index)?;
+        let mut image = self.environment.compile(&session.live.rules).ok()?;
+        image.session = index;
+        image.seid = session.seid.0;
+        image.bucket = session.bucket;
+        image.classification_generation = session.live.generation;
+        image.block.get_or_insert_default().bounds = session.usage.bounds(session.live.rules.urrs());
+        let correlations = &self.resources.correlations;
+        image.share_rates(|correlation| correlations.meter(index, correlation));
+        Some(Box::new(image))
+    }
+
+    /// Sends the bounds of a session's counters where they have changed, or if `again`, and sets its timer.
+    pub(crate) fn refresh_usage(&mut self, now: Nanos, index: SessionIndex, again: bool) {
+        if let Some(session) = self.table.get_mut(index) {
+            self.metering.refresh(now, session, &mut self.commands, again);
+        }
+    }
+
+    /// Makes the reports of a change that is done, of the session as it was before, and enters them in the ledger.
+    pub(crate) fn make_reports(
+        &mut self,
+        index: SessionIndex,
+        reports: impl FnOnce(&mut Session) -> Vec<UsageReport>,
+    ) -> Vec<UsageReport> {
+        let Some(session) = self.table.get_mut(index) else {
+            return Vec::new();
+        };
+        let reports = reports(session);
+        self.ledger.enter_reports(session, &reports);
+        reports
+    }
+}

@@ -1,0 +1,38 @@
+//! Outcomes of requests.
+
+use rules::model::FTeid;
+use usage::UsageReport;
+
+use crate::changes::{Assigned, Recipient};
+use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
+use crate::packet_rate::PacketRateStatus;
+use crate::record::SessionRecord;
+use crate::refusal::Refusal;
+
+/// What came of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The request.
+    pub ticket: Ticket,
+    /// Done, live in the workers; or refused, with nothing changed.
+    pub result: Result<Done, Refusal>,
+}
+
+/// A request that took effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The local SEID.
+    pub seid: Seid,
+    /// The control plane's F-SEID, after the request.
+    pub cp: CpFSeid,
+    /// The F-TEIDs that the user plane allocated.
+    pub created: Vec<(Recipient, FTeid)>,
+    /// The UE addresses that the user plane has allocated to what asked for one now.
+    pub assigned: Vec<Assigned>,
+    /// Usage to report in the response.
+    pub usage: Vec<UsageReport>,
+    /// What is left of packet rates, to tell in the response.
+    pub packets: Vec<PacketRateStatus>,
+    /// The record of an export, with the association that the session belongs or belonged to.
+    pub record: Option<(AssociationId, Box<SessionRecord>)>,
+}

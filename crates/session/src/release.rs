@@ -1,0 +1,343 @@
+//! How sessions end and how changes are given up: deletion, removal by the user plane, rollback.
+
+use flow::{Nanos, SessionIndex};
+use rules::image::{ImmediateActions, SessionChange};
+use std::collections::VecDeque;
+use usage::UsageReport;
+
+use crate::change::{Change, Dying, RollingBack, State, Work};
+use crate::commands::{Op, Role};
+use crate::final_accounting::FinalAccounting;
+use crate::ids::{AssociationId, Ticket};
+use crate::ledger_entry::EndCause;
+use crate::live::{Live, rescaled};
+use crate::machines::Machines;
+use crate::outcome::Done;
+use crate::packet_rate::PacketRateStatus;
+use crate::record::SessionRecord;
+use crate::refusal::Refusal;
+use crate::request::{Export, Waiting};
+use crate::resources::Held;
+use crate::session::Session;
+use crate::tunnels::Tunnel;
+use crate::ue_addresses::UeAddress;
+
+/// What is to be done when a change is over.
+#[derive(Debug, Default)]
+#[must_use]
+pub(crate) enum FollowUp {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The session's next request.
+    Next(SessionIndex),
+    /// Requests that waited for a session that is gone.
+    Orphaned {
+        association: AssociationId,
+        requests: VecDeque<Waiting>,
+    },
+}
+
+/// What the response to a deletion has.
+#[derive(Debug, Default)]
+pub(crate) struct LastReports {
+    pub(crate) usage: Vec<UsageReport>,
+    pub(crate) packets: Vec<PacketRateStatus>,
+}
+
+/// Gives a modification or a successor up and brings the worker back to what is live.
+pub(crate) fn roll_back(machines: &mut Machines, index: SessionIndex, refusal: Refusal) -> FollowUp {
+    let id = machines.commands.new_change();
+    let Some(session) = machines.table.get_mut(index) else {
+        return FollowUp::Nothing;
+    };
+    let State::Changing(change) = std::mem::replace(&mut session.state, State::Settled) else {
+        return FollowUp::Nothing;
+    };
+    let Change {
+        ticket,
+        sent,
+        ended,
+        work: Work::Modify(prepared) | Work::Supersede(prepared, _),
+        ..
+    } = *change
+    else {
+        return FollowUp::Nothing;
+    };
+    if sent {
+        session.carry_counts(&ended.unwrap_or_default());
+        session.live.generation = prepared.live.generation.wrapping_add(1);
+        let mut units = rescaled(&session.live.rules, &prepared.live.rules);
+        units.retain(|(urr, _)| !prepared.fresh.contains(urr));
+        session.state = State::RollingBack(Box::new(RollingBack {
+            id,
+            units,
+            claimed: prepared.claimed,
+            addresses: prepared.addresses,
+        }));
+    }
+    let bucket = session.bucket;
+    machines.refuse(ticket, refusal);
+    if !sent {
+        return FollowUp::Next(index);
+    }
+    match machines.image_of(index) {
+        Some(image) => {
+            let op = Op {
+                session: index,
+                change: id,
+                role: Role::Replace,
+            };
+            let worker = machines.commands.buckets.owner(bucket);
+            let change = SessionChange::Replace(image, ImmediateActions::default());
+            machines.commands.apply(op, worker, change);
+        }
+        None => drop_session(machines, index, EndCause::Fault),
+    }
+    FollowUp::Nothing
+}
+
+/// The worker runs what is live again.
+pub(crate) fn rolled_back(machines: &mut Machines, now: Nanos, index: SessionIndex) -> FollowUp {
+    let Some(session) = machines.table.get_mut(index) else {
+        return FollowUp::Nothing;
+    };
+    let State::RollingBack(back) = std::mem::replace(&mut session.state, State::Settled) else {
+        return FollowUp::Nothing;
+    };
+    let held = Held {
+        tunnels: &back.claimed,
+        addresses: &back.addresses,
+    };
+    let_go(machines, now, index, held);
+    machines.refresh_usage(now, index, true);
+    FollowUp::Next(index)
+}
+
+/// The request to delete is done, or that to hand the session over by this record.
+pub(crate) fn deleted(
+    machines: &mut Machines,
+    now: Nanos,
+    index: SessionIndex,
+    ticket: Ticket,
+    last: LastReports,
+    record: Option<(AssociationId, Box<SessionRecord>)>,
+) -> FollowUp {
+    let Some(session) = machines.table.get_mut(index) else {
+        return FollowUp::Nothing;
+    };
+    if record.is_none() {
+        machines.ledger.enter_end(now, session, EndCause::Deleted);
+    }
+    let (seid, cp, live) = (session.seid, session.cp, std::mem::take(&mut session.live));
+    let (association, requests) = (session.association, session.waiting.take());
+    machines.table.update_remotes(index, &live, &Live::default());
+    let held = Held {
+        tunnels: &live.tunnels,
+        addresses: &live.addresses,
+    };
+    let_go(machines, now, index, held);
+    forget(machines, index);
+    machines.store.remove(seid);
+    let LastReports { usage, packets } = last;
+    let done = Done {
+        seid,
+        cp,
+        created: Vec::new(),
+        assigned: Vec::new(),
+        usage,
+        packets,
+        record,
+    };
+    machines.done(ticket, done);
+    FollowUp::Orphaned {
+        association,
+        requests,
+    }
+}
+
+/// Removes a session without a request of its control plane.
+pub(crate) fn drop_session(machines: &mut Machines, index: SessionIndex, cause: EndCause) {
+    drop_because(machines, index, Refusal::Gone, cause);
+}
+
+/// Removes a session and refuses what is in progress or waits. Other sessions may have its tunnels and addresses from now
+/// on; its index is free when the workers have confirmed.
+pub(crate) fn drop_because(machines: &mut Machines, index: SessionIndex, refusal: Refusal, cause: EndCause) {
+    let id = machines.commands.new_change();
+    let is_entered = machines.ledger.is_enabled();
+    let Machines {
+        table,
+        resources,
+        commands,
+        ..
+    } = machines;
+    let Some(session) = table.live_mut(index) else {
+        return;
+    };
+    let ended = end(session, id, is_entered.then_some(cause));
+    let (seid, bucket, association) = (session.seid, session.bucket, session.association);
+    let other = session.other_owner(&commands.buckets);
+    if let (Some(other), State::Dying(dying)) = (other, &mut session.state) {
+        dying.pending += 1;
+        let counts = session.counts().of_one_worker();
+        resources.quotas.remove(session.charged_to, other, counts);
+    }
+    let charged = session.counts();
+    resources.discharge(session, &commands.buckets, charged);
+    let held = Held {
+        tunnels: &ended.tunnels,
+        addresses: &ended.addresses,
+    };
+    let exceptions = resources.ended_exceptions(session, &commands.buckets, held);
+    commands.steer(&exceptions);
+    table.count_dying(association);
+    table.update_remotes(index, &ended.live, &Live::default());
+    unlink(machines, index);
+    machines.store.remove(seid);
+    for ticket in &ended.tickets {
+        machines.refuse(*ticket, refusal);
+    }
+    let op = Op {
+        session: index,
+        change: id,
+        role: Role::Remove,
+    };
+    let owner = machines.commands.buckets.owner(bucket);
+    for worker in Some(owner)
+        .filter(|_| !ended.removal_sent)
+        .into_iter()
+        .chain(other)
+    {
+        machines.commands.apply(op, worker, SessionChange::Remove(index));
+    }
+}
+
+/// The workers have confirmed the removal of a session that the user plane removed.
+pub(crate) fn removal_confirmed(machines: &mut Machines, now: Nanos, index: SessionIndex) {
+    let Some(session) = machines.table.get_mut(index) else {
+        return;
+    };
+    let association = session.association;
+    if let State::Dying(dying) = std::mem::replace(&mut session.state, State::Settled) {
+        if let Some(accounting) = &dying.accounting {
+            machines.ledger.enter_final(now, session, accounting);
+        }
+        let held = Held {
+            tunnels: &dying.tunnels,
+            addresses: &dying.addresses,
+        };
+        machines
+            .resources
+            .free(now, session, &machines.commands.buckets, held);
+        machines.table.count_removed(association);
+        clear(machines, index);
+    }
+}
+
+/// Ends the steering of these values and frees them.
+pub(crate) fn let_go(machines: &mut Machines, now: Nanos, index: SessionIndex, held: Held<'_>) {
+    let Machines {
+        table,
+        resources,
+        commands,
+        ..
+    } = machines;
+    let Some(session) = table.get_mut(index) else {
+        return;
+    };
+    let exceptions = resources.ended_exceptions(session, &commands.buckets, held);
+    commands.steer(&exceptions);
+    resources.free(now, session, &commands.buckets, held);
+}
+
+/// Forgets a session that no worker has any more. Answers what it was.
+pub(crate) fn forget(machines: &mut Machines, index: SessionIndex) -> Option<Box<Session>> {
+    unlink(machines, index);
+    clear(machines, index)
+}
+
+/// Peers can address the session no more.
+fn unlink(machines: &mut Machines, index: SessionIndex) {
+    let Some(session) = machines.table.get_mut(index) else {
+        return;
+    };
+    machines.metering.forget(session);
+    machines.resources.quotas.remove_session(session.association);
+    machines.table.unlink(index);
+}
+
+fn clear(machines: &mut Machines, index: SessionIndex) -> Option<Box<Session>> {
+    let gone = machines.table.clear(index);
+    if gone.is_some() {
+        machines.resources.correlations.leave_all(index);
+    }
+    gone
+}
+
+/// What a session leaves behind.
+struct Ended {
+    live: Live,
+    tunnels: Vec<Tunnel>,
+    addresses: Vec<UeAddress>,
+    /// Requests that are to be refused.
+    tickets: Vec<Ticket>,
+    /// Whether a Remove is on its way already.
+    removal_sent: bool,
+}
+
+/// Turns a session to dying, under the number `id`, or that of a removal in progress. With a cause, its final accounting
+/// is made.
+fn end(session: &mut Session, id: u64, entered: Option<EndCause>) -> Ended {
+    let accounting = |cause| {
+        Box::new(FinalAccounting::new(
+            cause,
+            &session.live.rules,
+            &session.live.addresses,
+        ))
+    };
+    let accounting = entered
+        .filter(|_| session.account.since.get().is_some())
+        .map(accounting);
+    let live = std::mem::take(&mut session.live);
+    let (mut tunnels, mut addresses) = (live.tunnels.to_vec(), live.addresses.to_vec());
+    if let State::Changing(change) = &mut session.state {
+        let ended = change.ended.take();
+        session.carry_counts(&ended.unwrap_or_default());
+    }
+    let waiting = session.waiting.take();
+    let mut tickets: Vec<Ticket> = waiting.iter().map(|waiting| waiting.ticket).collect();
+    let mut removal = None;
+    match std::mem::replace(&mut session.state, State::Settled) {
+        State::Changing(change) => {
+            tickets.insert(0, change.ticket);
+            match change.work {
+                Work::Delete | Work::Export(Export::Take) => removal = Some(change.id),
+                Work::Export(Export::Copy) => {}
+                Work::Establish(prepared) | Work::Modify(prepared) | Work::Supersede(prepared, _) => {
+                    tunnels.extend(prepared.claimed);
+                    addresses.extend(prepared.addresses);
+                }
+            }
+        }
+        State::RollingBack(back) => {
+            tunnels.extend(back.claimed);
+            addresses.extend(back.addresses);
+        }
+        State::Settled | State::Dying(_) => {}
+    }
+    session.state = State::Dying(Box::new(Dying {
+        id: removal.unwrap_or(id),
+        pending: 1,
+        tunnels: tunnels.clone(),
+        addresses: addresses.clone(),
+        accounting,
+    }));
+    Ended {
+        live,
+        tunnels,
+        addresses,
+        tickets,
+        removal_sent: removal.is_some(),
+    }
+}

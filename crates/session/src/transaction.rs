@@ -1,0 +1,397 @@
+//! From a prepared change to its outcome: commands to the workers, their answers, the response.
+//!
+//! A change that is given up is followed by its undoing on the same worker: a Remove after an Install, a Replace by
+//! what is live after a Replace. Workers apply in order, so that a late confirmation leaves no session behind.
+
+use flow::{Bounds, Nanos, SessionIndex, UrrCount};
+use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::model::UrrId;
+use rules::steering::SteerChange;
+use std::sync::Arc;
+use usage::{UsageAccounts, UsageReport};
+
+use crate::account::{Account, Subscriber};
+use crate::change::{Change, Prepared, State, Work};
+use crate::commands::{Op, Role};
+use crate::effect::WorkerFault;
+use crate::export::{RateState, exported};
+use crate::ids::{Seid, Ticket};
+use crate::ledger_entry::EndCause;
+use crate::live::rescaled;
+use crate::machines::Machines;
+use crate::outcome::Done;
+use crate::packet_rate::PacketRateStatus;
+use crate::refusal::Refusal;
+use crate::release::{
+    FollowUp, LastReports, deleted, drop_because, drop_session, forget, let_go, removal_confirmed, roll_back,
+    rolled_back,
+};
+use crate::request::{Export, Request};
+use crate::resources::Held;
+use crate::session::{Session, SessionView};
+use crate::steering::keys;
+use rules::boxed_option::BoxedOption;
+
+/// Sends the change in progress to the workers; it is done at once if there is nothing to send.
+pub(crate) fn apply(
+    machines: &mut Machines,
+    now: Nanos,
+    index: SessionIndex,
+    image: Option<Box<SessionImage>>,
+) -> FollowUp {
+    let commands = &mut machines.commands;
+    let Some(session) = machines.table.get_mut(index) else {
+        return FollowUp::Nothing;
+    };
+    let (bucket, worker) = (session.bucket, commands.buckets.owner(session.bucket));
+    let State::Changing(change) = &mut session.state else {
+        return FollowUp::Nothing;
+    };
+    let (id, role) = (change.id, change.work.role());
+    let op = |role| Op {
+        session: index,
+        change: id,
+        role,
+    };
+    let prepared = change.work.prepared();
+    let mut pending = 0;
+    if role == Role::Query || prepared.is_some_and(Prepared::asks_for_counts) {
+        commands.query(op(Role::Query), worker);
+        pending += 1;
+    }
+    let immediate = || prepared.map(|prepared| prepared.immediate.clone());
+    let sent = match role {
+        Role::Remove => Some(SessionChange::Remove(index)),
+        Role::Install => image.map(SessionChange::Install),
+        _ => image.map(|image| SessionChange::Replace(image, immediate().unwrap_or_default())),
+    };
+    if let Some(sent) = sent {
+        commands.apply(op(role), worker, sent);
+        pending += 1;
+    }
+    let bucket = commands.buckets.with_exceptions(bucket);
+    let exceptions = prepared.zip(bucket).map(|(prepared, bucket)| {
+        let keys = keys(&prepared.claimed, &prepared.addresses);
+        let keys = keys.filter(|key| key.needs_exception(bucket));
+        let add = |key| SteerChange::Exception {
+            key,
+            bucket: Some(bucket),
+        };
+        keys.map(add).collect::<Vec<_>>()
+    });
+    if let Some(exceptions) = exceptions.filter(|exceptions| !exceptions.is_empty()) {
+        commands.steer(&exceptions);
+        pending += commands.fence(op(Role::Fence));
+    }
+    change.pending = pending;
+    finish_if_complete(machines, now, index, id)
+}
+
+/// A worker has answered an operation of a change, a rollback or a removal. A session whose worker cannot even go back to
+/// what it ran is removed: better none than one with rules that the peer was told do not apply. Late answers only matter
+/// for the usage that they have.
+pub(crate) fn handle_answer(
+    machines: &mut Machines,
+    now: Nanos,
+    op: Op,
+    result: Result<Option<UsageSnapshot>, WorkerFault>,
+) -> FollowUp {
+    let index = op.session;
+    let Some(session) = machines.table.get_mut(index) else {
+        return FollowUp::Nothing;
+    };
+    match &mut session.state {
+        State::Changing(change) if change.id == op.change => {
+            change.pending = change.pending.saturating_sub(1);
+            match result {
+                Ok(usage) => change.note(op.role, usage),
+                Err(fault) => change.fault = Some(fault),
+            }
+            return finish_if_complete(machines, now, index, op.change);
+        }
+        State::RollingBack(back) if back.id == op.change && op.role == Role::Replace => match result {
+            Ok(left) => {
+                let units = std::mem::take(&mut back.units);
+                session.add_rescaled(&units, left);
+                return rolled_back(machines, now, index);
+            }
+            Err(_) => drop_session(machines, index, EndCause::Fault),
+        },
+        State::Dying(dying) if dying.id == op.change => {
+            if let (Some(accounting), Ok(Some(usage))) = (&mut dying.accounting, result) {
+                accounting.add(usage);
+            }
+            dying.pending = dying.pending.saturating_sub(1);
+            if dying.pending == 0 {
+                removal_confirmed(machines, now, index);
+            }
+        }
+        State::RollingBack(_) | State::Dying(_) if op.role == Role::Replace => session.carry(result),
+        _ => {}
+    }
+    FollowUp::Nothing
+}
+
+/// Draws the consequences once all operations of the change are answered.
+fn finish_if_complete(machines: &mut Machines, now: Nanos, index: SessionIndex, id: u64) -> FollowUp {
+    let Some(session) = machines.table.get_mut(index) else {
+        return FollowUp::Nothing;
+    };
+    let Some(change) = session.change(id).filter(|change| change.pending == 0) else {
+        return FollowUp::Nothing;
+    };
+    if let Some((fault, is_new)) = change.half_done() {
+        if is_new {
+            drop_because(machines, index, refusal(fault), EndCause::Fault);
+            return FollowUp::Nothing;
+        }
+        return roll_back(machines, index, refusal(fault));
+    }
+    let State::Changing(change) = std::mem::replace(&mut session.state, State::Settled) else {
+        return FollowUp::Nothing;
+    };
+    let packets = session.statuses(now, &change.work, &change.packets);
+    let follow_up = match change.fault {
+        None => succeed(machines, now, index, *change, packets),
+        Some(fault) => {
+            let Change { ticket, work, .. } = *change;
+            fail(machines, now, index, Failed { ticket, work, fault }, packets)
+        }
+    };
+    machines.refresh_usage(now, index, false);
+    match follow_up {
+        FollowUp::Nothing => FollowUp::Next(index),
+        other => other,
+    }
+}
+
+/// All is done.
+fn succeed(
+    machines: &mut Machines,
+    now: Nanos,
+    index: SessionIndex,
+    change: Change,
+    packets: Vec<PacketRateStatus>,
+) -> FollowUp {
+    let Change {
+        ticket,
+        work,
+        counted,
+        ended,
+        packets: packets_left,
+        tokens,
+        dropped,
+        bounds,
+        ..
+    } = change;
+    let ended = ended.unwrap_or_default();
+    let response = |usage, packets| Response {
+        ticket,
+        usage,
+        packets,
+        bounds,
+    };
+    match work {
+        Work::Delete => {
+            let usage = machines.make_reports(index, |session| session.final_reports(now, &ended));
+            return deleted(machines, now, index, ticket, LastReports { usage, packets }, None);
+        }
+        Work::Establish(prepared) => {
+            let session = machines.table.get(index);
+            let is_imported = session.is_some_and(|session| session.account.since.get().is_some());
+            commit(machines, now, index, *prepared, response(Vec::new(), packets));
+            enter_start(machines, now, index, is_imported);
+        }
+        Work::Modify(prepared) => {
+            let reports = |session: &mut Session| session.reports_of(now, &prepared, &counted, &ended);
+            let usage = machines.make_reports(index, reports);
+            if let Some(session) = machines.table.get_mut(index) {
+                session.carry_rescaled(&prepared, &ended);
+            }
+            commit(machines, now, index, *prepared, response(usage, packets));
+        }
+        Work::Supersede(prepared, seid) => {
+            let all: Vec<_> = counted.iter().chain(&ended).copied().collect();
+            if let Some(session) = machines.table.get_mut(index) {
+                machines.ledger.enter_superseded(now, session, &all);
+                let changed = rescaled(&session.live.rules, &prepared.live.rules);
+                let is_same_unit = |(urr, _): &(UrrId, UrrCount)| changed.iter().all(|(pool, _)| pool != urr);
+                let inherited: Vec<_> = counted.into_iter().filter(is_same_unit).collect();
+                let subscriber = prepared.subscriber.clone();
+                take_over(machines, now, index, seid, &inherited, subscriber);
+            }
+            commit(machines, now, index, *prepared, response(Vec::new(), packets));
+            enter_start(machines, now, index, false);
+        }
+        Work::Export(how) => {
+            let last = match how {
+                Export::Take => &ended,
+                Export::Copy => &counted,
+            };
+            let rates = RateState {
+                packets: packets_left,
+                tokens,
+                dropped,
+            };
+            return exported(machines, now, index, ticket, how, last, rates);
+        }
+    }
+    FollowUp::Nothing
+}
+
+/// A change that the worker has refused.
+struct Failed {
+    ticket: Ticket,
+    work: Work,
+    fault: WorkerFault,
+}
+
+/// The worker has refused it. A session that was to be established, or to end, is gone all the same.
+fn fail(
+    machines: &mut Machines,
+    now: Nanos,
+    index: SessionIndex,
+    Failed { ticket, work, fault }: Failed,
+    packets: Vec<PacketRateStatus>,
+) -> FollowUp {
+    match work {
+        Work::Delete => {
+            let last = LastReports {
+                usage: Vec::new(),
+                packets,
+            };
+            deleted(machines, now, index, ticket, last, None)
+        }
+        Work::Modify(prepared) | Work::Supersede(prepared, _) => {
+            let_go(machines, now, index, held(&prepared));
+            machines.refuse(ticket, refusal(fault));
+            FollowUp::Nothing
+        }
+        Work::Export(how) => {
+            machines.refuse(ticket, refusal(fault));
+            if how == Export::Take {
+                drop_session(machines, index, EndCause::Fault);
+            }
+            FollowUp::Nothing
+        }
+        Work::Establish(prepared) => {
+            // Of one that comes from another process, where it has left.
+            if let Some(session) = machines.table.get_mut(index) {
+                machines.ledger.enter_end(now, session, EndCause::Fault);
+            }
+            let_go(machines, now, index, held(&prepared));
+            let gone = forget(machines, index);
+            machines.refuse(ticket, refusal(fault));
+            let orphaned = gone.map(|mut gone| FollowUp::Orphaned {
+                association: gone.association,
+                requests: gone.waiting.take(),
+            });
+            orphaned.unwrap_or_default()
+        }
+    }
+}
+
+/// What the response to a change has, beside what was prepared.
+struct Response {
+    ticket: Ticket,
+    usage: Vec<UsageReport>,
+    packets: Vec<PacketRateStatus>,
+    bounds: Vec<Bounds>,
+}
+
+/// What the change prepared is live now, and the response is made.
+fn commit(machines: &mut Machines, now: Nanos, index: SessionIndex, prepared: Prepared, with: Response) {
+    let Response {
+        ticket,
+        usage,
+        packets,
+        bounds,
+    } = with;
+    let Some(session) = machines.table.get_mut(index) else {
+        return;
+    };
+    let before = std::mem::take(&mut session.live);
+    session.shared = prepared.shared;
+    let urrs = prepared.live.rules.urrs();
+    session.usage.close(&prepared.fresh);
+    session
+        .usage
+        .update_with_bounds(now, urrs, &prepared.renewed, &bounds);
+    session.account.since.begin(now.into());
+    if let Some(subscriber) = prepared.subscriber {
+        session.account.subscriber = Some(subscriber);
+    }
+    if let Some(cp) = prepared.cp {
+        machines.table.change_cp_f_seid(index, cp);
+    }
+    let (tunnels, addresses) = before.without(&prepared.live);
+    let held = Held {
+        tunnels: &tunnels,
+        addresses: &addresses,
+    };
+    let_go(machines, now, index, held);
+    machines.table.update_remotes(index, &before, &prepared.live);
+    let Some(session) = machines.table.get_mut(index) else {
+        return;
+    };
+    session.live = prepared.live;
+    let (seid, cp) = (session.seid, session.cp);
+    machines.store.store(SessionView::new(session));
+    let done = Done {
+        seid,
+        cp,
+        created: prepared.created,
+        assigned: prepared.assigned,
+        usage,
+        packets,
+        record: None,
+    };
+    machines.done(ticket, done);
+}
+
+/// The worker runs the successor: it gets its SEID, and requests that wait for the old session are refused.
+fn take_over(
+    machines: &mut Machines,
+    now: Nanos,
+    index: SessionIndex,
+    seid: Seid,
+    inherited: &[(UrrId, UrrCount)],
+    subscriber: Option<Arc<Subscriber>>,
+) {
+    let setting = machines.metering.setting();
+    let Some(old) = machines.table.change_seid(index, seid) else {
+        return;
+    };
+    let Some(session) = machines.table.get_mut(index) else {
+        return;
+    };
+    session.usage = UsageAccounts::beginning_at(inherited, now, setting);
+    session.sets = BoxedOption::NONE;
+    session.account = Account::of(subscriber);
+    let meant_old = session.take_waiting(|request| !matches!(request, Request::Supersede { .. }));
+    machines.store.remove(old);
+    for waiting in &meant_old {
+        machines.refuse(waiting.ticket, Refusal::NotFound);
+    }
+}
+
+fn enter_start(machines: &mut Machines, now: Nanos, index: SessionIndex, is_imported: bool) {
+    if let Some(session) = machines.table.get_mut(index) {
+        machines.ledger.enter_start(now, session, is_imported);
+    }
+}
+
+/// What a change took.
+fn held(prepared: &Prepared) -> Held<'_> {
+    Held {
+        tunnels: &prepared.claimed,
+        addresses: &prepared.addresses,
+    }
+}
+
+fn refusal(fault: WorkerFault) -> Refusal {
+    match fault {
+        WorkerFault::NoSpace => Refusal::NoResources,
+        WorkerFault::Failed => Refusal::Worker,
+    }
+}
