@@ -19,10 +19,10 @@ import sys
 import tempfile
 
 STAGES = {
-    "parse": "worker::parse::parse",
+    "parse": "worker::ingress::parse::parse",
     "lookup": "worker::lookup::lookup",
-    "act": "worker::act::Act::act",
-    "tx": "::settle",
+    "act": "worker::act::act",
+    "tx": "::TxQueues::transmit",
 }
 POLICY = "qer+urr"
 OVER_IPV6 = "ipv6"

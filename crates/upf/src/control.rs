@@ -19,7 +19,7 @@ use rules::network::Network;
 use session::{GtpuPath, KeepNothing, MoveFault, Moved, PathChange, Random, Seid, WallChange, WallClock};
 use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, Routes};
-use worker::{ApplyError, Command, ControlLink, Event, TraceItem, TraceOrder, TraceTerms, mirror, trace};
+use worker::{ApplyError, Command, ControlLink, Event, TraceItem, TraceRequest, TraceTerms, mirror, trace};
 
 use super::balance::{Balancer, Load};
 use super::convert::{command, fault};
@@ -299,7 +299,7 @@ impl Control {
 
     fn order_traces(
         &mut self,
-        make: impl Fn() -> (TraceOrder, Consumer<TraceItem>),
+        make: impl Fn() -> (TraceRequest, Consumer<TraceItem>),
     ) -> Vec<Consumer<TraceItem>> {
         let orders = self.peers.iter_mut().map(|peer| {
             let (order, told) = make();

@@ -9,90 +9,26 @@
 //! Most packets are planned here (`plan`). The others ([`full`]) pay for what they need beyond that; the encapsulation out is
 //! found for all alike ([`egress_context`]).
 
-mod egress_context;
+pub(crate) mod context;
+pub(crate) mod egress_context;
 pub(crate) mod encap;
 mod full;
 pub(crate) mod marking;
+pub(crate) mod mss_clamping;
+mod relay;
 
-use flow::meter::{Colour, Offer, SharedMeters};
-use flow::{AdjacencyId, Blocks, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward, PortId};
+use flow::meter::Colour;
+use flow::{ForwardFlags, ForwardKind, LiveBlock, PackedForward, PortId};
 use packet::gtpu::{ExtensionType, MessageType};
 use packet::{DropReason, PacketBuf};
-use rules::image::SessionImage;
 
-use self::egress_context::check_size;
-pub(crate) use self::egress_context::{EgressContext, NextHop, Undelivered, ends_of};
-pub(crate) use self::full::addresses_v6;
-use crate::act::encap::{Chain, Cut, Hop, Optional};
-use crate::act::marking::EgressMark;
-use crate::burst::batch::{BURST, Batch};
-use crate::burst::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
-use crate::egress::checksum_offload::{ChecksumOffload, UdpChecksum};
-use crate::egress::tx_queues::take_back;
+use crate::act::context::{Act, Encapsulation, Plan, live, pass_meters};
+use crate::act::encap::{Cut, Hop, Optional};
+use crate::burst::batch::BURST;
+use crate::burst::credit::credit_back;
+use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
+use crate::egress::checksum_offload::UdpChecksum;
 use crate::io::Ingress;
-use crate::lookup::extensions::ExtensionLines;
-use crate::session_rate_limit::SessionRateLimit;
-use crate::sessions::Images;
-
-/// What the stage works with.
-pub(crate) struct Act<'a, B> {
-    pub egress: EgressContext<'a, B>,
-    pub blocks: &'a mut Blocks,
-    pub images: Images<'a>,
-    pub chain: &'a mut Chain,
-    pub plans: &'a mut [Plan; BURST],
-    pub shared: &'a mut SharedMeters,
-    pub extended: ExtensionLines<'a>,
-    /// Of the packet that was planned last, if its forward marks.
-    pub mark: EgressMark,
-    /// Packets that are mirrored, and to which port.
-    pub mirrored: &'a mut Batch<(u8, PortId)>,
-    /// Downlink packets that are dropped by FARs which may tell of it (DDPN).
-    pub discarded: &'a mut Batch<u8>,
-    /// Packets beyond their guaranteed rates: bit n is place n.
-    pub yellow: u64,
-    /// How many End Markers and Tunnel Status messages go on.
-    pub relays: &'a mut SessionRateLimit,
-    /// Which ports compute checksums; `None` while somebody looks at packets as they leave.
-    pub checksum_offload: Option<&'a ChecksumOffload>,
-}
-
-/// What is done to a packet's headers: decided for the whole burst before any is written, since two short loops keep
-/// in registers what one long one would not.
-#[derive(Clone, Copy)]
-pub(crate) struct Plan {
-    forward: PackedForward,
-    adjacency: AdjacencyId,
-    encapsulation: Encapsulation,
-    /// The priority of its frame, if it has one.
-    pcp: u8,
-    /// With `Marked`: the optional part of the GTP-U header and a short PDU Session Container.
-    container: [u8; 8],
-}
-
-/// The ways that packets take.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Encapsulation {
-    /// None from here.
-    None,
-    /// As plain IP.
-    Plain,
-    /// Into a tunnel over IPv4.
-    Tunnel,
-    /// Into a tunnel over IPv4, with a short PDU Session Container.
-    Marked,
-}
-
-impl Plan {
-    /// Nothing to be done.
-    pub const NONE: Self = Self {
-        forward: PackedForward::NONE,
-        adjacency: AdjacencyId(0),
-        encapsulation: Encapsulation::None,
-        pcp: 0,
-        container: [0; 8],
-    };
-}
 
 impl<B: PacketBuf + Ingress> Act<'_, B> {
     /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
@@ -115,7 +51,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
                         Some(port) => Ok(Fate::Send(port)),
                         None => {
                             let done = self.act_with_marking(buf, descriptor, (place, keys));
-                            buffers |= matches!(done, Ok(Fate::Buffer | Fate::Redirect));
+                            buffers |= matches!(done, Ok(Fate::Defer(Deferral::Buffer) | Fate::Redirect));
                             done
                         }
                     }),
@@ -123,7 +59,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
             descriptor.fate = done.unwrap_or_else(Fate::Drop);
         }
         self.rewrite(burst, descriptors);
-        buffers || !self.egress.missing.is_empty() || !self.discarded.is_empty()
+        buffers || !self.egress.outcome.missing.is_empty() || !self.egress.outcome.discarded.is_empty()
     }
 
     /// Puts into each packet's buffer what its plan says.
@@ -140,7 +76,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
                 octets: descriptor.octets.into(),
                 hop: Hop::of(routed, is_v4),
             };
-            let done = match self.egress.adjacencies.resolved(plan.adjacency) {
+            let done = match self.egress.tables.adjacencies.resolved(plan.adjacency) {
                 None => Err(DropReason::NoNeighbour),
                 Some(adjacency) if plan.encapsulation == Encapsulation::Plain => {
                     encap::plain(buf, cut, is_v4, adjacency)
@@ -158,7 +94,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
                 }
             };
             if let Err(reason) = done {
-                take_back(self.blocks, descriptor);
+                credit_back(self.blocks, descriptor);
                 descriptor.fate = Fate::Drop(reason);
             } else if plan.pcp != 0 {
                 marking::prioritise(buf, plan.pcp);
@@ -189,7 +125,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
             let marked = marking::mark(buf, descriptor, &mut plan.forward, dscp);
             if marked.is_err() {
                 plan.encapsulation = Encapsulation::None;
-                take_back(self.blocks, descriptor);
+                credit_back(self.blocks, descriptor);
             }
             marked?;
         }
@@ -208,25 +144,6 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
                 self.egress.millisecond,
             );
         }
-    }
-
-    /// Whether events are counted among the packets of a verdict, or packets by their weight.
-    fn counts_by_look(&mut self, verdict: &Verdict) -> bool {
-        self.counts_in(verdict, |image| image.event_mask() | image.weighted_mask())
-    }
-
-    /// Whether events are counted among the packets of a verdict.
-    fn counts_events(&mut self, verdict: &Verdict) -> bool {
-        self.counts_in(verdict, SessionImage::event_mask)
-    }
-
-    /// Whether packets of a verdict count in one of these counters, which have them looked at.
-    fn counts_in(&mut self, verdict: &Verdict, counters: impl Fn(&SessionImage) -> u64) -> bool {
-        live(self.blocks, verdict).is_ok_and(|block| {
-            let image = || self.images.at(block.session());
-            block.has_before_qos(verdict.urrs)
-                && image().is_some_and(|image| counters(image) & verdict.urrs != 0)
-        })
     }
 
     /// Checks a user packet and counts it; its plan says what is left to do. `None`, and nothing is counted, for one
@@ -265,7 +182,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
         }
         let colour = pass_meters(&mut block, verdict, octets, self.egress.now, self.shared)?;
         if colour == Colour::Yellow {
-            self.yellow |= 1 << (place % BURST);
+            self.egress.outcome.yellow |= 1 << (place % BURST);
         }
         let between = keys.between(place, descriptor.family);
         let id = self.egress.next_hop(&block, &forward, between)?;
@@ -284,7 +201,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
         }
         if MARKS {
             let treatment = (block.mark(verdict.marking), colour);
-            self.mark = marking::egress_mark(self.egress.interfaces, &forward, descriptor, treatment);
+            self.mark = marking::egress_mark(&self.egress.tables.interfaces, &forward, descriptor, treatment);
         }
         self.count_content(verdict, octets);
         self.egress.stats.directions[direction].forwarded.add(octets);
@@ -296,33 +213,6 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
             container,
         };
         Ok(Some(adjacency.port()))
-    }
-
-    /// A packet does not fit into a quota, which is used up now. That decides what becomes of the packet, as if it came
-    /// behind: it gives back what it has taken.
-    #[cold]
-    #[inline(never)]
-    fn come_again(&mut self, place: usize, verdict: &Verdict, octets: usize) {
-        self.egress.fragmenter.forget(place);
-        let direction = verdict.direction() as usize;
-        self.egress.stats.directions[direction]
-            .matched
-            .take_back(octets as u64);
-        if let Ok(mut block) = live(self.blocks, verdict)
-            && block.is_metered()
-        {
-            block.unmeter(verdict.qers, octets as u32, self.shared);
-        }
-    }
-
-    /// Counts a packet that its URRs have counted in the counter of its content, if it has one.
-    #[inline(always)]
-    fn count_content(&mut self, verdict: &Verdict, octets: usize) {
-        if verdict.content != 0 {
-            let counted = (octets as u64, self.egress.now);
-            self.blocks
-                .count_content(verdict.block, verdict.content, verdict.direction(), counted);
-        }
     }
 }
 
@@ -360,23 +250,4 @@ fn needs_full_action(tunnel: Tunnel, encapsulation: Encapsulation, container: [u
     let relays_more =
         encapsulation != Encapsulation::Plain && (tunnel.has_other_extensions || relays_container);
     tunnel.unknown.any() || relays_more
-}
-
-#[inline(always)]
-fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
-    let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
-    block.ok_or(DropReason::NoMatchingPdr)
-}
-
-/// Passes a packet through all of its meters, or takes tokens from none (TS 29.244 §5.4.4). Gives its colour.
-#[inline(always)]
-fn pass_meters(
-    block: &mut LiveBlock<'_>,
-    verdict: &Verdict,
-    octets: usize,
-    now: Nanos,
-    shared: &mut SharedMeters,
-) -> Result<Colour, DropReason> {
-    let passed = block.meter(verdict.qers, &Offer::new(octets as u32, now), shared);
-    passed.map_err(|_| DropReason::MeterRed)
 }

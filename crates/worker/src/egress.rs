@@ -1,9 +1,12 @@
 //! From a decided packet to a port: link aggregation, path MTUs, fragmentation, checksums, transmit queues.
 
 pub(crate) mod checksum_offload;
+pub(crate) mod copies;
+pub(crate) mod duplicate;
+pub(crate) mod forwarding;
 pub(crate) mod fragmentation;
 pub(crate) mod lags;
 pub(crate) mod linearize;
-pub(crate) mod mirror;
 pub(crate) mod path_mtus;
+pub(crate) mod ports;
 pub(crate) mod tx_queues;

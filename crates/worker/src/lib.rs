@@ -46,7 +46,7 @@ pub use rules::steering::{SteerChange, SteerKey};
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{
-    MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceOrder, TraceSource, TraceTerms, Traced,
+    MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceSource, TraceTerms, Traced,
     TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession, mirror, trace,
 };
 pub use view::{Holdings, SessionView};

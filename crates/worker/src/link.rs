@@ -27,7 +27,7 @@ use rules::steering::SteerChange;
 use transport::lag::{Lacpdu, LagShare};
 use transport::{AdjacencyChange, Heard};
 
-use crate::trace::{TraceItem, TraceOrder};
+use crate::trace::{TraceItem, TraceRequest};
 
 /// What Control tells a worker.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ pub enum Command {
     },
     /// Packets are to be told of, one by one, through the order's own ring. Not answered: an order beyond
     /// [`MAX_TRACES`](crate::MAX_TRACES) is given up, which the far end of its ring shows.
-    Trace(Box<TraceOrder>),
+    Trace(Box<TraceRequest>),
     /// How a session stands here, for an operator. Answered by [`Event::Inspected`].
     Inspect {
         /// The asker's number for the question.

@@ -29,7 +29,7 @@ use rules::image::Decision;
 
 use crate::WorkerConfig;
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::{Descriptor, Fate, Keys, Kind, PacketFlags, Verdict};
+use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags, Verdict};
 use crate::lookup::extensions;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::{Sessions, Slot};
@@ -341,7 +341,7 @@ impl SlowPath {
             Ok(Answer {
                 key: Some((_, true)), ..
             }) if lacks_ports => {
-                descriptor.fate = Fate::Hold(wanted.session);
+                descriptor.fate = Fate::Defer(Deferral::FirstFragment(wanted.session));
             }
             Ok(Answer {
                 mut verdict,

@@ -2,64 +2,38 @@
 
 use std::net::IpAddr;
 
-use flow::{
-    AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, OuterAddresses, PackedForward,
-    SessionIndex, Template,
-};
+use flow::{AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, PackedForward, SessionIndex};
 use packet::{DropReason, PacketBuf};
 use rules::network::multipath::Spread;
-use transport::{Adjacencies, Adjacency, Routes, Via};
+use transport::{Adjacency, Via};
 
-use crate::burst::batch::Batch;
 use crate::burst::descriptor::Verdict;
+use crate::burst::outcome::{NextHop, Outcome, Undelivered};
+use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::{FragmentationNeed, Fragmenter};
-use crate::egress::path_mtus::PathMtus;
-use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
+use crate::egress::path_mtus::ends_of;
+use crate::ingress::l3_interfaces::L3Interface;
 use crate::link::event_queue::EventQueue;
 use crate::stats::Stats;
 
 /// What it takes to find a packet's way out.
 pub(crate) struct EgressContext<'a, B> {
-    pub interfaces: &'a L3Interfaces,
-    pub adjacencies: &'a Adjacencies,
-    pub routes: &'a Routes,
+    pub tables: &'a ForwardingTables,
     pub events: &'a mut EventQueue,
     pub stats: &'a mut Stats,
     pub now: Nanos,
     /// The millisecond that `now` is in.
     pub millisecond: Millisecond,
-    /// What packets of this burst lack that are dropped as `no_neighbour`, in their order.
-    pub missing: &'a mut Batch<NextHop>,
-    /// Packets of this burst whose senders may be told why they go no further.
-    pub undelivered: &'a mut Batch<Undelivered>,
+    /// What is found about packets of this burst.
+    pub outcome: &'a mut Outcome,
     /// Packets of this burst that leave in fragments.
     pub fragmenter: &'a mut Fragmenter<B>,
-    /// Paths that take less than their links.
-    pub path_mtus: &'a PathMtus,
-}
-
-/// A packet that goes no further, for a reason that its sender may be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Undelivered {
-    /// Its place in the burst.
-    pub place: u8,
-    /// The longest packet that would have gone on, octets; `None`: its TTL ran out.
-    pub mtu: Option<u16>,
-}
-
-/// A next hop without a link layer address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NextHop {
-    /// Control has a slot for it.
-    Slot(AdjacencyId),
-    /// Control was asked for it.
-    Address(InstanceId, IpAddr),
 }
 
 impl<'a, B: PacketBuf> EgressContext<'a, B> {
     #[inline(always)]
     pub(super) fn adjacent(&mut self, id: AdjacencyId) -> Result<&'a Adjacency, DropReason> {
-        match self.adjacencies.resolved(id) {
+        match self.tables.adjacencies.resolved(id) {
             Some(adjacency) => Ok(adjacency),
             None => Err(self.lack(NextHop::Slot(id))),
         }
@@ -69,7 +43,7 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
     #[cold]
     pub(super) fn expire(&mut self, place: usize) -> DropReason {
         let place = place as u8;
-        let _ = self.undelivered.push(Undelivered { place, mtu: None });
+        let _ = self.outcome.undelivered.push(Undelivered { place, mtu: None });
         DropReason::TtlExpired
     }
 
@@ -99,7 +73,7 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
     fn path_mtu(&self, adjacency: &Adjacency, block: &LiveBlock<'_>, forward: u8) -> u16 {
         let template = block.whole_forward(forward).template;
         let ends = template.as_ref().map(ends_of);
-        self.path_mtus.of(ends, adjacency.link_mtu())
+        self.tables.path_mtus.of(ends, adjacency.link_mtu())
     }
 
     /// A packet that is too long leaves in fragments, or its sender may be told.
@@ -125,13 +99,13 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         }
         let mtu = Some(mtu.saturating_sub(outer as u16));
         let place = place as u8;
-        let _ = self.undelivered.push(Undelivered { place, mtu });
+        let _ = self.outcome.undelivered.push(Undelivered { place, mtu });
         Err(())
     }
 
     #[cold]
     fn lack(&mut self, hop: NextHop) -> DropReason {
-        let _ = self.missing.push(hop);
+        let _ = self.outcome.missing.push(hop);
         DropReason::NoNeighbour
     }
 
@@ -230,7 +204,7 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         let between = between.ok_or(DropReason::MartianDestination)?;
         let id = self.route_by(block, forward.egress(), between, |place| place.tunnels)?;
         let to_ourselves = |adjacency: &Adjacency| adjacency.port().lap() > 0;
-        match self.adjacencies.resolved(id).is_some_and(to_ourselves) {
+        match self.tables.adjacencies.resolved(id).is_some_and(to_ourselves) {
             true => Err(DropReason::NoRoute),
             false => Ok(id),
         }
@@ -245,9 +219,13 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         (source, destination): (IpAddr, IpAddr),
         fit: impl Fn(&L3Interface) -> bool,
     ) -> Result<AdjacencyId, DropReason> {
-        let vrf = self.interfaces.at(egress).ok_or(DropReason::NoRoute)?.vrf;
-        let hop = self.routes.lookup(vrf, destination).ok_or(DropReason::NoRoute)?;
-        if !self.interfaces.at(hop.instance).is_some_and(fit) {
+        let vrf = self.tables.interfaces.at(egress).ok_or(DropReason::NoRoute)?.vrf;
+        let hop = self
+            .tables
+            .routes
+            .lookup(vrf, destination)
+            .ok_or(DropReason::NoRoute)?;
+        if !self.tables.interfaces.at(hop.instance).is_some_and(fit) {
             return Err(DropReason::NoRoute);
         }
         match hop.via {
@@ -257,10 +235,10 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
             Via::Gateway { address, .. } => Err(self.ask(block.session(), hop.instance, address)),
             Via::Group(group) => {
                 let spread = Spread::between(source, destination);
-                Ok(self.adjacencies.path(group, spread))
+                Ok(self.tables.adjacencies.path(group, spread))
             }
             Via::Nowhere => Err(DropReason::UeToUe),
-            Via::Connected => match self.adjacencies.find(hop.instance, destination) {
+            Via::Connected => match self.tables.adjacencies.find(hop.instance, destination) {
                 Some(id) => Ok(id),
                 None => Err(self.ask(block.session(), hop.instance, destination)),
             },
@@ -279,14 +257,6 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         self.events
             .request_resolution(self.stats, session, (instance, next_hop), self.now);
         self.lack(NextHop::Address(instance, next_hop))
-    }
-}
-
-/// Our address and the peer's of a tunnel.
-pub(crate) fn ends_of(template: &Template) -> (IpAddr, IpAddr) {
-    match template.addresses {
-        OuterAddresses::V4 { source, destination } => (source.into(), destination.into()),
-        OuterAddresses::V6 { source, destination } => (source.into(), destination.into()),
     }
 }
 

@@ -3,7 +3,7 @@
 //! The outer headers are written here in one piece; they are the same, octet for octet, as
 //! [`packet::build::GtpuTemplate`] makes.
 
-use flow::{ForwardFlags, Mark, PackedForward};
+use flow::{Forward, ForwardFlags, Mark, OuterAddresses, PackedForward};
 use packet::build::{Marking, RelayedContainer, relay_optional_part};
 use packet::eth::ether_type;
 use packet::gtpu::{self, ExtensionHeader, ExtensionType, MessageType, flags};
@@ -146,6 +146,9 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
+    /// No extension headers.
+    pub const EMPTY: Self = Self::new();
+
     /// Nothing yet.
     pub const fn new() -> Self {
         Self {
@@ -541,9 +544,18 @@ fn checksum_v4(tos: u8, total: u16, source: [u8; 4], destination: [u8; 4]) -> u1
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
+/// Both addresses of a tunnel over IPv6, ours first.
+#[cold]
+pub(crate) fn addresses_v6(forward: &Forward) -> Result<([u8; 16], [u8; 16]), DropReason> {
+    match forward.template.map(|template| template.addresses) {
+        Some(OuterAddresses::V6 { source, destination }) => Ok((source, destination)),
+        _ => Err(DropReason::FarNoTunnel),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use flow::{Forward, ForwardKind, Template};
+    use flow::{ForwardKind, Template};
     use packet::build::{GtpuEncap, GtpuTemplate, fill_udp_checksum};
     use packet::checksum::Sum;
     use packet::{Teid, VecBuf, checksum};

@@ -1,25 +1,22 @@
 //! Packets that `plan` leaves: user packets in any of their forms, and messages of tunnels without a user packet.
 
 use flow::meter::Colour;
-use flow::{
-    Direction, ExtensionId, FlowFlags, Forward, ForwardFlags, ForwardKind, LiveBlock, OuterAddresses,
-    PackedForward, PortId, SessionIndex,
-};
-use packet::gtpu::{Ies, MessageType};
+use flow::{Direction, ExtensionId, Forward, ForwardFlags, ForwardKind, LiveBlock, PackedForward};
+use packet::gtpu::MessageType;
 use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::PacketView;
 use rules::image::{QuotaAction, SessionImage};
 use transport::Adjacency;
 
-use crate::Event;
-use crate::act::encap::{self, Added, Chain, Cut, Hop, Optional};
+use crate::act::context::{Act, check_action, check_extensions, live, optional, pass_meters};
+use crate::act::encap::{self, Added, Cut, Hop, Optional, addresses_v6};
 use crate::act::marking::{self, EgressMark};
-use crate::act::{Act, check_size, live, pass_meters};
 use crate::burst::batch::{BURST, Batch};
-use crate::burst::descriptor::{Descriptor, Family, Fate, Keys, PacketFlags, Verdict};
+use crate::burst::credit::credit_back;
+use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, PacketFlags, Verdict};
+use crate::burst::outcome::CopyRequest;
 use crate::egress::checksum_offload::UdpChecksum;
-use crate::egress::tx_queues::take_back;
 use crate::ingress::parse::HEADERS;
 use crate::io::Ingress;
 
@@ -88,7 +85,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             return Err(self.egress.expire(place));
         }
         let colour = pass_meters(&mut block, &verdict, octets, self.egress.now, self.shared)?;
-        self.yellow |= u64::from(colour == Colour::Yellow) << (place % BURST);
+        self.egress.outcome.yellow |= u64::from(colour == Colour::Yellow) << (place % BURST);
         let found = self.find(buf, descriptor, at, (&verdict, extension), (routed, colour));
         if found.is_ok() {
             let mut block = live(self.blocks, &verdict)?;
@@ -98,11 +95,16 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             }
             self.count_content(&verdict, octets);
         }
-        note_copies(self.mirrored, &live(self.blocks, &verdict)?, &verdict, place);
+        note_copies(
+            &mut self.egress.outcome.copied,
+            &live(self.blocks, &verdict)?,
+            &verdict,
+            place,
+        );
         let found = found?;
         let port = found.adjacency.port();
         if let Err(reason) = self.write(buf, descriptor, (&verdict, place), found) {
-            take_back(self.blocks, descriptor);
+            credit_back(self.blocks, descriptor);
             return Err(reason);
         }
         self.note_mirror(&verdict, place);
@@ -206,14 +208,14 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
                 // It counts as matched when it goes on.
                 let matched = &mut self.egress.stats.directions[verdict.direction() as usize].matched;
                 matched.take_back(octets as u64);
-                note_copies(self.mirrored, &block, verdict, place);
-                return Ok(Some(Fate::Buffer));
+                note_copies(&mut self.egress.outcome.copied, &block, verdict, place);
+                return Ok(Some(Fate::Defer(Deferral::Buffer)));
             }
             ForwardKind::Drop => {
-                note_copies(self.mirrored, &block, verdict, place);
+                note_copies(&mut self.egress.outcome.copied, &block, verdict, place);
                 let tells = forward.flags().contains(ForwardFlags::NOTIFY);
                 if tells && verdict.direction() == Direction::Downlink {
-                    let _ = self.discarded.push(place as u8);
+                    let _ = self.egress.outcome.discarded.push(place as u8);
                 }
             }
             _ => {}
@@ -264,7 +266,12 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             routed,
             rewrite,
             optional,
-            marks: marking::egress_mark(self.egress.interfaces, &forward, descriptor, (mark, colour)),
+            marks: marking::egress_mark(
+                &self.egress.tables.interfaces,
+                &forward,
+                descriptor,
+                (mark, colour),
+            ),
             forward,
         })
     }
@@ -329,7 +336,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         Ok(())
     }
 
-    /// PacketFlags the port that gets a copy of a packet as it leaves.
+    /// Notes the port that gets a copy of a packet as it leaves.
     fn note_mirror(&mut self, verdict: &Verdict, place: usize) {
         if let Ok(block) = live(self.blocks, verdict)
             && block
@@ -339,77 +346,11 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             && let Some(port) = block.whole_forward(verdict.forward).mirror
             && port != Forward::COPIES
         {
-            let _ = self.mirrored.push((place as u8, port));
-        }
-    }
-
-    /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. So many a second
-    /// and of a form that they have: no session forwards for others by them. An End Marker that is to be told of ends
-    /// here, and so does a Tunnel Status that pauses charging where the session leaves the tunnels.
-    #[cold]
-    pub(super) fn relay(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
-        let verdict = &descriptor.verdict;
-        let block = live(self.blocks, verdict)?;
-        let forward = block.forward(verdict.forward);
-        let tunnel = descriptor.tunnel.ok_or(DropReason::UnsupportedGtpuMessage)?;
-        check_elements(buf, descriptor)?;
-        let is_end = tunnel.message_type == MessageType::END_MARKER;
-        if is_end && verdict.flags.contains(FlowFlags::REPORTS_END) {
-            let may = self.relays.take(block.session(), self.egress.now);
-            return Err(if may {
-                DropReason::EndMarkerReported
-            } else {
-                DropReason::RelayLimit
+            let _ = self.egress.outcome.copied.push(CopyRequest {
+                place: place as u8,
+                port,
             });
         }
-        let session = block.session();
-        let pauses = tunnel.message_type == MessageType::TUNNEL_STATUS
-            && verdict.direction() == Direction::Uplink
-            && starts_pause(buf, descriptor);
-        if pauses {
-            let is_heeded = self.heed_pause(session)?;
-            if is_heeded && forward.kind() != ForwardKind::Tunnel {
-                return Err(DropReason::PauseOfChargingHeeded);
-            }
-        }
-        let block = live(self.blocks, verdict)?;
-        // It starts no traffic: nobody is told of it where no quota is left.
-        if block.is_closed(verdict.qers) {
-            return Err(DropReason::GateClosed);
-        }
-        if block.is_stopped(verdict.urrs) {
-            return Err(DropReason::QuotaExhausted);
-        }
-        check_action(&forward)?;
-        if forward.kind() != ForwardKind::Tunnel {
-            return Err(DropReason::UnsupportedGtpuMessage);
-        }
-        check_extensions(&forward, descriptor)?;
-        let adjacency = self.egress.adjacent(forward.adjacency())?;
-        let optional = optional(self.chain, buf, descriptor, &forward, Added::Nothing)?;
-        let octets = usize::from(descriptor.octets);
-        let outer = encap::outer_len(&forward) + optional.len(self.chain);
-        check_size(outer + octets, adjacency.link_mtu())?;
-        let cut = Cut {
-            offset: descriptor.offset.into(),
-            octets,
-            hop: Hop::None,
-        };
-        let message = encap::Message {
-            forward: &forward,
-            adjacency,
-            message_type: tunnel.message_type,
-            cut,
-            sum: UdpChecksum::Software,
-        };
-        if !self.relays.take(session, self.egress.now) {
-            return Err(DropReason::RelayLimit);
-        }
-        message.put_on(buf, optional, self.chain, || {
-            addresses_v6(&block.whole_forward(verdict.forward))
-        })?;
-        self.egress.stats.relayed += 1;
-        Ok(adjacency.port())
     }
 }
 
@@ -433,37 +374,6 @@ fn whole_urrs(image: &SessionImage, stopped: u64) -> (u64, u64) {
     let weights = members.filter(|member| urrs & bit(member.slot) != 0);
     let weights = weights.filter_map(|member| member.weight_slot);
     (urrs, weights.fold(counters, |all, slot| all | bit(slot)))
-}
-
-impl<B: PacketBuf> Act<'_, B> {
-    /// The node downstream tells the start of a Pause of Charging (TS 29.244 §5.30). Whether the session has URRs for
-    /// which that is meant; then Control is told, once, where they count.
-    fn heed_pause(&mut self, session: SessionIndex) -> Result<bool, DropReason> {
-        if self.images.begin_pause(session) {
-            if !self.relays.take(session, self.egress.now) {
-                self.images.forget_pause(session);
-                return Err(DropReason::RelayLimit);
-            }
-            let event = Event::PauseOfCharging { session };
-            if !self.egress.events.push(self.egress.stats, event) {
-                self.images.forget_pause(session);
-            }
-        }
-        let image = self.images.at(session);
-        Ok(image.is_some_and(|image| image.rules.heeds_pause()))
-    }
-}
-
-/// Whether a Tunnel Status tells the start of a Pause of Charging.
-fn starts_pause<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> bool {
-    elements(buf, descriptor).is_some_and(Ies::start_pause_of_charging)
-}
-
-/// The information elements of a signalling message.
-fn elements<'b, B: PacketBuf>(buf: &'b B, descriptor: &Descriptor) -> Option<Ies<'b>> {
-    let start = usize::from(descriptor.offset);
-    let elements = buf.data().get(start..start + usize::from(descriptor.octets));
-    elements.map(Ies::new)
 }
 
 /// Whether a quota that is used up does not stop a packet: one of those that it exempts, and what a UE is told that it
@@ -491,89 +401,17 @@ fn known_tuple<B: PacketBuf>(
     Ok(tuple)
 }
 
-/// Whether a signalling message has what such a message may have.
-fn check_elements<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> Result<(), DropReason> {
-    let fit = elements(buf, descriptor).is_some_and(Ies::may_be_relayed);
-    fit.then_some(()).ok_or(DropReason::BadGtpuIe)
-}
-
-/// PacketFlags that a packet is copied as its session's image says: behind gates and meters, whatever becomes of it then.
-fn note_copies(wanted: &mut Batch<(u8, PortId)>, block: &LiveBlock<'_>, verdict: &Verdict, place: usize) {
+/// Notes that a packet is copied as its session's image says: behind gates and meters, whatever becomes of it then.
+fn note_copies(wanted: &mut Batch<CopyRequest>, block: &LiveBlock<'_>, verdict: &Verdict, place: usize) {
     if block
         .forward(verdict.forward)
         .flags()
         .contains(ForwardFlags::MIRROR)
         && block.whole_forward(verdict.forward).mirror == Some(Forward::COPIES)
     {
-        let _ = wanted.push((place as u8, Forward::COPIES));
-    }
-}
-
-/// Both addresses of a tunnel over IPv6, ours first.
-#[cold]
-pub(crate) fn addresses_v6(forward: &Forward) -> Result<([u8; 16], [u8; 16]), DropReason> {
-    match forward.template.map(|template| template.addresses) {
-        Some(OuterAddresses::V6 { source, destination }) => Ok((source, destination)),
-        _ => Err(DropReason::FarNoTunnel),
-    }
-}
-
-/// What the next GTP-U header has behind its mandatory part.
-#[inline(always)]
-fn optional<B: PacketBuf>(
-    chain: &mut Chain,
-    buf: &B,
-    descriptor: &Descriptor,
-    forward: &PackedForward,
-    added: Added,
-) -> Result<Optional, DropReason> {
-    match &descriptor.tunnel {
-        Some(tunnel) if forward.flags().contains(ForwardFlags::KEEP_EXTENSIONS) => {
-            let verdict = &descriptor.verdict;
-            let ends_at_cp = forward.flags().contains(ForwardFlags::TO_CP_FUNCTION)
-                && verdict.direction() == Direction::Uplink;
-            let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC) && !ends_at_cp;
-            chain.collect(buf, tunnel, added, keeps_psc)
-        }
-        _ => Ok(added.into()),
-    }
-}
-
-#[inline(always)]
-fn check_action(forward: &PackedForward) -> Result<(), DropReason> {
-    match forward.kind() {
-        ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged | ForwardKind::Redirect => Ok(()),
-        _ => Err(why_not_forwarded(forward)),
-    }
-}
-
-#[cold]
-fn why_not_forwarded(forward: &PackedForward) -> DropReason {
-    let flags = forward.flags();
-    match forward.kind() {
-        ForwardKind::Buffer => DropReason::FarBuffer,
-        ForwardKind::Drop if flags.contains(ForwardFlags::NO_TUNNEL) => DropReason::FarNoTunnel,
-        ForwardKind::Drop if !flags.contains(ForwardFlags::UNSUPPORTED) => DropReason::FarDrop,
-        _ => DropReason::UnsupportedAction,
-    }
-}
-
-/// Extension headers that are not known here and must be (TS 29.281 §5.2.1).
-#[inline(always)]
-fn check_extensions(forward: &PackedForward, descriptor: &Descriptor) -> Result<(), DropReason> {
-    let Some(tunnel) = &descriptor.tunnel else {
-        return Ok(());
-    };
-    if !tunnel.unknown.any() {
-        return Ok(());
-    }
-    let refused = match forward.kind() {
-        ForwardKind::Tunnel => tunnel.unknown.refused_by_intermediate(),
-        _ => tunnel.unknown.refused_by_endpoint(),
-    };
-    if refused {
-        Err(DropReason::UnknownGtpuExtension)
-    } else {
-        Ok(())
+        let _ = wanted.push(CopyRequest {
+            place: place as u8,
+            port: Forward::COPIES,
+        });
     }
 }

@@ -33,14 +33,21 @@ pub(crate) enum Fate {
     Host(Urgency),
     /// Sent in fragments.
     Split(PortId),
-    /// Kept until the datagram that it is a fragment of is together.
-    Reassemble,
-    /// Kept until the first fragment of its datagram comes; it belongs to this session.
-    Hold(SessionIndex),
-    /// Kept until its FAR says otherwise.
-    Buffer,
+    /// Stored, and comes back later.
+    Defer(Deferral),
     /// Answered, as its FAR redirects it.
     Redirect,
+}
+
+/// What a packet waits for that leaves the burst and comes back later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deferral {
+    /// The other fragments of its GTP-U packet.
+    Reassembly,
+    /// The first fragment of its datagram; it belongs to this session.
+    FirstFragment(SessionIndex),
+    /// A change of its FAR, or its next hop.
+    Buffer,
 }
 
 /// What kind of packet it is, as far as the stages go separate ways.

@@ -23,8 +23,9 @@ use std::time::Duration;
 use transport::AdjacencyChange;
 
 use crate::BufferLimits;
-use crate::act::NextHop;
 use crate::burst::batch::{BURST, Batch};
+use crate::burst::descriptor::Verdict;
+use crate::burst::outcome::NextHop;
 use crate::deferred::packet_store::{PacketList, PacketStore};
 use crate::sessions::fixed_map::FixedMap;
 
@@ -57,6 +58,17 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
+    /// The flow of a packet of this PDR.
+    pub fn new(session: SessionIndex, pdr: PdrId, octets: u16, verdict: &Verdict) -> Self {
+        Self {
+            session,
+            pdr,
+            octets,
+            urrs: verdict.urrs,
+            generation: verdict.generation,
+        }
+    }
+
     const NONE: Self = Self {
         session: SessionIndex(0),
         pdr: PdrId(0),

@@ -137,7 +137,7 @@ impl<B: PacketBuf> Fragments<B> {
         !self.places.is_empty()
     }
 
-    /// PacketFlags the first fragments of a burst, and gives the others their ports as far as they are known.
+    /// Notes the first fragments of a burst, and gives the others their ports as far as they are known.
     #[cold]
     pub fn look(
         &mut self,

@@ -6,8 +6,8 @@ use flow::{Blocks, PortId};
 use packet::buf::bring_together;
 use packet::{DropReason, PacketBuf};
 
+use crate::burst::credit::credit_back;
 use crate::burst::descriptor::{Descriptor, Fate};
-use crate::egress::tx_queues::take_back;
 use crate::io::{Ingress, Io};
 
 /// Brings together the packets of a burst that leave by ports which send no chains of theirs. What finds no room is
@@ -24,7 +24,7 @@ pub(crate) fn linearize_burst<I: Io>(
         if let Fate::Send(port) = descriptor.fate
             && let Err(reason) = linearize(io, port, buf)
         {
-            take_back(blocks, descriptor);
+            credit_back(blocks, descriptor);
             descriptor.fate = Fate::Drop(reason);
         }
     }

@@ -5,6 +5,8 @@
 
 use std::net::IpAddr;
 
+use flow::{OuterAddresses, Template};
+
 use crate::sessions::fixed_map::FixedMap;
 
 /// The most paths of which an MTU is known.
@@ -71,6 +73,14 @@ impl PathMtus {
                 self.sizes.swap_remove(place);
             }
         }
+    }
+}
+
+/// Our address and the peer's of a tunnel.
+pub(crate) fn ends_of(template: &Template) -> Ends {
+    match template.addresses {
+        OuterAddresses::V4 { source, destination } => (source.into(), destination.into()),
+        OuterAddresses::V6 { source, destination } => (source.into(), destination.into()),
     }
 }
 

@@ -7,16 +7,15 @@
 //! sent to an address of our own goes round: it comes in again as the next burst, at this worker, which hands it over
 //! if need be.
 
-use flow::{Blocks, Nanos, PortId, SessionIndex, WorkerId};
+use flow::{Blocks, Nanos, PortId, WorkerId};
 use packet::split::Split;
 use packet::{DropReason, PacketBuf};
 
 use crate::LagPorts;
 use crate::burst::batch::Batch;
-use crate::burst::descriptor::{Descriptor, Fate, Kind};
-use crate::deferred::buffers::Buffers;
-use crate::deferred::fragments::Fragments;
-use crate::deferred::reassembly::Reassembly;
+use crate::burst::credit::credit_back;
+use crate::burst::descriptor::{Deferral, Descriptor, Fate};
+use crate::deferred::queues::Deferred;
 use crate::egress::fragmentation::Fragmenter;
 use crate::egress::linearize::linearize;
 use crate::io::{Ingress, Io, Urgency};
@@ -47,12 +46,14 @@ pub(crate) struct TxQueues<B> {
     late: Batch<(PortId, B)>,
 }
 
-/// Where packets wait from poll to poll.
-pub(crate) struct Waiting<'a, B> {
-    pub fragments: &'a mut Fragments<B>,
-    pub buffers: &'a mut Buffers<B>,
-    pub reassembly: &'a mut Reassembly<B>,
-    /// How packets leave in fragments.
+/// A burst that is sent, with what stage `tx` needs.
+pub(crate) struct Transmission<'a, B> {
+    pub packets: &'a mut Batch<B>,
+    pub descriptors: &'a [Descriptor],
+    /// Packets above their guaranteed rates: bit n is index n.
+    pub yellow: u64,
+    pub blocks: &'a mut Blocks,
+    pub deferred: &'a mut Deferred<B>,
     pub fragmenter: &'a mut Fragmenter<B>,
     pub now: Nanos,
 }
@@ -93,17 +94,23 @@ impl<B: PacketBuf + Ingress> TxQueues<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        blocks: &mut Blocks,
-        burst: &mut Batch<B>,
-        (descriptors, yellow): (&[Descriptor], u64),
-        mut waiting: Waiting<'_, B>,
+        transmission: Transmission<'_, B>,
     ) {
+        let Transmission {
+            packets,
+            descriptors,
+            yellow,
+            blocks,
+            deferred,
+            fragmenter,
+            now,
+        } = transmission;
         let mut late = 0;
-        for (place, (buf, descriptor)) in burst.drain().zip(descriptors).enumerate() {
+        for (place, (buf, descriptor)) in packets.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
                 Fate::Send(port) if port.lap() > 0 => {
                     if !self.recirculate(io, stats, (port, buf)) {
-                        take_back(blocks, descriptor);
+                        credit_back(blocks, descriptor);
                     }
                 }
                 Fate::Send(port) if yellow >> place & 1 == 1 && self.is_full(port) => {
@@ -117,8 +124,8 @@ impl<B: PacketBuf + Ingress> TxQueues<B> {
                 Fate::Split(port) => {
                     let lost = self.flush_port(io, stats, port);
                     Sent::before(place, descriptors, late).credit(blocks, port, lost);
-                    if !self.send_split_at(io, stats, (port, buf), (place, waiting.fragmenter)) {
-                        take_back(blocks, descriptor);
+                    if !self.send_split_at(io, stats, (port, buf), (place, fragmenter)) {
+                        credit_back(blocks, descriptor);
                     }
                 }
                 Fate::HandOver(worker) => self.hand_over(io, stats, worker, buf),
@@ -131,9 +138,7 @@ impl<B: PacketBuf + Ingress> TxQueues<B> {
                     stats.drop(reason);
                     self.free(io, buf);
                 }
-                Fate::Hold(session) => self.hold(io, stats, (place, buf, session), &mut waiting),
-                Fate::Reassemble => self.reassemble(io, stats, buf, &mut waiting),
-                Fate::Buffer => self.buffer(io, stats, (place, buf), &mut waiting),
+                Fate::Defer(deferral) => self.defer(io, stats, (deferral, place, buf), (deferred, now)),
                 // Every stage before settles what it lets pass.
                 Fate::Open | Fate::Redirect => {
                     stats.drop(DropReason::UnsupportedAction);
@@ -361,80 +366,27 @@ impl<B: PacketBuf + Ingress> TxQueues<B> {
         }
     }
 
-    /// Drops packets that waited for nothing.
-    pub fn give_up<I: Io<Buf = B>>(
-        &mut self,
-        io: &mut I,
-        stats: &mut Stats,
-        packets: &mut Batch<B>,
-        reason: DropReason,
-    ) {
-        for buf in packets.drain() {
-            self.give_up_one(io, stats, buf, reason);
-        }
-    }
-
     /// Drops a packet that waited for nothing.
     pub fn give_up_one<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, buf: B, reason: DropReason) {
         stats.drop(reason);
         self.free(io, buf);
     }
 
-    /// Keeps a fragment, if there is room for it.
+    /// Stores a packet that comes back later, or drops it.
     #[cold]
     #[inline(never)]
-    fn hold<I: Io<Buf = B>>(
+    fn defer<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (place, buf, session): (usize, B, SessionIndex),
-        waiting: &mut Waiting<'_, B>,
+        (deferral, place, buf): (Deferral, usize, B),
+        (deferred, now): (&mut Deferred<B>, Nanos),
     ) {
-        if let Err(buf) = waiting.fragments.hold(place, buf, session, waiting.now) {
-            stats.drop(DropReason::FragmentsFull);
-            self.free(io, buf);
+        if let Err(rejected) = deferred.store(deferral, (place, buf), stats, now) {
+            self.give_up_one(io, stats, rejected.packet, rejected.reason);
         }
-    }
-
-    /// Keeps a fragment of a GTP-U packet, if there is room for it, or makes the packet whole.
-    #[cold]
-    #[inline(never)]
-    fn reassemble<I: Io<Buf = B>>(
-        &mut self,
-        io: &mut I,
-        stats: &mut Stats,
-        buf: B,
-        waiting: &mut Waiting<'_, B>,
-    ) {
-        let reassembly = &mut *waiting.reassembly;
-        let (made, merged) = (reassembly.made, reassembly.merged);
-        if let Err((buf, reason)) = reassembly.add(buf, waiting.now) {
-            self.give_up_one(io, stats, buf, reason);
-        }
-        stats.reassembled += reassembly.made - made;
-        stats.consumed += reassembly.merged - merged;
-        while let Some(dead) = reassembly.pop_dead() {
-            self.give_up_one(io, stats, dead, DropReason::BadFragment);
-        }
-    }
-
-    /// Keeps a packet that is to wait for its FAR or its next hop, if there is room for it.
-    #[cold]
-    #[inline(never)]
-    fn buffer<I: Io<Buf = B>>(
-        &mut self,
-        io: &mut I,
-        stats: &mut Stats,
-        (place, mut buf): (usize, B),
-        waiting: &mut Waiting<'_, B>,
-    ) {
-        buf.set_ingress(buf.ingress().having_waited());
-        match waiting.buffers.store(place, buf, waiting.now) {
-            Ok(()) => stats.stored += 1,
-            Err(buf) => {
-                stats.drop(waiting.buffers.why_not(place));
-                self.free(io, buf);
-            }
+        while let Some(rejected) = deferred.take_rejected() {
+            self.give_up_one(io, stats, rejected.packet, rejected.reason);
         }
     }
 
@@ -506,23 +458,8 @@ impl<'a> Sent<'a> {
         let sent = late.chain(others).filter_map(|place| self.descriptors.get(place));
         let to_port = sent.filter(|descriptor| descriptor.fate == Fate::Send(port));
         for descriptor in to_port.take(lost) {
-            take_back(blocks, descriptor);
+            credit_back(blocks, descriptor);
         }
-    }
-}
-
-/// Takes back what a packet has counted that does not leave after all.
-#[cold]
-pub(crate) fn take_back(blocks: &mut Blocks, descriptor: &Descriptor) {
-    let verdict = &descriptor.verdict;
-    if !verdict.is_some() || descriptor.kind == Kind::Relayed {
-        return;
-    }
-    let (direction, octets) = (verdict.direction(), descriptor.octets.into());
-    blocks.uncount(verdict.block, verdict.generation, verdict.urrs, direction, octets);
-    if verdict.content != 0 {
-        let of = (verdict.block, verdict.generation);
-        blocks.uncount_content(of.0, of.1, verdict.content, (direction, octets));
     }
 }
 

@@ -11,7 +11,7 @@ use packet::{Addrs, DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, 
 use rules::classifier::Side;
 
 use crate::Ingress;
-use crate::burst::descriptor::{Descriptor, Fate, Keys, Kind, PacketFlags, Tunnel};
+use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags, Tunnel};
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces, Local};
 
 /// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet. Gives what any of
@@ -92,7 +92,7 @@ struct To<'a> {
 }
 
 impl To<'_> {
-    /// PacketFlags what few packets have.
+    /// Notes what few packets have.
     #[inline(always)]
     fn note(&mut self, flags: PacketFlags) {
         if flags != PacketFlags::NONE {
@@ -267,7 +267,7 @@ fn read_fragment(local: Local, ip: &IpFrame, to: &mut To<'_>) -> Result<(), Drop
     if !local.gtpu || ip.tuple.proto != proto::UDP {
         return Err(DropReason::Fragment);
     }
-    to.descriptor.fate = Fate::Reassemble;
+    to.descriptor.fate = Fate::Defer(Deferral::Reassembly);
     to.note(PacketFlags::OUTER_FRAGMENT);
     Ok(())
 }

@@ -10,7 +10,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use flow::{LocalId, Nanos, TokenBucket};
+use flow::{LocalId, Nanos};
 use packet::checksum::Sum;
 use packet::gtpu::{ErrorIndication, MessageType};
 use packet::icmp::{v4_type, v6_type};
@@ -24,8 +24,7 @@ use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
 use crate::ingress::parse::read_again;
 use crate::ingress::priority::is_urgent;
 use crate::link::event_queue::EventQueue;
-use crate::local::echo::{EchoRateLimit, SourceRateLimit};
-use crate::local::host::HostRateLimits;
+use crate::local::limits::LocalLimits;
 use crate::local::reply::{Frame, Message};
 use crate::stats::Stats;
 use crate::{Event, Ingress, Urgency};
@@ -38,13 +37,7 @@ pub(crate) struct Exceptions<'a> {
     pub interfaces: &'a L3Interfaces,
     pub events: &'a mut EventQueue,
     pub stats: &'a mut Stats,
-    pub hosts: &'a mut HostRateLimits,
-    /// Frames of slow protocols.
-    pub slow: &'a mut [TokenBucket],
-    /// Echo Requests of GTP-U.
-    pub echoes: &'a mut EchoRateLimit,
-    /// Pings.
-    pub pings: &'a mut SourceRateLimit,
+    pub limits: &'a mut LocalLimits,
     pub now: Nanos,
 }
 
@@ -106,7 +99,7 @@ impl Exceptions<'_> {
             true => Urgency::Urgent,
             false => Urgency::Usual,
         };
-        let has_one = self.hosts.take(descriptor.instance, urgency, self.now);
+        let has_one = self.limits.hosts.take(descriptor.instance, urgency, self.now);
         Some(match has_one {
             true => Fate::Host(urgency),
             false => Fate::Drop(DropReason::HostRate),
@@ -122,8 +115,8 @@ impl Exceptions<'_> {
         if descriptor.kind == Kind::Slow {
             return self.slow_protocol(buf);
         }
-        let places = self.interfaces;
-        let place = places
+        let interfaces = self.interfaces;
+        let place = interfaces
             .at(descriptor.instance)
             .ok_or(DropReason::VlanNotConfigured)?;
         match descriptor.kind {
@@ -151,7 +144,7 @@ impl Exceptions<'_> {
     fn slow_protocol<B: PacketBuf + Ingress>(&mut self, buf: &mut B) -> Result<Done, DropReason> {
         let member = buf.ingress();
         let frame = lag::Slow::parse(buf.data()).ok_or(DropReason::BadSlowProtocol)?;
-        let slow = self.slow.get_mut(member.index());
+        let slow = self.limits.slow_protocols.get_mut(member.index());
         if !slow.is_some_and(|slow| slow.take(self.now)) {
             self.stats.events_lost += 1;
             return Ok(Done::Heard);
@@ -216,7 +209,7 @@ impl Exceptions<'_> {
             _ if local.is_none() => Err(DropReason::NotForUs),
             _ if !place.may_answer(tuple.addrs.src()) => Err(DropReason::MartianSource),
             _ if is_too_big(tuple, kind) && place.tunnels => self.too_big(buf, l3, tuple),
-            _ if is_ping(tuple, kind) && !self.pings.take(tuple.addrs.src(), self.now) => {
+            _ if is_ping(tuple, kind) && !self.limits.pings.take(tuple.addrs.src(), self.now) => {
                 Err(DropReason::RateLimited)
             }
             IpAddr::V4(_) => {
@@ -264,7 +257,9 @@ impl Exceptions<'_> {
             MessageType::ECHO_REQUEST if gtpu.unknown.refused_by_endpoint() => {
                 Err(DropReason::UnknownGtpuExtension)
             }
-            MessageType::ECHO_REQUEST if !self.echoes.take((gtpu.outer.addrs.dst(), peer), self.now) => {
+            MessageType::ECHO_REQUEST
+                if !self.limits.echoes.take((gtpu.outer.addrs.dst(), peer), self.now) =>
+            {
                 Err(DropReason::RateLimited)
             }
             MessageType::ECHO_REQUEST => {

@@ -83,7 +83,7 @@ impl InactivityTimers {
         self.count == 0
     }
 
-    /// InactivityTimers a session by this timer, or none; `counted` is where its counter stands. A timer that is known goes on.
+    /// Sets the timer of a session, or removes it: this timer, or none; `counted` is where its counter stands. A timer that is known goes on.
     pub fn set(&mut self, session: SessionIndex, timer: Option<InactivityTimer>, counted: u64, now: Nanos) {
         let known = self.place(session);
         match (known, timer) {

@@ -1,13 +1,88 @@
 //! What sessions have counted, for who asks.
 
-use flow::{ContentId, ContentUsage, Nanos, PacketTimes, SessionIndex, UrrCount};
-use rules::image::{SessionImage, UsageSnapshot};
+use flow::{
+    ContentId, ContentUsage, Direction, Nanos, PacketTimes, Reached, SessionBlock, SessionIndex, UrrCount,
+};
+use rules::image::{PacketsLeft, SessionImage, TokensLeft, UsageSnapshot};
 use rules::model::UrrId;
 
-use super::{Sessions, Slot};
 use crate::ApplyError;
+use crate::sessions::table::{Sessions, Slot};
 
 impl Sessions {
+    /// What has counted in the counter that tells of a session's activity.
+    pub fn activity(&self, session: SessionIndex) -> u64 {
+        let count = || {
+            let slot = self.at(session)?;
+            let block = self.blocks.get(slot.installed.block)?;
+            block.urr(slot.image.inactivity?.counter)
+        };
+        count().map_or(0, |count| count.ul_packets.wrapping_add(count.dl_packets))
+    }
+
+    /// The first counter of a URR of a session, from this slot on, that has reached something: its slot, and the URR's
+    /// count.
+    pub fn reached(&self, session: SessionIndex, from: u8) -> Option<(u8, (UrrId, UrrCount), Reached)> {
+        let slot = self.at(session)?;
+        let block = self.blocks.get(slot.installed.block)?;
+        let image = &slot.image;
+        let urrs = (0..).zip(&image.urr_ids);
+        let urrs = urrs.map(|(place, _)| (place, place, block.reached(place)));
+        let events = image.event_slots();
+        let events = events.map(|(place, urr)| (place, urr, block.reached(place).of_events()));
+        let mut reached = urrs.chain(events).skip(from.into());
+        let (place, urr, reached) = reached.find(|(.., reached)| !reached.is_nothing())?;
+        let id = image.urr_ids.get(usize::from(urr))?;
+        Some((place, (*id, count_of(image, &block, urr)), reached))
+    }
+
+    /// The counts of the URR slots that `wanted` names.
+    pub(super) fn counters(&self, slot: &Slot, wanted: impl Fn(u8) -> bool) -> Vec<(UrrId, UrrCount)> {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return Vec::new();
+        };
+        let ids = slot
+            .image
+            .urr_ids
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| wanted(*place as u8));
+        ids.map(|(place, id)| (*id, count_of(&slot.image, &block, place as u8)))
+            .collect()
+    }
+
+    /// When the packets came of the URR slots that `wanted` names.
+    pub(super) fn times(&self, slot: &Slot, wanted: impl Fn(u8) -> bool) -> Vec<(UrrId, PacketTimes)> {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return Vec::new();
+        };
+        let ids = (0..).zip(&slot.image.urr_ids).filter(|(place, _)| wanted(*place));
+        ids.filter_map(|(place, id)| Some((*id, block.times(place)?)))
+            .collect()
+    }
+
+    /// What is left of a session's packet rates.
+    pub(super) fn packets(&self, slot: &Slot) -> Vec<PacketsLeft> {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return Vec::new();
+        };
+        let left =
+            |place| Direction::BOTH.map(|direction| block.packets(place, direction).unwrap_or_default());
+        let slots = slot.image.packet_slots();
+        slots.map(|(place, qer)| (qer, left(place))).collect()
+    }
+
+    /// What the meters of a session's bit rates hold.
+    pub(super) fn tokens(&self, slot: &Slot) -> Vec<TokensLeft> {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return Vec::new();
+        };
+        let left = |place| Direction::BOTH.map(|direction| block.tokens(place, direction));
+        let qers = (0..).zip(slot.image.rules.qers());
+        let all = qers.map(|(place, qer)| (qer.id, left(place)));
+        all.filter(|(_, left)| *left != [None; 2]).collect()
+    }
+
     /// What a session's URRs have counted, for who keeps an account of that: when their packets came, and what came
     /// before QoS since that was told last, is told once.
     pub fn query(&mut self, session: SessionIndex) -> Result<UsageSnapshot, ApplyError> {
@@ -105,5 +180,16 @@ impl Sessions {
                 .retain_contents(session, |content| slots.bills(content));
         }
         contents
+    }
+}
+
+/// What the URR in a slot has counted, with the events.
+fn count_of(image: &SessionImage, block: &SessionBlock<'_>, urr: u8) -> UrrCount {
+    let mut events = image.event_slots();
+    let events = events.find(|(_, of)| *of == urr);
+    let events = events.and_then(|(slot, _)| block.urr(slot)).unwrap_or_default();
+    UrrCount {
+        events: events.ul_octets.wrapping_add(events.dl_octets),
+        ..block.urr(urr).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! Where the copies of an order go ([`TraceOrder`](crate::TraceOrder)): whole frames, to a port as they are, or in a tunnel
+//! Where the copies of an order go ([`TraceRequest`](crate::TraceRequest)): whole frames, to a port as they are, or in a tunnel
 //! to who analyses them.
 
 use flow::{AdjacencyId, PortId};
@@ -7,7 +7,7 @@ use packet::overlay::Overlay;
 use packet::{Addrs, IpFrame, PacketBuf};
 use transport::Adjacencies;
 
-use crate::trace::TracedFrame;
+use crate::trace::report::TracedFrame;
 
 /// The most octets that are copied of a packet: they and a tunnel's headers fit one buffer.
 pub const MOST_COPIED: u16 = 1_792;

@@ -10,8 +10,8 @@ use flow::PortId;
 use packet::PacketBuf;
 use packet::unfinished::Cut;
 
-use super::DpdkBuf;
 use crate::Batch;
+use crate::io::dpdk::buf::DpdkBuf;
 
 /// Octets of the longest piece: those of the longest IPv6 packet, behind two tags.
 const LONGEST: usize = 22 + 40 + 65_535;
@@ -99,7 +99,7 @@ impl Unfinished {
 fn push(out: &mut Batch<DpdkBuf>, mut mbuf: Mbuf, port: PortId) {
     mbuf.set_port(port.0);
     // There is room: a burst is received where `out` is empty, and otherwise it was asked.
-    let _ = out.push(DpdkBuf(mbuf));
+    let _ = out.push(DpdkBuf::from(mbuf));
 }
 
 impl Cutting {
@@ -120,11 +120,11 @@ impl Cutting {
         if fits {
             return Some(mbuf);
         }
-        let mut buf = DpdkBuf(mbuf);
+        let mut buf = DpdkBuf::from(mbuf);
         let mut left = &scratch[..length];
         while !left.is_empty() {
             if buf.tailroom() == 0 {
-                buf.link(DpdkBuf(pool.alloc()?)).ok()?;
+                buf.link(DpdkBuf::from(pool.alloc()?)).ok()?;
             }
             let (now, later) = left.split_at(buf.tailroom().min(left.len()));
             buf.append(now.len())?.copy_from_slice(now);

@@ -1,175 +1,177 @@
-//! Telling of single packets: see [`trace`](mod@crate::trace).
+//! What is reported and copied of the packets of a burst that trace requests select.
 
 use std::sync::Arc;
 
-use flow::{Direction, KeyFields, Nanos, PortId};
+use flow::{Direction, KeyFields, Nanos, PortId, WorkerId};
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::Side;
+use transport::Adjacencies;
 
-use super::{Source, Worker};
-use crate::burst::descriptor::{Family, Fate, Kind, PacketFlags};
+use crate::burst::Burst;
+use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Kind, PacketFlags};
+use crate::egress::fragmentation::Fragmenter;
+use crate::egress::path_mtus::PathMtus;
+use crate::egress::ports::{OwnPacket, Ports};
 use crate::egress::tx_queues::MAX_RECIRCULATIONS;
 use crate::ingress::parse::read_again;
 use crate::io::{Ingress, Io};
-use crate::sessions::Slot;
+use crate::lookup::flow_tables::Flows;
+use crate::sessions::{Sessions, Slot};
+use crate::slow_path::SlowPath;
+use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
-use crate::trace::{
-    self, TraceFilter, TraceOrder, TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame,
-    TracedLookup, TracedSession, Tracer,
+use crate::trace::report::{
+    TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession,
+    keep,
 };
+use crate::trace::request::TraceFilter;
+use crate::trace::tracer::{Copied, Head, Pending, Tracer};
 
 /// A port without laps and marks.
 fn plain_port(port: PortId) -> PortId {
     port.at_lap(0)
 }
 
-impl<I: Io> Worker<I> {
-    /// Carries out an order from now on.
-    #[cold]
-    pub(super) fn take_trace(&mut self, order: TraceOrder, now: Nanos) {
-        self.tidy_traces(now);
-        self.tracer
-            .get_or_insert_with(|| Box::new(Tracer::new()))
-            .take(order, now);
-    }
+/// Where a burst came from, as reports say it.
+#[derive(Clone, Copy)]
+pub(crate) struct TraceOrigin {
+    /// That of its packets; recirculated ones count their rounds themselves.
+    pub source: TraceSource,
+    /// Its packets arrive for the first time.
+    pub is_first: bool,
+}
 
-    /// Ends the orders that are over.
-    #[cold]
-    pub(super) fn tidy_traces(&mut self, now: Nanos) {
-        let (events, stats) = (&mut self.events, &mut self.stats);
-        let tracer = self.tracer.as_mut();
-        if tracer.is_some_and(|tracer| !tracer.tidy(events, stats, now)) {
-            self.tracer = None;
-        }
-    }
+/// A burst as it is reported.
+pub(crate) struct Observed<'a, B> {
+    pub worker: WorkerId,
+    pub burst: &'a Burst<B>,
+    pub sessions: &'a Sessions,
+    pub flows: &'a Flows,
+    pub slow_path: &'a SlowPath,
+    pub fragmenter: &'a Fragmenter<B>,
+    pub path_mtus: &'a PathMtus,
+}
 
-    /// The burst is as it came.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn trace_received(&mut self) {
-        if let Some(tracer) = &mut self.tracer {
-            tracer.keep(&self.burst);
-        }
-    }
-
-    /// `lookup` has looked.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn trace_looked_up(&mut self, packets: usize, soft: u64) {
-        let Some(tracer) = &mut self.tracer else { return };
-        let descriptors = self.descriptors[..packets].iter().enumerate();
-        for (head, (place, descriptor)) in tracer.heads.iter_mut().zip(descriptors) {
-            head.lookup = match descriptor {
-                _ if !descriptor.is_open_user() => TracedLookup::None,
-                _ if descriptor.verdict.is_some() => TracedLookup::Hit {
-                    outdated: soft >> place & 1 == 1,
-                },
-                _ if descriptor.flags.any(PacketFlags::STALE) => TracedLookup::Stale,
-                _ if descriptor.family == Family::None => TracedLookup::None,
-                _ => TracedLookup::Miss,
-            };
-        }
-    }
-
-    /// What becomes of the burst is settled, and its packets lie here still: what is to be told of those that are wanted
-    /// is noted.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn trace_settled(&mut self, packets: usize, source: Source, now: Nanos) {
-        let Some(mut tracer) = self.tracer.take() else {
-            return;
+/// Notes what `lookup` found about the packets of a burst.
+#[cold]
+#[inline(never)]
+pub(crate) fn note_lookup(tracer: &mut Tracer, descriptors: &[Descriptor], outdated: u64) {
+    for (head, (place, descriptor)) in tracer.heads.iter_mut().zip(descriptors.iter().enumerate()) {
+        head.lookup = match descriptor {
+            _ if !descriptor.is_open_user() => TracedLookup::None,
+            _ if descriptor.verdict.is_some() => TracedLookup::Hit {
+                outdated: outdated >> place & 1 == 1,
+            },
+            _ if descriptor.flags.any(PacketFlags::STALE) => TracedLookup::Stale,
+            _ if descriptor.family == Family::None => TracedLookup::None,
+            _ => TracedLookup::Miss,
         };
+    }
+}
+
+/// Reports the packets of a burst that was sent, of which ports rejected some if `has_lost`, and sends their copies.
+#[cold]
+#[inline(never)]
+pub(crate) fn finish<I: Io>(
+    tracer: &mut Tracer,
+    ports: &mut Ports<I>,
+    adjacencies: &Adjacencies,
+    stats: &mut Stats,
+    has_lost: bool,
+) {
+    for Pending { request, mut traced } in tracer.pending.drain(..) {
+        if let TracedEnd::Sent {
+            frame, port_was_full, ..
+        } = &mut traced.end
+        {
+            let members = ports.lags.members(frame.port).iter();
+            let mut all = members.chain([&frame.port]);
+            *port_was_full = has_lost && all.any(|port| ports.tx.is_full(*port));
+        }
+        if let Some(running) = tracer.running.get_mut(request) {
+            running.tell(traced);
+        }
+    }
+    if !tracer.copies.is_empty() {
+        send_copies(tracer, ports, adjacencies, stats);
+    }
+}
+
+fn send_copies<I: Io>(
+    tracer: &mut Tracer,
+    ports: &mut Ports<I>,
+    adjacencies: &Adjacencies,
+    stats: &mut Stats,
+) {
+    for Copied { request, frame } in tracer.copies.drain(..) {
+        let Some(running) = tracer.running.get_mut(request) else {
+            continue;
+        };
+        let copy = running.copies.as_ref().and_then(|wanted| {
+            let mut packet = ports.io.alloc()?;
+            let port = wanted.to.fill(adjacencies, &mut packet, &frame)?;
+            Some(OwnPacket { port, packet })
+        });
+        match copy {
+            Some(copy) => {
+                stats.mirrored += 1;
+                stats.originated += 1;
+                ports.send_own(stats, copy);
+            }
+            None => {
+                stats.mirrors_lost += 1;
+                running.lose();
+            }
+        }
+    }
+    ports.flush(stats);
+}
+
+impl<B: PacketBuf + Ingress> Observed<'_, B> {
+    /// Notes what is reported of the packets that requests select. Their fates are final, and they are not sent yet.
+    #[cold]
+    #[inline(never)]
+    pub fn note(&self, tracer: &mut Tracer, origin: TraceOrigin, now: Nanos) {
         let Tracer {
             running,
             heads,
             pending,
             copies,
-        } = &mut *tracer;
-        for (place, head) in heads.iter().enumerate().take(packets) {
-            for (which, running) in running.iter_mut().enumerate() {
+        } = tracer;
+        for (place, head) in heads.iter().enumerate().take(self.burst.len()) {
+            for (request, running) in running.iter_mut().enumerate() {
                 let terms = running.terms;
                 if running.is_over(now) || !self.is_wanted(&terms.filter, place, head) {
                     continue;
                 }
                 if let Some(wanted) = &running.copies {
-                    let frames = self.frames_wanted((place, head), source, wanted, terms.snap.into());
+                    let frames = self.frames_wanted((place, head), origin, wanted, terms.snap.into());
                     if frames.iter().any(Option::is_some) && running.admit(now).is_some() {
-                        copies.extend(frames.into_iter().flatten().map(|frame| (which, frame)));
+                        let frames = frames.into_iter().flatten();
+                        copies.extend(frames.map(|frame| Copied { request, frame }));
                     }
                 } else if let Some(number) = running.admit(now) {
-                    let traced = self.traced((place, head), (source, now), terms.snap.into(), number);
-                    pending.push((which, traced));
+                    let traced = self.traced((place, head), (origin, now), terms.snap.into(), number);
+                    pending.push(Pending { request, traced });
                 }
             }
         }
-        self.tracer = Some(tracer);
-    }
-
-    /// The burst has left, and so many packets found no room then: now it is told, and copies are sent.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn trace_left(&mut self, lost: u64) {
-        let Some(mut tracer) = self.tracer.take() else {
-            return;
-        };
-        for (which, mut traced) in tracer.pending.drain(..) {
-            if let TracedEnd::Sent {
-                frame, port_was_full, ..
-            } = &mut traced.end
-            {
-                let members = self.lags.members(frame.port).iter();
-                let mut ports = members.chain([&frame.port]);
-                *port_was_full = lost > 0 && ports.any(|port| self.tx.is_full(*port));
-            }
-            if let Some(running) = tracer.running.get_mut(which) {
-                running.tell(traced);
-            }
-        }
-        if !tracer.copies.is_empty() {
-            self.send_copies(&mut tracer);
-        }
-        self.tracer = Some(tracer);
-    }
-
-    fn send_copies(&mut self, tracer: &mut Tracer) {
-        for (which, frame) in tracer.copies.drain(..) {
-            let Some(running) = tracer.running.get_mut(which) else {
-                continue;
-            };
-            let copy = running.copies.as_ref().and_then(|wanted| {
-                let mut copy = self.io.alloc()?;
-                let port = wanted.to.fill(&self.adjacencies, &mut copy, &frame)?;
-                Some((port, copy))
-            });
-            match copy {
-                Some((port, copy)) => {
-                    self.stats.mirrored += 1;
-                    self.stats.originated += 1;
-                    self.send_own(port, copy);
-                }
-                None => {
-                    self.stats.mirrors_lost += 1;
-                    running.lose();
-                }
-            }
-        }
-        self.tx.flush(&mut self.io, &mut self.stats);
     }
 
     /// What is copied of a packet: as it came in, and as it leaves. A packet that waits, goes round or goes to another
     /// worker comes here several times, and has come in once; what is about the copies themselves is not copied.
     fn frames_wanted(
         &self,
-        (place, head): (usize, &trace::Head),
-        source: Source,
+        (place, head): (usize, &Head),
+        source: TraceOrigin,
         wanted: &CopyTerms,
         snap: usize,
     ) -> [Option<Vec<u8>>; 2] {
-        let fate = self.descriptors[place].fate;
+        let fate = self.burst.descriptors[place].fate;
         if matches!(fate, Fate::HandOver(_)) || wanted.to.is_end_of(&head.frame) {
             return [None, None];
         }
-        let has_come = !matches!(source, Source::Held | Source::Flushed | Source::Round);
+        let has_come = source.is_first;
         [
             (wanted.received && has_come).then(|| head.frame.start(snap).to_vec()),
             wanted.sent.then(|| self.frame_sent(place, snap)).flatten(),
@@ -178,14 +180,14 @@ impl<I: Io> Worker<I> {
 
     /// The first octets of a packet that leaves by a port, as it does.
     fn frame_sent(&self, place: usize, snap: usize) -> Option<Vec<u8>> {
-        let (Fate::Send(port) | Fate::Split(port)) = self.descriptors[place].fate else {
+        let (Fate::Send(port) | Fate::Split(port)) = self.burst.descriptors[place].fate else {
             return None;
         };
-        let data = self.burst[place].data();
+        let data = self.burst.packets[place].data();
         (port.lap() == 0).then(|| data[..data.len().min(snap)].to_vec())
     }
 
-    fn is_wanted(&self, filter: &TraceFilter, place: usize, head: &trace::Head) -> bool {
+    fn is_wanted(&self, filter: &TraceFilter, place: usize, head: &Head) -> bool {
         let TraceFilter {
             ue,
             teid,
@@ -193,7 +195,7 @@ impl<I: Io> Worker<I> {
             flow,
             port,
         } = *filter;
-        let descriptor = &self.descriptors[place];
+        let descriptor = &self.burst.descriptors[place];
         let out = match descriptor.fate {
             Fate::Send(port) if port.lap() == 0 => Some(plain_port(port)),
             _ => None,
@@ -222,7 +224,7 @@ impl<I: Io> Worker<I> {
                 && matches!(descriptor.kind, Kind::Tunnelled | Kind::Relayed);
             let leaves = || {
                 let sent = matches!(descriptor.fate, Fate::Send(_));
-                sent && read_again(&self.burst[place]).is_ok_and(|gtpu| gtpu.teid == teid)
+                sent && read_again(&self.burst.packets[place]).is_ok_and(|gtpu| gtpu.teid == teid)
             };
             !came && !leaves()
         }) {
@@ -237,50 +239,46 @@ impl<I: Io> Worker<I> {
     }
 
     /// What the user packet says, as it came in; of a fragment with the ports of its first one, if they are known.
-    fn user_tuple(&self, place: usize, head: &trace::Head) -> Option<IpTuple> {
-        let descriptor = &self.descriptors[place];
+    fn user_tuple(&self, place: usize, head: &Head) -> Option<IpTuple> {
+        let descriptor = &self.burst.descriptors[place];
         if !descriptor.kind.is_user() {
             return None;
         }
-        let known = self.keys.tuple(place, descriptor.family, false);
+        let known = self.burst.keys.tuple(place, descriptor.family, false);
         known.or_else(|| descriptor.tuple(&head.frame.octets).ok())
     }
 
     /// The session of a packet: that of its decision, or the one that would have had to decide.
     fn slot_of(&self, place: usize) -> Option<&Slot> {
-        let descriptor = &self.descriptors[place];
+        let descriptor = &self.burst.descriptors[place];
         if !descriptor.kind.is_user() || matches!(descriptor.fate, Fate::HandOver(_)) {
             return None;
         }
         let block = descriptor.verdict.is_some().then_some(descriptor.verdict.block);
         let decided = block.and_then(|block| Some(self.sessions.blocks.get(block)?.session()));
-        let destination = self.keys.destination(place, descriptor.family);
+        let destination = self.burst.keys.destination(place, descriptor.family);
         let session = decided.or_else(|| self.sessions.find(descriptor.side, destination).ok())?;
         self.sessions.at(session)
     }
 
     fn traced(
         &self,
-        (place, head): (usize, &trace::Head),
-        (source, now): (Source, Nanos),
+        (place, head): (usize, &Head),
+        (source, now): (TraceOrigin, Nanos),
         snap: usize,
         number: u64,
     ) -> Box<Traced> {
-        let descriptor = &self.descriptors[place];
+        let descriptor = &self.burst.descriptors[place];
         let knows_place = descriptor.kind != Kind::None;
         let decision = self.traced_decision(place);
         let direction = decision.as_ref().map(|decision| decision.direction);
         Box::new(Traced {
-            worker: self.config.id,
+            worker: self.worker,
             number,
             time: now,
-            source: match source {
-                Source::Port(_) | Source::Urgent | Source::Backlog(_) => TraceSource::Port,
-                Source::Inbox => TraceSource::Inbox,
-                Source::Held => TraceSource::Held,
-                Source::Reassembled => TraceSource::Reassembled,
-                Source::Flushed => TraceSource::Waited,
-                Source::Round => TraceSource::Round(head.ingress.lap()),
+            source: match source.source {
+                TraceSource::Round(_) => TraceSource::Round(head.ingress.lap()),
+                source => source,
             },
             received: TracedFrame {
                 port: plain_port(head.ingress),
@@ -291,12 +289,12 @@ impl<I: Io> Worker<I> {
             flow: TracedFlow {
                 lookup: head.lookup,
                 is_put_off: matches!(head.lookup, TracedLookup::Hit { outdated: true })
-                    && self.slow.has_put_off(place),
+                    && self.slow_path.has_put_off(place),
                 entry: self.entry_of(place),
             },
             session: self.traced_session(place, direction),
             decision,
-            is_yellow: self.yellow >> place & 1 == 1,
+            is_yellow: self.burst.outcome.yellow >> place & 1 == 1,
             is_answer: head.ingress.is_answer(),
             borrowed_ports: descriptor.flags.any(PacketFlags::RESOLVED),
             heeds_paths: descriptor.flags.any(PacketFlags::OPENING) && !self.path_mtus.is_empty(),
@@ -306,14 +304,14 @@ impl<I: Io> Worker<I> {
 
     /// The flow entry that the next packet like this one finds.
     fn entry_of(&self, place: usize) -> Option<(KeyFields, Direction)> {
-        let descriptor = &self.descriptors[place];
+        let descriptor = &self.burst.descriptors[place];
         let verdict = &descriptor.verdict;
-        let is_there = verdict.is_some() && self.flows.has(&self.keys, (place, descriptor));
+        let is_there = verdict.is_some() && self.flows.has(&self.burst.keys, (place, descriptor));
         is_there.then(|| (descriptor.shape, verdict.direction()))
     }
 
     fn traced_decision(&self, place: usize) -> Option<TracedDecision> {
-        let descriptor = &self.descriptors[place];
+        let descriptor = &self.burst.descriptors[place];
         if !descriptor.verdict.is_some() {
             return None;
         }
@@ -364,8 +362,10 @@ impl<I: Io> Worker<I> {
     }
 
     fn traced_end(&self, place: usize, snap: usize) -> TracedEnd {
-        match self.descriptors[place].fate {
-            Fate::Send(port) if port.lap() > 0 && self.burst[place].ingress().lap() >= MAX_RECIRCULATIONS => {
+        match self.burst.descriptors[place].fate {
+            Fate::Send(port)
+                if port.lap() > 0 && self.burst.packets[place].ingress().lap() >= MAX_RECIRCULATIONS =>
+            {
                 TracedEnd::Dropped(DropReason::RecirculationLimit)
             }
             Fate::Send(port) | Fate::Split(port) => {
@@ -374,7 +374,7 @@ impl<I: Io> Worker<I> {
                     len: 0,
                     octets: Vec::new(),
                 };
-                trace::keep(&mut frame, &self.burst[place], snap);
+                keep(&mut frame, &self.burst.packets[place], snap);
                 TracedEnd::Sent {
                     frame,
                     goes_round: port.lap() > 0,
@@ -386,9 +386,9 @@ impl<I: Io> Worker<I> {
             Fate::HandOver(worker) => TracedEnd::HandedOver(worker),
             Fate::Consumed => TracedEnd::Consumed,
             Fate::Host(_) => TracedEnd::ToHost,
-            Fate::Reassemble => TracedEnd::Reassembling,
-            Fate::Hold(_) => TracedEnd::Held,
-            Fate::Buffer => TracedEnd::Buffered,
+            Fate::Defer(Deferral::Reassembly) => TracedEnd::Reassembling,
+            Fate::Defer(Deferral::FirstFragment(_)) => TracedEnd::Held,
+            Fate::Defer(Deferral::Buffer) => TracedEnd::Buffered,
             // As `tx` has it.
             Fate::Open | Fate::Redirect => TracedEnd::Dropped(DropReason::UnsupportedAction),
         }

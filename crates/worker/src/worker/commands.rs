@@ -1,13 +1,20 @@
-//! What Control tells the worker, and what the worker tells it of counters.
+//! Control's commands, and what the worker reports of counters.
 
 use std::time::Duration;
 
-use flow::{Nanos, PortId};
+use flow::{Nanos, OpId, PortId, SessionIndex};
 use packet::{DropReason, PacketBuf};
+use rules::image::{Buffering, ImmediateActions, SessionChange};
 use transport::AdjacencyChange;
 
-use super::Worker;
+use super::receive::deferred_context;
+use super::state::Worker;
+use crate::deferred::{delivery_status, end_markers, release};
+use crate::egress::ports::OwnPacket;
 use crate::io::Io;
+use crate::link::SessionStatus;
+use crate::trace::TraceRequest;
+use crate::trace::tracer::Tracer;
 use crate::{ApplyError, Command, Event};
 
 /// How often content counters are looked at, and of how many sessions then; of those that have any, one.
@@ -34,7 +41,7 @@ impl<I: Io> Worker<I> {
             }
             Command::Drain { op } => {
                 self.drains
-                    .begin(op, self.stats.inbox + self.io.inbox_len() as u64);
+                    .begin(op, self.stats.inbox + self.ports.io.inbox_len() as u64);
             }
             Command::Fence { op } => {
                 let is_lost = std::mem::take(&mut self.exceptions_lost);
@@ -70,30 +77,30 @@ impl<I: Io> Worker<I> {
                 rate,
                 burst,
             } => {
-                self.shared.set(id, direction, rate, burst);
+                self.act.shared.set(id, direction, rate, burst);
             }
             Command::SharedDemand { mut demand } => {
-                self.shared.take_demand(&mut demand);
+                self.act.shared.take_demand(&mut demand);
                 self.events
                     .push_response(&mut self.stats, Event::SharedDemand { demand });
             }
             Command::Adjacency(change) => self.apply_adjacency(&change, now),
             Command::Lag { port, share } => {
-                let way = self.lags.set(port, share);
-                self.tx.lead(port, way);
+                let member = self.ports.lags.set(port, share);
+                self.ports.tx.lead(port, member);
             }
             Command::PathMtu { local, peer, mtu } => {
-                let least = self.path_mtus.set((local, peer), mtu);
-                self.adjacencies.narrow(least);
+                let least = self.tables.path_mtus.set((local, peer), mtu);
+                self.tables.adjacencies.narrow(least);
             }
-            Command::Path { local, peer, is_used } => self.echoes.set((local, peer), is_used),
+            Command::Path { local, peer, is_used } => self.local.echoes.set((local, peer), is_used),
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
         }
     }
 
     /// Tells what counters have reached in this poll, or in one before that had no room.
     #[inline]
-    pub(super) fn tell_reached(&mut self) {
+    pub(super) fn report_reached(&mut self) {
         while let Some(session) = self.events.next_reached() {
             let mut next = 0;
             while let Some((place, (urr, count), reached)) = self.sessions.reached(session, next) {
@@ -115,7 +122,7 @@ impl<I: Io> Worker<I> {
 
     /// Takes content counters whose time has come, some sessions at a time, and tells what they have.
     #[cold]
-    pub(super) fn tell_contents(&mut self, now: Nanos) {
+    pub(super) fn report_contents(&mut self, now: Nanos) {
         let interval = self.config.content_interval;
         self.contents_due = match interval.is_zero() {
             true => Nanos::MAX,
@@ -135,32 +142,104 @@ impl<I: Io> Worker<I> {
     }
 
     fn apply_adjacency(&mut self, change: &AdjacencyChange, now: Nanos) {
-        if self.adjacencies.apply(change) {
+        if self.tables.adjacencies.apply(change) {
             let id = change.adjacency.is_some().then_some(change.id);
             if let Some((instance, address)) = change.neighbour {
-                self.routes.bind(instance, address, id);
+                self.tables.routes.bind(instance, address, id);
             }
-            self.meet(change, now);
+            self.deferred.buffers.meet(change);
+            let mut context = deferred_context!(self, now);
+            let (signals, mut sender) = context.signals();
+            signals.next_hop_changed(&mut sender, change);
         }
-    }
-
-    /// Sends a packet of our own, which is of no flow.
-    pub(super) fn send_own(&mut self, port: PortId, buf: I::Buf) {
-        let port = self.lags.way(port, &buf);
-        self.tx.send(&mut self.io, &mut self.stats, port, buf);
     }
 
     fn transmit(&mut self, port: PortId, bytes: &[u8]) {
         self.stats.originated += 1;
-        let Some(mut buf) = self.io.alloc() else {
+        let Some(mut packet) = self.ports.io.alloc() else {
             return self.stats.drop(DropReason::NoBuffer);
         };
-        match buf.append(bytes.len()) {
+        match packet.append(bytes.len()) {
             Some(room) => {
                 room.copy_from_slice(bytes);
-                self.send_own(port, buf);
+                self.ports.send_own(&mut self.stats, OwnPacket { port, packet });
             }
             None => self.stats.drop(DropReason::NoBuffer),
+        }
+    }
+
+    /// Changes a session, sends the End Markers of the tunnels that it leaves, and settles its buffered packets.
+    fn change(&mut self, op: OpId, change: SessionChange, now: Nanos) -> Event {
+        let session = change.session();
+        let immediate = match &change {
+            SessionChange::Replace(_, immediate) => immediate.clone(),
+            _ => ImmediateActions::default(),
+        };
+        let sets_bounds = matches!(change, SessionChange::Bound(..) | SessionChange::Replace(..));
+        let mut context = deferred_context!(self, now);
+        let markers = end_markers::make(&mut context, session, &immediate.end_markers);
+        let applied = self.sessions.apply(change, now);
+        self.flows.bury(self.sessions.take_revoked());
+        if sets_bounds && self.sessions.reached(session, 0).is_some() {
+            self.events.mark_reached(session);
+        }
+        if applied.outcome.is_ok() {
+            for marker in markers {
+                self.ports.send_own(&mut self.stats, marker);
+            }
+            let buffers = &mut self.deferred.buffers;
+            if let Some(old) = &applied.retired {
+                let is_other_workers = self.steering.of_bucket(old.bucket) != self.config.id;
+                release::settle_buffered(&self.sessions, buffers, old, &immediate, is_other_workers);
+                let mut context = deferred_context!(self, now);
+                delivery_status::drop_buffered(&mut context, buffers, immediate.tells_discarded);
+            }
+            delivery_status::report_thresholds(&mut deferred_context!(self, now), session);
+            if sets_bounds {
+                release::release_granted(&self.sessions, buffers, session);
+            }
+            self.deferred.count(&mut self.stats);
+        }
+        Event::Applied {
+            op,
+            outcome: applied.outcome,
+            retired: applied.retired,
+            spent: applied.spent,
+        }
+    }
+
+    /// The state of a session here, for an operator; `None` where it is another worker's.
+    fn inspect(&self, session: SessionIndex, now: Nanos) -> Option<SessionStatus> {
+        let slot = self.sessions.at(session)?;
+        let counters = self.sessions.usage(session).ok()?.counters;
+        let forwards = 0..slot.image.rules.fars().len() as u8;
+        let buffering = forwards.filter_map(|forward| slot.image.buffering(forward));
+        let buffers = &self.deferred.buffers;
+        let waiting = buffering.map(|Buffering { far, .. }| (far, buffers.waiting((session, far))));
+        Some(SessionStatus {
+            counters,
+            contents: self.sessions.contents(session, now),
+            waiting: waiting.collect(),
+            flows: slot.account.flows,
+        })
+    }
+
+    /// Carries out a trace request from now on.
+    #[cold]
+    fn take_trace(&mut self, request: TraceRequest, now: Nanos) {
+        self.tidy_traces(now);
+        self.tracer
+            .get_or_insert_with(|| Box::new(Tracer::new()))
+            .take(request, now);
+    }
+
+    /// Ends the trace requests that are over.
+    #[cold]
+    pub(super) fn tidy_traces(&mut self, now: Nanos) {
+        let (events, stats) = (&mut self.events, &mut self.stats);
+        let tracer = self.tracer.as_mut();
+        if tracer.is_some_and(|tracer| !tracer.tidy(events, stats, now)) {
+            self.tracer = None;
         }
     }
 }

@@ -12,58 +12,81 @@ use packet::icmp::IcmpError;
 use packet::{Addrs, PacketBuf};
 use transport::{Adjacency, Interface, replies};
 
-use super::Worker;
-use crate::act::Undelivered;
 use crate::act::encap::{self, Cut, Hop};
+use crate::burst::Burst;
 use crate::burst::descriptor::Descriptor;
+use crate::burst::outcome::Undelivered;
+use crate::egress::copies::Copies;
 use crate::egress::fragmentation::DONT_FRAGMENT;
+use crate::egress::ports::OwnPacket;
+use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::io::{Ingress, Io};
+use crate::lookup::flow_tables::Flows;
+use crate::session_rate_limit::SessionRateLimit;
+use crate::sessions::Sessions;
+use crate::stats::Stats;
 
 /// Octets of the longest: what IPv6 allows it to quote (RFC 4443 §3.1).
 const LONGEST: usize = 1280;
 
-impl<I: Io> Worker<I> {
+/// State of the worker that ICMP errors are made with.
+pub(crate) struct IcmpErrors<'a, I: Io> {
+    pub limit: &'a mut SessionRateLimit,
+    pub io: &'a mut I,
+    pub copies: &'a mut Copies<I::Buf>,
+    pub interfaces: &'a L3Interfaces,
+    pub sessions: &'a Sessions,
+    pub flows: &'a Flows,
+    pub stats: &'a mut Stats,
+    pub now: Nanos,
+}
+
+impl<I: Io> IcmpErrors<'_, I> {
     /// Tells the senders of this burst's packets that do not go on.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_senders(&mut self, now: Nanos) {
-        while let Some(undelivered) = self.undelivered.pop_first() {
-            if let Some(told) = self.tell_sender(undelivered, now) {
-                self.copies.tell(&mut self.stats, told);
+    pub fn notify_senders(&mut self, burst: &mut Burst<I::Buf>) {
+        while let Some(undelivered) = burst.outcome.undelivered.pop_first() {
+            if let Some(error) = self.notify_sender(burst, undelivered) {
+                self.copies.add_icmp_error(self.stats, error);
             }
         }
     }
 
-    fn tell_sender(&mut self, undelivered: Undelivered, now: Nanos) -> Option<(PortId, I::Buf)> {
+    fn notify_sender(
+        &mut self,
+        burst: &mut Burst<I::Buf>,
+        undelivered: Undelivered,
+    ) -> Option<OwnPacket<I::Buf>> {
         let place = usize::from(undelivered.place);
         let session = self
             .sessions
             .blocks
-            .get(self.descriptors[place].verdict.block)?
+            .get(burst.descriptors[place].verdict.block)?
             .session();
-        if !self.icmp_errors.has_one(session, now) {
+        if !self.limit.has_one(session, self.now) {
             return None;
         }
-        let home = self.home_of_router(place)?;
-        let quoted = usize::from(self.descriptors[place].offset) + LONGEST;
-        let packet = &mut self.burst[place];
+        let home = self.home_of_router(burst, place)?;
+        let quoted = usize::from(burst.descriptors[place].offset) + LONGEST;
+        let packet = &mut burst.packets[place];
         packet.gather(quoted.min(packet.len()));
-        let (error, length) = self.error_about(place, undelivered.mtu, &home)?;
+        let (error, length) = error_about(burst, place, undelivered.mtu, &home)?;
         let mut told = self.io.alloc()?;
-        let (descriptor, packet) = (&self.descriptors[place], &self.burst[place]);
+        let (descriptor, packet) = (&burst.descriptors[place], &burst.packets[place]);
         let from_ue = descriptor.tunnel.is_some() || packet.ingress().lap() > 0;
         told.set_ingress(packet.ingress());
         let port = match from_ue {
             true => towards_ue(&mut told, &error[..length], &home),
             false => towards_network(&mut told, &error[..length], (descriptor, packet), &home),
         };
-        let port = port.filter(|_| self.icmp_errors.take(session, now))?;
-        Some((port, told))
+        let port = port.filter(|_| self.limit.take(session, self.now))?;
+        Some(OwnPacket { port, packet: told })
     }
 
     /// The link to the data network that a packet came from, or was to leave by: who tells its sender is a router there.
-    fn home_of_router(&self, place: usize) -> Option<Interface> {
-        let descriptor = &self.descriptors[place];
+    fn home_of_router(&self, burst: &Burst<I::Buf>, place: usize) -> Option<Interface> {
+        let descriptor = &burst.descriptors[place];
         let home = if descriptor.tunnel.is_some() {
             let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
             let block = self.sessions.blocks.get(verdict.block)?;
@@ -73,34 +96,34 @@ impl<I: Io> Worker<I> {
         };
         home.filter(|home| home.plain).map(|home| home.interface.clone())
     }
+}
 
-    /// The error about a packet, and how many octets it has. `None` where there is none: it might have been fragmented,
-    /// or we have no address to tell it from.
-    fn error_about(
-        &self,
-        place: usize,
-        mtu: Option<u16>,
-        home: &Interface,
-    ) -> Option<([u8; LONGEST], usize)> {
-        let (descriptor, bytes) = (&self.descriptors[place], self.burst[place].data());
-        let tuple = descriptor.tuple(bytes).ok()?;
-        let start = usize::from(descriptor.offset);
-        // As much of it as lies in one piece: no more is quoted than that has.
-        let end = (start + usize::from(descriptor.octets)).min(bytes.len());
-        let packet = bytes.get(start..end)?;
-        let (source, error) = match (tuple.addrs, mtu) {
-            (Addrs::V4 { .. }, None) => (home.ipv4?.into(), IcmpError::TTL_EXPIRED_V4),
-            (Addrs::V6 { .. }, None) => (home.ipv6?.into(), IcmpError::HOP_LIMIT_EXPIRED_V6),
-            (Addrs::V4 { .. }, Some(mtu)) => {
-                packet.get(6).filter(|flags| **flags & DONT_FRAGMENT != 0)?;
-                (home.ipv4?.into(), IcmpError::fragmentation_needed_v4(mtu))
-            }
-            (Addrs::V6 { .. }, Some(mtu)) => (home.ipv6?.into(), IcmpError::packet_too_big_v6(mtu.into())),
-        };
-        let mut out = [0; LONGEST];
-        let length = error.write(&mut out, source, packet, &tuple)?;
-        Some((out, length))
-    }
+/// The error about a packet, and how many octets it has. `None` where there is none: it might have been fragmented,
+/// or we have no address to tell it from.
+fn error_about<B: PacketBuf>(
+    burst: &Burst<B>,
+    place: usize,
+    mtu: Option<u16>,
+    home: &Interface,
+) -> Option<([u8; LONGEST], usize)> {
+    let (descriptor, bytes) = (&burst.descriptors[place], burst.packets[place].data());
+    let tuple = descriptor.tuple(bytes).ok()?;
+    let start = usize::from(descriptor.offset);
+    // As much of it as lies in one piece: no more is quoted than that has.
+    let end = (start + usize::from(descriptor.octets)).min(bytes.len());
+    let packet = bytes.get(start..end)?;
+    let (source, error) = match (tuple.addrs, mtu) {
+        (Addrs::V4 { .. }, None) => (home.ipv4?.into(), IcmpError::TTL_EXPIRED_V4),
+        (Addrs::V6 { .. }, None) => (home.ipv6?.into(), IcmpError::HOP_LIMIT_EXPIRED_V6),
+        (Addrs::V4 { .. }, Some(mtu)) => {
+            packet.get(6).filter(|flags| **flags & DONT_FRAGMENT != 0)?;
+            (home.ipv4?.into(), IcmpError::fragmentation_needed_v4(mtu))
+        }
+        (Addrs::V6 { .. }, Some(mtu)) => (home.ipv6?.into(), IcmpError::packet_too_big_v6(mtu.into())),
+    };
+    let mut out = [0; LONGEST];
+    let length = error.write(&mut out, source, packet, &tuple)?;
+    Some((out, length))
 }
 
 /// Makes `told` a packet that comes in again as if the data network had sent it.

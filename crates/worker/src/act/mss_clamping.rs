@@ -8,51 +8,62 @@ use packet::eth::{self, L2};
 use packet::{IpTuple, PacketBuf, mss};
 use rules::network::{Leg, Mss};
 
-use super::Worker;
-use crate::act::ends_of;
+use crate::burst::Burst;
 use crate::burst::descriptor::{Descriptor, Family, Fate, PacketFlags};
+use crate::egress::forwarding::ForwardingTables;
+use crate::egress::path_mtus::ends_of;
 use crate::ingress::l3_interfaces::L3Interface;
 use crate::ingress::parse::HEADERS;
-use crate::io::Io;
+use crate::lookup::flow_tables::Flows;
+use crate::sessions::Sessions;
+use crate::stats::Stats;
 
-impl<I: Io> Worker<I> {
+/// State of the worker that the bounds follow from.
+pub(crate) struct MssClamping<'a> {
+    pub tables: &'a ForwardingTables,
+    pub sessions: &'a Sessions,
+    pub flows: &'a Flows,
+    pub stats: &'a mut Stats,
+}
+
+impl MssClamping<'_> {
     /// Bounds what the SYNs of this burst tell that are sent.
     #[cold]
     #[inline(never)]
-    pub(super) fn clamp_segments(&mut self, packets: usize) {
-        for place in 0..packets {
-            let descriptor = &self.descriptors[place];
+    pub fn clamp_burst<B: PacketBuf>(&mut self, burst: &mut Burst<B>) {
+        for place in 0..burst.len() {
+            let descriptor = &burst.descriptors[place];
             let sends = matches!(descriptor.fate, Fate::Send(_));
             if sends && descriptor.kind.is_user() && descriptor.flags.any(PacketFlags::OPENING) {
-                let clamped = self.clamp_segment(place);
+                let clamped = self.clamp_segment(burst, place);
                 self.stats.mss_clamped += u64::from(clamped == Some(true));
             }
         }
     }
 
     /// Whether the size was lowered; `None` where nobody bounds it.
-    fn clamp_segment(&mut self, place: usize) -> Option<bool> {
-        let (descriptor, buf) = (&self.descriptors[place], &self.burst[place]);
+    fn clamp_segment<B: PacketBuf>(&self, burst: &mut Burst<B>, place: usize) -> Option<bool> {
+        let (descriptor, buf) = (&burst.descriptors[place], &burst.packets[place]);
         let octets = usize::from(descriptor.octets);
         let l2 = L2::parse(buf.data()).ok()?;
         let Fate::Send(port) = descriptor.fate else {
             return None;
         };
-        let from = self.interfaces.at(descriptor.instance)?;
-        let to = self.interfaces.find(port.at_lap(0), l2.vlan)?;
+        let from = self.tables.interfaces.at(descriptor.instance)?;
+        let to = self.tables.interfaces.find(port.at_lap(0), l2.vlan)?;
         let start = buf.len().checked_sub(octets)?;
         let headers = start.checked_sub(l2.len.into())?;
         let mut legs = [leg(from, headers_of(descriptor, from)), leg(to, headers)];
-        if !self.path_mtus.is_empty() {
+        if !self.tables.path_mtus.is_empty() {
             let outer = &buf.data()[usize::from(l2.len)..];
             let ends = IpTuple::parse(outer, buf.len()).ok().filter(|_| headers > 0);
             let ends = ends.map(|tuple| (tuple.addrs.src(), tuple.addrs.dst()));
-            let back = self.least_way_back(place, from.interface.mtu);
+            let back = self.least_way_back(descriptor, place, from.interface.mtu);
             legs[0].room = legs[0].room.saturating_sub(from.interface.mtu - back);
-            let there = self.path_mtus.of(ends, to.interface.mtu);
+            let there = self.tables.path_mtus.of(ends, to.interface.mtu);
             legs[1].room = legs[1].room.saturating_sub(to.interface.mtu - there);
         }
-        let buf = &mut self.burst[place];
+        let buf = &mut burst.packets[place];
         let most = Mss::limit(legs, descriptor.family == Family::V4)?;
         buf.gather((start + HEADERS).min(buf.len()));
         let end = buf.data().len().min(start + octets);
@@ -61,20 +72,17 @@ impl<I: Io> Worker<I> {
         let segment = packet.get_mut(tuple.l4_offset.into()..)?;
         Some(mss::clamp(segment, most))
     }
-}
 
-impl<I: Io> Worker<I> {
     /// The least MTU of the session's other tunnels: by one of them goes what answers the packet at `place`, if that came
     /// in a tunnel. `link` where nothing is known of them.
-    fn least_way_back(&self, place: usize, link: u16) -> u16 {
-        let descriptor = &self.descriptors[place];
+    fn least_way_back(&self, descriptor: &Descriptor, place: usize, link: u16) -> u16 {
         let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
         let Some(block) = self.sessions.blocks.get(verdict.block) else {
             return link;
         };
         let others = (0..block.forwards()).filter(|slot| *slot != verdict.forward);
         let tunnels = others.filter_map(|slot| block.forward(slot).template);
-        let mtus = tunnels.map(|template| self.path_mtus.of(Some(ends_of(&template)), link));
+        let mtus = tunnels.map(|template| self.tables.path_mtus.of(Some(ends_of(&template)), link));
         match descriptor.tunnel {
             Some(_) => mtus.min().unwrap_or(link),
             None => link,

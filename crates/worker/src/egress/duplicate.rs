@@ -9,72 +9,93 @@ use packet::PacketBuf;
 use packet::buf::copy_behind;
 use packet::gtpu::MessageType;
 use packet::split::Split;
-use rules::image::Copies;
+use rules::image::Copies as WantedCopies;
 
-use crate::act::encap::{self, Cut, Hop, Message, Optional};
+use crate::act::encap::{self, Chain, Cut, Hop, Message, Optional, addresses_v6};
+use crate::burst::Burst;
 use crate::burst::descriptor::Fate;
+use crate::burst::outcome::CopyRequest;
 use crate::egress::checksum_offload::UdpChecksum;
-use crate::egress::fragmentation::FragmentationNeed;
-use crate::egress::mirror::Originated;
+use crate::egress::copies::{Copies, Originated};
+use crate::egress::forwarding::ForwardingTables;
+use crate::egress::fragmentation::{FragmentationNeed, Fragmenter};
+use crate::egress::path_mtus::ends_of;
 use crate::io::{Ingress, Io};
-use crate::{Worker, act};
+use crate::lookup::flow_tables::Flows;
+use crate::sessions::Sessions;
+use crate::stats::Stats;
 
-impl<I: Io> Worker<I> {
+/// State of the worker that copies are made with.
+pub(crate) struct Copying<'a, I: Io> {
+    pub io: &'a mut I,
+    pub copies: &'a mut Copies<I::Buf>,
+    pub fragmenter: &'a mut Fragmenter<I::Buf>,
+    pub sessions: &'a Sessions,
+    pub flows: &'a Flows,
+    pub tables: &'a ForwardingTables,
+    pub stats: &'a mut Stats,
+}
+
+impl<I: Io> Copying<'_, I> {
     /// Makes the copies that `act` noted. Packets that have waited have been duplicated before, at this worker or the
     /// one that their session was with then.
     #[cold]
     #[inline(never)]
-    pub(super) fn copy_wanted(&mut self) {
-        for number in 0..self.copies.wanted.len() {
-            let (place, port) = self.copies.wanted[number];
+    pub fn copy_burst(&mut self, burst: &mut Burst<I::Buf>) {
+        for number in 0..burst.outcome.copied.len() {
+            let CopyRequest { place, port } = burst.outcome.copied[number];
             let place = usize::from(place);
-            let order = self.order_of(place);
-            let (io, stats) = (&mut self.io, &mut self.stats);
+            let order = self.order_of(burst, place);
+            let packet = (&burst.packets[place], order);
             if port != Forward::COPIES {
-                self.copies.copy(io, stats, (&self.burst[place], order), port);
+                self.copies.copy(self.io, self.stats, packet, port);
                 continue;
             }
-            let Some(Copies { mirror, duplicate }) = self.copies_of(place) else {
+            let Some(WantedCopies { mirror, duplicate }) = self.copies_of(burst, place) else {
                 continue;
             };
-            let is_sent = matches!(self.descriptors[place].fate, Fate::Send(_));
+            let is_sent = matches!(burst.descriptors[place].fate, Fate::Send(_));
             if let Some(port) = mirror.filter(|_| is_sent) {
-                let (io, stats) = (&mut self.io, &mut self.stats);
-                self.copies.copy(io, stats, (&self.burst[place], order), port);
+                self.copies.copy(self.io, self.stats, packet, port);
             }
-            if !self.burst[place].ingress().has_waited() {
-                let duplicate = self.duplicate(place, &duplicate);
-                self.copies.add(&mut self.stats, duplicate);
+            if !packet.0.ingress().has_waited() {
+                let duplicate = self.duplicate(burst, place, &duplicate);
+                self.copies.add(self.stats, duplicate);
             }
         }
-        self.copies.wanted.clear();
+        burst.outcome.copied.clear();
     }
 
     /// How a packet is cut up that leaves in fragments: to ourselves none does.
-    fn order_of(&self, place: usize) -> Option<Split> {
-        let leaves = matches!(self.descriptors[place].fate, Fate::Send(port) if port.lap() == 0);
+    fn order_of(&self, burst: &Burst<I::Buf>, place: usize) -> Option<Split> {
+        let leaves = matches!(burst.descriptors[place].fate, Fate::Send(port) if port.lap() == 0);
         (leaves && self.fragmenter.has(place)).then(|| self.fragmenter.at(place))
     }
 
     /// What the session of a packet says of its copies.
-    fn copies_of(&self, place: usize) -> Option<Copies> {
+    fn copies_of(&self, burst: &Burst<I::Buf>, place: usize) -> Option<WantedCopies> {
         let (verdict, _) = self
             .flows
             .extended()
-            .whole(&self.descriptors[place].verdict, place);
+            .whole(&burst.descriptors[place].verdict, place);
         let session = self.sessions.blocks.get(verdict.block)?.session();
         self.sessions.at(session)?.image.copies(verdict.forward)
     }
 
     /// The duplicate of a packet.
-    fn duplicate(&mut self, place: usize, forward: &Forward) -> Option<Originated<I::Buf>> {
-        let (descriptor, packet) = (&self.descriptors[place], &self.burst[place]);
+    fn duplicate(
+        &mut self,
+        burst: &Burst<I::Buf>,
+        place: usize,
+        forward: &Forward,
+    ) -> Option<Originated<I::Buf>> {
+        let (descriptor, packet) = (&burst.descriptors[place], &burst.packets[place]);
         let octets = usize::from(descriptor.octets);
         let start = match descriptor.fate {
             Fate::Send(_) => packet.len().checked_sub(octets)?,
             _ => descriptor.offset.into(),
         };
-        let adjacency = self.adjacencies.resolved(forward.adjacency)?;
+        let adjacency = self.tables.adjacencies.resolved(forward.adjacency)?;
         let message = Message {
             forward: &PackedForward::from(forward),
             adjacency,
@@ -86,8 +107,8 @@ impl<I: Io> Worker<I> {
             },
             sum: UdpChecksum::Software,
         };
-        let ends = forward.template.as_ref().map(act::ends_of);
-        let mtu = self.path_mtus.of(ends, adjacency.link_mtu());
+        let ends = forward.template.as_ref().map(ends_of);
+        let mtu = self.tables.path_mtus.of(ends, adjacency.link_mtu());
         let outer = encap::outer_len(message.forward);
         let order = match outer + octets > usize::from(mtu) {
             false => None,
@@ -101,8 +122,8 @@ impl<I: Io> Worker<I> {
         // With its lap: a duplicate to ourselves that is duplicated again comes to an end.
         copy.set_ingress(packet.ingress());
         copy_behind(&mut copy, packet, (start, octets), &mut || self.io.alloc())?;
-        let addresses = || act::addresses_v6(forward);
-        let done = message.put_on(&mut copy, Optional::None, &self.chain, addresses);
+        let addresses = || addresses_v6(forward);
+        let done = message.put_on(&mut copy, Optional::None, &Chain::EMPTY, addresses);
         done.ok().map(|()| Originated {
             packet: copy,
             port: adjacency.port(),

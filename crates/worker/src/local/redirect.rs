@@ -7,64 +7,88 @@
 use flow::{Millisecond, Nanos, PortId};
 use packet::{DropReason, PacketBuf, redirect};
 
-use super::Worker;
-use crate::act::EgressContext;
+use crate::act::egress_context::EgressContext;
 use crate::act::encap::{self, Cut, Hop};
+use crate::burst::Burst;
 use crate::burst::descriptor::{Fate, Verdict};
-use crate::io::{Ingress, Io};
+use crate::egress::forwarding::ForwardingTables;
+use crate::egress::fragmentation::Fragmenter;
+use crate::io::Ingress;
+use crate::link::event_queue::EventQueue;
+use crate::lookup::flow_tables::Flows;
+use crate::session_rate_limit::SessionRateLimit;
+use crate::sessions::Sessions;
+use crate::stats::Stats;
 
-impl<I: Io> Worker<I> {
+/// State of the worker that redirection needs.
+pub(crate) struct Redirection<'a> {
+    pub limit: &'a mut SessionRateLimit,
+    pub secret: redirect::Secret,
+    pub sessions: &'a mut Sessions,
+    pub flows: &'a Flows,
+    pub tables: &'a ForwardingTables,
+    pub events: &'a mut EventQueue,
+    pub stats: &'a mut Stats,
+    pub now: Nanos,
+}
+
+impl Redirection<'_> {
     /// Answers the packets of this burst that are redirected.
     #[cold]
     #[inline(never)]
-    pub(super) fn redirect_wanted(&mut self, packets: usize, now: Nanos) {
-        for place in 0..packets {
-            if self.descriptors[place].fate == Fate::Redirect {
-                let answered = self.redirect(place, now);
-                self.descriptors[place].fate = answered.map_or_else(Fate::Drop, Fate::Send);
+    pub fn redirect_burst<B: PacketBuf + Ingress>(
+        &mut self,
+        burst: &mut Burst<B>,
+        fragmenter: &mut Fragmenter<B>,
+    ) {
+        for place in 0..burst.len() {
+            if burst.descriptors[place].fate == Fate::Redirect {
+                let answered = self.redirect(burst, fragmenter, place);
+                burst.descriptors[place].fate = answered.map_or_else(Fate::Drop, Fate::Send);
             }
         }
     }
 
     /// Puts the answer into the packet's buffer and counts the packet.
-    fn redirect(&mut self, place: usize, now: Nanos) -> Result<PortId, DropReason> {
-        let descriptor = &self.descriptors[place];
+    fn redirect<B: PacketBuf + Ingress>(
+        &mut self,
+        burst: &mut Burst<B>,
+        fragmenter: &mut Fragmenter<B>,
+        place: usize,
+    ) -> Result<PortId, DropReason> {
+        let descriptor = &burst.descriptors[place];
         let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
         let block = self.sessions.blocks.get(verdict.block);
         let session = block.ok_or(DropReason::NoMatchingPdr)?.session();
         // Before the answer is made, which takes a hundred times as long as the packet has taken so far.
-        if !self.redirects.has_one(session, now) {
+        if !self.limit.has_one(session, self.now) {
             return Err(DropReason::RedirectLimit);
         }
-        let packet = &mut self.burst[place];
+        let packet = &mut burst.packets[place];
         packet.gather(packet.len());
         let mut answer = [0; redirect::LONGEST];
-        let length = self.answer_to(place, &verdict, &mut answer)?;
-        if !self.redirects.take(session, now) {
+        let length = self.answer_to(burst, place, &verdict, &mut answer)?;
+        if !self.limit.take(session, self.now) {
             return Err(DropReason::RedirectLimit);
         }
-        let descriptor = &self.descriptors[place];
+        let descriptor = &burst.descriptors[place];
         let direction = verdict.direction();
         let mut egress = EgressContext {
-            interfaces: &self.interfaces,
-            adjacencies: &self.adjacencies,
-            routes: &self.routes,
-            events: &mut self.events,
-            stats: &mut self.stats,
-            now,
-            millisecond: Millisecond::of(now),
-            missing: &mut self.missing,
-            undelivered: &mut self.undelivered,
-            fragmenter: &mut self.fragmenter,
-            path_mtus: &self.path_mtus,
+            tables: self.tables,
+            events: self.events,
+            stats: self.stats,
+            now: self.now,
+            millisecond: Millisecond::of(self.now),
+            outcome: &mut burst.outcome,
+            fragmenter,
         };
         let blocks = &mut self.sessions.blocks;
         let block = blocks.live_at(verdict.block, verdict.generation, direction);
         let mut block = block.ok_or(DropReason::NoMatchingPdr)?;
         let forward = block.forward(verdict.forward);
-        let adjacency = self.adjacencies.resolved(forward.adjacency());
+        let adjacency = self.tables.adjacencies.resolved(forward.adjacency());
         let adjacency = adjacency.ok_or(DropReason::NoNeighbour)?;
-        let buf = &mut self.burst[place];
+        let buf = &mut burst.packets[place];
         buf.set_ingress(buf.ingress().answering(true));
         refill(buf, &answer[..length]).ok_or(DropReason::NoHeadroom)?;
         let cut = Cut {
@@ -78,15 +102,26 @@ impl<I: Io> Worker<I> {
         let octets = usize::from(descriptor.octets);
         egress.count_or_drop(&mut block, &verdict, octets)?;
         if verdict.content != 0 {
-            blocks.count_content(verdict.block, verdict.content, direction, (octets as u64, now));
+            blocks.count_content(
+                verdict.block,
+                verdict.content,
+                direction,
+                (octets as u64, self.now),
+            );
         }
         self.stats.directions[direction as usize].forwarded.add(octets);
         Ok(adjacency.port())
     }
 
     /// Writes what is said to a packet; answers how many octets that is.
-    fn answer_to(&self, place: usize, verdict: &Verdict, out: &mut [u8]) -> Result<usize, DropReason> {
-        let (descriptor, bytes) = (&self.descriptors[place], self.burst[place].data());
+    fn answer_to<B: PacketBuf>(
+        &self,
+        burst: &Burst<B>,
+        place: usize,
+        verdict: &Verdict,
+        out: &mut [u8],
+    ) -> Result<usize, DropReason> {
+        let (descriptor, bytes) = (&burst.descriptors[place], burst.packets[place].data());
         let client = descriptor.tuple(bytes)?;
         let start = usize::from(descriptor.offset);
         let packet = bytes.get(start..start + usize::from(descriptor.octets));
@@ -98,14 +133,14 @@ impl<I: Io> Worker<I> {
         let url = image
             .redirect(verdict.forward)
             .ok_or(DropReason::UnsupportedAction)?;
-        let home = self.interfaces.at(block.forward(verdict.forward).egress);
+        let home = self.tables.interfaces.at(block.forward(verdict.forward).egress);
         let home = home.ok_or(DropReason::NotRedirected)?;
         let source = client.addrs.src();
         let mut own = image.ue_addresses.iter();
         if !own.any(|(vrf, prefix)| *vrf == home.vrf && prefix.contains(source)) {
             return Err(DropReason::NotRedirected);
         }
-        let secret = self.config.network.redirect_secret();
+        let secret = self.secret;
         redirect::answer(secret, url.url().as_bytes(), (packet, &client), out)
     }
 }

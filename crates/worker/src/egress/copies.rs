@@ -3,7 +3,7 @@
 //! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
 //! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. A packet
 //! that leaves in fragments is copied whole, and the copy cut up as it is, so that the mirror gets the same fragments. The
-//! duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
+//! duplicates of FARs (DUPL) are made elsewhere ([`duplicate`](crate::egress::duplicate)) and sent with them.
 
 use flow::PortId;
 use packet::PacketBuf;
@@ -12,9 +12,8 @@ use packet::split::Split;
 
 use crate::burst::batch::Batch;
 use crate::egress::fragmentation::Fragmenter;
-use crate::egress::lags::Lags;
 use crate::egress::linearize::linearize;
-use crate::egress::tx_queues::TxQueues;
+use crate::egress::ports::{OwnPacket, Ports};
 use crate::io::{Ingress, Io};
 use crate::stats::Stats;
 
@@ -29,8 +28,6 @@ pub(crate) struct Originated<B> {
 
 /// The copies of one burst.
 pub(crate) struct Copies<B> {
-    /// Places in the burst, and the ports that are to get copies.
-    pub wanted: Batch<(u8, PortId)>,
     copies: Batch<Originated<B>>,
     /// Packets of our own about packets, whose ingress they have: duplicates, and what senders are told.
     duplicates: Batch<Originated<B>>,
@@ -40,7 +37,6 @@ impl<B: PacketBuf + Ingress> Copies<B> {
     /// None yet.
     pub fn new() -> Self {
         Self {
-            wanted: Batch::new(),
             copies: Batch::new(),
             duplicates: Batch::new(),
         }
@@ -78,8 +74,8 @@ impl<B: PacketBuf + Ingress> Copies<B> {
         }
     }
 
-    /// Takes what the sender of a packet is told, which has that packet's ingress.
-    pub fn tell(&mut self, stats: &mut Stats, (port, packet): (PortId, B)) {
+    /// Takes an ICMP error to the sender of a packet, which has that packet's ingress.
+    pub fn add_icmp_error(&mut self, stats: &mut Stats, OwnPacket { port, packet }: OwnPacket<B>) {
         let order = None;
         if self.duplicates.push(Originated { packet, port, order }).is_ok() {
             stats.icmp_errors += 1;
@@ -96,11 +92,11 @@ impl<B: PacketBuf + Ingress> Copies<B> {
     #[cold]
     pub fn send<I: Io<Buf = B>>(
         &mut self,
-        io: &mut I,
+        ports: &mut Ports<I>,
         stats: &mut Stats,
-        tx: &mut TxQueues<B>,
-        (lags, fragmenter): (&Lags, &mut Fragmenter<B>),
+        fragmenter: &mut Fragmenter<B>,
     ) {
+        let Ports { io, tx, lags } = ports;
         for Originated {
             mut packet,
             port,
@@ -124,7 +120,7 @@ impl<B: PacketBuf + Ingress> Copies<B> {
         } in self.duplicates.drain()
         {
             let port = lags.way(port, &packet);
-            // To ourselves there is no link, and so nothing too long.
+            // To ourselves there is no link, and so no MTU.
             if let Some(order) = order.filter(|_| port.lap() == 0) {
                 tx.send_split(io, stats, (port, packet), (order, fragmenter));
                 continue;

@@ -1,0 +1,212 @@
+//! The state of stage `act` while it works on a burst, and the steps that all actions share.
+
+use flow::meter::{Colour, Offer, SharedMeters};
+use flow::{
+    AdjacencyId, Blocks, Direction, FlowFlags, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward,
+};
+use packet::{DropReason, PacketBuf};
+use rules::image::SessionImage;
+
+use crate::act::egress_context::EgressContext;
+use crate::act::encap::{Added, Chain, Optional};
+use crate::act::marking::EgressMark;
+use crate::burst::batch::BURST;
+use crate::burst::descriptor::{Descriptor, Verdict};
+use crate::egress::checksum_offload::ChecksumOffload;
+use crate::io::Ingress;
+use crate::lookup::extensions::ExtensionLines;
+use crate::session_rate_limit::SessionRateLimit;
+use crate::sessions::Images;
+
+/// What the stage keeps from burst to burst.
+pub(crate) struct ActState {
+    pub chain: Chain,
+    pub plans: Box<[Plan; BURST]>,
+    /// The meters that sessions share.
+    pub shared: SharedMeters,
+    /// The rate of End Markers and Tunnel Status messages.
+    pub relays: SessionRateLimit,
+    /// Which ports compute checksums.
+    pub checksum_offload: ChecksumOffload,
+}
+
+/// What the stage works with.
+pub(crate) struct Act<'a, B> {
+    pub egress: EgressContext<'a, B>,
+    pub blocks: &'a mut Blocks,
+    pub images: Images<'a>,
+    pub chain: &'a mut Chain,
+    pub plans: &'a mut [Plan; BURST],
+    pub shared: &'a mut SharedMeters,
+    pub extended: ExtensionLines<'a>,
+    /// Of the packet that was planned last, if its forward marks.
+    pub mark: EgressMark,
+    /// How many End Markers and Tunnel Status messages go on.
+    pub relays: &'a mut SessionRateLimit,
+    /// Which ports compute checksums; `None` while somebody looks at packets as they leave.
+    pub checksum_offload: Option<&'a ChecksumOffload>,
+}
+
+/// What is done to a packet's headers: decided for the whole burst before any is written, since two short loops keep
+/// in registers what one long one would not.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    pub(super) forward: PackedForward,
+    pub(super) adjacency: AdjacencyId,
+    pub(super) encapsulation: Encapsulation,
+    /// The priority of its frame, if it has one.
+    pub(super) pcp: u8,
+    /// With `Marked`: the optional part of the GTP-U header and a short PDU Session Container.
+    pub(super) container: [u8; 8],
+}
+
+/// The ways that packets take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encapsulation {
+    /// None from here.
+    None,
+    /// As plain IP.
+    Plain,
+    /// Into a tunnel over IPv4.
+    Tunnel,
+    /// Into a tunnel over IPv4, with a short PDU Session Container.
+    Marked,
+}
+
+impl Plan {
+    /// Nothing to be done.
+    pub const NONE: Self = Self {
+        forward: PackedForward::NONE,
+        adjacency: AdjacencyId(0),
+        encapsulation: Encapsulation::None,
+        pcp: 0,
+        container: [0; 8],
+    };
+}
+
+impl<B: PacketBuf + Ingress> Act<'_, B> {
+    /// Whether events are counted among the packets of a verdict, or packets by their weight.
+    pub(super) fn counts_by_look(&mut self, verdict: &Verdict) -> bool {
+        self.counts_in(verdict, |image| image.event_mask() | image.weighted_mask())
+    }
+
+    /// Whether events are counted among the packets of a verdict.
+    pub(super) fn counts_events(&mut self, verdict: &Verdict) -> bool {
+        self.counts_in(verdict, SessionImage::event_mask)
+    }
+
+    /// Whether packets of a verdict count in one of these counters, which have them looked at.
+    pub(super) fn counts_in(&mut self, verdict: &Verdict, counters: impl Fn(&SessionImage) -> u64) -> bool {
+        live(self.blocks, verdict).is_ok_and(|block| {
+            let image = || self.images.at(block.session());
+            block.has_before_qos(verdict.urrs)
+                && image().is_some_and(|image| counters(image) & verdict.urrs != 0)
+        })
+    }
+
+    /// A packet does not fit into a quota, which is used up now. That decides what becomes of the packet, as if it came
+    /// behind: it gives back what it has taken.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn come_again(&mut self, place: usize, verdict: &Verdict, octets: usize) {
+        self.egress.fragmenter.forget(place);
+        let direction = verdict.direction() as usize;
+        self.egress.stats.directions[direction]
+            .matched
+            .take_back(octets as u64);
+        if let Ok(mut block) = live(self.blocks, verdict)
+            && block.is_metered()
+        {
+            block.unmeter(verdict.qers, octets as u32, self.shared);
+        }
+    }
+
+    /// Counts a packet that its URRs have counted in the counter of its content, if it has one.
+    #[inline(always)]
+    pub(super) fn count_content(&mut self, verdict: &Verdict, octets: usize) {
+        if verdict.content != 0 {
+            let counted = (octets as u64, self.egress.now);
+            self.blocks
+                .count_content(verdict.block, verdict.content, verdict.direction(), counted);
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
+    let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
+    block.ok_or(DropReason::NoMatchingPdr)
+}
+
+/// Passes a packet through all of its meters, or takes tokens from none (TS 29.244 §5.4.4). Gives its colour.
+#[inline(always)]
+pub(super) fn pass_meters(
+    block: &mut LiveBlock<'_>,
+    verdict: &Verdict,
+    octets: usize,
+    now: Nanos,
+    shared: &mut SharedMeters,
+) -> Result<Colour, DropReason> {
+    let passed = block.meter(verdict.qers, &Offer::new(octets as u32, now), shared);
+    passed.map_err(|_| DropReason::MeterRed)
+}
+
+/// What the next GTP-U header has behind its mandatory part.
+#[inline(always)]
+pub(super) fn optional<B: PacketBuf>(
+    chain: &mut Chain,
+    buf: &B,
+    descriptor: &Descriptor,
+    forward: &PackedForward,
+    added: Added,
+) -> Result<Optional, DropReason> {
+    match &descriptor.tunnel {
+        Some(tunnel) if forward.flags().contains(ForwardFlags::KEEP_EXTENSIONS) => {
+            let verdict = &descriptor.verdict;
+            let ends_at_cp = forward.flags().contains(ForwardFlags::TO_CP_FUNCTION)
+                && verdict.direction() == Direction::Uplink;
+            let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC) && !ends_at_cp;
+            chain.collect(buf, tunnel, added, keeps_psc)
+        }
+        _ => Ok(added.into()),
+    }
+}
+
+#[inline(always)]
+pub(super) fn check_action(forward: &PackedForward) -> Result<(), DropReason> {
+    match forward.kind() {
+        ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged | ForwardKind::Redirect => Ok(()),
+        _ => Err(why_not_forwarded(forward)),
+    }
+}
+
+#[cold]
+fn why_not_forwarded(forward: &PackedForward) -> DropReason {
+    let flags = forward.flags();
+    match forward.kind() {
+        ForwardKind::Buffer => DropReason::FarBuffer,
+        ForwardKind::Drop if flags.contains(ForwardFlags::NO_TUNNEL) => DropReason::FarNoTunnel,
+        ForwardKind::Drop if !flags.contains(ForwardFlags::UNSUPPORTED) => DropReason::FarDrop,
+        _ => DropReason::UnsupportedAction,
+    }
+}
+
+/// Extension headers that are not known here and must be (TS 29.281 §5.2.1).
+#[inline(always)]
+pub(super) fn check_extensions(forward: &PackedForward, descriptor: &Descriptor) -> Result<(), DropReason> {
+    let Some(tunnel) = &descriptor.tunnel else {
+        return Ok(());
+    };
+    if !tunnel.unknown.any() {
+        return Ok(());
+    }
+    let refused = match forward.kind() {
+        ForwardKind::Tunnel => tunnel.unknown.refused_by_intermediate(),
+        _ => tunnel.unknown.refused_by_endpoint(),
+    };
+    if refused {
+        Err(DropReason::UnknownGtpuExtension)
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Messages of tunnels without a user packet: End Marker and Tunnel Status, from tunnel to tunnel.
+
+use flow::{Direction, FlowFlags, ForwardKind, PortId, SessionIndex};
+use packet::gtpu::{Ies, MessageType};
+use packet::{DropReason, PacketBuf};
+
+use crate::Event;
+use crate::act::context::{Act, check_action, check_extensions, live, optional};
+use crate::act::egress_context::check_size;
+use crate::act::encap::{self, Added, Cut, Hop, addresses_v6};
+use crate::burst::descriptor::Descriptor;
+use crate::egress::checksum_offload::UdpChecksum;
+use crate::io::Ingress;
+
+impl<B: PacketBuf + Ingress> Act<'_, B> {
+    /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. So many a second
+    /// and of a form that they have: no session forwards for others by them. An End Marker that is to be told of ends
+    /// here, and so does a Tunnel Status that pauses charging where the session leaves the tunnels.
+    #[cold]
+    pub(super) fn relay(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
+        let verdict = &descriptor.verdict;
+        let block = live(self.blocks, verdict)?;
+        let forward = block.forward(verdict.forward);
+        let tunnel = descriptor.tunnel.ok_or(DropReason::UnsupportedGtpuMessage)?;
+        check_elements(buf, descriptor)?;
+        let is_end = tunnel.message_type == MessageType::END_MARKER;
+        if is_end && verdict.flags.contains(FlowFlags::REPORTS_END) {
+            let may = self.relays.take(block.session(), self.egress.now);
+            return Err(if may {
+                DropReason::EndMarkerReported
+            } else {
+                DropReason::RelayLimit
+            });
+        }
+        let session = block.session();
+        let pauses = tunnel.message_type == MessageType::TUNNEL_STATUS
+            && verdict.direction() == Direction::Uplink
+            && starts_pause(buf, descriptor);
+        if pauses {
+            let is_heeded = self.heed_pause(session)?;
+            if is_heeded && forward.kind() != ForwardKind::Tunnel {
+                return Err(DropReason::PauseOfChargingHeeded);
+            }
+        }
+        let block = live(self.blocks, verdict)?;
+        // It starts no traffic: nobody is told of it where no quota is left.
+        if block.is_closed(verdict.qers) {
+            return Err(DropReason::GateClosed);
+        }
+        if block.is_stopped(verdict.urrs) {
+            return Err(DropReason::QuotaExhausted);
+        }
+        check_action(&forward)?;
+        if forward.kind() != ForwardKind::Tunnel {
+            return Err(DropReason::UnsupportedGtpuMessage);
+        }
+        check_extensions(&forward, descriptor)?;
+        let adjacency = self.egress.adjacent(forward.adjacency())?;
+        let optional = optional(self.chain, buf, descriptor, &forward, Added::Nothing)?;
+        let octets = usize::from(descriptor.octets);
+        let outer = encap::outer_len(&forward) + optional.len(self.chain);
+        check_size(outer + octets, adjacency.link_mtu())?;
+        let cut = Cut {
+            offset: descriptor.offset.into(),
+            octets,
+            hop: Hop::None,
+        };
+        let message = encap::Message {
+            forward: &forward,
+            adjacency,
+            message_type: tunnel.message_type,
+            cut,
+            sum: UdpChecksum::Software,
+        };
+        if !self.relays.take(session, self.egress.now) {
+            return Err(DropReason::RelayLimit);
+        }
+        message.put_on(buf, optional, self.chain, || {
+            addresses_v6(&block.whole_forward(verdict.forward))
+        })?;
+        self.egress.stats.relayed += 1;
+        Ok(adjacency.port())
+    }
+
+    /// The node downstream tells the start of a Pause of Charging (TS 29.244 §5.30). Whether the session has URRs for
+    /// which that is meant; then Control is told, once, where they count.
+    fn heed_pause(&mut self, session: SessionIndex) -> Result<bool, DropReason> {
+        if self.images.begin_pause(session) {
+            if !self.relays.take(session, self.egress.now) {
+                self.images.forget_pause(session);
+                return Err(DropReason::RelayLimit);
+            }
+            let event = Event::PauseOfCharging { session };
+            if !self.egress.events.push(self.egress.stats, event) {
+                self.images.forget_pause(session);
+            }
+        }
+        let image = self.images.at(session);
+        Ok(image.is_some_and(|image| image.rules.heeds_pause()))
+    }
+}
+
+/// Whether a Tunnel Status tells the start of a Pause of Charging.
+fn starts_pause<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> bool {
+    elements(buf, descriptor).is_some_and(Ies::start_pause_of_charging)
+}
+
+/// The information elements of a signalling message.
+fn elements<'b, B: PacketBuf>(buf: &'b B, descriptor: &Descriptor) -> Option<Ies<'b>> {
+    let start = usize::from(descriptor.offset);
+    let elements = buf.data().get(start..start + usize::from(descriptor.octets));
+    elements.map(Ies::new)
+}
+
+/// Whether a signalling message has what such a message may have.
+fn check_elements<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> Result<(), DropReason> {
+    let fit = elements(buf, descriptor).is_some_and(Ies::may_be_relayed);
+    fit.then_some(()).ok_or(DropReason::BadGtpuIe)
+}

@@ -1,0 +1,129 @@
+//! The queues of deferred packets, behind one interface.
+//!
+//! Stage `tx` stores a packet whose fate is [`Fate::Defer`](crate::burst::descriptor::Fate); the packet is then this
+//! module's until it is ready, expires or is discarded. A packet that is ready comes back as the next burst, from
+//! [`Deferred::next_ready`], and passes all stages again. A further reason to defer packets is one more [`Deferral`], with a
+//! queue that has `store`, `has_ready` and `take_ready`.
+
+use flow::Nanos;
+use packet::{DropReason, PacketBuf};
+
+use crate::burst::batch::Batch;
+use crate::burst::descriptor::Deferral;
+use crate::deferred::buffers::Buffers;
+use crate::deferred::fragments::Fragments;
+use crate::deferred::reassembly::Reassembly;
+use crate::io::Ingress;
+use crate::stats::Stats;
+
+/// All queues of a worker.
+pub(crate) struct Deferred<B> {
+    pub fragments: Fragments<B>,
+    pub reassembly: Reassembly<B>,
+    pub buffers: Buffers<B>,
+}
+
+/// The queue that packets of a burst come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeferredSource {
+    /// Fragments whose first one has arrived.
+    Fragments,
+    /// GTP-U packets that are complete.
+    Reassembled,
+    /// Packets of a FAR that buffers no longer, or whose next hop is resolved.
+    Buffered,
+}
+
+/// A packet that a queue does not keep.
+pub(crate) struct Rejected<B> {
+    pub packet: B,
+    pub reason: DropReason,
+}
+
+impl<B: PacketBuf + Ingress> Deferred<B> {
+    /// Stores the packet at `place` of the burst.
+    ///
+    /// # Errors
+    /// The packet and the drop reason, when there is no room for it.
+    #[cold]
+    #[inline(never)]
+    pub fn store(
+        &mut self,
+        deferral: Deferral,
+        (place, mut packet): (usize, B),
+        stats: &mut Stats,
+        now: Nanos,
+    ) -> Result<(), Rejected<B>> {
+        match deferral {
+            Deferral::FirstFragment(session) => {
+                let stored = self.fragments.hold(place, packet, session, now);
+                stored.map_err(|packet| Rejected {
+                    packet,
+                    reason: DropReason::FragmentsFull,
+                })
+            }
+            Deferral::Reassembly => {
+                let (made, merged) = (self.reassembly.made, self.reassembly.merged);
+                let added = self.reassembly.add(packet, now);
+                stats.reassembled += self.reassembly.made - made;
+                stats.consumed += self.reassembly.merged - merged;
+                added.map_err(|(packet, reason)| Rejected { packet, reason })
+            }
+            Deferral::Buffer => {
+                packet.set_ingress(packet.ingress().having_waited());
+                match self.buffers.store(place, packet, now) {
+                    Ok(()) => {
+                        stats.stored += 1;
+                        Ok(())
+                    }
+                    Err(packet) => Err(Rejected {
+                        packet,
+                        reason: self.buffers.why_not(place),
+                    }),
+                }
+            }
+        }
+    }
+
+    /// Takes a packet that a queue has kept and gives up because of the one stored last.
+    pub fn take_rejected(&mut self) -> Option<Rejected<B>> {
+        let packet = self.reassembly.pop_dead()?;
+        let reason = DropReason::BadFragment;
+        Some(Rejected { packet, reason })
+    }
+
+    /// The queue that has packets ready, if any has.
+    #[inline]
+    pub fn next_ready(&self) -> Option<DeferredSource> {
+        if self.fragments.has_ready() {
+            Some(DeferredSource::Fragments)
+        } else if self.reassembly.has_ready() {
+            Some(DeferredSource::Reassembled)
+        } else if self.buffers.has_flushed() {
+            Some(DeferredSource::Buffered)
+        } else {
+            None
+        }
+    }
+
+    /// Moves packets of a queue that are ready into `burst`, as many as it has room for.
+    pub fn take_ready(&mut self, source: DeferredSource, burst: &mut Batch<B>) {
+        match source {
+            DeferredSource::Fragments => self.fragments.take_ready(burst),
+            DeferredSource::Reassembled => self.reassembly.take_ready(burst),
+            DeferredSource::Buffered => self.buffers.take_flushed(burst),
+        }
+    }
+
+    /// Packets in all queues.
+    pub fn len(&self) -> usize {
+        self.buffers.len() + self.fragments.len() + self.reassembly.len()
+    }
+
+    /// Updates the counts of packets that wait.
+    #[inline]
+    pub fn count(&self, stats: &mut Stats) {
+        stats.buffered = self.buffers.len() as u64;
+        stats.held = self.len() as u64 + stats.backlog;
+    }
+}

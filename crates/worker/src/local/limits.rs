@@ -1,0 +1,43 @@
+//! The rates of packets for our own addresses and of messages of our own that packets cause.
+
+use crate::WorkerConfig;
+use crate::local::echo::{EchoRateLimit, SourceRateLimit};
+use crate::local::error_indication::ErrorIndications;
+use crate::local::host::HostRateLimits;
+use crate::session_rate_limit::SessionRateLimit;
+use flow::TokenBucket;
+
+/// All of them, of one worker.
+pub(crate) struct LocalLimits {
+    pub hosts: HostRateLimits,
+    /// Frames of slow protocols, by port.
+    pub slow_protocols: Vec<TokenBucket>,
+    /// Echo Requests of GTP-U.
+    pub echoes: EchoRateLimit,
+    /// ICMP Echo Requests.
+    pub pings: SourceRateLimit,
+    pub error_indications: ErrorIndications,
+    /// Responses to redirected packets.
+    pub redirects: SessionRateLimit,
+    /// ICMP errors to the senders of user packets.
+    pub icmp_errors: SessionRateLimit,
+}
+
+impl LocalLimits {
+    /// As configured, for so many ports.
+    pub fn new(config: &WorkerConfig, ports: usize) -> Self {
+        Self {
+            hosts: HostRateLimits::new(&config.host),
+            slow_protocols: vec![TokenBucket::new(config.slow_protocols); ports],
+            echoes: EchoRateLimit::new(config.echoes),
+            pings: SourceRateLimit::new(config.pings),
+            error_indications: ErrorIndications {
+                rate: TokenBucket::new(config.error_indications),
+                from: config.error_indications_from,
+                notifications: TokenBucket::new(config.notifications),
+            },
+            redirects: SessionRateLimit::new(config.redirects),
+            icmp_errors: SessionRateLimit::new(config.icmp_errors),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a worker reports of a traced packet.
+
+use std::sync::Arc;
+
+use flow::{Direction, InstanceId, KeyFields, Nanos, PortId, SessionIndex, UrrCount, WorkerId};
+use packet::{DropReason, PacketBuf};
+use rules::SessionRules;
+use rules::model::{PdrId, QerId, UrrId};
+
+/// Where a worker had a packet from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceSource {
+    /// A port.
+    Port,
+    /// Another worker.
+    Inbox,
+    /// It was a fragment that has waited for its first one.
+    Held,
+    /// It was put together from the fragments of its GTP-U packet.
+    Reassembled,
+    /// It has waited for its FAR or its next hop.
+    Waited,
+    /// It was sent to an address of our own, so many times.
+    Round(u8),
+}
+
+/// What `lookup` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TracedLookup {
+    /// The packet can have no flow entry, or did not come so far.
+    None,
+    /// Its flow's entry.
+    Hit {
+        /// It was decided under older rules of those that all sessions share, and so decided again if there was time
+        /// ([`TracedFlow::is_put_off`]).
+        outdated: bool,
+    },
+    /// No entry.
+    Miss,
+    /// An entry from before the session's rules changed, which is gone now.
+    Stale,
+}
+
+/// What the tables say of the packet's flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedFlow {
+    /// What was found.
+    pub lookup: TracedLookup,
+    /// There was no time to decide an outdated entry again: the packet went by it.
+    pub is_put_off: bool,
+    /// The fields of the key of the entry that is there now, and its direction.
+    pub entry: Option<(KeyFields, Direction)>,
+}
+
+/// The session of a packet, as its worker has it.
+#[derive(Clone, Debug)]
+pub struct TracedSession {
+    /// Its number.
+    pub session: SessionIndex,
+    /// The local SEID.
+    pub seid: u64,
+    /// Its rules at this moment.
+    pub rules: Arc<SessionRules>,
+    /// What its URRs have counted, this packet included, and those that came in one burst with it.
+    pub counters: Vec<(UrrId, UrrCount)>,
+    /// Those of them whose quotas are used up now, in the packet's direction.
+    pub exhausted: Vec<UrrId>,
+}
+
+/// What was decided about a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracedDecision {
+    /// The PDR.
+    pub pdr: PdrId,
+    /// The way that it goes.
+    pub direction: Direction,
+    /// The QERs that act.
+    pub qers: Vec<QerId>,
+    /// The URRs that count.
+    pub urrs: Vec<UrrId>,
+    /// A NAT rewrites it.
+    pub is_translated: bool,
+}
+
+/// Octets of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracedFrame {
+    /// The port, without laps and marks; the LAG where it is a member of one.
+    pub port: PortId,
+    /// The length of the whole frame.
+    pub len: u32,
+    /// Its first octets.
+    pub octets: Vec<u8>,
+}
+
+impl TracedFrame {
+    /// At most so many octets of it, from the first on.
+    pub(crate) fn start(&self, most: usize) -> &[u8] {
+        self.octets.get(..most).unwrap_or(&self.octets)
+    }
+}
+
+/// What became of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TracedEnd {
+    /// It leaves.
+    Sent {
+        /// As what.
+        frame: TracedFrame,
+        /// To ourselves: it comes in again, as the next packet.
+        goes_round: bool,
+        /// In several fragments, of which this is the whole.
+        in_fragments: bool,
+        /// Packets of this burst have found no room at a port, this one perhaps.
+        port_was_full: bool,
+    },
+    /// It goes no further.
+    Dropped(DropReason),
+    /// It goes to its owner.
+    HandedOver(WorkerId),
+    /// It has done its work: control has what it said, or nobody needs it.
+    Consumed,
+    /// To the host's own network stack.
+    ToHost,
+    /// It is a fragment of a GTP-U packet, and waits for the others.
+    Reassembling,
+    /// It waits for the first fragment of its datagram.
+    Held,
+    /// It waits for its FAR or its next hop.
+    Buffered,
+}
+
+/// What happened to one packet.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    /// At this worker.
+    pub worker: WorkerId,
+    /// The number of the packet among those wanted at this worker, from 1: what is missing was not told.
+    pub number: u64,
+    /// When its burst was taken.
+    pub time: Nanos,
+    /// Where it came from.
+    pub source: TraceSource,
+    /// As it came in.
+    pub received: TracedFrame,
+    /// The instance that it came in by.
+    pub instance: Option<InstanceId>,
+    /// What the tables said.
+    pub flow: TracedFlow,
+    /// Its session, if it has one.
+    pub session: Option<TracedSession>,
+    /// What was decided.
+    pub decision: Option<TracedDecision>,
+    /// It is beyond its guaranteed rates.
+    pub is_yellow: bool,
+    /// It is what a redirected UE is told.
+    pub is_answer: bool,
+    /// It is a fragment whose ports were known from the first one.
+    pub borrowed_ports: bool,
+    /// It may tell how long segments may be, and MTUs of paths are known, which that is reckoned with.
+    pub heeds_paths: bool,
+    /// What became of it.
+    pub end: TracedEnd,
+}
+
+/// The first octets of a packet, and its length.
+pub(crate) fn keep<B: PacketBuf>(frame: &mut TracedFrame, buf: &B, snap: usize) {
+    let data = buf.data();
+    frame.octets.clear();
+    frame.octets.extend_from_slice(&data[..data.len().min(snap)]);
+    frame.len = buf.len() as u32;
+}

@@ -1,0 +1,508 @@
+//! One burst from its source through the stages.
+
+use flow::{Millisecond, Nanos, PortId, Tick, cycles};
+use packet::{DropReason, PacketBuf};
+
+use super::state::Worker;
+use crate::act::context::Act;
+use crate::act::egress_context::EgressContext;
+use crate::act::marking::EgressMark;
+use crate::act::mss_clamping::MssClamping;
+use crate::burst::batch::BURST;
+use crate::burst::descriptor::{Deferral, Fate, PacketFlags};
+use crate::deferred::queues::DeferredSource;
+use crate::deferred::unresolved_next_hops::{self, expect_unresolved};
+use crate::deferred::{delivery_status, downlink_data_notification};
+use crate::egress::duplicate::Copying;
+use crate::egress::linearize::linearize_burst;
+use crate::egress::tx_queues::Transmission;
+use crate::ingress::parse::{gather, parse};
+use crate::ingress::steer::steer;
+use crate::io::Io;
+use crate::local::error_indication;
+use crate::local::exception::Exceptions;
+use crate::local::icmp_errors::IcmpErrors;
+use crate::local::redirect::Redirection;
+use crate::lookup::lookup;
+use crate::slow_path;
+use crate::stats::Stage;
+use crate::trace::observe::{self, Observed, TraceOrigin};
+use crate::trace::report::TraceSource;
+
+/// Where a burst comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    Port(PortId),
+    /// Packets of the backlog that go first.
+    Urgent,
+    /// The backlog of a port, in order.
+    Backlog(PortId),
+    /// Other workers.
+    Inbox,
+    /// Packets that were deferred.
+    Deferred(DeferredSource),
+    /// Packets that were sent to an address of our own.
+    Recirculated,
+}
+
+impl Source {
+    fn is_traced_as(self) -> TraceOrigin {
+        let (source, is_first) = match self {
+            Self::Port(_) | Self::Urgent | Self::Backlog(_) => (TraceSource::Port, true),
+            Self::Inbox => (TraceSource::Inbox, true),
+            Self::Deferred(DeferredSource::Fragments) => (TraceSource::Held, false),
+            Self::Deferred(DeferredSource::Reassembled) => (TraceSource::Reassembled, true),
+            Self::Deferred(DeferredSource::Buffered) => (TraceSource::Waited, false),
+            Self::Recirculated => (TraceSource::Round(0), false),
+        };
+        TraceOrigin { source, is_first }
+    }
+}
+
+/// The state that reports about deferred packets need, but for the packets themselves.
+macro_rules! deferred_context {
+    ($worker:expr, $now:expr) => {
+        $crate::deferred::context::Context {
+            sessions: &mut $worker.sessions,
+            events: &mut $worker.events,
+            signals: &mut $worker.signals,
+            relays: &mut $worker.act.relays,
+            ports: &mut $worker.ports,
+            adjacencies: &$worker.tables.adjacencies,
+            stats: &mut $worker.stats,
+            now: $now,
+        }
+    };
+}
+pub(super) use deferred_context;
+
+impl<I: Io> Worker<I> {
+    /// One burst from a port. If that was full there may be more than can be worked on: then urgent packets go first, and
+    /// the rest in order.
+    #[inline]
+    pub(super) fn receive_from(&mut self, port: PortId, now: Nanos) {
+        let has_waiting = self.backlog.has_waiting(port);
+        if has_waiting || (self.receive(Source::Port(port), now) == BURST && self.backlog.is_on()) {
+            self.look_ahead(port, has_waiting, now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_ahead(&mut self, port: PortId, has_waiting: bool, now: Nanos) {
+        let mut clock = cycles::now();
+        let tables = (&self.tables.interfaces, &self.ports.lags);
+        let packets = self
+            .backlog
+            .look_ahead(&mut self.ports.io, &mut self.stats, tables, port);
+        self.end_stage(Stage::Rx, packets, &mut clock);
+        if self.backlog.has_urgent() {
+            self.release(now);
+            self.receive(Source::Urgent, now);
+        }
+        if has_waiting {
+            self.release(now);
+            self.receive(Source::Backlog(port), now);
+        }
+        self.deferred.count(&mut self.stats);
+    }
+
+    /// Takes packets that are recirculated, and deferred ones that are ready, before the next burst: that may need their
+    /// room. The number of recirculations is bounded
+    /// ([`MAX_RECIRCULATIONS`](crate::egress::tx_queues::MAX_RECIRCULATIONS)), and so is this.
+    #[inline]
+    pub(super) fn release(&mut self, now: Nanos) {
+        loop {
+            if self.ports.tx.has_recirculated() {
+                self.receive(Source::Recirculated, now);
+            } else if let Some(queue) = self.deferred.next_ready() {
+                self.receive(Source::Deferred(queue), now);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Takes packets of our own that are recirculated.
+    #[inline]
+    pub(super) fn recirculate(&mut self, now: Nanos) {
+        while self.ports.tx.has_recirculated() {
+            self.receive(Source::Recirculated, now);
+        }
+    }
+
+    /// One burst from its source through all stages. Gives how many packets that were.
+    pub(super) fn receive(&mut self, source: Source, now: Nanos) -> usize {
+        let mut clock = cycles::now();
+        self.take(source);
+        let packets = self.burst.len();
+        if packets == 0 {
+            return 0;
+        }
+        self.count_received(source);
+        self.end_stage(Stage::Rx, packets, &mut clock);
+        let (begun, hits) = (clock, self.stats.hits);
+        let flags = self.parse(source);
+        self.end_stage(Stage::Parse, packets, &mut clock);
+        self.steer(flags, now);
+        self.end_stage(Stage::Steer, packets, &mut clock);
+        let outdated = self.lookup(now);
+        self.end_stage(Stage::Lookup, packets, &mut clock);
+        let (asked, hits) = (clock, self.stats.hits - hits);
+        let decided = self.decide(hits, outdated, flags, now);
+        self.end_stage(Stage::Slow, decided, &mut clock);
+        self.slow_path.budget.spend(clock.wrapping_sub(asked));
+        self.act(flags, now);
+        self.end_stage(Stage::Act, packets, &mut clock);
+        self.send(source, now);
+        self.end_stage(Stage::Tx, packets, &mut clock);
+        self.slow_path.budget.earn(clock.wrapping_sub(begun));
+        packets
+    }
+
+    /// Stage `rx`.
+    #[inline]
+    fn take(&mut self, source: Source) {
+        let burst = &mut self.burst.packets;
+        match source {
+            Source::Port(port) => self.ports.io.rx(port, burst),
+            Source::Urgent => self.backlog.take_urgent(burst),
+            Source::Backlog(port) => self.backlog.take_waiting(&mut self.stats, port, burst),
+            Source::Inbox => self.ports.io.inbox(burst),
+            Source::Deferred(queue) => self.deferred.take_ready(queue, burst),
+            Source::Recirculated => self.ports.tx.take_recirculated(burst),
+        }
+    }
+
+    #[inline]
+    fn count_received(&mut self, source: Source) {
+        let packets = self.burst.len() as u64;
+        match source {
+            Source::Port(port) => {
+                let octets = self.burst.packets.iter().map(|buf| buf.len() as u64).sum();
+                self.stats.received(port, packets, octets);
+                if !self.ports.lags.is_empty() {
+                    self.ports.lags.receive(port, &mut self.burst.packets);
+                }
+            }
+            Source::Inbox => self.stats.inbox += packets,
+            Source::Deferred(DeferredSource::Buffered) => self.stats.flushed += packets,
+            Source::Deferred(_) | Source::Recirculated | Source::Urgent | Source::Backlog(_) => {}
+        }
+        if let Some(tracer) = &mut self.tracer {
+            tracer.keep(&self.burst.packets);
+        }
+    }
+
+    /// Counts a stage that ends, and the time since the one before ended.
+    #[inline]
+    fn end_stage(&mut self, stage: Stage, packets: usize, clock: &mut u64) {
+        if !self.config.stage_clock {
+            return;
+        }
+        let now = cycles::now();
+        let stats = &mut self.stats.stages[stage as usize];
+        stats.calls += u64::from(packets > 0);
+        stats.packets += packets as u64;
+        stats.ticks += now.wrapping_sub(*clock);
+        *clock = now;
+    }
+
+    /// Stage `parse`. Gives the flags of all packets.
+    #[inline]
+    fn parse(&mut self, source: Source) -> PacketFlags {
+        let (burst, interfaces) = (&mut self.burst, &self.tables.interfaces);
+        let descriptors = &mut burst.descriptors[..burst.packets.len()];
+        let is_owned = matches!(
+            source,
+            Source::Inbox | Source::Deferred(DeferredSource::Fragments)
+        );
+        descriptors
+            .iter_mut()
+            .for_each(|descriptor| descriptor.reset(is_owned));
+        let flags = parse(interfaces, &burst.packets, descriptors, &mut burst.keys);
+        if !flags.any(PacketFlags::SCATTERED) {
+            return flags;
+        }
+        flags.and(gather(
+            interfaces,
+            &mut burst.packets,
+            descriptors,
+            &mut burst.keys,
+        ))
+    }
+
+    /// Stage `steer`, with packets for our own addresses and the ports of fragments.
+    #[inline]
+    fn steer(&mut self, flags: PacketFlags, now: Nanos) {
+        let burst = &mut self.burst;
+        let descriptors = &mut burst.descriptors[..burst.packets.len()];
+        if self.config.workers > 1 {
+            steer(&self.steering, self.config.id, descriptors, &burst.keys);
+        }
+        if descriptors
+            .iter()
+            .any(|descriptor| descriptor.is_open() && !descriptor.kind.is_user())
+        {
+            let mut exceptions = Exceptions {
+                interfaces: &self.tables.interfaces,
+                events: &mut self.events,
+                stats: &mut self.stats,
+                limits: &mut self.local,
+                now,
+            };
+            exceptions.handle(&mut burst.packets, descriptors);
+        }
+        if flags.any(PacketFlags::OUTER_FRAGMENT) && self.config.workers > 1 {
+            self.steer_fragments();
+        }
+        if flags.any(PacketFlags::FRAGMENT) && self.deferred.fragments.is_on() {
+            let burst = &mut self.burst;
+            let descriptors = &mut burst.descriptors[..burst.packets.len()];
+            let of = (&self.sessions, &mut self.stats);
+            self.deferred
+                .fragments
+                .look(&burst.packets, (descriptors, &mut burst.keys), of, now);
+        }
+    }
+
+    /// Fragments of one GTP-U packet are reassembled by one worker, whichever session they are for.
+    #[cold]
+    fn steer_fragments(&mut self) {
+        let burst = &mut self.burst;
+        for (packet, descriptor) in burst.packets.iter().zip(&mut burst.descriptors) {
+            if descriptor.fate == Fate::Defer(Deferral::Reassembly)
+                && !descriptor.from_inbox
+                && let Some(owner) = self.deferred.reassembly.owner(packet, self.config.workers)
+                && owner != self.config.id
+            {
+                descriptor.fate = Fate::HandOver(owner);
+            }
+        }
+    }
+
+    /// Stage `lookup`. Bit n of the answer: the verdict of packet n was made under older rules of those that sessions share.
+    #[inline]
+    fn lookup(&mut self, now: Nanos) -> u64 {
+        let burst = &mut self.burst;
+        let descriptors = &mut burst.descriptors[..burst.packets.len()];
+        let outdated = lookup(
+            &mut self.flows,
+            &mut self.sessions.blocks,
+            &mut self.stats,
+            (descriptors, &burst.keys),
+            Tick::of(now),
+        );
+        if let Some(tracer) = &mut self.tracer {
+            observe::note_lookup(tracer, descriptors, outdated);
+        }
+        outdated
+    }
+
+    /// Stage `slow`. Gives how many packets were decided.
+    #[inline]
+    fn decide(&mut self, hits: u64, outdated: u64, flags: PacketFlags, now: Nanos) -> usize {
+        let mut tables = slow_path::Tables {
+            sessions: &mut self.sessions,
+            flows: &mut self.flows,
+            stats: &mut self.stats,
+        };
+        let packets = self.burst.packets.len();
+        let mut burst = slow_path::Burst {
+            packets: &self.burst.packets,
+            descriptors: &mut self.burst.descriptors[..packets],
+            keys: &self.burst.keys,
+            soft: outdated,
+        };
+        let decided = self.slow_path.decide(&mut tables, &mut burst, hits, now);
+        if flags.any(PacketFlags::CLOSING) {
+            let (flows, stats) = (&mut self.flows, &mut self.stats);
+            let (descriptors, keys) = (self.burst.descriptors(), &self.burst.keys);
+            self.slow_path
+                .close(flows, stats, descriptors, keys, Tick::of(now));
+        }
+        decided
+    }
+
+    /// Stage `act`, with what follows for packets that wait, are redirected, or open TCP connections.
+    #[inline]
+    fn act(&mut self, flags: PacketFlags, now: Nanos) {
+        let burst = &mut self.burst;
+        burst.outcome.yellow = 0;
+        let (blocks, images) = self.sessions.split();
+        let state = &mut self.act;
+        let mut act = Act {
+            egress: EgressContext {
+                tables: &self.tables,
+                events: &mut self.events,
+                stats: &mut self.stats,
+                now,
+                millisecond: Millisecond::of(now),
+                outcome: &mut burst.outcome,
+                fragmenter: &mut self.fragmenter,
+            },
+            blocks,
+            images,
+            chain: &mut state.chain,
+            plans: &mut state.plans,
+            shared: &mut state.shared,
+            extended: self.flows.extended(),
+            mark: EgressMark::default(),
+            relays: &mut state.relays,
+            checksum_offload: self.tracer.is_none().then_some(&state.checksum_offload),
+        };
+        let packets = burst.packets.len();
+        if act.act(&mut burst.packets, &mut burst.descriptors[..packets], &burst.keys) {
+            self.after_act(now);
+        }
+        if flags.any(PacketFlags::OPENING) && self.tables.interfaces.clamps {
+            let mut clamping = MssClamping {
+                tables: &self.tables,
+                sessions: &self.sessions,
+                flows: &self.flows,
+                stats: &mut self.stats,
+            };
+            clamping.clamp_burst(&mut self.burst);
+        }
+    }
+
+    /// Packets that are buffered, lack a next hop, were discarded by FARs that report it, or are redirected.
+    #[cold]
+    #[inline(never)]
+    fn after_act(&mut self, now: Nanos) {
+        let (burst, flows) = (&mut self.burst, &self.flows);
+        let buffers = &mut self.deferred.buffers;
+        let mut context = deferred_context!(self, now);
+        downlink_data_notification::expect_buffered(&mut context, burst, flows, buffers);
+        let mut next_hops = unresolved_next_hops::Context {
+            sessions: context.sessions,
+            flows,
+            interfaces: &self.tables.interfaces,
+            shared_meters: &mut self.act.shared,
+            stats: context.stats,
+            now,
+        };
+        expect_unresolved(&mut next_hops, burst, buffers);
+        delivery_status::report_discarded(&mut context, burst, flows);
+        let mut redirection = Redirection {
+            limit: &mut self.local.redirects,
+            secret: self.config.network.redirect_secret(),
+            sessions: &mut self.sessions,
+            flows,
+            tables: &self.tables,
+            events: &mut self.events,
+            stats: &mut self.stats,
+            now,
+        };
+        redirection.redirect_burst(burst, &mut self.fragmenter);
+    }
+
+    /// Stage `tx`, with the messages and copies that packets of the burst cause.
+    #[inline]
+    fn send(&mut self, source: Source, now: Nanos) {
+        self.notify_senders(now);
+        let lost = self.stats.dropped(DropReason::TxFull);
+        if self.tracer.is_some() {
+            self.observe(source, now);
+        }
+        let burst = &mut self.burst;
+        let descriptors = &mut burst.descriptors[..burst.packets.len()];
+        if !self.ports.lags.is_empty() {
+            self.ports
+                .lags
+                .distribute(&burst.packets, descriptors, &burst.keys);
+        }
+        if self.fragmenter.any() {
+            self.fragmenter.settle(descriptors);
+        }
+        let blocks = &mut self.sessions.blocks;
+        if self.ports.io.bounds_chains() {
+            linearize_burst(&mut self.ports.io, blocks, &mut burst.packets, descriptors);
+        }
+        let transmission = Transmission {
+            packets: &mut burst.packets,
+            descriptors,
+            yellow: burst.outcome.yellow,
+            blocks,
+            deferred: &mut self.deferred,
+            fragmenter: &mut self.fragmenter,
+            now,
+        };
+        self.ports
+            .tx
+            .transmit(&mut self.ports.io, &mut self.stats, transmission);
+        if let Some(tracer) = &mut self.tracer {
+            let has_lost = self.stats.dropped(DropReason::TxFull) > lost;
+            let adjacencies = &self.tables.adjacencies;
+            observe::finish(tracer, &mut self.ports, adjacencies, &mut self.stats, has_lost);
+        }
+        self.deferred.count(&mut self.stats);
+        if self.deferred.buffers.has_refused() {
+            let mut context = deferred_context!(self, now);
+            delivery_status::report_refused(&mut context, &mut self.deferred.buffers);
+        }
+        if !self.copies.is_empty() {
+            self.copies
+                .send(&mut self.ports, &mut self.stats, &mut self.fragmenter);
+        }
+    }
+
+    /// Makes the messages to senders of discarded packets, and the copies of those that leave.
+    #[inline]
+    fn notify_senders(&mut self, now: Nanos) {
+        let mut drops = error_indication::Context {
+            limits: &mut self.local.error_indications,
+            interfaces: &self.tables.interfaces,
+            sessions: &mut self.sessions,
+            flows: &self.flows,
+            events: &mut self.events,
+            ports: &mut self.ports,
+            stats: &mut self.stats,
+            now,
+        };
+        drops.after_drops(&mut self.burst);
+        if !self.burst.outcome.copied.is_empty() {
+            let mut copying = Copying {
+                io: &mut self.ports.io,
+                copies: &mut self.copies,
+                fragmenter: &mut self.fragmenter,
+                sessions: &self.sessions,
+                flows: &self.flows,
+                tables: &self.tables,
+                stats: &mut self.stats,
+            };
+            copying.copy_burst(&mut self.burst);
+        }
+        if !self.burst.outcome.undelivered.is_empty() {
+            let mut errors = IcmpErrors {
+                limit: &mut self.local.icmp_errors,
+                io: &mut self.ports.io,
+                copies: &mut self.copies,
+                interfaces: &self.tables.interfaces,
+                sessions: &self.sessions,
+                flows: &self.flows,
+                stats: &mut self.stats,
+                now,
+            };
+            errors.notify_senders(&mut self.burst);
+        }
+    }
+
+    /// Notes what trace requests select of the burst, whose fates are final.
+    #[cold]
+    #[inline(never)]
+    fn observe(&mut self, source: Source, now: Nanos) {
+        let observed = Observed {
+            worker: self.config.id,
+            burst: &self.burst,
+            sessions: &self.sessions,
+            flows: &self.flows,
+            slow_path: &self.slow_path,
+            fragmenter: &self.fragmenter,
+            path_mtus: &self.tables.path_mtus,
+        };
+        if let Some(tracer) = &mut self.tracer {
+            observed.note(tracer, source.is_traced_as(), now);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The state of a worker, by the parts of the packet path that it belongs to.
+
+use core::ops::Range;
+
+use flow::memory::OutOfMemory;
+use flow::meter::SharedMeters;
+use flow::{FlowKey4, Nanos, SessionIndex};
+use packet::rewrite::Rewrite;
+use rtrb::Consumer;
+use transport::{Adjacencies, Routes};
+
+use crate::act::context::{ActState, Plan};
+use crate::act::encap::Chain;
+use crate::burst::Burst;
+use crate::burst::batch::BURST;
+use crate::deferred::buffers::Buffers;
+use crate::deferred::fragments::Fragments;
+use crate::deferred::queues::Deferred;
+use crate::deferred::reassembly::Reassembly;
+use crate::deferred::signals::TunnelSignals;
+use crate::egress::checksum_offload::ChecksumOffload;
+use crate::egress::copies::Copies;
+use crate::egress::forwarding::ForwardingTables;
+use crate::egress::fragmentation::Fragmenter;
+use crate::egress::lags::Lags;
+use crate::egress::path_mtus::PathMtus;
+use crate::egress::ports::Ports;
+use crate::egress::tx_queues::TxQueues;
+use crate::ingress::l3_interfaces::L3Interfaces;
+use crate::ingress::rx_backlog::RxBacklog;
+use crate::ingress::steering::Steering;
+use crate::io::Io;
+use crate::link::drain::Drains;
+use crate::link::event_queue::EventQueue;
+use crate::local::limits::LocalLimits;
+use crate::lookup::flow_tables::Flows;
+use crate::session_rate_limit::SessionRateLimit;
+use crate::sessions::Sessions;
+use crate::slow_path::{SlowPath, Tables};
+use crate::stats::Stats;
+use crate::trace::tracer::Tracer;
+use crate::view::{Holdings, SessionView};
+use crate::{Command, Link, WorkerConfig};
+
+/// One worker: everything that the packet path needs, owned by one thread.
+pub struct Worker<I: Io> {
+    pub(super) config: WorkerConfig,
+    pub(super) stats: Stats,
+    pub(super) burst: Burst<I::Buf>,
+    /// Packets received that wait for a later burst.
+    pub(super) backlog: RxBacklog<I::Buf>,
+    pub(super) steering: Steering,
+    /// A steering exception has found no room since the last fence.
+    pub(super) exceptions_lost: bool,
+    pub(super) local: LocalLimits,
+    pub(super) sessions: Sessions,
+    pub(super) flows: Flows,
+    pub(super) slow_path: SlowPath,
+    pub(super) act: ActState,
+    pub(super) tables: ForwardingTables,
+    pub(super) copies: Copies<I::Buf>,
+    pub(super) fragmenter: Fragmenter<I::Buf>,
+    pub(super) ports: Ports<I>,
+    pub(super) deferred: Deferred<I::Buf>,
+    /// Messages of our own that wait for next hops.
+    pub(super) signals: TunnelSignals,
+    pub(super) commands: Consumer<Command>,
+    pub(super) events: EventQueue,
+    pub(super) drains: Drains,
+    /// Trace requests, if there are any.
+    pub(super) tracer: Option<Box<Tracer>>,
+    /// When content counters are reported again.
+    pub(super) contents_due: Nanos,
+}
+
+/// The meters that sessions share, without limits; Control sets them.
+fn shared_meters(config: &WorkerConfig) -> SharedMeters {
+    let mut shared = SharedMeters::new(config.shared_meters);
+    for (id, chain) in config.network.policers().chains() {
+        shared.set_chain(id, chain);
+    }
+    shared
+}
+
+impl<I: Io> Worker<I> {
+    /// A worker with no sessions. All of its memory is allocated and touched here: a thread that runs on the worker's
+    /// core gets it on the NUMA node of that core.
+    ///
+    /// # Errors
+    /// When the memory of the tables cannot be had.
+    pub fn new(config: WorkerConfig, io: I, link: Link) -> Result<Self, OutOfMemory> {
+        let exceptions = match config.workers {
+            0 | 1 => 0,
+            _ => config.max_exceptions,
+        };
+        let ports = io.ports();
+        let flows = (config.max_flows_v4, config.max_flows_v6);
+        Ok(Self {
+            stats: Stats::new(ports),
+            burst: Burst::new(),
+            backlog: RxBacklog::new(ports, config.backlog),
+            steering: Steering::new(config.workers, exceptions),
+            exceptions_lost: false,
+            local: LocalLimits::new(&config, ports),
+            sessions: Sessions::new(config.max_sessions, config.own_sessions, config.content_counters)?,
+            flows: Flows::new(flows, config.max_extensions, config.seed)?,
+            slow_path: SlowPath::new(&config),
+            act: ActState {
+                chain: Chain::new(),
+                plans: Box::new([Plan::NONE; BURST]),
+                shared: shared_meters(&config),
+                relays: SessionRateLimit::new(config.relays),
+                checksum_offload: ChecksumOffload::new(&io, &config.lags),
+            },
+            tables: ForwardingTables {
+                interfaces: L3Interfaces::new(&config.network, &config.macs)
+                    .with_lags(&config.lags, &config.macs)
+                    .with_host(&config.host, &config.urgent_dscps),
+                adjacencies: Adjacencies::new(config.max_adjacencies, config.network.groups().len()),
+                routes: Routes::new(&config.network),
+                path_mtus: PathMtus::new(),
+            },
+            copies: Copies::new(),
+            fragmenter: Fragmenter::new((config.id.0, config.workers)),
+            ports: Ports {
+                tx: TxQueues::new(ports, config.workers.into()).with_lags(&config.lags),
+                lags: Lags::new(ports, &config.lags),
+                io,
+            },
+            deferred: Deferred {
+                fragments: Fragments::new(config.fragments),
+                reassembly: Reassembly::new(config.reassembly, config.seed),
+                buffers: Buffers::new(config.buffers),
+            },
+            signals: TunnelSignals::new(),
+            commands: link.commands,
+            events: EventQueue::new(link.events, config.max_sessions),
+            drains: Drains::new(),
+            tracer: None,
+            contents_due: Nanos::ZERO,
+            config,
+        })
+    }
+
+    /// The addresses of the flow tables and of the session blocks.
+    pub fn table_areas(&self) -> Vec<Range<usize>> {
+        let mut areas = self.flows.areas();
+        areas.extend(self.sessions.blocks.areas());
+        areas
+    }
+
+    /// What it has counted since its start.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// How many events it has told control.
+    pub fn told(&self) -> u64 {
+        self.events.pushed()
+    }
+
+    /// Flow entries in its tables.
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Sessions that it owns.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The sessions that it owns, for views, in the order of their indexes.
+    pub fn session_views(&self) -> impl Iterator<Item = SessionView<'_>> {
+        self.sessions.iter().map(|slot| SessionView::new(&slot.image))
+    }
+
+    /// What it holds now.
+    pub fn holdings(&self) -> Holdings {
+        let (tunnels, addresses) = self.sessions.keys();
+        Holdings {
+            sessions: self.sessions.len(),
+            blocks: self.sessions.blocks.in_use(),
+            tunnels,
+            addresses,
+            exceptions: self.steering.exceptions(),
+            queues: self.deferred.buffers.queues(),
+            waiting: self.deferred.len(),
+            contents: self.sessions.blocks.contents_in_use(),
+            flows: self.flows.len(),
+        }
+    }
+
+    /// Its packet I/O.
+    pub fn io_mut(&mut self) -> &mut I {
+        &mut self.ports.io
+    }
+
+    /// Flow entries that a session has; `None` without such a session.
+    pub fn flows_of(&self, session: SessionIndex) -> Option<usize> {
+        Some(self.sessions.at(session)?.account.flows as usize)
+    }
+
+    /// Adds or replaces the flow entry of `key`, which has the 5-tuple in it: what the entry of `like` says, and then
+    /// `rewrite`, made for packets of `key`. It counts among the session's entries and is subject to the same limits.
+    /// It lives as long as any entry; a flow that is decided anew is no longer translated. Tells whether it is there
+    /// now.
+    pub fn translate(&mut self, like: &FlowKey4, key: FlowKey4, rewrite: &Rewrite, now: Nanos) -> bool {
+        let mut tables = Tables {
+            sessions: &mut self.sessions,
+            flows: &mut self.flows,
+            stats: &mut self.stats,
+        };
+        self.slow_path.translate(&mut tables, (like, key), rewrite, now)
+    }
+
+    /// Flow entries that are translated.
+    pub fn translated_flows(&self) -> usize {
+        self.flows.extensions()
+    }
+
+    /// Flow entries that no packet can use any more, because their sessions changed or went.
+    pub fn dead_flows(&self) -> usize {
+        self.flows.dead()
+    }
+}
