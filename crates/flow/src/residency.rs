@@ -252,13 +252,13 @@ Private_Hugetlb:       0 kB
 
     const MIB: usize = 1 << 20;
 
-    fn residency(areas: &[Range<usize>]) -> Residency {
-        Mappings::parse(SMAPS, NUMA_MAPS).residency(areas)
+    fn residency(area: Range<usize>) -> Residency {
+        Mappings::parse(SMAPS, NUMA_MAPS).residency(&[area])
     }
 
     #[test]
     fn a_table_in_huge_pages_is_on_its_node() {
-        let found = residency(&[0x7f2a_4000_0000..0x7f2a_4800_0000]);
+        let found = residency(0x7f2a_4000_0000..0x7f2a_4800_0000);
         assert_eq!(found.octets, 128 * MIB);
         assert_eq!(found.pages, BTreeMap::from([(2 * MIB, 128 * MIB)]));
         assert_eq!(found.nodes, BTreeMap::from([(1, 128 * MIB)]));
@@ -268,7 +268,7 @@ Private_Hugetlb:       0 kB
 
     #[test]
     fn shares_of_pages_and_nodes_are_told_apart() {
-        let found = residency(&[0x7f2a_5000_0000..0x7f2a_5040_0000]);
+        let found = residency(0x7f2a_5000_0000..0x7f2a_5040_0000);
         assert_eq!(found.pages, BTreeMap::from([(4096, 2 * MIB), (2 * MIB, 2 * MIB)]));
         assert_eq!(found.nodes, BTreeMap::from([(0, 2 * MIB), (1, 2 * MIB)]));
         assert_eq!(
@@ -279,7 +279,7 @@ Private_Hugetlb:       0 kB
 
     #[test]
     fn pages_of_hugetlbfs_count_in_their_own_size() {
-        let found = residency(&[0x7f2a_8000_0000..0x7f2a_8040_0000]);
+        let found = residency(0x7f2a_8000_0000..0x7f2a_8040_0000);
         assert_eq!(
             found.pages,
             BTreeMap::from([(2 * MIB, 4 * MIB)]),
@@ -291,20 +291,22 @@ Private_Hugetlb:       0 kB
 
     #[test]
     fn areas_add_up_and_other_mappings_do_not_count() {
-        let found = residency(&[
+        let areas = [
             0x7f2a_4000_0000..0x7f2a_4800_0000,
             0x7f2a_8000_0000..0x7f2a_8080_0000,
-        ]);
+        ];
+        let found = Mappings::parse(SMAPS, NUMA_MAPS).residency(&areas);
         assert_eq!((found.octets, found.huge()), (136 * MIB, 136 * MIB));
         assert_eq!(found.nodes, BTreeMap::from([(1, 136 * MIB)]));
-        assert_eq!(residency(&[0..4096]).pages, BTreeMap::new());
+        assert_eq!(residency(0..4096).pages, BTreeMap::new());
     }
 
     #[test]
     fn a_kernel_without_numa_says_pages_alone() {
-        let found = Mappings::parse(SMAPS, "").residency(&[0x7f2a_4000_0000..0x7f2a_4800_0000]);
+        let areas = [0x7f2a_4000_0000..0x7f2a_4800_0000, 0..0];
+        let found = Mappings::parse(SMAPS, "").residency(&areas);
         assert_eq!(found.to_string(), "128.0 MiB, pages 2 MiB, NUMA node unknown");
-        let nothing = Mappings::parse("", "").residency(&[0..MIB]);
-        assert_eq!(nothing.to_string(), "1.0 MiB, pages none, NUMA node unknown");
+        let nothing = Mappings::parse("", "").residency(&areas);
+        assert_eq!(nothing.to_string(), "128.0 MiB, pages none, NUMA node unknown");
     }
 }

@@ -9,4 +9,5 @@ mod ports;
 
 pub use kernel::ingress::addresses_on;
 pub use nic::expectation;
+pub use nic::numa::Placement;
 pub use ports::{PortError, Ports, start_eal};

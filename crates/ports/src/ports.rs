@@ -7,19 +7,20 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use dpdk::{
-    Capabilities, Eal, MemoryPeer, MemorySpec, Mempool, PciAddress, PoolConfig, Port,
-    PortConfig as StartConfig, PortSpec, RxQueue, TxQueue,
+    Capabilities, Eal, MemoryPeer, MemorySpec, Mempool, PciAddress, Port, PortConfig as StartConfig,
+    PortSpec, RxQueue, TxQueue,
 };
 use flow::{PortId, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 use transport::Interface;
-use worker::dpdk::{DpdkIo, inboxes};
+use worker::dpdk::DpdkIo;
 
 use crate::kernel::ingress::Drops;
 use crate::kernel::xdp;
 use crate::nic::audit::{Place, Seen};
 use crate::nic::checksums::UdpChecksums;
+use crate::nic::numa::{self, Placement, Topology};
 use crate::nic::{Report, Steered, Traffic, plan};
 use config::{Config, Driver, PortConfig};
 
@@ -62,8 +63,10 @@ pub struct Ports {
     peers: Vec<MemoryPeer>,
     /// By worker, until the workers take them.
     queues: Vec<Queues>,
-    /// Where packets lie.
-    pub pool: Mempool,
+    /// By worker, where it belongs.
+    placements: Vec<Placement>,
+    /// By worker, where its packets are received and its own are made.
+    pools: Vec<Mempool>,
     swept: Vec<String>,
     /// The interfaces that are kept from the host's network stack; they go back to it behind the ports.
     drops: Drops,
@@ -139,12 +142,12 @@ impl Ports {
         mut failed: impl FnMut(PortError) -> Result<(), PortError>,
     ) -> Result<Self, PortError> {
         let workers = config.workers.count.value() as u16;
-        let pool = Mempool::new(eal, PoolConfig::with_buffers(config.dpdk.buffers.value() as u32)).map_err(
-            |error| PortError {
-                port: "(packet memory)".into(),
-                reason: error.to_string(),
-            },
-        )?;
+        let placements = Placement::of_workers(&config.workers, &Topology::read());
+        let pools = numa::pools(eal, &placements, config.dpdk.buffers.value() as u32);
+        let pools = pools.map_err(|error| PortError {
+            port: "(packet memory)".into(),
+            reason: error.to_string(),
+        })?;
         let queues = (0..workers).map(|_| Queues::new()).collect();
         let mut started = Self {
             steered: Vec::new(),
@@ -155,7 +158,8 @@ impl Ports {
             first_members: vec![None; config.ports.len()],
             peers: Vec::new(),
             queues,
-            pool,
+            placements,
+            pools,
             swept: Vec::new(),
             drops: Drops::default(),
         };
@@ -244,7 +248,8 @@ impl Ports {
             }
             other => (Port::open(eal, &spec(other, workers)?)?, None),
         };
-        let mut start = StartConfig::new(workers, &self.pool);
+        let mut start = StartConfig::new(workers, &self.pools[0]);
+        start.pools.clone_from(&self.pools);
         start.rx_descriptors = descriptors as u16;
         start.tx_descriptors = descriptors as u16;
         start.promiscuous = is_member && !matches!(driver, Driver::Memory {} | Driver::Pcap { .. });
@@ -311,9 +316,7 @@ impl Ports {
         &'a self,
         config: &'a Config,
     ) -> impl Iterator<Item = (&'a str, Vec<(&'static str, String)>)> {
-        let cores = config.workers.cores.iter().map(|core| core.value() as u32);
-        let packet = self.pool.alloc();
-        let place = Place::of(cores, packet.map(|packet| packet.data().as_ptr().addr()));
+        let place = Place::of(&self.placements, &self.pools);
         let ports = config.ports.iter().enumerate();
         ports.filter_map(move |(number, port)| {
             let seen = Seen {
@@ -323,7 +326,7 @@ impl Ports {
                 traffic: Traffic::of(config, port),
                 checksums: UdpChecksums::of(config, port),
                 mtu: port.mtu.value() as u16,
-                buffer: self.pool.config().data_room,
+                buffer: self.pools[0].config().data_room,
                 link: self.link(number),
                 program: self.program(port),
                 speed_mbps: self.speed(number),
@@ -399,9 +402,27 @@ impl Ports {
     /// When there is no memory for an inbox.
     pub fn take_io(&mut self, eal: &'static Eal) -> Result<Vec<DpdkIo>, dpdk::Error> {
         let queues = std::mem::take(&mut self.queues);
-        let (producers, consumers) = inboxes(eal, queues.len() as u16, INBOX_DEPTH)?;
-        let io = |(queues, inbox)| DpdkIo::new(queues, self.pool.clone(), Some(inbox), producers.clone());
-        Ok(queues.into_iter().zip(consumers).map(io).collect())
+        let inbox =
+            |placement: &Placement| placement.make("inbox", |node| dpdk::mpsc_on(eal, INBOX_DEPTH, node));
+        let inboxes = self.placements.iter().map(inbox).collect::<Result<Vec<_>, _>>()?;
+        let (producers, consumers): (Vec<_>, Vec<_>) = inboxes.into_iter().unzip();
+        let own = queues.into_iter().zip(&self.pools).zip(consumers);
+        let io = |((queues, pool), inbox)| {
+            DpdkIo::new(queues, Mempool::clone(pool), Some(inbox), producers.clone())
+        };
+        Ok(own.map(io).collect())
+    }
+
+    /// Where each worker belongs, by worker.
+    #[must_use]
+    pub fn placements(&self) -> &[Placement] {
+        &self.placements
+    }
+
+    /// The packet buffers of each worker, by worker.
+    #[must_use]
+    pub fn pools(&self) -> &[Mempool] {
+        &self.pools
     }
 
     /// The far ends of the memory ports in the order of the ports, once.

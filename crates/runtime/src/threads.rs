@@ -1,12 +1,16 @@
 //! A thread that polls one worker.
 
+use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::Nanos;
+use flow::memory::OutOfMemory;
 use worker::{Io, Stats, Worker};
 
 use super::idle::Idle;
@@ -103,15 +107,52 @@ impl Rings {
     }
 }
 
+/// Why a worker's thread does not work.
+#[derive(Debug)]
+pub enum ThreadError {
+    /// It cannot be pinned or registered.
+    Dpdk(dpdk::Error),
+    /// There is no memory for the worker's tables.
+    Memory(OutOfMemory),
+    /// It ended before its worker was made.
+    Ended,
+}
+
+impl fmt::Display for ThreadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dpdk(error) => error.fmt(f),
+            Self::Memory(error) => error.fmt(f),
+            Self::Ended => f.write_str("a worker's thread ended before its worker was made"),
+        }
+    }
+}
+
+impl std::error::Error for ThreadError {}
+
 /// A running worker.
 pub struct WorkerThread {
-    thread: JoinHandle<Result<(), dpdk::Error>>,
+    thread: JoinHandle<()>,
     published: Published,
+    made: Receiver<Result<Vec<Range<usize>>, ThreadError>>,
+}
+
+/// Registers and pins the calling thread, and makes its worker there: the memory of the worker's tables is taken from the
+/// NUMA node of the thread's core.
+fn make<I: Io>(
+    eal: &'static Eal,
+    core: Option<u32>,
+    worker: impl FnOnce() -> Result<Worker<I>, OutOfMemory>,
+) -> Result<(Registration, Worker<I>), ThreadError> {
+    let registration = Registration::new(eal).map_err(ThreadError::Dpdk)?;
+    core.map_or(Ok(()), pin_current_thread)
+        .map_err(ThreadError::Dpdk)?;
+    Ok((registration, worker().map_err(ThreadError::Memory)?))
 }
 
 impl WorkerThread {
-    /// Starts to poll `worker` until `stop` is set. `between` runs after every poll on the worker's own thread: the
-    /// demo's simulator feeds the worker from there.
+    /// Starts a thread that makes the worker and polls it until `stop` is set. `between` runs after every poll on the
+    /// worker's own thread: the demo's simulator feeds the worker from there.
     ///
     /// # Panics
     /// When the system has no thread left.
@@ -120,20 +161,23 @@ impl WorkerThread {
         clock: Clock,
         mut pace: Pace,
         stop: Arc<AtomicBool>,
-        mut worker: Worker<I>,
+        worker: impl FnOnce() -> Result<Worker<I>, OutOfMemory> + Send + 'static,
         mut between: impl FnMut(Nanos) -> bool + Send + 'static,
     ) -> Self
     where
         I: Io + 'static,
-        Worker<I>: Send,
     {
-        let published = Published::new(worker.stats());
+        let published = Published::new(&Stats::new(0));
         let shared = published.clone();
+        let (outcome, made) = sync_channel(1);
         let body = move || {
-            let _registration = Registration::new(eal)?;
-            if let Some(core) = pace.core {
-                pin_current_thread(core)?;
-            }
+            // Nobody may be waiting for the outcome.
+            let (_registration, mut worker) = match make(eal, pace.core, worker) {
+                Ok(made) => made,
+                Err(error) => return drop(outcome.send(Err(error))),
+            };
+            shared.publish(worker.stats());
+            let _ = outcome.send(Ok(worker.table_areas()));
             let (mut next, mut put) = (Nanos(0), Put::default());
             while !stop.load(Ordering::Relaxed) {
                 let now = clock.now();
@@ -150,13 +194,24 @@ impl WorkerThread {
                 }
             }
             shared.publish(worker.stats());
-            Ok(())
         };
         let thread = thread::Builder::new()
             .name("worker".into())
             .spawn(body)
             .expect("a thread for a worker");
-        Self { thread, published }
+        Self {
+            thread,
+            published,
+            made,
+        }
+    }
+
+    /// Waits until the worker is made; the addresses of its tables. Once.
+    ///
+    /// # Errors
+    /// Why it is not made.
+    pub fn ready(&mut self) -> Result<Vec<Range<usize>>, ThreadError> {
+        self.made.recv().unwrap_or(Err(ThreadError::Ended))
     }
 
     /// Where its statistics are read.
@@ -173,13 +228,11 @@ impl WorkerThread {
 
     /// Waits for the thread and gives its last statistics.
     ///
-    /// # Errors
-    /// What kept the thread from working.
-    ///
     /// # Panics
     /// When the thread panicked.
-    pub fn join(self) -> Result<Stats, dpdk::Error> {
-        self.thread.join().expect("the worker's thread panicked")?;
-        Ok(self.published.read())
+    #[must_use]
+    pub fn join(self) -> Stats {
+        self.thread.join().expect("the worker's thread panicked");
+        self.published.read()
     }
 }

@@ -19,7 +19,7 @@ use rules::image::SessionChange;
 use rules::model::{OuterHeaderCreation, OuterHeaderKind};
 use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UE, UserPacket, pdu_session, tunnelled};
 use transport::{Adjacency, AdjacencyChange};
-use worker::dpdk::{DpdkBuf, DpdkIo, inboxes};
+use worker::dpdk::{DpdkBuf, DpdkIo};
 use worker::{Command, Io, SteerChange, Worker, WorkerConfig, interface, link};
 
 use common::{frame, hop, our_mac};
@@ -33,7 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 fn packets_cross_ports_and_inboxes() {
     let eal = dpdk::testing::eal();
     let pool = Mempool::new(eal, PoolConfig::with_buffers(1023)).expect("a pool");
-    let (producers, consumers) = inboxes(eal, 2, 64).expect("rings");
+    let inboxes = (0..2).map(|_| dpdk::mpsc(eal, 64).expect("a ring"));
+    let (producers, consumers): (Vec<_>, Vec<_>) = inboxes.unzip();
     let mut peers = Vec::new();
     let mut queues = [Vec::new(), Vec::new()];
     let mut ports = Vec::new();

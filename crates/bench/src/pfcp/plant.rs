@@ -183,13 +183,14 @@ impl Plant {
             .into_iter()
             .next()
             .ok_or_else(|| BenchError("no worker".into()))?;
-        let worker = Worker::new(worker_config, io, link).map_err(BenchError::of)?;
+        let worker = move || Worker::new(worker_config, io, link);
         let pace = Pace {
             core: Some(cores.worker),
             idle: Idle::adaptive(Duration::from_micros(50)),
             rings: Rings::default(),
         };
-        let worker = WorkerThread::start(eal, clock.clone(), pace, Arc::clone(&stop), worker, |_| false);
+        let mut worker = WorkerThread::start(eal, clock.clone(), pace, Arc::clone(&stop), worker, |_| false);
+        worker.ready().map_err(BenchError::of)?;
         let (asks, questions) = channel();
         let turns = ControlLoop::new(control, sockets, clock);
         let control = thread::Builder::new().name("control".into());
@@ -239,9 +240,9 @@ impl Plant {
             .join()
             .map_err(|_| BenchError("control's thread panicked".into()));
         drop(self.stop);
-        let stats = self.worker.join().map_err(BenchError::of);
+        let stats = self.worker.join();
         control??;
-        stats
+        Ok(stats)
     }
 }
 

@@ -22,7 +22,7 @@ use super::trace;
 use crate::LogControl;
 use crate::values::{
     AssociationList, HostLink, LogStatus, N4Status, NeighbourList, PathList, PortList, Problem,
-    RecordsStatus, RouteList, Runtime, SessionDetail, SessionList,
+    RecordsStatus, RouteList, Runtime, SessionDetail, SessionList, WorkerMemory,
 };
 use ::trace::{Explainer, TraceLine};
 use upf::{InspectError, numbers};
@@ -37,6 +37,8 @@ pub struct Service {
     workers: Reader<Vec<Stats>>,
     records: Option<Reader<RecordsStatus>>,
     hosts: Option<Reader<Vec<HostLink>>>,
+    /// By worker, as it was found at the start.
+    memory: Arc<[WorkerMemory]>,
     explainer: Option<Arc<Explainer>>,
     log: Option<LogControl>,
     /// Traces that may begin.
@@ -52,6 +54,7 @@ impl Service {
             workers,
             records: None,
             hosts: None,
+            memory: Arc::default(),
             explainer: None,
             log: None,
             traces: Arc::new(Semaphore::new(MAX_TRACES)),
@@ -62,6 +65,13 @@ impl Service {
     #[must_use]
     pub fn with_hosts(mut self, hosts: Reader<Vec<HostLink>>) -> Self {
         self.hosts = Some(hosts);
+        self
+    }
+
+    /// The same, with where the workers' memory is.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Vec<WorkerMemory>) -> Self {
+        self.memory = memory.into();
         self
     }
 
@@ -156,7 +166,8 @@ fn pairs(asked: Asked) -> Result<Pairs, Problem> {
 #[utoipa::path(get, path = "/v1/runtime", responses((status = 200, body = Runtime)))]
 async fn runtime(State(service): State<Service>) -> Json<Runtime> {
     let hosts = service.hosts.as_ref().map(|read| read()).unwrap_or_default();
-    Json(Runtime::of(&(service.workers)()).with_hosts(hosts))
+    let runtime = Runtime::of(&(service.workers)());
+    Json(runtime.with_hosts(hosts).with_memory(&service.memory))
 }
 
 /// The ports: their links, the members of LAGs, what passed.

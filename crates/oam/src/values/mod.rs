@@ -26,7 +26,9 @@ pub use network::{NeighbourList, NeighbourRow, NextHopRow, RouteKind, RouteList,
 pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};
 pub use records::{RecordsState, RecordsStatus, UnreportedCounts};
-pub use runtime::{HostLink, Runtime, StageRuntime, WorkerRuntime};
+pub use runtime::{
+    HostLink, MemoryResidency, NodeShare, PageShare, Runtime, StageRuntime, WorkerMemory, WorkerRuntime,
+};
 pub use table::clean;
 
 /// The most rows of one page.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flow::residency::Residency;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use worker::{Stage, Stats};
@@ -51,6 +52,83 @@ pub struct WorkerRuntime {
     pub drops: BTreeMap<String, u64>,
     /// Everything else that it counts.
     pub counts: BTreeMap<String, u64>,
+    /// Where its memory is, as found at the start.
+    #[serde(default)]
+    pub memory: Option<WorkerMemory>,
+}
+
+/// Where the memory of one worker is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkerMemory {
+    /// The core that its thread is pinned to.
+    pub core: Option<u32>,
+    /// The NUMA node of the core, on which the memory belongs.
+    pub node: Option<u16>,
+    /// Flow tables and session blocks.
+    pub tables: MemoryResidency,
+    /// The pool of the packets that it receives and makes.
+    pub packet_buffers: MemoryResidency,
+}
+
+/// Where the kernel has put memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryResidency {
+    /// Octets of addresses.
+    pub octets: u64,
+    /// Those that are resident, by the size of their pages.
+    pub pages: Vec<PageShare>,
+    /// Those that are resident, by NUMA node; empty where the kernel reports none.
+    pub nodes: Vec<NodeShare>,
+}
+
+/// Octets in pages of one size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PageShare {
+    /// Octets of a page.
+    pub page_octets: u64,
+    /// Octets in such pages.
+    pub octets: u64,
+}
+
+/// Octets on one NUMA node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NodeShare {
+    /// The node.
+    pub node: u16,
+    /// Octets on it.
+    pub octets: u64,
+}
+
+impl From<&Residency> for MemoryResidency {
+    fn from(found: &Residency) -> Self {
+        let pages = found.pages.iter().map(|(page, octets)| PageShare {
+            page_octets: *page as u64,
+            octets: *octets as u64,
+        });
+        let nodes = found.nodes.iter().map(|(node, octets)| NodeShare {
+            node: *node,
+            octets: *octets as u64,
+        });
+        Self {
+            octets: found.octets as u64,
+            pages: pages.collect(),
+            nodes: nodes.collect(),
+        }
+    }
+}
+
+impl From<&MemoryResidency> for Residency {
+    fn from(told: &MemoryResidency) -> Self {
+        let pages = told.pages.iter();
+        let nodes = told.nodes.iter();
+        Self {
+            octets: told.octets as usize,
+            pages: pages
+                .map(|share| (share.page_octets as usize, share.octets as usize))
+                .collect(),
+            nodes: nodes.map(|share| (share.node, share.octets as usize)).collect(),
+        }
+    }
 }
 
 /// One stage.
@@ -88,6 +166,15 @@ impl Runtime {
     #[must_use]
     pub fn with_hosts(self, hosts: Vec<HostLink>) -> Self {
         Self { hosts, ..self }
+    }
+
+    /// The same, with where the workers' memory is, by worker.
+    #[must_use]
+    pub fn with_memory(mut self, memory: &[WorkerMemory]) -> Self {
+        for (worker, memory) in self.workers.iter_mut().zip(memory) {
+            worker.memory = Some(memory.clone());
+        }
+        self
     }
 
     /// As tables for people. Counts of zero are left out.
@@ -128,6 +215,7 @@ impl WorkerRuntime {
                 .map(|(reason, count)| (reason.label().to_owned(), count))
                 .collect(),
             counts: stats.counters().into_iter().map(named).collect(),
+            memory: None,
         }
     }
 
@@ -143,14 +231,28 @@ impl WorkerRuntime {
             ]);
         }
         format!(
-            "worker {}: received {}, sent {}, dropped {}\n{}{}{}",
+            "worker {}: received {}, sent {}, dropped {}\n{}{}{}{}",
             self.worker,
             self.received,
             self.sent,
             self.dropped,
+            self.memory.as_ref().map_or_else(String::new, WorkerMemory::text),
             stages.text("  "),
             counts("drop", &self.drops),
             counts("count", &self.counts)
+        )
+    }
+}
+
+impl WorkerMemory {
+    fn text(&self) -> String {
+        let known = |number: Option<String>| number.unwrap_or_else(|| "any".to_owned());
+        format!(
+            "  core {}, NUMA node {}\n  tables          {}\n  packet buffers  {}\n",
+            known(self.core.map(|core| core.to_string())),
+            known(self.node.map(|node| node.to_string())),
+            Residency::from(&self.tables),
+            Residency::from(&self.packet_buffers)
         )
     }
 }
@@ -222,6 +324,40 @@ mod tests {
             !second.contains("drop ") && !second.contains("count "),
             "{second}"
         );
+    }
+
+    #[test]
+    fn memory_is_told_of_the_workers_that_it_is_known_of() {
+        let tables = MemoryResidency {
+            octets: 8 << 20,
+            pages: vec![PageShare {
+                page_octets: 2 << 20,
+                octets: 8 << 20,
+            }],
+            nodes: vec![NodeShare {
+                node: 1,
+                octets: 8 << 20,
+            }],
+        };
+        let memory = WorkerMemory {
+            core: Some(5),
+            node: Some(1),
+            packet_buffers: MemoryResidency {
+                nodes: Vec::new(),
+                ..tables.clone()
+            },
+            tables,
+        };
+        let runtime = Runtime::of(&[stats(), stats()]).with_memory(&[memory]);
+        assert_eq!(runtime.workers[1].memory, None);
+        let text = runtime.text();
+        for line in [
+            "  core 5, NUMA node 1\n",
+            "  tables          8.0 MiB, pages 2 MiB, NUMA node 1\n",
+            "  packet buffers  8.0 MiB, pages 2 MiB, NUMA node unknown\n",
+        ] {
+            assert_eq!(text.matches(line).count(), 1, "{line}: {text}");
+        }
     }
 
     #[test]

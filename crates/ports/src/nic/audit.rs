@@ -4,11 +4,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::fs;
 
-use dpdk::Capabilities;
+use dpdk::{Capabilities, Mempool};
+use flow::residency::Mappings;
 
 use super::checksums::UdpChecksums;
+use super::numa::Placement;
 use super::{Basis, Report, Traffic};
 use config::Driver;
 
@@ -25,38 +26,16 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of workers on these cores, and of packets one of which is at `address`.
+    /// Of workers that are placed like this, and of packets in these pools.
     #[must_use]
-    pub fn of(cores: impl Iterator<Item = u32>, address: Option<usize>) -> Self {
-        let maps = fs::read_to_string("/proc/self/numa_maps").unwrap_or_default();
+    pub fn of(placements: &[Placement], pools: &[Mempool]) -> Self {
+        let core = |placement: &Placement| Some((placement.core?, placement.node));
+        let areas: Vec<_> = pools.iter().flat_map(Mempool::areas).collect();
         Self {
-            cores: cores.map(|core| (core, node_of(core))).collect(),
-            memory: address.map_or_else(BTreeSet::new, |address| nodes_at(&maps, address)),
+            cores: placements.iter().filter_map(core).collect(),
+            memory: Mappings::read().residency(&areas).nodes.into_keys().collect(),
         }
     }
-}
-
-/// The NUMA node of a core, as the kernel tells: `/sys/devices/system/cpu/cpuN/nodeM`.
-fn node_of(core: u32) -> Option<u16> {
-    let entries = fs::read_dir(format!("/sys/devices/system/cpu/cpu{core}")).ok()?;
-    let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.find_map(|name| name.strip_prefix("node")?.parse().ok())
-}
-
-/// The nodes of the mapping that has an address, of a file as `/proc/self/numa_maps`: `N0=12` are 12 pages on node 0.
-fn nodes_at(maps: &str, address: usize) -> BTreeSet<u16> {
-    let begin = |line: &&str| {
-        let first = line.split(' ').next()?;
-        usize::from_str_radix(first, 16).ok()
-    };
-    let before = maps
-        .lines()
-        .filter(|line| begin(line).is_some_and(|at| at <= address));
-    let Some(line) = before.max_by_key(begin) else {
-        return BTreeSet::new();
-    };
-    let node = |word: &str| word.strip_prefix('N')?.split_once('=')?.0.parse().ok();
-    line.split(' ').filter_map(node).collect()
 }
 
 /// A port as it was found.
@@ -388,17 +367,5 @@ mod tests {
         let one = report(1, Basis::Outer, &[]);
         let rules = line("rte_flow for GTP-U", &nic(), &one, &Place::default(), 1500);
         assert_eq!(rules, "not wanted with one worker");
-    }
-
-    #[test]
-    fn nodes_are_those_of_the_mapping() {
-        let maps = "1000 default file=/bin/x mapped=1 N0=1\n\
-                    7f0000000000 default anon=3 dirty=3 N0=1 N1=2 kernelpagesize_kB=4\n\
-                    7f0000010000 bind:1 huge N1=4 kernelpagesize_kB=2048\n";
-        let nodes = |address| nodes_at(maps, address).into_iter().collect::<Vec<_>>();
-        assert_eq!(nodes(0x7f00_0000_0000), [0, 1]);
-        assert_eq!(nodes(0x7f00_0000_ffff), [0, 1]);
-        assert_eq!(nodes(0x7f00_0001_0001), [1]);
-        assert!(nodes(0x10).is_empty());
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod checksums;
+pub mod numa;
 
 use std::fmt;
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use dpdk::Eal;
 use flow::Nanos;
+use flow::residency::Mappings;
 use packet::redirect::Secret;
 use records::{Directory, Entry, ProcessStart, Recovered, Spool};
 use session::{Moment, Moved, Random, SLEWED, Unreported, WallChange};
@@ -21,7 +22,8 @@ use worker::{Stats, Worker};
 use config::{Config, Driver, IdlePolicy, RecordsConfig};
 use oam::LogControl;
 use oam::rest::{Access, Desk, Inquiry, Reader, RestSocket, Service, default_path, desk};
-use ports::Ports;
+use oam::values::WorkerMemory;
+use ports::{Placement, Ports};
 use runtime::{
     Clock, ControlLoop, HOST_LOOK, HostTime, Idle, Pace, Published, Rings, Sockets, Waiter, WorkerThread,
     keep_memory_ahead, sockets_of_workers,
@@ -108,7 +110,7 @@ pub fn run(
             Some(end) => io.with_host(end),
             None => io,
         };
-        let worker = Worker::new(worker_config, io, link).map_err(RunError::of)?;
+        let worker = move || Worker::new(worker_config, io, link);
         let others = bells.iter().enumerate().filter(|(other, _)| *other != place);
         let pace = Pace {
             core: config.workers.cores.get(place).map(|core| core.value() as u32),
@@ -128,6 +130,7 @@ pub fn run(
             |_| false,
         ));
     }
+    let memory = workers_memory(&mut threads, &ports)?;
     let (inquiry, desk) = desk();
     let (records, view) = recording.map_or((None, None), |(thread, mut feed, view)| {
         let node = config.node.id.0.to_string();
@@ -144,7 +147,7 @@ pub fn run(
     let _rest = open_rest_socket(
         config,
         (inquiry, view, hosts, explainer.clone()),
-        (&threads[..], log),
+        (&threads[..], memory, log),
     );
     for (port, report) in ports.steering() {
         info!(port, "{report}");
@@ -187,11 +190,7 @@ pub fn run(
     // With Control goes the records' source: what it could not state any more is stated at their end.
     drop(served);
     halt.store(true, Ordering::Relaxed);
-    let stats = threads
-        .into_iter()
-        .map(WorkerThread::join)
-        .collect::<Result<_, _>>()
-        .map_err(RunError::of)?;
+    let stats = threads.into_iter().map(WorkerThread::join).collect();
     if let Some(host) = host {
         host.join()
             .map_err(|_| RunError("the host's thread panicked".into()))?;
@@ -200,6 +199,49 @@ pub fn run(
         error!(lost, "usage records: the disk took these no more");
     }
     outcome.map(|()| stats)
+}
+
+/// Waits until the workers are made, and logs where the kernel has put their memory.
+fn workers_memory(threads: &mut [WorkerThread], ports: &Ports) -> Result<Vec<WorkerMemory>, RunError> {
+    let tables = threads.iter_mut().map(WorkerThread::ready);
+    let tables = tables.collect::<Result<Vec<_>, _>>().map_err(RunError::of)?;
+    let mappings = Mappings::read();
+    let workers = tables.iter().zip(ports.pools()).zip(ports.placements());
+    let mut memory = Vec::new();
+    for (worker, ((tables, pool), &Placement { core, node })) in workers.enumerate() {
+        let tables = mappings.residency(tables);
+        let packet_buffers = mappings.residency(&pool.areas());
+        for (what, found) in [("tables", &tables), ("packet buffers", &packet_buffers)] {
+            let (pages, on_nodes) = (found.pages_text(), found.nodes_text());
+            info!(
+                worker,
+                core,
+                node,
+                octets = found.octets,
+                pages,
+                on_nodes,
+                "worker memory: {what}"
+            );
+            let octets = node.map_or(0, |node| found.off_node(node));
+            // Small arrays share pages with what other threads have allocated.
+            if octets > found.octets / 20 {
+                warn!(
+                    worker,
+                    core, node, octets, "worker memory on another NUMA node: {what}"
+                );
+            }
+        }
+        memory.push(WorkerMemory {
+            core,
+            node,
+            tables: (&tables).into(),
+            packet_buffers: (&packet_buffers).into(),
+        });
+    }
+    if memory.iter().all(|worker| worker.tables.nodes.is_empty()) {
+        info!("NUMA not available: the kernel reports no nodes of memory");
+    }
+    Ok(memory)
 }
 
 /// Warns of interfaces whose frames the host's network stack gets, too, and of addresses of the host's that nobody reaches
@@ -333,7 +375,7 @@ fn open_host(
     if !config.has_hosts() {
         return Ok(None);
     }
-    let opened = HostPath::open(eal, config, &ports.macs(), ports.pool.clone());
+    let opened = HostPath::open(eal, config, &ports.macs(), ports.pools()[0].clone());
     opened.map(Some).map_err(RunError::of)
 }
 
@@ -341,7 +383,7 @@ fn open_host(
 fn open_rest_socket(
     config: &Config,
     (inquiry, records, hosts, explainer): (Inquiry, Option<RecordsView>, HostView, Explainer),
-    (threads, log): (&[WorkerThread], &LogControl),
+    (threads, memory, log): (&[WorkerThread], Vec<WorkerMemory>, &LogControl),
 ) -> Option<RestSocket> {
     let path = config.control.socket.clone().or_else(default_path)?;
     let access = config
@@ -355,6 +397,7 @@ fn open_rest_socket(
     let service = Service::new(inquiry, Arc::new(workers))
         .with_records(records)
         .with_hosts(Arc::new(move || hosts.read()))
+        .with_memory(memory)
         .with_log(log.clone())
         .with_explainer(explainer);
     access

@@ -101,13 +101,9 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<Outcome, DemoError> {
     let outcome = demo.play(options, &mut view, stop);
     view.close();
     end.store(true, Ordering::Relaxed);
-    let stats = demo
-        .threads
-        .into_iter()
-        .map(WorkerThread::join)
-        .collect::<Result<Vec<_>, _>>();
+    let stats = demo.threads.into_iter().map(WorkerThread::join).collect();
     let mut outcome = outcome?;
-    outcome.stats = stats.map_err(DemoError::of)?;
+    outcome.stats = stats;
     Ok(outcome)
 }
 
@@ -136,11 +132,11 @@ impl Demo {
             macs: ports.macs(),
         };
         let Assembly { control, workers } = assemble(config, &network, around);
-        let wires = MemoryPort::for_workers(ports.take_peers(), &ports.pool);
+        let wires = MemoryPort::for_workers(ports.take_peers(), ports.pools());
         let ios = ports.take_io(eal).map_err(DemoError::of)?;
         let (mut directors, mut threads) = (Vec::new(), Vec::new());
         for (((worker_config, link), io), wire) in workers.into_iter().zip(ios).zip(wires) {
-            let worker = Worker::new(worker_config, io, link).map_err(DemoError::of)?;
+            let worker = move || Worker::new(worker_config, io, link);
             let (director, mut feeder) = feeder(wire);
             let pace = Pace {
                 core: None,
@@ -157,6 +153,9 @@ impl Demo {
                 feed,
             ));
             directors.push(director);
+        }
+        for thread in &mut threads {
+            thread.ready().map_err(DemoError::of)?;
         }
         let smf = Smf::new(plan::smf(options.sessions, N4_SMF.ip())).map_err(DemoError::of)?;
         Ok(Self {

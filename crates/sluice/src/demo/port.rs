@@ -94,15 +94,16 @@ impl FramePort for MemoryPort {
 }
 
 impl MemoryPort {
-    /// One for each worker, from the far ends of the ports: access first, core second.
-    pub fn for_workers(peers: Vec<MemoryPeer>, pool: &Mempool) -> Vec<Self> {
+    /// One for each worker, from the far ends of the ports, access first, core second, and the workers' pools.
+    pub fn for_workers(peers: Vec<MemoryPeer>, pools: &[Mempool]) -> Vec<Self> {
         let ends = |peer: MemoryPeer| peer.to_port.into_iter().zip(peer.from_port).collect::<Vec<_>>();
         let mut sides = peers.into_iter().map(ends);
         let (access, core) = (sides.next().unwrap_or_default(), sides.next().unwrap_or_default());
         access
             .into_iter()
             .zip(core)
-            .map(|(access, core)| Self::new(access, core, pool.clone()))
+            .zip(pools)
+            .map(|((access, core), pool)| Self::new(access, core, pool.clone()))
             .collect()
     }
 }

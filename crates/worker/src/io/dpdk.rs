@@ -6,7 +6,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use dpdk::{Burst, Consumer, Eal, Error, Mbuf, Mempool, MultiProducer, RxQueue, TxQueue};
+use dpdk::{Burst, Consumer, Mbuf, Mempool, MultiProducer, RxQueue, TxQueue};
 use flow::{PortId, WorkerId};
 
 use crate::{Batch, Io, Urgency};
@@ -16,17 +16,6 @@ mod unfinished;
 
 pub use self::buf::DpdkBuf;
 use self::unfinished::Unfinished;
-
-/// The inboxes of so many workers: each worker gets its own consumer, and everyone all producers.
-///
-/// # Errors
-/// When a ring cannot be made.
-pub fn inboxes(eal: &Eal, workers: u16, capacity: u32) -> Result<(Vec<MultiProducer>, Vec<Consumer>), Error> {
-    let rings: Vec<_> = (0..workers)
-        .map(|_| dpdk::mpsc(eal, capacity))
-        .collect::<Result<_, _>>()?;
-    Ok(rings.into_iter().unzip())
-}
 
 /// One worker's queues.
 pub struct DpdkIo {

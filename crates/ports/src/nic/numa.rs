@@ -1,0 +1,210 @@
+//! On which NUMA node a worker's memory belongs: that of the core its thread is pinned to.
+//!
+//! Each worker makes its tables on its own pinned thread, and its pool of packet buffers and its inbox are made by a
+//! thread on the same core: the kernel gives memory on the node of the thread that touches it first. This needs no
+//! privilege, where `set_mempolicy(2)` and `mbind(2)` are denied in most containers. Where the kernel tells no nodes, or
+//! workers are pinned to no cores, the kernel places everything by itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use dpdk::{Eal, Mempool, PoolConfig};
+use tracing::warn;
+
+use config::WorkersConfig;
+
+/// The NUMA node of each core, as far as the kernel tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology(BTreeMap<u32, u16>);
+
+impl Topology {
+    /// That of this machine.
+    #[must_use]
+    pub fn read() -> Self {
+        Self::read_from(Path::new("/sys/devices/system/cpu"))
+    }
+
+    /// From a folder as `/sys/devices/system/cpu`, in which `cpuN/nodeM` says that core N is on node M.
+    #[must_use]
+    pub fn read_from(folder: &Path) -> Self {
+        let names = |folder: &Path| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().into_string().ok())
+        };
+        let number = |name: &str, prefix: &str| name.strip_prefix(prefix)?.parse::<u32>().ok();
+        let cores = names(folder).filter_map(|name| {
+            let core = number(&name, "cpu")?;
+            let node = names(&folder.join(&name)).find_map(|name| number(&name, "node"))?;
+            Some((core, u16::try_from(node).ok()?))
+        });
+        Self(cores.collect())
+    }
+
+    /// The node of a core.
+    #[must_use]
+    pub fn node_of(&self, core: u32) -> Option<u16> {
+        self.0.get(&core).copied()
+    }
+}
+
+/// Where a worker and its memory belong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The core that its thread is pinned to; `None`: any.
+    pub core: Option<u32>,
+    /// The node of its tables, its pool and its inbox; `None`: any.
+    pub node: Option<u16>,
+}
+
+impl Placement {
+    /// Of each worker, in the order of their ids.
+    #[must_use]
+    pub fn of_workers(workers: &WorkersConfig, topology: &Topology) -> Vec<Self> {
+        let placement = |worker: usize| {
+            let core = workers.cores.get(worker).map(|core| core.value() as u32);
+            let node = core.and_then(|core| topology.node_of(core));
+            Self { core, node }
+        };
+        (0..workers.count.size()).map(placement).collect()
+    }
+
+    /// Makes something here, by a thread on the core, with the node given to DPDK for what it takes from huge pages.
+    /// Where that is not possible, a warning is logged, and it is made anywhere.
+    ///
+    /// # Errors
+    /// DPDK's, when it cannot be made anywhere.
+    pub fn make<T: Send>(
+        &self,
+        what: &str,
+        make: impl Fn(Option<u16>) -> Result<T, dpdk::Error> + Sync,
+    ) -> Result<T, dpdk::Error> {
+        let error = match dpdk::on_cpu(self.core, || make(self.node)) {
+            Ok(Ok(made)) => return Ok(made),
+            Ok(Err(error)) | Err(error) => error,
+        };
+        if *self == Self::default() {
+            return Err(error);
+        }
+        warn!(core = self.core, node = self.node, "{what} not placed: {error}");
+        make(None)
+    }
+}
+
+/// The pools of packet buffers, one for each worker, with `buffers` together.
+///
+/// # Errors
+/// DPDK's, when there is no memory for one.
+pub fn pools(eal: &Eal, placements: &[Placement], buffers: u32) -> Result<Vec<Mempool>, dpdk::Error> {
+    let shape = pool_shape(buffers, placements.len() as u32);
+    let pool = |placement: &Placement| {
+        placement.make("packet buffers", |socket| {
+            Mempool::new(eal, PoolConfig { socket, ..shape })
+        })
+    };
+    placements.iter().map(pool).collect()
+}
+
+/// The shape of one of the pools of so many workers. Each worker, and the thread of the host's packets, keeps free
+/// buffers of every pool; together at most half of a pool.
+fn pool_shape(buffers: u32, workers: u32) -> PoolConfig {
+    let shape = PoolConfig::with_buffers(buffers.div_ceil(workers.max(1)));
+    // A cache gives buffers back when it has half as many again as it is to keep.
+    let most = shape.buffers / (3 * (workers + 1));
+    PoolConfig {
+        cache: shape.cache.min(most),
+        ..shape
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two nodes of four cores each; the second half of each core's threads follows, as Linux numbers them.
+    fn two_nodes() -> Topology {
+        let cores = (0..16).map(|core| (core, (core / 4 % 2) as u16));
+        Topology(cores.collect())
+    }
+
+    #[test]
+    fn memory_is_on_the_node_of_the_workers_core() {
+        let placements = |workers| {
+            let workers: WorkersConfig = serde_saphyr::from_str(workers).expect("a configuration");
+            Placement::of_workers(&workers, &two_nodes())
+        };
+        let at = |core, node| Placement {
+            core: Some(core),
+            node: Some(node),
+        };
+        assert_eq!(
+            placements("{count: 4, cores: [1, 5, 9, 14]}"),
+            [at(1, 0), at(5, 1), at(9, 0), at(14, 1)]
+        );
+        assert_eq!(placements("{count: 2}"), [Placement::default(); 2], "not pinned");
+        let unknown = Placement {
+            core: Some(40),
+            node: None,
+        };
+        assert_eq!(placements("{count: 1, cores: [40]}"), [unknown]);
+    }
+
+    #[test]
+    fn a_topology_is_read_from_the_kernels_folder() {
+        let folder = std::env::temp_dir().join(format!("sluice-numa-{}", std::process::id()));
+        for name in [
+            "cpu0/node0",
+            "cpu1/node0",
+            "cpu7/node1",
+            "cpu9/topology",
+            "cpufreq",
+            "cpuidle",
+        ] {
+            fs::create_dir_all(folder.join(name)).expect("a folder");
+        }
+        let topology = Topology::read_from(&folder);
+        assert_eq!(
+            [0, 1, 7, 9, 12].map(|core| topology.node_of(core)),
+            [Some(0), Some(0), Some(1), None, None]
+        );
+        assert_eq!(Topology::read_from(&folder.join("none")), Topology::default());
+        fs::remove_dir_all(&folder).expect("the folder");
+    }
+
+    fn refusal() -> dpdk::Error {
+        dpdk::pin_current_thread(5_000).expect_err("no machine has so many cores")
+    }
+
+    #[test]
+    fn what_cannot_be_made_on_its_node_is_made_anywhere() {
+        let placement = Placement {
+            core: None,
+            node: Some(1),
+        };
+        let refused = |node: Option<u16>| match node {
+            Some(_) => Err(refusal()),
+            None => Ok(7),
+        };
+        assert_eq!(placement.make("memory", refused).ok(), Some(7));
+        let absent = Placement {
+            core: Some(5_000),
+            node: None,
+        };
+        assert_eq!(absent.make("memory", refused).ok(), Some(7));
+        let fails = |_| Err::<(), _>(refusal());
+        assert!(Placement::default().make("memory", fails).is_err());
+    }
+
+    #[test]
+    fn pools_share_the_buffers_and_caches_leave_half() {
+        assert_eq!(pool_shape(32_768, 1), PoolConfig::with_buffers(32_768));
+        for (buffers, workers) in [(32_768, 2), (2_048, 64), (100_000, 7)] {
+            let shape = pool_shape(buffers, workers);
+            assert!(shape.buffers * workers >= buffers && shape.buffers * workers < buffers + workers);
+            assert!(
+                (workers + 1) * shape.cache * 3 / 2 <= shape.buffers / 2 + 1,
+                "{shape:?}"
+            );
+        }
+    }
+}
