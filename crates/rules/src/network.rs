@@ -1,272 +1,40 @@
-//! The configured world: network instances, their addresses and static routes.
+//! The network as configured: network instances, their addresses and static routes; forwarding policies, policers, and
+//! events of applications.
 //!
 //! Made once from the configuration, then shared unchanged (`Arc<Network>`) by control and all workers. The lookups
 //! here are plain scans for control and for the interpreter; a worker has tables of its own.
 
-use core::fmt;
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+mod check;
+mod dscp;
+mod error;
+mod events;
+mod hairpin;
+mod instance;
+mod mss;
+pub mod multipath;
+mod name;
+mod policer;
+mod policy;
+mod routes;
+
+use std::net::IpAddr;
 
 pub use flow::{InstanceId, LocalId, PortId, VrfId};
 use packet::redirect::Secret;
-use packet::{VlanTags, ipv4, ipv6};
 
+use self::check::{check, is_martian};
+pub use self::dscp::{DscpMark, DscpTable};
+pub use self::error::NetworkError;
+use self::events::EventTable;
+pub use self::events::EventLogic;
+pub use self::hairpin::{Hairpin, PlainRoute, UeRoute};
+pub use self::instance::{Fragmentation, Instance, Roles, Route};
+pub use self::mss::{Leg, Mss};
+use self::multipath::{Group, GroupId, NextHop, Spread, next_of};
+use self::name::is_name;
+pub use self::policer::{Policer, Policers};
+pub use self::policy::{ForwardingPolicy, PolicyId};
 use crate::prefix::IpPrefix;
-use multipath::{Group, MOST_NEXT_HOPS, NextHop, Spread};
-
-mod dscp;
-mod events;
-mod hairpin;
-mod mss;
-pub mod multipath;
-mod policer;
-mod policy;
-
-pub use dscp::{DscpMark, DscpTable};
-pub use events::EventLogic;
-pub use hairpin::{Hairpin, PlainRoute, UeRoute};
-pub use mss::{Leg, Mss};
-pub use policer::{Policer, Policers};
-pub use policy::{ForwardingPolicy, PolicyId};
-
-/// The reference points that an instance serves (TS 23.501 §4.2.7), a set of flags.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Roles(pub u8);
-
-impl Roles {
-    /// Towards the gNB (or S1-U, Iu).
-    pub const N3: Self = Self(0x01);
-    /// Towards the data network (or SGi).
-    pub const N6: Self = Self(0x02);
-    /// Between user planes (or S5/S8-U).
-    pub const N9: Self = Self(0x04);
-    /// Towards the control plane function's GTP-U endpoint (or Sx-u).
-    pub const N4U: Self = Self(0x08);
-    /// The ones that end GTP-U tunnels.
-    pub const GTPU: Self = Self(0x01 | 0x04 | 0x08);
-
-    /// Whether one of `roles` is among these.
-    pub const fn intersects(self, roles: Self) -> bool {
-        self.0 & roles.0 != 0
-    }
-
-    /// These and those of `roles`.
-    #[must_use]
-    pub const fn with(self, roles: Self) -> Self {
-        Self(self.0 | roles.0)
-    }
-}
-
-/// What becomes of user packets that are longer than their way out allows and that may be fragmented: IPv4 without
-/// "don't fragment". The senders of others are told how long packets may be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum Fragmentation {
-    /// The user packet is fragmented, and each fragment goes into the tunnel for itself: the UE or the host puts them
-    /// together, and no GTP-U peer has to (TS 29.281 §4.2.2: fragments of outer packets are to be avoided).
-    #[default]
-    Inner,
-    /// The outer packet is, IPv4 or IPv6: the GTP-U peer puts it together. What leaves without a tunnel is fragmented as
-    /// with `Inner`.
-    Outer,
-    /// They are dropped.
-    Never,
-}
-
-/// A static route.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Route {
-    /// Where it leads; the default route is 0.0.0.0/0 or ::/0.
-    pub prefix: IpPrefix,
-    /// The router, of the same family, on the instance's own link.
-    pub next_hop: IpAddr,
-}
-
-/// A network instance: an attachment to a network, on a port and perhaps a VLAN.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Instance {
-    /// Its place in the configuration: `network.instances()[id]`.
-    pub id: InstanceId,
-    /// Its name, as the Network Instance IE has it (TS 29.244 §8.2.4).
-    pub name: String,
-    /// What it is used for.
-    pub roles: Roles,
-    /// Its routing table.
-    pub vrf: VrfId,
-    /// Its port.
-    pub port: PortId,
-    /// Its VLAN, of one tag or two; `None` is untagged.
-    pub vlan: Option<VlanTags>,
-    /// The largest IP packet, octets.
-    pub mtu: u16,
-    /// Its IPv4 address and the length of the prefix on the link, 0..=32.
-    pub ipv4: Option<(Ipv4Addr, u8)>,
-    /// Its IPv6 address and the length of the prefix on the link, 0..=128.
-    pub ipv6: Option<(Ipv6Addr, u8)>,
-    /// Its static routes.
-    pub routes: Vec<Route>,
-    /// How packets that rules send to it are marked, where their FAR does not say it.
-    pub dscp: Option<DscpTable>,
-    /// The port that gets copies of the user packets that rules send to it.
-    pub mirror: Option<PortId>,
-    /// What becomes of packets from UE to UE.
-    pub hairpin: Hairpin,
-    /// What becomes of packets that are too long to leave here.
-    pub fragmentation: Fragmentation,
-    /// What TCP connections may agree on whose packets come in or leave here.
-    pub mss: Mss,
-}
-
-impl Instance {
-    /// Its own addresses, IPv4 first: none, one or two.
-    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + use<> {
-        let v4 = self.ipv4.map(|(address, _)| IpAddr::V4(address));
-        v4.into_iter()
-            .chain(self.ipv6.map(|(address, _)| IpAddr::V6(address)))
-    }
-
-    /// The prefixes on its link, IPv4 first.
-    pub fn connected(&self) -> impl Iterator<Item = IpPrefix> + use<> {
-        let v4 = self
-            .ipv4
-            .and_then(|(address, len)| IpPrefix::new(IpAddr::V4(address), len));
-        let v6 = self
-            .ipv6
-            .and_then(|(address, len)| IpPrefix::new(IpAddr::V6(address), len));
-        v4.into_iter().chain(v6)
-    }
-
-    /// The broadcast address of its IPv4 link (RFC 922 §7); a link of one or two addresses has none (RFC 3021 §2.1).
-    pub fn broadcast(&self) -> Option<Ipv4Addr> {
-        let (address, len) = self.ipv4.filter(|&(_, len)| len <= 30)?;
-        Some(address | Ipv4Addr::from_bits(u32::MAX >> len))
-    }
-
-    /// Whether `address` is one of its own or its link's broadcast address.
-    fn takes(&self, address: IpAddr) -> bool {
-        self.addresses().any(|own| own == address) || self.broadcast().map(IpAddr::V4) == Some(address)
-    }
-
-    /// Its own address of the same family as `peer`.
-    pub fn address_towards(&self, peer: IpAddr) -> Option<IpAddr> {
-        self.addresses().find(|own| own.is_ipv4() == peer.is_ipv4())
-    }
-}
-
-/// A configuration that makes no network.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NetworkError {
-    /// An instance's id is not its place in the list.
-    Misplaced(InstanceId),
-    /// Two instances have the same name, or one has none.
-    Name(String),
-    /// An address with its prefix length out of range.
-    PrefixLength {
-        /// The instance's name.
-        instance: String,
-        /// Its address.
-        address: IpAddr,
-        /// The length, above 32 or 128.
-        len: u8,
-    },
-    /// Two instances have the same own address.
-    Address(IpAddr),
-    /// A route whose next hop is of the other family, or no other node on the instance's link.
-    NextHop {
-        /// The instance's name.
-        instance: String,
-        /// The route.
-        route: Route,
-    },
-    /// A route that stands twice in an instance.
-    RouteTwice {
-        /// The instance's name.
-        instance: String,
-        /// The route.
-        route: Route,
-    },
-    /// A prefix with more next hops in its VRF than [`MOST_NEXT_HOPS`].
-    NextHops(VrfId, IpPrefix),
-    /// A prefix with next hops both on instances towards data networks and on those where tunnels end: neither's packets
-    /// may take the others' way.
-    MixedNextHops(VrfId, IpPrefix),
-    /// An instance towards a data network where tunnels end, too: UEs would reach the other ends of the tunnels.
-    MixedRoles(String),
-    /// An instance, and a prefix of its UEs that holds an address of its own, or of whose family it has none.
-    UePrefix(String, IpPrefix),
-    /// A forwarding policy without a name of its own, or that leads nowhere: by its name.
-    Policy(String),
-    /// A policer without a name of its own or sessions of its own.
-    Policer(String),
-    /// Events of an application without an identifier of its own, or of no kind: by that identifier.
-    Event(String),
-}
-
-impl fmt::Display for NetworkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Misplaced(id) => write!(f, "network instance {} is not at its place in the list", id.0),
-            Self::Name(name) => write!(f, "network instance name {name:?} is empty or used twice"),
-            Self::PrefixLength {
-                instance,
-                address,
-                len,
-            } => {
-                write!(
-                    f,
-                    "{instance}: {address}/{len}: a prefix has at most 32 (IPv4) or 128 (IPv6) bits"
-                )
-            }
-            Self::Address(address) => write!(f, "{address} is the address of two network instances"),
-            Self::NextHop { instance, route } => {
-                write!(
-                    f,
-                    "{instance}: next hop {} of {} is no other node on the link",
-                    route.next_hop, route.prefix
-                )
-            }
-            Self::RouteTwice { instance, route } => {
-                write!(
-                    f,
-                    "{instance}: the route to {} by {} stands here twice",
-                    route.prefix, route.next_hop
-                )
-            }
-            Self::NextHops(vrf, prefix) => write!(
-                f,
-                "VRF {}: {prefix} has more than {MOST_NEXT_HOPS} next hops",
-                vrf.0
-            ),
-            Self::MixedNextHops(vrf, prefix) => write!(
-                f,
-                "VRF {}: routes to {prefix} by instances with role n6 and by others: give them VRFs of their own",
-                vrf.0
-            ),
-            Self::Policy(name) => write!(
-                f,
-                "forwarding policy {name:?}: the name is empty or used twice, or its instance or next hop is none"
-            ),
-            Self::Policer(name) => write!(
-                f,
-                "policer {name:?}: the name is empty or used twice, or it is for all sessions or for the same as another"
-            ),
-            Self::Event(application) => write!(
-                f,
-                "events of application \"{application}\": the identifier is empty or used twice, or nothing is detected"
-            ),
-            Self::MixedRoles(name) => write!(
-                f,
-                "{name}: role n6 beside n3, n9 or n4u: UEs would reach gNBs; give each an instance of its own, on a VLAN or port"
-            ),
-            Self::UePrefix(instance, prefix) => write!(
-                f,
-                "{instance}: UEs' prefix {prefix} holds its own address, or it has no address of that family"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for NetworkError {}
 
 /// All network instances, checked.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -276,7 +44,7 @@ pub struct Network {
     groups: Vec<Group>,
     policies: Vec<ForwardingPolicy>,
     policers: Policers,
-    events: BTreeMap<Box<[u8]>, EventLogic>,
+    events: EventTable,
     redirect_secret: Secret,
 }
 
@@ -304,7 +72,7 @@ impl Network {
         for instance in instances {
             network.add(instance)?;
         }
-        network.group()?;
+        network.groups = routes::groups(&network.instances)?;
         Ok(network)
     }
 
@@ -315,15 +83,7 @@ impl Network {
         if instance.name.is_empty() || self.instance_by_name(instance.name.as_bytes()).is_some() {
             return Err(NetworkError::Name(instance.name));
         }
-        if instance.roles.intersects(Roles::N6) && instance.roles.intersects(Roles::GTPU) {
-            return Err(NetworkError::MixedRoles(instance.name));
-        }
-        check_prefix_lengths(&instance)?;
-        check_routes(&instance)?;
-        if let Some(prefix) = instance.impossible_ue_prefix() {
-            return Err(NetworkError::UePrefix(instance.name, prefix));
-        }
-        check_doubles(&instance)?;
+        check(&instance)?;
         for address in instance.addresses() {
             if self.local(address).is_some() {
                 return Err(NetworkError::Address(address));
@@ -350,10 +110,8 @@ impl Network {
         // Nearly always it is the name to the octet, and each rule of a session names one.
         let is_it = |instance: &&Instance| instance.name.as_bytes() == octets;
         self.instances.iter().find(is_it).or_else(|| {
-            self.instances.iter().find(|instance| {
-                let name = instance.name.as_bytes();
-                name.eq_ignore_ascii_case(octets) || labels_spell(octets, name)
-            })
+            let mut instances = self.instances.iter();
+            instances.find(|instance| is_name(octets, &instance.name))
         })
     }
 
@@ -417,18 +175,7 @@ impl Network {
         vrf: VrfId,
         destination: IpAddr,
     ) -> impl Iterator<Item = (InstanceId, IpAddr)> + '_ {
-        let reach = self.reach(vrf, destination);
-        let link = reach.and_then(|reach| reach.link);
-        let length = reach
-            .filter(|reach| reach.link.is_none())
-            .map(|reach| reach.length);
-        let fits =
-            move |route: &&Route| Some(route.prefix.len()) == length && route.prefix.contains(destination);
-        let routed = self.members(vrf).flat_map(move |instance| {
-            let routes = instance.routes.iter().filter(fits);
-            routes.map(|route| (instance.id, route.next_hop))
-        });
-        link.map(|link| (link, destination)).into_iter().chain(routed)
+        routes::next_hops(&self.instances, vrf, destination)
     }
 
     /// Where the packets of `spread` to `destination` go in `vrf` while every next hop answers.
@@ -439,111 +186,143 @@ impl Network {
         }
     }
 
-    /// The longest prefix of links and static routes in `vrf` that holds `destination`.
-    fn reach(&self, vrf: VrfId, destination: IpAddr) -> Option<Reach> {
-        let mut best: Option<Reach> = None;
-        let mut offer = |prefix: IpPrefix, link: Option<InstanceId>| {
-            if prefix.contains(destination) && best.is_none_or(|best| prefix.len() > best.length) {
-                let length = prefix.len();
-                best = Some(Reach { length, link });
+    /// Where a plain packet between `source` and `destination` goes in `vrf`: like [`route`](Self::route), but that
+    /// UEs' prefixes count as routes, behind all others of the same length.
+    pub fn plain_route(&self, vrf: VrfId, source: IpAddr, destination: IpAddr) -> Option<PlainRoute> {
+        let routed = routes::longest_prefix(&self.instances, vrf, destination);
+        let ue = routes::longest_ue_prefix(&self.instances, vrf, destination);
+        let ue = ue.filter(|ue| routed.is_none_or(|routed| ue.length > routed.length));
+        if let Some(ue) = ue {
+            return Some(PlainRoute::ToUe(ue.instance, ue.route));
+        }
+        let spread = Spread::between(source, destination);
+        let (instance, hop) = self.route(vrf, destination, spread)?;
+        Some(PlainRoute::Out(instance, hop))
+    }
+
+    /// Whose own address `peer` is, if a packet that is sent to it in `vrf` comes to a tunnel of ours.
+    pub fn tunnel_to_ourselves(&self, vrf: VrfId, peer: IpAddr) -> Option<InstanceId> {
+        let mut ends = self.gtpu_addresses();
+        let (owner, ..) = ends.find(|&(_, _, own)| own == peer)?;
+        self.instance(owner).filter(|owner| owner.vrf == vrf)?;
+        Some(owner)
+    }
+
+    /// The groups, each at the place of its id.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// Where packets to `destination` go in `vrf`.
+    pub fn next_hop(&self, vrf: VrfId, destination: IpAddr) -> Option<NextHop> {
+        let mut hops = self.next_hops(vrf, destination);
+        let (instance, address) = hops.next()?;
+        if hops.next().is_none() {
+            return Some(NextHop::Neighbour(instance, address));
+        }
+        self.group_with(|| self.next_hops(vrf, destination))
+            .map(NextHop::Group)
+    }
+
+    /// The group that the static routes to `prefix` in `vrf` are, if there are several.
+    pub fn group_of(&self, vrf: VrfId, prefix: IpPrefix) -> Option<GroupId> {
+        self.group_with(|| routes::routes_to(&self.instances, vrf, prefix))
+    }
+
+    fn group_with<I: Iterator<Item = (InstanceId, IpAddr)>>(&self, hops: impl Fn() -> I) -> Option<GroupId> {
+        let has_these = |group: &Group| group.iter().copied().eq(hops());
+        let place = self.groups.iter().position(has_these)?;
+        Some(GroupId(place as u16))
+    }
+
+    /// The next hop of a path of a group, while all answer.
+    pub fn hop_of_path(&self, group: GroupId, path: u8) -> Option<(InstanceId, IpAddr)> {
+        let group = self.groups.get(usize::from(group.0))?;
+        group.get(next_of(path, group.len(), |_| true)?).copied()
+    }
+
+    /// The same network with these policies, in the order of their ids from 0.
+    ///
+    /// # Errors
+    /// [`NetworkError::Policy`]: the first whose name another has or is empty, or whose next hop no neighbour on its
+    /// instance's link can have.
+    pub fn with_policies(mut self, policies: Vec<ForwardingPolicy>) -> Result<Self, NetworkError> {
+        for policy in policies {
+            let is_known = self.policy_by_name(policy.name.as_bytes()).is_some();
+            let on_link = |hop| {
+                let instance = policy.instance.and_then(|id| self.instance(id));
+                instance.is_some_and(|instance| {
+                    instance.connected().any(|prefix| prefix.contains(hop))
+                        && self.may_be_another(instance.vrf, hop)
+                })
+            };
+            let leads_out = |id| {
+                let instance = self.instance(id);
+                instance.is_some_and(|instance| instance.roles.intersects(Roles::N6))
+            };
+            let is_bad = policy.name.is_empty() || is_known;
+            if is_bad || !policy.instance.is_none_or(leads_out) || !policy.next_hop.is_none_or(on_link) {
+                return Err(NetworkError::Policy(policy.name));
             }
-        };
-        for instance in self.members(vrf) {
-            instance
-                .connected()
-                .for_each(|prefix| offer(prefix, Some(instance.id)));
+            self.policies.push(policy);
         }
-        for route in self.members(vrf).flat_map(|instance| &instance.routes) {
-            offer(route.prefix, None);
-        }
-        best
+        Ok(self)
     }
 
-    fn members(&self, vrf: VrfId) -> impl Iterator<Item = &Instance> {
-        self.instances.iter().filter(move |instance| instance.vrf == vrf)
+    /// Whether there are any forwarding policies.
+    pub fn has_policies(&self) -> bool {
+        !self.policies.is_empty()
     }
-}
 
-/// The longest prefix towards a destination.
-#[derive(Clone, Copy)]
-struct Reach {
-    length: u8,
-    /// The instance whose link it is; `None` for static routes.
-    link: Option<InstanceId>,
-}
-
-fn check_prefix_lengths(instance: &Instance) -> Result<(), NetworkError> {
-    let v4 = instance.ipv4.map(|(address, len)| (IpAddr::V4(address), len));
-    let v6 = instance.ipv6.map(|(address, len)| (IpAddr::V6(address), len));
-    for (address, len) in v4.into_iter().chain(v6) {
-        if IpPrefix::new(address, len).is_none() {
-            return Err(NetworkError::PrefixLength {
-                instance: instance.name.clone(),
-                address,
-                len,
-            });
-        }
+    /// The policy with this id.
+    pub fn policy(&self, id: PolicyId) -> Option<&ForwardingPolicy> {
+        self.policies.get(usize::from(id.0))
     }
-    Ok(())
-}
 
-fn is_martian(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => ipv4::is_martian(v4.octets()),
-        IpAddr::V6(v6) => ipv6::is_martian(v6.octets()),
+    /// The policy that a Forwarding Policy Identifier names, to the octet.
+    pub fn policy_by_name(&self, identifier: &[u8]) -> Option<PolicyId> {
+        let mut policies = self.policies.iter();
+        let place = policies.position(|policy| policy.name.as_bytes() == identifier)?;
+        Some(PolicyId(place as u16))
     }
-}
 
-/// A next hop is a neighbour: another node on the link, or an IPv6 link-local address.
-fn check_routes(instance: &Instance) -> Result<(), NetworkError> {
-    for &route in &instance.routes {
-        let same_family = route.prefix.is_ipv4() == route.next_hop.is_ipv4();
-        let link_local = matches!(route.next_hop, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        let on_link = link_local || instance.connected().any(|prefix| prefix.contains(route.next_hop));
-        let is_node = !is_martian(route.next_hop) && !instance.takes(route.next_hop);
-        if !same_family || !on_link || !is_node {
-            return Err(NetworkError::NextHop {
-                instance: instance.name.clone(),
-                route,
-            });
-        }
+    /// The same network with these policers.
+    ///
+    /// # Errors
+    /// [`NetworkError::Policer`], as of [`Policers::new`].
+    pub fn with_policers(self, policers: Vec<Policer>) -> Result<Self, NetworkError> {
+        Ok(Self {
+            policers: Policers::new(policers)?,
+            ..self
+        })
     }
-    Ok(())
-}
 
-fn check_doubles(instance: &Instance) -> Result<(), NetworkError> {
-    for (place, route) in instance.routes.iter().enumerate() {
-        if instance.routes[..place].contains(route) {
-            return Err(NetworkError::RouteTwice {
-                instance: instance.name.clone(),
-                route: *route,
-            });
-        }
+    /// The policers of slices and data networks.
+    pub const fn policers(&self) -> &Policers {
+        &self.policers
     }
-    Ok(())
-}
 
-/// Whether `octets` are the DNS labels (RFC 1035 §3.1: a length octet before each) of the dotted `name`. A closing
-/// root label is accepted.
-fn labels_spell(octets: &[u8], name: &[u8]) -> bool {
-    let mut rest = octets;
-    for part in name.split(|&octet| octet == b'.') {
-        let Some((&len, tail)) = rest.split_first() else {
-            return false;
-        };
-        if usize::from(len) != part.len() || len == 0 {
-            return false;
-        }
-        match tail.split_at_checked(part.len()) {
-            Some((label, tail)) if label.eq_ignore_ascii_case(part) => rest = tail,
-            _ => return false,
-        }
+    /// The same network with these events, each by the Application ID whose packets it is among.
+    ///
+    /// # Errors
+    /// [`NetworkError::Event`]: the first whose application has no identifier or another's, or that detects nothing.
+    pub fn with_events(self, events: Vec<(Box<[u8]>, EventLogic)>) -> Result<Self, NetworkError> {
+        Ok(Self {
+            events: EventTable::new(events)?,
+            ..self
+        })
     }
-    rest.is_empty() || rest == [0]
+
+    /// The events among the packets of the application with this identifier, if any are configured.
+    pub fn events(&self, application: &[u8]) -> Option<EventLogic> {
+        self.events.of(application)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn instance(id: u16, name: &str, roles: Roles, ipv4: &str) -> Instance {

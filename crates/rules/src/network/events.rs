@@ -2,10 +2,12 @@
 //!
 //! Each packet says for itself whether it is an event: nothing is remembered from one to the next.
 
+use std::collections::BTreeMap;
+
 use packet::tuple::proto;
 use packet::{Fragment, IpTuple, tcp, udp};
 
-use super::{Network, NetworkError};
+use super::error::NetworkError;
 
 /// Octets of a header of DNS (RFC 1035 §4.1.1).
 const DNS_HEADER: usize = 12;
@@ -66,31 +68,35 @@ fn is_dns_request(datagram: &[u8]) -> bool {
     message.len() >= DNS_HEADER && message[2] & 0x80 == 0
 }
 
-impl Network {
-    /// The same network with these events, each by the Application ID whose packets it is among.
-    ///
+/// What is an event, by the Application ID whose packets it is among.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct EventTable(BTreeMap<Box<[u8]>, EventLogic>);
+
+impl EventTable {
     /// # Errors
     /// [`NetworkError::Event`]: the first whose application has no identifier or another's, or that detects nothing.
-    pub fn with_events(mut self, events: Vec<(Box<[u8]>, EventLogic)>) -> Result<Self, NetworkError> {
+    pub(super) fn new(events: Vec<(Box<[u8]>, EventLogic)>) -> Result<Self, NetworkError> {
+        let mut table = BTreeMap::new();
         for (application, logic) in events {
             let is_bad = application.is_empty() || logic == EventLogic::default();
-            if is_bad || self.events.contains_key(&application) {
+            if is_bad || table.contains_key(&application) {
                 return Err(NetworkError::Event(application.escape_ascii().to_string()));
             }
-            self.events.insert(application, logic);
+            table.insert(application, logic);
         }
-        Ok(self)
+        Ok(Self(table))
     }
 
-    /// The events among the packets of the application with this identifier, if any are configured.
-    pub fn events(&self, application: &[u8]) -> Option<EventLogic> {
-        self.events.get(application).copied()
+    /// The events of the application with this identifier.
+    pub(super) fn of(&self, application: &[u8]) -> Option<EventLogic> {
+        self.0.get(application).copied()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::Network;
 
     fn ipv4(proto: u8, fragment: [u8; 2], transport: &[u8]) -> Vec<u8> {
         let length = 20 + transport.len() as u16;

@@ -5,8 +5,8 @@
 
 use std::net::IpAddr;
 
-use super::multipath::Spread;
-use super::{Instance, InstanceId, Network, VrfId};
+use flow::InstanceId;
+
 use crate::prefix::IpPrefix;
 
 /// Where packets go that are addressed to UEs, and framed routes behind them, of the same network instance.
@@ -50,73 +50,10 @@ pub enum PlainRoute {
     ToUe(InstanceId, UeRoute),
 }
 
-impl Instance {
-    /// The ways to the UEs of this instance, where they are not those of its routes.
-    pub fn ue_routes(&self) -> impl Iterator<Item = (IpPrefix, UeRoute)> + '_ {
-        let way = |prefix: &IpPrefix| match self.hairpin {
-            Hairpin::Drop(_) => Some(UeRoute::Nowhere),
-            _ => {
-                let mut own = self.addresses();
-                own.find(|own| own.is_ipv4() == prefix.is_ipv4())
-                    .map(UeRoute::Ourselves)
-            }
-        };
-        let prefixes = self.hairpin.prefixes().iter();
-        prefixes.filter_map(move |prefix| Some((*prefix, way(prefix)?)))
-    }
-
-    /// The first prefix of UEs that cannot be one: an address of the instance lies in it, or no address of it is of
-    /// that family, to which packets could be sent.
-    pub(super) fn impossible_ue_prefix(&self) -> Option<IpPrefix> {
-        let mut prefixes = self.hairpin.prefixes().iter();
-        let is_impossible = |prefix: &&IpPrefix| {
-            let fits = self.addresses().any(|own| own.is_ipv4() == prefix.is_ipv4());
-            !fits || self.addresses().any(|own| prefix.contains(own))
-        };
-        prefixes.find(is_impossible).copied()
-    }
-}
-
-impl Network {
-    /// Where a plain packet between `source` and `destination` goes in `vrf`: like [`route`](Self::route), but that
-    /// UEs' prefixes count as routes, behind all others of the same length.
-    pub fn plain_route(&self, vrf: VrfId, source: IpAddr, destination: IpAddr) -> Option<PlainRoute> {
-        let ways = self.members(vrf).flat_map(|instance| {
-            instance
-                .ue_routes()
-                .map(|(prefix, way)| (prefix, instance.id, way))
-        });
-        let mut best: Option<(u8, PlainRoute)> = None;
-        for (prefix, instance, way) in ways.filter(|(prefix, ..)| prefix.contains(destination)) {
-            if best.is_none_or(|(len, _)| prefix.len() > len) {
-                best = Some((prefix.len(), PlainRoute::ToUe(instance, way)));
-            }
-        }
-        let reach = self.reach(vrf, destination);
-        match (reach, best) {
-            (Some(reach), Some((longer, to_ue))) if longer > reach.length => Some(to_ue),
-            (None, to_ue) => to_ue.map(|(_, way)| way),
-            (Some(_), _) => {
-                let spread = Spread::between(source, destination);
-                let (instance, hop) = self.route(vrf, destination, spread)?;
-                Some(PlainRoute::Out(instance, hop))
-            }
-        }
-    }
-
-    /// Whose own address `peer` is, if a packet that is sent to it in `vrf` comes to a tunnel of ours.
-    pub fn tunnel_to_ourselves(&self, vrf: VrfId, peer: IpAddr) -> Option<InstanceId> {
-        let mut ends = self.gtpu_addresses();
-        let (owner, ..) = ends.find(|&(_, _, own)| own == peer)?;
-        self.instance(owner).filter(|owner| owner.vrf == vrf)?;
-        Some(owner)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::NetworkError;
+    use crate::network::{Network, NetworkError, VrfId};
     use crate::testing;
 
     fn network(hairpin: Hairpin) -> Result<Network, NetworkError> {

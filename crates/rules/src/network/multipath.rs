@@ -7,8 +7,7 @@
 
 use std::net::IpAddr;
 
-use super::{InstanceId, Network, NetworkError, Roles, VrfId};
-use crate::prefix::IpPrefix;
+use flow::InstanceId;
 
 /// Next hops of one prefix, at most.
 pub const MOST_NEXT_HOPS: usize = 16;
@@ -86,74 +85,6 @@ pub enum NextHop {
     Group(GroupId),
 }
 
-impl Network {
-    /// The groups, each at the place of its id.
-    pub fn groups(&self) -> &[Group] {
-        &self.groups
-    }
-
-    /// Where packets to `destination` go in `vrf`.
-    pub fn next_hop(&self, vrf: VrfId, destination: IpAddr) -> Option<NextHop> {
-        let mut hops = self.next_hops(vrf, destination);
-        let (instance, address) = hops.next()?;
-        if hops.next().is_none() {
-            return Some(NextHop::Neighbour(instance, address));
-        }
-        self.group_with(|| self.next_hops(vrf, destination))
-            .map(NextHop::Group)
-    }
-
-    /// The group that the static routes to `prefix` in `vrf` are, if there are several.
-    pub fn group_of(&self, vrf: VrfId, prefix: IpPrefix) -> Option<GroupId> {
-        self.group_with(|| self.routes_to(vrf, prefix))
-    }
-
-    fn group_with<I: Iterator<Item = (InstanceId, IpAddr)>>(&self, hops: impl Fn() -> I) -> Option<GroupId> {
-        let has_these = |group: &Group| group.iter().copied().eq(hops());
-        let place = self.groups.iter().position(has_these)?;
-        Some(GroupId(place as u16))
-    }
-
-    /// The next hop of a path of a group, while all answer.
-    pub fn hop_of_path(&self, group: GroupId, path: u8) -> Option<(InstanceId, IpAddr)> {
-        let group = self.groups.get(usize::from(group.0))?;
-        group.get(next_of(path, group.len(), |_| true)?).copied()
-    }
-
-    /// Finds the groups.
-    pub(super) fn group(&mut self) -> Result<(), NetworkError> {
-        let routed = self.instances.iter();
-        let routed =
-            routed.flat_map(|instance| instance.routes.iter().map(|route| (instance.vrf, route.prefix)));
-        for (vrf, prefix) in routed.collect::<Vec<_>>() {
-            let group: Group = self.routes_to(vrf, prefix).collect();
-            if group.len() > MOST_NEXT_HOPS {
-                return Err(NetworkError::NextHops(vrf, prefix));
-            }
-            let leads_out = |&(id, _): &(InstanceId, IpAddr)| {
-                self.instance(id)
-                    .is_some_and(|instance| instance.roles.intersects(Roles::N6))
-            };
-            if group.iter().any(leads_out) && !group.iter().all(leads_out) {
-                return Err(NetworkError::MixedNextHops(vrf, prefix));
-            }
-            if group.len() > 1 && !self.groups.contains(&group) {
-                self.groups.push(group);
-            }
-        }
-        Ok(())
-    }
-
-    /// The next hops of all static routes to a prefix.
-    fn routes_to(&self, vrf: VrfId, prefix: IpPrefix) -> impl Iterator<Item = (InstanceId, IpAddr)> {
-        let members = self.members(vrf);
-        members.flat_map(move |instance| {
-            let routes = instance.routes.iter().filter(move |route| route.prefix == prefix);
-            routes.map(|route| (instance.id, route.next_hop))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -161,7 +92,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::network::Route;
+    use crate::network::{Network, NetworkError, Route, VrfId};
     use crate::testing;
 
     /// How many paths lead to each of `count` next hops.

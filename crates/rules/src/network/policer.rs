@@ -6,7 +6,8 @@
 use flow::Direction;
 use flow::meter::{Chain, Rate, SharedId};
 
-use super::{Network, NetworkError, labels_spell};
+use super::error::NetworkError;
+use super::name::is_name;
 use crate::model::SNssai;
 
 /// A rate that sessions share.
@@ -24,11 +25,8 @@ pub struct Policer {
 
 impl Policer {
     fn is_for(&self, slice: Option<SNssai>, dnn: Option<&[u8]>) -> bool {
-        let spells = |name: &str, octets: &[u8]| {
-            name.as_bytes().eq_ignore_ascii_case(octets) || labels_spell(octets, name.as_bytes())
-        };
         let is_slice = self.slice.is_none_or(|own| slice == Some(own));
-        let is_dnn = |own: &String| dnn.is_some_and(|octets| spells(own, octets));
+        let is_dnn = |own: &String| dnn.is_some_and(|octets| is_name(octets, own));
         is_slice && self.dnn.as_ref().is_none_or(is_dnn)
     }
 
@@ -59,7 +57,22 @@ impl Policers {
     /// The most there may be, so that all chains have numbers.
     pub const MAX: usize = 128;
 
-    fn new(all: Vec<Policer>) -> Self {
+    /// Of these policers.
+    ///
+    /// # Errors
+    /// [`NetworkError::Policer`]: the first that has no name or another's, is for no slice and no data network or for
+    /// the same as another, or is one too many.
+    pub fn new(all: Vec<Policer>) -> Result<Self, NetworkError> {
+        for (place, policer) in all.iter().enumerate() {
+            let clashes = |other: &Policer| {
+                other.name == policer.name || (&other.slice, &other.dnn) == (&policer.slice, &policer.dnn)
+            };
+            let is_for_all = policer.slice.is_none() && policer.dnn.is_none();
+            let is_bad = policer.name.is_empty() || is_for_all || place >= Self::MAX;
+            if is_bad || all.iter().take(place).any(clashes) {
+                return Err(NetworkError::Policer(policer.name.clone()));
+            }
+        }
         let mut policers = Self {
             all,
             chains: Vec::new(),
@@ -74,7 +87,7 @@ impl Policers {
                 }
             }
         }
-        policers
+        Ok(policers)
     }
 
     /// The meters of the policers that are wanted, the narrowest first.
@@ -142,36 +155,10 @@ impl Policers {
     }
 }
 
-impl Network {
-    /// The same network with these policers.
-    ///
-    /// # Errors
-    /// [`NetworkError::Policer`]: the first that has no name or another's, is for no slice and no data network or for
-    /// the same as another, or is one too many.
-    pub fn with_policers(mut self, policers: Vec<Policer>) -> Result<Self, NetworkError> {
-        for (place, policer) in policers.iter().enumerate() {
-            let clashes = |other: &Policer| {
-                other.name == policer.name || (&other.slice, &other.dnn) == (&policer.slice, &policer.dnn)
-            };
-            let is_for_all = policer.slice.is_none() && policer.dnn.is_none();
-            let is_bad = policer.name.is_empty() || is_for_all || place >= Policers::MAX;
-            if is_bad || policers.iter().take(place).any(clashes) {
-                return Err(NetworkError::Policer(policer.name.clone()));
-            }
-        }
-        self.policers = Policers::new(policers);
-        Ok(self)
-    }
-
-    /// The policers of slices and data networks.
-    pub const fn policers(&self) -> &Policers {
-        &self.policers
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::Network;
 
     const A: SNssai = SNssai {
         sst: 1,
