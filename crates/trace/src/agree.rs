@@ -3,7 +3,7 @@
 use flow::meter::Colour;
 use packet::DropReason;
 use packet::eth::L2;
-use rules::interpret::{Outcome, Quotas, Verdict, interpret_coloured};
+use rules::interpret::{Conditions, Metering, Outcome, Quotas, Verdict, interpret_with};
 use rules::network::{InstanceId, Network};
 use worker::{Traced, TracedEnd, TracedFrame, TracedSession};
 
@@ -62,7 +62,11 @@ fn interpreted(
         is_answer: traced.is_answer,
     };
     let packet = packet_of(&traced.received);
-    interpret_coloured(&session.rules, network, ingress, &packet, (colour, quotas))
+    let conditions = Conditions {
+        metering: Metering::Colour(colour),
+        quotas,
+    };
+    interpret_with(&session.rules, network, ingress, &packet, conditions)
 }
 
 /// A frame behind its link layer, with zeros in place of what was not kept.

@@ -7,7 +7,7 @@ use flow::{Direction, KeyFields, PortId};
 use packet::eth::ether_type;
 use packet::gtpu::MessageType;
 use packet::{DropReason, MacAddr};
-use rules::interpret::{Outcome, Verdict, tried};
+use rules::interpret::{Outcome, Verdict, evaluate_pdrs};
 use rules::model::{Pdr, Qer, SessionRules};
 use rules::network::{InstanceId, Network};
 use worker::{
@@ -177,13 +177,13 @@ impl Explainer {
         let start = kept.l2_len;
         let mut packet = traced.received.octets.get(start..).unwrap_or_default().to_vec();
         packet.resize((traced.received.len as usize).saturating_sub(start), 0);
-        let tried = tried(&session.rules, &self.network, ingress, &packet).unwrap_or_default();
-        let tried = tried.into_iter().map(|one| TriedTrace {
+        let evaluated = evaluate_pdrs(&session.rules, &self.network, ingress, &packet).unwrap_or_default();
+        let evaluated = evaluated.into_iter().map(|one| TriedTrace {
             pdr: one.pdr.0,
             precedence: one.precedence.0,
             mismatch: one.mismatch.map(|why| why.to_string()),
         });
-        tried.collect()
+        evaluated.collect()
     }
 
     /// QERs, FAR and URRs.

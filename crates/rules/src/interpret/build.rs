@@ -2,12 +2,11 @@
 
 use std::net::IpAddr;
 
-use packet::DropReason;
 use packet::gtpu::{Comprehension, ExtensionType, MessageType};
 use packet::tuple::proto;
+use packet::{DropReason, Teid};
 
 use super::arrival::Tunnelled;
-use super::egress::NextTunnel;
 use crate::model::Qer;
 
 /// The port of GTP-U (TS 29.281 §4.4.2).
@@ -81,9 +80,17 @@ pub(super) fn set_dscp(packet: &mut [u8], dscp: u8) -> Result<(), DropReason> {
     Ok(())
 }
 
+/// What the outer headers of a tunnel say.
+pub(super) struct OuterTunnel {
+    pub(super) source: IpAddr,
+    pub(super) peer: IpAddr,
+    pub(super) teid: Teid,
+    pub(super) tos: u8,
+}
+
 /// A GTP-U message in UDP and IP (TS 29.281 §5.1).
 pub(super) fn outer_headers(
-    (tunnel, tos): (&NextTunnel, u8),
+    tunnel: &OuterTunnel,
     message_type: MessageType,
     extensions: &[Extension],
     payload: &[u8],
@@ -112,11 +119,11 @@ pub(super) fn outer_headers(
     udp.extend(length(gtpu.len() + 8)?.to_be_bytes());
     udp.extend([0, 0]);
     udp.extend(gtpu);
-    ip_header(tunnel, tos, udp)
+    ip_header(tunnel, udp)
 }
 
-fn ip_header(tunnel: &NextTunnel, tos: u8, mut udp: Vec<u8>) -> Result<Vec<u8>, DropReason> {
-    let mut packet = Vec::new();
+fn ip_header(tunnel: &OuterTunnel, mut udp: Vec<u8>) -> Result<Vec<u8>, DropReason> {
+    let (mut packet, tos) = (Vec::new(), tunnel.tos);
     match (tunnel.source, tunnel.peer) {
         (IpAddr::V4(source), IpAddr::V4(peer)) => {
             packet.extend([0x45, tos]);

@@ -7,8 +7,7 @@ use packet::tuple::proto;
 use packet::{DropReason, IpTuple, Qfi};
 
 use super::arrival::{Arrival, Tunnelled};
-use super::egress::Way;
-use super::{Session, ue_end};
+use super::session::Session;
 use crate::model::{Application, DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
 use crate::model::{Content, PredefinedRule};
 use crate::network::{Roles, VrfId};
@@ -17,249 +16,241 @@ use crate::sdf::{Address, Endpoint, FlowDescription};
 /// A PDR with what a predefined rule adds to it, and what that rule's packets are billed as.
 pub(super) type Detected<'a> = (Cow<'a, Pdr>, Option<&'a Content>);
 
-impl<'a> Session<'a> {
-    /// Whether a PDR or a Traffic Endpoint names the tunnel.
-    pub(super) fn owns_tunnel(self, tunnel: &Tunnelled<'_>) -> bool {
-        let mut endpoints = self.rules.endpoints().iter();
-        self.rules.pdrs().iter().any(|pdr| names(pdr, tunnel))
-            || endpoints.any(|endpoint| endpoint.f_teid.is_some_and(|own| leads(own, tunnel)))
-    }
+/// Whether a PDR or a Traffic Endpoint names the tunnel.
+pub(super) fn owns_tunnel(session: Session<'_>, tunnel: &Tunnelled<'_>) -> bool {
+    let mut endpoints = session.rules.endpoints().iter();
+    session.rules.pdrs().iter().any(|pdr| names(pdr, tunnel))
+        || endpoints.any(|endpoint| endpoint.f_teid.is_some_and(|own| leads(own, tunnel)))
+}
 
-    /// Whether plain packets to `address` in `vrf` are for this session's UE.
-    pub(super) fn owns_address(self, vrf: VrfId, address: IpAddr) -> bool {
-        let plain = self.rules.pdrs().iter().filter(|pdr| pdr.pdi.f_teid.is_none());
-        plain
-            .filter(|pdr| is_from_data_network(pdr.pdi.source_interface))
-            .any(|pdr| {
-                let instances = || {
-                    self.network
-                        .instances()
-                        .iter()
-                        .filter(|one| one.roles.intersects(Roles::N6))
-                };
-                let named = instances().find(|instance| Some(instance.id) == pdr.pdi.instance);
-                let instance = named.or_else(|| instances().next());
-                instance.is_some_and(|instance| instance.vrf == vrf) && has_ue_address(pdr, address)
-            })
-    }
-
-    /// The first PDR that matches, by precedence, then by age; with what a predefined rule adds to it.
-    pub(super) fn detect(self, arrival: &Arrival<'_>, tuple: &IpTuple) -> Option<Detected<'a>> {
-        let pdrs = self.rules.pdrs().iter();
-        let mut matching: Vec<&Pdr> = pdrs.filter(|pdr| self.matches(pdr, arrival, tuple)).collect();
-        matching.sort_by_key(|pdr| pdr.precedence);
-        let mut with_rules = matching.into_iter().map(|pdr| self.with_rule(pdr, Some(tuple)));
-        with_rules.find_map(|pdr| pdr)
-    }
-
-    /// What a PDR is with the predefined rule that the packet is of (TS 29.244 §5.19): itself, if it activates no
-    /// rulebase; `None`, if the packet is of no rule. Without a packet any rule is the one.
-    pub(super) fn with_rule(self, pdr: &'a Pdr, tuple: Option<&IpTuple>) -> Option<Detected<'a>> {
-        if pdr.rulebases.is_empty() {
-            return Some((Cow::Borrowed(pdr), None));
-        }
-        let describes = |rule: &&PredefinedRule| {
-            let interface = pdr.pdi.source_interface;
-            let fits = |filter| tuple.is_none_or(|tuple| self.fits(filter, interface, tuple));
-            rule.filters.is_empty() || rule.filters.iter().any(fits)
-        };
-        let rules = pdr.rulebases.iter().flat_map(|rulebase| rulebase.rules());
-        let rule = rules.filter(describes).min_by_key(|rule| rule.precedence)?;
-        let mut pdr = pdr.clone();
-        pdr.far = pdr.far.or(rule.far);
-        pdr.qers.extend_from_slice(&rule.qers);
-        pdr.urrs.extend_from_slice(&rule.urrs);
-        Some((Cow::Owned(pdr), rule.content.as_ref()))
-    }
-
-    /// The first PDR that names the tunnel of a message without a user packet, and its QFI if it has one.
-    pub(super) fn detect_signalling(self, tunnel: &Tunnelled<'_>) -> Option<Detected<'a>> {
-        let pdrs = self.rules.pdrs().iter().filter(|pdr| names(pdr, tunnel));
-        let pdrs = pdrs.filter(|pdr| tunnel.qfi.is_none() || has_qfi(pdr, tunnel.qfi));
-        let first = pdrs.min_by_key(|pdr| pdr.precedence)?;
-        self.with_rule(first, None)
-    }
-
-    fn matches(self, pdr: &Pdr, arrival: &Arrival<'_>, tuple: &IpTuple) -> bool {
-        self.comes_from(pdr, arrival)
-            && self.comes_in(pdr, arrival)
-            && (pdr.pdi.ue_prefixes().next().is_none()
-                || has_ue_address(pdr, ue_end(pdr.pdi.source_interface, tuple)))
-            && (pdr.pdi.sdf_filters.is_empty()
-                || pdr
-                    .pdi
-                    .sdf_filters
+/// Whether plain packets to `address` in `vrf` are for this session's UE.
+pub(super) fn owns_address(session: Session<'_>, vrf: VrfId, address: IpAddr) -> bool {
+    let plain = session.rules.pdrs().iter().filter(|pdr| pdr.pdi.f_teid.is_none());
+    plain
+        .filter(|pdr| is_from_data_network(pdr.pdi.source_interface))
+        .any(|pdr| {
+            let instances = || {
+                session
+                    .network
+                    .instances()
                     .iter()
-                    .any(|filter| self.fits(filter, pdr.pdi.source_interface, tuple)))
-            && pdr
-                .pdi
-                .application
-                .as_ref()
-                .is_none_or(|application| self.is_of(application, pdr.pdi.source_interface, tuple))
-    }
+                    .filter(|one| one.roles.intersects(Roles::N6))
+            };
+            let named = instances().find(|instance| Some(instance.id) == pdr.pdi.instance);
+            let instance = named.or_else(|| instances().next());
+            instance.is_some_and(|instance| instance.vrf == vrf) && has_ue_address(pdr, address)
+        })
+}
 
-    /// Whether the packet is from the PDI's source interface. A tunnel is from the interfaces that the PDRs with its
-    /// F-TEID say; a plain packet is from the data network.
-    pub(super) fn comes_from(self, pdr: &Pdr, arrival: &Arrival<'_>) -> bool {
+/// The first PDR that matches, by precedence, then by age; with what a predefined rule adds to it.
+pub(super) fn detect<'a>(
+    session: Session<'a>,
+    arrival: &Arrival<'_>,
+    tuple: &IpTuple,
+) -> Option<Detected<'a>> {
+    let pdrs = session.rules.pdrs().iter();
+    let mut matching: Vec<&Pdr> = pdrs.filter(|pdr| matches(session, pdr, arrival, tuple)).collect();
+    matching.sort_by_key(|pdr| pdr.precedence);
+    let mut with_rules = matching
+        .into_iter()
+        .map(|pdr| with_rule(session, pdr, Some(tuple)));
+    with_rules.find_map(|pdr| pdr)
+}
+
+/// What a PDR is with the predefined rule that the packet is of (TS 29.244 §5.19): itself, if it activates no
+/// rulebase; `None`, if the packet is of no rule. Without a packet any rule is the one.
+pub(super) fn with_rule<'a>(
+    session: Session<'a>,
+    pdr: &'a Pdr,
+    tuple: Option<&IpTuple>,
+) -> Option<Detected<'a>> {
+    if pdr.rulebases.is_empty() {
+        return Some((Cow::Borrowed(pdr), None));
+    }
+    let describes = |rule: &&PredefinedRule| {
         let interface = pdr.pdi.source_interface;
-        match arrival {
-            Arrival::Plain { .. } => is_from_data_network(interface),
-            Arrival::Tunnel(tunnel) => {
-                let same = |other: &&Pdr| other.pdi.source_interface == interface;
-                self.rules
-                    .pdrs()
-                    .iter()
-                    .filter(same)
-                    .any(|other| names(other, tunnel))
-            }
-        }
-    }
+        let fits_filter = |filter| tuple.is_none_or(|tuple| fits(session, filter, interface, tuple));
+        rule.filters.is_empty() || rule.filters.iter().any(fits_filter)
+    };
+    let rules = pdr.rulebases.iter().flat_map(|rulebase| rulebase.rules());
+    let rule = rules.filter(describes).min_by_key(|rule| rule.precedence)?;
+    let mut pdr = pdr.clone();
+    pdr.far = pdr.far.or(rule.far);
+    pdr.qers.extend_from_slice(&rule.qers);
+    pdr.urrs.extend_from_slice(&rule.urrs);
+    Some((Cow::Owned(pdr), rule.content.as_ref()))
+}
 
-    /// Whether the F-TEID, the network instance and the QFI agree.
-    fn comes_in(self, pdr: &Pdr, arrival: &Arrival<'_>) -> bool {
-        match arrival {
-            Arrival::Tunnel(tunnel) => {
-                (pdr.pdi.f_teid.is_none() || names(pdr, tunnel)) && has_qfi(pdr, tunnel.qfi)
-            }
-            Arrival::Plain { vrf, .. } => {
-                pdr.pdi.f_teid.is_none() && pdr.pdi.qfis.is_empty() && self.is_instance(pdr, *vrf)
-            }
-        }
-    }
+/// The first PDR that names the tunnel of a message without a user packet, and its QFI if it has one.
+pub(super) fn detect_signalling<'a>(session: Session<'a>, tunnel: &Tunnelled<'_>) -> Option<Detected<'a>> {
+    let pdrs = session.rules.pdrs().iter().filter(|pdr| names(pdr, tunnel));
+    let pdrs = pdrs.filter(|pdr| tunnel.qfi.is_none() || has_qfi(pdr, tunnel.qfi));
+    let first = pdrs.min_by_key(|pdr| pdr.precedence)?;
+    with_rule(session, first, None)
+}
 
-    pub(super) fn is_instance(self, pdr: &Pdr, vrf: VrfId) -> bool {
-        let Some(id) = pdr.pdi.instance else { return true };
-        let named = self
-            .network
-            .instance(id)
-            .filter(|instance| instance.roles.intersects(Roles::N6));
-        let default = self
-            .network
-            .instances()
-            .iter()
-            .find(|instance| instance.roles.intersects(Roles::N6));
-        named.or(default).is_none_or(|instance| instance.vrf == vrf)
-    }
-
-    pub(super) fn fits(self, filter: &SdfFilter, interface: SourceInterface, tuple: &IpTuple) -> bool {
-        let Some(filter) = self.rules.resolve(filter) else {
-            return false;
-        };
-        let has_spi = tuple.proto == proto::ESP || tuple.proto == proto::AH;
-        filter
-            .flow_description
+fn matches(session: Session<'_>, pdr: &Pdr, arrival: &Arrival<'_>, tuple: &IpTuple) -> bool {
+    comes_from(session, pdr, arrival)
+        && comes_in(session, pdr, arrival)
+        && (pdr.pdi.ue_prefixes().next().is_none()
+            || has_ue_address(pdr, ue_end(pdr.pdi.source_interface, tuple)))
+        && (pdr.pdi.sdf_filters.is_empty()
+            || pdr
+                .pdi
+                .sdf_filters
+                .iter()
+                .any(|filter| fits(session, filter, pdr.pdi.source_interface, tuple)))
+        && pdr
+            .pdi
+            .application
             .as_ref()
-            .is_none_or(|rule| self.describes(rule, interface, tuple))
-            && filter
-                .tos_traffic_class
-                .is_none_or(|class| class.matches(tuple.tos))
-            && filter.spi.is_none_or(|spi| has_spi && tuple.spi == spi)
-            && filter
-                .flow_label
-                .is_none_or(|label| !tuple.addrs.is_v4() && tuple.flow_label == label)
-    }
+            .is_none_or(|application| is_of(session, application, pdr.pdi.source_interface, tuple))
+}
 
-    pub(super) fn is_of(
-        self,
-        application: &Application,
-        interface: SourceInterface,
-        tuple: &IpTuple,
-    ) -> bool {
-        let mut flows = application.flows.iter();
-        flows.any(|flow| self.describes(flow, interface, tuple))
-    }
-
-    /// Flow Descriptions are for the downlink; for what comes from Access the sides are swapped (TS 29.244
-    /// §5.2.1A.2A).
-    fn describes(self, rule: &FlowDescription, interface: SourceInterface, tuple: &IpTuple) -> bool {
-        let (source, destination) = match interface {
-            SourceInterface::Access => (rule.ue_side(), rule.remote_side()),
-            _ => (rule.remote_side(), rule.ue_side()),
-        };
-        rule.protocol.is_none_or(|protocol| protocol == tuple.proto)
-            && self.is_at(source, tuple.addrs.src(), true)
-            && self.is_at(destination, tuple.addrs.dst(), false)
-            && (source.ports.is_empty() || source.ports.iter().any(|range| range.contains(tuple.src_port)))
-            && (destination.ports.is_empty()
-                || destination
-                    .ports
-                    .iter()
-                    .any(|range| range.contains(tuple.dst_port)))
-    }
-
-    fn is_at(self, side: &Endpoint, address: IpAddr, is_source: bool) -> bool {
-        match side.address {
-            Address::Any => true,
-            Address::Prefix(prefix) => prefix.contains(address),
-            Address::Assigned => {
-                let knows_ue = !self.rules.ue_prefixes().is_empty();
-                !knows_ue || self.is_ue(address) || (is_source && self.is_link_local(address))
-            }
-        }
-    }
-
-    fn is_ue(self, address: IpAddr) -> bool {
-        self.rules.pdrs().iter().any(|pdr| has_ue_address(pdr, address))
-    }
-
-    fn is_link_local(self, address: IpAddr) -> bool {
-        let has_ipv6 = self.rules.ue_prefixes().iter().any(|prefix| !prefix.is_ipv4());
-        has_ipv6 && matches!(address, IpAddr::V6(v6) if v6.segments()[0] & 0xffc0 == 0xfe80)
-    }
-
-    /// Refuses what the UE sends from another's address. Link-local ones are good only towards the control plane
-    /// function, which answers router solicitations. From Access to Access go packets *to* the UE.
-    pub(super) fn check_source(self, pdr: &Pdr, tuple: &IpTuple) -> Result<(), DropReason> {
-        if pdr.pdi.source_interface != SourceInterface::Access || self.rules.ue_prefixes().is_empty() {
-            return Ok(());
-        }
-        let far = pdr.far.and_then(|id| self.rules.far(id));
-        let destination = far
-            .and_then(|far| far.forwarding)
-            .map(|parameters| parameters.destination);
-        let source = tuple.addrs.src();
-        let allowed = match destination {
-            Some(DestinationInterface::Access) => true,
-            Some(DestinationInterface::CpFunction) => self.is_ue(source) || self.is_link_local(source),
-            _ => self.is_ue(source),
-        };
-        if allowed {
-            Ok(())
-        } else {
-            Err(DropReason::SpoofedSource)
-        }
-    }
-
-    /// Refuses packets to where no router sends any, if they come from a data network or leave to one. Between
-    /// tunnels they pass: router solicitations and the like are for the next node.
-    pub(super) fn check_destination(
-        self,
-        arrival: &Arrival<'_>,
-        pdr: &Pdr,
-        tuple: &IpTuple,
-    ) -> Result<(), DropReason> {
-        let is_routed =
-            !arrival.is_tunnelled() || matches!(self.way(pdr), Ok(Way::Plain(_) | Way::Unchanged(_)));
-        if is_routed && !may_be_routed_to(tuple.addrs.dst()) {
-            Err(DropReason::MartianDestination)
-        } else {
-            Ok(())
+/// Whether the packet is from the PDI's source interface. A tunnel is from the interfaces that the PDRs with its
+/// F-TEID say; a plain packet is from the data network.
+pub(super) fn comes_from(session: Session<'_>, pdr: &Pdr, arrival: &Arrival<'_>) -> bool {
+    let interface = pdr.pdi.source_interface;
+    match arrival {
+        Arrival::Plain { .. } => is_from_data_network(interface),
+        Arrival::Tunnel(tunnel) => {
+            let same = |other: &&Pdr| other.pdi.source_interface == interface;
+            session
+                .rules
+                .pdrs()
+                .iter()
+                .filter(same)
+                .any(|other| names(other, tunnel))
         }
     }
 }
 
-/// Whether a router passes on packets to this address: no loopback, group, link-local or reserved one (RFC 1812
-/// §5.3.7, RFC 6890 §2.2, RFC 4291 §2.4). Multicast routing is not for here.
-fn may_be_routed_to(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            let reserved = v4.octets()[0] == 0 || v4.octets()[0] >= 240;
-            !(reserved || v4.is_loopback() || v4.is_link_local() || v4.is_multicast())
+/// Whether the F-TEID, the network instance and the QFI agree.
+fn comes_in(session: Session<'_>, pdr: &Pdr, arrival: &Arrival<'_>) -> bool {
+    match arrival {
+        Arrival::Tunnel(tunnel) => {
+            (pdr.pdi.f_teid.is_none() || names(pdr, tunnel)) && has_qfi(pdr, tunnel.qfi)
         }
-        IpAddr::V6(v6) => {
-            let reserved = v6.segments()[..4] == [0; 4];
-            !(reserved || v6.is_unicast_link_local() || v6.is_multicast())
+        Arrival::Plain { vrf, .. } => {
+            pdr.pdi.f_teid.is_none() && pdr.pdi.qfis.is_empty() && is_instance(session, pdr, *vrf)
         }
+    }
+}
+
+pub(super) fn is_instance(session: Session<'_>, pdr: &Pdr, vrf: VrfId) -> bool {
+    let Some(id) = pdr.pdi.instance else { return true };
+    let named = session
+        .network
+        .instance(id)
+        .filter(|instance| instance.roles.intersects(Roles::N6));
+    let default = session
+        .network
+        .instances()
+        .iter()
+        .find(|instance| instance.roles.intersects(Roles::N6));
+    named.or(default).is_none_or(|instance| instance.vrf == vrf)
+}
+
+pub(super) fn fits(
+    session: Session<'_>,
+    filter: &SdfFilter,
+    interface: SourceInterface,
+    tuple: &IpTuple,
+) -> bool {
+    let Some(filter) = session.rules.resolve(filter) else {
+        return false;
+    };
+    let has_spi = tuple.proto == proto::ESP || tuple.proto == proto::AH;
+    filter
+        .flow_description
+        .as_ref()
+        .is_none_or(|rule| describes(session, rule, interface, tuple))
+        && filter
+            .tos_traffic_class
+            .is_none_or(|class| class.matches(tuple.tos))
+        && filter.spi.is_none_or(|spi| has_spi && tuple.spi == spi)
+        && filter
+            .flow_label
+            .is_none_or(|label| !tuple.addrs.is_v4() && tuple.flow_label == label)
+}
+
+pub(super) fn is_of(
+    session: Session<'_>,
+    application: &Application,
+    interface: SourceInterface,
+    tuple: &IpTuple,
+) -> bool {
+    let mut flows = application.flows.iter();
+    flows.any(|flow| describes(session, flow, interface, tuple))
+}
+
+/// Flow Descriptions are for the downlink; for what comes from Access the sides are swapped (TS 29.244
+/// §5.2.1A.2A).
+fn describes(
+    session: Session<'_>,
+    rule: &FlowDescription,
+    interface: SourceInterface,
+    tuple: &IpTuple,
+) -> bool {
+    let (source, destination) = match interface {
+        SourceInterface::Access => (rule.ue_side(), rule.remote_side()),
+        _ => (rule.remote_side(), rule.ue_side()),
+    };
+    rule.protocol.is_none_or(|protocol| protocol == tuple.proto)
+        && is_at(session, source, tuple.addrs.src(), true)
+        && is_at(session, destination, tuple.addrs.dst(), false)
+        && (source.ports.is_empty() || source.ports.iter().any(|range| range.contains(tuple.src_port)))
+        && (destination.ports.is_empty()
+            || destination
+                .ports
+                .iter()
+                .any(|range| range.contains(tuple.dst_port)))
+}
+
+fn is_at(session: Session<'_>, side: &Endpoint, address: IpAddr, is_source: bool) -> bool {
+    match side.address {
+        Address::Any => true,
+        Address::Prefix(prefix) => prefix.contains(address),
+        Address::Assigned => {
+            let knows_ue = !session.rules.ue_prefixes().is_empty();
+            !knows_ue || is_ue(session, address) || (is_source && is_link_local(session, address))
+        }
+    }
+}
+
+fn is_ue(session: Session<'_>, address: IpAddr) -> bool {
+    session
+        .rules
+        .pdrs()
+        .iter()
+        .any(|pdr| has_ue_address(pdr, address))
+}
+
+fn is_link_local(session: Session<'_>, address: IpAddr) -> bool {
+    let has_ipv6 = session.rules.ue_prefixes().iter().any(|prefix| !prefix.is_ipv4());
+    has_ipv6 && matches!(address, IpAddr::V6(v6) if v6.segments()[0] & 0xffc0 == 0xfe80)
+}
+
+/// Refuses what the UE sends from another's address. Link-local ones are good only towards the control plane
+/// function, which answers router solicitations. From Access to Access go packets *to* the UE.
+pub(super) fn check_source(session: Session<'_>, pdr: &Pdr, tuple: &IpTuple) -> Result<(), DropReason> {
+    if pdr.pdi.source_interface != SourceInterface::Access || session.rules.ue_prefixes().is_empty() {
+        return Ok(());
+    }
+    let far = pdr.far.and_then(|id| session.rules.far(id));
+    let destination = far
+        .and_then(|far| far.forwarding)
+        .map(|parameters| parameters.destination);
+    let source = tuple.addrs.src();
+    let allowed = match destination {
+        Some(DestinationInterface::Access) => true,
+        Some(DestinationInterface::CpFunction) => is_ue(session, source) || is_link_local(session, source),
+        _ => is_ue(session, source),
+    };
+    if allowed {
+        Ok(())
+    } else {
+        Err(DropReason::SpoofedSource)
     }
 }
 
@@ -281,4 +272,12 @@ pub(super) fn has_qfi(pdr: &Pdr, qfi: Option<Qfi>) -> bool {
 
 pub(super) fn has_ue_address(pdr: &Pdr, address: IpAddr) -> bool {
     pdr.pdi.ue_prefixes().any(|prefix| prefix.contains(address))
+}
+
+/// The tuple's end of the UE: the source of what comes from Access.
+pub(super) fn ue_end(interface: SourceInterface, tuple: &IpTuple) -> IpAddr {
+    match interface {
+        SourceInterface::Access => tuple.addrs.src(),
+        _ => tuple.addrs.dst(),
+    }
 }

@@ -3,22 +3,24 @@
 use packet::IpTuple;
 use packet::tuple::proto;
 
-use super::Session;
+use super::session::Session;
 use crate::model::{MeasurementMethod, Pdr, UrrId};
 use crate::network::EventLogic;
 
-impl Session<'_> {
-    /// The PDR's URRs that count a packet as an event, by what is configured for its application.
-    pub(super) fn events(self, pdr: &Pdr, tuple: &IpTuple, packet: &[u8]) -> Vec<UrrId> {
-        let application = pdr.pdi.application.as_ref();
-        let logic = application.and_then(|application| self.network.events(&application.id));
-        if !logic.is_some_and(|logic| is_event(logic, tuple, packet)) {
-            return Vec::new();
-        }
-        let urrs = self.rules.urrs().iter().filter(|urr| pdr.urrs.contains(&urr.id));
-        let counting = urrs.filter(|urr| urr.method.contains(MeasurementMethod::EVENT) && !urr.is_paused());
-        counting.map(|urr| urr.id).collect()
+/// The PDR's URRs that count a packet as an event, by what is configured for its application.
+pub(super) fn events(session: Session<'_>, pdr: &Pdr, tuple: &IpTuple, packet: &[u8]) -> Vec<UrrId> {
+    let application = pdr.pdi.application.as_ref();
+    let logic = application.and_then(|application| session.network.events(&application.id));
+    if !logic.is_some_and(|logic| is_event(logic, tuple, packet)) {
+        return Vec::new();
     }
+    let urrs = session
+        .rules
+        .urrs()
+        .iter()
+        .filter(|urr| pdr.urrs.contains(&urr.id));
+    let counting = urrs.filter(|urr| urr.method.contains(MeasurementMethod::EVENT) && !urr.is_paused());
+    counting.map(|urr| urr.id).collect()
 }
 
 fn is_event(logic: EventLogic, tuple: &IpTuple, packet: &[u8]) -> bool {

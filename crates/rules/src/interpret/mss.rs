@@ -4,7 +4,8 @@ use packet::tuple::proto;
 use packet::{Fragment, IpTuple};
 
 use super::arrival::Arrival;
-use super::{Outcome, Session};
+use super::session::Session;
+use super::verdict::Outcome;
 use crate::network::{InstanceId, Mss};
 
 /// The flag SYN, and the options that are looked at.
@@ -13,62 +14,60 @@ const END: u8 = 0;
 const NOP: u8 = 1;
 const SIZE: u8 = 2;
 
-impl Session<'_> {
-    /// Lowers the maximum segment size that a packet which goes on tells, if it does.
-    pub(super) fn clamp(
-        self,
-        (ingress, arrival): (InstanceId, &Arrival<'_>),
-        tuple: &IpTuple,
-        outcome: &mut Outcome,
-    ) {
-        let (bytes, egress) = match outcome {
-            Outcome::Forwarded { bytes, egress, .. } => (bytes, *egress),
-            Outcome::Recirculated {
-                bytes,
-                ingress,
-                is_answer: false,
-                ..
-            } => (bytes, *ingress),
-            Outcome::Recirculated { .. } | Outcome::Dropped(_) => return,
-        };
-        let to_group = tuple.addrs.has_unforwardable_destination();
-        if tuple.proto != proto::TCP || tuple.fragment == Fragment::Later || to_group {
-            return;
-        }
-        let start = bytes.len().saturating_sub(tuple.total_len.into());
-        let came_in = match arrival {
-            Arrival::Tunnel(tunnel) => tunnel.headers,
-            Arrival::Plain { .. } => 0,
-        };
-        let sides = [(ingress, came_in), (egress, start)];
-        if let Some(most) = self.largest_segment(sides, tuple.addrs.is_v4()) {
-            clamp_to(&mut bytes[start + usize::from(tuple.l4_offset)..], most);
-        }
+/// Lowers the maximum segment size that a packet which goes on tells, if it does.
+pub(super) fn clamp(
+    session: Session<'_>,
+    (ingress, arrival): (InstanceId, &Arrival<'_>),
+    tuple: &IpTuple,
+    outcome: &mut Outcome,
+) {
+    let (bytes, egress) = match outcome {
+        Outcome::Forwarded { bytes, egress, .. } => (bytes, *egress),
+        Outcome::Recirculated {
+            bytes,
+            ingress,
+            is_answer: false,
+            ..
+        } => (bytes, *ingress),
+        Outcome::Recirculated { .. } | Outcome::Dropped(_) => return,
+    };
+    let to_group = tuple.addrs.has_unforwardable_destination();
+    if tuple.proto != proto::TCP || tuple.fragment == Fragment::Later || to_group {
+        return;
     }
+    let start = bytes.len().saturating_sub(tuple.total_len.into());
+    let came_in = match arrival {
+        Arrival::Tunnel(tunnel) => tunnel.headers,
+        Arrival::Plain { .. } => 0,
+    };
+    let sides = [(ingress, came_in), (egress, start)];
+    if let Some(most) = largest_segment(session, sides, tuple.addrs.is_v4()) {
+        clamp_to(&mut bytes[start + usize::from(tuple.l4_offset)..], most);
+    }
+}
 
-    /// What the instances of both sides allow, with so many octets of headers before users' packets.
-    fn largest_segment(self, sides: [(InstanceId, usize); 2], is_v4: bool) -> Option<u16> {
-        let instance = |id| self.network.instance(id);
-        let said: Vec<Mss> = sides
-            .iter()
-            .filter_map(|&(id, _)| Some(instance(id)?.mss))
-            .collect();
-        let mut limits: Vec<i64> = said
-            .iter()
-            .filter_map(|mss| match mss {
-                Mss::AtMost(octets) => Some(i64::from(*octets)),
-                _ => None,
-            })
-            .collect();
-        if said.contains(&Mss::Auto) {
-            for (id, headers) in sides {
-                let mtu = i64::from(instance(id)?.mtu);
-                let least_headers = if is_v4 { 40 } else { 60 };
-                limits.push((mtu - headers as i64 - least_headers).max(536));
-            }
+/// What the instances of both sides allow, with so many octets of headers before users' packets.
+fn largest_segment(session: Session<'_>, sides: [(InstanceId, usize); 2], is_v4: bool) -> Option<u16> {
+    let instance = |id| session.network.instance(id);
+    let said: Vec<Mss> = sides
+        .iter()
+        .filter_map(|&(id, _)| Some(instance(id)?.mss))
+        .collect();
+    let mut limits: Vec<i64> = said
+        .iter()
+        .filter_map(|mss| match mss {
+            Mss::AtMost(octets) => Some(i64::from(*octets)),
+            _ => None,
+        })
+        .collect();
+    if said.contains(&Mss::Auto) {
+        for (id, headers) in sides {
+            let mtu = i64::from(instance(id)?.mtu);
+            let least_headers = if is_v4 { 40 } else { 60 };
+            limits.push((mtu - headers as i64 - least_headers).max(536));
         }
-        limits.into_iter().min().map(|most| most as u16)
     }
+    limits.into_iter().min().map(|most| most as u16)
 }
 
 /// Lowers what a segment with SYN tells, all of whose options can be read.

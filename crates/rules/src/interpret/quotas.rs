@@ -4,63 +4,56 @@ use std::borrow::Cow;
 
 use packet::{DropReason, IpTuple};
 
-use super::Session;
-use crate::model::{Pdr, SourceInterface, Urr, UrrId, Verb};
+use super::detect::{fits, is_of};
+use super::session::Session;
+use crate::model::{Pdr, SourceInterface, Urr, Verb};
 
-/// Which quotas are used up, and whether that matters for a packet.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Quotas<'a> {
-    /// The URRs whose quotas are.
-    pub exhausted: &'a [UrrId],
-    /// The packet is the answer to one that was redirected, which goes round inside this node
-    /// ([`Outcome::Recirculated`](super::Outcome::Recirculated)).
-    pub is_answer: bool,
+/// The PDR's URRs whose quotas are used up.
+pub(super) fn exhausted_urrs<'a, 'p>(
+    session: Session<'a>,
+    pdr: &'p Pdr,
+) -> impl Iterator<Item = &'a Urr> + use<'a, 'p> {
+    let is_spent = move |urr: &&Urr| {
+        session.may_count_in(pdr, urr) && !urr.is_paused() && session.quotas.exhausted.contains(&urr.id)
+    };
+    session.rules.urrs().iter().filter(is_spent)
 }
 
-impl<'a> Session<'a> {
-    /// The PDR's URRs whose quotas are used up.
-    pub(super) fn spent<'p>(self, pdr: &'p Pdr) -> impl Iterator<Item = &'a Urr> + use<'a, 'p> {
-        let is_spent = move |urr: &&Urr| {
-            self.may_count_in(pdr, urr) && !urr.is_paused() && self.quotas.exhausted.contains(&urr.id)
-        };
-        self.rules.urrs().iter().filter(is_spent)
+/// The PDR without the URRs whose quotas are used up; of a packet that they do not exempt, with the FAR for Quota
+/// Action of the first of them.
+///
+/// # Errors
+/// [`DropReason::QuotaExhausted`] where one of them has none.
+pub(super) fn as_quotas_allow<'a>(
+    session: Session<'a>,
+    pdr: Cow<'a, Pdr>,
+    tuple: &IpTuple,
+) -> Result<Cow<'a, Pdr>, DropReason> {
+    let spent: Vec<&Urr> = exhausted_urrs(session, &pdr).collect();
+    if spent.is_empty() {
+        return Ok(pdr);
     }
+    let interface = pdr.pdi.source_interface;
+    let stop = spent
+        .iter()
+        .filter(|urr| !exempts(session, urr, interface, tuple));
+    let fars = stop.map(|urr| urr.terms().quota_action.ok_or(DropReason::QuotaExhausted));
+    let fars = fars.collect::<Result<Vec<_>, _>>()?;
+    let mut pdr = pdr.into_owned();
+    pdr.urrs.retain(|id| spent.iter().all(|urr| urr.id != *id));
+    pdr.far = fars.first().copied().or(pdr.far);
+    Ok(Cow::Owned(pdr))
+}
 
-    /// The PDR without the URRs whose quotas are used up; of a packet that they do not exempt, with the FAR for Quota
-    /// Action of the first of them.
-    ///
-    /// # Errors
-    /// [`DropReason::QuotaExhausted`] where one of them has none.
-    pub(super) fn as_quotas_allow(
-        self,
-        pdr: Cow<'a, Pdr>,
-        tuple: &IpTuple,
-    ) -> Result<Cow<'a, Pdr>, DropReason> {
-        let spent: Vec<&Urr> = self.spent(&pdr).collect();
-        if spent.is_empty() {
-            return Ok(pdr);
-        }
-        let interface = pdr.pdi.source_interface;
-        let stop = spent.iter().filter(|urr| !self.exempts(urr, interface, tuple));
-        let fars = stop.map(|urr| urr.terms().quota_action.ok_or(DropReason::QuotaExhausted));
-        let fars = fars.collect::<Result<Vec<_>, _>>()?;
-        let mut pdr = pdr.into_owned();
-        pdr.urrs.retain(|id| spent.iter().all(|urr| urr.id != *id));
-        pdr.far = fars.first().copied().or(pdr.far);
-        Ok(Cow::Owned(pdr))
-    }
-
-    /// Whether a quota that is used up does not stop a packet: one of those that it exempts, and what a UE is told that
-    /// the quota redirects.
-    fn exempts(self, urr: &Urr, interface: SourceInterface, tuple: &IpTuple) -> bool {
-        let terms = urr.terms();
-        let far = terms.quota_action.and_then(|id| self.rules.far(id));
-        let redirects =
-            far.is_some_and(|far| far.action.verb() == Some(Verb::Forward) && far.redirect.is_some());
-        let mut filters = terms.exempt_filters.iter();
-        let mut applications = terms.exempt_applications.iter();
-        self.quotas.is_answer && redirects
-            || filters.any(|filter| self.fits(filter, interface, tuple))
-            || applications.any(|application| self.is_of(application, interface, tuple))
-    }
+/// Whether a quota that is used up does not stop a packet: one of those that it exempts, and what a UE is told that
+/// the quota redirects.
+fn exempts(session: Session<'_>, urr: &Urr, interface: SourceInterface, tuple: &IpTuple) -> bool {
+    let terms = urr.terms();
+    let far = terms.quota_action.and_then(|id| session.rules.far(id));
+    let redirects = far.is_some_and(|far| far.action.verb() == Some(Verb::Forward) && far.redirect.is_some());
+    let mut filters = terms.exempt_filters.iter();
+    let mut applications = terms.exempt_applications.iter();
+    session.quotas.is_answer && redirects
+        || filters.any(|filter| fits(session, filter, interface, tuple))
+        || applications.any(|application| is_of(session, application, interface, tuple))
 }

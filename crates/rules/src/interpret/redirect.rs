@@ -5,7 +5,9 @@ use packet::tuple::proto;
 use packet::{DropReason, Fragment, IpTuple, redirect, tcp};
 use std::net::SocketAddr;
 
-use super::{Outcome, Session};
+use super::detect::owns_address;
+use super::session::Session;
+use super::verdict::Outcome;
 use crate::model::Redirect;
 use crate::network::InstanceId;
 
@@ -22,47 +24,48 @@ enum Had {
     All,
 }
 
-impl Session<'_> {
-    pub(super) fn leave_redirected(
-        self,
-        ingress: InstanceId,
-        to: &Redirect,
-        client: &IpTuple,
-        packet: &[u8],
-    ) -> Result<Outcome, DropReason> {
-        // Its answers are for itself.
-        let home = self.network.instance(ingress).ok_or(DropReason::NotRedirected)?;
-        if !self.owns_address(home.vrf, client.addrs.src()) {
-            return Err(DropReason::NotRedirected);
-        }
-        if client.proto != proto::TCP || client.fragment != Fragment::None {
-            return Err(DropReason::NotRedirected);
-        }
-        let segment = &packet[client.l4_offset.into()..client.total_len.into()];
-        let (header, length) = tcp::Header::parse(segment, segment.len())?;
-        if !tcp::checksum_is_right(&client.addrs, segment) {
-            return Err(DropReason::NotRedirected);
-        }
-        let start = redirect::initial_sequence(self.network.redirect_secret(), client);
-        let (options, data) = (&segment[20..length], segment.len() - length);
-        let said = if client.dst_port == 80 {
-            converse(start, to.url(), (header, options, data), client.addrs.is_v4())
-        } else {
-            reset_unless_reset(header, data)
-        };
-        let (sequence, acknowledges, flags, data) = said.ok_or(DropReason::NotRedirected)?;
-        let ends = [
-            SocketAddr::new(client.addrs.dst(), client.dst_port),
-            SocketAddr::new(client.addrs.src(), client.src_port),
-        ];
-        let bytes = segment_of(ends, (sequence, acknowledges, flags), &data).ok_or(DropReason::TooBig)?;
-        Ok(Outcome::Recirculated {
-            bytes,
-            ingress,
-            mirror: None,
-            is_answer: true,
-        })
+pub(super) fn leave_redirected(
+    session: Session<'_>,
+    ingress: InstanceId,
+    to: &Redirect,
+    client: &IpTuple,
+    packet: &[u8],
+) -> Result<Outcome, DropReason> {
+    // Its answers are for itself.
+    let home = session
+        .network
+        .instance(ingress)
+        .ok_or(DropReason::NotRedirected)?;
+    if !owns_address(session, home.vrf, client.addrs.src()) {
+        return Err(DropReason::NotRedirected);
     }
+    if client.proto != proto::TCP || client.fragment != Fragment::None {
+        return Err(DropReason::NotRedirected);
+    }
+    let segment = &packet[client.l4_offset.into()..client.total_len.into()];
+    let (header, length) = tcp::Header::parse(segment, segment.len())?;
+    if !tcp::checksum_is_right(&client.addrs, segment) {
+        return Err(DropReason::NotRedirected);
+    }
+    let start = redirect::initial_sequence(session.network.redirect_secret(), client);
+    let (options, data) = (&segment[20..length], segment.len() - length);
+    let said = if client.dst_port == 80 {
+        converse(start, to.url(), (header, options, data), client.addrs.is_v4())
+    } else {
+        reset_unless_reset(header, data)
+    };
+    let (sequence, acknowledges, flags, data) = said.ok_or(DropReason::NotRedirected)?;
+    let ends = [
+        SocketAddr::new(client.addrs.dst(), client.dst_port),
+        SocketAddr::new(client.addrs.src(), client.src_port),
+    ];
+    let bytes = segment_of(ends, (sequence, acknowledges, flags), &data).ok_or(DropReason::TooBig)?;
+    Ok(Outcome::Recirculated {
+        bytes,
+        ingress,
+        mirror: None,
+        is_answer: true,
+    })
 }
 
 /// Sequence number, acknowledgement, flags and data.

@@ -9,7 +9,8 @@ use super::*;
 use crate::model::{
     ApplyAction, DestinationInterface, Edit, FTeid, FarId, FarUpdate, ForwardingParameters,
     ForwardingParametersUpdate, Gate, MeasurementInformation, OuterHeader, OuterHeaderCreation,
-    OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrUpdate, QerId, QerUpdate, SdfFilter, UeIpAddress,
+    OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrId, PdrUpdate, QerId, QerUpdate, SdfFilter,
+    UeIpAddress, UrrId,
 };
 use crate::testing::{
     self, GNB, N3, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6, UserPacket, any_rules, any_sent,
@@ -639,8 +640,8 @@ fn what_a_pdr_lacks_is_told() {
     let rules = session();
     let network = testing::network();
     let why = |ingress, packet: &[u8]| {
-        let tried = tried(&rules, &network, ingress, packet).unwrap();
-        tried
+        let evaluated = evaluate_pdrs(&rules, &network, ingress, packet).unwrap();
+        evaluated
             .into_iter()
             .map(|one| (one.pdr.0, one.mismatch))
             .collect::<Vec<_>>()
@@ -678,11 +679,11 @@ proptest! {
     fn the_first_pdr_that_matches_is_the_one(rules in any_rules(), sent in any_sent()) {
         let network = testing::network();
         let verdict = interpret(&rules, &network, sent.ingress, &sent.bytes);
-        let tried = tried(&rules, &network, sent.ingress, &sent.bytes).unwrap_or_default();
-        let first = tried.iter().find(|one| one.mismatch.is_none()).map(|one| one.pdr);
+        let evaluated = evaluate_pdrs(&rules, &network, sent.ingress, &sent.bytes).unwrap_or_default();
+        let first = evaluated.iter().find(|one| one.mismatch.is_none()).map(|one| one.pdr);
         if verdict.pdr.is_some() {
             prop_assert_eq!(first, verdict.pdr);
-            prop_assert_eq!(tried.len(), rules.pdrs().len());
+            prop_assert_eq!(evaluated.len(), rules.pdrs().len());
         }
     }
 

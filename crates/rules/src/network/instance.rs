@@ -133,7 +133,6 @@ impl Instance {
         self.addresses().find(|own| own.is_ipv4() == peer.is_ipv4())
     }
 
-
     /// The ways to the UEs of this instance, where they are not those of its routes.
     pub fn ue_routes(&self) -> impl Iterator<Item = (IpPrefix, UeRoute)> + '_ {
         let way = |prefix: &IpPrefix| match self.hairpin {

@@ -27,7 +27,11 @@ pub(super) struct LongestUePrefix {
 }
 
 /// The longest prefix of links and static routes in `vrf` that holds `destination`; of equal ones the first, links first.
-pub(super) fn longest_prefix(instances: &[Instance], vrf: VrfId, destination: IpAddr) -> Option<LongestPrefix> {
+pub(super) fn longest_prefix(
+    instances: &[Instance],
+    vrf: VrfId,
+    destination: IpAddr,
+) -> Option<LongestPrefix> {
     let links = members(instances, vrf)
         .flat_map(|instance| instance.connected().map(|prefix| (prefix, Some(instance.id))));
     let routes = members(instances, vrf).flat_map(|instance| &instance.routes);
@@ -55,7 +59,11 @@ pub(super) fn longest_ue_prefix(
             let length = prefix.len();
             if best.is_none_or(|best| length > best.length) {
                 let instance = instance.id;
-                best = Some(LongestUePrefix { length, instance, route });
+                best = Some(LongestUePrefix {
+                    length,
+                    instance,
+                    route,
+                });
             }
         }
     }
@@ -76,9 +84,10 @@ pub(super) fn next_hops(
         .filter(|longest| longest.link.is_none())
         .map(|longest| longest.length);
     let routed = members(instances, vrf).flat_map(move |instance| {
-        let routes = instance.routes.iter().filter(move |route| {
-            Some(route.prefix.len()) == length && route.prefix.contains(destination)
-        });
+        let routes = instance
+            .routes
+            .iter()
+            .filter(move |route| Some(route.prefix.len()) == length && route.prefix.contains(destination));
         routes.map(|route| (instance.id, route.next_hop))
     });
     link.map(|link| (link, destination)).into_iter().chain(routed)

@@ -10,7 +10,7 @@ use flow::{Direction, InstanceId};
 use proptest::prelude::*;
 use rules::SessionRules;
 use rules::image::SessionChange;
-use rules::interpret::{Outcome, Policers, interpret_policed};
+use rules::interpret::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
 use rules::model::{
     BitRates, BitsPerSecond, CorrelationId, Edit, Pdi, Qer, QerId, QerUpdate, SourceInterface,
 };
@@ -62,7 +62,7 @@ fn rules(place: usize, own: Option<u64>, common: u64) -> SessionRules {
 struct Trial {
     world: World,
     rules: [Arc<SessionRules>; 2],
-    policers: Policers,
+    meters: ReferenceMeters,
     passed: [u64; 2],
 }
 
@@ -72,7 +72,7 @@ impl Trial {
         let mut trial = Self {
             world,
             rules: rules.map(Arc::new),
-            policers: Policers::default(),
+            meters: ReferenceMeters::default(),
             passed: [0; 2],
         };
         trial.tell();
@@ -109,7 +109,7 @@ impl Trial {
         });
         for place in 0..2 {
             let rules = &self.rules[place];
-            self.policers.follow(place as u64, rules);
+            self.meters.follow(place as u64, rules);
         }
     }
 
@@ -120,12 +120,15 @@ impl Trial {
         let packet = tunnelled(N3_ADDRESS, teid, 255, Some([0x10, 9]), &[], &user.bytes());
         let taken = self.world.next_poll();
         let passes = !self.world.send(0, &packet).is_empty();
-        let verdict = interpret_policed(
+        let verdict = interpret_with(
             &self.rules[place],
             &self.world.network,
             InstanceId(0),
             &packet,
-            (&mut self.policers, taken),
+            Conditions {
+                metering: Metering::Meters(&mut self.meters, taken),
+                quotas: Quotas::default(),
+            },
         );
         assert_eq!(passes, matches!(verdict.outcome, Outcome::Forwarded { .. }));
         self.passed[place] += u64::from(passes);

@@ -18,7 +18,8 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::image::{Counter, ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
 use rules::interpret::{
-    Billed, Counted, Duplicate, Outcome, Policers, Quotas, Verdict, interpret, interpret_exhausted,
+    Billed, Conditions, Counted, Duplicate, Metering, Outcome, Quotas, ReferenceMeters, Verdict, interpret,
+    interpret_with,
 };
 use rules::model::Content;
 use rules::model::{EditError, UrrId};
@@ -97,7 +98,7 @@ struct Trial {
     /// What the worker has told of that.
     told: BTreeMap<Option<Content>, UrrCount>,
     has_contents: bool,
-    policers: Policers,
+    meters: ReferenceMeters,
     /// Packets that would look otherwise if they were green.
     yellow: u64,
 }
@@ -148,7 +149,7 @@ impl Trial {
             billed: BTreeMap::new(),
             told: BTreeMap::new(),
             has_contents,
-            policers: Policers::default(),
+            meters: ReferenceMeters::default(),
             yellow: 0,
         })
     }
@@ -263,9 +264,12 @@ impl Trial {
             exhausted: &self.exhausted,
             is_answer,
         };
-        let police = (&mut self.policers, now, quotas);
+        let conditions = Conditions {
+            metering: Metering::Meters(&mut self.meters, now),
+            quotas,
+        };
         let network = &self.world.network;
-        let verdict = interpret_exhausted(&self.rules, network, ingress, packet, police);
+        let verdict = interpret_with(&self.rules, network, ingress, packet, conditions);
         if !self.exhausted.is_empty() {
             let free = interpret(&self.rules, network, ingress, packet);
             let goes = |verdict: &Verdict| !matches!(verdict.outcome, Outcome::Dropped(_));
@@ -383,7 +387,7 @@ impl Trial {
         for (id, count) in &mut self.counts {
             count.events *= u64::from(counting.contains(id));
         }
-        self.policers.change(&rules);
+        self.meters.change(&rules);
         (self.rules, self.image) = (rules, image);
     }
 

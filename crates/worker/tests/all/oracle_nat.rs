@@ -14,7 +14,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::SessionRules;
 use rules::classifier::{Key, Side, whole_key};
-use rules::interpret::{Outcome, Policers, interpret_policed};
+use rules::interpret::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
 use rules::model::{ApplyAction, FarUpdate};
 use rules::network::Network;
 use rules::testing::{Sent, any_network, any_sent, runnable_rules};
@@ -184,7 +184,7 @@ fn run(rules: SessionRules, network: Network, packets: &[Sent], public: Public) 
     };
     let installed = world.apply(0, rules::image::SessionChange::Install(image));
     installed.expect("there is room");
-    let (mut policers, mut translated) = (Policers::default(), 0);
+    let (mut meters, mut translated) = (ReferenceMeters::default(), 0);
     for sent in packets {
         let Some(user) = user(sent, &world.network) else {
             continue;
@@ -192,9 +192,12 @@ fn run(rules: SessionRules, network: Network, packets: &[Sent], public: Public) 
         let mut send = |world: &mut World| {
             let taken = world.next_poll();
             let out = world.send(sent.ingress.0, &sent.bytes);
-            let police = (&mut policers, taken);
+            let conditions = Conditions {
+                metering: Metering::Meters(&mut meters, taken),
+                quotas: Quotas::default(),
+            };
             let network = &world.network;
-            let verdict = interpret_policed(&rules, network, sent.ingress, &sent.bytes, police);
+            let verdict = interpret_with(&rules, network, sent.ingress, &sent.bytes, conditions);
             match (verdict.outcome, out.into_iter().next()) {
                 (Outcome::Forwarded { bytes, .. }, Some((_, frame))) => Some((frame[14..].to_vec(), bytes)),
                 _ => None,

@@ -74,7 +74,7 @@ impl CommonRates {
 /// The buckets of one session, or of several of one control plane function whose QERs all have numbers of their own.
 /// One that was never used is full.
 #[derive(Clone, Debug, Default)]
-pub struct Policers {
+pub struct ReferenceMeters {
     meters: BTreeMap<(QerId, Direction), Meter>,
     common: CommonRates,
     /// Of packet rates: the windows that have begun, of the rate and of the additional one.
@@ -89,7 +89,7 @@ struct Window {
     since: Nanos,
 }
 
-impl Policers {
+impl ReferenceMeters {
     /// Takes a packet's octets from the buckets of all these QERs, or from none. Gives its colour: green if it is
     /// within all guaranteed rates that are below a maximum one, red if it is not within all maximum ones.
     pub(super) fn pass(&mut self, qers: &[&Qer], direction: Direction, octets: u64, now: Nanos) -> Colour {
