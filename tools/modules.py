@@ -11,6 +11,7 @@ import pathlib
 import re
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+VISIBILITY = re.compile(r"\bpub\(in [\w:]+\)\s")
 STRING = re.compile(r'b?r#"(?:.*?)"#|b?"(?:\\.|[^"\\])*"', re.S)
 TEST_BLOCK = re.compile(r"#\[cfg\((?:test|all\(test[^]]*)\)\]\s*(?:#\[[^]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?(mod\s+(\w+)\s*;|[^;{]*[{;])", re.S)
 MODULE = re.compile(r"^\s*(?:#\[[^]]*\]\s*)*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;", re.M)
@@ -46,7 +47,7 @@ class Module:
 
 
 def strip(text):
-    text = COMMENT.sub("", STRING.sub('""', text))
+    text = VISIBILITY.sub("pub(crate) ", COMMENT.sub("", STRING.sub('""', text)))
     while True:
         match = TEST_BLOCK.search(text)
         if not match:

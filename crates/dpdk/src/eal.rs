@@ -262,7 +262,7 @@ impl EalBuilder {
 
     fn main_cpu_list(&self) -> Result<String, Error> {
         let cpus = if self.main_cpus.is_empty() {
-            crate::lcore::thread_cpus()?
+            crate::cpu::thread_cpus()?
         } else {
             self.main_cpus.clone()
         };

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use dpdk_sys as sys;
 
 use super::device::Device;
-use super::queue::{RxQueue, TxQueue};
+use super::queue::Sends;
 use super::rss::{RssConfig, RssStatus};
 use crate::error::Error;
 use crate::mempool::Mempool;
@@ -133,29 +133,11 @@ impl PortConfig {
     }
 }
 
-/// What may be sent by a port.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sends {
-    /// The most segments of a packet; 65,535 for any number. Drivers that say nothing, or 0, have no bound.
-    pub most_segments: u16,
-    /// Whether packets may ask for their UDP checksums to be filled in.
-    pub fills_udp_checksums: bool,
-}
-
 fn chosen(wanted: &[(bool, u64)]) -> u64 {
     wanted
         .iter()
         .filter(|(yes, _)| *yes)
         .fold(0, |bits, (_, bit)| bits | bit)
-}
-
-/// The queues of a started port, by number. Each goes to the worker that polls it.
-#[derive(Debug)]
-pub struct Queues {
-    /// Receive queues.
-    pub rx: Vec<RxQueue>,
-    /// Send queues.
-    pub tx: Vec<TxQueue>,
 }
 
 /// Configures the port and starts it.
@@ -186,7 +168,7 @@ fn configure(
 ) -> Result<(), Error> {
     let mtu = match config.mtu {
         Some(mtu) => mtu,
-        None => super::status::mtu(device)?,
+        None => device.mtu()?,
     };
     // SAFETY: the structure is of integers, unions of such and pointers, for all of which zero is a value.
     let mut conf: sys::rte_eth_conf = unsafe { MaybeUninit::zeroed().assume_init() };

@@ -144,6 +144,16 @@ impl Device {
         // SAFETY: filled; and zeroes are a value of this structure too.
         Ok(unsafe { info.assume_init() })
     }
+
+    /// Largest layer-3 packet in octets.
+    pub(super) fn mtu(&self) -> Result<u16, Error> {
+        let mut mtu = 0;
+        // SAFETY: the port is open; the number may be written.
+        self.call("tell its MTU", |id| unsafe {
+            sys::rte_eth_dev_get_mtu(id, &mut mtu)
+        })?;
+        Ok(mtu)
+    }
 }
 
 impl Drop for Device {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use dpdk_sys as sys;
 
+use super::Port;
 use super::device::Device;
 use super::rss::RssFields;
-use super::{Port, status};
 use crate::error::{Errno, Error};
 
 /// Octets kept of why a driver refused a rule.
@@ -130,7 +130,7 @@ impl Port {
     /// ([`Capabilities`](super::Capabilities)); [`Error::Driver`] when the driver refuses.
     pub fn set_rss_table(&self, queues: &[u16]) -> Result<(), Error> {
         let device = self.device("rss table")?;
-        let size = status::rss_table_size(device)?;
+        let size = device.info()?.reta_size;
         if size == 0 || queues.len() != usize::from(size) {
             let bound = format!("this port's table has {size} entries");
             return Err(Error::config("rss table", queues.len(), bound));

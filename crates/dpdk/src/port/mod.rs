@@ -12,17 +12,19 @@ mod queue;
 mod rss;
 mod sockets;
 mod spec;
+mod stats;
 mod status;
 
 use std::sync::Arc;
 
-pub use config::{PortConfig, Queues};
+pub use config::PortConfig;
 pub use flow::{FlowRule, Packets, SpreadRule};
 pub use memory::{MemoryPeer, MemorySpec};
-pub use queue::{RxQueue, TxQueue};
+pub use queue::{Queues, RxQueue, TxQueue};
 pub use rss::{RssConfig, RssFields, RssStatus};
 pub use spec::PortSpec;
-pub use status::{Capabilities, Link, PortStats};
+pub use stats::PortStats;
+pub use status::{Capabilities, Link};
 
 use crate::eal::Eal;
 use crate::error::Error;
@@ -123,8 +125,16 @@ impl Port {
         };
         self.rss = config::start(device, config)?;
         self.started = true;
-        let sends = config.sends(&device.info()?);
-        Ok(queue::all(device, config, (sends, self.leaves_checksums)))
+        let traits = queue::Traits {
+            leaves_checksums: self.leaves_checksums,
+            sends: config.sends(&device.info()?),
+        };
+        Ok(Queues::of_driver(
+            device,
+            config.rx_queues,
+            config.tx_queues,
+            traits,
+        ))
     }
 
     /// The port's name in messages: the interface, file or address it stands for.

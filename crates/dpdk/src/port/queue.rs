@@ -7,10 +7,27 @@ use std::sync::Arc;
 
 use dpdk_sys as sys;
 
-use super::config::{PortConfig, Queues, Sends};
 use super::device::Device;
 use super::sockets::{Ring, SEGMENTS_MAX, Sender};
 use crate::burst::{BURST_MAX, Burst};
+
+/// The queues of a started port, by number. Each goes to the worker that polls it.
+#[derive(Debug)]
+pub struct Queues {
+    /// Receive queues.
+    pub rx: Vec<RxQueue>,
+    /// Send queues.
+    pub tx: Vec<TxQueue>,
+}
+
+/// What may be sent by a port.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sends {
+    /// The most segments of a packet; 65,535 for any number. Drivers that say nothing, or 0, have no bound.
+    pub most_segments: u16,
+    /// Whether packets may ask for their UDP checksums to be filled in.
+    pub fills_udp_checksums: bool,
+}
 
 /// A receive queue. It may be given to another thread, but is used by one at a time.
 #[derive(Debug)]
@@ -146,26 +163,33 @@ impl TxQueue {
     }
 }
 
-/// The handles of all queues of a port that was just started, which it does once.
-pub(super) fn all(
-    device: &Arc<Device>,
-    config: &PortConfig,
-    (sends, leaves_checksums): (Sends, bool),
-) -> Queues {
-    let rx = |queue| RxQueue {
-        side: RxSide::Driver(device.clone()),
-        queue,
-        leaves_checksums,
-        _not_sync: PhantomData,
-    };
-    let tx = |queue| TxQueue {
-        side: TxSide::Driver(device.clone()),
-        queue,
-        sends,
-        _not_sync: PhantomData,
-    };
-    Queues {
-        rx: (0..config.rx_queues).map(rx).collect(),
-        tx: (0..config.tx_queues).map(tx).collect(),
+/// What the queues of a driver's port have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traits {
+    /// See [`RxQueue::leaves_checksums`].
+    pub(super) leaves_checksums: bool,
+    /// What may be sent.
+    pub(super) sends: Sends,
+}
+
+impl Queues {
+    /// The handles of all queues of a driver's port that was just started, which it does once.
+    pub(super) fn of_driver(device: &Arc<Device>, rx_queues: u16, tx_queues: u16, traits: Traits) -> Queues {
+        let rx = |queue| RxQueue {
+            side: RxSide::Driver(device.clone()),
+            queue,
+            leaves_checksums: traits.leaves_checksums,
+            _not_sync: PhantomData,
+        };
+        let tx = |queue| TxQueue {
+            side: TxSide::Driver(device.clone()),
+            queue,
+            sends: traits.sends,
+            _not_sync: PhantomData,
+        };
+        Queues {
+            rx: (0..rx_queues).map(rx).collect(),
+            tx: (0..tx_queues).map(tx).collect(),
+        }
     }
 }

@@ -8,6 +8,7 @@ use dpdk_sys as sys;
 use super::device::Device;
 use super::rss::RssFields;
 use super::sockets::{Interface, MTU_MAX, QUEUES_MAX};
+use super::stats::PortStats;
 use super::{Port, Side};
 use crate::error::Error;
 
@@ -51,27 +52,6 @@ pub struct Link {
     pub speed_mbps: Option<u32>,
     /// Whether both directions work at once.
     pub full_duplex: bool,
-}
-
-/// A port's own counters since it was opened or reset. What a driver does not count stays 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortStats {
-    /// Packets received.
-    pub rx_packets: u64,
-    /// Octets received, from the Ethernet header on.
-    pub rx_octets: u64,
-    /// Packets that came while the receive queue was full.
-    pub rx_missed: u64,
-    /// Packets received with errors.
-    pub rx_errors: u64,
-    /// Packets lost because the pool was empty.
-    pub rx_no_buffer: u64,
-    /// Packets sent.
-    pub tx_packets: u64,
-    /// Octets sent, from the Ethernet header on.
-    pub tx_octets: u64,
-    /// Packets that could not be sent.
-    pub tx_errors: u64,
 }
 
 impl Port {
@@ -199,7 +179,7 @@ impl Port {
     /// [`Error::Driver`] when the driver does not tell.
     pub fn mtu(&self) -> Result<u16, Error> {
         match &self.side {
-            Side::Driver(device) => mtu(device),
+            Side::Driver(device) => device.mtu(),
             Side::Sockets(interface) => interface.mtu(),
         }
     }
@@ -284,18 +264,4 @@ fn driver(info: &sys::rte_eth_dev_info) -> String {
     unsafe { CStr::from_ptr(info.driver_name) }
         .to_string_lossy()
         .into_owned()
-}
-
-/// Entries of the table from hash to queue.
-pub(super) fn rss_table_size(device: &Device) -> Result<u16, Error> {
-    Ok(device.info()?.reta_size)
-}
-
-pub(super) fn mtu(device: &Device) -> Result<u16, Error> {
-    let mut mtu = 0;
-    // SAFETY: the port is open; the number may be written.
-    device.call("tell its MTU", |id| unsafe {
-        sys::rte_eth_dev_get_mtu(id, &mut mtu)
-    })?;
-    Ok(mtu)
 }

@@ -8,9 +8,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::super::status::PortStats;
-use super::Counts;
+use super::super::stats::PortStats;
+use super::counts::Counts;
 use crate::error::{Errno, Error};
+
+/// The most queues each way.
+pub(in crate::port) const QUEUES_MAX: u16 = 16;
+/// The longest layer 3 packet that an interface is set to, octets.
+pub(in crate::port) const MTU_MAX: u16 = 65_521;
 
 /// A kernel interface that is a port.
 #[derive(Debug)]

@@ -9,49 +9,20 @@
 //! checksums, where their sender leaves that to a NIC that is not there (veth), or GRO has put them together. Checksums are
 //! filled in here, as a NIC would; frames that are several are given on as [coalesced](crate::Mbuf::coalesced).
 
+mod counts;
 mod interface;
 mod ring;
 mod send;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(super) use interface::Interface;
+pub(super) use interface::{Interface, MTU_MAX, QUEUES_MAX};
 pub(super) use ring::Ring;
-pub(super) use send::Sender;
+pub(super) use send::{SEGMENTS_MAX, Sender};
 
-use super::config::{PortConfig, Queues};
-use super::queue;
+use super::config::PortConfig;
+use super::queue::{Queues, RxQueue, TxQueue};
 use crate::error::Error;
-
-/// The most queues each way.
-pub(super) const QUEUES_MAX: u16 = 16;
-/// The longest layer 3 packet that an interface is set to, octets.
-pub(super) const MTU_MAX: u16 = 65_521;
-/// The most segments of a packet that is sent.
-pub(super) const SEGMENTS_MAX: u16 = 64;
-
-/// What one queue counts: its thread writes, others read.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    packets: AtomicU64,
-    octets: AtomicU64,
-    /// Packets that were too long, or could not be sent.
-    errors: AtomicU64,
-    /// Packets for which the pool had no buffer.
-    no_buffer: AtomicU64,
-}
-
-impl Counts {
-    /// Only the queue's own thread adds.
-    fn add(counter: &AtomicU64, more: u64) {
-        counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-    }
-
-    fn read(counter: &AtomicU64) -> u64 {
-        counter.load(Ordering::Relaxed)
-    }
-}
 
 /// Opens the sockets of all queues and starts them.
 pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Queues, Error> {
@@ -72,11 +43,11 @@ pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Q
         if config.rx_queues > 1 {
             group = Some(ring.join(interface, group)?);
         }
-        rx.push(queue::RxQueue::of_socket(ring, number));
+        rx.push(RxQueue::of_socket(ring, number));
     }
     let senders = (0..config.tx_queues).map(|number| {
         let sender = Sender::open(interface)?;
-        Ok(queue::TxQueue::of_socket(sender, number))
+        Ok(TxQueue::of_socket(sender, number))
     });
     let tx = senders.collect::<Result<Vec<_>, Error>>()?;
     Ok(Queues { rx, tx })

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::Counts;
+use super::counts::Counts;
 use super::interface::{Interface, last_errno, set, socket};
 use crate::burst::Burst;
 use crate::error::{Errno, Error};

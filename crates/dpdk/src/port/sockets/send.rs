@@ -6,10 +6,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use super::counts::Counts;
 use super::interface::{Interface, last_errno, set, socket};
-use super::{Counts, SEGMENTS_MAX};
 use crate::burst::{BURST_MAX, Burst};
 use crate::error::{Errno, Error};
+
+/// The most segments of a packet that is sent.
+pub(in crate::port) const SEGMENTS_MAX: u16 = 64;
 
 /// Octets that wait for the interface, as the kernel counts them.
 const WAITING: libc::c_int = 8 << 20;
