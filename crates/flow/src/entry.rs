@@ -44,7 +44,7 @@ pub struct FlowEntry<K> {
     pub idle: u16,
     /// What kind of flow this is.
     pub flags: FlowFlags,
-    /// The line of the first meter that applies and is not beside the face, from the block's start, or else of the one
+    /// The line of the first meter that applies and is not beside the read line, from the block's start, or else of the one
     /// that is: a hint for prefetching. 0: none.
     pub meters: u8,
     /// The slot of the PDR that matched, below 1000.

@@ -292,7 +292,7 @@ fn an_entry_learns_where_its_meters_are() {
     let block = blocks.get(installed.block).unwrap();
     let hints =
         Direction::BOTH.map(|way| [0b001, 0b010, 0b100, 0b1000, 0].map(|qers| block.meters_hint(qers, way)));
-    // After a line of counters: uplink's second and third, downlink's. The first ones are beside the faces.
+    // After a line of counters: uplink's second and third, downlink's. The first ones are beside the read lines.
     assert_eq!(hints, [[1, 5, 5, 0, 0], [3, 6, 6, 0, 0]]);
     assert_eq!(
         [0b011, 0b101].map(|qers| block.meters_hint(qers, Direction::Downlink)),

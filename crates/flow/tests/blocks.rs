@@ -116,8 +116,8 @@ fn image() -> impl Strategy<Value = BlockImage> {
     });
     let rest = (any::<[u64; 2]>(), any::<[u8; 2]>(), any::<u16>());
     (forwards, marks, meters(), counters, rest).prop_map(
-        |(forwards, marks, meters, (urrs, before_qos, bounds), (closed, near, shared))| {
-            let near = near.map(|slot| slot % 6);
+        |(forwards, marks, meters, (urrs, before_qos, bounds), (closed, inline, shared))| {
+            let inline = inline.map(|slot| slot % 6);
             BlockImage {
                 forwards,
                 marks,
@@ -130,7 +130,7 @@ fn image() -> impl Strategy<Value = BlockImage> {
                 units: 0,
                 weights: Vec::new(),
                 bounds,
-                near,
+                inline,
             }
         },
     )
@@ -382,7 +382,7 @@ impl World {
         Ok(())
     }
 
-    /// What a packet sees is what the image says, near or far; beyond it there is nothing.
+    /// What a packet sees is what the image says, inline or on a line of its own; beyond it there is nothing.
     fn check_live(&self, model: &Model, direction: Direction) -> Result<(), TestCaseError> {
         let seen = self.blocks.get(model.block).unwrap();
         let closed = [model.image.closed_ul, model.image.closed_dl][direction as usize];

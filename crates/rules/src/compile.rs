@@ -130,7 +130,7 @@ pub fn compile_after(
     let slots = CounterSlots::of(rules);
     let pools = slots.pools();
     let block = BlockImage {
-        near: near(rules, &decisions),
+        inline: inline_forwards(rules, &decisions),
         forwards,
         marks: rules.qers().iter().map(mark).collect(),
         meters: all_meters(rules),
@@ -421,7 +421,7 @@ fn gates(qers: &[Qer], gate: impl Fn(&Qer) -> Gate) -> u64 {
 }
 
 /// The forward of the last PDR to be tried in each direction: the default one, which most packets come to.
-fn near(rules: &SessionRules, decisions: &[Decision]) -> [u8; 2] {
+fn inline_forwards(rules: &SessionRules, decisions: &[Decision]) -> [u8; 2] {
     Direction::BOTH.map(|direction| {
         let pdrs = rules
             .pdrs()

@@ -481,7 +481,7 @@ impl Machine {
         (now, setting): (Moment, Setting),
     ) -> UsageTriggers {
         let came = packets > self.packets;
-        let comes = came && !matches!(self.traffic, TrafficDetection::Voided(_)) || news.knocked;
+        let comes = came && !matches!(self.traffic, TrafficDetection::Voided(_)) || news.trapped;
         if let TrafficDetection::Voided(activity) = self.traffic {
             self.traffic = TrafficDetection::Resumed(activity);
         }

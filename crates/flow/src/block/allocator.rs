@@ -266,7 +266,7 @@ mod tests {
                     Step::Allocate(lines) => {
                         let Some(line) = allocator.allocate(lines) else { continue };
                         prop_assert!(line as usize + lines <= chunks * CHUNK);
-                        prop_assert_eq!(line % 2, 0, "faces and purses are pairs");
+                        prop_assert_eq!(line % 2, 0, "read_lines and write_lines are pairs");
                         if let Some((&start, &len)) = out.range(..=line).next_back() {
                             prop_assert!(start as usize + len <= line as usize);
                         }

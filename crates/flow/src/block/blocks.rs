@@ -4,21 +4,20 @@ use core::fmt;
 use core::ops::Range;
 
 use super::allocator::LineAllocator;
-use super::carry::Carried;
-use super::contents::Contents;
-use super::lines::{
-    Counts, Face, HEAD, Line, MARKS_PER_LINE, NEAR_MARKS, NEAR_URRS, PackedForward, Purse, face_at, purse_at,
-};
-use super::tally::{RARE_PER_LINE, Rare};
-use super::{BlockImage, BlockRef, Bounds, LiveBlock, ReplaceMap, SessionBlock, Weight, bounds, meter_lines};
+use super::content_counters::ContentCounters;
+use super::forwards::PackedForward;
+use super::layout::{Counts, HEAD, INLINE_MARKS, INLINE_URRS, MARKS_PER_LINE, read_line_at, write_line_at};
+use super::lines::{Line, ReadLine};
+use super::write::{Identity, write_block};
+use super::{BlockImage, BlockRef, LiveBlock, SessionBlock};
 use crate::memory::{OutOfMemory, Slab};
 use crate::meter::SharedId;
-use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, UrrCount, prefetch};
+use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, prefetch};
 
 // `Blocks::prefetch` compares both with the same number.
-const _: () = assert!(HEAD == 1 << NEAR_URRS);
+const _: () = assert!(HEAD == 1 << INLINE_URRS);
 
-/// The bit that every generation has, and no first word of a line that is not a live face.
+/// The bit that every generation has, and no first word of a line that is not a live read line.
 const ALIVE: u32 = 1 << 31;
 
 /// A worker's session blocks. Nothing is allocated from the system after [`new`](Self::new).
@@ -31,7 +30,7 @@ const ALIVE: u32 = 1 << 31;
 pub struct Blocks {
     pub(super) lines: Slab<Line>,
     allocator: LineAllocator,
-    pub(super) contents: Contents,
+    pub(super) contents: ContentCounters,
     generation: u32,
     cycles: u32,
     len: usize,
@@ -101,7 +100,7 @@ impl Blocks {
         Ok(Self {
             lines: Slab::new(count)?,
             allocator,
-            contents: Contents::none()?,
+            contents: ContentCounters::none()?,
             generation: ALIVE,
             cycles: 0,
             len: 0,
@@ -144,45 +143,9 @@ impl Blocks {
         let block = BlockRef(self.allocator.allocate(lines).ok_or(BlockError::Full { lines })?);
         let generation = self.next_generation();
         self.len += 1;
-        self.write(block, session, generation, counts, image);
+        let identity = Identity { session, generation };
+        self.write(block, identity, counts, image);
         Ok(Installed { block, generation })
-    }
-
-    /// Changes a session's block: what `carry` names keeps its counts and tokens, all else starts anew. A URR that
-    /// stays with the same bounds stays stopped, and tells nothing twice. The counts of those that do not stay are
-    /// to be read before. The block may move.
-    ///
-    /// # Errors
-    ///
-    /// [`BlockError::Full`], [`BlockError::OutOfBounds`], [`BlockError::Dead`].
-    pub fn replace(
-        &mut self,
-        block: BlockRef,
-        image: &BlockImage,
-        carry: &ReplaceMap,
-        flows: Flows,
-    ) -> Result<Installed, BlockError> {
-        let old = self.get(block).ok_or(BlockError::Dead)?;
-        let [session, generation, old_lines] =
-            [old.session().0, old.generation(), old.counts().lines() as u32];
-        let counts = Counts::of(image).ok_or(BlockError::OutOfBounds)?;
-        let carried = Carried::read(&old, carry);
-        let stays = LineAllocator::rounded(counts.lines()) == LineAllocator::rounded(old_lines as usize);
-        let installed = if !stays {
-            let new = self.install(SessionIndex(session), image)?;
-            self.remove(block);
-            new
-        } else {
-            let generation = if flows == Flows::Keep {
-                generation
-            } else {
-                self.next_generation()
-            };
-            self.write(block, SessionIndex(session), generation, counts, image);
-            Installed { block, generation }
-        };
-        carried.write(self, installed.block);
-        Ok(installed)
     }
 
     /// Makes the flow entries of a block invalid at the next packet, and changes nothing else.
@@ -193,7 +156,7 @@ impl Blocks {
     pub fn revoke(&mut self, block: BlockRef) -> Result<Installed, BlockError> {
         self.get(block).ok_or(BlockError::Dead)?;
         let generation = self.next_generation();
-        self.change_faces(block, |face, _| face.generation = generation);
+        self.change_read_lines(block, |read_line, _| read_line.generation = generation);
         Ok(Installed { block, generation })
     }
 
@@ -204,8 +167,8 @@ impl Blocks {
             return false;
         }
         for direction in Direction::BOTH {
-            if let Some(face) = self.face_mut(block, direction) {
-                *face = Face::default();
+            if let Some(read_line) = self.read_line_mut(block, direction) {
+                *read_line = ReadLine::default();
             }
         }
         self.allocator.free(block.0);
@@ -239,9 +202,9 @@ impl Blocks {
     /// Whether a flow entry that names this block and generation is valid.
     #[inline(always)]
     pub fn is_live(&self, block: BlockRef, generation: u32, direction: Direction) -> bool {
-        let line = (block.0 as usize).wrapping_add(face_at(direction));
-        let face = self.lines.get(line).map(Line::face);
-        face.is_some_and(|face| face.generation == generation && generation != 0)
+        let line = (block.0 as usize).wrapping_add(read_line_at(direction));
+        let read_line = self.lines.get(line).map(Line::read_line);
+        read_line.is_some_and(|read_line| read_line.generation == generation && generation != 0)
     }
 
     /// Asks for the lines that a packet of `entry` will need.
@@ -249,21 +212,21 @@ impl Blocks {
     pub fn prefetch<K>(&self, entry: &FlowEntry<K>) {
         let first = entry.block.0 as usize;
         let direction = entry.direction();
-        prefetch::nth(&self.lines, first + face_at(direction));
+        prefetch::nth(&self.lines, first + read_line_at(direction));
         let written = entry.urrs | u64::from(entry.meters);
         if written != 0 {
-            prefetch::nth_to_write(&self.lines, first + purse_at(direction));
-            // Slots of URRs and numbers of lines: what is in purses is below.
+            prefetch::nth_to_write(&self.lines, first + write_line_at(direction));
+            // Slots of URRs and numbers of lines: what is in write lines is below.
             if written >= HEAD as u64 {
                 self.prefetch_further(first, entry.urrs, entry.meters);
             }
         }
     }
 
-    /// Asks for the lines of counters and meters that are not in purses.
+    /// Asks for the lines of counters and meters that are not in write lines.
     #[inline(always)]
     fn prefetch_further(&self, first: usize, urrs: u64, meters: u8) {
-        let further = urrs >> NEAR_URRS;
+        let further = urrs >> INLINE_URRS;
         if further != 0 {
             let line = Counts::COUNTERS_AT + further.trailing_zeros() as usize / 2;
             prefetch::nth_to_write(&self.lines, first + line);
@@ -276,15 +239,18 @@ impl Blocks {
     /// As [`SessionBlock::meters_hint`], from the line that packets of the direction need anyway; 0 without a block.
     #[inline]
     pub fn meters_hint(&self, block: BlockRef, qers: u64, direction: Direction) -> u8 {
-        let line = (block.0 as usize).wrapping_add(face_at(direction));
-        let face = self.lines.get(line).map(Line::face);
-        face.map_or(0, |face| face.counts.meters_hint(qers, direction))
+        let line = (block.0 as usize).wrapping_add(read_line_at(direction));
+        let read_line = self.lines.get(line).map(Line::read_line);
+        read_line.map_or(0, |read_line| read_line.counts.meters_hint(qers, direction))
     }
 
     /// Asks for the line of a block that packets of a direction begin with.
     #[inline]
     pub fn prefetch_face(&self, block: BlockRef, direction: Direction) {
-        prefetch::nth(&self.lines, (block.0 as usize).wrapping_add(face_at(direction)));
+        prefetch::nth(
+            &self.lines,
+            (block.0 as usize).wrapping_add(read_line_at(direction)),
+        );
     }
 
     /// Asks for another line of the block that `entry` names.
@@ -304,8 +270,10 @@ impl Blocks {
         let line = block.0 as usize + counts.forwards_at() + usize::from(slot);
         self.lines[line] = Line::of_forward(forward);
         for direction in Direction::BOTH {
-            match self.face_mut(block, direction) {
-                Some(face) if face.near_slot == slot => face.near = PackedForward::from(forward),
+            match self.read_line_mut(block, direction) {
+                Some(read_line) if read_line.inline_slot == slot => {
+                    read_line.inline = PackedForward::from(forward)
+                }
                 _ => {}
             }
         }
@@ -314,8 +282,8 @@ impl Blocks {
 
     /// Opens and closes gates: bit n is the QER in slot n. Tells whether there is such a block.
     pub fn set_closed(&mut self, block: BlockRef, closed_ul: u64, closed_dl: u64) -> bool {
-        self.change_faces(block, |face, direction| {
-            face.closed = [closed_ul, closed_dl][direction as usize];
+        self.change_read_lines(block, |read_line, direction| {
+            read_line.closed = [closed_ul, closed_dl][direction as usize];
         })
     }
 
@@ -328,14 +296,14 @@ impl Blocks {
         if slot >= counts.marks {
             return false;
         }
-        if usize::from(counts.marks) > NEAR_MARKS
+        if usize::from(counts.marks) > INLINE_MARKS
             && let Some(lines) = self.lines_mut(block, counts.marks_at()..counts.bounds_at())
         {
             lines[at / MARKS_PER_LINE].marks_mut()[at % MARKS_PER_LINE] = mark.bits();
         }
         for direction in Direction::BOTH {
-            if let Some(face) = self.face_mut(block, direction)
-                && let Some(bits) = face.marks.get_mut(at)
+            if let Some(read_line) = self.read_line_mut(block, direction)
+                && let Some(bits) = read_line.marks.get_mut(at)
             {
                 *bits = mark.bits();
             }
@@ -345,67 +313,13 @@ impl Blocks {
 
     /// Puts the session under a meter that others share, or under none. Tells whether there is such a block.
     pub fn set_shared(&mut self, block: BlockRef, shared: SharedId) -> bool {
-        self.change_faces(block, |face, _| face.shared = shared.0)
+        self.change_read_lines(block, |read_line, _| read_line.shared = shared.0)
     }
 
     /// Writes all lines of a block, counts zero and meters full.
-    fn write(
-        &mut self,
-        block: BlockRef,
-        session: SessionIndex,
-        generation: u32,
-        counts: Counts,
-        image: &BlockImage,
-    ) {
-        let first = block.0 as usize;
-        let lines = &mut self.lines[first..first + counts.lines()];
-        lines[..counts.meters_at()].fill(Line::ZERO);
-        for direction in Direction::BOTH {
-            *lines[purse_at(direction)].purse_mut() = Purse::NEW;
-        }
-        meter_lines::write(lines, counts, image);
-        let (forwards, marks) = lines[counts.forwards_at()..].split_at_mut(usize::from(counts.forwards));
-        for (line, forward) in forwards.iter_mut().zip(&image.forwards) {
-            *line = Line::of_forward(forward);
-        }
-        for (line, chunk) in marks.iter_mut().zip(image.marks.chunks(MARKS_PER_LINE)) {
-            *line = Line::of_marks(chunk);
-        }
-        for direction in Direction::BOTH {
-            let face = lines[face_at(direction)].face_mut();
-            *face = Face {
-                session: session.0,
-                generation,
-                counts,
-                ..face_of(image, direction)
-            };
-            face.stopped = face.never_after_qos();
-        }
-        lines[counts.rare_at()..].fill(Line::ZERO);
-        for slot in (0..usize::from(counts.urrs())).filter(|slot| image.units >> slot & 1 == 1) {
-            if let Some(line) = lines.get_mut(counts.rare_at() + slot / RARE_PER_LINE) {
-                line.rare_mut()[slot % RARE_PER_LINE].count_units();
-            }
-        }
-        let mut rare = |slot: u8, change: fn(&mut Rare, Weight), weight: Weight| {
-            let slot = usize::from(slot);
-            if let Some(line) = lines.get_mut(counts.rare_at() + slot / RARE_PER_LINE) {
-                change(&mut line.rare_mut()[slot % RARE_PER_LINE], weight);
-            }
-        };
-        for weight in &image.weights {
-            rare(weight.of, |rare, _| rare.count_weights(), *weight);
-            rare(
-                weight.slot,
-                |rare, weight| rare.weigh(weight.of, weight.times),
-                *weight,
-            );
-        }
-        if counts.is_bounded() {
-            for slot in 0..counts.urrs() {
-                let bounds = image.bounds.get(usize::from(slot)).unwrap_or(&Bounds::NONE);
-                self.write_bounds(block, slot, &bounds::BoundsLine::of(bounds), UrrCount::default());
-            }
+    pub(super) fn write(&mut self, block: BlockRef, identity: Identity, counts: Counts, image: &BlockImage) {
+        if let Some(lines) = self.lines_mut(block, 0..counts.lines()) {
+            write_block(lines, identity, counts, image);
         }
     }
 
@@ -414,30 +328,30 @@ impl Blocks {
         self.lines.get_mut(block.0 as usize..)?.get_mut(range)
     }
 
-    /// Changes both faces of a block; tells whether there is one.
-    pub(super) fn change_faces(
+    /// Changes both read lines of a block; tells whether there is one.
+    pub(super) fn change_read_lines(
         &mut self,
         block: BlockRef,
-        mut change: impl FnMut(&mut Face, Direction),
+        mut change: impl FnMut(&mut ReadLine, Direction),
     ) -> bool {
         if self.get(block).is_none() {
             return false;
         }
         for direction in Direction::BOTH {
-            if let Some(face) = self.face_mut(block, direction) {
-                change(face, direction);
+            if let Some(read_line) = self.read_line_mut(block, direction) {
+                change(read_line, direction);
             }
         }
         true
     }
 
-    fn face_mut(&mut self, block: BlockRef, direction: Direction) -> Option<&mut Face> {
+    fn read_line_mut(&mut self, block: BlockRef, direction: Direction) -> Option<&mut ReadLine> {
         self.lines
-            .get_mut(block.0 as usize + face_at(direction))
-            .map(Line::face_mut)
+            .get_mut(block.0 as usize + read_line_at(direction))
+            .map(Line::read_line_mut)
     }
 
-    fn next_generation(&mut self) -> u32 {
+    pub(super) fn next_generation(&mut self) -> u32 {
         let next = self.generation.wrapping_add(1) | ALIVE;
         if next == ALIVE {
             self.cycles = self.cycles.wrapping_add(1);
@@ -456,34 +370,11 @@ impl fmt::Debug for Blocks {
     }
 }
 
-/// A face without identity.
-fn face_of(image: &BlockImage, direction: Direction) -> Face {
-    let near_slot = image.near[direction as usize];
-    let mut marks = [0; NEAR_MARKS];
-    marks
-        .iter_mut()
-        .zip(&image.marks)
-        .for_each(|(bits, mark): (_, &Mark)| *bits = mark.bits());
-    Face {
-        closed: image.closed(direction),
-        near_slot,
-        near: PackedForward::from(
-            image
-                .forwards
-                .get(usize::from(near_slot))
-                .unwrap_or(&Forward::DROP),
-        ),
-        marks,
-        after_qos: image.urrs.saturating_sub(image.before_qos),
-        shared: image.shared.0,
-        ..Face::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use zerocopy::IntoBytes;
 
+    use super::super::layout::write_line_at;
     use super::*;
     use crate::meter::{MeterSpec, Offer, Rate, SharedMeters};
     use crate::{Counted, Millisecond, Nanos};
@@ -512,22 +403,22 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_with_a_meter_and_two_counters_writes_the_line_beside_its_face() {
+    fn a_packet_with_a_meter_and_two_counters_writes_the_line_beside_its_read_line() {
         let meter = MeterSpec::Single {
             rate: Rate::from_kbit(1000),
             burst: 1 << 20,
         };
-        let purse = purse_at(Direction::Downlink);
-        assert_eq!(purse, face_at(Direction::Downlink) + 1);
+        let write_line = write_line_at(Direction::Downlink);
+        assert_eq!(write_line, read_line_at(Direction::Downlink) + 1);
         for (meters, urrs, [of_qers, of_urrs], want) in [
-            (1, 1, [0b1, 0b1], vec![purse]),
-            (1, 2, [0b1, 0b11], vec![purse]),
-            (1, 0, [0b11, 0], vec![purse]),
-            (0, 2, [0b1, 0b10], vec![purse]),
+            (1, 1, [0b1, 0b1], vec![write_line]),
+            (1, 2, [0b1, 0b11], vec![write_line]),
+            (1, 0, [0b11, 0], vec![write_line]),
+            (0, 2, [0b1, 0b10], vec![write_line]),
             (0, 2, [0b1, 0], vec![]),
-            (2, 2, [0b11, 0b11], vec![purse, 4]),
-            (3, 3, [0b101, 0b101], vec![purse, 4, 6]),
-            (3, 3, [0b110, 0b110], vec![purse, 4, 6]),
+            (2, 2, [0b11, 0b11], vec![write_line, 4]),
+            (3, 3, [0b101, 0b101], vec![write_line, 4, 6]),
+            (3, 3, [0b110, 0b110], vec![write_line, 4, 6]),
         ] {
             let image = BlockImage {
                 meters: vec![[Some(meter); 2]; meters],

@@ -57,7 +57,7 @@ pub struct CounterLimit {
 pub enum LimitAction {
     /// Nothing: they are counted, and it is told once.
     Event,
-    /// They are dropped, uncounted, and the first is told of ([`Reached::knocked`]).
+    /// They are dropped, uncounted, and the first is told of ([`Reached::trapped`]).
     Trap,
     /// They are dropped, uncounted.
     Drop,
@@ -113,7 +113,7 @@ pub struct Reached {
     /// The limits: bit 0 both directions together, bit 1 uplink, bit 2 downlink; bit 3 that of events.
     pub limits: u8,
     /// A packet came that a limit with [`LimitAction::Trap`] has stopped.
-    pub knocked: bool,
+    pub trapped: bool,
 }
 
 impl Reached {
@@ -121,12 +121,12 @@ impl Reached {
     pub const NOTHING: Self = Self {
         watermark: false,
         limits: 0,
-        knocked: false,
+        trapped: false,
     };
 
     /// Whether it has reached nothing.
     pub const fn is_nothing(self) -> bool {
-        !self.watermark && self.limits == 0 && !self.knocked
+        !self.watermark && self.limits == 0 && !self.trapped
     }
 
     /// The same, of a counter of events.
@@ -144,7 +144,7 @@ impl Reached {
         Self {
             watermark: self.watermark || other.watermark,
             limits: self.limits | other.limits,
-            knocked: self.knocked || other.knocked,
+            trapped: self.trapped || other.trapped,
         }
     }
 }
@@ -176,7 +176,7 @@ const ACTION_SHIFT: u32 = 60;
 /// The bound has been reached, and told.
 const RAISED: u64 = 1 << 63;
 /// In the first limit: a packet that it stops has come, and that was told.
-const KNOCKED: u64 = 1 << 62;
+const TRAPPED: u64 = 1 << 62;
 /// A counter that says "look".
 const LOOK: u64 = 1 << 63;
 
@@ -210,7 +210,7 @@ impl BoundsLine {
 
     /// Goes on with what `old` has told already, if the bounds are the same. Tells whether they are.
     pub(super) fn go_on(&mut self, old: &Self) -> bool {
-        let plain = |words: [u64; 3]| words.map(|word| word & !(RAISED | KNOCKED));
+        let plain = |words: [u64; 3]| words.map(|word| word & !(RAISED | TRAPPED));
         let is_same = plain(old.watermarks) == self.watermarks && plain(old.limits) == self.limits;
         if is_same {
             (self.watermarks, self.limits) = (old.watermarks, old.limits);
@@ -289,9 +289,9 @@ impl BoundsLine {
     }
 
     /// A packet has come that the limit stops; whether that is to be told, and has not been.
-    pub(super) fn knock(&mut self) -> bool {
-        let is_news = self.action() == LimitAction::Trap && self.limits[0] & KNOCKED == 0;
-        self.limits[0] |= if is_news { KNOCKED } else { 0 };
+    pub(super) fn trap(&mut self) -> bool {
+        let is_news = self.action() == LimitAction::Trap && self.limits[0] & TRAPPED == 0;
+        self.limits[0] |= if is_news { TRAPPED } else { 0 };
         is_news
     }
 
@@ -302,7 +302,7 @@ impl BoundsLine {
         Reached {
             watermark: self.watermarks.iter().any(is_raised),
             limits: limits.fold(0, |mask, (kind, word)| mask | u8::from(is_raised(word)) << kind),
-            knocked: self.limits[0] & KNOCKED != 0,
+            trapped: self.limits[0] & TRAPPED != 0,
         }
     }
 

@@ -1,247 +1,14 @@
-//! Content counters: what a session's packets of each *content* count, for billing.
-//!
-//! A content is what predefined rules are of that are billed together: a PCC rule, or an application. A session can
-//! have very many and mostly meets few, so its counters are not in its block: each is made when the first packet of its
-//! content comes, in a run of lines that grows with them. A flow entry names its counter by the number that it has in
-//! its session, from 1; what is given out later never changes the number of what is there.
-//!
-//! Control gets what was counted since it got it last: counts are *taken*, and start again from zero. So whatever
-//! becomes of a session, the sum of all that was taken is what was counted.
+//! The content counters of the sessions whose blocks these are.
 
-use core::ops::Range;
-
-use zerocopy::FromZeros;
-
-use super::Blocks;
-use super::allocator::LineAllocator;
+use super::content_counters::ContentCounters;
 use super::lines::Line;
-use crate::memory::{OutOfMemory, Slab};
-use crate::{BlockRef, ContentId, Direction, Nanos, SessionIndex, UrrCount};
-
-/// What a session counted of one content, since that was last taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContentUsage {
-    /// The content; [`ContentId::NONE`] for all those together that found no room for a counter.
-    pub content: ContentId,
-    /// What was counted.
-    pub count: UrrCount,
-    /// When the first of these packets came.
-    pub first: Nanos,
-    /// When the last one came.
-    pub last: Nanos,
-}
-
-impl ContentUsage {
-    /// Whether nothing was counted.
-    pub fn is_nothing(&self) -> bool {
-        self.count == UrrCount::default()
-    }
-}
-
-/// What a counter has of one direction.
-#[derive(Clone, Copy, Default, FromZeros)]
-#[repr(C)]
-struct Count {
-    packets: u64,
-    octets: u64,
-}
-
-impl Count {
-    /// One packet more.
-    #[inline(always)]
-    fn add(&mut self, octets: u64) {
-        self.packets = self.packets.wrapping_add(1);
-        self.octets = self.octets.wrapping_add(octets);
-    }
-
-    /// One packet less.
-    fn take_back(&mut self, octets: u64) {
-        self.packets = self.packets.saturating_sub(1);
-        self.octets = self.octets.saturating_sub(octets);
-    }
-}
-
-/// One counter. A cache line.
-#[derive(Clone, Copy, FromZeros)]
-#[repr(C, align(64))]
-struct Counter {
-    counts: [Count; 2],
-    first: u64,
-    last: u64,
-    content: u32,
-}
-
-const _: () = assert!(size_of::<Counter>() == 64);
-
-impl Counter {
-    const fn is_zero(&self) -> bool {
-        self.counts[0].packets == 0 && self.counts[1].packets == 0
-    }
-
-    fn usage(&self) -> ContentUsage {
-        let [ul, dl] = self.counts;
-        ContentUsage {
-            content: ContentId(self.content),
-            count: UrrCount {
-                ul_packets: ul.packets,
-                ul_octets: ul.octets,
-                dl_packets: dl.packets,
-                dl_octets: dl.octets,
-                events: 0,
-            },
-            first: Nanos(self.first),
-            last: Nanos(self.last),
-        }
-    }
-
-    fn take(&mut self) -> ContentUsage {
-        let usage = self.usage();
-        self.counts = [Count::default(); 2];
-        usage
-    }
-}
-
-/// The counters of one session: `len` of the `room` lines from `first` on.
-#[derive(Clone, Copy, Default)]
-struct Run {
-    first: u32,
-    len: u16,
-    room: u16,
-}
-
-/// The content counters of a worker's sessions.
-pub(super) struct Contents {
-    lines: Slab<Counter>,
-    allocator: LineAllocator,
-    /// By session.
-    runs: Box<[Run]>,
-    in_use: usize,
-    /// The session that is looked at next for what is due.
-    at: usize,
-}
-
-impl Contents {
-    /// Counters of one session. Further contents count together.
-    pub(super) const MOST: usize = 256;
-
-    /// No counters: no content is ever given one.
-    pub(super) fn none() -> Result<Self, OutOfMemory> {
-        Self::new(0, 0)
-    }
-
-    fn new(sessions: usize, counters: usize) -> Result<Self, OutOfMemory> {
-        let lines = match counters {
-            0 => 0,
-            _ => LineAllocator::lines_for(counters.div_ceil(3), 3),
-        };
-        if u32::try_from(lines).is_err() {
-            return Err(OutOfMemory {
-                octets: lines.saturating_mul(size_of::<Counter>()),
-            });
-        }
-        Ok(Self {
-            lines: Slab::new(lines)?,
-            allocator: LineAllocator::new(lines),
-            runs: vec![Run::default(); if lines == 0 { 0 } else { sessions }].into(),
-            in_use: 0,
-            at: 0,
-        })
-    }
-
-    /// The addresses of the counters.
-    pub(super) fn area(&self) -> Range<usize> {
-        self.lines.area()
-    }
-
-    fn of(&self, session: SessionIndex) -> &[Counter] {
-        let run = self.runs.get(session.index()).copied().unwrap_or_default();
-        let first = run.first as usize;
-        self.lines
-            .get(first..first + usize::from(run.len))
-            .unwrap_or_default()
-    }
-
-    fn of_mut(&mut self, session: SessionIndex) -> &mut [Counter] {
-        let run = self.runs.get(session.index()).copied().unwrap_or_default();
-        let first = run.first as usize;
-        self.lines
-            .get_mut(first..first + usize::from(run.len))
-            .unwrap_or_default()
-    }
-
-    #[inline]
-    fn at(&mut self, session: SessionIndex, number: u16) -> Option<&mut Counter> {
-        let run = self.runs.get(session.index())?;
-        let place = usize::from(number).checked_sub(1)?;
-        if place >= usize::from(run.len) {
-            return None;
-        }
-        self.lines.get_mut(run.first as usize + place)
-    }
-
-    fn find_or_make(&mut self, session: SessionIndex, content: ContentId) -> Option<u16> {
-        let known = self
-            .of(session)
-            .iter()
-            .position(|counter| counter.content == content.0);
-        if let Some(place) = known {
-            return Some(place as u16 + 1);
-        }
-        let run = *self.runs.get(session.index())?;
-        if usize::from(run.len) >= Self::MOST {
-            return None;
-        }
-        if run.len == run.room {
-            self.grow(session, run)?;
-        }
-        let run = self.runs.get_mut(session.index())?;
-        let line = self.lines.get_mut(run.first as usize + usize::from(run.len))?;
-        *line = Counter::new_zeroed();
-        line.content = content.0;
-        run.len += 1;
-        self.in_use += 1;
-        Some(run.len)
-    }
-
-    /// Makes room for twice as many, or at least for one more.
-    fn grow(&mut self, session: SessionIndex, run: Run) -> Option<()> {
-        let len = usize::from(run.len);
-        let twice = LineAllocator::rounded((2 * len).clamp(1, Self::MOST));
-        let one_more = LineAllocator::rounded(len + 1);
-        let wanted = [twice, one_more].into_iter().flatten();
-        let (room, first) = wanted
-            .filter_map(|room| Some((room, self.allocator.allocate(room)?)))
-            .next()?;
-        let old = run.first as usize..run.first as usize + len;
-        let fits = old.end <= self.lines.len() && first as usize + len <= self.lines.len();
-        if fits {
-            self.lines.copy_within(old, first as usize);
-        }
-        if run.room > 0 {
-            self.allocator.free(run.first);
-        }
-        *self.runs.get_mut(session.index())? = Run {
-            first,
-            len: run.len,
-            room: room as u16,
-        };
-        Some(())
-    }
-
-    fn forget(&mut self, session: SessionIndex) {
-        if let Some(run) = self.runs.get_mut(session.index()) {
-            let run = std::mem::take(run);
-            self.in_use -= usize::from(run.len);
-            if run.room > 0 {
-                self.allocator.free(run.first);
-            }
-        }
-    }
-}
+use super::{BlockRef, Blocks, ContentUsage};
+use crate::memory::OutOfMemory;
+use crate::{ContentId, Direction, Nanos, SessionIndex};
 
 impl Blocks {
     /// The most content counters that one session has. What is of further contents is to be counted together.
-    pub const MOST_CONTENTS: usize = Contents::MOST;
+    pub const MOST_CONTENTS: usize = ContentCounters::MOST;
 
     /// Makes room for so many content counters of sessions with an index below `sessions`. A worker does so once,
     /// before there is any session.
@@ -250,13 +17,13 @@ impl Blocks {
     ///
     /// When the memory cannot be had.
     pub fn with_contents(mut self, sessions: usize, counters: usize) -> Result<Self, OutOfMemory> {
-        self.contents = Contents::new(sessions, counters)?;
+        self.contents = ContentCounters::new(sessions, counters)?;
         Ok(self)
     }
 
     /// Content counters that sessions have.
     pub const fn contents_in_use(&self) -> usize {
-        self.contents.in_use
+        self.contents.in_use()
     }
 
     /// The number of a session's counter of `content`, which is made if there is none yet; `None` when there is no room
@@ -274,20 +41,15 @@ impl Blocks {
         direction: Direction,
         (octets, now): (u64, Nanos),
     ) {
-        let Some(session) = self.lines.get(block.0 as usize).map(|line| line.face().session) else {
+        let Some(session) = self
+            .lines
+            .get(block.0 as usize)
+            .map(|line| line.read_line().session)
+        else {
             return;
         };
-        if let Some(counter) = self.contents.at(SessionIndex(session), number) {
-            if counter.is_zero() {
-                counter.first = now.0;
-            }
-            counter.last = now.0;
-            let [uplink, downlink] = &mut counter.counts;
-            match direction {
-                Direction::Uplink => uplink.add(octets),
-                Direction::Downlink => downlink.add(octets),
-            };
-        }
+        self.contents
+            .count(SessionIndex(session), number, direction, (octets, now));
     }
 
     /// Takes a packet back that was counted since counts were last taken: it was lost. Nothing, if the block is gone or
@@ -302,17 +64,16 @@ impl Blocks {
         if !self.is_live(block, generation, direction) {
             return;
         }
-        let session = self.lines.get(block.0 as usize).map(Line::face);
-        let session = session.map_or(SessionIndex(u32::MAX), |face| SessionIndex(face.session));
-        if let Some(counter) = self.contents.at(session, number) {
-            counter.counts[direction as usize].take_back(octets);
-        }
+        let session = self.lines.get(block.0 as usize).map(Line::read_line);
+        let session = session.map_or(SessionIndex(u32::MAX), |read_line| {
+            SessionIndex(read_line.session)
+        });
+        self.contents.uncount(session, number, direction, octets);
     }
 
     /// What a session has counted of each content, since that was last taken.
     pub fn contents(&self, session: SessionIndex) -> impl Iterator<Item = ContentUsage> + '_ {
-        let counters = self.contents.of(session).iter();
-        counters.map(Counter::usage).filter(|usage| !usage.is_nothing())
+        self.contents.usages(session)
     }
 
     /// Takes what a session has counted of the contents that `wanted` names.
@@ -321,29 +82,13 @@ impl Blocks {
         session: SessionIndex,
         wanted: impl Fn(ContentId) -> bool,
     ) -> Vec<ContentUsage> {
-        let counters = self.contents.of_mut(session).iter_mut();
-        let wanted = counters.filter(|counter| !counter.is_zero() && wanted(ContentId(counter.content)));
-        wanted.map(Counter::take).collect()
+        self.contents.take_usages(session, wanted)
     }
 
     /// Gives the counters back of contents that `keeps` does not name; what they have is to be taken before. The others
     /// get other numbers: no flow entry may be in use that names one.
     pub fn retain_contents(&mut self, session: SessionIndex, keeps: impl Fn(ContentId) -> bool) {
-        let counters = self.contents.of_mut(session);
-        let mut kept = 0;
-        for place in 0..counters.len() {
-            if keeps(ContentId(counters[place].content)) {
-                counters.swap(kept, place);
-                kept += 1;
-            }
-        }
-        let gone = counters.len() - kept;
-        if kept == 0 {
-            self.contents.forget(session);
-        } else if let Some(run) = self.contents.runs.get_mut(session.index()) {
-            run.len = kept as u16;
-            self.contents.in_use -= gone;
-        }
+        self.contents.retain_of(session, keeps);
     }
 
     /// Looks at the next sessions, at most `most` and no more than one that has content counters, and takes what was
@@ -352,196 +97,8 @@ impl Blocks {
         &mut self,
         most: usize,
         before: Nanos,
-        mut tell: impl FnMut(SessionIndex, ContentUsage) -> bool,
+        tell: impl FnMut(SessionIndex, ContentUsage) -> bool,
     ) {
-        let contents = &mut self.contents;
-        if contents.in_use == 0 {
-            return;
-        }
-        for _ in 0..most {
-            let session = SessionIndex(contents.at as u32);
-            let is_due = |counter: &&mut Counter| !counter.is_zero() && counter.first <= before.0;
-            let counters = contents.of_mut(session);
-            let has_any = !counters.is_empty();
-            for counter in counters.iter_mut().filter(is_due) {
-                if !tell(session, counter.take()) {
-                    return;
-                }
-            }
-            contents.at = (contents.at + 1) % contents.runs.len().max(1);
-            if has_any {
-                return;
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::BlockImage;
-
-    const SESSIONS: u32 = 3;
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Count {
-            session: u32,
-            content: u32,
-            up: bool,
-            octets: u64,
-        },
-        Lose {
-            session: u32,
-            content: u32,
-            up: bool,
-            octets: u64,
-        },
-        Take {
-            session: u32,
-            below: u32,
-        },
-        Retain {
-            session: u32,
-            below: u32,
-        },
-        Due,
-    }
-
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let packet = || (0..SESSIONS, 1..40_u32, any::<bool>(), 20..1500_u64);
-        let some = || (0..SESSIONS, 0..40_u32);
-        let step = prop_oneof![
-            20 => packet().prop_map(|(session, content, up, octets)| Step::Count { session, content, up, octets }),
-            3 => packet().prop_map(|(session, content, up, octets)| Step::Lose { session, content, up, octets }),
-            1 => some().prop_map(|(session, below)| Step::Take { session, below }),
-            1 => some().prop_map(|(session, below)| Step::Retain { session, below }),
-            2 => Just(Step::Due),
-        ];
-        prop::collection::vec(step, 0..300)
-    }
-
-    type Sums = BTreeMap<(u32, u32), UrrCount>;
-
-    fn add(sums: &mut Sums, session: u32, usage: &ContentUsage) {
-        let sum = sums.entry((session, usage.content.0)).or_default();
-        sum.ul_packets += usage.count.ul_packets;
-        sum.ul_octets += usage.count.ul_octets;
-        sum.dl_packets += usage.count.dl_packets;
-        sum.dl_octets += usage.count.dl_octets;
-    }
-
-    fn one(content: u32, up: bool, octets: u64) -> ContentUsage {
-        let mut count = UrrCount::default();
-        let (packets, sum) = match up {
-            true => (&mut count.ul_packets, &mut count.ul_octets),
-            false => (&mut count.dl_packets, &mut count.dl_octets),
-        };
-        (*packets, *sum) = (1, octets);
-        ContentUsage {
-            content: ContentId(content),
-            count,
-            first: Nanos(0),
-            last: Nanos(0),
-        }
-    }
-
-    const fn way(up: bool) -> Direction {
-        if up {
-            Direction::Uplink
-        } else {
-            Direction::Downlink
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn all_that_is_taken_is_all_that_was_counted(steps in steps()) {
-            let mut blocks = Blocks::new(8, 3).unwrap().with_contents(8, 200).unwrap();
-            let image = BlockImage::default();
-            let installed: Vec<_> = (0..SESSIONS)
-                .map(|session| blocks.install(SessionIndex(session), &image).unwrap())
-                .collect();
-            let (mut counted, mut taken) = (Sums::new(), Sums::new());
-            let mut now = Nanos(10);
-            for step in steps {
-                now.0 += 1;
-                match step {
-                    Step::Count { session, content, up, octets } => {
-                        let number = blocks.content(SessionIndex(session), ContentId(content)).unwrap();
-                        let block = installed[session as usize].block;
-                        blocks.count_content(block, number, way(up), (octets, now));
-                        add(&mut counted, session, &one(content, up, octets));
-                    }
-                    Step::Lose { session, content, up, octets } => {
-                        let number = blocks.content(SessionIndex(session), ContentId(content)).unwrap();
-                        let of = installed[session as usize];
-                        blocks.count_content(of.block, number, way(up), (octets, now));
-                        blocks.uncount_content(of.block, of.generation, number, (way(up), octets));
-                    }
-                    Step::Take { session, below } => {
-                        let usage = blocks.take_contents(SessionIndex(session), |content| content.0 < below);
-                        usage.iter().for_each(|usage| add(&mut taken, session, usage));
-                    }
-                    Step::Retain { session, below } => {
-                        let usage = blocks.take_contents(SessionIndex(session), |content| content.0 >= below);
-                        usage.iter().for_each(|usage| add(&mut taken, session, usage));
-                        blocks.retain_contents(SessionIndex(session), |content| content.0 < below);
-                        prop_assert!(blocks.contents(SessionIndex(session)).all(|usage| usage.content.0 < below));
-                    }
-                    Step::Due => blocks.take_due_contents(5, Nanos(now.0.saturating_sub(20)), |session, usage| {
-                        assert!(usage.first.0 + 20 <= now.0 && usage.first <= usage.last);
-                        add(&mut taken, session.0, &usage);
-                        true
-                    }),
-                }
-            }
-            for session in 0..SESSIONS {
-                let left: Vec<_> = blocks.contents(SessionIndex(session)).collect();
-                let usage = blocks.take_contents(SessionIndex(session), |_| true);
-                prop_assert_eq!(left, usage.clone());
-                usage.iter().for_each(|usage| add(&mut taken, session, usage));
-                blocks.retain_contents(SessionIndex(session), |_| false);
-            }
-            prop_assert_eq!(taken, counted);
-            prop_assert_eq!(blocks.contents_in_use(), 0);
-            prop_assert_eq!(blocks.contents.allocator.in_use(), 0);
-        }
-    }
-
-    #[test]
-    fn room_is_bounded_for_a_session_and_for_all() {
-        let mut blocks = Blocks::new(8, 3).unwrap().with_contents(100, 1).unwrap();
-        let number =
-            |blocks: &mut Blocks, session, content| blocks.content(SessionIndex(session), ContentId(content));
-        for content in 1..=256 {
-            assert_eq!(number(&mut blocks, 0, content), Some(content as u16));
-        }
-        assert_eq!(number(&mut blocks, 0, 257), None);
-        assert_eq!(number(&mut blocks, 0, 7), Some(7));
-        // Sessions beyond the books, and no books.
-        assert_eq!(number(&mut blocks, 100, 1), None);
-        assert_eq!(
-            Blocks::new(8, 3).unwrap().content(SessionIndex(0), ContentId(1)),
-            None
-        );
-        // All the others together have what is left, and what is given back serves again.
-        let lines = blocks.contents.lines.len();
-        let mut given = 0;
-        for session in 1..100 {
-            given += (1..=256)
-                .filter_map(|content| number(&mut blocks, session, content))
-                .count();
-        }
-        assert!(given + 256 <= lines && given > lines / 2, "{given} of {lines}");
-        assert_eq!(blocks.contents_in_use(), given + 256);
-        for session in 0..100 {
-            blocks.retain_contents(SessionIndex(session), |_| false);
-        }
-        assert_eq!(number(&mut blocks, 0, 1), Some(1));
+        self.contents.take_due(most, before, tell);
     }
 }

@@ -1,17 +1,17 @@
-//! The counters under one packet, and what control does to them.
+//! The counters under one packet.
 
-use super::bounds::{self, BoundsLine, Counted, LimitAction, Reached};
-use super::lines::{Counts, Line, NEAR_URRS, tally_at};
-use super::live::below;
-use super::tally::{Added, Millisecond, PacketTimes, RARE_PER_LINE, Rare, Tallied, Tally};
-use super::{BlockRef, Blocks, Bounds, LiveBlock};
+use super::LiveBlock;
+use super::bounds::{self, BoundsLine, Counted, LimitAction};
+use super::layout::{INLINE_URRS, below, slots, tally_at};
+use super::lines::{Line, tallied};
+use super::tally::{Added, Millisecond, RARE_PER_LINE, Rare, Tally};
 use crate::{Direction, UrrCount};
 
 impl LiveBlock<'_> {
     /// Counts one packet of `octets` octets (of the inner IP packet) in those of these URRs that count after QoS.
     #[inline(always)]
     pub fn count(&mut self, urrs: u64, octets: u64, millisecond: Millisecond) -> Counted {
-        self.count_in(urrs & below(self.face().after_qos), octets, millisecond)
+        self.count_in(urrs & below(self.read_line().after_qos), octets, millisecond)
     }
 
     /// The same for a packet that is not [halted](Self::is_halted): then all of its URRs count after QoS.
@@ -23,8 +23,8 @@ impl LiveBlock<'_> {
     /// The same in those that count before QoS.
     #[inline(always)]
     pub fn count_before_qos(&mut self, urrs: u64, octets: u64, millisecond: Millisecond) -> Counted {
-        let face = self.face();
-        let before = urrs & below(face.counts.urrs()) & !below(face.after_qos);
+        let read_line = self.read_line();
+        let before = urrs & below(read_line.counts.urrs()) & !below(read_line.after_qos);
         self.count_in(before, octets, millisecond)
     }
 
@@ -32,7 +32,7 @@ impl LiveBlock<'_> {
     /// look at each.
     #[cold]
     pub fn count_with_units(&mut self, all: u64, octets: u64, millisecond: Millisecond) -> Counted {
-        let urrs = all & below(self.face().after_qos);
+        let urrs = all & below(self.read_line().after_qos);
         let direction = self.direction;
         let mut added = Added::default();
         for slot in slots(urrs) {
@@ -53,15 +53,15 @@ impl LiveBlock<'_> {
     /// Whether one of these URRs counts before QoS, or a packet that counts in it is to be looked at for another reason.
     #[inline]
     pub fn has_before_qos(&self, urrs: u64) -> bool {
-        self.face().never_after_qos() & urrs != 0
+        self.read_line().never_after_qos() & urrs != 0
     }
 
     /// Whether the gate of one of these QERs is closed for packets of this direction, or one of these URRs has stopped
     /// for them or does not count after QoS: packets of which that is not so, most of all, pay for one look.
     #[inline(always)]
     pub fn is_halted(&self, qers: u64, urrs: u64) -> bool {
-        let face = self.face();
-        face.closed & qers | face.stopped & urrs != 0
+        let read_line = self.read_line();
+        read_line.closed & qers | read_line.stopped & urrs != 0
     }
 
     /// Whether one of these URRs has stopped for packets of this direction.
@@ -73,8 +73,8 @@ impl LiveBlock<'_> {
     /// Those of these URRs that have stopped for packets of this direction: bit n is slot n.
     #[inline]
     pub fn stopped(&self, urrs: u64) -> u64 {
-        let face = self.face();
-        face.stopped & urrs & below(face.after_qos)
+        let read_line = self.read_line();
+        read_line.stopped & urrs & below(read_line.after_qos)
     }
 
     /// What is to be done with packets that one of these URRs stops: `Trap` or `Drop`.
@@ -88,10 +88,10 @@ impl LiveBlock<'_> {
 
     /// Takes note of a packet that some of these URRs have stopped. Whether one of them is to tell of it, and has not.
     #[cold]
-    pub fn knock(&mut self, urrs: u64) -> bool {
+    pub fn trap(&mut self, urrs: u64) -> bool {
         let mut is_news = false;
         for slot in slots(self.stopped(urrs)) {
-            is_news |= self.bounds_mut(slot).is_some_and(BoundsLine::knock);
+            is_news |= self.bounds_mut(slot).is_some_and(BoundsLine::trap);
         }
         is_news
     }
@@ -100,7 +100,7 @@ impl LiveBlock<'_> {
     fn count_in(&mut self, urrs: u64, octets: u64, millisecond: Millisecond) -> Counted {
         let mut added = Added::default();
         if urrs & 1 != 0 {
-            added = self.purse_mut().tallies[0].add(octets, millisecond);
+            added = self.write_line_mut().tallies[0].add(octets, millisecond);
         } else if urrs == 0 {
             return Counted::PASSED;
         }
@@ -111,7 +111,7 @@ impl LiveBlock<'_> {
             return self.reborrow().look((urrs, urrs), octets, millisecond);
         }
         if added.is_late != 0 {
-            let is_done = urrs == 1 && self.purse_mut().tallies[0].note_plainly(millisecond);
+            let is_done = urrs == 1 && self.write_line_mut().tallies[0].note_plainly(millisecond);
             if !is_done {
                 self.reborrow().note(urrs, millisecond);
             }
@@ -124,11 +124,11 @@ impl LiveBlock<'_> {
     fn count_further(mut self, urrs: u64, octets: u64, millisecond: Millisecond) -> Added {
         let mut added = Added::default();
         if urrs & 2 != 0 {
-            added = self.purse_mut().tallies[1].add(octets, millisecond);
+            added = self.write_line_mut().tallies[1].add(octets, millisecond);
         }
         let direction = self.direction as usize;
         let tallies = Line::all_tallies_mut(self.objects);
-        let mut left = urrs >> NEAR_URRS;
+        let mut left = urrs >> INLINE_URRS;
         while left != 0 {
             if let Some(tally) = tallies.get_mut(left.trailing_zeros() as usize * 2 + direction) {
                 added = added.with(tally.add(octets, millisecond));
@@ -215,7 +215,7 @@ impl LiveBlock<'_> {
 
     fn stop(&mut self, slot: usize, stops: bounds::Stops) {
         for direction in Direction::BOTH {
-            self.face_mut(direction).stopped |= u64::from(stops[direction as usize]) << slot;
+            self.read_line_mut(direction).stopped |= u64::from(stops[direction as usize]) << slot;
         }
     }
 
@@ -227,13 +227,13 @@ impl LiveBlock<'_> {
         if !rare.is_weighted() {
             return rare.amount(octets);
         }
-        let before = all & below(self.face().counts.urrs()) & !below(self.face().after_qos);
+        let before = all & below(self.read_line().counts.urrs()) & !below(self.read_line().after_qos);
         let times = slots(before).filter_map(|other| Some(self.rare(other)?.times(slot)));
         octets * times.sum::<u64>()
     }
 
     fn rare(&self, slot: usize) -> Option<&Rare> {
-        let at = self.face().counts.rare_at() + slot / RARE_PER_LINE;
+        let at = self.read_line().counts.rare_at() + slot / RARE_PER_LINE;
         self.line(at)?.rare().get(slot % RARE_PER_LINE)
     }
 
@@ -261,9 +261,30 @@ impl LiveBlock<'_> {
         }
     }
 
+    /// Takes a packet back from those of these URRs that count after QoS: it was lost later. A stop stays. Whether it
+    /// was counted in any.
+    pub(super) fn uncount(&mut self, urrs: u64, octets: u64) -> bool {
+        let counted = urrs & below(self.read_line().after_qos);
+        let mut any = false;
+        for slot in slots(counted) {
+            let raw = self.raw(slot);
+            let sum = self.bounds(slot).map_or(raw, |bounds| bounds.counted(raw));
+            let (packets, sum) = match self.direction {
+                Direction::Uplink => (sum.ul_packets, sum.ul_octets),
+                Direction::Downlink => (sum.dl_packets, sum.dl_octets),
+            };
+            if packets != 0 {
+                let amount = self.amount(slot, urrs, octets);
+                self.take_back(slot, amount.min(sum));
+                any = true;
+            }
+        }
+        any
+    }
+
     fn raw(&self, slot: usize) -> UrrCount {
-        let tallied = Tallied::read(self.face().counts, slot, |at| self.line(at));
-        tallied.unwrap_or_default().count()
+        let found = tallied(self.read_line().counts, slot, |at| self.line(at));
+        found.unwrap_or_default().count()
     }
 
     fn tally_mut(&mut self, slot: usize, direction: Direction) -> Option<&mut Tally> {
@@ -272,221 +293,19 @@ impl LiveBlock<'_> {
     }
 
     fn rare_mut(&mut self, slot: usize) -> Option<&mut Rare> {
-        let at = self.face().counts.rare_at() + slot / RARE_PER_LINE;
+        let at = self.read_line().counts.rare_at() + slot / RARE_PER_LINE;
         self.line_mut(at)?.rare_mut().get_mut(slot % RARE_PER_LINE)
     }
 
     fn bounds(&self, slot: usize) -> Option<&BoundsLine> {
-        let counts = self.face().counts;
+        let counts = self.read_line().counts;
         let line = self.line(counts.bounds_at() + slot);
         line.filter(|_| counts.is_bounded()).map(Line::bounds)
     }
 
     fn bounds_mut(&mut self, slot: usize) -> Option<&mut BoundsLine> {
-        let counts = self.face().counts;
+        let counts = self.read_line().counts;
         let line = self.line_mut(counts.bounds_at() + slot);
         line.filter(|_| counts.is_bounded()).map(Line::bounds_mut)
     }
-}
-
-impl Tallied {
-    /// What the counters of the URR in `slot` say, out of a block's lines.
-    pub(super) fn read<'a>(
-        counts: Counts,
-        slot: usize,
-        line: impl Fn(usize) -> Option<&'a Line>,
-    ) -> Option<Self> {
-        let tally = |direction| {
-            let (at, place) = tally_at(slot, direction);
-            line(at)?.tallies().get(place).copied()
-        };
-        let [uplink, downlink] = Direction::BOTH.map(tally);
-        let rare = line(counts.rare_at() + slot / RARE_PER_LINE)?.rare()[slot % RARE_PER_LINE];
-        Some(Self {
-            tallies: [uplink?, downlink?],
-            rare,
-        })
-    }
-}
-
-impl Blocks {
-    /// Takes a packet back from those of these URRs that count after QoS: it was lost later. A stop stays. Does
-    /// nothing if the block is gone or not of this generation, or has counted no packet; tells whether it did.
-    pub fn uncount(
-        &mut self,
-        block: BlockRef,
-        generation: u32,
-        urrs: u64,
-        direction: Direction,
-        octets: u64,
-    ) -> bool {
-        let Some(mut live) = self.live_at(block, generation, direction) else {
-            return false;
-        };
-        let counted = urrs & below(live.face().after_qos);
-        let mut any = false;
-        for slot in slots(counted) {
-            let raw = live.raw(slot);
-            let sum = live.bounds(slot).map_or(raw, |bounds| bounds.counted(raw));
-            let (packets, sum) = match direction {
-                Direction::Uplink => (sum.ul_packets, sum.ul_octets),
-                Direction::Downlink => (sum.dl_packets, sum.dl_octets),
-            };
-            if packets != 0 {
-                let amount = live.amount(slot, urrs, octets);
-                live.take_back(slot, amount.min(sum));
-                any = true;
-            }
-        }
-        any
-    }
-
-    /// Gives a URR other watermarks and another limit, compared with what it has counted in all; it goes on if it was
-    /// stopped. Tells whether there is such a URR and room for bounds; else the block is to be
-    /// [replaced](Self::replace).
-    pub fn set_bounds(&mut self, block: BlockRef, slot: u8, bounds: &Bounds) -> bool {
-        let Some(old) = self.get(block) else { return false };
-        let (Some(count), Some(_)) = (old.urr(slot), old.bounds_line(slot)) else {
-            return false;
-        };
-        self.write_bounds(block, slot, &BoundsLine::of(bounds), count);
-        self.change_faces(block, |face, _| {
-            face.stopped = face.stopped & !(1 << slot) | face.never_after_qos()
-        })
-    }
-
-    /// Looks whether a URR has reached its bounds already, without a packet; a limit that acts stops it then. Gives
-    /// what it has reached in all.
-    pub fn look_at_bounds(&mut self, block: BlockRef, slot: u8) -> Reached {
-        let Some((count, mut line)) = self.bounded(block, slot) else {
-            return Reached::default();
-        };
-        line.raise_watermarks(count);
-        let stops = line.reach(count).unwrap_or_default();
-        self.write_bounds(block, slot, &line, count);
-        self.change_faces(block, |face, direction| {
-            face.stopped |= u64::from(stops[direction as usize]) << slot;
-        });
-        line.reached()
-    }
-
-    /// Leaves a URR half of what its limit still allows, if that acts.
-    pub fn halve_limit(&mut self, block: BlockRef, slot: u8) {
-        if let Some((count, mut line)) = self.bounded(block, slot) {
-            line.halve(count);
-            self.write_bounds(block, slot, &line, count);
-        }
-    }
-
-    /// When the packets came that a URR has counted since this was last asked, if there were any.
-    pub fn take_times(&mut self, block: BlockRef, slot: u8) -> Option<PacketTimes> {
-        let mut tallied = self.get(block)?.tallied(slot)?;
-        let times = tallied.times()?;
-        tallied.forget_times();
-        self.write_tallied(block, slot, &tallied);
-        Some(times)
-    }
-
-    /// Has a URR count from zero, as it was told what it has counted.
-    pub fn forget_count(&mut self, block: BlockRef, slot: u8) {
-        self.write_tallied(block, slot, &Tallied::default());
-        if let Some(bounds) = self.get(block).and_then(|block| block.bounds_line(slot).copied()) {
-            self.write_bounds(block, slot, &bounds, UrrCount::default());
-        }
-    }
-
-    /// What a URR has counted, and its line of bounds.
-    fn bounded(&self, block: BlockRef, slot: u8) -> Option<(UrrCount, BoundsLine)> {
-        let view = self.get(block)?;
-        Some((view.urr(slot)?, *view.bounds_line(slot)?))
-    }
-
-    /// Sets which URRs are stopped in each direction: bit n is slot n. Packets of theirs are dropped, or what their
-    /// limit says. Tells whether there is such a block.
-    pub fn set_stopped(&mut self, block: BlockRef, stopped_ul: u64, stopped_dl: u64) -> bool {
-        self.change_faces(block, |face, direction| {
-            face.stopped = [stopped_ul, stopped_dl][direction as usize] | face.never_after_qos();
-        })
-    }
-
-    pub(super) fn stop(&mut self, block: BlockRef, slot: u8, direction: Direction) {
-        self.change_faces(block, |face, of| {
-            face.stopped |= u64::from(of == direction) << slot;
-        });
-    }
-
-    /// Lets a URR of a block that was just written go on from what `tallied` says, whose octets are as they were
-    /// counted, and with the bounds that were reached if they are the same: tells whether they are.
-    pub(super) fn go_on_counting(
-        &mut self,
-        block: BlockRef,
-        slot: u8,
-        tallied: &Tallied,
-        old: Option<&BoundsLine>,
-    ) -> bool {
-        let Some(new) = self.get(block) else { return false };
-        let bounds = new.bounds_line(slot).copied();
-        self.write_tallied(block, slot, tallied);
-        let Some(mut bounds) = bounds else {
-            return old.is_none();
-        };
-        let are_same = old.is_some_and(|old| bounds.go_on(old));
-        self.write_bounds(block, slot, &bounds, tallied.count());
-        are_same
-    }
-
-    /// Writes a URR's bounds, and its octets as they are with these.
-    pub(super) fn write_bounds(&mut self, block: BlockRef, slot: u8, bounds: &BoundsLine, count: UrrCount) {
-        let Some(counts) = self.get(block).map(|block| block.counts()) else {
-            return;
-        };
-        let mut bounds = *bounds;
-        let armed = bounds.arm(count);
-        let at = counts.bounds_at() + usize::from(slot);
-        if let Some([line]) = self.lines_mut(block, at..at + 1) {
-            *line.bounds_mut() = bounds;
-        }
-        for direction in Direction::BOTH {
-            if let Some(tally) = self.tally_mut(block, slot, direction) {
-                tally.set_octets(armed.octets(direction));
-            }
-        }
-    }
-
-    fn write_tallied(&mut self, block: BlockRef, slot: u8, tallied: &Tallied) {
-        let Some(counts) = self.get(block).map(|block| block.counts()) else {
-            return;
-        };
-        if slot >= counts.urrs() {
-            return;
-        }
-        for (direction, tally) in Direction::BOTH.into_iter().zip(tallied.tallies) {
-            if let Some(place) = self.tally_mut(block, slot, direction) {
-                *place = tally;
-            }
-        }
-        let place = usize::from(slot);
-        let at = counts.rare_at() + place / RARE_PER_LINE;
-        if let Some([line]) = self.lines_mut(block, at..at + 1) {
-            let rare = &mut line.rare_mut()[place % RARE_PER_LINE];
-            *rare = tallied.rare.counting_like(rare);
-        }
-    }
-
-    fn tally_mut(&mut self, block: BlockRef, slot: u8, direction: Direction) -> Option<&mut Tally> {
-        let (at, place) = tally_at(slot.into(), direction);
-        self.lines_mut(block, at..at + 1)?
-            .first_mut()?
-            .tallies_mut()
-            .get_mut(place)
-    }
-}
-
-/// The slots in a mask.
-fn slots(mut mask: u64) -> impl Iterator<Item = usize> {
-    core::iter::from_fn(move || {
-        let slot = mask.trailing_zeros();
-        mask &= mask.wrapping_sub(1);
-        (slot < u64::BITS).then_some(slot as usize)
-    })
 }

@@ -2,7 +2,8 @@
 
 use super::BlockImage;
 use super::allocator::LineAllocator;
-use super::lines::{Counts, Line, face_at, purse_at};
+use super::layout::{Counts, read_line_at, write_line_at};
+use super::lines::Line;
 
 /// Octets of one line of a block.
 pub(crate) const LINE: usize = size_of::<Line>();
@@ -12,10 +13,10 @@ pub(crate) const LINE: usize = size_of::<Line>();
 pub(crate) struct BlockLines {
     /// Lines from one block to the next of the same kind.
     pub(crate) stride: usize,
-    /// The face: generation, gates, near forward.
-    pub(crate) face: [usize; 2],
-    /// The purse: the first meter and the first counters.
-    pub(crate) purse: [usize; 2],
+    /// The read line: generation, gates, inline forward.
+    pub(crate) read_line: [usize; 2],
+    /// The write line: the first meter and the first counters.
+    pub(crate) write_line: [usize; 2],
     /// The first line of the direction beyond those: that of the second meter, or, in a block with one meter at most, of
     /// a forward.
     pub(crate) further: [usize; 2],
@@ -35,8 +36,8 @@ impl BlockLines {
         let stride = LineAllocator::rounded(lines)?;
         Some(Self {
             stride,
-            face: both.map(face_at),
-            purse: both.map(purse_at),
+            read_line: both.map(read_line_at),
+            write_line: both.map(write_line_at),
             further: both.map(|direction| further(direction).min(stride - 1)),
         })
     }
@@ -61,7 +62,7 @@ mod tests {
             ..BlockImage::default()
         };
         let lines = BlockLines::of(&image).unwrap();
-        assert_eq!((lines.face, lines.purse), ([0, 2], [1, 3]));
+        assert_eq!((lines.read_line, lines.write_line), ([0, 2], [1, 3]));
         // A line of counters, then two meters of each direction.
         assert_eq!(lines.further, [5, 6]);
         assert_eq!(lines.stride, 10);

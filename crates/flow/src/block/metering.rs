@@ -5,7 +5,8 @@
 use core::hint::cold_path;
 
 use super::LiveBlock;
-use super::lines::{HEAD, Line};
+use super::layout::HEAD;
+use super::lines::Line;
 use crate::meter::{Colour, Offer, SharedId, SharedMeters, Single, cost_of};
 
 /// Which meter a packet did not pass; the first of them, when there are several.
@@ -27,15 +28,15 @@ impl LiveBlock<'_> {
     /// Which meter says red.
     #[inline(always)]
     pub fn meter(&mut self, qers: u64, offer: &Offer, shared: &mut SharedMeters) -> Result<Colour, Red> {
-        let face = self.face();
-        if face.shared != 0 || !face.counts.has_one_meter() {
-            return match face.shared == 0 && face.counts.meter_slots() == 0 {
+        let read_line = self.read_line();
+        if read_line.shared != 0 || !read_line.counts.has_one_meter() {
+            return match read_line.shared == 0 && read_line.counts.meter_slots() == 0 {
                 true => Ok(Colour::Green),
                 false => self.reborrow().meter_several(qers, *offer, shared),
             };
         }
         if qers & 1 != 0 {
-            let (meter, cost) = (&mut self.purse_mut().meter, cost_of(offer.octets));
+            let (meter, cost) = (&mut self.write_line_mut().meter, cost_of(offer.octets));
             if meter.charge(offer.now.0, cost) < 0 {
                 cold_path();
                 meter.put_back(cost);
@@ -49,13 +50,13 @@ impl LiveBlock<'_> {
     #[inline(never)]
     fn meter_several(mut self, qers: u64, offer: Offer, shared: &mut SharedMeters) -> Result<Colour, Red> {
         let (now, cost) = (offer.now.0, cost_of(offer.octets));
-        let (counts, shared_id) = (self.face().counts, SharedId(self.face().shared));
+        let (counts, shared_id) = (self.read_line().counts, SharedId(self.read_line().shared));
         let mut all = shared.charge(shared_id, self.direction, now, cost);
         if counts.is_wide() {
             return self.meter_wide(qers, &offer, shared, all >= 0);
         }
         if qers & 1 != 0 && counts.meter_slots() != 0 {
-            all |= self.purse_mut().meter.charge(now, cost);
+            all |= self.write_line_mut().meter.charge(now, cost);
         }
         let meters = self.further_singles();
         let mut left = qers >> 1;
@@ -78,12 +79,12 @@ impl LiveBlock<'_> {
     #[cold]
     pub fn unmeter(&mut self, qers: u64, octets: u32, shared: &mut SharedMeters) {
         let cost = cost_of(octets);
-        if !self.face().counts.is_wide() {
+        if !self.read_line().counts.is_wide() {
             self.reborrow().put_back(qers, cost, shared);
             return;
         }
         let direction = self.direction;
-        shared.put_back(SharedId(self.face().shared), direction, cost);
+        shared.put_back(SharedId(self.read_line().shared), direction, cost);
         let lines = self.wide_lines();
         let mut left = qers;
         while let Some(line) = lines.get_mut(left.trailing_zeros() as usize) {
@@ -96,10 +97,10 @@ impl LiveBlock<'_> {
         }
     }
 
-    /// This direction's meters that are not in its purse, of a block that has two a line: the first is of slot 1.
+    /// This direction's meters that are not in its write line, of a block that has two a line: the first is of slot 1.
     #[inline(always)]
     fn further_singles(&mut self) -> &mut [Single] {
-        let counts = self.face().counts;
+        let counts = self.read_line().counts;
         let (lines, meters) = (counts.meter_lines(), counts.further_meters());
         let first = self.direction as usize * meters;
         let start = counts.meters_at() - HEAD;
@@ -111,7 +112,7 @@ impl LiveBlock<'_> {
 
     /// The lines of this direction's meters, of a block where they have a line each.
     fn wide_lines(&mut self) -> &mut [Line] {
-        let counts = self.face().counts;
+        let counts = self.read_line().counts;
         let meters = counts.further_meters();
         let start = counts.meters_at() - HEAD + self.direction as usize * meters;
         self.objects.get_mut(start..start + meters).unwrap_or_default()
@@ -121,10 +122,13 @@ impl LiveBlock<'_> {
     #[cold]
     #[inline(never)]
     fn put_back(mut self, qers: u64, cost: u64, shared: &mut SharedMeters) -> Red {
-        let shared_id = SharedId(self.face().shared);
+        let shared_id = SharedId(self.read_line().shared);
         let short = shared.put_back(shared_id, self.direction, cost);
         let mut first = None;
-        if qers & 1 != 0 && self.face().counts.meter_slots() != 0 && self.purse_mut().meter.put_back(cost) {
+        if qers & 1 != 0
+            && self.read_line().counts.meter_slots() != 0
+            && self.write_line_mut().meter.put_back(cost)
+        {
             first = Some(Red::Qer(0));
         }
         let meters = self.further_singles();
@@ -147,7 +151,7 @@ impl LiveBlock<'_> {
         shared: &mut SharedMeters,
         shared_pass: bool,
     ) -> Result<Colour, Red> {
-        let (shared_id, direction) = (SharedId(self.face().shared), self.direction);
+        let (shared_id, direction) = (SharedId(self.read_line().shared), self.direction);
         let lines = self.wide_lines();
         let cost = cost_of(offer.octets);
         // The slots that gave each colour.

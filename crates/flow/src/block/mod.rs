@@ -7,25 +7,33 @@
 mod allocator;
 mod blocks;
 mod bounds;
-mod carry;
+mod content_counters;
 mod contents;
+mod count;
 mod counting;
 mod footprint;
+mod forwards;
+mod layout;
 mod lines;
 mod live;
 mod meter_lines;
 mod metering;
+mod qers;
+mod replace;
 mod tally;
+mod urrs;
 mod view;
+mod write;
 
 pub use blocks::{BlockError, Blocks, Flows, Installed};
 pub use bounds::{Bounds, Counted, CounterLimit, LimitAction, Reached, Volumes};
-pub use carry::ReplaceMap;
-pub use contents::ContentUsage;
+pub use content_counters::ContentUsage;
+pub use count::UrrCount;
 pub(crate) use footprint::{BlockLines, LINE};
-pub use lines::PackedForward;
+pub use forwards::PackedForward;
 pub use live::LiveBlock;
 pub use metering::Red;
+pub use replace::ReplaceMap;
 pub use tally::{Millisecond, PacketTimes};
 pub use view::SessionBlock;
 
@@ -66,7 +74,7 @@ pub struct BlockImage {
     pub bounds: Vec<Bounds>,
     /// The slots of the forwards that most uplink and most downlink packets use. They are kept on the line that such
     /// a packet reads anyway; a wrong or missing slot costs a cache line and nothing else.
-    pub near: [u8; 2],
+    pub inline: [u8; 2],
 }
 
 /// A packet in `slot` counts with so many times its octets in the slot `of`, once for all slots that say so together.
@@ -95,7 +103,7 @@ impl BlockImage {
         units: 0,
         weights: Vec::new(),
         bounds: Vec::new(),
-        near: [0; 2],
+        inline: [0; 2],
     };
     /// Forwards in one block.
     pub const MAX_FORWARDS: usize = 250;
@@ -123,31 +131,6 @@ impl BlockImage {
         match direction {
             Direction::Uplink => self.closed_ul,
             Direction::Downlink => self.closed_dl,
-        }
-    }
-}
-
-/// What a URR has counted; octets are inner IP lengths. All numbers wrap, after centuries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UrrCount {
-    /// Uplink packets.
-    pub ul_packets: u64,
-    /// Uplink octets.
-    pub ul_octets: u64,
-    /// Downlink packets.
-    pub dl_packets: u64,
-    /// Downlink octets.
-    pub dl_octets: u64,
-    /// Events among the packets of both directions, of a URR that counts them: of another counter than the rest.
-    pub events: u64,
-}
-
-impl UrrCount {
-    /// The octets of one direction.
-    pub(crate) const fn octets(&self, direction: Direction) -> u64 {
-        match direction {
-            Direction::Uplink => self.ul_octets,
-            Direction::Downlink => self.dl_octets,
         }
     }
 }

@@ -1,16 +1,18 @@
 //! A session block as control's queries read it.
 
+use super::BlockRef;
 use super::bounds::{BoundsLine, Reached};
-use super::lines::{Counts, Face, ForwardLine, HEAD, Line, face_at};
-use super::live::{far_line, mark};
+use super::forwards::ForwardLine;
+use super::layout::{Counts, HEAD, MeterPlace, read_line_at};
+use super::lines::{Line, ReadLine, tallied};
 use super::tally::{PacketTimes, Tallied};
-use crate::meter::SharedId;
-use crate::{Direction, Forward, Mark, SessionIndex, UrrCount};
+use crate::meter::{Meter, PacketState, SharedId, Tokens};
+use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, UrrCount};
 
 /// A block to read.
 #[derive(Clone, Copy)]
 pub struct SessionBlock<'a> {
-    /// Faces and purses.
+    /// Read lines and write lines.
     head: &'a [Line; HEAD],
     /// The lines after them.
     objects: &'a [Line],
@@ -21,17 +23,17 @@ impl<'a> SessionBlock<'a> {
     pub(super) fn new(lines: &'a [Line]) -> Option<Self> {
         let (head, objects) = lines.split_first_chunk()?;
         let block = Self { head, objects };
-        let [uplink, downlink] = Direction::BOTH.map(|direction| block.face(direction).generation);
+        let [uplink, downlink] = Direction::BOTH.map(|direction| block.read_line(direction).generation);
         (uplink != 0 && uplink == downlink && uplink >> 31 == 1).then_some(block)
     }
 
-    fn face(&self, direction: Direction) -> &'a Face {
-        self.head[face_at(direction)].face()
+    fn read_line(&self, direction: Direction) -> &'a ReadLine {
+        self.head[read_line_at(direction)].read_line()
     }
 
-    /// The face of uplink, for what both faces say.
-    fn any_face(&self) -> &'a Face {
-        self.face(Direction::Uplink)
+    /// The read line of uplink, for what both read lines say.
+    fn any_read_line(&self) -> &'a ReadLine {
+        self.read_line(Direction::Uplink)
     }
 
     /// A line by its number, counted from the block's start.
@@ -43,33 +45,33 @@ impl<'a> SessionBlock<'a> {
     }
 
     pub(super) fn counts(&self) -> Counts {
-        self.any_face().counts
+        self.any_read_line().counts
     }
 
     /// The session.
     pub fn session(&self) -> SessionIndex {
-        SessionIndex(self.any_face().session)
+        SessionIndex(self.any_read_line().session)
     }
 
     /// The generation that valid flow entries hold.
     pub fn generation(&self) -> u32 {
-        self.any_face().generation
+        self.any_read_line().generation
     }
 
     /// The closed gates of a direction: bit n is the QER in slot n.
     pub fn closed(&self, direction: Direction) -> u64 {
-        self.face(direction).closed
+        self.read_line(direction).closed
     }
 
     /// The URRs that stopped in a direction: bit n is slot n.
     pub fn stopped(&self, direction: Direction) -> u64 {
-        let face = self.face(direction);
-        face.stopped & !face.never_after_qos()
+        let read_line = self.read_line(direction);
+        read_line.stopped & !read_line.never_after_qos()
     }
 
     /// The meter that the session shares with others.
     pub fn shared(&self) -> SharedId {
-        SharedId(self.any_face().shared)
+        SharedId(self.any_read_line().shared)
     }
 
     /// How many forwards there are.
@@ -84,12 +86,13 @@ impl<'a> SessionBlock<'a> {
 
     /// The forward in `slot`, which may be any number; [`Forward::DROP`] where there is none.
     pub fn forward(&self, slot: u8) -> Forward {
-        far_line(self.any_face(), self.objects, slot).map_or(Forward::DROP, ForwardLine::forward)
+        let line = self.any_read_line().forward_line(self.objects, slot);
+        line.map_or(Forward::DROP, ForwardLine::forward)
     }
 
     /// The mark of the QER in `slot`; [`Mark::NONE`] where there is none.
     pub fn mark(&self, slot: u8) -> Mark {
-        mark(self.any_face(), self.objects, slot)
+        self.any_read_line().mark(self.objects, slot)
     }
 
     /// What the URR in `slot` has counted since it was installed.
@@ -107,7 +110,7 @@ impl<'a> SessionBlock<'a> {
         if slot >= self.urrs() {
             return None;
         }
-        Tallied::read(self.counts(), slot.into(), |at| self.line(at))
+        tallied(self.counts(), slot.into(), |at| self.line(at))
     }
 
     fn counted(&self, slot: u8, raw: UrrCount) -> UrrCount {
@@ -126,5 +129,54 @@ impl<'a> SessionBlock<'a> {
         let has_any = counts.is_bounded() && slot < counts.urrs();
         let line = self.line(counts.bounds_at() + usize::from(slot));
         line.filter(|_| has_any).map(Line::bounds)
+    }
+
+    /// The meter of the QER in `slot`; `None` where there is no limit.
+    pub fn meter(&self, slot: u8, direction: Direction) -> Option<Meter> {
+        self.any_meter(slot.into(), direction)
+            .filter(|meter| !meter.is_unlimited())
+    }
+
+    /// What is left of the packet rate in `slot`; `None` where there is none.
+    pub fn packets(&self, slot: u8, direction: Direction) -> Option<PacketState> {
+        self.any_meter(slot.into(), direction)?.packets()
+    }
+
+    /// What the buckets of the bit rate in `slot` hold; `None` where there is none.
+    pub fn tokens(&self, slot: u8, direction: Direction) -> Option<Tokens> {
+        self.any_meter(slot.into(), direction)?.tokens()
+    }
+
+    pub(super) fn any_meter(&self, slot: usize, direction: Direction) -> Option<Meter> {
+        let counts = self.counts();
+        if slot >= usize::from(counts.meter_slots()) {
+            return None;
+        }
+        match counts.meter_place(slot, direction) {
+            MeterPlace::Whole(line) => self.line(line).map(|line| *line.meter()),
+            MeterPlace::Half(line, half) => {
+                self.line(line).map(|line| Meter::of_single(line.singles()[half]))
+            }
+        }
+    }
+
+    /// Which QERs have meters in a direction: bit n is slot n. A packet may offer itself to fewer than these.
+    pub fn metered(&self, direction: Direction) -> u64 {
+        let slots = 0..self.counts().meter_slots();
+        let is_metered = |slot: &u8| self.meter(*slot, direction).is_some();
+        slots.filter(is_metered).fold(0, |mask, slot| mask | 1 << slot)
+    }
+
+    /// What flow entries of these QERs and this direction hold in `meters`: the line of the first of them that is not
+    /// in the line that all packets write, or else that line.
+    pub fn meters_hint(&self, qers: u64, direction: Direction) -> u8 {
+        self.counts().meters_hint(qers, direction)
+    }
+
+    /// Fills in what a flow entry of this block needs of it: block, generation, and the hint for its meters.
+    pub fn fill_entry<K>(&self, block: BlockRef, entry: &mut FlowEntry<K>) {
+        entry.block = block;
+        entry.generation = self.generation();
+        entry.meters = self.meters_hint(entry.qers, entry.direction());
     }
 }

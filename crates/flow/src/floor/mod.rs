@@ -1,7 +1,7 @@
 //! What the machine allows: the time per packet of the memory accesses that no user plane of this design can avoid.
 //!
 //! Two floors. *Lookup*: headers read, flows found in random order, their aging put off, headers written. *Line
-//! budget*: the same, and for each packet the lines of a session block: face with gates, forward and mark; two
+//! budget*: the same, and for each packet the lines of a session block: read line with gates, forward and mark; two
 //! counters; two meters, and a third that many sessions share. Both run on this crate's own table and blocks, over
 //! frames in memory, in bursts of 64, uplink and downlink in turn; there is no I/O, no rule, no slow path.
 //!
@@ -13,13 +13,13 @@ mod layout;
 mod sketch;
 mod world;
 
-use core::time::Duration;
-
-use crate::memory::OutOfMemory;
 use crate::residency::Residency;
 
 pub use sketch::{Pool, Sketch};
 pub use world::World;
+
+/// Packets of one round.
+pub const ROUND: usize = 16384;
 
 /// What is measured per packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct Floor {
     pub cycles: u64,
     /// Nanoseconds in the work on them.
     pub nanos: u64,
-    /// Nanoseconds of the round of [`World::ROUND`] packets that was fastest: what the others would have taken on a
+    /// Nanoseconds of the round of [`ROUND`] packets that was fastest: what the others would have taken on a
     /// machine that nobody else uses.
     pub best_round_nanos: u64,
 }
@@ -67,7 +67,7 @@ impl Floor {
 
     /// Nanoseconds per packet in the fastest round.
     pub fn best_nanos_per_packet(&self) -> f64 {
-        self.best_round_nanos as f64 / World::ROUND as f64
+        self.best_round_nanos as f64 / ROUND as f64
     }
 
     /// Mean ticks per packet.
@@ -85,13 +85,4 @@ pub struct Built {
     pub moves: u64,
     /// Where table and blocks are.
     pub memory: Residency,
-}
-
-/// Makes a world and measures one kind of work in it for `duration`.
-///
-/// # Errors
-///
-/// When the memory cannot be had.
-pub fn measure(size: Size, work: Work, duration: Duration) -> Result<Floor, OutOfMemory> {
-    Ok(World::new(size)?.measure(work, duration))
 }

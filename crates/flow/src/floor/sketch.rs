@@ -19,7 +19,7 @@ use std::time::Instant;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::layout::{BUCKET, BlockLines, ENTRY, LINE, SLOTS, buckets};
-use super::{Floor, Size, World};
+use super::{Floor, ROUND, Size};
 use crate::memory::{OutOfMemory, Slab};
 use crate::{cycles, prefetch};
 
@@ -144,7 +144,7 @@ impl Sketch {
         Ok(sketch)
     }
 
-    /// Measures for `duration`, in whole rounds of [`World::ROUND`] packets and at least one.
+    /// Measures for `duration`, in whole rounds of [`ROUND`] packets and at least one.
     pub fn measure(&mut self, duration: Duration) -> Floor {
         let mut floor = Floor {
             best_round_nanos: u64::MAX,
@@ -153,8 +153,8 @@ impl Sketch {
         while Duration::from_nanos(floor.nanos) < duration || floor.packets == 0 {
             let (before, mut packets) = (floor.nanos, 0);
             let mut is_downlink = false;
-            while packets < World::ROUND {
-                let left = World::ROUND - packets;
+            while packets < ROUND {
+                let left = ROUND - packets;
                 packets += self.window(is_downlink, left.min(self.pool.window), &mut floor);
                 is_downlink = !is_downlink;
             }
@@ -168,8 +168,8 @@ impl Sketch {
         let meter = meter();
         for block in self.lines.chunks_exact_mut(self.shape.stride) {
             for side in 0..2 {
-                block[self.shape.face[side]].0[0] = GENERATION;
-                block[self.shape.purse[side]].0[..4].copy_from_slice(&meter);
+                block[self.shape.read_line[side]].0[0] = GENERATION;
+                block[self.shape.write_line[side]].0[..4].copy_from_slice(&meter);
                 block[self.shape.further[side]].0[4 * side..][..4].copy_from_slice(&meter);
             }
         }
@@ -265,15 +265,15 @@ impl Sketch {
             seen.place = self.buckets[seen.place as usize].find(seen.tag);
             prefetch::nth(&self.entries, seen.place as usize);
         }
-        let [face, purse, further] = [
-            self.shape.face[side],
-            self.shape.purse[side],
+        let [read_line, write_line, further] = [
+            self.shape.read_line[side],
+            self.shape.write_line[side],
             self.shape.further[side],
         ];
         for seen in &mut seen {
             seen.block = self.entries[seen.place as usize].block;
             let block = seen.block as usize;
-            for line in [face, purse, further] {
+            for line in [read_line, write_line, further] {
                 prefetch::nth_to_write(&self.lines, block + line);
             }
         }
@@ -286,12 +286,12 @@ impl Sketch {
             };
             let length = rewrite.length();
             let octets = u64::from(length);
-            let purse = &mut self.lines[block + purse].0;
-            purse[4] += 1;
-            purse[5] += octets;
-            purse[6] += 1;
-            purse[7] += octets;
-            if let Some(meter) = purse.first_chunk_mut() {
+            let write_line = &mut self.lines[block + write_line].0;
+            write_line[4] += 1;
+            write_line[5] += octets;
+            write_line[6] += 1;
+            write_line[7] += octets;
+            if let Some(meter) = write_line.first_chunk_mut() {
                 update(meter, now, octets);
             }
             // Both directions may have theirs in one line.
@@ -299,9 +299,9 @@ impl Sketch {
                 update(meter, now, octets);
             }
             update(&mut self.shared[block / 2 % SHARED], now, octets);
-            let face = &self.lines[block + face];
-            hits += u64::from(face.0[0] == GENERATION && entry.key == rewrite.key());
-            rewrite.write(length, face, &entry.link);
+            let read_line = &self.lines[block + read_line];
+            hits += u64::from(read_line.0[0] == GENERATION && entry.key == rewrite.key());
+            rewrite.write(length, read_line, &entry.link);
         }
         hits
     }
@@ -459,9 +459,10 @@ impl Rewrite {
 
     /// Writes the link header and a header line before the inner packet, its hop count and its checksum.
     #[inline(always)]
-    fn write(&mut self, length: u16, face: &Line, link: &[u8; ETHERNET]) {
+    fn write(&mut self, length: u16, read_line: &Line, link: &[u8; ETHERNET]) {
         self.link = *link;
-        self.header.copy_from_slice(&face.as_bytes()[LINE - HEADER..]);
+        self.header
+            .copy_from_slice(&read_line.as_bytes()[LINE - HEADER..]);
         self.header[16..18].copy_from_slice(&length.to_be_bytes());
         self.inner[8] = self.inner[8].wrapping_sub(1);
         self.inner[10] = self.inner[10].wrapping_add(1);
@@ -482,7 +483,7 @@ mod tests {
         for (flows, sessions) in [(2, 1), (64, 1), (1_000, 10), (20_000, 10_000)] {
             let mut sketch = Sketch::new(Size { flows, sessions }, POOL).unwrap();
             let floor = sketch.measure(Duration::ZERO);
-            assert_eq!(floor.packets, World::ROUND as u64);
+            assert_eq!(floor.packets, ROUND as u64);
             assert_eq!(floor.hits, floor.packets, "{flows} flows");
             assert_eq!(floor.best_round_nanos, floor.nanos);
         }
@@ -501,14 +502,14 @@ mod tests {
             // Full meters: what has come since the other direction's burst is the clock's affair.
             (sketch.next, sketch.shared) = (0, [meter(); SHARED]);
             sketch.window(is_downlink, BURST, &mut floor);
-            let (purse, further) = (
-                sketch.lines[sketch.shape.purse[side]].0,
+            let (write_line, further) = (
+                sketch.lines[sketch.shape.write_line[side]].0,
                 sketch.lines[sketch.shape.further[side]].0,
             );
             let octets = 64 * u64::from(INNER);
-            assert_eq!(purse[4..], [64, octets, 64, octets]);
+            assert_eq!(write_line[4..], [64, octets, 64, octets]);
             // All but the first packet of a burst come at one moment.
-            for meter in [&purse[..4], &further[4 * side..][..4], &sketch.shared[0][..]] {
+            for meter in [&write_line[..4], &further[4 * side..][..4], &sketch.shared[0][..]] {
                 assert_eq!(meter[0], MOST - octets);
                 assert_ne!(meter[1], 0);
             }

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use super::frames::{self, Frame};
-use super::{Built, Floor, Size, Work};
+use super::{Built, Floor, ROUND, Size, Work};
 use crate::memory::{OutOfMemory, Slab};
 use crate::meter::{MeterSpec, Offer, Rate, SharedId, SharedMeters};
 use crate::residency::Mappings;
@@ -34,9 +34,6 @@ pub struct World {
 }
 
 impl World {
-    /// Packets of a round: the frames are made anew for each, outside the measured time.
-    pub const ROUND: usize = 16384;
-
     /// A world with all its flows inserted.
     ///
     /// # Errors
@@ -51,7 +48,7 @@ impl World {
             size,
             table: FlowTable::new(size.flows as usize, Seed([0x5eed, size.flows.into()]))?,
             blocks: Blocks::new(size.sessions as usize, BLOCK_LINES)?,
-            frames: frames::pool(Self::ROUND)?,
+            frames: frames::pool(ROUND)?,
             links: [[2; 14]; LINKS],
             shared: shared_meters(),
             random: 0x9e37_79b9_7f4a_7c15,
@@ -75,14 +72,14 @@ impl World {
         while Duration::from_nanos(floor.nanos) < duration || floor.packets == 0 {
             self.fill();
             let (start, ticks) = (Instant::now(), cycles::now());
-            for burst in 0..Self::ROUND / BURST {
+            for burst in 0..ROUND / BURST {
                 self.burst(work, burst, &mut floor);
             }
             floor.cycles += cycles::now().wrapping_sub(ticks);
             let nanos = start.elapsed().as_nanos() as u64;
             floor.nanos += nanos;
             floor.best_round_nanos = floor.best_round_nanos.min(nanos);
-            floor.packets += Self::ROUND as u64;
+            floor.packets += ROUND as u64;
         }
         floor
     }
@@ -125,7 +122,7 @@ impl World {
 
     /// New packets of random flows: bursts of uplink and downlink in turn.
     fn fill(&mut self) {
-        for place in 0..Self::ROUND {
+        for place in 0..ROUND {
             let pair = self.random_below(self.size.flows / 2);
             let number = pair * 2 + (place / BURST % 2) as u32;
             let key = frames::key(number, self.session_of(number));
@@ -176,7 +173,7 @@ impl World {
                 self.blocks.prefetch(entry);
                 if work == Work::FarForward {
                     self.blocks
-                        .prefetch_line(entry, FORWARDS_AT + usize::from(far(entry.forward)));
+                        .prefetch_line(entry, FORWARDS_AT + usize::from(on_own_line(entry.forward)));
                 }
             });
             for (hit, frame) in hits.iter().zip(frames) {
@@ -229,7 +226,7 @@ impl Act<'_> {
         self.green += 1;
         block.count(entry.urrs, octets, self.millisecond);
         let slot = if self.work == Work::FarForward {
-            far(entry.forward)
+            on_own_line(entry.forward)
         } else {
             entry.forward
         };
@@ -245,14 +242,14 @@ impl Act<'_> {
     }
 }
 
-/// The first line of a block's forwards: after two faces, one line of counters, and one of meters for each direction.
+/// The first line of a block's forwards: after two read lines, one line of counters, and one of meters for each direction.
 const FORWARDS_AT: usize = 5;
 /// Lines of a block with four forwards and what is rarely written of two URRs.
 const BLOCK_LINES: usize = FORWARDS_AT + 4 + 1;
 
-/// The slot of the forward that equals the one in `near`, and is not near the face.
-const fn far(near: u8) -> u8 {
-    near + 2
+/// The slot of the forward that equals the one of a read line, and has a line of its own.
+const fn on_own_line(inline: u8) -> u8 {
+    inline + 2
 }
 
 /// Meters that hardly ever hold a packet back.
@@ -297,7 +294,7 @@ pub(super) fn image(session: u32) -> BlockImage {
         shared: SharedId(1 + (session % u32::from(SHARED_METERS)) as u16),
         marks: vec![Mark::qfi_only(9), Mark::NONE],
         urrs: 2,
-        near: [0, 1],
+        inline: [0, 1],
         ..BlockImage::default()
     }
 }
@@ -334,10 +331,7 @@ mod tests {
         .unwrap();
         for work in [Work::Lookup, Work::LineBudget, Work::FarForward] {
             let floor = world.measure(work, Duration::ZERO);
-            assert_eq!(
-                (floor.packets, floor.hits),
-                (World::ROUND as u64, World::ROUND as u64)
-            );
+            assert_eq!((floor.packets, floor.hits), (ROUND as u64, ROUND as u64));
             assert_eq!(floor.best_round_nanos, floor.nanos);
             let green = if work == Work::Lookup { 0 } else { floor.packets };
             assert!(floor.green <= green && floor.green * 10 >= green * 9, "{floor:?}");

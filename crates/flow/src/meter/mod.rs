@@ -11,15 +11,17 @@
 //! in [`SharedMeters`]. Nothing here reads a clock, knows QERs, or marks packets.
 
 mod packets;
+mod rate;
 mod shared;
 mod single;
 mod spec;
 mod tricolour;
 
 pub use packets::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
+pub use rate::{Colour, Rate};
 pub use shared::{Chain, Demand, SharedId, SharedMeters};
-pub use spec::{Colour, MeterSpec, Offer, Rate};
+pub use spec::{MeterSpec, Offer};
 pub use tricolour::{Meter, MeterState, Tokens};
 
+pub(crate) use rate::cost_of;
 pub(crate) use single::Single;
-pub(crate) use spec::cost_of;

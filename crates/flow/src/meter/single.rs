@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::Rate;
-use super::spec::{DEEPEST, depth_of};
+use super::rate::{DEEPEST, depth_of};
 
 /// One bucket. Never are there more tokens than it is deep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]

@@ -3,8 +3,8 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmute_mut, transmute_ref};
 
 use super::packets::Packets;
+use super::rate::{cost_of, depth_of};
 use super::single::Single;
-use super::spec::{cost_of, depth_of};
 use super::{Colour, MeterSpec, Offer, PacketState, Rate, SharedId};
 use crate::Nanos;
 

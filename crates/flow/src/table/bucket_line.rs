@@ -3,10 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::Tick;
-use super::probe::probe;
-
-/// Slots in a bucket.
-pub(crate) const SLOTS: usize = 8;
+use super::probe::{SLOTS, probe};
 
 /// Eight tags, the ticks at which their flows expire, and where their entries are.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]

@@ -3,11 +3,8 @@
 use core::hint::select_unpredictable;
 
 use super::place::Home;
-use super::{FlowTable, Hit, Tick};
+use super::{BURST, FlowTable, Hit, Tick};
 use crate::{FlowEntry, FlowKey, prefetch};
-
-/// Keys in one pass.
-pub(super) const BURST: usize = 64;
 
 impl<K: FlowKey> FlowTable<K> {
     /// Finds each key of `keys`, puts off the aging of its flow, and writes its hit or miss to the same place of

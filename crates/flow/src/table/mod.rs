@@ -21,13 +21,16 @@ pub use tick::Tick;
 use core::fmt;
 use core::ops::Range;
 
-pub(crate) use self::bucket_line::SLOTS;
 use self::bucket_line::{BucketLine, Slot};
 use self::place::{Home, Placement};
+pub(crate) use self::probe::SLOTS;
 use self::search::Search;
 use crate::hash::Hasher;
 use crate::memory::{OutOfMemory, Slab};
 use crate::{BlockRef, FlowEntry, FlowKey, Seed, prefetch};
+
+/// Keys in one pass.
+const BURST: usize = 64;
 
 /// Octets of a bucket.
 pub(crate) const BUCKET: usize = size_of::<BucketLine>();
@@ -150,7 +153,7 @@ impl<K: FlowKey> FlowTable<K> {
     /// Buckets that one insert reads, at most.
     pub const MAX_SEARCHED: usize = search::MAX_SEARCHED;
     /// Keys that one staged pass takes, and so the best length of a burst.
-    pub const BURST: usize = bulk::BURST;
+    pub const BURST: usize = BURST;
 
     /// A table for `flows` flows, whose slots are 95% in use when it holds them all. The seed must be random.
     ///

@@ -4,7 +4,8 @@
 
 #![allow(unsafe_code)]
 
-use super::bucket_line::SLOTS;
+/// Slots in a bucket.
+pub(crate) const SLOTS: usize = 8;
 
 /// The places of `tag` in `tags`, bit n for place n.
 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,7 +1,8 @@
 //! Making room: a breadth-first search for the shortest chain of moves that frees a slot in one of two buckets.
 
-use super::bucket_line::{BucketLine, SLOTS};
+use super::bucket_line::BucketLine;
 use super::place::Placement;
+use super::probe::SLOTS;
 use crate::memory::Slab;
 use crate::prefetch;
 

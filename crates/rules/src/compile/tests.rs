@@ -93,7 +93,7 @@ fn a_pdu_session_compiles_to_slots_and_addresses() {
         (dl.direction, dl.removes_outer, dl.source_check),
         (Direction::Downlink, false, SourceCheck::Anyone)
     );
-    assert_eq!(image.block.near, [0, 1]);
+    assert_eq!(image.block.inline, [0, 1]);
     assert_eq!(image.block.marks, [Mark::qfi_only(9)]);
     assert_eq!(image.urr_ids[..], [UrrId(1)]);
     assert_eq!(image.tunnels[..], [(LocalId(0), Teid(0x1001))]);

@@ -131,7 +131,7 @@ impl UsageAccounts {
     /// for it.
     pub fn is_stop_known(&self, urr: UrrId, reached: Reached) -> bool {
         let acting = self.account(urr).and_then(|account| account.acting);
-        let Reached { limits, knocked, .. } = reached;
-        acting.is_none_or(|acting| !knocked && limits != 0 && acting.machine.exhausted.0 != 0)
+        let Reached { limits, trapped, .. } = reached;
+        acting.is_none_or(|acting| !trapped && limits != 0 && acting.machine.exhausted.0 != 0)
     }
 }

@@ -209,9 +209,9 @@ fn the_first_packet_that_a_trap_stops_is_told_once_whether_it_exceeds_or_comes_l
             action: LimitAction::Trap,
         }),
     };
-    let knocked = |limits| Reached {
+    let trapped = |limits| Reached {
         limits,
-        knocked: true,
+        trapped: true,
         ..Reached::NOTHING
     };
     for (limit, before) in [(50, vec![]), (100, vec![true])] {
@@ -229,7 +229,7 @@ fn the_first_packet_that_a_trap_stops_is_told_once_whether_it_exceeds_or_comes_l
         assert_eq!(world.dropped_since(&drops), Some(DropReason::QuotaExhausted));
         assert_eq!(
             told(&mut world).iter().map(|told| told.2).collect::<Vec<_>>(),
-            [knocked(1)]
+            [trapped(1)]
         );
         assert!(!send(&mut world));
         assert_eq!(told(&mut world), []);
@@ -241,7 +241,7 @@ fn the_first_packet_that_a_trap_stops_is_told_once_whether_it_exceeds_or_comes_l
         assert!(!send(&mut world));
         assert_eq!(
             told(&mut world).iter().map(|told| told.2).collect::<Vec<_>>(),
-            [knocked(1)]
+            [trapped(1)]
         );
         world.assert_conserved();
     }

@@ -1,8 +1,11 @@
-//! What goes on when a block is replaced: counts, bounds that were reached, what meters hold.
+//! A block that replaces another, and what it takes over: counts, bounds that were reached, what meters hold.
 
+use super::allocator::LineAllocator;
 use super::bounds::BoundsLine;
+use super::layout::Counts;
 use super::tally::Tallied;
-use super::{BlockImage, BlockRef, Blocks, SessionBlock};
+use super::write::Identity;
+use super::{BlockError, BlockImage, BlockRef, Blocks, Flows, Installed, SessionBlock};
 use crate::Direction;
 use crate::meter::Meter;
 
@@ -88,14 +91,14 @@ struct Urr {
 }
 
 /// What is carried, by new slot.
-pub(super) struct Carried {
+struct Carried {
     urrs: [Option<Urr>; BlockImage::MAX_URRS],
     meters: [[Option<Meter>; 2]; BlockImage::MAX_QERS],
 }
 
 impl Carried {
     /// Reads it from the block that is to be replaced.
-    pub(super) fn read(old: &SessionBlock<'_>, map: &ReplaceMap) -> Self {
+    fn read(old: &SessionBlock<'_>, map: &ReplaceMap) -> Self {
         let urr = |slot: Option<u8>| {
             let slot = slot?;
             let stopped = Direction::BOTH.map(|direction| old.stopped(direction) >> slot & 1 == 1);
@@ -115,7 +118,7 @@ impl Carried {
     }
 
     /// Writes it to the block that replaces it.
-    pub(super) fn write(&self, blocks: &mut Blocks, block: BlockRef) {
+    fn write(&self, blocks: &mut Blocks, block: BlockRef) {
         for (slot, urr) in (0..).zip(&self.urrs) {
             if let Some(urr) = urr {
                 let bounds_stay = blocks.go_on_counting(block, slot, &urr.tallied, urr.bounds.as_ref());
@@ -139,6 +142,49 @@ impl Carried {
                 }
             }
         }
+    }
+}
+
+impl Blocks {
+    /// Changes a session's block: what `carry` names keeps its counts and tokens, all else starts anew. A URR that
+    /// stays with the same bounds stays stopped, and tells nothing twice. The counts of those that do not stay are
+    /// to be read before. The block may move.
+    ///
+    /// # Errors
+    ///
+    /// [`BlockError::Full`], [`BlockError::OutOfBounds`], [`BlockError::Dead`].
+    pub fn replace(
+        &mut self,
+        block: BlockRef,
+        image: &BlockImage,
+        carry: &ReplaceMap,
+        flows: Flows,
+    ) -> Result<Installed, BlockError> {
+        let old = self.get(block).ok_or(BlockError::Dead)?;
+        let mut identity = Identity {
+            session: old.session(),
+            generation: old.generation(),
+        };
+        let old_lines = old.counts().lines();
+        let counts = Counts::of(image).ok_or(BlockError::OutOfBounds)?;
+        let carried = Carried::read(&old, carry);
+        let stays = LineAllocator::rounded(counts.lines()) == LineAllocator::rounded(old_lines);
+        let installed = if !stays {
+            let new = self.install(identity.session, image)?;
+            self.remove(block);
+            new
+        } else {
+            if flows == Flows::Revoke {
+                identity.generation = self.next_generation();
+            }
+            self.write(block, identity, counts, image);
+            Installed {
+                block,
+                generation: identity.generation,
+            }
+        };
+        carried.write(self, installed.block);
+        Ok(installed)
     }
 }
 

@@ -1,0 +1,163 @@
+//! What control does to the counters of URRs and to their bounds.
+
+use super::bounds::{BoundsLine, Reached};
+use super::layout::tally_at;
+use super::tally::{PacketTimes, RARE_PER_LINE, Tallied, Tally};
+use super::{BlockRef, Blocks, Bounds};
+use crate::{Direction, UrrCount};
+
+impl Blocks {
+    /// Takes a packet back from those of these URRs that count after QoS: it was lost later. A stop stays. Does
+    /// nothing if the block is gone or not of this generation, or has counted no packet; tells whether it did.
+    pub fn uncount(
+        &mut self,
+        block: BlockRef,
+        generation: u32,
+        urrs: u64,
+        direction: Direction,
+        octets: u64,
+    ) -> bool {
+        let live = self.live_at(block, generation, direction);
+        live.is_some_and(|mut live| live.uncount(urrs, octets))
+    }
+
+    /// Gives a URR other watermarks and another limit, compared with what it has counted in all; it goes on if it was
+    /// stopped. Tells whether there is such a URR and room for bounds; else the block is to be
+    /// [replaced](Self::replace).
+    pub fn set_bounds(&mut self, block: BlockRef, slot: u8, bounds: &Bounds) -> bool {
+        let Some(old) = self.get(block) else { return false };
+        let (Some(count), Some(_)) = (old.urr(slot), old.bounds_line(slot)) else {
+            return false;
+        };
+        self.write_bounds(block, slot, &BoundsLine::of(bounds), count);
+        self.change_read_lines(block, |read_line, _| {
+            read_line.stopped = read_line.stopped & !(1 << slot) | read_line.never_after_qos()
+        })
+    }
+
+    /// Looks whether a URR has reached its bounds already, without a packet; a limit that acts stops it then. Gives
+    /// what it has reached in all.
+    pub fn look_at_bounds(&mut self, block: BlockRef, slot: u8) -> Reached {
+        let Some((count, mut line)) = self.bounded(block, slot) else {
+            return Reached::default();
+        };
+        line.raise_watermarks(count);
+        let stops = line.reach(count).unwrap_or_default();
+        self.write_bounds(block, slot, &line, count);
+        self.change_read_lines(block, |read_line, direction| {
+            read_line.stopped |= u64::from(stops[direction as usize]) << slot;
+        });
+        line.reached()
+    }
+
+    /// Leaves a URR half of what its limit still allows, if that acts.
+    pub fn halve_limit(&mut self, block: BlockRef, slot: u8) {
+        if let Some((count, mut line)) = self.bounded(block, slot) {
+            line.halve(count);
+            self.write_bounds(block, slot, &line, count);
+        }
+    }
+
+    /// When the packets came that a URR has counted since this was last asked, if there were any.
+    pub fn take_times(&mut self, block: BlockRef, slot: u8) -> Option<PacketTimes> {
+        let mut tallied = self.get(block)?.tallied(slot)?;
+        let times = tallied.times()?;
+        tallied.forget_times();
+        self.write_tallied(block, slot, &tallied);
+        Some(times)
+    }
+
+    /// Has a URR count from zero, as it was told what it has counted.
+    pub fn forget_count(&mut self, block: BlockRef, slot: u8) {
+        self.write_tallied(block, slot, &Tallied::default());
+        if let Some(bounds) = self.get(block).and_then(|block| block.bounds_line(slot).copied()) {
+            self.write_bounds(block, slot, &bounds, UrrCount::default());
+        }
+    }
+
+    /// What a URR has counted, and its line of bounds.
+    fn bounded(&self, block: BlockRef, slot: u8) -> Option<(UrrCount, BoundsLine)> {
+        let view = self.get(block)?;
+        Some((view.urr(slot)?, *view.bounds_line(slot)?))
+    }
+
+    /// Sets which URRs are stopped in each direction: bit n is slot n. Packets of theirs are dropped, or what their
+    /// limit says. Tells whether there is such a block.
+    pub fn set_stopped(&mut self, block: BlockRef, stopped_ul: u64, stopped_dl: u64) -> bool {
+        self.change_read_lines(block, |read_line, direction| {
+            read_line.stopped = [stopped_ul, stopped_dl][direction as usize] | read_line.never_after_qos();
+        })
+    }
+
+    pub(super) fn stop(&mut self, block: BlockRef, slot: u8, direction: Direction) {
+        self.change_read_lines(block, |read_line, of| {
+            read_line.stopped |= u64::from(of == direction) << slot;
+        });
+    }
+
+    /// Lets a URR of a block that was just written go on from what `tallied` says, whose octets are as they were
+    /// counted, and with the bounds that were reached if they are the same: tells whether they are.
+    pub(super) fn go_on_counting(
+        &mut self,
+        block: BlockRef,
+        slot: u8,
+        tallied: &Tallied,
+        old: Option<&BoundsLine>,
+    ) -> bool {
+        let Some(new) = self.get(block) else { return false };
+        let bounds = new.bounds_line(slot).copied();
+        self.write_tallied(block, slot, tallied);
+        let Some(mut bounds) = bounds else {
+            return old.is_none();
+        };
+        let are_same = old.is_some_and(|old| bounds.go_on(old));
+        self.write_bounds(block, slot, &bounds, tallied.count());
+        are_same
+    }
+
+    /// Writes a URR's bounds, and its octets as they are with these.
+    pub(super) fn write_bounds(&mut self, block: BlockRef, slot: u8, bounds: &BoundsLine, count: UrrCount) {
+        let Some(counts) = self.get(block).map(|block| block.counts()) else {
+            return;
+        };
+        let mut bounds = *bounds;
+        let armed = bounds.arm(count);
+        let at = counts.bounds_at() + usize::from(slot);
+        if let Some([line]) = self.lines_mut(block, at..at + 1) {
+            *line.bounds_mut() = bounds;
+        }
+        for direction in Direction::BOTH {
+            if let Some(tally) = self.tally_mut(block, slot, direction) {
+                tally.set_octets(armed.octets(direction));
+            }
+        }
+    }
+
+    fn write_tallied(&mut self, block: BlockRef, slot: u8, tallied: &Tallied) {
+        let Some(counts) = self.get(block).map(|block| block.counts()) else {
+            return;
+        };
+        if slot >= counts.urrs() {
+            return;
+        }
+        for (direction, tally) in Direction::BOTH.into_iter().zip(tallied.tallies) {
+            if let Some(place) = self.tally_mut(block, slot, direction) {
+                *place = tally;
+            }
+        }
+        let place = usize::from(slot);
+        let at = counts.rare_at() + place / RARE_PER_LINE;
+        if let Some([line]) = self.lines_mut(block, at..at + 1) {
+            let rare = &mut line.rare_mut()[place % RARE_PER_LINE];
+            *rare = tallied.rare.counting_like(rare);
+        }
+    }
+
+    fn tally_mut(&mut self, block: BlockRef, slot: u8, direction: Direction) -> Option<&mut Tally> {
+        let (at, place) = tally_at(slot.into(), direction);
+        self.lines_mut(block, at..at + 1)?
+            .first_mut()?
+            .tallies_mut()
+            .get_mut(place)
+    }
+}
