@@ -392,7 +392,7 @@ fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side) {
         Side::Tunnel { .. } => Direction::Uplink,
         Side::Plain { .. } => Direction::Downlink,
     };
-    sessions.blocks.prefetch_face(slot.installed.block, likely);
+    sessions.blocks.prefetch_read_line(slot.installed.block, likely);
 }
 
 /// By where it came in: what comes in tunnels is uplink, also between user planes.

@@ -246,7 +246,7 @@ impl Blocks {
 
     /// Asks for the line of a block that packets of a direction begin with.
     #[inline]
-    pub fn prefetch_face(&self, block: BlockRef, direction: Direction) {
+    pub fn prefetch_read_line(&self, block: BlockRef, direction: Direction) {
         prefetch::nth(
             &self.lines,
             (block.0 as usize).wrapping_add(read_line_at(direction)),
