@@ -129,7 +129,7 @@ impl Engine {
             .live_at(self.block, self.generation, direction)
             .unwrap();
         if live.is_stopped(all) {
-            if live.knock(all) {
+            if live.trap(all) {
                 self.reached(all);
             }
             return false;
@@ -137,7 +137,7 @@ impl Engine {
         let counting = if event { all } else { own };
         let counted = live.count_with_units(counting, octets.into(), millisecond);
         if counted.action.is_some() {
-            live.knock(counted.limits);
+            live.trap(counted.limits);
         }
         if counted.watermarks | counted.limits != 0 {
             self.reached(counted.watermarks | counted.limits);

@@ -175,7 +175,7 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
     #[cold]
     #[inline(never)]
     pub(super) fn stopped(&mut self, block: &mut LiveBlock<'_>, urrs: u64) -> DropReason {
-        if block.knock(urrs) {
+        if block.trap(urrs) {
             self.events.mark_reached(block.session());
         }
         DropReason::QuotaExhausted
