@@ -20,8 +20,70 @@ flags! {
     }
 }
 
-/// A decision: exact-match key -> slots of a session block. It lives until it is removed, ages, or its `generation`
-/// is no longer that of its block.
+/// A decision about packets: slots of a session block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
+#[repr(C)]
+pub struct Verdict {
+    /// The QERs that apply: bit n is slot n.
+    pub qers: u64,
+    /// The URRs that count: bit n is slot n.
+    pub urrs: u64,
+    /// The session's block.
+    pub block: BlockRef,
+    /// The block's generation at the time of the decision; 0: there is no decision.
+    pub generation: u32,
+    /// The slot of the PDR that matched, below 1000.
+    pub pdr: u16,
+    /// The number of the content counter, among those of the session, that packets count in, too; 0: none.
+    pub content: u16,
+    /// The slot of the forward.
+    pub forward: u8,
+    /// The slot of the QER whose mark packets get, or [`Verdict::NO_MARK`].
+    pub marking: u8,
+    /// What kind of flow this is.
+    pub flags: FlowFlags,
+    /// The line of the first meter that applies and is not in the write line, from the block's start, or else of the
+    /// write line: a hint for prefetching. 0: none.
+    pub meters: u8,
+}
+
+impl Verdict {
+    /// No decision.
+    pub const NONE: Self = Self {
+        qers: 0,
+        urrs: 0,
+        block: BlockRef(0),
+        generation: 0,
+        pdr: 0,
+        content: 0,
+        forward: 0,
+        marking: 0,
+        flags: FlowFlags::NONE,
+        meters: 0,
+    };
+
+    /// In `marking`: no QER marks.
+    pub const NO_MARK: u8 = 0xff;
+
+    /// Whether there is a decision.
+    #[inline(always)]
+    pub const fn is_some(&self) -> bool {
+        self.generation != 0
+    }
+
+    /// The direction of the packets.
+    #[inline(always)]
+    pub const fn direction(&self) -> Direction {
+        if self.flags.contains(FlowFlags::DOWNLINK) {
+            Direction::Downlink
+        } else {
+            Direction::Uplink
+        }
+    }
+}
+
+/// A decision in the table: exact-match key -> verdict. It lives until it is removed, ages, or its generation is no
+/// longer that of its block.
 ///
 /// One cache line for IPv4, two for IPv6. The hit path reads it and does not write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
@@ -29,84 +91,27 @@ flags! {
 pub struct FlowEntry<K> {
     /// What packets match.
     pub key: K,
-    /// The QERs that apply: bit n is slot n.
-    pub qers: u64,
-    /// The URRs that count: bit n is slot n.
-    pub urrs: u64,
-    /// The session's block.
-    pub block: BlockRef,
-    /// The block's generation at the time of the decision; never 0 in a valid entry.
-    pub generation: u32,
+    /// What is decided. Its generation is never 0 in a valid entry.
+    pub verdict: Verdict,
     /// The line of [`Extensions`](crate::Extensions) with what few flows have: a NAT. It is the entry's own, and given
     /// back with it.
     pub extension: ExtensionId,
     /// How long it may idle, in ticks of 2^29 ns (0.54 s); at most 32767.
     pub idle: u16,
-    /// What kind of flow this is.
-    pub flags: FlowFlags,
-    /// The line of the first meter that applies and is not beside the read line, from the block's start, or else of the one
-    /// that is: a hint for prefetching. 0: none.
-    pub meters: u8,
-    /// The slot of the PDR that matched, below 1000.
-    pub pdr: u16,
-    /// The slot of the forward.
-    pub forward: u8,
-    /// The slot of the QER whose mark packets get, or [`FlowEntry::NO_MARK`].
-    pub marking: u8,
     /// The snapshot of the rules that all sessions share at the time of the decision. Another one now: the entry is
     /// *softly* stale, that is still in use, and to be decided anew when there is time.
     pub snapshot: u16,
-    /// The number of the content counter, among those of the session, that packets count in, too; 0: none.
-    pub content: u16,
 }
 
 impl<K> FlowEntry<K> {
-    /// In `marking`: no QER marks.
-    pub const NO_MARK: u8 = 0xff;
-
     /// The same decision for another key, of whatever kind.
     pub fn with_key<L>(&self, key: L) -> FlowEntry<L> {
-        let &Self {
-            qers,
-            urrs,
-            block,
-            generation,
-            extension,
-            idle,
-            flags,
-            meters,
-            pdr,
-            forward,
-            marking,
-            snapshot,
-            content,
-            ..
-        } = self;
         FlowEntry {
             key,
-            qers,
-            urrs,
-            block,
-            generation,
-            extension,
-            idle,
-            flags,
-            meters,
-            pdr,
-            forward,
-            marking,
-            snapshot,
-            content,
-        }
-    }
-
-    /// The direction of its packets.
-    #[inline]
-    pub const fn direction(&self) -> Direction {
-        if self.flags.contains(FlowFlags::DOWNLINK) {
-            Direction::Downlink
-        } else {
-            Direction::Uplink
+            verdict: self.verdict,
+            extension: self.extension,
+            idle: self.idle,
+            snapshot: self.snapshot,
         }
     }
 }

@@ -36,7 +36,7 @@ pub use block::{
     UrrCount, Volumes, Weight,
 };
 pub use bucket::{BUCKETS, Bucket};
-pub use entry::{FlowEntry, FlowFlags};
+pub use entry::{FlowEntry, FlowFlags, Verdict};
 pub use extension::{Extension, ExtensionId, Extensions, Nat, NatFlags};
 pub use forward::{Forward, ForwardFlags, ForwardKind, Mark, OuterAddresses, Template};
 pub use hash::Seed;

@@ -15,7 +15,7 @@ use crate::meter::{Offer, SharedMeters};
 use crate::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, Counted, Direction, Extension, ExtensionId, Extensions,
     FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Flows, Forward, Installed, LiveBlock, Mark,
-    Millisecond, Nanos, Nat, ReplaceMap, Seed, SessionIndex, Tick,
+    Millisecond, Nanos, Nat, ReplaceMap, Seed, SessionIndex, Tick, Verdict,
 };
 
 /// Misses that are told of before they are fetched.
@@ -304,8 +304,8 @@ impl LocalBackend {
     /// The session that a key leads to.
     fn owner(&self, key: &AnyKey) -> Option<SessionIndex> {
         let block = match key {
-            AnyKey::V4(key) => self.v4.entry(self.v4.lookup(key))?.block,
-            AnyKey::V6(key) => self.v6.entry(self.v6.lookup(key))?.block,
+            AnyKey::V4(key) => self.v4.entry(self.v4.lookup(key))?.verdict.block,
+            AnyKey::V6(key) => self.v6.entry(self.v6.lookup(key))?.verdict.block,
         };
         Some(self.blocks.get(block)?.session())
     }
@@ -384,10 +384,10 @@ impl LocalBackend {
         let Self { v4, lines, .. } = self;
         v4.age(tick, AGED_AT_ONCE, |entry| {
             lines.remove(entry.extension);
-            aged.push((AnyKey::V4(entry.key), entry.block))
+            aged.push((AnyKey::V4(entry.key), entry.verdict.block))
         });
         self.v6.age(tick, AGED_AT_ONCE, |entry| {
-            aged.push((AnyKey::V6(entry.key), entry.block))
+            aged.push((AnyKey::V6(entry.key), entry.verdict.block))
         });
         for (key, block) in aged {
             let Some(session) = self.blocks.get(block).map(|view| view.session()) else {
@@ -476,7 +476,7 @@ impl Backend for LocalBackend {
         let session = block.session();
         let nat = self.lines.get(entry.extension).map(|line| line.nat);
         let (fate, counted) = pass(block, (entry, nat), &Offer::new(octets, now), &mut self.shared);
-        self.tell(session, entry.direction(), counted);
+        self.tell(session, entry.verdict.direction(), counted);
         fate
     }
 
@@ -508,24 +508,28 @@ fn pass(
     offer: &Offer,
     shared: &mut SharedMeters,
 ) -> (Fate, Counted) {
-    let forward = block.forward(entry.forward);
-    let held = if block.is_closed(entry.qers) {
+    let forward = block.forward(entry.verdict.forward);
+    let held = if block.is_closed(entry.verdict.qers) {
         Some(Fate::Dropped(Why::Gate))
-    } else if block.is_stopped(entry.urrs) {
-        Some(Fate::of_limit(block.stop_action(entry.urrs)))
+    } else if block.is_stopped(entry.verdict.urrs) {
+        Some(Fate::of_limit(block.stop_action(entry.verdict.urrs)))
     } else {
         Fate::of_action(forward.kind())
     };
     if let Some(fate) = held {
         return (fate, Counted::PASSED);
     }
-    let Ok(colour) = block.meter(entry.qers, offer, shared) else {
+    let Ok(colour) = block.meter(entry.verdict.qers, offer, shared) else {
         return (Fate::Dropped(Why::Meter), Counted::PASSED);
     };
-    let counted = block.count(entry.urrs, offer.octets.into(), Millisecond::of(offer.now));
-    let mark = block.mark(entry.marking);
+    let counted = block.count(
+        entry.verdict.urrs,
+        offer.octets.into(),
+        Millisecond::of(offer.now),
+    );
+    let mark = block.mark(entry.verdict.marking);
     let passed = Fate::Passed {
-        forward: block.whole_forward(entry.forward),
+        forward: block.whole_forward(entry.verdict.forward),
         mark,
         colour,
         nat,
@@ -541,18 +545,21 @@ fn visit<K: FlowKey>(table: &mut FlowTable<K>, key: &K, now: Tick) -> Option<Flo
 /// An entry that has yet to learn of its block.
 fn entry(flow: &Flow) -> FlowEntry<()> {
     FlowEntry {
-        qers: flow.qers,
-        urrs: flow.urrs,
+        verdict: Verdict {
+            qers: flow.qers,
+            urrs: flow.urrs,
+            flags: flow.flags,
+            forward: flow.forward,
+            marking: flow.marking.unwrap_or(Verdict::NO_MARK),
+            ..Verdict::NONE
+        },
         idle: flow.idle.min(Tick::MAX_IDLE),
-        flags: flow.flags,
-        forward: flow.forward,
-        marking: flow.marking.unwrap_or(FlowEntry::<()>::NO_MARK),
         ..FlowEntry::default()
     }
 }
 
 fn direction(flow: &Flow) -> Direction {
-    entry(flow).direction()
+    entry(flow).verdict.direction()
 }
 
 /// Whether a flow needs this object.

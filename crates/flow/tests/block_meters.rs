@@ -1,7 +1,9 @@
 //! The meters of session blocks against meters that stand alone: all are asked, then all are charged or none.
 
 use flow::meter::{Colour, Meter, MeterSpec, Offer, Rate, SharedId, SharedMeters};
-use flow::{BlockImage, Blocks, Direction, FlowEntry, FlowKey4, Flows, Nanos, Red, ReplaceMap, SessionIndex};
+use flow::{
+    BlockImage, Blocks, Direction, FlowEntry, FlowKey4, Flows, Nanos, Red, ReplaceMap, SessionIndex, Verdict,
+};
 use proptest::prelude::*;
 
 fn spec() -> impl Strategy<Value = MeterSpec> {
@@ -299,11 +301,17 @@ fn an_entry_learns_where_its_meters_are() {
         [6, 6]
     );
     let mut entry = FlowEntry::<FlowKey4> {
-        qers: 0b110,
+        verdict: Verdict {
+            qers: 0b110,
+            ..Verdict::NONE
+        },
         ..FlowEntry::default()
     };
     block.fill_entry(installed.block, &mut entry);
-    assert_eq!((entry.generation, entry.meters), (installed.generation, 5));
+    assert_eq!(
+        (entry.verdict.generation, entry.verdict.meters),
+        (installed.generation, 5)
+    );
     assert!(blocks.live(&entry).is_some());
 }
 

@@ -3,9 +3,9 @@
 use flow::meter::{Meter, MeterSpec, Rate, SharedId};
 use flow::{
     AdjacencyId, BlockError, BlockImage, BlockRef, Blocks, Bounds, CounterLimit, Direction, FlowEntry,
-    FlowFlags, FlowKey4, Flows, Forward, ForwardFlags, ForwardKind, InstanceId, LimitAction, Mark,
+    FlowFlags, FlowKey4, Flows, Forward, ForwardFlags, ForwardKind, Installed, InstanceId, LimitAction, Mark,
     Millisecond, Nanos, OuterAddresses, PackedForward, PacketTimes, PortId, ReplaceMap, SessionIndex,
-    Template, UrrCount, Volumes,
+    Template, UrrCount, Verdict, Volumes,
 };
 use proptest::prelude::*;
 
@@ -203,9 +203,12 @@ impl Model {
     fn entry(&self, direction: Direction) -> FlowEntry<FlowKey4> {
         let flags = FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, direction == Direction::Downlink);
         FlowEntry {
-            block: self.block,
-            generation: self.generation,
-            flags,
+            verdict: Verdict {
+                block: self.block,
+                generation: self.generation,
+                flags,
+                ..Verdict::NONE
+            },
             ..FlowEntry::default()
         }
     }
@@ -305,7 +308,7 @@ impl World {
                 );
                 let counts = vec![UrrCount::default(); image.urrs.into()];
                 let times = vec![None; image.urrs.into()];
-                let flow::Installed { block, generation } = installed;
+                let Installed { block, generation } = installed;
                 self.models.push(Model {
                     block,
                     generation,
@@ -451,9 +454,9 @@ proptest! {
         let installed = blocks.install(SessionIndex(3), &image).unwrap();
         for direction in Direction::BOTH {
             let flags = FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, direction == Direction::Downlink);
-            let entry = FlowEntry::<FlowKey4> {
-                block: installed.block, generation: installed.generation, flags, ..FlowEntry::default()
-            };
+            let Installed { block, generation } = installed;
+            let verdict = Verdict { block, generation, flags, ..Verdict::NONE };
+            let entry = FlowEntry::<FlowKey4> { verdict, ..FlowEntry::default() };
             let closed = blocks.get(installed.block).unwrap().closed(direction);
             let live = blocks.live(&entry).unwrap();
             prop_assert_eq!(live.is_closed(qers), closed & qers != 0);
@@ -470,7 +473,8 @@ proptest! {
     fn an_entry_that_names_anything_is_stale(image in image(), block: u32, generation: u32, urrs: u64) {
         let mut blocks = Blocks::new(2, 20).unwrap();
         let installed = blocks.install(SessionIndex(0), &image).unwrap();
-        let entry = FlowEntry::<FlowKey4> { block: BlockRef(block), generation, urrs, ..FlowEntry::default() };
+        let verdict = Verdict { block: BlockRef(block), generation, urrs, ..Verdict::NONE };
+        let entry = FlowEntry::<FlowKey4> { verdict, ..FlowEntry::default() };
         blocks.prefetch(&entry);
         let is_it = block == installed.block.0 && generation == installed.generation;
         prop_assert_eq!(blocks.live(&entry).is_some(), is_it);

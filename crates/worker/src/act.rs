@@ -18,7 +18,7 @@ pub(crate) mod mss_clamping;
 mod relay;
 
 use flow::meter::Colour;
-use flow::{ForwardFlags, ForwardKind, LiveBlock, PackedForward, PortId};
+use flow::{ForwardFlags, ForwardKind, LiveBlock, PackedForward, PortId, Verdict};
 use packet::gtpu::{ExtensionType, MessageType};
 use packet::{DropReason, PacketBuf};
 
@@ -26,7 +26,7 @@ use crate::act::context::{Act, Encapsulation, Plan, live, pass_meters};
 use crate::act::encap::{Cut, Hop, Optional};
 use crate::burst::batch::BURST;
 use crate::burst::credit::credit_back;
-use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
+use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind, Tunnel};
 use crate::egress::checksum_offload::UdpChecksum;
 use crate::io::Ingress;
 

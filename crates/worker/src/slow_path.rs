@@ -21,6 +21,7 @@ pub(crate) mod idle_time;
 
 use flow::{
     Blocks, ContentId, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick,
+    Verdict,
 };
 use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
@@ -29,7 +30,7 @@ use rules::image::Decision;
 
 use crate::WorkerConfig;
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags, Verdict};
+use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags};
 use crate::lookup::extensions;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::{Sessions, Slot};

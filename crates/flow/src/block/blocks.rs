@@ -184,7 +184,11 @@ impl Blocks {
     /// The block that `entry` names, for a packet of the entry's direction; `None` when the entry is stale.
     #[inline(always)]
     pub fn live<K>(&mut self, entry: &FlowEntry<K>) -> Option<LiveBlock<'_>> {
-        self.live_at(entry.block, entry.generation, entry.direction())
+        self.live_at(
+            entry.verdict.block,
+            entry.verdict.generation,
+            entry.verdict.direction(),
+        )
     }
 
     /// As [`live`](Self::live), for who keeps of an entry only what names its block.
@@ -210,15 +214,15 @@ impl Blocks {
     /// Asks for the lines that a packet of `entry` will need.
     #[inline(always)]
     pub fn prefetch<K>(&self, entry: &FlowEntry<K>) {
-        let first = entry.block.0 as usize;
-        let direction = entry.direction();
+        let first = entry.verdict.block.0 as usize;
+        let direction = entry.verdict.direction();
         prefetch::nth(&self.lines, first + read_line_at(direction));
-        let written = entry.urrs | u64::from(entry.meters);
+        let written = entry.verdict.urrs | u64::from(entry.verdict.meters);
         if written != 0 {
             prefetch::nth_to_write(&self.lines, first + write_line_at(direction));
             // Slots of URRs and numbers of lines: what is in write lines is below.
             if written >= HEAD as u64 {
-                self.prefetch_further(first, entry.urrs, entry.meters);
+                self.prefetch_further(first, entry.verdict.urrs, entry.verdict.meters);
             }
         }
     }
@@ -256,7 +260,7 @@ impl Blocks {
     /// Asks for another line of the block that `entry` names.
     #[inline(always)]
     pub(crate) fn prefetch_line<K>(&self, entry: &FlowEntry<K>, line: usize) {
-        prefetch::nth(&self.lines, entry.block.0 as usize + line);
+        prefetch::nth(&self.lines, entry.verdict.block.0 as usize + line);
     }
 
     /// Changes one forward. Tells whether there is such a block and slot.

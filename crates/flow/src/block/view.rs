@@ -175,8 +175,8 @@ impl<'a> SessionBlock<'a> {
 
     /// Fills in what a flow entry of this block needs of it: block, generation, and the hint for its meters.
     pub fn fill_entry<K>(&self, block: BlockRef, entry: &mut FlowEntry<K>) {
-        entry.block = block;
-        entry.generation = self.generation();
-        entry.meters = self.meters_hint(entry.qers, entry.direction());
+        entry.verdict.block = block;
+        entry.verdict.generation = self.generation();
+        entry.verdict.meters = self.meters_hint(entry.verdict.qers, entry.verdict.direction());
     }
 }

@@ -11,7 +11,7 @@ use crate::residency::Mappings;
 use crate::{
     AdjacencyId, BlockImage, Blocks, Direction, FlowEntry, FlowFlags, FlowKey4, FlowTable, Forward,
     ForwardFlags, ForwardKind, Hit, InstanceId, Mark, Millisecond, Nanos, Seed, SessionIndex, Template, Tick,
-    cycles,
+    Verdict, cycles,
 };
 
 /// Packets of a burst.
@@ -172,8 +172,10 @@ impl World {
             self.table.visit_bulk(&keys, &mut hits, tick(now), |_, entry| {
                 self.blocks.prefetch(entry);
                 if work == Work::FarForward {
-                    self.blocks
-                        .prefetch_line(entry, FORWARDS_AT + usize::from(on_own_line(entry.forward)));
+                    self.blocks.prefetch_line(
+                        entry,
+                        FORWARDS_AT + usize::from(on_own_line(entry.verdict.forward)),
+                    );
                 }
             });
             for (hit, frame) in hits.iter().zip(frames) {
@@ -215,26 +217,26 @@ impl Act<'_> {
             return;
         };
         self.hits += 1;
-        if block.is_closed(entry.qers) {
+        if block.is_closed(entry.verdict.qers) {
             return;
         }
         let octets = frame.length(self.direction);
         let offer = Offer::new(octets as u32, Nanos(self.now));
-        if block.meter(entry.qers, &offer, self.shared).is_err() {
+        if block.meter(entry.verdict.qers, &offer, self.shared).is_err() {
             return;
         }
         self.green += 1;
-        block.count(entry.urrs, octets, self.millisecond);
+        block.count(entry.verdict.urrs, octets, self.millisecond);
         let slot = if self.work == Work::FarForward {
-            on_own_line(entry.forward)
+            on_own_line(entry.verdict.forward)
         } else {
-            entry.forward
+            entry.verdict.forward
         };
         let forward = block.forward(slot);
         let link = &self.links[forward.adjacency().index() % LINKS];
         match forward.kind() {
             ForwardKind::Tunnel => {
-                frame.encapsulate(self.direction, &forward, block.mark(entry.marking), link)
+                frame.encapsulate(self.direction, &forward, block.mark(entry.verdict.marking), link)
             }
             ForwardKind::Plain => frame.route(self.direction, link),
             _ => {}
@@ -303,11 +305,14 @@ fn entry(number: u32, session: u32) -> FlowEntry<FlowKey4> {
     let direction = frames::direction(number);
     FlowEntry {
         key: frames::key(number, session),
-        qers: 0b11,
-        urrs: 0b11,
+        verdict: Verdict {
+            qers: 0b11,
+            urrs: 0b11,
+            flags: FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, direction == Direction::Downlink),
+            forward: direction as u8,
+            ..Verdict::NONE
+        },
         idle: 100,
-        flags: FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, direction == Direction::Downlink),
-        forward: direction as u8,
         ..FlowEntry::default()
     }
 }

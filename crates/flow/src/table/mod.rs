@@ -443,7 +443,7 @@ impl<K: FlowKey> FlowTable<K> {
             return self.touched - 1;
         }
         let entry = self.free;
-        self.free = self.entries[entry as usize].block.0;
+        self.free = self.entries[entry as usize].verdict.block.0;
         // It was given back long ago: the next insert will not have to wait for it.
         prefetch::nth_to_write(&self.entries, self.free as usize);
         entry
@@ -452,8 +452,8 @@ impl<K: FlowKey> FlowTable<K> {
     fn release(&mut self, hit: Hit) {
         self.buckets[hit.bucket()].clear(hit.slot());
         let entry = &mut self.entries[hit.entry as usize];
-        entry.generation = 0;
-        entry.block = BlockRef(self.free);
+        entry.verdict.generation = 0;
+        entry.verdict.block = BlockRef(self.free);
         self.free = hit.entry;
         self.len -= 1;
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{FlowKey4, FlowKey6};
+use crate::{FlowKey4, FlowKey6, Verdict};
 
 /// A key of either kind from a small number, so that tests meet the same key again.
 trait TestKey: FlowKey {
@@ -36,9 +36,12 @@ impl TestKey for FlowKey6 {
 fn entry<K: TestKey>(number: u32, pdr: u16, idle: u16) -> FlowEntry<K> {
     FlowEntry {
         key: K::numbered(number),
-        pdr,
+        verdict: Verdict {
+            pdr,
+            generation: 1,
+            ..Verdict::NONE
+        },
         idle,
-        generation: 1,
         ..FlowEntry::default()
     }
 }
@@ -82,7 +85,10 @@ impl<K: TestKey> Pair<K> {
                 }
             }
             Step::Remove { number } => {
-                let removed = self.table.remove(&K::numbered(number)).map(|entry| entry.pdr);
+                let removed = self
+                    .table
+                    .remove(&K::numbered(number))
+                    .map(|entry| entry.verdict.pdr);
                 prop_assert_eq!(removed, self.model.remove(&number).map(|(pdr, ..)| pdr));
             }
             Step::Use { number } => {
@@ -125,7 +131,7 @@ impl<K: TestKey> Pair<K> {
         let mut hits = vec![Hit::MISS; keys.len()];
         let mut found = Vec::new();
         self.table.visit_bulk(&keys, &mut hits, self.now, |place, entry| {
-            found.push((place, entry.pdr))
+            found.push((place, entry.verdict.pdr))
         });
         for (_, idle, expires) in self.model.values_mut() {
             *expires = self.now.after(*idle);
@@ -195,7 +201,9 @@ fn at_least_95_percent_of_the_slots_fill_before_the_first_failure() {
             assert_eq!(table.len(), held);
             assert!((0..held as u32).all(|number| {
                 let hit = table.lookup(&FlowKey4::numbered(number));
-                table.entry(hit).is_some_and(|entry| entry.pdr == number as u16)
+                table
+                    .entry(hit)
+                    .is_some_and(|entry| entry.verdict.pdr == number as u16)
             }));
         }
     }
@@ -231,7 +239,14 @@ fn an_insert_in_two_halves_is_an_insert() {
         assert_eq!(table.put(entry(number, 2, 10), spot, Tick(0)), Ok(hit));
     }
     assert_eq!(table.len(), 60);
-    assert!((0..60).all(|n| table.entry(table.lookup(&FlowKey4::numbered(n))).unwrap().pdr == 2));
+    assert!((0..60).all(|n| {
+        table
+            .entry(table.lookup(&FlowKey4::numbered(n)))
+            .unwrap()
+            .verdict
+            .pdr
+            == 2
+    }));
 }
 
 #[test]
@@ -244,7 +259,7 @@ fn what_is_dead_is_reaped_and_nothing_else() {
     }
     let (all, mut reaped) = (table.buckets(), 0);
     for _ in 0..all.div_ceil(7) {
-        reaped += table.reap(7, |entry| entry.pdr == 1);
+        reaped += table.reap(7, |entry| entry.verdict.pdr == 1);
     }
     assert_eq!((reaped, table.len()), (333, 667));
     assert!((0..1000).all(|n| table.lookup(&FlowKey4::numbered(n)).is_hit() == (n % 3 != 1)));

@@ -3,6 +3,7 @@
 use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{
     AdjacencyId, Blocks, Direction, FlowFlags, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward,
+    Verdict,
 };
 use packet::{DropReason, PacketBuf};
 use rules::image::SessionImage;
@@ -11,7 +12,7 @@ use crate::act::egress_context::EgressContext;
 use crate::act::encap::{Added, Chain, Optional};
 use crate::act::marking::EgressMark;
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::{Descriptor, Verdict};
+use crate::burst::descriptor::Descriptor;
 use crate::egress::checksum_offload::ChecksumOffload;
 use crate::io::Ingress;
 use crate::lookup::extensions::ExtensionLines;

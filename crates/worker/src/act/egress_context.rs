@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
-use flow::{AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, PackedForward, SessionIndex};
+use flow::{
+    AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, PackedForward, SessionIndex, Verdict,
+};
 use packet::{DropReason, PacketBuf};
 use rules::network::multipath::Spread;
 use transport::{Adjacency, Via};
 
-use crate::burst::descriptor::Verdict;
 use crate::burst::outcome::{NextHop, Outcome, Undelivered};
 use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::{FragmentationNeed, Fragmenter};

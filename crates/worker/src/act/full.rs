@@ -1,7 +1,7 @@
 //! Packets that `plan` leaves: user packets in any of their forms, and messages of tunnels without a user packet.
 
 use flow::meter::Colour;
-use flow::{Direction, ExtensionId, Forward, ForwardFlags, ForwardKind, LiveBlock, PackedForward};
+use flow::{Direction, ExtensionId, Forward, ForwardFlags, ForwardKind, LiveBlock, PackedForward, Verdict};
 use packet::gtpu::MessageType;
 use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
@@ -14,7 +14,7 @@ use crate::act::encap::{self, Added, Cut, Hop, Optional, addresses_v6};
 use crate::act::marking::{self, EgressMark};
 use crate::burst::batch::{BURST, Batch};
 use crate::burst::credit::credit_back;
-use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, PacketFlags, Verdict};
+use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, PacketFlags};
 use crate::burst::outcome::CopyRequest;
 use crate::egress::checksum_offload::UdpChecksum;
 use crate::ingress::parse::HEADERS;

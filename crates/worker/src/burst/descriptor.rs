@@ -6,8 +6,7 @@
 use std::net::IpAddr;
 
 use flow::{
-    BlockRef, Direction, FlowEntry, FlowFlags, FlowKey4, FlowKey6, InstanceId, KeyFields, LocalId, PortId,
-    SessionIndex, VrfId, WorkerId,
+    FlowKey4, FlowKey6, InstanceId, KeyFields, LocalId, PortId, SessionIndex, Verdict, VrfId, WorkerId,
 };
 use packet::gtpu::{MessageType, Unknown};
 use packet::tuple::proto;
@@ -100,124 +99,6 @@ impl From<&GtpuFrame> for Tunnel {
             unknown: gtpu.unknown,
             has_psc: gtpu.qfi.is_some(),
             has_other_extensions: gtpu.has_other_extensions,
-        }
-    }
-}
-
-/// A decision about a packet: what a flow entry says, without key and housekeeping.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Verdict {
-    pub qers: u64,
-    pub urrs: u64,
-    pub block: BlockRef,
-    /// 0: there is no decision.
-    pub generation: u32,
-    pub pdr: u16,
-    pub forward: u8,
-    pub marking: u8,
-    pub flags: FlowFlags,
-    /// As [`FlowEntry::meters`]; 0: its QERs have none.
-    pub meters: u8,
-    /// The session's content counter that it counts in, too; 0: none.
-    pub content: u16,
-}
-
-impl Verdict {
-    /// No decision yet.
-    pub const NONE: Self = Self {
-        qers: 0,
-        urrs: 0,
-        block: BlockRef(0),
-        generation: 0,
-        pdr: 0,
-        forward: 0,
-        marking: 0,
-        flags: FlowFlags::NONE,
-        meters: 0,
-        content: 0,
-    };
-
-    /// Whose decision it is: the block, and the generation of its rules.
-    pub const fn of_whom(&self) -> (BlockRef, u32) {
-        (self.block, self.generation)
-    }
-
-    /// Whether there is a decision.
-    #[inline(always)]
-    pub const fn is_some(&self) -> bool {
-        self.generation != 0
-    }
-
-    /// What `entry` says.
-    #[inline(always)]
-    pub fn of<K>(entry: &FlowEntry<K>) -> Self {
-        let &FlowEntry {
-            qers,
-            urrs,
-            block,
-            generation,
-            pdr,
-            forward,
-            marking,
-            flags,
-            meters,
-            content,
-            ..
-        } = entry;
-        Self {
-            qers,
-            urrs,
-            block,
-            generation,
-            pdr,
-            forward,
-            marking,
-            flags,
-            meters,
-            content,
-        }
-    }
-
-    /// The flow entry that says so for packets with this key, and may idle for so many ticks; decided under this
-    /// snapshot of the rules that all sessions share.
-    pub fn entry<K: Default>(&self, key: K, idle: u16, snapshot: u16) -> FlowEntry<K> {
-        let &Self {
-            qers,
-            urrs,
-            block,
-            generation,
-            pdr,
-            forward,
-            marking,
-            flags,
-            meters,
-            content,
-        } = self;
-        FlowEntry {
-            key,
-            qers,
-            urrs,
-            block,
-            generation,
-            idle,
-            pdr,
-            forward,
-            marking,
-            flags,
-            meters,
-            snapshot,
-            content,
-            ..FlowEntry::default()
-        }
-    }
-
-    /// The direction of the packet.
-    #[inline(always)]
-    pub fn direction(&self) -> Direction {
-        if self.flags.contains(FlowFlags::DOWNLINK) {
-            Direction::Downlink
-        } else {
-            Direction::Uplink
         }
     }
 }

@@ -16,7 +16,7 @@
 //! free: whoever fills the others, one that has nothing yet finds room. Packets lie in their buffers, which are missing in the pool meanwhile. The worker
 //! owns the state. Whether Control is to be told of a packet is not decided here.
 
-use flow::{Nanos, SessionIndex};
+use flow::{Nanos, SessionIndex, Verdict};
 use packet::{DropReason, PacketBuf};
 use rules::model::{FarId, PdrId};
 use std::time::Duration;
@@ -24,7 +24,6 @@ use transport::AdjacencyChange;
 
 use crate::BufferLimits;
 use crate::burst::batch::{BURST, Batch};
-use crate::burst::descriptor::Verdict;
 use crate::burst::outcome::NextHop;
 use crate::deferred::packet_store::{PacketList, PacketStore};
 use crate::sessions::fixed_map::FixedMap;

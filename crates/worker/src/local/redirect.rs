@@ -4,13 +4,13 @@
 //! the UE applies to it. There is one at most for each packet, it goes to an address of the same session and nowhere
 //! else, and a session, and the worker, have no more than so many a second.
 
-use flow::{Millisecond, Nanos, PortId};
+use flow::{Millisecond, Nanos, PortId, Verdict};
 use packet::{DropReason, PacketBuf, redirect};
 
 use crate::act::egress_context::EgressContext;
 use crate::act::encap::{self, Cut, Hop};
 use crate::burst::Burst;
-use crate::burst::descriptor::{Fate, Verdict};
+use crate::burst::descriptor::Fate;
 use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::Fragmenter;
 use crate::io::Ingress;

@@ -3,12 +3,11 @@
 //! Other entries do not pay for it. `lookup` replaces the forward of an extended entry by [`EntryExtension::FORWARD`] in the
 //! verdict, so that the common path of `act` does not take it; `act::full` restores the whole verdict here.
 
-use flow::{ExtensionId, Extensions, FlowEntry, Nat, NatFlags};
+use flow::{ExtensionId, Extensions, FlowEntry, Nat, NatFlags, Verdict};
 use packet::DropReason;
 use packet::rewrite::Rewrite;
 
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::Verdict;
 
 /// What the verdict of a packet lacks whose entry has a line of its own.
 #[derive(Clone, Copy)]
@@ -33,7 +32,7 @@ impl EntryExtension {
     pub fn of<K>(entry: &FlowEntry<K>) -> Self {
         Self {
             extension: entry.extension,
-            forward: entry.forward,
+            forward: entry.verdict.forward,
         }
     }
 }

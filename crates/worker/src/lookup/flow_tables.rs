@@ -14,13 +14,13 @@ use core::ops::Range;
 
 use flow::memory::OutOfMemory;
 use flow::{
-    BlockRef, Blocks, Extension, Extensions, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit,
-    KeyFields, Nat, Prepared, Scope, Seed, SessionIndex, Shape, Tick,
+    BlockRef, Blocks, Extension, ExtensionId, Extensions, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable,
+    Hit, KeyFields, Nat, Prepared, Scope, Seed, SessionIndex, Shape, Tick, Verdict,
 };
 use rules::classifier::Side;
 
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::{Descriptor, Family, Keys, Verdict};
+use crate::burst::descriptor::{Descriptor, Family, Keys};
 use crate::lookup::extensions::{EntryExtension, ExtensionLines};
 use crate::sessions::Sessions;
 use crate::slow_path::admission::FlowAdmission;
@@ -167,7 +167,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 let place = usize::from(places[place % BURST]);
                 soft |= u64::from(entry.snapshot != snapshot) << (place % BURST);
                 if let Some(descriptor) = descriptors.get_mut(place) {
-                    (descriptor.verdict, descriptor.shape) = (Verdict::of(entry), entry.key.fields());
+                    (descriptor.verdict, descriptor.shape) = (entry.verdict, entry.key.fields());
                     if entry.extension.is_some() {
                         lines.set_extension(place, EntryExtension::of(entry), &mut descriptor.verdict);
                     }
@@ -218,10 +218,10 @@ impl<K: FamilyKey> FamilyFlows<K> {
             let old = self
                 .table
                 .entry(spot.hit())
-                .map(|old| (old.block, old.generation, old.extension));
+                .map(|old| (old.verdict.block, old.verdict.generation, old.extension));
             match old {
                 // The packet before has made it, or it is decided anew: nobody has more entries now.
-                Some((_, generation, _)) if generation == entry.generation => {}
+                Some((_, generation, _)) if generation == entry.verdict.generation => {}
                 Some((block, generation, _)) => {
                     *dead -= usize::from(!admission.sessions.forget(block, generation)).min(*dead);
                     admission.added(session);
@@ -255,7 +255,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
         let entry = self.table.remove(key)?;
         lines.remove(entry.extension);
         self.shapes[usize::from(key.scope().is_tunnel())].remove(key.fields());
-        Some((entry.block, entry.generation))
+        Some((entry.verdict.block, entry.verdict.generation))
     }
 
     /// Removes what has idled for too long; how many it was, and how many of them were dead.
@@ -270,7 +270,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
         let aged = table.age(now, buckets, |entry| {
             lines.remove(entry.extension);
             shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
-            dead += usize::from(!sessions.forget(entry.block, entry.generation));
+            dead += usize::from(!sessions.forget(entry.verdict.block, entry.verdict.generation));
         });
         (aged, dead)
     }
@@ -279,7 +279,11 @@ impl<K: FamilyKey> FamilyFlows<K> {
     fn reap(&mut self, blocks: &Blocks, lines: &mut Extensions, buckets: usize) -> usize {
         let Self { table, shapes, .. } = self;
         table.reap(buckets, |entry| {
-            let is_dead = !blocks.is_live(entry.block, entry.generation, entry.direction());
+            let is_dead = !blocks.is_live(
+                entry.verdict.block,
+                entry.verdict.generation,
+                entry.verdict.direction(),
+            );
             if is_dead {
                 lines.remove(entry.extension);
                 shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
@@ -434,18 +438,23 @@ impl Flows {
         (place, descriptor): (usize, &Descriptor),
         (idle, session): (u16, SessionIndex),
     ) {
-        let (verdict, shape) = (&descriptor.verdict, descriptor.shape);
+        let shape = descriptor.shape;
+        let decided = FlowEntry {
+            key: (),
+            verdict: descriptor.verdict,
+            extension: ExtensionId::NONE,
+            idle,
+            snapshot: self.snapshot,
+        };
         match descriptor.family {
             Family::None => {}
             Family::V4 => {
                 let key = self.v4.key(shape, &keys.v4[place % BURST]);
-                self.v4
-                    .stage(verdict.entry(key, idle, self.snapshot), session, blocks);
+                self.v4.stage(decided.with_key(key), session, blocks);
             }
             Family::V6 => {
                 let key = self.v6.key(shape, &keys.v6[place % BURST]);
-                self.v6
-                    .stage(verdict.entry(key, idle, self.snapshot), session, blocks);
+                self.v6.stage(decided.with_key(key), session, blocks);
             }
         }
     }
@@ -473,8 +482,12 @@ impl Flows {
             return false;
         };
         let blocks = &admission.sessions.blocks;
-        let is_live = blocks.is_live(like.block, like.generation, like.direction());
-        let Some(block) = blocks.get(like.block).filter(|_| is_live) else {
+        let is_live = blocks.is_live(
+            like.verdict.block,
+            like.verdict.generation,
+            like.verdict.direction(),
+        );
+        let Some(block) = blocks.get(like.verdict.block).filter(|_| is_live) else {
             return false;
         };
         let Some(extension) = self.lines.all.insert(Extension { nat }) else {
@@ -497,18 +510,20 @@ impl Flows {
     pub fn has(&self, keys: &Keys, (place, descriptor): (usize, &Descriptor)) -> bool {
         let is_tunnel = matches!(descriptor.side, Side::Tunnel { .. });
         let shape = descriptor.shape;
-        let is_of_it = |block, generation| (block, generation) == descriptor.verdict.of_whom();
+        let is_of_it = |block, generation| {
+            (block, generation) == (descriptor.verdict.block, descriptor.verdict.generation)
+        };
         match descriptor.family {
             Family::None => false,
             Family::V4 => {
                 let key = Shape::new(shape, is_tunnel).cut(&keys.v4[place % BURST]);
                 let entry = self.v4.table.entry(self.v4.table.lookup(&key));
-                entry.is_some_and(|entry| is_of_it(entry.block, entry.generation))
+                entry.is_some_and(|entry| is_of_it(entry.verdict.block, entry.verdict.generation))
             }
             Family::V6 => {
                 let key = Shape::new(shape, is_tunnel).cut(&keys.v6[place % BURST]);
                 let entry = self.v6.table.entry(self.v6.table.lookup(&key));
-                entry.is_some_and(|entry| is_of_it(entry.block, entry.generation))
+                entry.is_some_and(|entry| is_of_it(entry.verdict.block, entry.verdict.generation))
             }
         }
     }

@@ -2,13 +2,12 @@
 
 use std::net::IpAddr;
 
-use flow::{BlockRef, Blocks, SessionIndex, TokenLevel, prefetch};
+use flow::{BlockRef, Blocks, SessionIndex, TokenLevel, Verdict, prefetch};
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
 use rules::image::SessionImage;
 
 use crate::WorkerConfig;
-use crate::burst::descriptor::Verdict;
 use crate::sessions::fixed_map::{FixedMap, tunnel_key};
 use crate::sessions::inactivity::InactivityTimers;
 use crate::sessions::ue_map::UeMap;
