@@ -1,4 +1,4 @@
-//! Opens a port and answers pings on it, until standard input ends: tells whether a port works at all.
+//! Opens a port and answers pings on it, until standard input ends: returns whether a port works at all.
 //!
 //! ```text
 //! port_echo af_packet|af_xdp|pci INTERFACE_OR_ADDRESS [QUEUES]

@@ -20,7 +20,7 @@ use libmimalloc_sys as _;
 
 /// Octets that are touched ahead of what is in use.
 const AHEAD: usize = 32 << 20;
-/// Octets touched by one call, so that nobody waits long who wants to map memory.
+/// Octets touched by one call, so that threads that map memory do not wait long.
 const STEP: usize = 4 << 20;
 /// What huge pages are aligned to.
 const HUGE: usize = 2 << 20;
@@ -35,7 +35,7 @@ type CommitFn = unsafe extern "C" fn(bool, *mut c_void, usize, *mut bool, *mut c
 
 unsafe extern "C" {
     /// Lets mimalloc take from a run of addresses: start, octets, whether it is committed, pinned, zero; the NUMA node,
-    /// whether it is for certain heaps alone, who is told of commits, with what, and where its number goes.
+    /// whether it is for certain heaps alone, what is called at commits, with which argument, and where its number goes.
     fn mi_manage_memory(
         start: *mut c_void,
         size: usize,
@@ -66,7 +66,7 @@ impl Region {
     /// Maps `size` octets, readable and writable, of which nothing is there yet.
     fn map(size: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping at a place of the kernel's choice touches nobody's memory.
+        // SAFETY: a new mapping at a place of the kernel's choice touches no memory in use.
         let mapped = unsafe {
             libc::mmap(
                 null_mut(),
@@ -81,7 +81,7 @@ impl Region {
             return Err(io::Error::last_os_error());
         }
         let start = (mapped as usize).next_multiple_of(HUGE);
-        // SAFETY: the range lies in the mapping above; the advice changes no content. Where it is refused, pages are
+        // SAFETY: the range is within the mapping above; the advice changes no content. Where it is refused, pages are
         // small.
         unsafe { libc::madvise(start as *mut c_void, size, libc::MADV_HUGEPAGE) };
         Ok(Self {
@@ -93,7 +93,7 @@ impl Region {
         })
     }
 
-    /// The allocator is about to use what lies before `end`. Called on its way: does not allocate, and does not wait.
+    /// The allocator is about to use what is before `end`. Called by the allocator: does not allocate, and does not wait.
     fn note(&self, end: usize) {
         let end = end.saturating_sub(self.start).min(self.size);
         let before = self.reached.fetch_max(end, Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl Region {
         }
     }
 
-    /// Touches one step of what lies ahead; whether there was anything to do.
+    /// Touches one step ahead of the allocator. Returns whether there was anything to do.
     ///
     /// # Errors
     /// The system's: a kernel before 5.14, no memory.
@@ -114,8 +114,8 @@ impl Region {
             return Ok(false);
         }
         let size = STEP.min(self.size - from);
-        // SAFETY: the range lies in the mapping, which is never unmapped; the call brings pages in as if somebody wrote
-        // to them, and changes no content, whoever uses them meanwhile.
+        // SAFETY: the range is within the mapping, which is never unmapped; the call brings pages in as a write would
+        // and changes no content, whatever thread uses them meanwhile.
         let failed = unsafe {
             libc::madvise(
                 (self.start + from) as *mut c_void,
@@ -155,7 +155,7 @@ unsafe extern "C" fn commit(
 pub struct Ahead(&'static Region);
 
 impl Ahead {
-    /// Gives the allocator so many octets of addresses, of which nothing is touched before it comes to use them.
+    /// Gives the allocator this many octets of addresses, of which nothing is touched before it comes to use them.
     ///
     /// # Errors
     /// When the process has some already, and the system's and the allocator's refusal.
@@ -167,7 +167,7 @@ impl Ahead {
         let region: &'static Region = Box::leak(Box::new(Region::map(
             octets.clamp(LEAST, MOST).next_multiple_of(LEAST),
         )?));
-        // SAFETY: the range is mapped, all zero, aligned and nobody else's, and stays mapped; `commit` is told of it by
+        // SAFETY: the range is mapped, all zero, aligned and of no other use, and stays mapped; `commit` receives it by
         // a pointer that stays valid.
         let is_taken = unsafe {
             mi_manage_memory(
@@ -190,11 +190,11 @@ impl Ahead {
         }
     }
 
-    /// Touches what lies ahead of the allocator, and waits for it to come nearer, for as long as the process lives: the
+    /// Touches the memory ahead of the allocator, and waits for it to come nearer, for as long as the process lives: the
     /// body of a thread.
     ///
     /// # Errors
-    /// The system's, when it cannot: pages are then touched by who uses them.
+    /// The system's, when it cannot: pages are then touched by the threads that use them.
     pub fn serve(&self) -> io::Result<()> {
         // It is one thread's: of a second, the first is woken.
         let _ = self.0.thread.set(thread::current());
@@ -214,12 +214,12 @@ mod tests {
         let region = Region::map(LEAST).unwrap();
         let octet = |at: usize| {
             assert!(at < region.size);
-            // SAFETY: it lies in the mapping, which nobody else knows.
+            // SAFETY: it is within the mapping, which no other code has.
             unsafe { &mut *((region.start + at) as *mut u8) }
         };
         *octet(5 * STEP) = 7;
         let argument = ptr::from_ref(&region).cast_mut().cast();
-        // SAFETY: the region outlives the call, and nobody keeps the pointer.
+        // SAFETY: the region outlives the call, and the pointer is not kept.
         let told = |is_wanted, size| unsafe {
             commit(is_wanted, region.start as *mut c_void, size, null_mut(), argument)
         };
@@ -249,7 +249,7 @@ mod tests {
         assert!(Ahead::reserve(LEAST).is_err(), "one for a process");
         let region = ahead.0;
         thread::spawn(move || ahead.serve());
-        // It was told first of where the allocator keeps its own books.
+        // The first commit was of the allocator's own management data.
         assert!(region.reached.load(Ordering::Relaxed) > 0);
         // More than the gigabyte that it may have had before.
         let pieces: Vec<usize> = (0..2_200)

@@ -14,7 +14,7 @@ use libmimalloc_sys::{
 /// What every piece is aligned to that is at least as large (`MI_MAX_ALIGN_SIZE`).
 const ALIGNED: usize = 16;
 
-/// Whether a piece of so many octets is aligned as `layout` wants it without more ado.
+/// Whether a piece of this many octets is aligned as `layout` wants it without more ado.
 const fn is_aligned(layout: Layout, octets: usize) -> bool {
     layout.align() <= ALIGNED && layout.align() <= octets
 }

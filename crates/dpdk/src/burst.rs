@@ -134,7 +134,7 @@ impl Burst {
         self.len = len - count;
         if count != 0 && self.len != 0 {
             let slots = self.slots.as_mut_ptr();
-            // SAFETY: `count..len` lies inside the array; the slots below `count` hold nothing of ours any more.
+            // SAFETY: `count..len` is within the array; the slots below `count` hold nothing of ours any more.
             unsafe { std::ptr::copy(slots.add(count), slots, self.len) };
         }
         count
@@ -205,7 +205,7 @@ impl ExactSizeIterator for Drain<'_> {}
 
 impl Drop for Drain<'_> {
     fn drop(&mut self) {
-        // SAFETY: the slots from `next` on are initialised; the burst's length is 0, so nobody uses them again.
+        // SAFETY: the slots from `next` on are initialised; the burst's length is 0, so they are not used again.
         unsafe { mbuf::free_bulk(&mut self.slots[self.next..]) };
     }
 }

@@ -9,7 +9,7 @@ const CPUS_MAX: usize = 1024;
 ///
 /// # Errors
 ///
-/// [`Error::Resource`] when the system does not tell.
+/// [`Error::Resource`] when the system does not report them.
 pub fn thread_cpus() -> Result<Vec<u32>, Error> {
     let mut cpus = vec![0; CPUS_MAX];
     // SAFETY: `cpus` has room for the CPUS_MAX entries announced.

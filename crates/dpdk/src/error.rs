@@ -62,7 +62,7 @@ pub enum Error {
     Driver {
         /// The port, by interface, file or address.
         port: String,
-        /// What it was told to do: `open`, `configure`, `start`.
+        /// The operation: `open`, `configure`, `start`.
         step: &'static str,
         /// The driver's reason.
         errno: Errno,
@@ -99,7 +99,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// An errno with what was logged. Drivers return -1 for anything: then their words alone tell.
+/// An errno with what was logged. Drivers return -1 for anything: then only their log says why.
 struct Reason<'a>(Errno, &'a str);
 
 impl fmt::Display for Reason<'_> {

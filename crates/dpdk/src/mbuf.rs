@@ -22,13 +22,13 @@ pub mod flags {
     pub const RX_VLAN_STRIPPED: u64 = sys::SHIM_MBUF_F_RX_VLAN_STRIPPED;
     /// [`Mbuf::rss_hash`](super::Mbuf::rss_hash) is there.
     pub const RX_RSS_HASH: u64 = sys::SHIM_MBUF_F_RX_RSS_HASH;
-    /// Which bits tell about the IPv4 header checksum; none set: not looked at.
+    /// Which bits are about the IPv4 header checksum; none set: not looked at.
     pub const RX_IP_CKSUM_MASK: u64 = sys::SHIM_MBUF_F_RX_IP_CKSUM_MASK;
     /// The IPv4 header checksum is wrong.
     pub const RX_IP_CKSUM_BAD: u64 = sys::SHIM_MBUF_F_RX_IP_CKSUM_BAD;
     /// The IPv4 header checksum is right.
     pub const RX_IP_CKSUM_GOOD: u64 = sys::SHIM_MBUF_F_RX_IP_CKSUM_GOOD;
-    /// Which bits tell about the TCP or UDP checksum; none set: not looked at.
+    /// Which bits are about the TCP or UDP checksum; none set: not looked at.
     pub const RX_L4_CKSUM_MASK: u64 = sys::SHIM_MBUF_F_RX_L4_CKSUM_MASK;
     /// The TCP or UDP checksum is wrong.
     pub const RX_L4_CKSUM_BAD: u64 = sys::SHIM_MBUF_F_RX_L4_CKSUM_BAD;
@@ -548,7 +548,7 @@ fn prefetch(address: *const u8) {
 ///
 /// # Safety
 ///
-/// Each of them is owned by the caller, who does not use them afterwards.
+/// Each of them is owned by the caller, which does not use them afterwards.
 pub(crate) unsafe fn free_bulk(mbufs: &mut [std::mem::MaybeUninit<Mbuf>]) {
     if mbufs.is_empty() {
         return;

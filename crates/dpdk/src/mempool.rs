@@ -5,7 +5,7 @@
 //! all at the same offset, where they push each other out of the first-level cache. The thread that makes the pool
 //! touches them first, so they are on the NUMA node that this thread runs on ([`on_cpu`](crate::on_cpu)).
 //!
-//! DPDK cannot tell when the last buffer has come home for good, so a pool's memory is never given back to the
+//! DPDK does not know when the last buffer has returned for good, so a pool's memory is never given back to the
 //! system: a dropped pool waits, and is used again for the next one of the same shape once all its buffers are
 //! back. Buffers may therefore outlive every handle of their pool.
 

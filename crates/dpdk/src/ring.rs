@@ -107,7 +107,7 @@ impl RawRing {
 impl Drop for RawRing {
     fn drop(&mut self) {
         let mut left = Burst::new();
-        // SAFETY: this is the last reference, so nobody else takes.
+        // SAFETY: this is the last reference, so no other thread takes.
         while unsafe { self.dequeue(&mut left) } > 0 {
             left.clear();
         }

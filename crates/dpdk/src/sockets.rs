@@ -1,15 +1,15 @@
 //! The kernel sockets under `net_af_xdp`: a thread can wait for them where the driver has no receive interrupts (DPDK
 //! 22.11: `rte_eth_dev_rx_intr_ctl_q_get_fd` knows none of its).
 //!
-//! The driver does not tell its sockets. They are found among the files of this process by what the kernel says of
-//! them, and stay the driver's: nothing is read from them, and nobody but their port closes them. Packet sockets are our
-//! own, and told by [`RxQueue::fd`](crate::RxQueue::fd).
+//! The driver does not report its sockets. They are found among the files of this process by what the kernel says of
+//! them, and stay the driver's: nothing is read from them, and only their port closes them. Packet sockets are our
+//! own, and known by [`RxQueue::fd`](crate::RxQueue::fd).
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::RawFd;
 
-/// The AF_XDP sockets of started ports, by number. The kernel does not tell a process of which interface each is.
+/// The AF_XDP sockets of started ports, by number. The kernel does not report of which interface each is.
 ///
 /// # Errors
 /// When `/proc` is not there.
@@ -52,7 +52,7 @@ mod tests {
     fn sockets_of_xdp_are_found_and_no_other_files() {
         // SAFETY: the call takes no memory.
         let made = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW, 0) };
-        // SAFETY: the number was just made and is nobody else's.
+        // SAFETY: the number was just made and has no other owner.
         let xdp = (made >= 0).then(|| unsafe { OwnedFd::from_raw_fd(made) });
         let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();

@@ -13,7 +13,7 @@ use crate::eal::Eal;
 ///
 /// # Panics
 ///
-/// When EAL does not start: no test can go on then.
+/// When EAL does not start: no test can continue then.
 pub fn eal() -> &'static Eal {
     static TESTS: OnceLock<&'static Eal> = OnceLock::new();
     TESTS.get_or_init(|| match Eal::builder().init() {

@@ -1,5 +1,5 @@
 //! PCI devices need an EAL of their own kind, so this is a process of its own. There is no NIC to rely on: what is
-//! tested is that a device that is not there is told so.
+//! tested is that a device that is not there is reported.
 
 use dpdk::{Eal, Error, PciAddress, Port, PortSpec};
 

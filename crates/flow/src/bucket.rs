@@ -2,7 +2,7 @@
 //!
 //! A session's bucket is that of its primary UE address or prefix, else of its TEID; a table elsewhere maps buckets
 //! to workers. The function is linear over XOR, so a random TEID is moved into a wanted bucket by changing its low 9
-//! bits alone: [`adjust_teid`]. It is *not* for hash tables: whoever knows the key can aim at a bucket.
+//! bits alone: [`adjust_teid`]. It is *not* for hash tables: a sender that knows the key can aim at a bucket.
 
 use core::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The FlowOp contract: how flows and what they name are given to whoever runs the fast path.
+//! The FlowOp contract: how flows and what they name are given to what runs the fast path.
 //!
 //! The local backend is the typed methods of [`FlowTable`](crate::FlowTable) and [`Blocks`](crate::Blocks); these
 //! types are what the same calls look like on the way to a backend elsewhere (a SmartNIC, a program in the kernel,
@@ -17,8 +17,8 @@
 //! - A limit on a counter acts by itself, at the packet that does not fit under it: the event may come later.
 //! - Meters are asked together, and charged all or none. They are asked after gates, stopped counters and the action
 //!   of the forward; what they let pass is counted.
-//! - A meter has one home: a flow is taken only with all meters of its QERs. `Remove` of a meter tells what it holds,
-//!   and `Install` elsewhere goes on with that.
+//! - A meter has one home: a flow is taken only with all meters of its QERs. `Remove` of a meter returns what it holds,
+//!   and `Install` elsewhere continues with that.
 //! - BUFF always traps to the host.
 //! - A request with an [`Epoch`] other than the backend's is refused, also one that it had not come to. The epoch
 //!   changes when the backend loses its state ([`Event::BackendReset`]), so that no request meant for the old state
@@ -64,7 +64,7 @@ pub enum FlowOp {
     Update(Object),
     /// Take an object away; a flow with its counts.
     Remove(ObjectId),
-    /// Read counts, which go on.
+    /// Read counts, which continue.
     Query(ObjectId),
     /// Answer when everything before it, of this session, is what every packet meets.
     Fence,
@@ -142,7 +142,7 @@ pub enum Object {
         direction: Direction,
         /// What it polices to.
         spec: MeterSpec,
-        /// What it held at its last home; else it starts full. `Update` without it goes on with what it holds, as far
+        /// What it held at its last home; else it starts full. `Update` without it continues with what it holds, as far
         /// as it fits.
         state: Option<MeterState>,
     },
@@ -198,7 +198,7 @@ pub struct Reply {
 /// What a request that took effect gives back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing to tell.
+    /// Nothing to report.
     Done,
     /// Counts by slot: final ones for `Update` and `Remove`, passing ones for `Query`.
     Counts(Vec<(u8, UrrCount)>),
@@ -223,7 +223,7 @@ pub enum Refusal {
     OtherEpoch,
 }
 
-/// What a backend tells without being asked.
+/// What a backend reports without a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A flow idled for too long and is gone.
@@ -301,7 +301,7 @@ pub enum ByteBasis {
 pub enum Exactness {
     /// Every packet is counted once.
     Exact,
-    /// At most so many packets may be lost from the counts.
+    /// At most this many packets may be lost from the counts.
     Bounded {
         /// Packets.
         loss: u32,
@@ -387,7 +387,7 @@ pub trait Backend {
     /// Gives it a request, which takes effect at some later `poll`.
     fn submit(&mut self, request: Request);
 
-    /// Lets it work for a moment, and gives what it has to tell. `None` does not mean that it has finished.
+    /// Lets it work for a moment, and returns what it has to report. `None` does not mean that it has finished.
     fn poll(&mut self, now: Nanos) -> Option<Notice>;
 
     /// Passes a packet of `octets` octets (of the inner IP packet) through the flow with this key.
@@ -397,7 +397,7 @@ pub trait Backend {
     fn reset(&mut self);
 }
 
-/// What a backend tells.
+/// What a backend reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A request is done, or refused.

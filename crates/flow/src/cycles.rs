@@ -1,4 +1,4 @@
-//! The processor's own clock, for stage accounting and benchmarks: cheap to read, of a rate that nobody promises.
+//! The processor's own clock, for stage accounting and benchmarks: cheap to read, of a rate that is not guaranteed.
 //!
 //! Its unsafe code is the one instruction that reads the counter.
 

@@ -14,7 +14,7 @@ flags! {
         REMOVES_OUTER = 1 << 1;
         /// The received PDU Session Container is not put into a next tunnel (TS 29.244 §8.2.64, octet 6).
         DELETES_PSC = 1 << 2;
-        /// Of a signalling message alone, which no entry is for: an End Marker is told of, and goes no further
+        /// Of a signalling message alone, which no entry is for: an End Marker is reported and not forwarded
         /// (TS 29.244 §5.2.2.5).
         REPORTS_END = 1 << 3;
     }

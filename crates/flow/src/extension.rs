@@ -1,8 +1,8 @@
 //! `Extensions`: the lines of what few flows need beside their entry, such as the rewrite of a NAT.
 //!
-//! A worker owns them beside its flow tables. An entry names its line by number and owns it: whoever takes the entry
+//! A worker owns them beside its flow tables. An entry names its line by number and owns it: the code that takes the entry
 //! out of the table (removal, aging, replacement, all of which give the entry back) gives the line back, too. Nothing
-//! is allocated after start; both ways take constant time. Checksums are not known here: who makes a [`Nat`] has
+//! is allocated after start; both ways take constant time. Checksums are not known here: the maker of a [`Nat`] has
 //! worked out what it adds to them.
 
 use core::ops::Range;
@@ -28,7 +28,7 @@ impl ExtensionId {
         self.0 != 0
     }
 
-    /// Where the line lies; out of every slab's bounds for [`NONE`](Self::NONE).
+    /// Where the line is; out of every slab's bounds for [`NONE`](Self::NONE).
     #[inline]
     const fn place(self) -> usize {
         (self.0 as usize).wrapping_sub(1)
@@ -79,7 +79,7 @@ pub struct Extension {
     pub nat: Nat,
 }
 
-/// A line as it lies in the slab.
+/// A line as it is in the slab.
 #[derive(Clone, Copy, FromZeros)]
 #[repr(C, align(64))]
 struct Line {
@@ -102,7 +102,7 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// Room for so many.
+    /// Room for this many.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl Extensions {
         Some(id)
     }
 
-    /// Gives a line back. Tells whether it was in use.
+    /// Gives a line back. Returns whether it was in use.
     pub fn remove(&mut self, id: ExtensionId) -> bool {
         let Some(line) = self.lines.get_mut(id.place()).filter(|line| line.in_use) else {
             return false;

@@ -377,7 +377,7 @@ impl Session {
     }
 }
 
-/// Asks copies of all meters of a flow, and keeps them if none says red; else only time goes on.
+/// Asks copies of all meters of a flow, and keeps them if none says red; else only time advances.
 fn charge(meters: &mut BTreeMap<(u8, Direction), Meter>, flow: &Flow, offer: &Offer) -> Option<Colour> {
     let ask = |meters: &mut BTreeMap<_, Meter>, offer| {
         let mine = meters

@@ -12,7 +12,7 @@ pub enum ForwardKind {
     /// DROP, or nothing that can be done with it.
     #[default]
     Drop = 0,
-    /// BUFF: trapped to the slow path, which keeps it or tells control.
+    /// BUFF: trapped to the slow path, which buffers it or notifies control.
     Buffer = 1,
     /// FORW into a GTP-U tunnel: [`Forward::template`] says which.
     Tunnel = 2,
@@ -37,7 +37,7 @@ flags! {
         UPLINK_CONTAINER = 1 << 1;
         /// From tunnel to tunnel: GTP-U extension headers other than the PDU Session Container are created again.
         KEEP_EXTENSIONS = 1 << 2;
-        /// NOCP with BUFF: control wants to hear of the first packet. With DROP: a packet's PDR may want word of it
+        /// NOCP with BUFF: control is notified of the first packet. With DROP: a packet's PDR may ask for a report
         /// (DDPN), or its URRs (DROTH).
         NOTIFY = 1 << 3;
         /// With `Drop`: the FAR says FORW into a tunnel, and no SMF has said which one yet.
@@ -132,7 +132,7 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// As a [`mirror`](Self::mirror): no port, but copies that the session's image tells of.
+    /// As a [`mirror`](Self::mirror): no port, but the copies that the session's image defines.
     pub const COPIES: PortId = PortId(u16::MAX);
 
     /// Drops every packet.

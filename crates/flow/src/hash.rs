@@ -1,7 +1,7 @@
-//! The hash of flow keys: keyed and not linear, so that nobody who chooses packets can aim at a bucket.
+//! The hash of flow keys: keyed and not linear, so that a sender that chooses packets cannot aim at a bucket.
 //!
 //! A chain of 64x64 -> 128 bit multiplications folded to 64 bits, each of whose operands is hidden by a secret. It is
-//! no cryptographic hash; it needs a seed that is drawn at random at start and not told to anybody.
+//! no cryptographic hash; it needs a seed that is drawn at random at start and kept secret.
 
 /// The secret of a table: random, different at each start.
 #[derive(Clone, Copy)]

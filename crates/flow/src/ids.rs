@@ -103,11 +103,11 @@ id! {
     SessionIndex(u32)
 }
 id! {
-    /// What packets are of that is billed by itself: numbered from 1 by whoever configures it; 0 is none.
+    /// What packets are of that is billed by itself: numbered from 1 by the configuration; 0 is none.
     ContentId(u32)
 }
 id! {
-    /// One operation, by which its outcome is told. Each source of operations counts up from 1.
+    /// One operation, by which its outcome is reported. Each source of operations counts up from 1.
     OpId(u64)
 }
 
@@ -125,9 +125,9 @@ impl ContentId {
 impl PortId {
     /// The bits that number ports.
     const NUMBERS: u16 = 0x07ff;
-    /// The bit above them; those above it tell the lap.
+    /// The bit above them; those above it hold the number of recirculations.
     const ANSWER: u16 = 1 << 11;
-    /// The last lap that can be told, from the wire as lap 0.
+    /// The most recirculations that can be held; 0: from the wire.
     pub const LAST_LAP: u8 = 7;
     /// The bit above the lap.
     const WAITED: u16 = 1 << 15;
@@ -146,7 +146,7 @@ impl PortId {
         Self(self.0 & Self::NUMBERS | ((lap & Self::LAST_LAP) as u16) << 12)
     }
 
-    /// Whether a packet that came in by this port is what this node has told a UE that it redirects, on whatever lap.
+    /// Whether a packet that came in by this port is an answer of this node to a UE that it redirects, recirculated or not.
     #[inline]
     pub const fn is_answer(self) -> bool {
         self.0 & Self::ANSWER != 0

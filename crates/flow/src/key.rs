@@ -281,7 +281,7 @@ impl FlowKey for FlowKey6 {
     }
 }
 
-/// The bits of an IPv6 address that ADDRESS stands for.
+/// The bits of an IPv6 address that ADDRESS covers.
 const PREFIX: [u8; 16] = [
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0,
 ];

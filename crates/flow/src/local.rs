@@ -1,6 +1,6 @@
 //! The local backend of the FlowOp contract: [`FlowTable`] and [`Blocks`] behind [`Backend`].
 //!
-//! It shows that what a worker calls directly keeps the contract, and stands where another backend could. Workers do
+//! It shows that what a worker calls directly keeps the contract, and takes the place of another backend. Workers do
 //! not go through it: they hold their tables themselves.
 
 use core::fmt;
@@ -18,7 +18,7 @@ use crate::{
     Millisecond, Nanos, Nat, ReplaceMap, Seed, SessionIndex, Tick, Verdict,
 };
 
-/// Misses that are told of before they are fetched.
+/// Misses that are reported before they are fetched.
 const MISSES: usize = 1024;
 /// Buckets that the aging hands pass in a `poll`.
 const AGED_AT_ONCE: usize = 64;

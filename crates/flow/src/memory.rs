@@ -146,7 +146,7 @@ impl Mapping {
         let reserved_len = usable.checked_add(2 * HUGE_PAGE)?;
         let reserved = reserve(reserved_len)?;
         let gap = (HUGE_PAGE - reserved.as_ptr().addr() % HUGE_PAGE).max(1);
-        // SAFETY: `gap <= HUGE_PAGE`, so `gap + usable` lies within the `usable + 2 * HUGE_PAGE` reserved octets.
+        // SAFETY: `gap <= HUGE_PAGE`, so `gap + usable` is within the `usable + 2 * HUGE_PAGE` reserved octets.
         let start = unsafe { reserved.add(gap) };
         let mapping = Self {
             start,
@@ -160,7 +160,7 @@ impl Mapping {
     /// Makes the middle accessible, asks for huge pages, and faults all of it in.
     fn open(&self) -> bool {
         let start = self.start.as_ptr().cast();
-        // SAFETY: the range lies within this mapping, which nobody else knows yet.
+        // SAFETY: the range is within this mapping, which no other code has yet.
         let opened = unsafe { libc::mprotect(start, self.usable, libc::PROT_READ | libc::PROT_WRITE) } == 0;
         if opened {
             // SAFETY: as above. Both are advice: a kernel without either still gives zeros, on first touch.

@@ -69,7 +69,7 @@ fn shared(rates: [u64; 2]) -> (SharedMeters, [[Meter; 2]; 2]) {
     (meters, models)
 }
 
-/// Asks all meters in copies, and keeps the copies if none says red; else only time goes on.
+/// Asks all meters in copies, and keeps the copies if none says red; else only time advances.
 fn model(meters: &mut [(Red, Meter)], offer: &Offer) -> Result<Colour, Vec<Red>> {
     let mut charged = meters.to_vec();
     let colours: Vec<Colour> = charged.iter_mut().map(|(_, meter)| meter.offer(offer)).collect();

@@ -333,7 +333,7 @@ impl Model {
         is_exceeded
     }
 
-    /// Counts; tells whether a watermark, and a limit, is newly reached.
+    /// Counts; returns whether a watermark, and a limit, is newly reached.
     fn count(&mut self, direction: Direction, octets: u64) -> [bool; 2] {
         let sums = self.sums(direction, octets);
         (self.count.ul_octets, self.count.dl_octets) = (sums[1], sums[2]);

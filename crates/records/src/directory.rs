@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(fs::read(&outside).unwrap(), b"dear");
     }
 
-    /// What stands where a new file is to be made is taken away, and what it led to stays as it was.
+    /// What is at the path of a new file is removed, and what it led to stays as it was.
     #[test]
     fn a_new_file_takes_the_place_of_a_link() {
         let scratch = Scratch::new("new");

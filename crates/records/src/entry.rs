@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// One record. Its number ([`seal`](crate::seal)) stands beside it.
+/// One record. Its number ([`seal`](crate::seal)) is beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Entry {
@@ -17,7 +17,7 @@ pub enum Entry {
     Unreported(Box<Unreported>),
     /// A session has begun here.
     SessionStart(Box<SessionStart>),
-    /// A session has gone to another process, where it goes on.
+    /// A session has gone to another process, where it continues.
     SessionLeft(Box<SessionLeft>),
     /// A session has ended.
     SessionEnd(Box<SessionEnd>),
@@ -28,7 +28,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Whose record it is; nobody's when it is about records.
+    /// The session that the record is of; none when it is about records.
     pub fn subject(&self) -> Option<&Subject> {
         match self {
             Entry::Usage(usage) => Some(&usage.subject),
@@ -41,7 +41,7 @@ impl Entry {
         }
     }
 
-    /// When what it tells of was over, or when it happened: milliseconds since 1970.
+    /// When what it reports was over, or when it happened: milliseconds since 1970.
     pub fn time_ms(&self) -> u64 {
         match self {
             Entry::Usage(usage) => usage.end_ms,

@@ -16,7 +16,7 @@ const MODE: u32 = 0o640;
 /// Who may read a file may lock it, too.
 const LOCK_MODE: u32 = 0o600;
 
-/// How errors call the directory: who reports them knows its path.
+/// The name of the directory in errors: the caller that reports them knows its path.
 const DIRECTORY: &str = "the directory";
 
 /// What every file is opened with besides: no symbolic link is followed, and no FIFO is waited for.
@@ -65,7 +65,7 @@ impl DirectoryHandle {
         })
     }
 
-    /// The same for who writes: only this user and root may be able to change it.
+    /// The same for writers: only this user and root may be able to change it.
     ///
     /// # Errors
     /// As [`to_read`](Self::to_read); [`io::ErrorKind::PermissionDenied`] when its owner is neither this user nor root,
@@ -107,7 +107,7 @@ impl DirectoryHandle {
     ///
     /// # Errors
     /// The system's, with the name; [`io::ErrorKind::InvalidInput`] when it is no regular file, which is found before it
-    /// is opened, or a symbolic link. For who writes also [`io::ErrorKind::PermissionDenied`], as of the directory.
+    /// is opened, or a symbolic link. For writers also [`io::ErrorKind::PermissionDenied`], as of the directory.
     pub fn read(&self, name: &str) -> io::Result<File> {
         let (file, metadata) = self.open(name, OFlags::RDONLY)?;
         if self.is_guarded {

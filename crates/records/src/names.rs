@@ -1,4 +1,4 @@
-//! The names of a spool's files: `usage-`, the number of the first record in twenty digits, and what stands behind says
+//! The names of a spool's files: `usage-`, the number of the first record in twenty digits, and the suffix says
 //! whether it is being written. So they sort by age.
 
 /// How the name of a file ends that nothing is added to any more.

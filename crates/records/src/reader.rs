@@ -155,7 +155,7 @@ pub struct Audit {
     pub records: u64,
     /// Records that are said to be lost.
     pub lost: u64,
-    /// Records that are missing and nobody says so.
+    /// Missing records without a record of the loss.
     pub missing: u64,
     /// Records with a number that was there before.
     pub repeated: u64,
@@ -174,8 +174,8 @@ pub enum Break {
 }
 
 impl Audit {
-    /// Takes the next record; tells if its number does not follow on the one before. What is missing before the first
-    /// record is somebody else's business: files are taken away when they have been read.
+    /// Takes the next record; reports a number that does not follow on the one before. What is missing before the first
+    /// record is not looked at: files are taken away when they have been read.
     pub fn take(&mut self, seq: u64, entry: &Entry) -> Option<Break> {
         let last = self.last.replace(self.last.map_or(seq, |last| last.max(seq)));
         if let Some(last) = last.filter(|last| seq <= *last) {

@@ -68,7 +68,7 @@ fn finish(disk: &mut impl Disk, name: &str, found: &mut Recovered) -> io::Result
     Ok(())
 }
 
-/// What a file has. An operator is told which file cannot be read: one that belongs to another user, perhaps.
+/// What a file has. The error names a file that cannot be read: one that belongs to another user, perhaps.
 fn extent(disk: &mut impl Disk, name: &str) -> io::Result<Extent> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
     Extent::of(disk.read(name).map_err(named)?).map_err(named)

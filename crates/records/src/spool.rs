@@ -17,11 +17,11 @@ use crate::recovery::{Recovered, mark, recover};
 /// When the spool does what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// A file gets its final name when it has so many octets. Default 64 MiB.
+    /// A file gets its final name when it has this many octets. Default 64 MiB.
     pub file_octets: u64,
     /// Or when it is so old. Default 15 minutes.
     pub file_age: Duration,
-    /// A batch is made durable when it has so many octets, and takes no more then. Default 1 MiB.
+    /// A batch is made durable when it has this many octets, and takes no more then. Default 1 MiB.
     pub batch_octets: usize,
     /// Or when its first record has waited for so long. Default 100 ms.
     pub batch_age: Duration,
@@ -161,7 +161,7 @@ impl<D: Disk> Spool<D> {
         self.progress.held += 1;
     }
 
-    /// Writes what there is, and does what is due. A failure is told by [`fault`](Self::fault), and tried again.
+    /// Writes what there is, and does what is due. A failure is reported by [`fault`](Self::fault), and tried again.
     pub fn poll(&mut self, now: Duration) {
         self.attempt(now, false);
     }
@@ -240,7 +240,7 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Cuts off what may stand behind the durable part: it is in the batch, and is written again. Where the file was taken
+    /// Truncates what may be behind the durable part: it is in the batch, and is written again. Where the file was taken
     /// away, with what is durable in it, it goes into another.
     fn clear_doubts(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut().filter(|file| file.is_doubtful) else {
@@ -315,7 +315,7 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Gives the file its final name. The name is not awaited: whoever opens the spool next finds the file by either.
+    /// Gives the file its final name. The name is not awaited: the next process to open the spool finds the file by either.
     fn finish_file(&mut self) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         self.disk.rename(&file.name, &final_name(&file.name))?;

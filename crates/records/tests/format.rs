@@ -1,4 +1,4 @@
-//! The lines, to the octet, and what is told of lines that are none.
+//! The lines, to the octet, and what is reported of lines that are none.
 
 mod support;
 

@@ -189,7 +189,7 @@ fn the_mark_of_an_earlier_version_is_read() {
 fn a_file_that_cannot_be_read_is_named() {
     let directory = std::env::temp_dir().join(format!("records-unreadable-{}", std::process::id()));
     let name = "usage-00000000000000000000.jsonl";
-    // A directory of that name cannot be read as a file, whoever asks.
+    // A directory of that name cannot be read as a file, for any user.
     std::fs::create_dir_all(directory.join(name)).unwrap();
     let disk = Directory::open(&directory).unwrap();
     let error = Spool::open(disk, Settings::default(), Duration::ZERO, 0).unwrap_err();
@@ -373,7 +373,7 @@ fn stopped_in_recovery(mut disk: FakeDisk, is_power_cut: bool) -> FakeDisk {
     }
 }
 
-/// A disk that is somebody else's.
+/// A disk of another user.
 struct Shared<'d>(&'d mut FakeDisk);
 
 impl Disk for Shared<'_> {

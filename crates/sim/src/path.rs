@@ -185,7 +185,7 @@ pub(crate) enum Check {
 pub enum Wrong {
     /// No flow of ours can have sent it.
     Foreign,
-    /// Damaged, or its headers are not what they should be. The flow, if it can be told.
+    /// Damaged, or its headers are not what they should be. The flow, if it is known.
     Corrupted(Option<u32>),
     /// Whole, but with another address, TEID or QFI than that flow's.
     Misdirected(u32),
@@ -517,7 +517,7 @@ fn copy_head(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Writes inner headers without lengths and checksums to the front of `octets`; tells their length and sums.
+/// Writes inner headers without lengths and checksums to the front of `octets`; returns their length and sums.
 fn inner(from: (IpAddr, u16), to: (IpAddr, u16), ue_ports: u16, octets: &mut [u8]) -> (usize, Sums) {
     let at = ip_header(from.0, to.0, octets);
     put(octets, at, from.1);
@@ -531,7 +531,7 @@ fn inner(from: (IpAddr, u16), to: (IpAddr, u16), ue_ports: u16, octets: &mut [u8
     (at + UDP_LENGTH, sums)
 }
 
-/// Writes an IP header for UDP without length and checksum; tells its length. IPv4 packets are atomic: DF is set
+/// Writes an IP header for UDP without length and checksum; returns its length. IPv4 packets are atomic: DF is set
 /// and the identification is zero (RFC 6864 §4.1).
 fn ip_header(from: IpAddr, to: IpAddr, octets: &mut [u8]) -> usize {
     match (from, to) {

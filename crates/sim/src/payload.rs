@@ -1,4 +1,4 @@
-//! What a simulated packet carries: who sent it, which one it is, when, and octets that show damage.
+//! What a simulated packet carries: its sender, its number, when, and octets that show damage.
 //!
 //! ```text
 //!  0     2      4      8          16               24               32
@@ -55,7 +55,7 @@ pub fn write(stamp: &Stamp, payload: &mut [u8]) -> Option<()> {
     write_summed(stamp, payload).map(drop)
 }
 
-/// Writes and tells the one's complement sum of what was written.
+/// Writes, and returns, the one's complement sum of what was written.
 #[inline]
 pub(crate) fn write_summed(stamp: &Stamp, payload: &mut [u8]) -> Option<Sum> {
     let (header, body) = payload.split_first_chunk_mut::<MIN>()?;
@@ -84,7 +84,7 @@ pub fn read(payload: &[u8]) -> Result<Stamp, Fault> {
     read_summed(payload).map(|(stamp, _)| stamp)
 }
 
-/// Reads and tells the one's complement sum of an intact payload.
+/// Reads, and returns, the one's complement sum of an intact payload.
 #[inline]
 pub(crate) fn read_summed(payload: &[u8]) -> Result<(Stamp, Sum), Fault> {
     let (header, body) = payload.split_first_chunk::<MIN>().ok_or(Fault::Foreign)?;

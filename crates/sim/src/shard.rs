@@ -36,7 +36,7 @@ pub trait FramePort {
     /// will be sent, at the latest by the next [`flush`](FramePort::flush).
     fn send(&mut self, side: Side, length: usize, write: impl FnOnce(&mut [u8])) -> bool;
 
-    /// Takes at most `most` frames that came out on `side`, calls `see` with each, and tells how many.
+    /// Takes at most `most` frames that came out on `side`, calls `see` with each, and returns how many.
     fn receive(&mut self, side: Side, most: usize, see: impl FnMut(&[u8])) -> usize;
 
     /// Called at the end of each poll.

@@ -2,7 +2,7 @@
 //!
 //! 72 octets per flow whatever happens: counters, the next expected sequence number and a bitmap of the 128
 //! before it. Reordering is counted as in RFC 4737 §3.3: a packet is reordered when a later one of its flow
-//! arrived before it. What arrives more than 128 behind cannot be told from a duplicate: it counts as stale.
+//! arrived before it. What arrives more than 128 behind cannot be distinguished from a duplicate: it counts as stale.
 //!
 //! A tracker belongs to one thread. Trackers of several threads are merged when they are done; a flow that
 //! arrived at two trackers then keeps its counts, but duplicates across them were not seen.
@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 /// How far behind the newest packet of its flow a packet may be, packets.
 pub const WINDOW: u64 = 128;
 
-/// Longest latency that is told apart, ns; longer ones count as this.
+/// Longest latency that is distinguished, ns; longer ones count as this.
 pub const LONGEST: u64 = 60_000_000_000;
 
 /// What was counted, for one flow or for all.
@@ -26,7 +26,7 @@ pub struct Counts {
     pub reordered: u64,
     /// Copies of packets that had been received.
     pub duplicated: u64,
-    /// Packets too old to tell whether they are duplicates. They are not in `received`.
+    /// Packets too old to know whether they are duplicates. They are not in `received`.
     pub stale: u64,
     /// Packets that were damaged, or whose headers were not changed as they should.
     pub corrupted: u64,
@@ -294,7 +294,7 @@ impl Tracker {
         arrival
     }
 
-    /// A damaged packet arrived; of which flow, if that can be told.
+    /// A damaged packet arrived; of which flow, if that is known.
     pub fn corrupted(&mut self, flow: Option<u32>) {
         self.meter.counts.corrupted += 1;
         if let Some(track) = flow.and_then(|flow| self.tracks.get_mut(flow as usize)) {

@@ -82,7 +82,7 @@ struct World {
 }
 
 impl World {
-    /// `trouble`: of a hundred datagrams so many are lost, and as many are doubled.
+    /// `trouble`: of a hundred datagrams this many are lost, and as many are doubled.
     fn new(config: Config, trouble: u64, seed: u64) -> World {
         let mut upf = n4::Config::new(NodeName::Ipv4(UPF), 2);
         upf.recovery_unix = 1_700_000_000;

@@ -42,7 +42,7 @@ fn bytes<'a>(body: &impl Body<'a>, header: Header) -> Vec<u8> {
     buf[..length].to_vec()
 }
 
-/// One session, one UE, who is a socket.
+/// One session, one UE, which is a socket.
 struct Upf {
     n4: UdpSocket,
     n3: UdpSocket,

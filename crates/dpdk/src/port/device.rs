@@ -34,7 +34,7 @@ pub(super) struct Held {
 /// The ports that some `Device` owns.
 static OWNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// EAL's lists of devices and of their arguments do not lock: who adds to them or takes from them holds this.
+/// EAL's lists of devices and of their arguments do not lock: this is held to add to them or take from them.
 static LISTS: Mutex<()> = Mutex::new(());
 
 pub(super) fn lists() -> MutexGuard<'static, ()> {
@@ -171,7 +171,7 @@ impl Drop for Device {
             // SAFETY: EAL runs; the texts are NUL-terminated. A refusal leaves an unused device behind.
             unsafe { sys::rte_eal_hotplug_remove(bus.as_ptr(), name.as_ptr()) };
         };
-        // Nobody is left to tell what a driver says now.
+        // No caller is left for what a driver says now.
         crate::log::captured(close);
         owned.remove(&self.id);
     }

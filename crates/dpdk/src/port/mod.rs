@@ -137,7 +137,7 @@ impl Port {
         ))
     }
 
-    /// The port's name in messages: the interface, file or address it stands for.
+    /// The port's name in messages: the interface, file or address that it was opened on.
     pub fn name(&self) -> &str {
         match &self.side {
             Side::Driver(device) => &device.label,

@@ -108,7 +108,7 @@ pub struct RssConfig {
     pub key: Option<Vec<u8>>,
 }
 
-/// What became of a [`RssConfig`]: a port does what it can, and what it cannot is told here.
+/// What became of a [`RssConfig`]: a port does what it can, and what it cannot is reported here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RssStatus {
     /// None was asked for.

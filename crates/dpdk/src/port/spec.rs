@@ -13,7 +13,7 @@ use crate::error::Error;
 /// Octets of the longest interface name in Linux.
 const IFNAME_MAX: usize = 15;
 
-/// What a port stands for. Ports in memory are made by [`Port::memory`](super::Port::memory).
+/// What a port is opened on. Ports in memory are made by [`Port::memory`](super::Port::memory).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortSpec {
     /// Receives zeroes without end and throws away what is sent: for measurements.
@@ -42,7 +42,7 @@ pub enum PortSpec {
         /// on other queues of the interface go to the kernel.
         queues: u16,
         /// Copy even where the interface's driver could do without. So it is without hugepages in any case: the
-        /// driver cannot take a buffer that lies across two small pages.
+        /// driver cannot take a buffer that spans two small pages.
         force_copy: bool,
     },
     /// Packets from and to capture files, at least one of the two.

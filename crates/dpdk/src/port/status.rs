@@ -1,4 +1,4 @@
-//! What a port tells about itself. None of this is on a packet's way.
+//! What a port reports about itself. Not for the packet path.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use crate::error::Error;
 pub struct Capabilities {
     /// The driver's name: `net_ring`, `net_ice`.
     pub driver: String,
-    /// The NUMA node that it is on; None where it is on none, or the kernel does not tell.
+    /// The NUMA node that it is on; None where it is on none, or the kernel does not report it.
     pub numa_node: Option<u16>,
     /// The most receive queues.
     pub max_rx_queues: u16,
@@ -59,7 +59,7 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// [`Error::Driver`] when it does not tell.
+    /// [`Error::Driver`] when it does not report it.
     pub fn capabilities(&self) -> Result<Capabilities, Error> {
         let device = match &self.side {
             Side::Driver(device) => device,
@@ -98,7 +98,7 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// [`Error::Driver`] when the driver does not tell.
+    /// [`Error::Driver`] when the driver does not report it.
     pub fn link(&self) -> Result<Link, Error> {
         let device = match &self.side {
             Side::Driver(device) => device,
@@ -131,7 +131,7 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// [`Error::Driver`] when the driver does not tell.
+    /// [`Error::Driver`] when the driver does not report it.
     pub fn stats(&self) -> Result<PortStats, Error> {
         let device = match &self.side {
             Side::Driver(device) => device,
@@ -176,7 +176,7 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// [`Error::Driver`] when the driver does not tell.
+    /// [`Error::Driver`] when the driver does not report it.
     pub fn mtu(&self) -> Result<u16, Error> {
         match &self.side {
             Side::Driver(device) => device.mtu(),

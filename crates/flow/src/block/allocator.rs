@@ -32,7 +32,7 @@ static CLASS_OF: [u8; CHUNK + 1] = {
 const NONE: u32 = u32::MAX;
 const NO_RUN: u16 = u16::MAX;
 
-/// 512 lines and who has them.
+/// 512 lines and which blocks have them.
 #[derive(Clone, Copy)]
 struct Chunk {
     /// The chunks before and after in the list that this one is in: those with free runs of a class, or the empty.

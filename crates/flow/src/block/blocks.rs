@@ -160,7 +160,7 @@ impl Blocks {
         Ok(Installed { block, generation })
     }
 
-    /// Removes a block: its flow entries are stale from now on. Its final counts are to be read before. Tells whether
+    /// Removes a block: its flow entries are stale from now on. Its final counts are to be read before. Returns whether
     /// there was such a block.
     pub fn remove(&mut self, block: BlockRef) -> bool {
         if self.get(block).is_none() {
@@ -191,7 +191,7 @@ impl Blocks {
         )
     }
 
-    /// As [`live`](Self::live), for who keeps of an entry only what names its block.
+    /// As [`live`](Self::live), for callers that keep of an entry only what names its block.
     #[inline(always)]
     pub fn live_at(
         &mut self,
@@ -263,7 +263,7 @@ impl Blocks {
         prefetch::nth(&self.lines, entry.verdict.block.0 as usize + line);
     }
 
-    /// Changes one forward. Tells whether there is such a block and slot.
+    /// Changes one forward. Returns whether there is such a block and slot.
     pub fn set_forward(&mut self, block: BlockRef, slot: u8, forward: &Forward) -> bool {
         let Some(counts) = self.get(block).map(|block| block.counts()) else {
             return false;
@@ -284,14 +284,14 @@ impl Blocks {
         true
     }
 
-    /// Opens and closes gates: bit n is the QER in slot n. Tells whether there is such a block.
+    /// Opens and closes gates: bit n is the QER in slot n. Returns whether there is such a block.
     pub fn set_closed(&mut self, block: BlockRef, closed_ul: u64, closed_dl: u64) -> bool {
         self.change_read_lines(block, |read_line, direction| {
             read_line.closed = [closed_ul, closed_dl][direction as usize];
         })
     }
 
-    /// Changes what a QER marks packets with. Tells whether there is such a block and slot.
+    /// Changes what a QER marks packets with. Returns whether there is such a block and slot.
     pub fn set_mark(&mut self, block: BlockRef, slot: u8, mark: Mark) -> bool {
         let Some(counts) = self.get(block).map(|block| block.counts()) else {
             return false;
@@ -315,7 +315,7 @@ impl Blocks {
         true
     }
 
-    /// Puts the session under a meter that others share, or under none. Tells whether there is such a block.
+    /// Puts the session under a meter that others share, or under none. Returns whether there is such a block.
     pub fn set_shared(&mut self, block: BlockRef, shared: SharedId) -> bool {
         self.change_read_lines(block, |read_line, _| read_line.shared = shared.0)
     }
@@ -332,7 +332,7 @@ impl Blocks {
         self.lines.get_mut(block.0 as usize..)?.get_mut(range)
     }
 
-    /// Changes both read lines of a block; tells whether there is one.
+    /// Changes both read lines of a block; returns whether there is one.
     pub(super) fn change_read_lines(
         &mut self,
         block: BlockRef,

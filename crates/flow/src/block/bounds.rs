@@ -1,7 +1,7 @@
 //! Watermarks and limits of counters: what they are, and the line that holds one URR's.
 //!
 //! Octet counters start so far up that their top bit is set as soon as something may be due: until then a packet
-//! pays one instruction for all of it. The line tells how far up (the *bias* of each direction) and the exact bounds.
+//! pays one instruction for all of it. The line holds how far up (the *bias* of each direction) and the exact bounds.
 //! A bound for both directions together is looked at when either has used half of what is left: after a few dozen
 //! looks at most it is reached, and no packet that reaches it is missed.
 
@@ -55,9 +55,9 @@ pub struct CounterLimit {
 /// The actions of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitAction {
-    /// Nothing: they are counted, and it is told once.
+    /// Nothing: they are counted, and the limit is reported once.
     Event,
-    /// They are dropped, uncounted, and the first is told of ([`Reached::trapped`]).
+    /// They are dropped, uncounted, and the first is reported ([`Reached::trapped`]).
     Trap,
     /// They are dropped, uncounted.
     Drop,
@@ -112,7 +112,7 @@ pub struct Reached {
     pub watermark: bool,
     /// The limits: bit 0 both directions together, bit 1 uplink, bit 2 downlink; bit 3 that of events.
     pub limits: u8,
-    /// A packet came that a limit with [`LimitAction::Trap`] has stopped.
+    /// A packet arrived that a limit with [`LimitAction::Trap`] has stopped.
     pub trapped: bool,
 }
 
@@ -173,9 +173,9 @@ impl Counted {
 const OCTETS: u64 = (1 << 60) - 1;
 /// A limit's action, from 0 in the order of `LimitAction`.
 const ACTION_SHIFT: u32 = 60;
-/// The bound has been reached, and told.
+/// The bound has been reached, and reported.
 const RAISED: u64 = 1 << 63;
-/// In the first limit: a packet that it stops has come, and that was told.
+/// In the first limit: a packet that it stops has arrived, and that was reported.
 const TRAPPED: u64 = 1 << 62;
 /// A counter that says "look".
 const LOOK: u64 = 1 << 63;
@@ -208,7 +208,7 @@ impl BoundsLine {
         }
     }
 
-    /// Goes on with what `old` has told already, if the bounds are the same. Tells whether they are.
+    /// Continues with what `old` has reported already, if the bounds are the same. Returns whether they are.
     pub(super) fn go_on(&mut self, old: &Self) -> bool {
         let plain = |words: [u64; 3]| words.map(|word| word & !(RAISED | TRAPPED));
         let is_same = plain(old.watermarks) == self.watermarks && plain(old.limits) == self.limits;
@@ -237,7 +237,7 @@ impl BoundsLine {
         }
     }
 
-    /// Sets the bias for what has been counted, and tells what the counters are to say.
+    /// Sets the bias for what has been counted, and returns what the counters are to hold.
     pub(super) fn arm(&mut self, counted: UrrCount) -> UrrCount {
         let octets = [counted.ul_octets, counted.dl_octets];
         let total = octets[0].saturating_add(octets[1]);
@@ -288,7 +288,7 @@ impl BoundsLine {
         stops.contains(&true).then_some(stops)
     }
 
-    /// A packet has come that the limit stops; whether that is to be told, and has not been.
+    /// A packet has arrived that the limit stops. Returns whether that is to be reported, and has not been.
     pub(super) fn trap(&mut self) -> bool {
         let is_news = self.action() == LimitAction::Trap && self.limits[0] & TRAPPED == 0;
         self.limits[0] |= if is_news { TRAPPED } else { 0 };

@@ -10,7 +10,7 @@ impl Blocks {
     /// The most content counters that one session has. What is of further contents is to be counted together.
     pub const MOST_CONTENTS: usize = ContentCounters::MOST;
 
-    /// Makes room for so many content counters of sessions with an index below `sessions`. A worker does so once,
+    /// Makes room for this many content counters of sessions with an index below `sessions`. A worker does so once,
     /// before there is any session.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Blocks {
     }
 
     /// Looks at the next sessions, at most `most` and no more than one that has content counters, and takes what was
-    /// counted first at `before` or earlier. Each goes to `tell`, which answers whether it wants more.
+    /// counted first at `before` or earlier. Each is passed to `tell`, which returns whether to continue.
     pub fn take_due_contents(
         &mut self,
         most: usize,

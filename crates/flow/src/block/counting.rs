@@ -86,7 +86,7 @@ impl LiveBlock<'_> {
         acting.max().unwrap_or(LimitAction::Drop)
     }
 
-    /// Takes note of a packet that some of these URRs have stopped. Whether one of them is to tell of it, and has not.
+    /// Takes note of a packet that some of these URRs have stopped. Returns whether one of them is to report it, and has not.
     #[cold]
     pub fn trap(&mut self, urrs: u64) -> bool {
         let mut is_news = false;
@@ -219,7 +219,7 @@ impl LiveBlock<'_> {
         }
     }
 
-    /// What a packet of so many octets is in a counter, if it is of all of these.
+    /// What a packet of this many octets is in a counter, if it is of all of these.
     fn amount(&self, slot: usize, all: u64, octets: u64) -> u64 {
         let Some(rare) = self.rare(slot) else {
             return octets;

@@ -12,7 +12,7 @@ pub(super) struct ForwardHead {
     egress: u16,
     flags: ForwardFlags,
     /// On top of the first word: its top bit is never set. With `MIRROR` or `MARKS_DSCP` in `flags`, or a `PLAIN_DSCP`,
-    /// `UNUSUAL` stands beside the kind.
+    /// `UNUSUAL` is set beside the kind.
     kind: u8,
     teid: u32,
     source_port: u16,

@@ -1,4 +1,4 @@
-//! The cache lines of a block, as they lie in memory.
+//! The cache lines of a block, as they are in memory.
 //!
 //! ```text
 //! line 0        read line of uplink     generation, closed gates, inline forward, first marks
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! In every kind of line but a live read line, bit 63 of the first word is clear; every generation has that bit. So a
-//! reference to a read line that is gone cannot take what lies there now for a read line.
+//! reference to a read line that is gone cannot take the line that is there now for a read line.
 //!
 //! A block begins at a line of even number. So read line and write line of a direction are a pair of 128 octets, which many
 //! processors fetch together: a packet with a meter and two counters needs no more than this pair of its block.

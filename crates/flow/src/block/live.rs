@@ -27,7 +27,7 @@ impl<'a> LiveBlock<'a> {
         (live.read_line().generation == generation && generation != 0).then_some(live)
     }
 
-    /// The same, for what is called seldom: so the original need not lie in memory.
+    /// The same, for what is called rarely: so the original need not be in memory.
     #[inline(always)]
     pub(super) fn reborrow(&mut self) -> LiveBlock<'_> {
         LiveBlock {

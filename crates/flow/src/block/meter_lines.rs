@@ -1,4 +1,4 @@
-//! Where the meters of a block lie: one for each QER slot up to the last that has any; the first in the write line of its
+//! Where the meters of a block are: one for each QER slot up to the last that has any; the first in the write line of its
 //! direction, the others two a line, the lines of one direction together. If any of them has three colours, all of the
 //! block have a line each.
 
@@ -26,7 +26,7 @@ pub(super) fn write(lines: &mut [Line], counts: Counts, image: &BlockImage) {
     }
 }
 
-/// Writes a meter into a block's lines; tells whether it fits there.
+/// Writes a meter into a block's lines; returns whether it fits there.
 pub(super) fn store(lines: &mut [Line], place: MeterPlace, meter: &Meter) -> bool {
     match (place, lines.get_mut(place.line()), meter.as_single()) {
         (MeterPlace::Whole(_), Some(line), _) => *line.meter_mut() = *meter,

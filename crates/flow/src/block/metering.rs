@@ -20,7 +20,7 @@ pub enum Red {
 
 impl LiveBlock<'_> {
     /// Passes a packet through the meters of these QERs and the ones that the session shares: gives the worst
-    /// colour that any of them gave (green, if none of them has three colours). Time goes on in all of them, and all
+    /// colour that any of them gave (green, if none of them has three colours). Time advances in all of them, and all
     /// are charged, or none.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl LiveBlock<'_> {
         Err(self.put_back(qers, cost, shared))
     }
 
-    /// Gives back what a packet was charged that passed [`meter`](Self::meter) at this time and is not to go on now.
+    /// Gives back what a packet was charged that passed [`meter`](Self::meter) at this time and is not to be forwarded now.
     /// Meters of three colours take it as one that was yellow: their rates hold, and a later packet may be yellow for
     /// it.
     #[cold]
@@ -118,7 +118,7 @@ impl LiveBlock<'_> {
         self.objects.get_mut(start..start + meters).unwrap_or_default()
     }
 
-    /// Gives back what all meters of a packet were charged, and tells which had too little.
+    /// Gives back what all meters of a packet were charged, and returns which had too little.
     #[cold]
     #[inline(never)]
     fn put_back(mut self, qers: u64, cost: u64, shared: &mut SharedMeters) -> Red {

@@ -6,7 +6,7 @@ use crate::meter::{Meter, MeterSpec, MeterState, PacketState, Tokens};
 use crate::{Direction, Nanos};
 
 impl Blocks {
-    /// Changes the meter of the QER in `slot` and keeps what it holds, as far as it fits. Tells whether there is such
+    /// Changes the meter of the QER in `slot` and keeps what it holds, as far as it fits. Returns whether there is such
     /// a block and room for such a meter in it; else the block is to be [replaced](Self::replace).
     pub fn set_meter(
         &mut self,
@@ -25,7 +25,7 @@ impl Blocks {
         })
     }
 
-    /// Lets the meter of the QER in `slot` hold what a meter elsewhere held. Tells whether there is such a meter.
+    /// Lets the meter of the QER in `slot` hold what a meter elsewhere held. Returns whether there is such a meter.
     pub fn set_meter_state(
         &mut self,
         block: BlockRef,
@@ -62,7 +62,7 @@ impl Blocks {
         self.alter_meter(block, slot, direction, |meter| meter.join_packets(state));
     }
 
-    /// Takes half of what is left of the packet rate in `slot`, and tells what that is; `None` where there is none.
+    /// Takes half of what is left of the packet rate in `slot`, and returns what that is; `None` where there is none.
     pub fn halve_packets(&mut self, block: BlockRef, slot: u8, direction: Direction) -> Option<PacketState> {
         let mut given = None;
         self.alter_meter(block, slot, direction, |meter| given = meter.halve_packets());

@@ -10,7 +10,7 @@ use crate::Direction;
 use crate::meter::Meter;
 
 /// Which URRs and QERs stay when a block is replaced: for each new slot the old slot whose counts, or whose meters'
-/// tokens, it goes on with.
+/// tokens, it continues with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplaceMap {
     urrs: [Option<u8>; BlockImage::MAX_URRS],
@@ -63,7 +63,7 @@ impl ReplaceMap {
         self
     }
 
-    /// Whether the counts of `old` go on in a new slot; else they are final when the block is replaced.
+    /// Whether the counts of `old` continue in a new slot; else they are final when the block is replaced.
     pub fn keeps(&self, old: u8) -> bool {
         self.urrs.contains(&Some(old))
     }
@@ -147,7 +147,7 @@ impl Carried {
 
 impl Blocks {
     /// Changes a session's block: what `carry` names keeps its counts and tokens, all else starts anew. A URR that
-    /// stays with the same bounds stays stopped, and tells nothing twice. The counts of those that do not stay are
+    /// stays with the same bounds stays stopped, and reports nothing twice. The counts of those that do not stay are
     /// to be read before. The block may move.
     ///
     /// # Errors

@@ -106,7 +106,7 @@ impl Tally {
         runs_under
     }
 
-    /// The same where there is nothing rare: tells whether that is so, and does nothing if it is not.
+    /// The same where there is nothing rare: returns whether that is so, and does nothing if it is not.
     #[inline(always)]
     pub(super) const fn note_plainly(&mut self, millisecond: Millisecond) -> bool {
         let is_plain = self.word & Self::RUN_OVER == 0 && self.number() != 0;
@@ -208,7 +208,7 @@ impl Rare {
         self.set_unit(WEIGHTED);
     }
 
-    /// Has packets count so many times in the counter in slot `of`.
+    /// Has packets count this many times in the counter in slot `of`.
     pub(super) fn weigh(&mut self, of: u8, times: u16) {
         self.set_unit(WEIGHS | u32::from(of) << 16 | u32::from(times));
     }
@@ -226,7 +226,7 @@ impl Rare {
         self.unit() == WEIGHTED
     }
 
-    /// What a packet of so many octets is in it, where no weight matters.
+    /// What a packet of this many octets is in it, where no weight matters.
     pub(super) const fn amount(&self, octets: u64) -> u64 {
         match self.unit() {
             1 => 1,
@@ -255,7 +255,7 @@ pub(super) struct Tallied {
 }
 
 impl Tallied {
-    /// The counts; octets as the counters say, who may be ahead.
+    /// The counts; octets as the counters say, which may be ahead.
     pub(super) fn count(&self) -> UrrCount {
         let [uplink, downlink] = self.tallies;
         UrrCount {

@@ -8,7 +8,7 @@ use crate::{Direction, UrrCount};
 
 impl Blocks {
     /// Takes a packet back from those of these URRs that count after QoS: it was lost later. A stop stays. Does
-    /// nothing if the block is gone or not of this generation, or has counted no packet; tells whether it did.
+    /// nothing if the block is gone or not of this generation, or has counted no packet; returns whether it did.
     pub fn uncount(
         &mut self,
         block: BlockRef,
@@ -21,8 +21,8 @@ impl Blocks {
         live.is_some_and(|mut live| live.uncount(urrs, octets))
     }
 
-    /// Gives a URR other watermarks and another limit, compared with what it has counted in all; it goes on if it was
-    /// stopped. Tells whether there is such a URR and room for bounds; else the block is to be
+    /// Gives a URR other watermarks and another limit, compared with what it has counted in all; it counts again if it was
+    /// stopped. Returns whether there is such a URR and room for bounds; else the block is to be
     /// [replaced](Self::replace).
     pub fn set_bounds(&mut self, block: BlockRef, slot: u8, bounds: &Bounds) -> bool {
         let Some(old) = self.get(block) else { return false };
@@ -67,7 +67,7 @@ impl Blocks {
         Some(times)
     }
 
-    /// Has a URR count from zero, as it was told what it has counted.
+    /// Has a URR count from zero, as its count has been reported.
     pub fn forget_count(&mut self, block: BlockRef, slot: u8) {
         self.write_tallied(block, slot, &Tallied::default());
         if let Some(bounds) = self.get(block).and_then(|block| block.bounds_line(slot).copied()) {
@@ -82,7 +82,7 @@ impl Blocks {
     }
 
     /// Sets which URRs are stopped in each direction: bit n is slot n. Packets of theirs are dropped, or what their
-    /// limit says. Tells whether there is such a block.
+    /// limit says. Returns whether there is such a block.
     pub fn set_stopped(&mut self, block: BlockRef, stopped_ul: u64, stopped_dl: u64) -> bool {
         self.change_read_lines(block, |read_line, direction| {
             read_line.stopped = [stopped_ul, stopped_dl][direction as usize] | read_line.never_after_qos();
@@ -95,8 +95,8 @@ impl Blocks {
         });
     }
 
-    /// Lets a URR of a block that was just written go on from what `tallied` says, whose octets are as they were
-    /// counted, and with the bounds that were reached if they are the same: tells whether they are.
+    /// Lets a URR of a block that was just written continue from what `tallied` says, whose octets are as they were
+    /// counted, and with the bounds that were reached if they are the same: returns whether they are.
     pub(super) fn go_on_counting(
         &mut self,
         block: BlockRef,

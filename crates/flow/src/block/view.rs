@@ -105,7 +105,7 @@ impl<'a> SessionBlock<'a> {
         self.tallied(slot)?.times()
     }
 
-    /// What the counters of a URR say, who may be ahead.
+    /// What the counters of a URR say, which may be ahead.
     pub(super) fn tallied(&self, slot: u8) -> Option<Tallied> {
         if slot >= self.urrs() {
             return None;

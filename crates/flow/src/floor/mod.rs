@@ -55,7 +55,7 @@ pub struct Floor {
     /// Nanoseconds in the work on them.
     pub nanos: u64,
     /// Nanoseconds of the round of [`ROUND`] packets that was fastest: what the others would have taken on a
-    /// machine that nobody else uses.
+    /// machine without other load.
     pub best_round_nanos: u64,
 }
 

@@ -10,7 +10,7 @@
 //! one's. Beyond that it shares only instructions (prefetch, the counter) and memory in huge pages ([`Slab`]) with what
 //! it is compared with: hash, tags, meters and frames are its own, so that it does not slow down with them.
 //!
-//! Every flow lies in its first bucket: a flow whose bucket is full gets another port. The frames are made from numbers
+//! Every flow is in its first bucket: a flow whose bucket is full gets another port. The frames are made from numbers
 //! and touch no entry, a window of each direction in turn, in buffers that go round.
 
 use core::time::Duration;

@@ -92,7 +92,7 @@ pub struct PacketState {
     pub additional: Window,
 }
 
-/// A window as it lies in memory.
+/// A window as it is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 struct Span {

@@ -12,7 +12,7 @@ pub(crate) const fn cost_of(octets: u32) -> u64 {
     octets as u64 * TOKENS_PER_OCTET
 }
 
-/// The depth of a bucket for so many octets.
+/// The depth of a bucket for this many octets.
 pub(super) const fn depth_of(octets: u64) -> u64 {
     let tokens = octets.saturating_mul(TOKENS_PER_OCTET);
     if tokens < DEEPEST { tokens } else { DEEPEST }

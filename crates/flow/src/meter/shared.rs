@@ -24,7 +24,7 @@ pub type Chain = [SharedId; 4];
 
 /// A worker's shared meters: one bucket for each direction, 64 octets. Nothing is allocated after `new`.
 ///
-/// A number stands for one meter, its own, or for a *chain*: a data network and the slice that it is used in.
+/// A number names one meter, its own, or for a *chain*: a data network and the slice that it is used in.
 pub struct SharedMeters {
     /// The first is never used: it is [`SharedId::NONE`].
     meters: Box<[[Single; 2]]>,
@@ -45,7 +45,7 @@ impl SharedMeters {
         }
     }
 
-    /// Sets the rate and the burst in octets of one direction; its tokens stay, as far as they fit. Tells whether
+    /// Sets the rate and the burst in octets of one direction; its tokens stay, as far as they fit. Returns whether
     /// there is such a meter.
     pub fn set(&mut self, id: SharedId, direction: Direction, rate: Rate, burst: u64) -> bool {
         match self.meters.get_mut(usize::from(id.0)) {
@@ -59,8 +59,8 @@ impl SharedMeters {
         }
     }
 
-    /// Lets packets of a number pass these meters instead of its own; if several have too little, the first is told.
-    /// Tells whether there are such meters.
+    /// Lets packets of a number pass these meters instead of its own; if several have too little, the first is returned.
+    /// Returns whether there are such meters.
     pub fn set_chain(&mut self, id: SharedId, chain: Chain) -> bool {
         let is_there = |id: SharedId| usize::from(id.0) < self.meters.len();
         let known = chain.into_iter().all(is_there);
@@ -111,7 +111,7 @@ impl SharedMeters {
         Colour::Red
     }
 
-    /// Puts back what `charge` took at the same time. Tells which meter has too little, the first of several.
+    /// Puts back what `charge` took at the same time. Returns which meter has too little, the first of several.
     #[cold]
     pub(crate) fn put_back(&mut self, id: SharedId, direction: Direction, cost: u64) -> Option<SharedId> {
         let mut short = None;

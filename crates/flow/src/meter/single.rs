@@ -37,7 +37,7 @@ impl Single {
         }
     }
 
-    /// Lets time pass, and tells how much.
+    /// Lets time pass, and returns how much.
     #[inline(always)]
     pub(super) fn elapse(&mut self, now: u64) -> u64 {
         let before = self.last;
@@ -64,7 +64,7 @@ impl Single {
         self.tokens as i64
     }
 
-    /// Puts back what `charge` took out at the same time. Tells whether there was too little.
+    /// Puts back what `charge` took out at the same time. Returns whether there was too little.
     pub(crate) fn put_back(&mut self, cost: u64) -> bool {
         self.tokens = self.tokens.wrapping_add(cost);
         self.tokens < cost

@@ -73,7 +73,7 @@ impl MeterSpec {
         Self::gbr_mbr_over(gbr, mbr, Self::BURST_MILLIS)
     }
 
-    /// The same with bursts of what the rates bring in so many milliseconds: a source that keeps to its rates over
+    /// The same with bursts of what the rates earn in `millis` milliseconds: a source that keeps to its rates over
     /// every such time loses nothing.
     pub const fn gbr_mbr_over(gbr: Rate, mbr: Rate, millis: u64) -> Option<Self> {
         if mbr.kbit() > Rate::REACHABLE.kbit() {
@@ -154,7 +154,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// A packet that nobody has coloured yet.
+    /// A packet without a colour yet.
     #[inline(always)]
     pub const fn new(octets: u32, now: Nanos) -> Self {
         Self {

@@ -179,7 +179,7 @@ impl Meter {
         (self.kind & KINDS == PACKETS).then(|| transmute_mut!(self))
     }
 
-    /// Gives away half of what is left of a packet rate, and tells what.
+    /// Gives away half of what is left of a packet rate, and returns it.
     pub(crate) fn halve_packets(&mut self) -> Option<PacketState> {
         self.packets_mut().map(Packets::halve)
     }

@@ -5,7 +5,7 @@
 //! [`FlowTable::MAX_MOVES`] slots (not entries) to their other buckets, after looking at no more than
 //! [`FlowTable::MAX_SEARCHED`] of them.
 //!
-//! It does not know whether an entry is stale: [`Blocks::live`](crate::Blocks::live) tells that.
+//! It does not know whether an entry is stale: [`Blocks::live`](crate::Blocks::live) does.
 
 mod bucket_line;
 mod bulk;
@@ -321,7 +321,7 @@ impl<K: FlowKey> FlowTable<K> {
         Ok(hit)
     }
 
-    /// Replaces the flow with the same key where it is, and leaves its aging alone. Tells whether there is one.
+    /// Replaces the flow with the same key where it is, and leaves its aging alone. Returns whether there is one.
     pub fn replace(&mut self, entry: FlowEntry<K>) -> bool {
         let hit = self.lookup(&entry.key);
         let old = self.entries.get_mut(hit.entry as usize);
@@ -369,7 +369,7 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     /// Looks at the entries of the next `buckets` buckets, with a hand of its own, and removes those that `is_dead`
-    /// names: nobody can use them any more, but they would take room until they age. Gives their number.
+    /// names: no packet can use them any more, but they would take room until they age. Gives their number.
     pub fn reap(&mut self, buckets: usize, mut is_dead: impl FnMut(&FlowEntry<K>) -> bool) -> usize {
         let before = self.len;
         for _ in 0..buckets.min(self.buckets.len()) {

@@ -1,4 +1,4 @@
-//! A disk in memory that fails where it is told to, and forgets as a power cut makes a disk forget.
+//! A disk in memory that fails where the test asks for it, and forgets as a power cut makes a disk forget.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -29,7 +29,7 @@ pub struct FakeDisk {
     pub dice: Dice,
     /// The operation, counted from now, at which the machine stops; everything behind fails.
     pub crash_in: Option<u32>,
-    /// One operation in so many fails; 0: none.
+    /// One operation in this many fails; 0: none.
     pub fails_one_in: usize,
     /// Octets that there is room for.
     pub room: usize,

@@ -8,67 +8,23 @@
 //! address but those in its [`Config`].
 
 mod config;
+mod error;
+mod socket;
 mod user_plane;
 
 pub use config::{Config, MAX_DRAIN, MAX_GNB_SOCKETS, MAX_RATE, MAX_TIME};
+pub use error::Error;
 
-use crate::smf::{ConfigError, Failure, Progress, Servers, Smf, State};
+use crate::smf::{Progress, Servers, Smf, State};
 use crate::{Nanos, Report};
-use std::fmt;
+use socket::{LONGEST, RECEIVE_MOST, bind, receive, send};
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use user_plane::UserPlane;
 
-/// Most datagrams taken from one socket before the others have their turn.
-const RECEIVE_MOST: usize = 256;
-/// Longest datagram.
-const LONGEST: usize = 65_535;
 /// How long to sleep when there is nothing to do.
 const NAP: Duration = Duration::from_micros(100);
-
-/// Why a run ended early.
-#[derive(Debug)]
-pub enum Error {
-    /// A value is out of bounds.
-    Config(ConfigError),
-    /// A socket could not be bound.
-    Bind {
-        /// Where.
-        address: SocketAddr,
-        /// What the operating system said.
-        error: io::Error,
-    },
-    /// The N4 socket failed.
-    N4(io::Error),
-    /// The association failed.
-    Association(Failure),
-    /// No session came up; why the first one did not.
-    NoSession(Option<Failure>),
-    /// A session's F-TEID is not at the user plane's N3 address.
-    ForeignTunnel(IpAddr),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Config(error) => error.fmt(f),
-            Error::Bind { address, error } => write!(f, "cannot bind {address}: {error}"),
-            Error::N4(error) => write!(f, "N4: {error}"),
-            Error::Association(failure) => write!(f, "the association failed: {failure}"),
-            Error::NoSession(Some(failure)) => write!(f, "no session came up: {failure}"),
-            Error::NoSession(None) => f.write_str("no session came up"),
-            Error::ForeignTunnel(address) => {
-                write!(
-                    f,
-                    "the UPF chose an F-TEID at {address}, which is not the N3 address that was given"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// What came of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -148,7 +104,7 @@ impl Run {
         Ok(busy)
     }
 
-    /// What came of it; `None` while the run goes on.
+    /// What came of it; `None` while the run continues.
     pub fn outcome(&self) -> Option<Outcome> {
         let over = self.phase == Phase::Over;
         over.then(|| Outcome {
@@ -230,7 +186,7 @@ impl Run {
     }
 }
 
-/// Sets sessions up, sends and checks traffic, releases all, and tells what came of it.
+/// Sets sessions up, sends and checks traffic, releases all, and returns the outcome.
 pub fn run(config: Config) -> Result<Outcome, Error> {
     let start = Instant::now();
     let now = || Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
@@ -244,45 +200,4 @@ pub fn run(config: Config) -> Result<Outcome, Error> {
             std::thread::sleep(NAP);
         }
     }
-}
-
-fn bind(address: SocketAddr) -> Result<UdpSocket, Error> {
-    let socket = UdpSocket::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
-    socket.map_err(|error| Error::Bind { address, error })
-}
-
-/// The next datagram, if there is one. An ICMP error that came back for an earlier one is not an error of this
-/// socket: it is skipped.
-fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
-    match socket.recv_from(buffer) {
-        Ok(received) => Ok(Some(received)),
-        Err(error) if is_passing(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Sends a datagram; false when there is no room now.
-fn send(socket: &UdpSocket, datagram: &[u8], to: SocketAddr) -> io::Result<bool> {
-    match socket.send_to(datagram, to) {
-        Ok(_) => Ok(true),
-        Err(error) if is_passing(&error) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable, WouldBlock,
-    };
-    // ENOBUFS, when a link's queue is full, has no kind of its own.
-    let no_buffers = error.raw_os_error() == Some(105);
-    let passing = [
-        ConnectionRefused,
-        ConnectionReset,
-        HostUnreachable,
-        Interrupted,
-        NetworkUnreachable,
-        WouldBlock,
-    ];
-    no_buffers || passing.contains(&error.kind())
 }

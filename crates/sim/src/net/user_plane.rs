@@ -1,6 +1,7 @@
 //! gNBs and servers as UDP sockets.
 
-use super::{Config, Error, RECEIVE_MOST, bind, receive, send};
+use super::socket::{RECEIVE_MOST, bind, receive, send};
+use super::{Config, Error};
 use crate::gnb::{self, Kind};
 use crate::path::{Check, Path, PathConfig, Wrong};
 use crate::payload::{self, Fault, Stamp};
@@ -78,7 +79,7 @@ impl UserPlane {
             uplink: Stream::new(Direction::Uplink, 0, 0..0, &config.traffic),
             downlink: Stream::new(Direction::Downlink, 0, 0..0, &config.traffic),
             events: Events::default(),
-            packet: vec![0; super::LONGEST],
+            packet: vec![0; super::socket::LONGEST],
         })
     }
 

@@ -113,7 +113,7 @@ impl SessionProfile {
         self.pdu_type.has_ipv4().then_some(address)
     }
 
-    /// The IPv6 address of the UE of session `index`, if it has one. The UPF is told its /64 prefix.
+    /// The IPv6 address of the UE of session `index`, if it has one. The UPF receives its /64 prefix.
     pub fn ue_ipv6(&self, index: u32) -> Option<Ipv6Addr> {
         let prefix = (self.ue_ipv6.to_bits() >> 64).wrapping_add(u128::from(index));
         self.pdu_type

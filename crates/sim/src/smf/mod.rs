@@ -71,10 +71,6 @@ pub struct Smf {
     usage: Usage,
 }
 
-fn cp_seid(index: u32) -> Seid {
-    Seid(u64::from(index) + 1)
-}
-
 impl Smf {
     /// An SMF that waits for [`start`](Smf::start).
     pub fn new(config: Config) -> Result<Smf, ConfigError> {

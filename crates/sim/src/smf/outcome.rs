@@ -186,9 +186,9 @@ pub struct Usage {
     pub uplink_octets: u64,
     /// Octets downlink.
     pub downlink_octets: u64,
-    /// Packets uplink, where the UPF tells.
+    /// Packets uplink, where the UPF reports them.
     pub uplink_packets: u64,
-    /// Packets downlink, where the UPF tells.
+    /// Packets downlink, where the UPF reports them.
     pub downlink_packets: u64,
 }
 
@@ -216,7 +216,7 @@ pub struct Progress {
     pub outstanding: u32,
     /// Requests sent again.
     pub retransmissions: u64,
-    /// Datagrams and messages that could not be read, or that nobody had asked for.
+    /// Datagrams and messages that could not be read, or that answer no request.
     pub ignored: u64,
     /// Establishments.
     pub establishment: Pace,

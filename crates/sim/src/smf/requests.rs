@@ -100,7 +100,7 @@ impl Requests {
 
     pub(super) fn establish(&self, config: &Config, index: u32, sequence: SequenceNumber) -> Vec<u8> {
         let profile = &config.profile;
-        let f_seid = f_seid(super::cp_seid(index), config.address);
+        let f_seid = f_seid(super::transactions::cp_seid(index), config.address);
         let sdf = sdf_filters(profile);
         let (uplink_ue, downlink_ue) = (
             [ue_address(profile, index, false)],

@@ -1,9 +1,14 @@
 //! Requests that wait for their responses, and when they are sent again (TS 29.244 §6.4).
 
-use super::{Nanos, cp_seid};
+use super::Nanos;
 use pfcp::{MessageType, Seid, SequenceNumber};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
+
+/// The SMF's SEID of the session with this index.
+pub(super) fn cp_seid(index: u32) -> Seid {
+    Seid(u64::from(index) + 1)
+}
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

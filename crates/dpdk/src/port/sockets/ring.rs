@@ -1,6 +1,6 @@
 //! A receive queue: a ring of slots that the kernel fills (`TPACKET_V2`), and a socket for what is longer than a slot.
 //!
-//! The kernel and the queue's thread have each slot in turn: who has it says its first word.
+//! The kernel and the queue's thread have each slot in turn: its first word says which of them has it.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
@@ -14,9 +14,9 @@ use crate::error::{Errno, Error};
 use crate::mbuf::{Coalesced, Mbuf};
 use crate::mempool::Mempool;
 
-/// Octets before a frame in its slot: the kernel's header, an address, and what is told of checksums.
+/// Octets before a frame in its slot: the kernel's header, an address, and the state of checksums.
 const BEFORE: usize = 80;
-/// Octets of the header: the address of who sent a frame is behind it.
+/// Octets of the header: the address of the sender of a frame is behind it.
 const ADDRESS: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
 /// Octets of an Ethernet header and two VLAN tags.
 const LAYER2: usize = 14 + 2 * 4;
@@ -26,7 +26,7 @@ const SLOTS: std::ops::RangeInclusive<usize> = 2_048..=16_384;
 const BLOCK: usize = 65_536;
 /// Octets of frames that wait at the socket, as the kernel counts them.
 const WAITING: libc::c_int = 16 << 20;
-/// The longest frame: an IPv6 packet behind two tags, and what is told of it.
+/// The longest frame: an IPv6 packet behind two tags, and the kernel's header of it.
 const LONGEST: usize = Told::OCTETS + LAYER2 + 40 + 65_535;
 /// The most packets that are made of one frame: 64 KiB in segments of 32 octets, less than any TCP sends. Who writes
 /// frames of its own could ask for one packet for each octet.
@@ -35,7 +35,7 @@ const PIECES: usize = 2_048;
 const ERRORS: usize = 4;
 /// Octets of both link layer addresses: a VLAN tag is behind them.
 const ADDRESSES: usize = 12;
-/// The tag that the kernel means where it does not tell which (IEEE 802.1Q).
+/// The tag that the kernel means where it names none (IEEE 802.1Q).
 const VLAN: u16 = 0x8100;
 
 /// How long a ring is.
@@ -239,14 +239,14 @@ impl Ring {
     /// whole, or it is one that the host sends.
     fn take(&mut self, at: NonNull<u8>, header: &libc::tpacket2_hdr) -> Option<Mbuf> {
         let (mac, kept) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
-        // SAFETY: an address lies behind the header, aligned as slots are; the slot is ours until its status is written.
+        // SAFETY: an address is behind the header, aligned as slots are; the slot is ours until its status is written.
         let is_sent = unsafe { at.add(ADDRESS).cast::<libc::sockaddr_ll>().read() }.sll_pkttype
             == libc::PACKET_OUTGOING;
         let frame = if header.tp_status & libc::TP_STATUS_COPY != 0 {
             let octets = self.receive_long();
             self.long.get_mut(..octets.unwrap_or_default())
         } else {
-            // SAFETY: the slot lies in the mapping and is ours until its status is written, which is after the last use.
+            // SAFETY: the slot is within the mapping and is ours until its status is written, which is after the last use.
             let slot = unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), self.shape.slot) };
             let is_whole = header.tp_snaplen == header.tp_len;
             let start = mac.checked_sub(Told::OCTETS).filter(|_| is_whole);
@@ -280,7 +280,7 @@ impl Ring {
         Some(mbuf)
     }
 
-    /// Takes the next frame from the socket: its octets, with what is told of it before. Frames there are in the order of
+    /// Takes the next frame from the socket: its octets, behind the kernel's header of it. Frames there are in the order of
     /// their slots.
     #[cold]
     fn receive_long(&mut self) -> Option<usize> {
@@ -340,7 +340,7 @@ fn append(pool: &Mempool, mbuf: &mut Mbuf, octets: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// What the kernel tells of a frame (`struct virtio_net_hdr`, in this machine's order of octets).
+/// The kernel's header of a frame (`struct virtio_net_hdr`, in this machine's order of octets).
 #[derive(Clone, Copy, Debug)]
 struct Told {
     needs_checksum: bool,
@@ -379,7 +379,7 @@ impl Told {
         self.kind == 0
     }
 
-    /// Whether a frame of so many octets can be cut up, and into no more than [`PIECES`].
+    /// Whether a frame of this many octets can be cut up, and into no more than [`PIECES`].
     fn can_be_cut(self, octets: usize) -> bool {
         let pieces = octets.checked_div(self.size.into());
         Told::CUT.contains(&self.kind) && pieces.is_some_and(|pieces| pieces < PIECES)

@@ -81,7 +81,7 @@ impl Sender {
         let (mut done, mut errors) = (0, 0);
         while let Some(rest) = messages.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let (first, count) = (rest.as_mut_ptr(), rest.len() as u32);
-            // SAFETY: so many messages, whose parts lie in packets that are borrowed by the caller of `give`; the kernel
+            // SAFETY: this many messages, whose parts are in packets that are borrowed by the caller of `give`; the kernel
             // reads them and writes lengths.
             let sent =
                 unsafe { libc::sendmmsg(self.socket.as_raw_fd(), first, count, libc::MSG_DONTWAIT as _) };
