@@ -475,7 +475,13 @@ impl Backend for LocalBackend {
         };
         let session = block.session();
         let nat = self.lines.get(entry.extension).map(|line| line.nat);
-        let (fate, counted) = pass(block, (entry, nat), &Offer::new(octets, now), &mut self.shared);
+        let (fate, counted) = pass(
+            block,
+            &entry.verdict,
+            nat,
+            &Offer::new(octets, now),
+            &mut self.shared,
+        );
         self.tell(session, entry.verdict.direction(), counted);
         fate
     }
@@ -504,32 +510,29 @@ impl fmt::Debug for LocalBackend {
 /// The order of a packet's checks.
 fn pass(
     mut block: LiveBlock<'_>,
-    (entry, nat): (&FlowEntry<()>, Option<Nat>),
+    verdict: &Verdict,
+    nat: Option<Nat>,
     offer: &Offer,
     shared: &mut SharedMeters,
 ) -> (Fate, Counted) {
-    let forward = block.forward(entry.verdict.forward);
-    let held = if block.is_closed(entry.verdict.qers) {
+    let forward = block.forward(verdict.forward);
+    let held = if block.is_closed(verdict.qers) {
         Some(Fate::Dropped(Why::Gate))
-    } else if block.is_stopped(entry.verdict.urrs) {
-        Some(Fate::of_limit(block.stop_action(entry.verdict.urrs)))
+    } else if block.is_stopped(verdict.urrs) {
+        Some(Fate::of_limit(block.stop_action(verdict.urrs)))
     } else {
         Fate::of_action(forward.kind())
     };
     if let Some(fate) = held {
         return (fate, Counted::PASSED);
     }
-    let Ok(colour) = block.meter(entry.verdict.qers, offer, shared) else {
+    let Ok(colour) = block.meter(verdict.qers, offer, shared) else {
         return (Fate::Dropped(Why::Meter), Counted::PASSED);
     };
-    let counted = block.count(
-        entry.verdict.urrs,
-        offer.octets.into(),
-        Millisecond::of(offer.now),
-    );
-    let mark = block.mark(entry.verdict.marking);
+    let counted = block.count(verdict.urrs, offer.octets.into(), Millisecond::of(offer.now));
+    let mark = block.mark(verdict.marking);
     let passed = Fate::Passed {
-        forward: block.whole_forward(entry.verdict.forward),
+        forward: block.whole_forward(verdict.forward),
         mark,
         colour,
         nat,

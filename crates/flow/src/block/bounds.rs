@@ -82,7 +82,7 @@ impl Bounds {
     /// The same of a counter that begins anew and counts in units of `to`, where they are of one that has `counted` so
     /// much in units of `from`, and never more than there would be.
     #[must_use]
-    pub fn lowered(&self, counted: UrrCount, (from, to): (u64, u64)) -> Self {
+    pub fn lowered(&self, counted: UrrCount, from: u64, to: u64) -> Self {
         let spent = |volume: Volumes| {
             let [ul, dl] = [counted.ul_octets, counted.dl_octets];
             let less = |bound: Option<u64>, octets: u64| {

@@ -239,7 +239,8 @@ impl ContentCounters {
         session: SessionIndex,
         number: u16,
         direction: Direction,
-        (octets, now): (u64, Nanos),
+        octets: u64,
+        now: Nanos,
     ) {
         if let Some(counter) = self.at(session, number) {
             if counter.is_zero() {
@@ -434,14 +435,14 @@ mod tests {
                     Step::Count { session, content, up, octets } => {
                         let number = blocks.content(SessionIndex(session), ContentId(content)).unwrap();
                         let block = installed[session as usize].block;
-                        blocks.count_content(block, number, way(up), (octets, now));
+                        blocks.count_content(block, number, way(up), octets, now);
                         add(&mut counted, session, &one(content, up, octets));
                     }
                     Step::Lose { session, content, up, octets } => {
                         let number = blocks.content(SessionIndex(session), ContentId(content)).unwrap();
                         let of = installed[session as usize];
-                        blocks.count_content(of.block, number, way(up), (octets, now));
-                        blocks.uncount_content(of.block, of.generation, number, (way(up), octets));
+                        blocks.count_content(of.block, number, way(up), octets, now);
+                        blocks.uncount_content(of.block, of.generation, number, way(up), octets);
                     }
                     Step::Take { session, below } => {
                         let usage = blocks.take_contents(SessionIndex(session), |content| content.0 < below);

@@ -39,7 +39,8 @@ impl Blocks {
         block: BlockRef,
         number: u16,
         direction: Direction,
-        (octets, now): (u64, Nanos),
+        octets: u64,
+        now: Nanos,
     ) {
         let Some(session) = self
             .lines
@@ -49,7 +50,7 @@ impl Blocks {
             return;
         };
         self.contents
-            .count(SessionIndex(session), number, direction, (octets, now));
+            .count(SessionIndex(session), number, direction, octets, now);
     }
 
     /// Takes a packet back that was counted since counts were last taken: it was lost. Nothing, if the block is gone or
@@ -59,7 +60,8 @@ impl Blocks {
         block: BlockRef,
         generation: u32,
         number: u16,
-        (direction, octets): (Direction, u64),
+        direction: Direction,
+        octets: u64,
     ) {
         if !self.is_live(block, generation, direction) {
             return;

@@ -4,7 +4,7 @@ use super::LiveBlock;
 use super::bounds::{self, BoundsLine, Counted, LimitAction};
 use super::layout::{INLINE_URRS, below, slots, tally_at};
 use super::lines::{Line, tallied};
-use super::tally::{Added, Millisecond, RARE_PER_LINE, Rare, Tally};
+use super::tally::{Added, Millisecond, Noted, RARE_PER_LINE, Rare, Tally};
 use crate::{Direction, UrrCount};
 
 impl LiveBlock<'_> {
@@ -42,7 +42,7 @@ impl LiveBlock<'_> {
             }
         }
         if bounds::says_look(added.octets) {
-            return self.reborrow().look((urrs, all), octets, millisecond);
+            return self.reborrow().look(urrs, all, octets, millisecond);
         }
         if added.is_late != 0 {
             self.reborrow().note(urrs, millisecond);
@@ -108,7 +108,7 @@ impl LiveBlock<'_> {
             added = added.with(self.reborrow().count_further(urrs, octets, millisecond));
         }
         if bounds::says_look(added.octets) {
-            return self.reborrow().look((urrs, urrs), octets, millisecond);
+            return self.reborrow().look(urrs, urrs, octets, millisecond);
         }
         if added.is_late != 0 {
             let is_done = urrs == 1 && self.write_line_mut().tallies[0].note_plainly(millisecond);
@@ -149,8 +149,8 @@ impl LiveBlock<'_> {
         let direction = self.direction;
         for slot in slots(urrs) {
             let tally = self.tally_mut(slot, direction);
-            let noted = tally.map_or((false, false), |tally| tally.note(millisecond));
-            if noted != (false, false)
+            let noted = tally.map_or(Noted::default(), |tally| tally.note(millisecond));
+            if noted != Noted::default()
                 && let Some(rare) = self.rare_mut(slot)
             {
                 rare.note(direction as usize, millisecond, noted);
@@ -161,7 +161,7 @@ impl LiveBlock<'_> {
     /// A counter may have reached something with the packet that was just counted in `urrs`, of `all` that it is of.
     #[cold]
     #[inline(never)]
-    fn look(mut self, (urrs, all): (u64, u64), octets: u64, millisecond: Millisecond) -> Counted {
+    fn look(mut self, urrs: u64, all: u64, octets: u64, millisecond: Millisecond) -> Counted {
         let exceeded = self.exceeded(urrs);
         if exceeded != 0 {
             let action = self.stop_action(exceeded);

@@ -45,7 +45,8 @@ impl Blocks {
     pub fn set_tokens(
         &mut self,
         block: BlockRef,
-        (slot, direction): (u8, Direction),
+        slot: u8,
+        direction: Direction,
         tokens: Tokens,
         now: Nanos,
     ) {

@@ -118,8 +118,11 @@ impl Tally {
 
     /// A packet was counted in this millisecond. Whether it is the first since times were taken, and whether the packets
     /// have run over.
-    pub(super) fn note(&mut self, millisecond: Millisecond) -> (bool, bool) {
-        let noted = (self.number() == 0, self.word & Self::RUN_OVER != 0);
+    pub(super) fn note(&mut self, millisecond: Millisecond) -> Noted {
+        let noted = Noted {
+            is_first: self.number() == 0,
+            runs_over: self.word & Self::RUN_OVER != 0,
+        };
         self.word = self.word & Self::PACKETS | millisecond.0;
         noted
     }
@@ -136,6 +139,15 @@ impl Tally {
     const fn packets(self, rest: u32) -> u64 {
         (self.word & (Self::RUN_OVER | Self::PACKETS)).wrapping_add((rest as u64) << 22)
     }
+}
+
+/// What a counter's note of a packet has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Noted {
+    /// It is the first since times were taken.
+    pub(super) is_first: bool,
+    /// The packets have run over.
+    pub(super) runs_over: bool,
 }
 
 /// What is rarely written of a URR.
@@ -165,16 +177,13 @@ const FIRST: u32 = 0x3f << 24;
 const FIRST_BITS: u64 = (1 << 38) - 1;
 
 impl Rare {
-    pub(super) fn note(
-        &mut self,
-        direction: usize,
-        millisecond: Millisecond,
-        (is_first, runs_over): (bool, bool),
-    ) {
-        if is_first && self.first() == 0 {
+    pub(super) fn note(&mut self, direction: usize, millisecond: Millisecond, noted: Noted) {
+        if noted.is_first && self.first() == 0 {
             self.set_first((millisecond.number() & FIRST_BITS).max(1));
         }
-        if runs_over && let Some(packets) = self.packets.get_mut(direction) {
+        if noted.runs_over
+            && let Some(packets) = self.packets.get_mut(direction)
+        {
             *packets = packets.wrapping_add(1);
         }
     }
@@ -307,10 +316,14 @@ mod tests {
         let added =
             |octets, is_late| move |added: Added| added.octets == octets && (added.is_late != 0) == is_late;
         assert!(added(10, true)(tally.add(10, millisecond(0))));
-        assert_eq!(tally.note(millisecond(0)), (true, false));
+        let first = Noted {
+            is_first: true,
+            runs_over: false,
+        };
+        assert_eq!(tally.note(millisecond(0)), first);
         assert!(added(20, false)(tally.add(10, millisecond(0))));
         assert!(added(30, true)(tally.add(10, millisecond(1))));
-        assert_eq!(tally.note(millisecond(1)), (false, false));
+        assert_eq!(tally.note(millisecond(1)), Noted::default());
         assert_eq!((tally.packets(0), tally.octets), (3, 30));
         let end = Millisecond::of(Nanos(((1 << 41) - 2) * NANOS));
         assert!(added(40, true)(tally.add(10, end)));
@@ -360,7 +373,11 @@ mod tests {
         tally.word |= Tally::PACKETS;
         assert_ne!(tally.add(1, millisecond(7)).is_late, 0);
         let noted = tally.note(millisecond(7));
-        assert_eq!(noted, (false, true));
+        let over = Noted {
+            is_first: false,
+            runs_over: true,
+        };
+        assert_eq!(noted, over);
         tallied.rare.note(0, millisecond(7), noted);
         assert_eq!(tallied.count().ul_packets, 1 << 22);
         assert!(tallied.tallies[0].take_back(1));

@@ -236,7 +236,7 @@ impl Engine {
         } else {
             let mut lowered = bounds.clone();
             if let Some(bounds) = lowered.get_mut(POOL) {
-                *bounds = bounds.lowered(last.1, units);
+                *bounds = bounds.lowered(last.1, units.0, units.1);
             }
             self.replace_with(lowered, &ReplaceMap::SAME.without_urr(POOL as u8));
             self.accounts.carry(last.0, last.1);

@@ -126,9 +126,9 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
     #[inline(always)]
     pub(super) fn count_content(&mut self, verdict: &Verdict, octets: usize) {
         if verdict.content != 0 {
-            let counted = (octets as u64, self.egress.now);
+            let (octets, now) = (octets as u64, self.egress.now);
             self.blocks
-                .count_content(verdict.block, verdict.content, verdict.direction(), counted);
+                .count_content(verdict.block, verdict.content, verdict.direction(), octets, now);
         }
     }
 }

@@ -15,6 +15,6 @@ pub(crate) fn credit_back(blocks: &mut Blocks, descriptor: &Descriptor) {
     blocks.uncount(verdict.block, verdict.generation, verdict.urrs, direction, octets);
     if verdict.content != 0 {
         let of = (verdict.block, verdict.generation);
-        blocks.uncount_content(of.0, of.1, verdict.content, (direction, octets));
+        blocks.uncount_content(of.0, of.1, verdict.content, direction, octets);
     }
 }

@@ -102,12 +102,7 @@ impl Redirection<'_> {
         let octets = usize::from(descriptor.octets);
         egress.count_or_drop(&mut block, &verdict, octets)?;
         if verdict.content != 0 {
-            blocks.count_content(
-                verdict.block,
-                verdict.content,
-                direction,
-                (octets as u64, self.now),
-            );
+            blocks.count_content(verdict.block, verdict.content, direction, octets as u64, self.now);
         }
         self.stats.directions[direction as usize].forwarded.add(octets);
         Ok(adjacency.port())

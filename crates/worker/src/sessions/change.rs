@@ -217,7 +217,7 @@ impl Sessions {
                 .as_mut()
                 .and_then(|block| block.bounds.get_mut::<usize>(place));
             if let (Some(counted), Some(bounds)) = (counted, bounds) {
-                *bounds = bounds.lowered(counted, (before, urr.unit()));
+                *bounds = bounds.lowered(counted, before, urr.unit());
             }
         }
     }
@@ -231,7 +231,7 @@ impl Sessions {
             };
             for (direction, tokens) in Direction::BOTH.into_iter().zip(left) {
                 if let Some(tokens) = tokens {
-                    self.blocks.set_tokens(block, (place, direction), tokens, now);
+                    self.blocks.set_tokens(block, place, direction, tokens, now);
                 }
             }
         }
