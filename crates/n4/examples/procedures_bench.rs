@@ -150,7 +150,7 @@ impl Template {
 struct Bench {
     now: Nanos,
     n4: Endpoint,
-    intake: AdmissionQueue,
+    admission: AdmissionQueue,
     images: Vec<Option<Box<SessionImage>>>,
     effects: VecDeque<Effect>,
     /// The SEIDs of the user plane.
@@ -174,7 +174,7 @@ impl Bench {
         Bench {
             now,
             n4,
-            intake: AdmissionQueue::new(AdmissionLimits::default()),
+            admission: AdmissionQueue::new(AdmissionLimits::default()),
             images: Vec::new(),
             effects: VecDeque::new(),
             seids: Vec::new(),
@@ -198,7 +198,7 @@ impl Bench {
             for number in numbers.by_ref().take(TURN as usize) {
                 self.request(procedure, number);
             }
-            while self.intake.serve(self.now, &mut self.n4) {}
+            while self.admission.serve(self.now, &mut self.n4) {}
             self.work();
             self.take_answers();
         }
@@ -217,7 +217,7 @@ impl Bench {
             Procedure::Modification | Procedure::Deletion => self.seids[number as usize],
         };
         let octets = self.templates[procedure as usize].write(self.sequence, up, number);
-        self.intake.offer(self.now, &mut self.n4, (smf(), upf()), octets);
+        self.admission.offer(self.now, &mut self.n4, smf(), upf(), octets);
     }
 
     /// The worker does all that it was told, and is heard.

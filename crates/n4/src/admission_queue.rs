@@ -102,17 +102,18 @@ impl AdmissionQueue {
         &mut self,
         now: Nanos,
         endpoint: &mut Endpoint,
-        (from, to): (SocketAddr, SocketAddr),
+        from: SocketAddr,
+        to: SocketAddr,
         octets: &[u8],
     ) {
-        if !endpoint.hears(now, from, octets) {
+        if !endpoint.admits(now, from, octets) {
             return;
         }
         let Some(messages) = bundle(octets) else {
-            return self.offer_one(now, endpoint, (from, to), octets);
+            return self.offer_one(now, endpoint, from, to, octets);
         };
         for message in messages {
-            self.offer_one(now, endpoint, (from, to), &message);
+            self.offer_one(now, endpoint, from, to, &message);
         }
     }
 
@@ -120,12 +121,13 @@ impl AdmissionQueue {
         &mut self,
         now: Nanos,
         endpoint: &mut Endpoint,
-        (from, to): (SocketAddr, SocketAddr),
+        from: SocketAddr,
+        to: SocketAddr,
         octets: &[u8],
     ) {
         let load = self.load_for(endpoint, from.ip());
         match new_session(octets) {
-            Some(priority) if self.may_wait(endpoint, from, (load, priority), octets.len()) => {
+            Some(priority) if self.may_wait(endpoint, from, load, priority, octets.len()) => {
                 self.octets += octets.len();
                 *self.by_peer.entry(from.ip()).or_default() += 1;
                 self.waiting.push_back(Waiting {
@@ -148,7 +150,8 @@ impl AdmissionQueue {
         &self,
         endpoint: &Endpoint,
         from: SocketAddr,
-        (load, priority): (u8, Option<u8>),
+        load: u8,
+        priority: Option<u8>,
         octets: usize,
     ) -> bool {
         let is_peer = self.by_peer.contains_key(&from.ip()) || endpoint.knows(from.ip());
@@ -211,11 +214,9 @@ impl AdmissionQueue {
             return 100;
         }
         let own = self.by_peer.get(&peer).copied().unwrap_or_default();
-        let counted = if endpoint.has_several_peers() {
-            own.saturating_mul(100) / endpoint.share_percent().max(1)
-        } else {
-            own
-        };
+        let counted = endpoint
+            .share_percent()
+            .map_or(own, |share| own.saturating_mul(100) / share.max(1));
         self.load_of(counted.max(self.waiting.len()))
     }
 

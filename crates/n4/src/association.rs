@@ -5,13 +5,13 @@
 //! Ports do not count: peers send from any.
 
 use flow::Nanos;
-use pfcp::ie::{AlternativeSmfIpAddress, CpFunctionFeatures, RecoveryTimeStamp};
+use pfcp::ie::{AlternativeSmfIpAddress, CpFunctionFeatures, RecoveryTimeStamp, SmfSetId};
 use session::AssociationId;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::load::PeerKnows;
-use crate::node::NodeName;
+use crate::node::{LONGEST_NAME, NodeName};
 
 /// One association.
 #[derive(Clone, Debug)]
@@ -51,6 +51,32 @@ impl Association {
         let address = address.to_canonical();
         self.peer.ip().to_canonical() == address || self.others.contains(&address)
     }
+
+    /// Whether the sessions of this association can be controlled by others than its peer.
+    pub(crate) fn is_of_set(&self) -> bool {
+        let has = |feature| self.features.contains(feature);
+        has(CpFunctionFeatures::SSET) || has(CpFunctionFeatures::MPAS) && self.set.is_some()
+    }
+
+    /// Whether both peers say that they are members of one set.
+    pub(crate) fn is_of_same_set(&self, other: &Association) -> bool {
+        self.set.is_some() && self.set == other.set
+    }
+}
+
+/// What a peer says of itself when an association is set up, whichever side begins.
+pub(crate) struct Introduction {
+    pub(crate) node: NodeName,
+    pub(crate) recovery: RecoveryTimeStamp,
+    pub(crate) features: Option<CpFunctionFeatures>,
+    pub(crate) others: Vec<IpAddr>,
+    pub(crate) set: Option<Vec<u8>>,
+}
+
+/// The name of a set that outlives its datagram; `None` for an empty one, and for one that is longer than names are.
+pub(crate) fn set_name(id: Option<SmfSetId<'_>>) -> Option<Vec<u8>> {
+    id.map(|id| id.fqdn.to_ascii_lowercase())
+        .filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME)
 }
 
 /// Alternative addresses kept of one peer; those beyond it are as if they were not there.
@@ -99,6 +125,11 @@ impl Associations {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Association> {
         self.by_id.values()
+    }
+
+    /// The numbers of all, in their order.
+    pub(crate) fn ids(&self) -> Vec<AssociationId> {
+        self.by_id.keys().copied().collect()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -15,13 +15,12 @@ use session::AssociationId;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::association::{Association, other_addresses};
+use crate::association::{Association, Introduction, other_addresses, set_name};
 use crate::config::Smf;
-use crate::endpoint::{Endpoint, Path};
 use crate::node::NodeName;
 use crate::own_requests::Purpose;
-use crate::serve_association::Introduction;
-use crate::smf_sets::set_name;
+use crate::shared::Shared;
+use crate::transactions::Path;
 
 /// The number that SD-Core's responses have, whatever that of the request.
 const FIXED_SEQUENCE: u32 = 1;
@@ -111,7 +110,7 @@ impl AssociationSetups {
     }
 
     /// A request came to nothing.
-    fn failed(&mut self, now: Nanos, place: usize) {
+    pub(crate) fn failed(&mut self, now: Nanos, place: usize) {
         let longest = self.longest;
         let asked = |target: &&mut Target| matches!(target.stage, Stage::Asked(_));
         if let Some(target) = self.targets.get_mut(place).filter(asked) {
@@ -156,68 +155,55 @@ impl AssociationSetups {
             .for_each(|target| target.association = None);
     }
 
-    fn done(&mut self, id: AssociationId) -> impl Iterator<Item = &mut Target> {
-        let its = move |target: &&mut Target| target.stage == Stage::Done && target.association == Some(id);
-        self.targets.iter_mut().filter(its)
-    }
-}
-
-impl Endpoint {
     /// Asks the control plane functions whose time has come, but for those that have an association by now.
-    pub(crate) fn set_up_associations(&mut self, now: Nanos) {
-        while let Some(place) = self.setups.due(now) {
-            let known = self.setups.target(place).and_then(|target| target.association);
-            let association = known.and_then(|id| self.associations.get(id));
+    pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Nanos) {
+        while let Some(place) = self.due(now) {
+            let known = self.target(place).and_then(|target| target.association);
+            let association = known.and_then(|id| shared.associations.get(id));
             let stage = match association.filter(|association| association.reachable) {
                 Some(_) => Stage::Done,
-                None => Stage::Asked(self.request_setup(now, place)),
+                None => Stage::Asked(self.request_setup(shared, now, place)),
             };
-            self.setups.enter(place, stage);
+            self.enter(place, stage);
         }
     }
 
     /// Sends an Association Setup Request and answers its number.
-    fn request_setup(&mut self, now: Nanos, place: usize) -> u32 {
-        let Some(Smf { address, local }) = self.setups.target(place).map(|target| target.smf) else {
+    fn request_setup(&mut self, shared: &mut Shared, now: Nanos, place: usize) -> u32 {
+        let Some(Smf { address, local }) = self.target(place).map(|target| target.smf) else {
             return 0;
         };
         let path = Path {
-            from: SocketAddr::new(address, self.config.peer_port),
+            from: SocketAddr::new(address, shared.config.peer_port),
             to: local,
         };
-        let node = self.config.node.clone();
-        let mut request = AssociationSetupRequest::new(node.as_ie(), self.recovery());
-        request.up_function_features = Some(self.features_for(address));
-        self.send_request(now, path, None, Purpose::Setup(place), &request)
+        let node = shared.config.node.clone();
+        let mut request = AssociationSetupRequest::new(node.as_ie(), shared.recovery());
+        request.up_function_features = Some(shared.features_for(address));
+        shared.send_request(now, path, None, Purpose::Setup(place), &request)
     }
 
-    /// A peer has answered an Association Setup Request.
-    pub(crate) fn setup_answered(&mut self, now: Nanos, path: Path, place: usize, frame: &Frame<'_>) {
+    /// A peer has responded to an Association Setup Request. Gives what it says of itself, if it has accepted.
+    pub(crate) fn responded(
+        &mut self,
+        shared: &mut Shared,
+        now: Nanos,
+        place: usize,
+        frame: &Frame<'_>,
+    ) -> Option<Introduction> {
         let response = AssociationSetupResponse::decode(frame.body).ok();
         let accepted = response.filter(|response| response.cause.is_accepted());
-        match accepted.as_ref().and_then(introduction) {
-            Some(introduction) => self.take_up(now, path, introduction),
-            None => {
-                self.counters.setups_refused += 1;
-                self.setups.failed(now, place);
-            }
+        let introduction = accepted.as_ref().and_then(introduction);
+        if introduction.is_none() {
+            shared.counters.setups_refused += 1;
+            self.failed(now, place);
         }
+        introduction
     }
 
-    /// Nobody has answered.
-    pub(crate) fn setup_unanswered(&mut self, now: Nanos, place: usize) {
-        self.setups.failed(now, place);
-    }
-
-    /// Enters an association that a peer has accepted. One that it has had since it last started keeps its sessions:
-    /// the peer has asked for it at the same time, or was out of reach.
-    fn take_up(&mut self, now: Nanos, path: Path, introduction: Introduction) {
-        let id = self.associations.id_for(&introduction.node);
-        let before = self.associations.get(id);
-        if before.is_some_and(|before| before.recovery != introduction.recovery) {
-            self.forget_life(now, id);
-        }
-        self.enter(now, path, id, introduction);
+    fn done(&mut self, id: AssociationId) -> impl Iterator<Item = &mut Target> {
+        let its = move |target: &&mut Target| target.stage == Stage::Done && target.association == Some(id);
+        self.targets.iter_mut().filter(its)
     }
 }
 

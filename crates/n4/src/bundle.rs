@@ -3,38 +3,45 @@
 //! What lies next to each other in the queue, for one peer and from one of our addresses, goes together as long as it
 //! fits. Kept answers and requests stay as they are: what is sent again goes alone.
 
-use crate::endpoint::Endpoint;
 use crate::transmit::Transmit;
 use pfcp::MessageType;
-use pfcp::ie::CpFunctionFeatures;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::IpAddr;
 
 /// Octets of a datagram of several messages: no fragments on any usual link.
 const MOST_OCTETS: usize = 1_400;
 /// The flag of the first octet that says that another message follows.
 pub(crate) const FOLLOW_ON: u8 = 0x04;
 
-impl Endpoint {
-    /// Notes the addresses at which every peer takes several messages in a datagram.
-    pub(crate) fn find_bundlers(&mut self) {
-        let takes = |one: &&crate::Association| one.features.contains(CpFunctionFeatures::BUNDL);
-        let all = || self.associations.iter();
-        self.bundlers = all().filter(takes).map(|one| one.peer.ip()).collect();
-        for one in all().filter(|one| !takes(one)) {
-            self.bundlers.remove(&one.peer.ip());
-        }
+/// The peers that take several messages in a datagram.
+#[derive(Debug, Default)]
+pub(crate) struct Bundling {
+    peers: BTreeSet<IpAddr>,
+}
+
+/// A datagram, and how many messages it has.
+pub(crate) struct Bundled {
+    pub(crate) transmit: Transmit,
+    pub(crate) is_bundle: bool,
+}
+
+impl Bundling {
+    /// The addresses at which every peer takes several messages in a datagram.
+    pub(crate) fn set_peers(&mut self, peers: BTreeSet<IpAddr>) {
+        self.peers = peers;
     }
 
-    /// Puts what follows in the queue into the same datagram as `first`, as far as that may be.
-    pub(crate) fn bundle(&mut self, first: Transmit) -> Transmit {
-        if !self.is_bundled(&first) {
-            return first;
-        }
+    /// Puts what follows in the queue into the same datagram as `first`, as far as the peer takes it and it fits.
+    pub(crate) fn bundle(&self, first: Transmit, queue: &mut VecDeque<Transmit>) -> Bundled {
         let mut octets = Vec::new();
         let mut last = 0;
-        while let Some(next) = self.transmits.pop_front_if(|next| {
-            let goes_along = (next.from, next.to) == (first.from, first.to) && is_about_session(next);
-            goes_along && octets.len().max(first.bytes.len()) + next.bytes.len() <= MOST_OCTETS
-        }) {
+        let takes = self.peers.contains(&first.to.ip()) && is_about_session(&first);
+        while takes
+            && let Some(next) = queue.pop_front_if(|next| {
+                let is_same_path = (next.from, next.to) == (first.from, first.to) && is_about_session(next);
+                is_same_path && octets.len().max(first.bytes.len()) + next.bytes.len() <= MOST_OCTETS
+            })
+        {
             if octets.is_empty() {
                 octets.extend_from_slice(&first.bytes);
             }
@@ -44,18 +51,16 @@ impl Endpoint {
             last = octets.len();
             octets.extend_from_slice(&next.bytes);
         }
-        if octets.is_empty() {
-            return first;
-        }
-        self.counters.bundles += 1;
-        Transmit {
-            bytes: octets.into(),
-            ..first
-        }
-    }
-
-    fn is_bundled(&self, transmit: &Transmit) -> bool {
-        !self.bundlers.is_empty() && self.bundlers.contains(&transmit.to.ip()) && is_about_session(transmit)
+        let is_bundle = !octets.is_empty();
+        let transmit = if is_bundle {
+            Transmit {
+                bytes: octets.into(),
+                ..first
+            }
+        } else {
+            first
+        };
+        Bundled { transmit, is_bundle }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What an operator sets.
 
+use flow::TokenRate;
 use pfcp::Interfaces;
 use rules::prefix::IpPrefix;
 use std::net::{IpAddr, SocketAddr};
@@ -7,7 +8,6 @@ use std::time::Duration;
 
 use crate::node::NodeName;
 use crate::path_supervision::PathSupervision;
-use crate::report_outbox::ReportLimits;
 
 /// What a rule gets whose Network Instance names none that is configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,30 @@ impl From<IpPrefix> for Peers {
             prefix,
             interfaces: Interfaces::ANY,
             usage_information: true,
+        }
+    }
+}
+
+/// Limits of reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportLimits {
+    /// Session Report Requests of one session. Default 4, then one in 250 ms.
+    pub session: TokenRate,
+    /// Session Report Requests to one association. Default 1,000, then one in 500 µs.
+    pub association: TokenRate,
+    /// Session Report Requests on their way to one association. Default 256.
+    pub window: usize,
+    /// After how long a report is tried again that was not answered. Default 10 s.
+    pub retry: Duration,
+}
+
+impl Default for ReportLimits {
+    fn default() -> ReportLimits {
+        ReportLimits {
+            session: TokenRate::new(Duration::from_millis(250), 4),
+            association: TokenRate::new(Duration::from_micros(500), 1_000),
+            window: 256,
+            retry: Duration::from_secs(10),
         }
     }
 }

@@ -1,114 +1,58 @@
 //! The PFCP endpoint of a user plane function: datagrams and time in, datagrams and effects out.
 //!
-//! Owned by control. It holds the associations, the answers for retransmissions, our own requests and the sessions.
-//! The checks of a received message are made in the order of TS 29.244 §7.6: header, version, length, type, then
-//! retransmission, then IEs, then association, then session.
+//! Owned by control. It composes the parts of N4, each with its own state, and routes to them: messages by type,
+//! responses by the purpose of the request, outcomes of the sessions by ticket. The checks of a received message are made
+//! in the order of TS 29.244 §7.6: header, version, length, type, then retransmission, then IEs, then association, then
+//! session.
 
-use flow::{Bucket, Nanos, OpId, WorkerId};
-use pfcp::message::{Body, Message};
-use pfcp::{Frame, Frames, Header, HeaderError, Interfaces, MessageType, SequenceNumber};
+use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
+use packet::Teid;
+use pfcp::message::Message;
+use pfcp::{Frame, Frames, Header, HeaderError, Interfaces, MessageType};
 use rules::Adjacencies;
 use rules::image::UsageSnapshot;
+use rules::model::{FarId, PdrId, UrrId};
 use rules::network::Network;
 use session::{
-    AssociationId, Effect, Keyed, MoveFault, Moved, Persist, Random, Sessions, SharedRate, Ticket,
-    WallChange, WorkerFault, keyed,
+    AssociationId, CounterReached, Effect, Export, GtpuPath, MoveFault, Moved, Outcome, PathChange, Persist,
+    Random, RecordError, Refusal, Seid, Sessions, SharedRate, Unreported, WallChange, WorkerFault,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::association::{Association, Associations};
-use crate::association_setup::AssociationSetups;
+use crate::association_control::{AssociationControl, Ended};
+use crate::association_release::AssociationRelease;
 use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::downlink::Downlink;
-use crate::event_log::{EventLog, LogEvent};
-use crate::features::up_function_features;
-use crate::flow_descriptions::Descriptions;
+use crate::event_log::{AssociationEnd, EventLog, LogEvent};
 use crate::load::Load;
 use crate::message_counters::MessageCounters;
 use crate::node_reports::NodeReports;
-use crate::own_requests::{Purpose, Requests};
-use crate::path_supervision::Paths;
-use crate::pfds::Pfds;
-use crate::release::{Released, Releases};
-use crate::report_outbox::Reports;
-use crate::response_cache::{Known, RequestKey, ResponseCache};
-use crate::serve_pfds::Followers;
-use crate::serve_report::verdict;
-use crate::serve_session::PendingRequest;
-use crate::source_filter::Sources;
-use crate::transfer::Transfers;
+use crate::own_requests::Purpose;
+use crate::path_supervision::Echo;
+use crate::pending_requests::PendingRequests;
+use crate::pfd_management::PfdManagement;
+use crate::report_outbox::{DownlinkData, SessionEvent};
+use crate::reporting::Reporting;
+use crate::session_procedures::SessionProcedures;
+use crate::session_reports::{SessionReports, verdict};
+use crate::session_sets::{serve_set_deletion, serve_set_modification};
+use crate::shared::Shared;
+use crate::transactions::{Limits, Path, Received, Request, Seeds, Transactions};
+use crate::transfers::{Exported, ImportError, Imported, Transfers};
+use crate::transfers::{export_associations, export_node};
 use crate::transmit::Transmit;
-use crate::usage_ledger::Ledger;
-
-/// Octets of the longest PFCP message, and then some.
-const SCRATCH: usize = 1 << 16;
+use crate::usage_ledger::{Ledger, UnacceptedUsage, UsageEntry};
 
 /// The endpoint.
 pub struct Endpoint {
-    pub(crate) config: Config,
-    pub(crate) network: Arc<Network>,
-    pub(crate) sessions: Sessions,
-    pub(crate) associations: Associations,
-    pub(crate) responses: ResponseCache,
-    pub(crate) requests: Requests,
-    pub(crate) in_work: Keyed<Ticket, PendingRequest>,
-    /// How many of `in_work` each association has; none is not entered.
-    pub(crate) work_of: BTreeMap<AssociationId, usize>,
-    pub(crate) load: Load,
-    /// Addresses whose peers take several messages in one datagram.
-    pub(crate) bundlers: BTreeSet<IpAddr>,
-    pub(crate) last_ticket: u64,
-    /// Associations by the time of their next heartbeat.
-    pub(crate) heartbeats: VecDeque<(Nanos, AssociationId)>,
-    pub(crate) reports: Reports,
-    pub(crate) downlink: Downlink,
-    pub(crate) paths: Paths,
-    pub(crate) node_reports: NodeReports,
-    pub(crate) setups: AssociationSetups,
-    pub(crate) releases: Releases,
-    /// Releases that are answered when the sessions have left the workers.
-    pub(crate) released: VecDeque<Released>,
-    pub(crate) pfds: Pfds,
-    pub(crate) descriptions: Descriptions,
-    pub(crate) followers: Followers,
-    /// Whether no association begins any more.
-    pub(crate) is_ending: bool,
-    pub(crate) transfers: Transfers,
-    pub(crate) ledger: Ledger,
-    /// Whether new sessions are refused.
-    pub(crate) no_new_sessions: bool,
-    pub(crate) transmits: VecDeque<Transmit>,
-    pub(crate) counters: Counters,
-    pub(crate) messages: MessageCounters,
-    pub(crate) news: EventLog,
-    pub(crate) sources: Sources,
-    /// The request that is being served, until something keeps its answer.
-    pub(crate) serving: Option<(RequestKey, u64)>,
-    scratch: Box<[u8]>,
-    digests: foldhash::quality::SeedableRandomState,
-}
-
-/// The two ends of a datagram.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Path {
-    /// The peer's.
-    pub(crate) from: SocketAddr,
-    /// Ours.
-    pub(crate) to: SocketAddr,
-}
-
-/// A request on its way to its answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    pub(crate) path: Path,
-    pub(crate) header: Header,
-    pub(crate) key: RequestKey,
-    pub(crate) digest: u64,
+    shared: Shared,
+    control: AssociationControl,
+    reporting: Reporting,
+    pfds: PfdManagement,
+    transfers: Transfers,
 }
 
 impl Endpoint {
@@ -123,62 +67,53 @@ impl Endpoint {
         let seeds = [0; 6].map(|_: u64| random.next_u64());
         let [a, b, c, d, e, f] = seeds;
         let start = random.next_u32();
+        let sessions = session::Config {
+            clock_unix: config.clock_unix,
+            ..config.sessions.clone()
+        };
+        let seeds = Seeds {
+            responses: a,
+            requests: b,
+            digests: e,
+            sequence: start,
+        };
+        let limits = Limits {
+            response_cache_octets: config.response_cache_octets,
+            response_cache_age: config.response_cache_age,
+            t1: config.t1,
+            n1: config.n1,
+        };
         Endpoint {
-            sessions: Sessions::new(
-                session::Config {
-                    clock_unix: config.clock_unix,
-                    ..config.sessions.clone()
-                },
-                Arc::clone(&network),
-                adjacencies,
-                store,
-                random.split(),
-            ),
-            associations: Associations::default(),
-            responses: ResponseCache::new(a, config.response_cache_octets, config.response_cache_age),
-            requests: Requests::new(b, config.t1, config.n1, start),
-            in_work: keyed(c),
-            work_of: BTreeMap::new(),
-            load: Load::new(config.recovery_unix),
-            bundlers: BTreeSet::new(),
-            last_ticket: 0,
-            heartbeats: VecDeque::new(),
-            reports: Reports::new(d, config.reports),
-            downlink: Downlink::new(f),
-            paths: Paths::new(config.paths),
-            node_reports: NodeReports::default(),
-            setups: AssociationSetups::new(&config.smfs, config.setup_retry, config.setup_retry_most),
-            releases: Releases::default(),
-            released: VecDeque::new(),
-            pfds: Pfds::default(),
-            descriptions: Descriptions::new(c.rotate_left(32)),
-            followers: Followers::default(),
-            is_ending: false,
+            control: AssociationControl::new(&config, e.rotate_left(32)),
+            reporting: Reporting {
+                sessions: SessionReports::new(d, f, config.reports),
+                nodes: NodeReports::new(&config),
+            },
+            pfds: PfdManagement::new(c.rotate_left(32)),
             transfers: Transfers::default(),
-            ledger: Ledger::default(),
-            no_new_sessions: false,
-            transmits: VecDeque::new(),
-            counters: Counters::default(),
-            messages: MessageCounters::default(),
-            news: EventLog::default(),
-            sources: Sources::new(e.rotate_left(32)),
-            serving: None,
-            scratch: vec![0; SCRATCH].into(),
-            digests: foldhash::quality::SeedableRandomState::with_seed(
-                e,
-                foldhash::SharedSeed::global_fixed(),
-            ),
-            network,
-            config,
+            shared: Shared {
+                sessions: Sessions::new(sessions, Arc::clone(&network), adjacencies, store, random.split()),
+                associations: Associations::default(),
+                transactions: Transactions::new(&seeds, &limits),
+                pending: PendingRequests::new(c),
+                load: Load::new(config.recovery_unix),
+                ledger: Ledger::default(),
+                log: EventLog::default(),
+                counters: Counters::default(),
+                last_ticket: 0,
+                refuses_sessions: false,
+                network,
+                config,
+            },
         }
     }
 
     /// A datagram has come from `from`, at our address `to` (that which the sender used, not a wildcard).
     pub fn handle_datagram(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
-        if self.is_handing_over() {
+        if self.transfers.is_handing_over {
             return;
         }
-        self.counters.datagrams += 1;
+        self.shared.counters.datagrams += 1;
         let path = Path { from, to };
         for frame in Frames::new(datagram) {
             match frame {
@@ -191,41 +126,33 @@ impl Endpoint {
 
     /// To be called when [`poll_timeout`](Endpoint::poll_timeout) has come.
     pub fn handle_timeout(&mut self, now: Nanos) {
-        self.sessions.handle_timeout(now);
-        if self.is_handing_over() {
+        self.shared.sessions.handle_timeout(now);
+        if self.transfers.is_handing_over {
             return self.settle(now);
         }
-        let (again, failed) = self.requests.handle_timeout(now);
-        self.counters.retransmissions += again.len() as u64;
-        again.iter().for_each(|sent| self.messages.resent(&sent.bytes));
-        self.transmits.extend(again);
-        failed
-            .iter()
-            .for_each(|request| self.unanswered(now, request.purpose));
-        self.set_up_associations(now);
-        self.end_releases(now);
-        self.follow_pfds(now);
-        self.send_heartbeats(now);
-        self.tell_of_downlink(now);
-        self.supervise_paths(now);
+        let (retransmitted, failed) = self.shared.transactions.handle_timeout(now);
+        self.shared.counters.retransmissions += retransmitted as u64;
+        for purpose in failed {
+            self.handle_failed_request(now, purpose);
+        }
+        self.control.setups.handle_timeout(&mut self.shared, now);
+        self.association_release().end_releases(now);
+        self.pfds.follow_pfds(&mut self.shared, now);
+        self.control.heartbeats.handle_timeout(&mut self.shared, now);
+        self.reporting.sessions.handle_timeout(&mut self.shared, now);
+        self.reporting.nodes.supervise(&mut self.shared, now);
         self.settle(now);
     }
 
     /// When [`handle_timeout`](Endpoint::handle_timeout) is to be called next.
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        let heartbeat = self.heartbeats.front().map(|(at, _)| *at);
         [
-            self.sessions.poll_timeout(),
-            self.requests.poll_timeout(),
-            self.reports.poll_timeout(),
-            self.downlink.poll_timeout(),
-            self.paths.poll_timeout(),
-            self.node_reports.poll_timeout(),
-            self.setups.poll_timeout(),
-            self.releases.poll_timeout(),
-            self.released.front().map(|released| released.until),
-            self.followers.poll_timeout(),
-            heartbeat,
+            self.shared.sessions.poll_timeout(),
+            self.shared.transactions.requests().poll_timeout(),
+            self.reporting.sessions.poll_timeout(),
+            self.reporting.nodes.poll_timeout(),
+            self.control.poll_timeout(),
+            self.pfds.poll_timeout(),
         ]
         .into_iter()
         .flatten()
@@ -234,26 +161,27 @@ impl Endpoint {
 
     /// The next datagram to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        if self.is_handing_over() {
+        if self.transfers.is_handing_over {
             return None;
         }
-        let first = self.transmits.pop_front()?;
-        Some(self.bundle(first))
+        let next = self.shared.transactions.poll_transmit()?;
+        self.shared.counters.bundles += u64::from(next.is_bundle);
+        Some(next.transmit)
     }
 
     /// The next command for a worker; see [`Effect`].
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.sessions.poll_effect()
+        self.shared.sessions.poll_effect()
     }
 
-    /// A worker has answered an operation of an [`Effect`].
+    /// A worker has confirmed an operation of an [`Effect`].
     pub fn handle_applied(
         &mut self,
         now: Nanos,
         op: OpId,
         result: Result<Option<UsageSnapshot>, WorkerFault>,
     ) {
-        self.sessions.applied(now, op, result);
+        self.shared.sessions.applied(now, op, result);
         self.settle(now);
     }
 
@@ -262,101 +190,322 @@ impl Endpoint {
     /// # Errors
     /// When the move cannot begin.
     pub fn move_bucket(&mut self, now: Nanos, bucket: Bucket, to: WorkerId) -> Result<(), MoveFault> {
-        let begun = self.sessions.move_bucket(now, bucket, to);
+        let begun = self.shared.sessions.move_bucket(now, bucket, to);
         self.settle(now);
         begun
     }
 
     /// What came of a move.
     pub fn poll_moved(&mut self) -> Option<Moved> {
-        self.sessions.poll_moved()
+        self.shared.sessions.poll_moved()
     }
 
     /// A rate that sessions have in common, and that has changed; see [`Sessions::poll_shared_rate`].
     pub fn poll_shared_rate(&mut self) -> Option<SharedRate> {
-        self.sessions.poll_shared_rate()
+        self.shared.sessions.poll_shared_rate()
+    }
+
+    /// Ends all associations, in order as far as [`Config::release_wait`](crate::Config::release_wait) allows. None
+    /// begins from now on.
+    pub fn end(&mut self, now: Nanos) {
+        self.control.stop();
+        for id in self.shared.associations.ids() {
+            self.association_release().announce_release(now, id);
+        }
+        self.settle(now);
+    }
+
+    /// Whether no association is left.
+    pub fn has_ended(&self) -> bool {
+        self.shared.associations.len() == 0
+    }
+
+    /// Refuses new sessions with cause 75 (No resources available), or takes them again.
+    pub fn refuse_new_sessions(&mut self, refused: bool) {
+        self.shared.refuses_sessions = refused;
+    }
+
+    /// The load of control, 0 to 100 per cent: up to 80 the share of time in which its thread has work, above that what
+    /// waits for it, as its caller measures. Default 0.
+    pub fn set_load(&mut self, percent: u8) {
+        self.shared.load.set_given(percent);
+    }
+
+    /// What has happened on N4, for a log, and how many of its kind were left out since the last of them.
+    pub fn poll_log(&mut self, now: Nanos) -> Option<(LogEvent, u64)> {
+        self.shared.log.poll(now)
+    }
+
+    /// The next usage report or end of a session, if [`session::Config::ledger`] asks for them.
+    pub fn poll_usage(&mut self) -> Option<UsageEntry> {
+        self.shared.poll_usage()
+    }
+
+    /// Usage reports that control planes have not accepted since the last call, whether or not there is a ledger.
+    pub fn take_unaccepted_usage(&mut self) -> Option<UnacceptedUsage> {
+        self.shared.ledger.take_unaccepted()
+    }
+
+    /// Something has happened to a session that is to be reported. An unknown session is passed over: it has just ended.
+    pub fn handle_session_event(&mut self, now: Nanos, session: SessionIndex, event: SessionEvent) {
+        let reports = &mut self.reporting.sessions;
+        reports.handle_session_event(&mut self.shared, now, session, event);
+    }
+
+    /// A worker has received the first downlink packet of a QoS flow for a FAR of this session that buffers and
+    /// `notifies` (NOCP); or the first one of a PDR whose delivery status is reported (BDPN, DDPN), or both.
+    pub fn handle_downlink_data(
+        &mut self,
+        now: Nanos,
+        session: SessionIndex,
+        far: FarId,
+        notifies: bool,
+        data: DownlinkData,
+    ) {
+        let reports = &mut self.reporting.sessions;
+        reports.handle_downlink_data(&mut self.shared, now, session, far, notifies, data);
+    }
+
+    /// A GTP-U Error Indication was received: `peer` has no tunnel `teid` any more. It is reported to the session's
+    /// control plane (TS 29.281 §7.3.1, TS 29.244 §7.5.8.4).
+    pub fn handle_error_indication(&mut self, now: Nanos, peer: IpAddr, teid: Teid) {
+        let reports = &mut self.reporting.sessions;
+        reports.handle_error_indication(&mut self.shared, now, peer, teid);
+    }
+
+    /// A URR's counter has reached what was set for it, as the session's worker tells (TS 29.244 §5.2.2.3), with the
+    /// times of those of its packets that came since the worker told that last.
+    pub fn handle_counter_reached(&mut self, now: Nanos, session: SessionIndex, event: CounterReached) {
+        self.shared.sessions.counter_reached(now, session, event);
+        self.settle(now);
+    }
+
+    /// An End Marker has come for a PDR whose URRs tell of it (TS 29.244 §5.2.2.5).
+    pub fn handle_end_marker(&mut self, now: Nanos, session: SessionIndex, pdr: PdrId) {
+        self.shared.sessions.end_marker_received(session, pdr);
+        self.settle(now);
+    }
+
+    /// A session's worker tells that the node downstream has started a Pause of Charging (TS 29.244 §5.30).
+    pub fn handle_pause_of_charging(&mut self, now: Nanos, session: SessionIndex) {
+        let ticket = self.shared.new_ticket();
+        self.shared.sessions.pause_charging(now, ticket, session);
+        self.settle(now);
+    }
+
+    /// A session's worker tells that downlink packets of a URR were dropped as many as its threshold says
+    /// (TS 29.244 §5.2.2.2.1).
+    pub fn handle_dropped_reached(&mut self, now: Nanos, session: SessionIndex, urr: UrrId) {
+        self.shared.sessions.dropped_reached(session, urr);
+        self.settle(now);
+    }
+
+    /// A session's worker tells what it has counted of a content of predefined rules since it told last.
+    pub fn handle_content_counted(&mut self, session: SessionIndex, usage: ContentUsage) {
+        self.shared.sessions.content_counted(session, usage);
+    }
+
+    /// The next Echo Request to send.
+    pub fn poll_echo(&mut self) -> Option<Echo> {
+        self.reporting.nodes.poll_echo()
+    }
+
+    /// A GTP-U path that came into use or went out of use, for workers to know. To be polled until there is none: they
+    /// are kept until then.
+    pub fn poll_path(&mut self) -> Option<PathChange> {
+        self.reporting.nodes.poll_path()
+    }
+
+    /// A GTP-U peer has answered an Echo Request.
+    pub fn handle_echo_response(&mut self, now: Nanos, path: GtpuPath, sequence: u16) {
+        let nodes = &mut self.reporting.nodes;
+        nodes.handle_echo_response(&mut self.shared, now, path, sequence);
+    }
+
+    /// From now on nothing is received, and nothing is sent, so that another process can go on with the sessions and
+    /// peers only see requests that they have to repeat (TS 29.244 §6.4).
+    pub fn begin_hand_over(&mut self) {
+        self.transfers.is_handing_over = true;
+    }
+
+    /// Another process will not go on: this one does. The records of sessions that left are to be imported again.
+    pub fn end_hand_over(&mut self) {
+        self.transfers.is_handing_over = false;
+    }
+
+    /// Another process goes on with everything: associations are forgotten here, and their peers hear nothing of it. What
+    /// was on its way of sessions that are gone has not been taken by anybody.
+    pub fn handed_over(&mut self, now: Nanos) {
+        self.begin_hand_over();
+        self.control.stop();
+        for id in self.shared.associations.ids() {
+            let end = Ended {
+                why: AssociationEnd::HandedOver,
+                sessions: self.shared.sessions.sessions_of(id),
+            };
+            let (shared, reporting) = (&mut self.shared, &mut self.reporting);
+            self.control.drop_association(shared, reporting, now, id, end);
+        }
+        self.shared.forget_last_usage(now);
+        self.shared.transactions.clear_transmits();
+    }
+
+    /// The records of the node itself and of the applications that it knows: to be imported before all others.
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`].
+    pub fn export_node(&self) -> Result<Vec<Vec<u8>>, RecordError> {
+        export_node(&self.shared, &self.pfds.pfds)
+    }
+
+    /// The records of all associations: to be imported before those of their sessions.
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`].
+    pub fn export_associations(&self) -> Result<Vec<Vec<u8>>, RecordError> {
+        export_associations(&self.shared)
+    }
+
+    /// Makes a record of a session, told by [`poll_exported`](Self::poll_exported).
+    pub fn export(&mut self, now: Nanos, seid: Seid, how: Export) {
+        self.transfers.begin_export(&mut self.shared, now, seid, how);
+        self.settle(now);
+    }
+
+    /// Makes records of all sessions, told one by one by [`poll_exported`](Self::poll_exported) in about the order of
+    /// their SEIDs. Of sessions that are set up meanwhile some are left out: no new ones should come.
+    pub fn export_all(&mut self, now: Nanos, how: Export) {
+        self.transfers.export_all(how);
+        self.advance_exports(now);
+    }
+
+    /// What came of an export. A few are under way at a time: the rest waits until these are taken.
+    pub fn poll_exported(&mut self, now: Nanos) -> Option<Exported> {
+        self.advance_exports(now);
+        self.transfers.poll_exported()
+    }
+
+    /// Whether more will come of [`poll_exported`](Self::poll_exported).
+    pub fn is_exporting(&self) -> bool {
+        self.transfers.is_exporting()
+    }
+
+    fn advance_exports(&mut self, now: Nanos) {
+        while let Some((seid, how)) = self.transfers.next_export(&self.shared.sessions) {
+            self.export(now, seid, how);
+        }
+    }
+
+    /// Takes in what the first record of `octets` is of. Gives what it becomes, and the octets behind it.
+    ///
+    /// # Errors
+    /// Why it becomes nothing.
+    pub fn import<'o>(&mut self, now: Nanos, octets: &'o [u8]) -> Result<(Imported, &'o [u8]), ImportError> {
+        let (shared, pfds) = (&mut self.shared, &mut self.pfds.pfds);
+        let imported = self
+            .transfers
+            .import(shared, &mut self.control, pfds, now, octets)?;
+        if matches!(imported.0, Imported::Session(_)) {
+            self.settle(now);
+        }
+        Ok(imported)
+    }
+
+    /// A session of an [`import`](Self::import) that is live now, or that its worker could not take.
+    pub fn poll_imported(&mut self) -> Option<(Seid, Result<(), Refusal>)> {
+        self.transfers.poll_imported()
     }
 
     /// The sessions, for views.
     pub fn sessions(&self) -> &Sessions {
-        &self.sessions
+        &self.shared.sessions
     }
 
     /// What it was configured with, for views.
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.shared.config
     }
 
     /// The host's clock says that `now` is so many nanoseconds after 1970, read with an uncertainty of `slack`
     /// nanoseconds: dates follow it ([`session::WallClock`]). Tells what has changed.
     pub fn follow_wall(&mut self, now: Nanos, host_unix: u64, slack: u64) -> Option<WallChange> {
-        self.sessions.follow_wall(now, host_unix, slack)
+        self.shared.sessions.follow_wall(now, host_unix, slack)
     }
 
     /// The associations, for views, in the order of their numbers.
     pub fn associations(&self) -> impl Iterator<Item = &Association> {
-        self.associations.iter()
+        self.shared.associations.iter()
     }
 
     /// The association with this number, for views.
     pub fn association(&self, id: AssociationId) -> Option<&Association> {
-        self.associations.get(id)
+        self.shared.associations.get(id)
     }
 
     /// The reference points that an association's peer speaks over, for views.
     pub fn interfaces_of(&self, association: &Association) -> Interfaces {
-        self.config.interfaces_of(association.peer.ip())
-    }
-
-    /// Whether requests from this address can be those of a peer.
-    pub(crate) fn knows(&self, address: IpAddr) -> bool {
-        self.config.any_source || self.associations.knows(address)
-    }
-
-    /// What a peer at `address` is told that we can do.
-    pub(crate) fn features_for(&self, address: IpAddr) -> pfcp::ie::UpFunctionFeatures {
-        let interfaces = self.config.interfaces_of(address);
-        up_function_features(&self.config, &self.network, interfaces)
+        self.shared.config.interfaces_of(association.peer.ip())
     }
 
     /// What was counted.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.shared.counters
     }
 
     /// What was counted of messages, by type and by cause.
     pub fn message_counters(&self) -> &MessageCounters {
-        &self.messages
+        self.shared.transactions.messages()
     }
 
     /// Octets that kept answers take, about; and how many answers went early for want of room.
     pub fn response_cache(&self) -> (usize, u64) {
-        (self.responses.octets(), self.responses.evicted())
+        let responses = self.shared.transactions.responses();
+        (responses.octets(), responses.evicted())
     }
 
     /// Requests that peers wait for, and requests of ours that peers have yet to answer.
     pub fn outstanding(&self) -> (usize, usize) {
-        (self.in_work.len(), self.requests.len())
+        (
+            self.shared.pending.len(),
+            self.shared.transactions.requests().len(),
+        )
     }
 
     /// Sessions that have something to report now or later, or that have reported of late.
     pub fn reporting(&self) -> usize {
-        self.reports.len() + self.downlink.len()
+        self.reporting.sessions.len()
+    }
+
+    /// Whether a datagram from `from` is taken; what is not is counted.
+    pub(crate) fn admits(&mut self, now: Nanos, from: SocketAddr, datagram: &[u8]) -> bool {
+        self.control.admits(&mut self.shared, now, from, datagram)
+    }
+
+    /// Whether requests from this address can be those of a peer.
+    pub(crate) fn knows(&self, address: IpAddr) -> bool {
+        self.shared.config.any_source || self.shared.associations.knows(address)
+    }
+
+    /// What one peer may have of what waits, per cent; `None` where there is one peer only.
+    pub(crate) fn share_percent(&self) -> Option<usize> {
+        let shared = &self.shared;
+        shared.has_several_peers().then(|| shared.share_percent())
     }
 
     /// What the header check found (TS 29.244 §7.6.2 to §7.6.5).
     fn handle_header_error(&mut self, now: Nanos, path: Path, error: HeaderError, datagram: &[u8]) {
         match error {
             HeaderError::Version { sequence, .. } => {
-                self.counters.other_version += 1;
+                self.shared.counters.other_version += 1;
                 let message_type = datagram.get(1).map(|octet| MessageType(*octet));
                 if message_type != Some(MessageType::VERSION_NOT_SUPPORTED_RESPONSE) {
                     let header = Header::node(MessageType::VERSION_NOT_SUPPORTED_RESPONSE, sequence);
-                    self.send(path, &header, &pfcp::message::VersionNotSupportedResponse::new());
+                    self.shared
+                        .send(path, &header, &pfcp::message::VersionNotSupportedResponse::new());
                 }
             }
             HeaderError::Length { header, .. } if is_served(header.message_type) => {
-                self.reject(
+                self.shared.reject(
                     now,
                     path,
                     &header,
@@ -365,19 +514,24 @@ impl Endpoint {
                 );
             }
             HeaderError::Length { header, .. } => {
-                self.counters.malformed += 1;
-                self.report_answered_unreadably(now, path, &header);
+                self.shared.counters.malformed += 1;
+                self.handle_unreadable_response(now, path, &header);
             }
-            HeaderError::TooShort { .. } => self.counters.malformed += 1,
-            HeaderError::UnknownType { .. } => self.counters.unexpected += 1,
-            HeaderError::NoSeid { .. } => self.counters.malformed += 1,
+            HeaderError::TooShort { .. } => self.shared.counters.malformed += 1,
+            HeaderError::UnknownType { .. } => self.shared.counters.unexpected += 1,
+            HeaderError::NoSeid { .. } => self.shared.counters.malformed += 1,
         }
     }
 
     fn handle_message(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
-        self.messages.received(frame.header.message_type);
+        self.shared
+            .transactions
+            .messages_mut()
+            .received(frame.header.message_type);
         match frame.header.message_type {
-            MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(now, path, frame),
+            MessageType::HEARTBEAT_REQUEST => {
+                self.control.heartbeats.serve(&mut self.shared, now, path, frame)
+            }
             response @ (MessageType::HEARTBEAT_RESPONSE
             | MessageType::ASSOCIATION_SETUP_RESPONSE
             | MessageType::ASSOCIATION_UPDATE_RESPONSE
@@ -386,79 +540,165 @@ impl Endpoint {
                 self.handle_response(now, path, response, frame);
             }
             request if is_served(request) => self.handle_request(now, path, frame),
-            _ => self.counters.unexpected += 1,
+            _ => self.shared.counters.unexpected += 1,
         }
     }
 
     fn handle_request(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
-        let key = RequestKey {
-            peer: path.from,
-            sequence: frame.header.sequence.get(),
-            message_type: frame.header.message_type.0,
-        };
-        let digest = self
-            .digests
-            .hash_one((frame.header.seid.map(|seid| seid.0), frame.body));
-        match self.responses.look_up(now, &key, digest) {
-            Known::Answered(bytes) => {
-                self.counters.replayed += 1;
-                self.messages.duplicate(frame.header.message_type);
-                self.messages.resent(&bytes);
-                self.transmits.push_back(Transmit {
-                    from: path.to,
-                    to: path.from,
-                    bytes,
-                });
-            }
-            Known::Pending => {
-                self.counters.in_work += 1;
-                self.messages.duplicate(frame.header.message_type);
-            }
-            Known::New => {
-                let request = Request {
-                    path,
-                    header: frame.header,
-                    key,
-                    digest,
-                };
-                self.serving = Some((key, digest));
+        match self.shared.transactions.receive(now, path, frame) {
+            Received::Responded => self.shared.counters.replayed += 1,
+            Received::Pending => self.shared.counters.in_work += 1,
+            Received::New(request) => {
                 match Message::decode(frame) {
                     Ok(message) => self.serve(now, request, &message),
-                    Err(error) => self.reject(now, path, &frame.header, cp_seid(frame), Reject::from(error)),
+                    Err(error) => {
+                        let reject = Reject::from(error);
+                        self.shared
+                            .reject(now, path, &frame.header, cp_seid(frame), reject);
+                    }
                 }
-                self.serving = None;
+                self.shared.transactions.end_serving();
             }
+        }
+    }
+
+    /// Begins the procedure of a request that is new.
+    fn serve(&mut self, now: Nanos, request: Request, message: &Message<'_>) {
+        let (shared, control, reporting) = (&mut self.shared, &mut self.control, &mut self.reporting);
+        match message {
+            Message::AssociationSetupRequest(setup) => {
+                control.serve_setup(shared, reporting, now, request, setup);
+            }
+            Message::AssociationUpdateRequest(update) => {
+                if let Some(id) = control.serve_update(shared, now, request, update) {
+                    self.association_release().prepare_release(now, id);
+                }
+            }
+            Message::AssociationReleaseRequest(release) => {
+                match shared.association_of(release.node_id, request.path) {
+                    Ok(association) => control.serve_release(shared, reporting, now, request, association),
+                    Err(reject) => shared.reject_request(now, request, reject),
+                }
+            }
+            Message::PfdManagementRequest(pfds) => self.pfds.serve_pfds(shared, now, request, pfds),
+            Message::SessionSetDeletionRequest(set) => serve_set_deletion(shared, now, request, set),
+            Message::SessionSetModificationRequest(set) => serve_set_modification(shared, now, request, set),
+            Message::SessionEstablishmentRequest(establishment) => {
+                self.session_procedures()
+                    .serve_establishment(now, request, establishment);
+            }
+            Message::SessionModificationRequest(modification) => {
+                self.session_procedures()
+                    .serve_modification(now, request, modification);
+            }
+            Message::SessionDeletionRequest(_) => self.session_procedures().serve_deletion(now, request),
+            _ => shared.counters.unexpected += 1,
+        }
+    }
+
+    fn session_procedures(&mut self) -> SessionProcedures<'_> {
+        SessionProcedures {
+            shared: &mut self.shared,
+            control: &mut self.control,
+            reporting: &mut self.reporting,
+            pfds: &mut self.pfds,
+        }
+    }
+
+    fn association_release(&mut self) -> AssociationRelease<'_> {
+        AssociationRelease {
+            shared: &mut self.shared,
+            control: &mut self.control,
+            reporting: &mut self.reporting,
         }
     }
 
     fn handle_response(&mut self, now: Nanos, path: Path, response: MessageType, frame: &Frame<'_>) {
         let sequence = match response {
             MessageType::ASSOCIATION_SETUP_RESPONSE => {
-                self.setups.asked(path.from, frame.header.sequence.get())
+                let setups = &self.control.setups;
+                setups.asked(path.from, frame.header.sequence.get())
             }
             _ => frame.header.sequence.get(),
         };
         if self.is_of_another_session(path.from, sequence, frame) {
-            self.counters.unmatched_responses += 1;
+            self.shared.counters.unmatched_responses += 1;
             return;
         }
-        let Some(purpose) = self.requests.answered(path.from, sequence, response.0) else {
+        let transactions = &mut self.shared.transactions;
+        let Some(purpose) = transactions.responded(path.from, sequence, response) else {
+            let (sources, config) = (&mut self.control.sources, &self.shared.config);
             let is_heartbeat = response == MessageType::HEARTBEAT_RESPONSE;
-            let was_asked = is_heartbeat && self.verify(now, path.from, sequence);
-            self.counters.unmatched_responses += u64::from(!was_asked);
+            let was_requested = is_heartbeat && sources.verify(config, now, path.from, sequence);
+            self.shared.counters.unmatched_responses += u64::from(!was_requested);
             return;
         };
+        let (shared, control, reporting) = (&mut self.shared, &mut self.control, &mut self.reporting);
         match purpose {
-            Purpose::Heartbeat(association) => self.heartbeat_answered(now, association, frame),
-            Purpose::NodeReport(id) => self.node_report_answered(now, id, frame),
-            Purpose::Setup(place) => self.setup_answered(now, path, place, frame),
-            Purpose::Update(of) => self.update_answered(now, of, frame),
-            Purpose::LastReport(of, usage) => self.last_report_answered(now, (of, usage), frame),
-            Purpose::Report(seid) => self.report_answered(now, seid, frame),
-            Purpose::Remainder(usage) => self.last_usage_over(now, usage, verdict(frame)),
+            Purpose::Heartbeat(association) => control.heartbeat_answered(shared, now, association, frame),
+            Purpose::NodeReport(id) => reporting.nodes.answered(shared, now, id, frame),
+            Purpose::Setup(place) => {
+                if let Some(introduction) = control.setups.responded(shared, now, place, frame) {
+                    control.take_up(shared, now, path, introduction);
+                }
+            }
+            Purpose::Update(of) => self.association_release().update_answered(now, of, frame),
+            Purpose::LastReport { release, usage } => {
+                self.association_release()
+                    .last_report_answered(now, release, usage, frame);
+            }
+            Purpose::Report(seid) => reporting.sessions.report_answered(shared, now, seid, frame),
+            Purpose::Remainder(usage) => shared.last_usage_done(now, usage, verdict(frame)),
         }
         self.note_answer(now, path, frame);
         self.settle(now);
+    }
+
+    /// A response is discarded, because its length is another than it says. If a report waits for it, that is responded to
+    /// all the same, and not sent again (TS 29.244 §7.6.1, §7.6.3).
+    fn handle_unreadable_response(&mut self, now: Nanos, path: Path, header: &Header) {
+        if header.message_type != MessageType::SESSION_REPORT_RESPONSE {
+            return;
+        }
+        let transactions = &mut self.shared.transactions;
+        let Some(purpose) = transactions.responded(path.from, header.sequence.get(), header.message_type)
+        else {
+            return;
+        };
+        self.shared.counters.reports_unreadable += 1;
+        let why = Some(Unreported::Unreadable);
+        match purpose {
+            Purpose::Report(seid) => self.reporting.sessions.landed(&mut self.shared, now, seid, why),
+            Purpose::LastReport { release, usage } => {
+                self.association_release()
+                    .last_report_over(now, release, usage, why);
+            }
+            Purpose::Remainder(usage) => self.shared.last_usage_done(now, usage, why),
+            // A Session Report Response answers nothing else.
+            Purpose::Heartbeat(_) | Purpose::NodeReport(_) | Purpose::Setup(_) | Purpose::Update(_) => {}
+        }
+    }
+
+    /// A request of ours has failed: there is no response after N1 retransmissions.
+    fn handle_failed_request(&mut self, now: Nanos, purpose: Purpose) {
+        let (shared, control, reporting) = (&mut self.shared, &mut self.control, &mut self.reporting);
+        shared.counters.unanswered += 1;
+        match purpose {
+            Purpose::Heartbeat(id) => control.heartbeat_unanswered(shared, now, id),
+            Purpose::NodeReport(id) => reporting.nodes.unanswered(shared, now, id),
+            Purpose::Setup(place) => control.setups.failed(now, place),
+            Purpose::Update(of) => self.association_release().update_failed(now, of),
+            Purpose::LastReport { release, usage } => {
+                self.association_release()
+                    .last_report_unanswered(now, release, usage);
+            }
+            Purpose::Report(seid) => reporting.sessions.report_failed(shared, now, seid),
+            // The session is gone: the usage is not sent again.
+            Purpose::Remainder(usage) => {
+                shared.counters.events_dropped += 1;
+                shared.last_usage_done(now, usage, Some(Unreported::Unanswered));
+            }
+        }
     }
 
     /// Tells of a response that refuses what we asked.
@@ -468,9 +708,9 @@ impl Endpoint {
         let cause = tlvs.find(|tlv| tlv.ie_type == pfcp::IeType::CAUSE);
         let cause = cause.and_then(|tlv| Cause::decode(tlv.value).ok());
         if let Some(cause) = cause.filter(|cause| !cause.is_accepted()) {
-            self.messages.refused_by_peer(cause);
+            self.shared.transactions.messages_mut().refused_by_peer(cause);
             let (peer, response) = (path.from, frame.header.message_type);
-            self.news.tell(
+            self.shared.log.push(
                 now,
                 LogEvent::RejectedByPeer {
                     peer,
@@ -484,102 +724,49 @@ impl Endpoint {
     /// Whether a response to a report names another session than the report was about (TS 29.244 §7.2.2.4.2). A peer
     /// that does not know the session names none, and some give back their own SEID.
     fn is_of_another_session(&self, peer: SocketAddr, sequence: u32, frame: &Frame<'_>) -> bool {
-        let Some(Purpose::Report(about)) = self.requests.purpose(peer, sequence) else {
+        let Some(Purpose::Report(about)) = self.shared.transactions.requests().purpose(peer, sequence) else {
             return false;
         };
-        let own = self.sessions.session(about).map(|session| session.cp().seid);
+        let own = self
+            .shared
+            .sessions
+            .session(about)
+            .map(|session| session.cp().seid);
         let known = [Some(0), Some(about.0), own];
         let named = frame.header.seid.map_or(0, |seid| seid.0);
         own.is_some() && !known.contains(&Some(named))
     }
 
-    /// Ends what sessions have come to an end with, and sends the reports whose turn it is.
-    pub(crate) fn settle(&mut self, now: Nanos) {
-        // Before a session's last answer, which has what it has not sent.
-        self.gather_usage(now);
-        while let Some(outcome) = self.sessions.poll_outcome() {
-            self.serve_outcome(now, outcome);
+    /// Completes what the sessions have completed, and sends the reports whose turn it is.
+    fn settle(&mut self, now: Nanos) {
+        // Before a session's last response, which has what has not been sent.
+        self.reporting.sessions.gather_usage(&mut self.shared, now);
+        while let Some(outcome) = self.shared.sessions.poll_outcome() {
+            self.handle_outcome(now, outcome);
         }
-        self.answer_releases(now);
-        self.follow_paths(now);
-        if !self.is_handing_over() {
-            self.send_reports(now);
-            self.send_node_reports(now);
+        self.control.answer_releases(&mut self.shared, now);
+        self.reporting.nodes.follow_paths(&mut self.shared, now);
+        if !self.transfers.is_handing_over {
+            self.reporting.sessions.send_reports(&mut self.shared, now);
+            self.reporting.nodes.send(&mut self.shared, now);
         }
     }
 
-    /// A number for a request on a session.
-    pub(crate) fn new_ticket(&mut self) -> Ticket {
-        self.last_ticket += 1;
-        Ticket(self.last_ticket)
-    }
-
-    /// Encodes a message; `None`, and counted, if it is longer than a message may be.
-    pub(crate) fn encode<'m, B: Body<'m>>(&mut self, header: &Header, body: &B) -> Option<Arc<[u8]>> {
-        let length = body.encode(header, &mut self.scratch).ok();
-        let bytes = length
-            .and_then(|length| self.scratch.get(..length))
-            .map(Arc::from);
-        self.counters.unencodable += u64::from(bytes.is_none());
-        if bytes.is_some() {
-            self.messages.sent(header.message_type);
+    /// The sessions have completed a request: of a peer, or of our own.
+    fn handle_outcome(&mut self, now: Nanos, outcome: Outcome) {
+        let ticket = outcome.ticket;
+        if let Some(pending) = self.shared.pending.remove(ticket) {
+            self.session_procedures().complete(now, pending, outcome);
+        } else if let Some(leaver) = self.control.releases.left(ticket) {
+            self.association_release()
+                .session_left(now, leaver, outcome.result);
+        } else if let Some(seid) = self.pfds.followed(ticket) {
+            self.pfds.follow_up(&mut self.shared, now, seid, outcome.result);
+        } else {
+            let reports = &mut self.reporting.sessions;
+            self.transfers
+                .transferred(&mut self.shared, reports, &mut self.pfds, now, outcome);
         }
-        bytes
-    }
-
-    /// Sends an answer that is not kept: making it again gives the same.
-    pub(crate) fn send<'m, B: Body<'m>>(
-        &mut self,
-        path: Path,
-        header: &Header,
-        body: &B,
-    ) -> Option<Arc<[u8]>> {
-        let bytes = self.encode(header, body)?;
-        self.transmits.push_back(Transmit {
-            from: path.to,
-            to: path.from,
-            bytes: Arc::clone(&bytes),
-        });
-        Some(bytes)
-    }
-
-    /// Sends a request of ours and answers its number.
-    pub(crate) fn send_request<'m, B: Body<'m>>(
-        &mut self,
-        now: Nanos,
-        path: Path,
-        seid: Option<pfcp::Seid>,
-        purpose: Purpose,
-        body: &B,
-    ) -> u32 {
-        let sequence = self.requests.next_sequence(path.from);
-        self.send_request_as(now, path, (seid, sequence), purpose, body);
-        sequence
-    }
-
-    /// The same under a number that no outstanding request to the peer has.
-    pub(crate) fn send_request_as<'m, B: Body<'m>>(
-        &mut self,
-        now: Nanos,
-        path: Path,
-        (seid, sequence): (Option<pfcp::Seid>, u32),
-        purpose: Purpose,
-        body: &B,
-    ) {
-        let mut header = Header::node(B::MESSAGE_TYPE, SequenceNumber::new(sequence));
-        header.seid = seid;
-        let Some(bytes) = self.encode(&header, body) else {
-            return;
-        };
-        let transmit = Transmit {
-            from: path.to,
-            to: path.from,
-            bytes,
-        };
-        self.transmits.push_back(transmit.clone());
-        self.requests
-            .sent(now, sequence, B::MESSAGE_TYPE.0, purpose, transmit);
-        self.counters.requests += 1;
     }
 }
 

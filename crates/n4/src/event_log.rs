@@ -11,8 +11,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::association::Association;
-use crate::cause::Reject;
-use crate::endpoint::Endpoint;
 use crate::node::NodeName;
 
 /// LogEvent that are kept if nobody asks.
@@ -200,7 +198,7 @@ impl Default for EventLog {
 }
 
 impl EventLog {
-    pub(crate) fn tell(&mut self, now: Nanos, news: LogEvent) {
+    pub(crate) fn push(&mut self, now: Nanos, news: LogEvent) {
         let kind = news.kind();
         let Some(limit) = self.limits.iter_mut().find(|one| one.kind == kind) else {
             return;
@@ -225,32 +223,6 @@ impl EventLog {
     }
 }
 
-impl Endpoint {
-    /// What has happened, for a log, and how many of its kind were left out since the last of them.
-    pub fn poll_log(&mut self, now: Nanos) -> Option<(LogEvent, u64)> {
-        self.news.poll(now)
-    }
-
-    /// A request is refused: it is counted and told.
-    pub(crate) fn note_refusal(
-        &mut self,
-        now: Nanos,
-        (peer, request): (SocketAddr, MessageType),
-        reject: &Reject,
-    ) {
-        self.counters.rejected += 1;
-        self.messages.refuse(request, reject.cause);
-        let news = LogEvent::RequestRejected {
-            peer,
-            request,
-            cause: reject.cause,
-            ie: reject.offending,
-            rule: reject.rule,
-        };
-        self.news.tell(now, news);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,34 +239,34 @@ mod tests {
 
     #[test]
     fn a_flood_of_news_is_told_in_few_lines_that_say_how_many_there_were() {
-        let mut desk = EventLog::default();
+        let mut log = EventLog::default();
         let mut told = 0;
         let mut suppressed = 0;
         for millisecond in 0..20_000 {
             let now = Nanos(millisecond * 1_000_000);
-            (0..3).for_each(|_| desk.tell(now, refusal()));
-            while let Some((_, left_out)) = desk.poll(now) {
+            (0..3).for_each(|_| log.push(now, refusal()));
+            while let Some((_, left_out)) = log.poll(now) {
                 told += 1;
                 suppressed += left_out;
             }
         }
         assert_eq!(told, 16 + 19);
         // The rest is told when nothing more comes.
-        let (news, left_out) = desk.poll(Nanos::from_secs(60)).unwrap();
+        let (news, left_out) = log.poll(Nanos::from_secs(60)).unwrap();
         assert_eq!(news, LogEvent::Suppressed(LogKind::Rejections));
         let lines_of_refusals = 16 + 19;
         assert_eq!(suppressed + left_out + lines_of_refusals, 60_000);
-        assert_eq!(desk.poll(Nanos::from_secs(60)), None);
+        assert_eq!(log.poll(Nanos::from_secs(60)), None);
     }
 
     #[test]
     fn one_kind_does_not_keep_another_from_being_told() {
-        let mut desk = EventLog::default();
-        (0..1_000).for_each(|_| desk.tell(Nanos::ZERO, refusal()));
+        let mut log = EventLog::default();
+        (0..1_000).for_each(|_| log.push(Nanos::ZERO, refusal()));
         let source = "192.0.2.1:8805".parse().unwrap();
         let why = DiscardReason::OutsidePeers;
-        desk.tell(Nanos::ZERO, LogEvent::Discarded { source, why });
-        let all: Vec<_> = std::iter::from_fn(|| desk.poll(Nanos::ZERO)).collect();
+        log.push(Nanos::ZERO, LogEvent::Discarded { source, why });
+        let all: Vec<_> = std::iter::from_fn(|| log.poll(Nanos::ZERO)).collect();
         assert_eq!(all.len(), 17);
         assert_eq!(all[16], (LogEvent::Discarded { source, why }, 0));
     }

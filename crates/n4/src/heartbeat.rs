@@ -3,203 +3,170 @@
 //! A peer has restarted, and has lost its sessions, when it says that it started later than it said before. A heartbeat
 //! comes from anybody; so what one says only makes us ask the peer, whose answer counts. An earlier time is a datagram
 //! that was long on its way, one far ahead of our clock is nonsense: if it were believed, no later restart would be
-//! seen. Sessions of an SMF set outlive the restart of a member (TS 29.244 §5.22). Nonsense changes nothing; an
+//! seen. Sessions of an SMF set outlive the restart of a member (TS 29.244 §5.22). Implausible changes nothing; an
 //! association set-up alone sets the time whatever it is.
 
 use flow::Nanos;
 use pfcp::ie::RecoveryTimeStamp;
 use pfcp::message::{Body, HeartbeatRequest, HeartbeatResponse};
 use pfcp::{Frame, Header};
-use session::{AssociationId, EndCause, Unreported};
+use session::AssociationId;
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::association::Association;
-use crate::endpoint::{Endpoint, Path};
-use crate::event_log::{LogEvent, PeerName};
 use crate::own_requests::Purpose;
+use crate::shared::Shared;
+use crate::transactions::Path;
 
 /// Seconds that a peer's clock may be ahead of ours: a day.
 const MOST_AHEAD: u32 = 86_400;
 
 /// What a Recovery Time Stamp tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+pub(crate) enum RecoveryChange {
     /// Nothing new.
     Same,
     /// The peer has restarted.
     Restarted,
     /// An earlier start, or one that is yet to come.
-    Nonsense,
+    Implausible,
 }
 
 /// What `said` tells of a peer that said `before` before, at the time `now` of our clock.
-fn told(before: RecoveryTimeStamp, said: RecoveryTimeStamp, now: RecoveryTimeStamp) -> Told {
+fn recovery_change(
+    before: RecoveryTimeStamp,
+    said: RecoveryTimeStamp,
+    now: RecoveryTimeStamp,
+) -> RecoveryChange {
     // The 32 bits begin again in 2036: of two stamps the later one is at most half their range ahead.
     let ahead = said.0.wrapping_sub(before.0);
     match ahead {
-        0 => Told::Same,
-        _ if ahead > u32::MAX / 2 || said.0 > now.0.saturating_add(MOST_AHEAD) => Told::Nonsense,
-        _ => Told::Restarted,
+        0 => RecoveryChange::Same,
+        _ if ahead > u32::MAX / 2 || said.0 > now.0.saturating_add(MOST_AHEAD) => RecoveryChange::Implausible,
+        _ => RecoveryChange::Restarted,
     }
 }
 
-impl Endpoint {
+/// A heartbeat that is to be sent.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    at: Nanos,
+    association: AssociationId,
+}
+
+/// The heartbeats of all associations, in the order of time.
+#[derive(Debug)]
+pub(crate) struct Heartbeats {
+    due: VecDeque<Due>,
+    hasher: foldhash::quality::SeedableRandomState,
+    /// Sequence numbers made by hash.
+    numbers: u64,
+}
+
+impl Heartbeats {
+    pub(crate) fn new(seed: u64) -> Heartbeats {
+        Heartbeats {
+            due: VecDeque::new(),
+            hasher: foldhash::quality::SeedableRandomState::with_seed(
+                seed,
+                foldhash::SharedSeed::global_fixed(),
+            ),
+            numbers: 0,
+        }
+    }
+
+    /// The next heartbeat of an association is sent at `at`, which is later than all others.
+    pub(crate) fn start(&mut self, at: Nanos, association: AssociationId) {
+        self.due.push_back(Due { at, association });
+    }
+
+    /// An association has ended.
+    pub(crate) fn stop(&mut self, association: AssociationId) {
+        self.due.retain(|due| due.association != association);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
+        self.due.front().map(|due| due.at)
+    }
+
+    /// A number of 24 bits, another each time, for a Heartbeat Request whose response is to show that the peer receives
+    /// it: a sender that receives requests of ours at an address of its own does not know the number by them.
+    fn unguessable(&mut self, address: IpAddr) -> u32 {
+        self.numbers += 1;
+        (self.hasher.hash_one(("association", address, self.numbers)) & 0x00ff_ffff) as u32
+    }
+
     /// Answers a heartbeat, of anybody, at any time. A bad one shows that its sender lives, too.
-    pub(crate) fn serve_heartbeat(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
+    pub(crate) fn serve(&mut self, shared: &mut Shared, now: Nanos, path: Path, frame: &Frame<'_>) {
         let header = Header::node(HeartbeatResponse::TYPE, frame.header.sequence);
-        self.counters.answered += 1;
-        self.send(path, &header, &HeartbeatResponse::new(self.recovery()));
+        shared.counters.answered += 1;
+        shared.send(path, &header, &HeartbeatResponse::new(shared.recovery()));
         let Ok(HeartbeatRequest {
             recovery_time_stamp, ..
         }) = HeartbeatRequest::decode(frame.body)
         else {
             return;
         };
-        if let Some(id) = self.associations.by_source(path.from).map(|one| one.id)
-            && self.judge(now, id, recovery_time_stamp) == Told::Restarted
+        if let Some(id) = shared.associations.by_source(path.from).map(|one| one.id)
+            && self.judge(shared, now, id, recovery_time_stamp) == RecoveryChange::Restarted
         {
-            self.send_heartbeat(now, id);
+            self.send(shared, now, id);
         }
     }
 
-    /// Our Recovery Time Stamp.
-    pub(crate) fn recovery(&self) -> RecoveryTimeStamp {
-        RecoveryTimeStamp::from_unix(self.config.recovery_unix)
-    }
-
-    /// A peer itself says when it started.
-    pub(crate) fn observe_recovery(&mut self, now: Nanos, id: AssociationId, recovery: RecoveryTimeStamp) {
-        if self.judge(now, id, recovery) == Told::Restarted
-            && let Some(association) = self.associations.get_mut(id)
-        {
-            association.recovery = recovery;
-            self.forget_life(now, id);
-            self.setups.restarted(now, id);
-        }
-    }
-
-    /// A peer has restarted: its sessions are lost, but for those of a set, and so are answers about them.
-    pub(crate) fn forget_life(&mut self, now: Nanos, id: AssociationId) {
-        self.counters.peer_restarts += 1;
-        let Some(association) = self.associations.get(id) else {
-            return;
+    pub(crate) fn judge(
+        &self,
+        shared: &mut Shared,
+        now: Nanos,
+        id: AssociationId,
+        recovery: RecoveryTimeStamp,
+    ) -> RecoveryChange {
+        let Some(association) = shared.associations.get(id) else {
+            return RecoveryChange::Same;
         };
-        self.responses.forget_life_of(association.peer);
-        let peer = PeerName::from(association);
-        let sessions = if association.is_of_set() {
-            0
-        } else {
-            self.sessions
-                .remove_association(id, EndCause::CpRestarted, |_| true)
-        };
-        self.news.tell(now, LogEvent::PeerRestarted { peer, sessions });
-    }
-
-    fn judge(&mut self, now: Nanos, id: AssociationId, recovery: RecoveryTimeStamp) -> Told {
-        let Some(association) = self.associations.get(id) else {
-            return Told::Same;
-        };
-        let clock = self.sessions.wall().unix_seconds(now.into());
-        let told = told(
+        let clock = shared.sessions.wall().unix_seconds(now.into());
+        let change = recovery_change(
             association.recovery,
             recovery,
             RecoveryTimeStamp::from_unix(clock),
         );
-        self.counters.doubted_recoveries += u64::from(told == Told::Nonsense);
-        told
+        shared.counters.doubted_recoveries += u64::from(change == RecoveryChange::Implausible);
+        change
     }
 
     /// Sends each peer its heartbeat when it is due.
-    pub(crate) fn send_heartbeats(&mut self, now: Nanos) {
-        let Some(interval) = self.config.heartbeat_interval else {
+    pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Nanos) {
+        let Some(interval) = shared.config.heartbeat_interval else {
             return;
         };
-        while let Some((_, id)) = self.heartbeats.front().copied().filter(|(at, _)| *at <= now) {
-            self.heartbeats.pop_front();
-            self.heartbeats.push_back((now + interval, id));
-            self.send_heartbeat(now, id);
+        while let Some(due) = self.due.pop_front_if(|due| due.at <= now) {
+            self.start(now + interval, due.association);
+            self.send(shared, now, due.association);
         }
     }
 
     /// Asks a peer whether it lives, and since when, unless it has yet to answer the last time. Of one that is not
     /// verified nobody can guess the number of the request by those of others.
-    pub(crate) fn send_heartbeat(&mut self, now: Nanos, id: AssociationId) {
-        let asked = self.associations.get_mut(id);
+    pub(crate) fn send(&mut self, shared: &mut Shared, now: Nanos, id: AssociationId) {
+        let asked = shared.associations.get_mut(id);
         let Some(association) = asked.filter(|association| !association.is_asked) else {
             return;
         };
         association.is_asked = true;
-        let (peer, local, verified) = (association.peer.ip(), association.local, association.verified);
-        let path = self.path_between(local, peer);
-        let sequence = match verified {
-            true => self.requests.next_sequence(path.from),
-            false => self.requests.free_from(path.from, self.sources.unguessable(peer)),
+        let (peer, verified) = (association.peer.ip(), association.verified);
+        let path = Path {
+            from: SocketAddr::new(peer, shared.config.peer_port),
+            to: association.local,
         };
-        let body = HeartbeatRequest::new(self.recovery());
-        self.send_request_as(now, path, (None, sequence), Purpose::Heartbeat(id), &body);
-    }
-
-    /// The way of our own requests to `peer`, an address of the association's peer.
-    pub(crate) fn path_to(&self, association: &Association, peer: IpAddr) -> Path {
-        self.path_between(association.local, peer)
-    }
-
-    fn path_between(&self, local: SocketAddr, peer: IpAddr) -> Path {
-        Path {
-            from: SocketAddr::new(peer, self.config.peer_port),
-            to: local,
-        }
-    }
-
-    pub(crate) fn heartbeat_answered(&mut self, now: Nanos, id: AssociationId, frame: &Frame<'_>) {
-        if let Some(association) = self.associations.get_mut(id) {
-            (association.is_asked, association.verified) = (false, true);
-            let was_silent = !std::mem::replace(&mut association.reachable, true);
-            let peer = PeerName::from(&*association);
-            if was_silent {
-                let sessions = self.sessions.sessions_of(id);
-                self.news.tell(now, LogEvent::PeerReachable { peer, sessions });
-                self.share_out();
-            }
-        }
-        if let Ok(HeartbeatResponse {
-            recovery_time_stamp, ..
-        }) = HeartbeatResponse::decode(frame.body)
-        {
-            self.observe_recovery(now, id, recovery_time_stamp);
-        }
-    }
-
-    /// A request of ours was given up. Sessions stay: the peer may come back (TS 23.527 §4.3).
-    pub(crate) fn unanswered(&mut self, now: Nanos, purpose: Purpose) {
-        self.counters.unanswered += 1;
-        match purpose {
-            Purpose::Heartbeat(id) => {
-                // If the peer has set up its association anew since, it lives.
-                let asked = self.associations.get_mut(id).filter(|one| one.is_asked);
-                if let Some(association) = asked {
-                    association.is_asked = false;
-                    let was_reachable = std::mem::replace(&mut association.reachable, false);
-                    let peer = PeerName::from(&*association);
-                    if was_reachable {
-                        let sessions = self.sessions.sessions_of(id);
-                        self.news.tell(now, LogEvent::PeerUnreachable { peer, sessions });
-                    }
-                    self.setups.silent(now, id);
-                    self.share_out();
-                }
-            }
-            Purpose::NodeReport(id) => self.node_report_failed(now, id),
-            Purpose::Setup(place) => self.setup_unanswered(now, place),
-            Purpose::Update(of) => self.update_failed(now, of),
-            Purpose::LastReport(of, usage) => self.last_report_unanswered(now, (of, usage)),
-            Purpose::Report(seid) => self.report_failed(now, seid),
-            // The session is gone, and nobody is left to try it again for.
-            Purpose::Remainder(usage) => {
-                self.counters.events_dropped += 1;
-                self.last_usage_over(now, usage, Some(Unreported::Unanswered));
-            }
-        }
+        let requests = shared.transactions.requests_mut();
+        let sequence = match verified {
+            true => requests.next_sequence(path.from),
+            false => requests.free_from(path.from, self.unguessable(peer)),
+        };
+        let body = HeartbeatRequest::new(shared.recovery());
+        shared.send_request_as(now, path, None, sequence, Purpose::Heartbeat(id), &body);
     }
 }
 
@@ -211,18 +178,22 @@ mod tests {
     fn only_a_later_start_that_can_have_been_is_a_restart() {
         let now = 3_900_000_000;
         for (before, said, expected) in [
-            (100, 100, Told::Same),
-            (100, 101, Told::Restarted),
-            (100, 99, Told::Nonsense),
-            (now - 1_000, now - 10, Told::Restarted),
-            (now - 1_000, now + MOST_AHEAD, Told::Restarted),
-            (now - 1_000, now + MOST_AHEAD + 1, Told::Nonsense),
-            (now - 1_000, u32::MAX, Told::Nonsense),
-            (u32::MAX, now, Told::Nonsense),
-            (now, 0, Told::Restarted),
+            (100, 100, RecoveryChange::Same),
+            (100, 101, RecoveryChange::Restarted),
+            (100, 99, RecoveryChange::Implausible),
+            (now - 1_000, now - 10, RecoveryChange::Restarted),
+            (now - 1_000, now + MOST_AHEAD, RecoveryChange::Restarted),
+            (now - 1_000, now + MOST_AHEAD + 1, RecoveryChange::Implausible),
+            (now - 1_000, u32::MAX, RecoveryChange::Implausible),
+            (u32::MAX, now, RecoveryChange::Implausible),
+            (now, 0, RecoveryChange::Restarted),
         ] {
             let [before, said, now] = [before, said, now].map(RecoveryTimeStamp);
-            assert_eq!(told(before, said, now), expected, "{before:?} {said:?}");
+            assert_eq!(
+                recovery_change(before, said, now),
+                expected,
+                "{before:?} {said:?}"
+            );
         }
     }
 }

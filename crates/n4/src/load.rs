@@ -8,12 +8,8 @@
 
 use flow::Nanos;
 use pfcp::group::{LoadControlInformation, OverloadControlInformation};
-use pfcp::ie::{Cause, CpFunctionFeatures, Metric, OciFlags, SequenceNumber, Timer};
-use session::AssociationId;
+use pfcp::ie::{CpFunctionFeatures, Metric, OciFlags, SequenceNumber, Timer};
 use std::time::Duration;
-
-use crate::cause::Reject;
-use crate::endpoint::Endpoint;
 
 /// Per cent from which on there is overload.
 pub(crate) const OVERLOAD: u8 = 80;
@@ -76,6 +72,50 @@ impl Load {
         }
     }
 
+    /// The load that the caller measures, 0 to 100 per cent.
+    pub(crate) fn set_given(&mut self, percent: u8) {
+        self.given = percent.min(100);
+    }
+
+    /// Per cent of what control can do, with so many pending requests of at most so many.
+    pub(crate) fn overload(&self, pending: usize, max_pending: usize) -> u8 {
+        self.given.max(percent(pending, max_pending))
+    }
+
+    /// Takes up the present figures: per cent of the time, and of the sessions there may be.
+    pub(crate) fn update(&mut self, now: Nanos, busy: u8, full: u8) {
+        self.load.update(now, busy.max(full));
+        let reduction = busy
+            .saturating_sub(OVERLOAD)
+            .saturating_mul(100 / (100 - OVERLOAD));
+        self.overload.update(now, reduction);
+        let half = Duration::from_secs(u64::from(VALIDITY / 2));
+        if reduction > 0 && now.since(self.overload.since) >= half {
+            // The overload continues: a new number keeps it valid (§6.2.4.3.2.1, NOTE 1).
+            self.overload.number = self.overload.number.wrapping_add(1);
+            self.overload.since = now;
+        }
+    }
+
+    /// What a peer with these features receives, unless it has received it before.
+    pub(crate) fn information(&self, features: CpFunctionFeatures, knows: &mut PeerKnows) -> LoadInformation {
+        let (load, overload) = (&self.load, &self.overload);
+        let sends_load = features.contains(CpFunctionFeatures::LOAD) && knows.load != Some(load.number);
+        let is_old =
+            knows.overload == Some(overload.number) || knows.overload.is_none() && overload.metric == 0;
+        let sends_overload = features.contains(CpFunctionFeatures::OVRL) && !is_old;
+        if sends_load {
+            knows.load = Some(load.number);
+        }
+        if sends_overload {
+            knows.overload = Some(overload.number);
+        }
+        LoadInformation {
+            load: sends_load.then(|| self.load_information()),
+            overload: sends_overload.then(|| self.overload_information()),
+        }
+    }
+
     fn load_information(&self) -> LoadControlInformation<'static> {
         LoadControlInformation::new(SequenceNumber(self.load.number), Metric(self.load.metric))
     }
@@ -89,110 +129,11 @@ impl Load {
     }
 }
 
-/// What goes into a message about our load.
-pub(crate) type LoadInformation = (
-    Option<LoadControlInformation<'static>>,
-    Option<OverloadControlInformation<'static>>,
-);
-
-impl Endpoint {
-    /// How much is asked of control, 0 to 100 per cent: to 80 how busy its thread is, from there how much waits for it,
-    /// as its caller measures. Default 0.
-    pub fn set_load(&mut self, percent: u8) {
-        self.load.given = percent.min(100);
-    }
-
-    /// Per cent of what control can do, now.
-    fn overload(&self) -> u8 {
-        self.load
-            .given
-            .max(percent(self.in_work.len(), self.config.max_in_work))
-    }
-
-    /// What to tell a peer, if it wants to hear it and has not heard it yet.
-    pub(crate) fn load_information(&mut self, now: Nanos, peer: Option<AssociationId>) -> LoadInformation {
-        let sessions = self.sessions.count().sessions;
-        let busy = self.overload();
-        let full = percent(sessions, self.config.sessions.max_sessions as usize);
-        self.load.load.update(now, busy.max(full));
-        let reduction = busy
-            .saturating_sub(OVERLOAD)
-            .saturating_mul(100 / (100 - OVERLOAD));
-        self.load.overload.update(now, reduction);
-        let half = Duration::from_secs(u64::from(VALIDITY / 2));
-        if reduction > 0 && now.since(self.load.overload.since) >= half {
-            // It goes on: a new number keeps it valid (§6.2.4.3.2.1, NOTE 1).
-            self.load.overload.number = self.load.overload.number.wrapping_add(1);
-            self.load.overload.since = now;
-        }
-        let Some(peer) = peer.and_then(|peer| self.associations.get_mut(peer)) else {
-            return (None, None);
-        };
-        let (load, overload) = (&self.load.load, &self.load.overload);
-        let knows = &mut peer.knows;
-        let tells_load = peer.features.contains(CpFunctionFeatures::LOAD) && knows.load != Some(load.number);
-        let is_old =
-            knows.overload == Some(overload.number) || knows.overload.is_none() && overload.metric == 0;
-        let tells_overload = peer.features.contains(CpFunctionFeatures::OVRL) && !is_old;
-        if tells_load {
-            knows.load = Some(load.number);
-        }
-        if tells_overload {
-            knows.overload = Some(overload.number);
-        }
-        (
-            tells_load.then(|| self.load.load_information()),
-            tells_overload.then(|| self.load.overload_information()),
-        )
-    }
-
-    /// Whether anything more may be taken up.
-    pub(crate) fn check_load(&self) -> Result<(), Reject> {
-        if self.in_work.len() < self.config.max_in_work {
-            Ok(())
-        } else {
-            Err(Reject::of(Cause::PFCP_ENTITY_IN_CONGESTION))
-        }
-    }
-
-    /// Whether a new session of this association and message priority may be taken up.
-    pub(crate) fn admit(&mut self, association: AssociationId, priority: Option<u8>) -> Result<(), Reject> {
-        self.check_load()?;
-        let most = (self.config.max_in_work * self.share_percent() / 100).max(1);
-        let work = self.work_of.get(&association).copied().unwrap_or_default();
-        let is_greedy = work >= most && self.has_several_peers();
-        if is_greedy || is_turned_away(self.overload(), priority) {
-            self.counters.throttled += 1;
-            return Err(Reject::of(Cause::PFCP_ENTITY_IN_CONGESTION));
-        }
-        Ok(())
-    }
-
-    /// Whether several peers are served, so that each may have its share and no more.
-    pub(crate) fn has_several_peers(&self) -> bool {
-        self.associations
-            .iter()
-            .filter(|one| one.reachable)
-            .nth(1)
-            .is_some()
-    }
-
-    /// What one peer may have of everything while there are others, per cent.
-    pub(crate) fn share_percent(&self) -> usize {
-        usize::from(self.config.sessions.association_percent.min(100))
-    }
-
-    /// A request of an association is in work, or not any more.
-    pub(crate) fn count_work(&mut self, association: Option<AssociationId>, begins: bool) {
-        let Some(association) = association else {
-            return;
-        };
-        let work = self.work_of.entry(association).or_default();
-        *work = if begins { *work + 1 } else { work.saturating_sub(1) };
-        if *work == 0 {
-            self.work_of.remove(&association);
-        }
-    }
+/// The IEs of a message about our load.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct LoadInformation {
+    pub(crate) load: Option<LoadControlInformation<'static>>,
+    pub(crate) overload: Option<OverloadControlInformation<'static>>,
 }
 
 /// Whether a load leaves no room for a new session of this message priority.
@@ -203,6 +144,6 @@ pub(crate) fn is_turned_away(load: u8, priority: Option<u8>) -> bool {
     priority > left
 }
 
-fn percent(part: usize, whole: usize) -> u8 {
+pub(crate) fn percent(part: usize, whole: usize) -> u8 {
     (part.saturating_mul(100) / whole.max(1)).min(100) as u8
 }

@@ -12,10 +12,11 @@ use session::{AssociationId, GtpuPath, PathChange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crate::endpoint::Endpoint;
+use crate::address::{v4, v6};
+use crate::config::Config;
 use crate::own_requests::Purpose;
-use crate::path_supervision::Echo;
-use crate::serve_session::{v4, v6};
+use crate::path_supervision::{Echo, Paths};
+use crate::shared::Shared;
 
 /// Peers in one message.
 const MOST_PEERS: usize = 512;
@@ -73,13 +74,21 @@ struct Pending {
     at: Nanos,
 }
 
-/// What there is to report to each association.
-#[derive(Debug, Default)]
+/// GTP-U paths, and what there is to report of them to each association.
+#[derive(Debug)]
 pub(crate) struct NodeReports {
+    paths: Paths,
     pending: BTreeMap<AssociationId, Pending>,
 }
 
 impl NodeReports {
+    pub(crate) fn new(config: &Config) -> NodeReports {
+        NodeReports {
+            paths: Paths::new(config.paths),
+            pending: BTreeMap::new(),
+        }
+    }
+
     /// The next association that is to be told something, and what.
     fn poll(&mut self, now: Nanos) -> Option<(AssociationId, Peers)> {
         let is_ready = |one: &Pending| one.sent.is_none() && one.at <= now && !one.peers.is_empty();
@@ -92,7 +101,8 @@ impl NodeReports {
 
     pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
         let waits = |one: &&Pending| one.sent.is_none() && !one.peers.is_empty();
-        self.pending.values().filter(waits).map(|one| one.at).min()
+        let report = self.pending.values().filter(waits).map(|one| one.at).min();
+        [report, self.paths.poll_timeout()].into_iter().flatten().min()
     }
 
     fn acknowledged(&mut self, association: AssociationId) {
@@ -119,37 +129,43 @@ impl NodeReports {
     }
 }
 
-impl Endpoint {
+impl NodeReports {
     /// The next Echo Request to send.
-    pub fn poll_echo(&mut self) -> Option<Echo> {
+    pub(crate) fn poll_echo(&mut self) -> Option<Echo> {
         self.paths.poll_echo()
     }
 
     /// A GTP-U path that came into use or went out of use, for workers to know. To be polled until there is none: they
     /// are kept until then.
-    pub fn poll_path(&mut self) -> Option<PathChange> {
+    pub(crate) fn poll_path(&mut self) -> Option<PathChange> {
         self.paths.poll_change()
     }
 
     /// A GTP-U peer has answered an Echo Request.
-    pub fn handle_echo_response(&mut self, now: Nanos, path: GtpuPath, sequence: u16) {
+    pub(crate) fn handle_echo_response(
+        &mut self,
+        shared: &mut Shared,
+        now: Nanos,
+        path: GtpuPath,
+        sequence: u16,
+    ) {
         for association in self.paths.answered(now, &path, sequence) {
-            if self.associations.get(association).is_some() {
-                let pending = self.node_reports.pending.entry(association).or_default();
+            if shared.associations.get(association).is_some() {
+                let pending = self.pending.entry(association).or_default();
                 pending.peers.recover(path.peer);
             }
         }
-        self.send_node_reports(now);
+        self.send(shared, now);
     }
 
     /// Takes up and lets go of paths as sessions do.
-    pub(crate) fn follow_paths(&mut self, now: Nanos) {
-        while let Some(change) = self.sessions.poll_path() {
+    pub(crate) fn follow_paths(&mut self, shared: &mut Shared, now: Nanos) {
+        while let Some(change) = shared.sessions.poll_path() {
             self.paths.change(change);
             match change {
                 PathChange::Used(path) => {
                     let is_supervised = self.paths.used(now, path);
-                    self.counters.paths_unsupervised += u64::from(!is_supervised);
+                    shared.counters.paths_unsupervised += u64::from(!is_supervised);
                 }
                 PathChange::Unused(path) => self.paths.unused(&path),
             }
@@ -157,12 +173,12 @@ impl Endpoint {
     }
 
     /// Asks paths, and tells of those that do not answer.
-    pub(crate) fn supervise_paths(&mut self, now: Nanos) {
+    pub(crate) fn supervise(&mut self, shared: &mut Shared, now: Nanos) {
         for path in self.paths.handle_timeout(now) {
-            let users: Vec<_> = self.sessions.users_of(&path).collect();
+            let users: Vec<_> = shared.sessions.users_of(&path).collect();
             for association in users {
                 if self.paths.tell(&path, association) {
-                    let pending = self.node_reports.pending.entry(association).or_default();
+                    let pending = self.pending.entry(association).or_default();
                     pending.peers.fail(path.peer);
                 }
             }
@@ -170,13 +186,13 @@ impl Endpoint {
     }
 
     /// Sends the node reports that are ready.
-    pub(crate) fn send_node_reports(&mut self, now: Nanos) {
-        while let Some((id, peers)) = self.node_reports.poll(now) {
-            let Some(association) = self.associations.get(id) else {
-                self.node_reports.end(id);
+    pub(crate) fn send(&mut self, shared: &mut Shared, now: Nanos) {
+        while let Some((id, peers)) = self.poll(now) {
+            let Some(association) = shared.associations.get(id) else {
+                self.end(id);
                 continue;
             };
-            let path = self.path_to(association, association.peer.ip());
+            let path = shared.path_of(association);
             let failed: Vec<_> = peers.failed.iter().map(remote).collect();
             let recovered: Vec<_> = peers.recovered.iter().map(remote).collect();
             let kinds = [
@@ -185,29 +201,29 @@ impl Endpoint {
             ];
             let there = kinds.into_iter().filter(|(is_there, _)| *is_there);
             let kind = there.fold(NodeReportType(0), |all, (_, kind)| all | kind);
-            let node = self.config.node.clone();
+            let node = shared.config.node.clone();
             let mut report = NodeReportRequest::new(node.as_ie(), kind);
             report.user_plane_path_failure_report =
                 (!failed.is_empty()).then(|| UserPlanePathFailureReport::new(Repeated::new(&failed)));
             report.user_plane_path_recovery_report =
                 (!recovered.is_empty()).then(|| UserPlanePathRecoveryReport::new(Repeated::new(&recovered)));
-            self.counters.node_reports += 1;
-            self.send_request(now, path, None, Purpose::NodeReport(id), &report);
+            shared.counters.node_reports += 1;
+            shared.send_request(now, path, None, Purpose::NodeReport(id), &report);
         }
     }
 
     /// The control plane has answered; a refusal is an answer too.
-    pub(crate) fn node_report_answered(&mut self, now: Nanos, id: AssociationId, frame: &Frame<'_>) {
+    pub(crate) fn answered(&mut self, shared: &mut Shared, now: Nanos, id: AssociationId, frame: &Frame<'_>) {
         let accepted = NodeReportResponse::decode(frame.body).is_ok_and(|answer| answer.cause.is_accepted());
-        self.counters.reports_refused += u64::from(!accepted);
-        self.node_reports.acknowledged(id);
-        self.send_node_reports(now);
+        shared.counters.reports_refused += u64::from(!accepted);
+        self.acknowledged(id);
+        self.send(shared, now);
     }
 
     /// Nobody has answered: the same is told later, unless it has changed by then.
-    pub(crate) fn node_report_failed(&mut self, now: Nanos, id: AssociationId) {
-        self.counters.reports_retried += 1;
-        self.node_reports.failed(now + self.config.reports.retry, id);
+    pub(crate) fn unanswered(&mut self, shared: &mut Shared, now: Nanos, id: AssociationId) {
+        shared.counters.reports_retried += 1;
+        self.failed(now + shared.config.reports.retry, id);
     }
 }
 

@@ -6,8 +6,15 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::release::ReleaseId;
 use crate::transmit::Transmit;
+
+/// The release of an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReleaseId {
+    pub(crate) association: AssociationId,
+    /// Tells it from an earlier release of an association with the same peer.
+    pub(crate) number: u64,
+}
 
 /// What a request of ours was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +25,12 @@ pub(crate) enum Purpose {
     Setup(usize),
     /// A report about this session.
     Report(Seid),
-    /// The last report about a session of an association that ends so, with usage that the ledger has under this number.
-    LastReport(ReleaseId, u64),
+    /// The last report about a session of an association that is being released.
+    LastReport {
+        release: ReleaseId,
+        /// The number of its usage in the ledger.
+        usage: u64,
+    },
     /// Of an association that ends so.
     Update(ReleaseId),
     /// Usage of a session that its control plane has ended, and that did not fit into the answer: what the ledger has
@@ -41,7 +52,7 @@ type Key = (SocketAddr, u32);
 
 /// Requests without an answer.
 #[derive(Debug)]
-pub(crate) struct Requests {
+pub(crate) struct OwnRequests {
     outstanding: Keyed<Key, Outstanding>,
     /// T1 is the same for all, so that this is in order. An entry with an old serial is over.
     timers: VecDeque<(Nanos, Key, u64)>,
@@ -51,18 +62,21 @@ pub(crate) struct Requests {
     serials: u64,
 }
 
-/// A request that is not answered after its last retransmission.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unanswered {
-    pub(crate) purpose: Purpose,
+/// What is due by T1.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// Requests to retransmit.
+    pub(crate) retransmissions: Vec<Transmit>,
+    /// Requests without a response after their last retransmission.
+    pub(crate) failed: Vec<Purpose>,
 }
 
 const SEQUENCE_MASK: u32 = 0x00ff_ffff;
 
-impl Requests {
+impl OwnRequests {
     /// The first number is 24 bits of `start`: a random one keeps a restart clear of answers that peers have cached.
-    pub(crate) fn new(seed: u64, t1: Duration, n1: u32, start: u32) -> Requests {
-        Requests {
+    pub(crate) fn new(seed: u64, t1: Duration, n1: u32, start: u32) -> OwnRequests {
+        OwnRequests {
             outstanding: keyed(seed),
             timers: VecDeque::new(),
             t1,
@@ -132,9 +146,9 @@ impl Requests {
         self.timers.front().map(|(at, ..)| *at)
     }
 
-    /// What is to be sent again, and what has failed.
-    pub(crate) fn handle_timeout(&mut self, now: Nanos) -> (Vec<Transmit>, Vec<Unanswered>) {
-        let (mut again, mut failed) = (Vec::new(), Vec::new());
+    /// The retransmissions and the failures of this moment.
+    pub(crate) fn handle_timeout(&mut self, now: Nanos) -> Due {
+        let mut due = Due::default();
         while let Some((_, key, serial)) = self.timers.front().copied().filter(|(at, ..)| *at <= now) {
             self.timers.pop_front();
             let Some(request) = self
@@ -147,17 +161,16 @@ impl Requests {
             match request.retries_left.checked_sub(1) {
                 Some(left) => {
                     request.retries_left = left;
-                    again.push(request.transmit.clone());
+                    due.retransmissions.push(request.transmit.clone());
                     self.timers.push_back((now + self.t1, key, serial));
                 }
                 None => {
-                    failed.extend(self.outstanding.remove(&key).map(|request| Unanswered {
-                        purpose: request.purpose,
-                    }));
+                    let request = self.outstanding.remove(&key);
+                    due.failed.extend(request.map(|request| request.purpose));
                 }
             }
         }
-        (again, failed)
+        due
     }
 
     /// How many wait for an answer.
@@ -187,24 +200,30 @@ mod tests {
 
     #[test]
     fn a_request_is_sent_again_n1_times_the_same_and_then_fails() {
-        let mut requests = Requests::new(1, T1, 2, 0);
+        let mut requests = OwnRequests::new(1, T1, 2, 0);
         let sequence = requests.next_sequence(peer());
         requests.sent(Nanos::ZERO, sequence, 1, BEAT, transmit());
         for second in 1..=2 {
             assert_eq!(requests.poll_timeout(), Some(Nanos::from_secs(second)));
             assert_eq!(
                 requests.handle_timeout(Nanos::from_secs(second)),
-                (vec![transmit()], vec![])
+                Due {
+                    retransmissions: vec![transmit()],
+                    failed: vec![]
+                }
             );
         }
-        let failed = vec![Unanswered { purpose: BEAT }];
-        assert_eq!(requests.handle_timeout(Nanos::from_secs(3)), (vec![], failed));
+        let failed = Due {
+            retransmissions: vec![],
+            failed: vec![BEAT],
+        };
+        assert_eq!(requests.handle_timeout(Nanos::from_secs(3)), failed);
         assert_eq!((requests.len(), requests.poll_timeout()), (0, None));
     }
 
     #[test]
     fn only_the_right_response_ends_a_request_and_only_once() {
-        let mut requests = Requests::new(1, T1, 2, 0);
+        let mut requests = OwnRequests::new(1, T1, 2, 0);
         let sequence = requests.next_sequence(peer());
         requests.sent(Nanos::ZERO, sequence, 1, BEAT, transmit());
         assert_eq!(requests.answered(peer(), sequence, 57), None, "of another type");
@@ -220,12 +239,12 @@ mod tests {
         );
         assert_eq!(requests.answered(peer(), sequence, 2), Some(BEAT));
         assert_eq!(requests.answered(peer(), sequence, 2), None, "a duplicate");
-        assert_eq!(requests.handle_timeout(Nanos::from_secs(9)), (vec![], vec![]));
+        assert_eq!(requests.handle_timeout(Nanos::from_secs(9)), Due::default());
     }
 
     #[test]
     fn numbers_have_24_bits_and_outstanding_ones_are_skipped() {
-        let mut requests = Requests::new(1, T1, 2, 0x00ff_fffe);
+        let mut requests = OwnRequests::new(1, T1, 2, 0x00ff_fffe);
         let first = requests.next_sequence(peer());
         requests.sent(Nanos::ZERO, first, 1, BEAT, transmit());
         assert_eq!((first, requests.next_sequence(peer())), (0x00ff_ffff, 0));

@@ -8,17 +8,16 @@
 //!
 //! Owned by the endpoint. This module knows neither messages nor addresses: `serve_report` does.
 
-use flow::{ContentUsage, Nanos, PacketTimes, Reached, SessionIndex, TokenLevel, TokenRate, UrrCount};
+use flow::{Nanos, TokenLevel};
 use packet::Teid;
 use pfcp::ie::QueryUrrReference;
 use rules::image::DataStatus;
 use rules::model::{PdrId, UrrId};
-use session::{AssociationId, CounterReached, Keyed, Seid, UsageReport, keyed};
+use session::{AssociationId, Keyed, Seid, UsageReport, keyed};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-use std::time::Duration;
 
-use crate::endpoint::Endpoint;
+use crate::config::ReportLimits;
 use crate::usage_reports::answers_query;
 
 /// Something about a session that its control plane is to hear of.
@@ -53,51 +52,39 @@ pub struct DownlinkData {
     pub status: Option<DataStatus>,
 }
 
-/// Limits of reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReportLimits {
-    /// Session Report Requests of one session. Default 4, then one in 250 ms.
-    pub session: TokenRate,
-    /// Session Report Requests to one association. Default 1,000, then one in 500 µs.
-    pub association: TokenRate,
-    /// Session Report Requests on their way to one association. Default 256.
-    pub window: usize,
-    /// After how long a report is tried again that was not answered. Default 10 s.
-    pub retry: Duration,
-}
-
-impl Default for ReportLimits {
-    fn default() -> ReportLimits {
-        ReportLimits {
-            session: TokenRate::new(Duration::from_millis(250), 4),
-            association: TokenRate::new(Duration::from_micros(500), 1_000),
-            window: 256,
-            retry: Duration::from_secs(10),
-        }
-    }
-}
-
 /// Downlink Data and Error Indications of one session that are kept; more are counted and dropped.
 const MOST_OF_A_KIND: usize = 16;
 /// Usage reports of one session that are kept; more become one for each URR. Usage is never dropped.
 const MOST_USAGE: usize = 128;
-/// Sessions that one Error Indication is reported for, of those that send into one tunnel: more than one is an SMF's
-/// mistake, and thousands would be its malice.
-const MOST_OF_ONE_TUNNEL: usize = 16;
 /// Usage reports in one message, which must fit into a datagram.
 pub(crate) const MOST_USAGE_SENT: usize = 32;
+
+/// A peer's tunnel endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RemoteTunnel {
+    pub(crate) peer: IpAddr,
+    pub(crate) teid: Teid,
+}
+
+/// A usage report that answers a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueriedReport {
+    pub(crate) urr: UrrId,
+    pub(crate) sequence: u32,
+    pub(crate) query: QueryUrrReference,
+}
 
 /// What there is to report about one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Events {
     pub(crate) downlink: Vec<DownlinkData>,
     pub(crate) inactive: bool,
-    pub(crate) errors: Vec<(IpAddr, Teid)>,
+    pub(crate) errors: Vec<RemoteTunnel>,
     pub(crate) usage: Vec<UsageReport>,
     /// How many of these, the first, have been sent already or are as a peer was told: nothing is added to them.
     pub(crate) settled: usize,
     /// The queries that some of them answer.
-    pub(crate) queries: Vec<(UrrId, u32, QueryUrrReference)>,
+    pub(crate) queries: Vec<QueriedReport>,
 }
 
 /// What became of an event.
@@ -123,7 +110,10 @@ impl Events {
         match event {
             SessionEvent::DownlinkData(data) => self.downlink.contains(data),
             SessionEvent::Inactivity => self.inactive,
-            SessionEvent::ErrorIndication { peer, teid } => self.errors.contains(&(*peer, *teid)),
+            SessionEvent::ErrorIndication { peer, teid } => self.errors.contains(&RemoteTunnel {
+                peer: *peer,
+                teid: *teid,
+            }),
             SessionEvent::Usage(_) => false,
         }
     }
@@ -135,7 +125,7 @@ impl Events {
         match event {
             SessionEvent::DownlinkData(data) => push(&mut self.downlink, data, MOST_OF_A_KIND),
             SessionEvent::ErrorIndication { peer, teid } => {
-                push(&mut self.errors, (peer, teid), MOST_OF_A_KIND)
+                push(&mut self.errors, RemoteTunnel { peer, teid }, MOST_OF_A_KIND)
             }
             SessionEvent::Inactivity => {
                 self.inactive = true;
@@ -162,16 +152,19 @@ impl Events {
         self.settled = self.usage.len();
         if let Some(query) = query {
             let of = reports.iter().filter(|report| answers_query(report));
-            self.queries
-                .extend(of.map(|report| (report.urr, report.sequence, query)));
+            self.queries.extend(of.map(|report| QueriedReport {
+                urr: report.urr,
+                sequence: report.sequence,
+                query,
+            }));
         }
     }
 
     /// The query that one of these reports answers.
     pub(crate) fn query(&self, report: &UsageReport) -> Option<QueryUrrReference> {
         let mut queries = self.queries.iter();
-        let of = queries.find(|(urr, sequence, _)| (*urr, *sequence) == (report.urr, report.sequence));
-        of.map(|(_, _, query)| *query)
+        let of = queries.find(|one| (one.urr, one.sequence) == (report.urr, report.sequence));
+        of.map(|one| one.query)
     }
 
     /// Takes what goes into one message.
@@ -179,10 +172,10 @@ impl Events {
         let rest = self.usage.split_off(self.usage.len().min(MOST_USAGE_SENT));
         let usage = std::mem::replace(&mut self.usage, rest);
         self.settled = self.settled.saturating_sub(usage.len());
-        let is_sent = |query: &(UrrId, u32, QueryUrrReference)| {
+        let is_sent = |query: &QueriedReport| {
             usage
                 .iter()
-                .any(|one| (one.urr, one.sequence) == (query.0, query.1))
+                .any(|one| (one.urr, one.sequence) == (query.urr, query.sequence))
         };
         let (queries, others) = std::mem::take(&mut self.queries).into_iter().partition(is_sent);
         self.queries = others;
@@ -282,7 +275,7 @@ struct Line {
 
 /// Reports of all sessions.
 #[derive(Debug)]
-pub(crate) struct Reports {
+pub(crate) struct ReportOutbox {
     limits: ReportLimits,
     sessions: Keyed<Seid, Pending>,
     lines: BTreeMap<AssociationId, Line>,
@@ -296,9 +289,9 @@ pub(crate) struct Reports {
     last_entry: u64,
 }
 
-impl Reports {
-    pub(crate) fn new(seed: u64, limits: ReportLimits) -> Reports {
-        Reports {
+impl ReportOutbox {
+    pub(crate) fn new(seed: u64, limits: ReportLimits) -> ReportOutbox {
+        ReportOutbox {
             limits,
             sessions: keyed(seed),
             lines: BTreeMap::new(),
@@ -313,7 +306,8 @@ impl Reports {
     pub(crate) fn add(
         &mut self,
         now: Nanos,
-        (seid, association): (Seid, AssociationId),
+        seid: Seid,
+        association: AssociationId,
         event: SessionEvent,
     ) -> Added {
         let pending = self.of(seid, association);
@@ -333,7 +327,8 @@ impl Reports {
     pub(crate) fn follow(
         &mut self,
         now: Nanos,
-        (seid, association): (Seid, AssociationId),
+        seid: Seid,
+        association: AssociationId,
         reports: &[UsageReport],
         query: Option<QueryUrrReference>,
     ) {
@@ -359,7 +354,7 @@ impl Reports {
     }
 
     /// Takes over what another process had to report of a session, under the numbers that it has got.
-    pub(crate) fn restore(&mut self, now: Nanos, (seid, association): (Seid, AssociationId), events: Events) {
+    pub(crate) fn restore(&mut self, now: Nanos, seid: Seid, association: AssociationId, events: Events) {
         if events.is_empty() {
             return;
         }
@@ -661,106 +656,6 @@ impl Reports {
         {
             line.is_up = true;
             self.turns.push_back(association);
-        }
-    }
-}
-
-impl Endpoint {
-    /// Something has happened to a session that its control plane is to hear of. An unknown session is passed over:
-    /// it has just gone.
-    pub fn handle_session_event(&mut self, now: Nanos, session: SessionIndex, event: SessionEvent) {
-        let known = self.sessions.view(session);
-        if let Some((seid, association)) = known.map(|known| (known.seid(), known.association())) {
-            self.report(now, seid, association, event);
-        }
-    }
-
-    /// A GTP-U Error Indication was received: `peer` has no tunnel `teid` any more. The session's control plane is
-    /// told (TS 29.281 §7.3.1, TS 29.244 §7.5.8.4).
-    pub fn handle_error_indication(&mut self, now: Nanos, peer: IpAddr, teid: Teid) {
-        let known = self.sessions.sessions_by_remote(peer, teid);
-        let known = known.map(|known| (known.seid(), known.association()));
-        let known: Vec<_> = known.take(MOST_OF_ONE_TUNNEL).collect();
-        for (seid, association) in known {
-            let event = SessionEvent::ErrorIndication { peer, teid };
-            self.report(now, seid, association, event);
-        }
-    }
-
-    /// A URR's counter has reached what was set for it, as the session's worker tells (TS 29.244 §5.2.2.3), with the
-    /// times of those of its packets that came since the worker told that last.
-    pub fn handle_counter_reached(
-        &mut self,
-        now: Nanos,
-        session: SessionIndex,
-        counted: (UrrId, UrrCount),
-        times: Option<PacketTimes>,
-        reached: Reached,
-    ) {
-        let (urr, count) = counted;
-        let event = CounterReached {
-            urr,
-            count,
-            times,
-            reached,
-        };
-        self.sessions.counter_reached(now, session, event);
-        self.settle(now);
-    }
-
-    /// An End Marker has come for a PDR whose URRs tell of it (TS 29.244 §5.2.2.5).
-    pub fn handle_end_marker(&mut self, now: Nanos, session: SessionIndex, pdr: PdrId) {
-        self.sessions.end_marker_received(session, pdr);
-        self.settle(now);
-    }
-
-    /// A session's worker tells that the node downstream has started a Pause of Charging (TS 29.244 §5.30).
-    pub fn handle_pause_of_charging(&mut self, now: Nanos, session: SessionIndex) {
-        let ticket = self.new_ticket();
-        self.sessions.pause_charging(now, ticket, session);
-        self.settle(now);
-    }
-
-    /// A session's worker tells that downlink packets of a URR were dropped as many as its threshold says
-    /// (TS 29.244 §5.2.2.2.1).
-    pub fn handle_dropped_reached(&mut self, now: Nanos, session: SessionIndex, urr: UrrId) {
-        self.sessions.dropped_reached(session, urr);
-        self.settle(now);
-    }
-
-    /// A session's worker tells what it has counted of a content of predefined rules since it told last.
-    pub fn handle_content_counted(&mut self, session: SessionIndex, usage: ContentUsage) {
-        self.sessions.content_counted(session, usage);
-    }
-
-    /// Takes up the usage that sessions report by themselves.
-    pub(crate) fn gather_usage(&mut self, now: Nanos) {
-        while let Some((seid, report)) = self.sessions.poll_usage() {
-            match self.sessions.session(seid).map(|session| session.association()) {
-                Some(association) => self.gather(now, seid, association, SessionEvent::Usage(report)),
-                // It has just ended without a request: the cause of its end says that nobody was told.
-                None => self.counters.events_dropped += 1,
-            }
-        }
-    }
-
-    fn report(&mut self, now: Nanos, seid: Seid, association: AssociationId, event: SessionEvent) {
-        self.gather(now, seid, association, event);
-        self.send_reports(now);
-    }
-
-    fn gather(&mut self, now: Nanos, seid: Seid, association: AssociationId, event: SessionEvent) {
-        self.counters.events += 1;
-        match self.reports.add(now, (seid, association), event) {
-            Added::Kept => {}
-            Added::Merged => self.counters.events_merged += 1,
-            Added::Absorbed => {
-                self.counters.events_merged += 1;
-                if let SessionEvent::Usage(report) = event {
-                    self.sessions.recall_report(seid, &report);
-                }
-            }
-            Added::Dropped => self.counters.events_dropped += 1,
         }
     }
 }

@@ -14,17 +14,15 @@
 //! and of the time, so that asking leaves nothing to be kept.
 
 use flow::{Nanos, TokenLevel, TokenRate};
-use pfcp::message::HeartbeatRequest;
-use pfcp::{Frames, Header, SequenceNumber};
-use session::AssociationId;
+use pfcp::Frames;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::bundle::FOLLOW_ON;
-use crate::endpoint::{Endpoint, Path};
-use crate::event_log::{DiscardReason, LogEvent};
+use crate::config::Config;
+use crate::event_log::DiscardReason;
 
 /// Token buckets that sources share by a hash of their address.
 const BUCKETS: usize = 256;
@@ -38,33 +36,31 @@ const ASKED_FOR: Duration = Duration::from_secs(16);
 const LEAST_SHARE: usize = 8;
 
 /// Of a number of things, how many anybody may have.
-fn share_of(most: usize, percent: u8) -> usize {
+pub(crate) fn share_of(most: usize, percent: u8) -> usize {
     let part = (most as u128 * u128::from(percent.min(100)) / 100) as usize;
     part.max(LEAST_SHARE).min(most)
 }
 
 /// Half of that, but for what anybody may have all of.
-fn half_share_of(most: usize, percent: u8) -> usize {
+pub(crate) fn half_share_of(most: usize, percent: u8) -> usize {
     let share = share_of(most, percent);
     if share < most { share / 2 } else { most }
 }
 
 /// What is known of sources.
 #[derive(Debug)]
-pub(crate) struct Sources {
+pub(crate) struct SourceFilter {
     hasher: foldhash::quality::SeedableRandomState,
     levels: Box<[TokenLevel]>,
     /// Addresses without an association that answered a heartbeat, and until when that counts.
     verified: BTreeMap<IpAddr, Nanos>,
     /// The addresses that associations were set up from or have named.
     known: BTreeSet<IpAddr>,
-    /// Numbers made for heartbeats of associations.
-    numbers: u64,
 }
 
-impl Sources {
-    pub(crate) fn new(seed: u64) -> Sources {
-        Sources {
+impl SourceFilter {
+    pub(crate) fn new(seed: u64) -> SourceFilter {
+        SourceFilter {
             hasher: foldhash::quality::SeedableRandomState::with_seed(
                 seed,
                 foldhash::SharedSeed::global_fixed(),
@@ -72,7 +68,6 @@ impl Sources {
             levels: vec![TokenLevel::default(); BUCKETS].into(),
             verified: BTreeMap::new(),
             known: BTreeSet::new(),
-            numbers: 0,
         }
     }
 
@@ -98,13 +93,6 @@ impl Sources {
         (self.hasher.hash_one((address, period)) & 0x00ff_ffff) as u32
     }
 
-    /// A number of 24 bits, another each time, for a Heartbeat Request whose answer is to show that the peer gets it: one
-    /// that hears from us at an address of its own does not know by that what `address` is asked.
-    pub(crate) fn unguessable(&mut self, address: IpAddr) -> u32 {
-        self.numbers += 1;
-        (self.hasher.hash_one(("association", address, self.numbers)) & 0x00ff_ffff) as u32
-    }
-
     /// An answer to a heartbeat with this number has come that no association waits for.
     fn answered(&mut self, now: Nanos, address: IpAddr, sequence: u32) -> bool {
         let period = period(now);
@@ -125,6 +113,61 @@ impl Sources {
     fn has_answered(&self, now: Nanos, address: IpAddr) -> bool {
         self.verified.get(&address).is_some_and(|until| *until > now)
     }
+
+    /// Whether a datagram from `from` is taken. Each message of a bundle (TS 29.244 §6.5) counts against the rate of its
+    /// source.
+    ///
+    /// # Errors
+    /// Why it is discarded.
+    pub(crate) fn check(
+        &mut self,
+        config: &Config,
+        now: Nanos,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<(), DiscardReason> {
+        let address = from.ip().to_canonical();
+        if !config.peers.is_empty() {
+            let mut peers = config.peers.iter();
+            let is_peer = peers.any(|peers| peers.prefix.contains(address));
+            return is_peer.then_some(()).ok_or(DiscardReason::OutsidePeers);
+        }
+        let rate = config.unknown_rate;
+        if rate == 0 || config.any_source || self.is_known(config, now, address) {
+            return Ok(());
+        }
+        // The others of a bundle are counted only where there is room for its first.
+        let takes = self.takes(now, address, rate, 1)
+            && self.takes(now, address, rate, messages_behind_first(datagram));
+        takes.then_some(()).ok_or(DiscardReason::UnknownSource)
+    }
+
+    /// Whether a source has an association, is one that we set up associations with, or answered a heartbeat.
+    fn is_known(&self, config: &Config, now: Nanos, address: IpAddr) -> bool {
+        let mut smfs = config.smfs.iter();
+        self.known.contains(&address)
+            || smfs.any(|smf| smf.address == address)
+            || self.has_answered(now, address)
+    }
+
+    /// Whether an association that is set up from `address` begins verified: that of a peer which we ask for one does.
+    pub(crate) fn begins_verified(&self, config: &Config, now: Nanos, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let mut smfs = config.smfs.iter();
+        !wants_verification(config)
+            || smfs.any(|smf| smf.address == address)
+            || self.has_answered(now, address)
+    }
+
+    /// The sequence number of a Heartbeat Request to a source without an association.
+    pub(crate) fn request_number(&self, now: Nanos, address: IpAddr) -> u32 {
+        self.cookie(address.to_canonical(), period(now))
+    }
+
+    /// A Heartbeat Response has come that no request of an association waits for. Gives whether it was requested.
+    pub(crate) fn verify(&mut self, config: &Config, now: Nanos, from: SocketAddr, sequence: u32) -> bool {
+        wants_verification(config) && self.answered(now, from.ip().to_canonical(), sequence)
+    }
 }
 
 /// How many messages a datagram has beside the first.
@@ -141,7 +184,15 @@ fn period(now: Nanos) -> u64 {
     now.0 / ASKED_FOR.as_nanos() as u64
 }
 
-/// Whether a peer that wants more of what is scarce has shown that it is there.
+/// Whether only the response to a heartbeat shows that a sender receives what is sent to its address.
+pub(crate) fn wants_verification(config: &Config) -> bool {
+    config.peers.is_empty()
+        && !config.any_source
+        && config.heartbeat_interval.is_some()
+        && config.unverified_percent < 100
+}
+
+/// Whether a peer that wants more of what is scarce has shown that it receives what is sent to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verification {
     /// It has, or need not.
@@ -150,125 +201,6 @@ pub(crate) enum Verification {
     Awaited,
     /// It does not answer.
     Missing,
-}
-
-impl Endpoint {
-    /// Whether a datagram from `from` is taken; what is not is counted. Each message of a bundle (TS 29.244 §6.5) counts
-    /// against the rate of its source.
-    pub(crate) fn hears(&mut self, now: Nanos, from: SocketAddr, datagram: &[u8]) -> bool {
-        let address = from.ip().to_canonical();
-        let why = if !self.config.peers.is_empty() {
-            let mut peers = self.config.peers.iter();
-            if peers.any(|peers| peers.prefix.contains(address)) {
-                return true;
-            }
-            self.counters.outside_peers += 1;
-            DiscardReason::OutsidePeers
-        } else {
-            let rate = self.config.unknown_rate;
-            let is_free = rate == 0 || self.config.any_source || self.is_known(now, address);
-            let mut takes = |messages| self.sources.takes(now, address, rate, messages);
-            // The others of a bundle are counted only where there is room for its first.
-            if is_free || takes(1) && takes(messages_behind_first(datagram)) {
-                return true;
-            }
-            self.counters.unknown_over_rate += 1;
-            DiscardReason::UnknownSource
-        };
-        self.news.tell(now, LogEvent::Discarded { source: from, why });
-        false
-    }
-
-    /// Whether a source has an association, is one that we set up associations with, or answered a heartbeat.
-    fn is_known(&self, now: Nanos, address: IpAddr) -> bool {
-        let mut smfs = self.config.smfs.iter();
-        self.sources.known.contains(&address)
-            || smfs.any(|smf| smf.address == address)
-            || self.sources.has_answered(now, address)
-    }
-
-    /// Takes up which addresses associations have.
-    pub(crate) fn know_sources(&mut self) {
-        let mut known = BTreeSet::new();
-        for association in self.associations.iter() {
-            known.insert(association.peer.ip().to_canonical());
-            known.extend(association.others.iter().copied());
-        }
-        self.sources.know(known);
-    }
-
-    /// Whether anything but an answer to a heartbeat tells peers from others.
-    fn wants_proof(&self) -> bool {
-        self.config.peers.is_empty()
-            && !self.config.any_source
-            && self.config.heartbeat_interval.is_some()
-            && self.config.unverified_percent < 100
-    }
-
-    /// Whether an association that is set up from `address` begins verified: that of a peer which we ask for one does.
-    pub(crate) fn begins_verified(&self, now: Nanos, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        let mut smfs = self.config.smfs.iter();
-        !self.wants_proof()
-            || smfs.any(|smf| smf.address == address)
-            || self.sources.has_answered(now, address)
-    }
-
-    /// Whether a new association from the far end of `path` may be set up now: while many have one, its sender must
-    /// have answered a heartbeat, and is asked.
-    pub(crate) fn may_associate(&mut self, now: Nanos, path: Path) -> bool {
-        let share = share_of(self.config.max_associations, self.config.unverified_percent);
-        let is_scarce = self.associations.len() >= share && share < self.config.max_associations;
-        if !is_scarce || self.begins_verified(now, path.from.ip()) {
-            return true;
-        }
-        self.note_unverified(now, path.from);
-        let address = path.from.ip().to_canonical();
-        let sequence = self.sources.cookie(address, period(now));
-        let header = Header::node(HeartbeatRequest::TYPE, SequenceNumber::new(sequence));
-        let path = Path {
-            from: SocketAddr::new(path.from.ip(), self.config.peer_port),
-            to: path.to,
-        };
-        self.send(path, &header, &HeartbeatRequest::new(self.recovery()));
-        false
-    }
-
-    /// A Heartbeat Response has come that no request of an association waits for; tells whether it was asked for.
-    pub(crate) fn verify(&mut self, now: Nanos, from: SocketAddr, sequence: u32) -> bool {
-        let address = from.ip().to_canonical();
-        self.wants_proof() && self.sources.answered(now, address, sequence)
-    }
-
-    /// Whether an association may have more of what sessions take. One that must show first that its peer is there is
-    /// asked.
-    pub(crate) fn proof_of(&mut self, now: Nanos, id: AssociationId, from: SocketAddr) -> Verification {
-        let Some(association) = self.associations.get(id).filter(|one| !one.verified) else {
-            return Verification::Done;
-        };
-        let lives = association.reachable;
-        let percent = self.config.unverified_percent;
-        if !self.wants_proof() || !self.sessions.is_filled(|most| half_share_of(most, percent)) {
-            return Verification::Done;
-        }
-        // Before it matters, so that a live peer's requests need not wait.
-        self.send_heartbeat(now, id);
-        if !self.sessions.is_filled(|most| share_of(most, percent)) {
-            return Verification::Done;
-        }
-        self.note_unverified(now, from);
-        if lives {
-            Verification::Awaited
-        } else {
-            Verification::Missing
-        }
-    }
-
-    fn note_unverified(&mut self, now: Nanos, source: SocketAddr) {
-        self.counters.unverified += 1;
-        let why = DiscardReason::Unverified;
-        self.news.tell(now, LogEvent::Discarded { source, why });
-    }
 }
 
 #[cfg(test)]
@@ -285,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_source_sends_at_its_rate_and_does_not_take_others_theirs() {
-        let mut sources = Sources::new(7);
+        let mut sources = SourceFilter::new(7);
         let address = |last: u8| IpAddr::from([192, 0, 2, last]);
         let taken = (0..10_000).filter(|millisecond| {
             let now = Nanos::from_secs(5) + Duration::from_millis(*millisecond);
@@ -300,7 +232,7 @@ mod tests {
 
     #[test]
     fn only_who_got_the_question_can_answer_it_and_only_for_a_while() {
-        let mut sources = Sources::new(7);
+        let mut sources = SourceFilter::new(7);
         let (peer, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
         let now = Nanos::from_secs(100);
         let asked = sources.cookie(peer, period(now));
@@ -314,7 +246,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_of_sources_is_bounded() {
-        let mut sources = Sources::new(7);
+        let mut sources = SourceFilter::new(7);
         for number in 0..3_000u32 {
             let address = IpAddr::from(number.to_be_bytes());
             let asked = sources.cookie(address, 0);

@@ -4,11 +4,9 @@
 //! answered with what cannot be read (TS 29.244 §7.6.1: the sender is told that its request has got an answer, though
 //! that is discarded), or not answered before the session or its association was gone. None of these is sent again.
 
-use flow::Nanos;
-use session::{AssociationId, CpFSeid, LedgerEntry, ReportedSession, Seid, Unreported, UsageReport};
+use session::{AssociationId, LedgerEntry, ReportedSession, Seid, Unreported, UsageReport};
 use std::collections::BTreeMap;
 
-use crate::endpoint::Endpoint;
 use crate::node::NodeName;
 
 /// Names of associations that are gone which are remembered: workers may yet tell the last usage of their sessions.
@@ -38,11 +36,9 @@ pub struct UnacceptedUsage {
 
 /// Usage on its way whose session is gone.
 #[derive(Debug)]
-struct LastUsage {
-    seid: Seid,
-    association: AssociationId,
-    cp: CpFSeid,
-    reports: Vec<UsageReport>,
+pub(crate) struct LastUsage {
+    pub(crate) owner: ReportedSession,
+    pub(crate) reports: Vec<UsageReport>,
 }
 
 /// Who associations were with that are gone.
@@ -52,7 +48,7 @@ pub(crate) struct Ledger {
     /// By number; as many as there are requests without an answer.
     last: BTreeMap<u64, LastUsage>,
     last_number: u64,
-    untaken: Option<UnacceptedUsage>,
+    unaccepted: Option<UnacceptedUsage>,
 }
 
 impl Ledger {
@@ -65,103 +61,50 @@ impl Ledger {
     }
 
     /// Keeps usage of a session that is gone until the request that it goes in is answered. Gives the number for
-    /// [`Endpoint::last_usage_over`].
-    pub(crate) fn keep(
-        &mut self,
-        (seid, association, cp): (Seid, AssociationId, CpFSeid),
-        reports: &[UsageReport],
-    ) -> u64 {
+    /// [`take_last`](Self::take_last).
+    pub(crate) fn keep(&mut self, owner: ReportedSession, reports: &[UsageReport]) -> u64 {
         self.last_number += 1;
         if !reports.is_empty() {
             let reports = reports.to_vec();
-            self.last.insert(
-                self.last_number,
-                LastUsage {
-                    seid,
-                    association,
-                    cp,
-                    reports,
-                },
-            );
+            self.last.insert(self.last_number, LastUsage { owner, reports });
         }
         self.last_number
     }
-}
 
-impl Endpoint {
-    /// The next usage report or end of a session, if [`session::Config::ledger`] asks for them.
-    pub fn poll_usage(&mut self) -> Option<UsageEntry> {
-        let entry = self.sessions.poll_ledger()?;
-        let known = self.associations.get(entry.association).map(|one| &one.node);
-        let smf = known
-            .or_else(|| self.ledger.gone.get(&entry.association))
-            .cloned();
-        Some(UsageEntry { smf, entry })
+    /// The usage that is kept under this number.
+    pub(crate) fn take_last(&mut self, number: u64) -> Option<LastUsage> {
+        self.last.remove(&number)
     }
 
-    /// Usage reports that control planes have not taken since this was asked last, whether or not there is a ledger.
-    pub fn take_unaccepted_usage(&mut self) -> Option<UnacceptedUsage> {
-        self.ledger.untaken.take()
+    /// The numbers of all usage that is kept.
+    pub(crate) fn last_numbers(&self) -> Vec<u64> {
+        self.last.keys().copied().collect()
     }
 
-    /// A control plane has not taken usage reports of a session, and they are not sent again.
-    pub(crate) fn not_taken(
+    /// The Node ID of an association that is gone, as far as it is remembered.
+    pub(crate) fn node_of(&self, association: AssociationId) -> Option<&NodeName> {
+        self.gone.get(&association)
+    }
+
+    /// Enters usage that a control plane has not accepted.
+    pub(crate) fn enter_unaccepted(
         &mut self,
-        now: Nanos,
-        (seid, association, cp): (Seid, AssociationId, Option<CpFSeid>),
-        reports: &[UsageReport],
+        seid: Seid,
+        smf: Option<NodeName>,
+        reports: u64,
         why: Unreported,
     ) {
-        if reports.is_empty() {
-            return;
-        }
-        let count = reports.len() as u64;
-        *match why {
-            Unreported::Refused(_) => &mut self.counters.usage_refused,
-            Unreported::Unreadable => &mut self.counters.usage_unreadable,
-            Unreported::Unanswered => &mut self.counters.usage_unanswered,
-        } += count;
-        let smf = self.associations.get(association).map(|one| &one.node);
-        let smf = smf.or_else(|| self.ledger.gone.get(&association)).cloned();
-        let before = self.ledger.untaken.as_ref().map_or(0, |one| one.reports);
-        self.ledger.untaken = Some(UnacceptedUsage {
-            reports: before + count,
+        let before = self.unaccepted.as_ref().map_or(0, |one| one.reports);
+        self.unaccepted = Some(UnacceptedUsage {
+            reports: before + reports,
             seid,
             smf,
             why,
         });
-        let of = ReportedSession {
-            seid,
-            association,
-            cp,
-        };
-        self.sessions.enter_unreported(now, of, reports, why);
     }
 
-    /// Nobody awaits the answers any more that usage of sessions which are gone is on its way to.
-    pub(crate) fn forget_last_usage(&mut self, now: Nanos) {
-        let numbers: Vec<u64> = self.ledger.last.keys().copied().collect();
-        for number in numbers {
-            self.last_usage_over(now, number, Some(Unreported::Unanswered));
-        }
-    }
-
-    /// The request is answered, or given up, that usage of a session which is gone was on its way in.
-    pub(crate) fn last_usage_over(&mut self, now: Nanos, number: u64, why: Option<Unreported>) {
-        let last = self.ledger.last.remove(&number);
-        if let Some((why, last)) = why.zip(last) {
-            let LastUsage {
-                seid,
-                association,
-                cp,
-                reports,
-            } = last;
-            self.not_taken(now, (seid, association, Some(cp)), &reports, why);
-        }
-    }
-
-    /// Refuses new sessions with cause 75 (No resources available), or takes them again.
-    pub fn refuse_new_sessions(&mut self, refused: bool) {
-        self.no_new_sessions = refused;
+    /// The usage reports that control planes have not accepted since the last call.
+    pub(crate) fn take_unaccepted(&mut self) -> Option<UnacceptedUsage> {
+        self.unaccepted.take()
     }
 }

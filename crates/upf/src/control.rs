@@ -16,7 +16,9 @@ use rtrb::Consumer;
 use rules::AdjacencyRef;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
-use session::{GtpuPath, KeepNothing, MoveFault, Moved, PathChange, Random, Seid, WallChange, WallClock};
+use session::{
+    CounterReached, GtpuPath, KeepNothing, MoveFault, Moved, PathChange, Random, Seid, WallChange, WallClock,
+};
 use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, Routes};
 use worker::{ApplyError, Command, ControlLink, Event, TraceItem, TraceRequest, TraceTerms, mirror, trace};
@@ -180,8 +182,7 @@ impl Control {
     /// [`serve_waiting`](Self::serve_waiting) comes to it.
     pub fn receive(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
         self.neighbours.set_time(now);
-        self.admission
-            .offer(now, &mut self.endpoint, (from, to), datagram);
+        self.admission.offer(now, &mut self.endpoint, from, to, datagram);
     }
 
     /// Serves the request for a new session that has waited longest; false when none waits.
@@ -495,7 +496,7 @@ impl Control {
                     status,
                 };
                 self.endpoint
-                    .handle_downlink_data(now, session, (far, notifies), data);
+                    .handle_downlink_data(now, session, far, notifies, data);
             }
             Event::Inactive { session } => self.inactive(now, session),
             Event::EndMarker { session, pdr } => self.endpoint.handle_end_marker(now, session, pdr),
@@ -520,8 +521,16 @@ impl Control {
                 times,
                 reached,
             } => {
-                self.endpoint
-                    .handle_counter_reached(now, session, (urr, count), times, reached);
+                self.endpoint.handle_counter_reached(
+                    now,
+                    session,
+                    CounterReached {
+                        urr,
+                        count,
+                        times,
+                        reached,
+                    },
+                );
             }
         }
     }

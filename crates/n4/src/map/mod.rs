@@ -16,7 +16,7 @@ mod unsupported;
 mod urr;
 
 pub(crate) use allocated::Allocations;
-pub(crate) use packet_rates::status_ie;
+pub(crate) use packet_rates::{last_status, modified_status};
 pub(crate) use request::{change_slice, establishment, modification};
 
 use flow::Nanos;

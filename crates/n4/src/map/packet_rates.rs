@@ -2,7 +2,7 @@
 
 use flow::meter::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
 use flow::{Direction, Nanos};
-use pfcp::group::CreateQer;
+use pfcp::group::{CreateQer, PacketRateStatusReport, PacketRateStatusReportSessionModification};
 use pfcp::ie::{self, Cause, PacketsPerUnit, QerControlIndications};
 use pfcp::{IeType, Repeated};
 use rules::image::PacketsLeft;
@@ -87,7 +87,7 @@ fn validity(until: Nanos, wall: &WallClock) -> u64 {
 
 /// What is left, as it is told. The additional numbers stand beside both directions or none: where one has no
 /// additional rate it is 0.
-pub(crate) fn status_ie(status: &PacketRateStatus, wall: &WallClock) -> ie::PacketRateStatus {
+fn status_ie(status: &PacketRateStatus, wall: &WallClock) -> ie::PacketRateStatus {
     let has_more = |left: &Option<(u16, Option<u16>)>| left.is_some_and(|(_, more)| more.is_some());
     let additional = status.left.iter().any(has_more);
     let of = |direction: Direction| {
@@ -101,6 +101,19 @@ pub(crate) fn status_ie(status: &PacketRateStatus, wall: &WallClock) -> ie::Pack
         additional,
         valid_until: (uplink.is_some() || downlink.is_some()).then(|| validity(status.until, wall)),
     }
+}
+
+/// For a Session Modification Response (TS 29.244 Table 7.5.5.4-1).
+pub(crate) fn modified_status(
+    status: &PacketRateStatus,
+    clock: &WallClock,
+) -> PacketRateStatusReportSessionModification<'static> {
+    PacketRateStatusReportSessionModification::new(ie::QerId(status.qer.0), status_ie(status, clock))
+}
+
+/// For a Session Deletion Response (TS 29.244 Table 7.5.7.1-2).
+pub(crate) fn last_status(status: &PacketRateStatus, clock: &WallClock) -> PacketRateStatusReport<'static> {
+    PacketRateStatusReport::new(ie::QerId(status.qer.0), status_ie(status, clock))
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@ use super::*;
 
 const SESSIONS: u64 = 100;
 
-fn queued() -> Reports {
-    let mut reports = Reports::new(1, ReportLimits::default());
+fn queued() -> ReportOutbox {
+    let mut reports = ReportOutbox::new(1, ReportLimits::default());
     for seid in 1..=SESSIONS {
         reports.add(
             Nanos::ZERO,
-            (Seid(seid), AssociationId(1)),
+            Seid(seid),
+            AssociationId(1),
             SessionEvent::Inactivity,
         );
     }

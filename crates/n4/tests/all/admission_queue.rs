@@ -99,7 +99,7 @@ impl Core {
         let before = self.world.n4.counters().rejected;
         let path = (one.from, upf());
         self.intake
-            .offer(self.world.now, &mut self.world.n4, path, &one.octets);
+            .offer(self.world.now, &mut self.world.n4, path.0, path.1, &one.octets);
         self.most_waiting = self.most_waiting.max(self.intake.waiting());
         let refused = self.world.n4.counters().rejected > before;
         let answered = self.settle(if refused { REFUSAL } else { OTHER });
@@ -413,7 +413,7 @@ fn in_a_bundle_new_sessions_wait_each_and_the_rest_goes_on() {
         octets.extend(next);
     }
     let World { n4, now, .. } = &mut core.world;
-    core.intake.offer(*now, n4, (smf(), upf()), &octets);
+    core.intake.offer(*now, n4, smf(), upf(), &octets);
     assert_eq!(core.intake.waiting(), 3);
     let deleted = core.world.run();
     assert_eq!((deleted.len(), deleted[0].header().sequence.get()), (1, 900));

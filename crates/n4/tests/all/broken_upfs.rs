@@ -558,7 +558,7 @@ fn a_threshold_of_1000_bytes_makes_no_storm_of_reports() {
         let now = world.now;
         world
             .n4
-            .handle_counter_reached(now, index, (UrrId(1), counted(packets)), None, reached);
+            .handle_counter_reached(now, index, counter_reached((UrrId(1), counted(packets)), reached));
         let mut sent = world.run();
         while let Some(reply) = sent.pop() {
             let pfcp::message::Message::SessionReportRequest(request) = reply.message() else {

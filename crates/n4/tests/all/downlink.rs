@@ -51,7 +51,7 @@ fn comes_with(
     };
     world
         .n4
-        .handle_downlink_data(world.now, session, (FarId(2), notifies), data);
+        .handle_downlink_data(world.now, session, FarId(2), notifies, data);
     world.transmits()
 }
 

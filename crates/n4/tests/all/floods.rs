@@ -163,7 +163,7 @@ impl Siege {
         while !sent.is_empty() {
             for (from, octets) in sent.drain(..) {
                 self.intake
-                    .offer(self.world.now, &mut self.world.n4, (from, upf()), &octets);
+                    .offer(self.world.now, &mut self.world.n4, from, upf(), &octets);
             }
             while self.intake.serve(self.world.now, &mut self.world.n4) {}
             let replies = self.world.pass(Duration::ZERO);
@@ -243,9 +243,7 @@ fn a_control_plane_that_answers_heartbeats_gets_an_association_among_a_thousand(
             &[node_name(format!("smf{number}").as_bytes()), recovery(100)],
         );
         let now = siege.world.now;
-        siege
-            .intake
-            .offer(now, &mut siege.world.n4, (from, upf()), &set_up);
+        siege.intake.offer(now, &mut siege.world.n4, from, upf(), &set_up);
     }
     siege.world.transmits();
     assert_eq!(siege.world.n4.associations().count(), 100);
@@ -301,7 +299,7 @@ fn sources_without_an_association_are_read_at_a_rate() {
         let now = siege.world.now;
         siege
             .intake
-            .offer(now, &mut siege.world.n4, (from, upf()), &heartbeat);
+            .offer(now, &mut siege.world.n4, from, upf(), &heartbeat);
         siege.world.transmits().len()
     };
     let answered: usize = (0..1_000).map(|_| offer(&mut siege, stranger)).sum();
@@ -328,7 +326,7 @@ fn each_message_of_a_bundle_counts_against_the_rate_of_its_source() {
         let now = siege.world.now;
         siege
             .intake
-            .offer(now, &mut siege.world.n4, (stranger, upf()), &bundle);
+            .offer(now, &mut siege.world.n4, stranger, upf(), &bundle);
     }
     // Two seconds' worth of 50 messages: two datagrams of 40.
     assert_eq!((siege.counters().answered, siege.counters().datagrams), (80, 2));

@@ -360,7 +360,7 @@ fn each_threshold_of_events_has_a_report_with_a_time_and_no_volume() {
         let now = world.now;
         world
             .n4
-            .handle_counter_reached(now, index, (urr, five), None, reached(0));
+            .handle_counter_reached(now, index, counter_reached((urr, five), reached(0)));
         for sent in world.run() {
             let Message::SessionReportRequest(request) = sent.message() else {
                 panic!("{:?}", sent.message())
@@ -382,7 +382,7 @@ fn each_threshold_of_events_has_a_report_with_a_time_and_no_volume() {
     let now = world.now;
     world
         .n4
-        .handle_counter_reached(now, index, (urr, five), None, reached(8));
+        .handle_counter_reached(now, index, counter_reached((urr, five), reached(8)));
     let sent = world.run();
     let Message::SessionReportRequest(request) = sent[0].message() else {
         panic!("{:?}", sent[0].message())
@@ -419,7 +419,7 @@ fn the_start_and_the_stop_of_an_application_are_told_with_its_identifier() {
     let counted = (rules::model::UrrId(7), first);
     world
         .n4
-        .handle_counter_reached(now, index, counted, None, reached);
+        .handle_counter_reached(now, index, counter_reached(counted, reached));
     let told = |reply: &Reply| {
         let Message::SessionReportRequest(request) = reply.message() else {
             panic!("{:?}", reply.message())
@@ -476,7 +476,7 @@ fn start_and_stop(flows: &[Octets], pdrs: &[u16], information: u8) -> [Flow; 2] 
     let (now, counted) = (world.now, (rules::model::UrrId(7), first));
     world
         .n4
-        .handle_counter_reached(now, index, counted, None, reached);
+        .handle_counter_reached(now, index, counter_reached(counted, reached));
     let told = |reply: &Reply| {
         let Message::SessionReportRequest(request) = reply.message() else {
             panic!("{:?}", reply.message())

@@ -10,7 +10,7 @@ use rules::model::{Urr, UrrId};
 use std::net::Ipv4Addr;
 
 use support::wire::*;
-use support::{Reply, World, because};
+use support::{Reply, World, because, counter_reached};
 
 const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 1);
 const POOL: u32 = 9;
@@ -149,9 +149,11 @@ fn a_pool_reports_the_weighted_sum_and_so_do_its_members_that_are_linked() {
         limits: 1,
         ..Reached::NOTHING
     };
-    world
-        .n4
-        .handle_counter_reached(world.now, index, (UrrId(POOL), octets(603)), None, reached);
+    world.n4.handle_counter_reached(
+        world.now,
+        index,
+        counter_reached((UrrId(POOL), octets(603)), reached),
+    );
     let sent = world.run();
     let expected = [
         (POOL, 60, UsageReportTrigger::VOLQU),

@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use support::wire::*;
-use support::{Reply, SMF_ADDRESS, UPF_START, World, because, plain_session, smf, upf};
+use support::{Reply, SMF_ADDRESS, UPF_START, World, because, counter_reached, plain_session, smf, upf};
 
 const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 1);
 
@@ -219,7 +219,7 @@ fn watermark(world: &mut World, urr: u32, counted: u64) -> Vec<Reply> {
     let counted = (UrrId(urr), octets(counted));
     world
         .n4
-        .handle_counter_reached(world.now, index, counted, None, reached);
+        .handle_counter_reached(world.now, index, counter_reached(counted, reached));
     world.run()
 }
 

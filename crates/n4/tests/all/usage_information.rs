@@ -119,7 +119,7 @@ fn watermark(world: &mut World, counted: u64) -> Vec<Reply> {
     let counted = (UrrId(2), octets(counted));
     world
         .n4
-        .handle_counter_reached(world.now, index, counted, None, reached);
+        .handle_counter_reached(world.now, index, counter_reached(counted, reached));
     world.run()
 }
 

@@ -10,13 +10,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::Nanos;
+use flow::{Nanos, Reached, UrrCount};
 use n4::{Config, Endpoint, NodeName, Transmit};
 use pfcp::ie::{Cause, FTeid, FailedRuleId};
 use pfcp::message::Message;
 use pfcp::{Frames, Header, IeType};
+use rules::model::UrrId;
 use rules::network::Network;
-use session::{Count, KeepNothing, Random, SessionView};
+use session::{Count, CounterReached, KeepNothing, Random, SessionView};
 
 use fleet::{EveryNextHop, Fleet, network};
 use wire::*;
@@ -34,6 +35,16 @@ pub fn upf() -> SocketAddr {
 
 pub fn smf() -> SocketAddr {
     SocketAddr::new(SMF_ADDRESS.into(), 8805)
+}
+
+/// A worker's counter of a URR has reached a bound.
+pub fn counter_reached((urr, count): (UrrId, UrrCount), reached: Reached) -> CounterReached {
+    CounterReached {
+        urr,
+        count,
+        times: None,
+        reached,
+    }
 }
 
 pub struct World {

@@ -289,7 +289,7 @@ fn a_grant_of_no_more_than_the_threshold_is_a_threshold_of_0() {
     let now = world.now;
     world
         .n4
-        .handle_counter_reached(now, index, (UrrId(1), used(1000)), None, reached);
+        .handle_counter_reached(now, index, counter_reached((UrrId(1), used(1000)), reached));
     let sent = world.run();
     let Message::SessionReportRequest(request) = sent[0].message() else {
         panic!("{:?}", sent[0].message())

@@ -1,14 +1,15 @@
 //! Associations that end in order (TS 29.244 §5.18, §6.2.7): which ones do, how far they are, and which sessions leave.
 //!
 //! Sessions end some at a time, so that neither the workers nor the peer get all of them at once. Belongs to the
-//! endpoint; messages and sessions are `serve_release`'s.
+//! endpoint; messages and sessions are `association_release`'s.
 
 use flow::Nanos;
 use session::{AssociationId, Seid, Ticket};
 use std::collections::BTreeMap;
 
-use crate::endpoint::Request;
+use crate::own_requests::ReleaseId;
 use crate::smf_sets::Route;
+use crate::transactions::Request;
 
 /// How far the end of an association is.
 #[derive(Debug)]
@@ -25,9 +26,6 @@ pub(crate) enum Stage {
     /// The peer is to release it.
     Awaited,
 }
-
-/// An association that ends. The number tells it from an earlier end of an association with the same peer.
-pub(crate) type ReleaseId = (AssociationId, u64);
 
 #[derive(Debug)]
 pub(crate) struct Release {
@@ -83,7 +81,10 @@ impl Releases {
                 stage,
             },
         );
-        (id, number)
+        ReleaseId {
+            association: id,
+            number,
+        }
     }
 
     pub(crate) fn contains(&self, id: AssociationId) -> bool {
@@ -91,16 +92,20 @@ impl Releases {
     }
 
     /// That end of that association, unless it is over.
-    pub(crate) fn get_mut(&mut self, (id, number): ReleaseId) -> Option<&mut Release> {
+    pub(crate) fn get_mut(&mut self, of: ReleaseId) -> Option<&mut Release> {
         self.releases
-            .get_mut(&id)
-            .filter(|release| release.number == number)
+            .get_mut(&of.association)
+            .filter(|release| release.number == of.number)
     }
 
     /// How an association ends.
     pub(crate) fn of(&self, id: AssociationId) -> Option<(ReleaseId, &Release)> {
         let release = self.releases.get(&id)?;
-        Some(((id, release.number), release))
+        let of = ReleaseId {
+            association: id,
+            number: release.number,
+        };
+        Some((of, release))
     }
 
     /// The association has ended, or goes on after all.

@@ -12,17 +12,22 @@ use session::{Changes, Done, Refusal, Seid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::endpoint::{Endpoint, Request};
+use crate::flow_descriptions::Descriptions;
 use crate::pfds::{Pfds, Provision};
+use crate::shared::Shared;
+use crate::transactions::Request;
 
 /// Sessions that are changed at a time.
 const MOST_AT_A_TIME: usize = 256;
 /// After how long a session is tried again that could not be changed.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Sessions that are yet to follow a change of PFDs.
-#[derive(Debug, Default)]
-pub(crate) struct Followers {
+/// The PFDs, and the sessions that are yet to follow a change of them.
+#[derive(Debug)]
+pub(crate) struct PfdManagement {
+    pub(crate) pfds: Pfds,
+    /// Flow descriptions that were parsed before.
+    pub(crate) descriptions: Descriptions,
     queue: VecDeque<Seid>,
     /// Those under way, by the number of their tickets.
     under_way: BTreeMap<u64, Seid>,
@@ -32,7 +37,19 @@ pub(crate) struct Followers {
     naming: BTreeSet<Seid>,
 }
 
-impl Followers {
+impl PfdManagement {
+    /// `seed` is of a hash over texts that peers choose.
+    pub(crate) fn new(seed: u64) -> PfdManagement {
+        PfdManagement {
+            pfds: Pfds::default(),
+            descriptions: Descriptions::new(seed),
+            queue: VecDeque::new(),
+            under_way: BTreeMap::new(),
+            later: VecDeque::new(),
+            naming: BTreeSet::new(),
+        }
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
         self.later.front().map(|(at, _)| *at)
     }
@@ -41,94 +58,104 @@ impl Followers {
     pub(crate) fn followed(&mut self, ticket: session::Ticket) -> Option<Seid> {
         self.under_way.remove(&ticket.0)
     }
-}
 
-impl Endpoint {
     /// PFD Management: all of it or nothing.
-    pub(crate) fn serve_pfds(&mut self, now: Nanos, request: Request, sent: &PfdManagementRequest<'_>) {
+    pub(crate) fn serve_pfds(
+        &mut self,
+        shared: &mut Shared,
+        now: Nanos,
+        request: Request,
+        sent: &PfdManagementRequest<'_>,
+    ) {
         let before = self.pfds.version();
-        let provisioned = self
+        let provisioned = shared
             .check_known(request, sent.node_id)
             .and_then(|()| Provision::of(sent))
             .and_then(|provision| self.pfds.provision(provision));
         if let Err(reject) = provisioned {
-            return self.reject(now, request.path, &request.header, None, reject);
+            return shared.reject_request(now, request, reject);
         }
-        let node = self.config.node.clone();
+        let node = shared.config.node.clone();
         let mut response = PfdManagementResponse::new(Cause::REQUEST_ACCEPTED);
         response.node_id = Some(node.as_ie());
-        self.answer(now, request, &response);
+        shared.respond(now, request, &response);
         if self.pfds.version() == before {
             return;
         }
-        self.forget_ended_followers();
+        self.forget_ended_followers(shared);
         let stale = |seid: &&Seid| {
-            let session = self.sessions.session(**seid);
+            let session = shared.sessions.session(**seid);
             session.is_some_and(|session| is_stale(session.rules(), &self.pfds))
         };
-        self.followers.queue = self.followers.naming.iter().filter(stale).copied().collect();
-        self.follow_pfds(now);
+        self.queue = self.naming.iter().filter(stale).copied().collect();
+        self.follow_pfds(shared, now);
     }
 
     /// A session may name applications now that it did not, or no more.
-    pub(crate) fn note_applications(&mut self, seid: Seid) {
-        let session = self.sessions.session(seid);
+    pub(crate) fn note_applications(&mut self, shared: &mut Shared, seid: Seid) {
+        let session = shared.sessions.session(seid);
         let names = session.is_some_and(|session| applications(session.rules()).next().is_some());
         if !names {
-            self.followers.naming.remove(&seid);
-        } else if self.followers.naming.insert(seid)
-            && self.followers.naming.len() > 2 * self.sessions.count().sessions.max(MOST_AT_A_TIME)
+            self.naming.remove(&seid);
+        } else if self.naming.insert(seid)
+            && self.naming.len() > 2 * shared.sessions.count().sessions.max(MOST_AT_A_TIME)
         {
-            self.forget_ended_followers();
+            self.forget_ended_followers(shared);
         }
     }
 
-    fn forget_ended_followers(&mut self) {
-        let sessions = &self.sessions;
-        let naming = &mut self.followers.naming;
+    fn forget_ended_followers(&mut self, shared: &mut Shared) {
+        let sessions = &shared.sessions;
+        let naming = &mut self.naming;
         naming.retain(|seid| sessions.session(*seid).is_some());
     }
 
     /// A request about a session was read at this version of the PFDs and is done: they may have changed since.
-    pub(crate) fn check_pfds(&mut self, now: Nanos, seid: Seid, version: u64) {
+    pub(crate) fn check_pfds(&mut self, shared: &mut Shared, now: Nanos, seid: Seid, version: u64) {
         if version != self.pfds.version() {
-            self.followers.queue.push_back(seid);
-            self.follow_pfds(now);
+            self.queue.push_back(seid);
+            self.follow_pfds(shared, now);
         }
     }
 
     /// Lets sessions follow, as many as may at a time.
-    pub(crate) fn follow_pfds(&mut self, now: Nanos) {
-        while let Some((_, seid)) = self.followers.later.pop_front_if(|(at, _)| *at <= now) {
-            self.followers.queue.push_back(seid);
+    pub(crate) fn follow_pfds(&mut self, shared: &mut Shared, now: Nanos) {
+        while let Some((_, seid)) = self.later.pop_front_if(|(at, _)| *at <= now) {
+            self.queue.push_back(seid);
         }
-        while self.followers.under_way.len() < MOST_AT_A_TIME
-            && let Some(seid) = self.followers.queue.pop_front()
+        while self.under_way.len() < MOST_AT_A_TIME
+            && let Some(seid) = self.queue.pop_front()
         {
-            let session = self.sessions.session(seid);
+            let session = shared.sessions.session(seid);
             let changes = session
                 .map(|session| renewal(session.rules(), &self.pfds))
                 .unwrap_or_default();
             if changes.update_pdrs.is_empty() && changes.update_urrs.is_empty() {
                 continue;
             }
-            let ticket = self.new_ticket();
-            self.followers.under_way.insert(ticket.0, seid);
-            self.sessions.modify(now, ticket, seid, None, changes);
+            let ticket = shared.new_ticket();
+            self.under_way.insert(ticket.0, seid);
+            shared.sessions.modify(now, ticket, seid, None, changes);
         }
     }
 
     /// A session has followed, or could not.
-    pub(crate) fn session_followed(&mut self, now: Nanos, seid: Seid, result: Result<Done, Refusal>) {
+    pub(crate) fn follow_up(
+        &mut self,
+        shared: &mut Shared,
+        now: Nanos,
+        seid: Seid,
+        result: Result<Done, Refusal>,
+    ) {
         match result {
             // Once more: something may have changed meanwhile.
-            Ok(_) => self.followers.queue.push_back(seid),
+            Ok(_) => self.queue.push_back(seid),
             Err(Refusal::NotFound | Refusal::Gone) => {}
             // It would not compile: its rules stay as they are.
-            Err(Refusal::Rule { .. }) => self.counters.stale_applications += 1,
-            Err(_) => self.followers.later.push_back((now + RETRY, seid)),
+            Err(Refusal::Rule { .. }) => shared.counters.stale_applications += 1,
+            Err(_) => self.later.push_back((now + RETRY, seid)),
         }
-        self.follow_pfds(now);
+        self.follow_pfds(shared, now);
     }
 }
 

@@ -18,8 +18,8 @@ use rules::image::ImmediateActions;
 use rules::model::{BarId, BarUpdate, Edit, FarId, Verb};
 use session::{Changes, Keyed, Seid, SessionView, keyed};
 
-use crate::endpoint::Endpoint;
-use crate::report_outbox::{DownlinkData, SessionEvent};
+use crate::report_outbox::DownlinkData;
+use crate::shared::Shared;
 
 /// The unit of a Downlink Data Notification Delay (TS 29.244 §8.2.28).
 const DELAY_UNIT: Duration = Duration::from_millis(50);
@@ -35,20 +35,36 @@ struct Waiting {
     quiet_until: Option<Nanos>,
     /// With `quiet_until`: when it is looked at next.
     visit: Nanos,
-    /// What is to be told, and when.
-    delayed: Vec<(Nanos, FarId, DownlinkData)>,
+    delayed: Vec<Delayed>,
+}
+
+/// A delayed notification.
+#[derive(Clone, Copy, Debug)]
+struct Delayed {
+    /// When it is reported.
+    at: Nanos,
+    far: FarId,
+    data: DownlinkData,
+}
+
+/// What of a session is due.
+#[derive(Debug, Default)]
+pub(crate) struct DueNotifications {
+    /// Whether the DL Buffering Duration is over.
+    buffering_ended: bool,
+    delayed: Vec<Delayed>,
 }
 
 /// What waits for a moment.
 #[derive(Debug)]
-pub(crate) struct Downlink {
+pub(crate) struct DownlinkNotifications {
     sessions: Keyed<Seid, Waiting>,
     due: BTreeSet<(Nanos, Seid)>,
 }
 
-impl Downlink {
-    pub(crate) fn new(seed: u64) -> Downlink {
-        Downlink {
+impl DownlinkNotifications {
+    pub(crate) fn new(seed: u64) -> DownlinkNotifications {
+        DownlinkNotifications {
             sessions: keyed(seed),
             due: BTreeSet::new(),
         }
@@ -72,7 +88,7 @@ impl Downlink {
     fn delay(&mut self, at: Nanos, seid: Seid, far: FarId, data: DownlinkData) {
         let waiting = self.sessions.entry(seid).or_default();
         if waiting.delayed.len() < MOST_DELAYED {
-            waiting.delayed.push((at, far, data));
+            waiting.delayed.push(Delayed { at, far, data });
             self.due.insert((at, seid));
         }
     }
@@ -97,9 +113,9 @@ impl Downlink {
     }
 
     /// What of a session is due: whether its quiet time is over, and what is to be told.
-    fn take(&mut self, now: Nanos, seid: Seid) -> (bool, Vec<(FarId, DownlinkData)>) {
+    fn take(&mut self, now: Nanos, seid: Seid) -> DueNotifications {
         let Some(waiting) = self.sessions.get_mut(&seid) else {
-            return (false, Vec::new());
+            return DueNotifications::default();
         };
         let is_over = waiting.quiet_until.is_some_and(|until| until <= now);
         if is_over {
@@ -108,19 +124,22 @@ impl Downlink {
             waiting.visit = until.min(now + REVISIT);
             self.due.insert((waiting.visit, seid));
         }
-        let told = waiting.delayed.iter().filter(|(at, ..)| *at <= now);
-        let told = told.map(|(_, far, data)| (*far, *data)).collect();
-        waiting.delayed.retain(|(at, ..)| *at > now);
+        let due = |one: &Delayed| one.at <= now;
+        let delayed = waiting.delayed.iter().filter(|one| due(one)).copied().collect();
+        waiting.delayed.retain(|one| !due(one));
         if waiting.quiet_until.is_none() && waiting.delayed.is_empty() {
             self.sessions.remove(&seid);
         }
-        (is_over, told)
+        DueNotifications {
+            buffering_ended: is_over,
+            delayed,
+        }
     }
 
     /// A session has ended, or is told anew what to do with its packets.
     pub(crate) fn forget(&mut self, seid: Seid) {
         if let Some(waiting) = self.sessions.remove(&seid) {
-            let moments = waiting.delayed.iter().map(|(at, ..)| *at);
+            let moments = waiting.delayed.iter().map(|one| one.at);
             for at in moments.chain(waiting.quiet_until.map(|_| waiting.visit)) {
                 self.due.remove(&(at, seid));
             }
@@ -139,65 +158,78 @@ impl Downlink {
     }
 }
 
-impl Endpoint {
+/// A session with something due.
+#[derive(Debug)]
+pub(crate) struct DueSession {
+    pub(crate) seid: Seid,
+    pub(crate) index: SessionIndex,
+    /// What is to be reported now.
+    pub(crate) data: Vec<DownlinkData>,
+    /// Whether the DL Buffering Duration is over.
+    pub(crate) buffering_ended: bool,
+}
+
+impl DownlinkNotifications {
     /// A worker got the first downlink packet of a QoS flow for a FAR of this session that buffers and `notifies`
     /// (NOCP); or the first one of a PDR whose delivery status is followed (BDPN, DDPN), or both. The status is told at
     /// once, whatever the BAR says of notifications: it pages nobody.
-    pub fn handle_downlink_data(
+    /// Gives whether the event is to be reported now.
+    pub(crate) fn handle_downlink_data(
         &mut self,
+        shared: &Shared,
         now: Nanos,
         index: SessionIndex,
-        (far, notifies): (FarId, bool),
+        far: FarId,
+        notifies: bool,
         data: DownlinkData,
-    ) {
-        let Some(session) = self.sessions.view(index) else {
-            return;
+    ) -> bool {
+        let Some(session) = shared.sessions.view(index) else {
+            return false;
         };
         let seid = session.seid();
-        let is_quiet = self.downlink.is_quiet(seid);
+        let is_quiet = self.is_quiet(seid);
         let delay = delay_of(&session, far).filter(|_| notifies && !is_quiet);
         if let Some(delay) = delay {
             let later = DownlinkData { status: None, ..data };
-            self.downlink.delay(now + delay, seid, far, later);
+            self.delay(now + delay, seid, far, later);
         }
         let is_notified = notifies && !is_quiet && delay.is_none();
-        if is_notified || data.status.is_some() {
-            self.handle_session_event(now, index, SessionEvent::DownlinkData(data));
-        }
+        is_notified || data.status.is_some()
     }
 
-    /// Tells what has been delayed for long enough, and ends quiet times.
-    pub(crate) fn tell_of_downlink(&mut self, now: Nanos) {
-        while let Some(seid) = self.downlink.poll(now) {
-            let Some(session) = self.sessions.session(seid) else {
-                self.downlink.forget(seid);
+    /// The next session with delayed notifications to report, or whose DL Buffering Duration is over.
+    pub(crate) fn poll_due(&mut self, shared: &Shared, now: Nanos) -> Option<DueSession> {
+        while let Some(seid) = self.poll(now) {
+            let Some(session) = shared.sessions.session(seid) else {
+                self.forget(seid);
                 continue;
             };
-            let (is_over, told) = self.downlink.take(now, seid);
+            let due = self.take(now, seid);
             let index = session.index();
-            let waits = |far: &FarId| buffers(&session, *far);
-            let told: Vec<_> = told.into_iter().filter(|(far, _)| waits(far)).collect();
-            let bar = session.rules().bars().first().map(|bar| bar.id);
-            for (_, data) in told {
-                self.handle_session_event(now, index, SessionEvent::DownlinkData(data));
-            }
-            if is_over {
-                let immediate = ImmediateActions {
-                    discards_buffered: true,
-                    tells_discarded: true,
-                    ..ImmediateActions::default()
-                };
-                self.change_waiting(now, seid, immediate, bar.map(without_extension));
-            }
+            let delayed = due.delayed.iter().filter(|one| buffers(&session, one.far));
+            let data = delayed.map(|one| one.data).collect();
+            return Some(DueSession {
+                seid,
+                index,
+                data,
+                buffering_ended: due.buffering_ended,
+            });
         }
+        None
     }
 
     /// What the answer to a report says of packets that wait: DROBU, and the BAR's new values (TS 29.244 §7.5.9).
-    pub(crate) fn take_advice(&mut self, now: Nanos, seid: Seid, answer: &SessionReportResponse<'_>) {
+    pub(crate) fn take_advice(
+        &mut self,
+        shared: &mut Shared,
+        now: Nanos,
+        seid: Seid,
+        answer: &SessionReportResponse<'_>,
+    ) {
         let discards = answer
             .pfcpsrrsp_flags
             .is_some_and(|flags| flags.contains(PfcpSrRspFlags::DROBU));
-        let Some(session) = self.sessions.session(seid) else {
+        let Some(session) = shared.sessions.session(seid) else {
             return;
         };
         let sent = answer.update_bar.as_ref();
@@ -212,51 +244,63 @@ impl Endpoint {
         });
         if let Some(duration) = sent.and_then(|sent| sent.dl_buffering_duration) {
             match duration.seconds() {
-                Some(0) => self.downlink.forget(seid),
-                Some(seconds) => self
-                    .downlink
-                    .quieten(now, now + Duration::from_secs(seconds.into()), seid),
-                None => self.downlink.quieten(now, Nanos::MAX, seid),
+                Some(0) => self.forget(seid),
+                Some(seconds) => self.quieten(now, now + Duration::from_secs(seconds.into()), seid),
+                None => self.quieten(now, Nanos::MAX, seid),
             }
         }
         let immediate = ImmediateActions {
             discards_buffered: discards,
             ..ImmediateActions::default()
         };
-        self.change_waiting(now, seid, immediate, bar);
-    }
-
-    /// A change of our own: nobody waits for its outcome.
-    fn change_waiting(
-        &mut self,
-        now: Nanos,
-        seid: Seid,
-        immediate: ImmediateActions,
-        bar: Option<BarUpdate>,
-    ) {
-        if !immediate.discards_buffered && bar.is_none() {
-            return;
-        }
-        let changes = Changes {
-            update_bars: bar.into_iter().collect(),
-            immediate,
-            ..Changes::default()
-        };
-        let ticket = self.new_ticket();
-        self.sessions.modify(now, ticket, seid, None, changes);
+        change_buffering(shared, now, seid, immediate, bar);
     }
 
     /// The control plane has told a session's FARs anew what to do: quiet times and delays of before are over for
     /// those that buffer no longer.
-    pub(crate) fn downlink_changed(&mut self, seid: Seid) {
-        let buffers_still = self.sessions.session(seid).is_some_and(|session| {
+    pub(crate) fn rules_changed(&mut self, shared: &Shared, seid: Seid) {
+        let buffers_still = shared.sessions.session(seid).is_some_and(|session| {
             let fars = session.rules().fars();
             fars.iter().any(|far| far.action.verb() == Some(Verb::Buffer))
         });
         if !buffers_still {
-            self.downlink.forget(seid);
+            self.forget(seid);
         }
     }
+}
+
+/// Ends extended buffering: packets that wait are discarded, and their discard is reported.
+pub(crate) fn end_buffering(shared: &mut Shared, now: Nanos, seid: Seid) {
+    let Some(session) = shared.sessions.session(seid) else {
+        return;
+    };
+    let bar = session.rules().bars().first().map(|bar| bar.id);
+    let immediate = ImmediateActions {
+        discards_buffered: true,
+        tells_discarded: true,
+        ..ImmediateActions::default()
+    };
+    change_buffering(shared, now, seid, immediate, bar.map(without_extension));
+}
+
+/// A change of our own: no response waits for its outcome.
+fn change_buffering(
+    shared: &mut Shared,
+    now: Nanos,
+    seid: Seid,
+    immediate: ImmediateActions,
+    bar: Option<BarUpdate>,
+) {
+    if !immediate.discards_buffered && bar.is_none() {
+        return;
+    }
+    let changes = Changes {
+        update_bars: bar.into_iter().collect(),
+        immediate,
+        ..Changes::default()
+    };
+    let ticket = shared.new_ticket();
+    shared.sessions.modify(now, ticket, seid, None, changes);
 }
 
 fn buffers(session: &SessionView<'_>, far: FarId) -> bool {

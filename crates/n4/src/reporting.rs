@@ -1,0 +1,35 @@
+//! What is reported to control planes: events and usage of sessions, and GTP-U paths of the node.
+
+use flow::Nanos;
+use session::{AssociationId, ReportedSession, Unreported};
+
+use crate::node_reports::NodeReports;
+use crate::session_reports::SessionReports;
+use crate::shared::Shared;
+
+/// All reports.
+#[derive(Debug)]
+pub(crate) struct Reporting {
+    pub(crate) sessions: SessionReports,
+    pub(crate) nodes: NodeReports,
+}
+
+impl Reporting {
+    /// An association has ended, and its sessions with it: what was to be reported of them is not accepted.
+    pub(crate) fn end_association(&mut self, shared: &mut Shared, now: Nanos, association: AssociationId) {
+        self.nodes.end(association);
+        for (seid, unsent) in self.sessions.outbox.end_association(association) {
+            shared.counters.events_dropped += 1;
+            let owner = ReportedSession {
+                seid,
+                association,
+                cp: None,
+            };
+            shared.usage_unaccepted(now, owner, &unsent.usage, Unreported::Unanswered);
+        }
+        let sessions = &shared.sessions;
+        self.sessions
+            .downlink
+            .retain(|seid| sessions.session(seid).is_some());
+    }
+}
