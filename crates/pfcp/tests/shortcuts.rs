@@ -31,8 +31,8 @@ fn glance_at_all(value: &[u8]) {
     glances! { value:
         UeIpAddress RemoteGtpUPeer AlternativeSmfIpAddress CpPfcpEntityIpAddress CpIpAddress SourceIpAddress
         NumberOfUeIpAddresses DlFlowLevelMarking PacketDelayThresholds QosMonitoringMeasurement UserId
-        VolumeThreshold VolumeMeasurement DroppedDlTrafficThreshold MbsSessionIdentifier SdfFilter PfdContents
-        Thresholds UeLinkSpecificIpAddress MacAddress DownlinkDataServiceInformation
+        VolumeThreshold VolumeMeasurement DroppedDlTrafficThreshold SdfFilter PfdContents
+        MacAddress DownlinkDataServiceInformation
         IpAddressAndPortNumberReplacement OuterHeaderCreation FTeid FSeid NodeId PdrId FarId ApplyAction Mbr
         NetworkInstance SNssai TransportLevelMarking
     }

@@ -34,30 +34,6 @@ groups! {
         22 C network_instance_for_redundant_transmission: NetworkInstance<'a>,
     }
 
-    /// MBS Multicast Parameters.
-    MbsMulticastParameters = 301, "7.5.2.3-5" {
-        42 M destination_interface: DestinationInterface,
-        22 O network_instance: NetworkInstance<'a>,
-        84 M outer_header_creation: OuterHeaderCreation,
-        30 C transport_level_marking: TransportLevelMarking,
-        160 On destination_interface_type: ThreeGppInterfaceType,
-    }
-
-    /// Add MBS Unicast Parameters.
-    AddMbsUnicastParameters = 302, "7.5.2.3-6" {
-        42 M destination_interface: DestinationInterface,
-        309 M mbs_unicast_parameters_id: MbsUnicastParametersId,
-        22 O network_instance: NetworkInstance<'a>,
-        84 M outer_header_creation: OuterHeaderCreation,
-        30 C transport_level_marking: TransportLevelMarking,
-        160 O destination_interface_type: ThreeGppInterfaceType,
-    }
-
-    /// Remove MBS Unicast Parameters.
-    RemoveMbsUnicastParameters = 304, "7.5.4.3-4" {
-        309 M mbs_unicast_parameters_id: MbsUnicastParametersId,
-    }
-
     /// Create FAR.
     CreateFar = 3, "7.5.2.3-1" {
         108 M far_id: FarId,

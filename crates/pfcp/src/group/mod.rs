@@ -5,7 +5,6 @@
 //! [`Edit`](crate::Edit).
 
 mod far;
-mod mar;
 mod node;
 mod pdr;
 mod qer;
@@ -14,7 +13,6 @@ mod srr;
 mod urr;
 
 pub use far::*;
-pub use mar::*;
 pub use node::*;
 pub use pdr::*;
 pub use qer::*;

@@ -27,15 +27,6 @@ groups! {
         258 O ip_version: IpVersion,
     }
 
-    /// Clock Drift Control Information.
-    ClockDriftControlInformation = 203, "7.4.4.1.2-1" {
-        204 M requested_clock_drift_information: RequestedClockDriftInformation,
-        206 Cn time_domain_number: TimeDomainNumber,
-        321 C configured_time_domain: ConfiguredTimeDomain,
-        207 C time_offset_threshold: TimeOffsetThreshold,
-        208 C cumulative_rate_ratio_threshold: CumulativeRateRatioThreshold,
-    }
-
     /// GTP-U Path QoS Control Information.
     GtpUPathQosControlInformation = 238, "7.4.4.1.3-1" {
         103 Cn remote_gtp_u_peer: RemoteGtpUPeer<'a>,
@@ -68,17 +59,6 @@ groups! {
     /// User Plane Path Recovery Report.
     UserPlanePathRecoveryReport = 187, "7.4.5.1.3-1" {
         103 Mn remote_gtp_u_peer: RemoteGtpUPeer<'a>,
-    }
-
-    /// Clock Drift Report.
-    ClockDriftReport = 205, "7.4.5.1.4-1" {
-        206 M time_domain_number: TimeDomainNumber,
-        209 O time_offset_measurement: TimeOffsetMeasurement,
-        210 O cumulative_rate_ratio_measurement: CumulativeRateRatioMeasurement,
-        156 O time_stamp: TimeStamp,
-        22 C network_instance: NetworkInstance<'a>,
-        159 C apn_dnn: ApnDnn<'a>,
-        257 C s_nssai: SNssai,
     }
 
     /// GTP-U Path QoS Report.

@@ -8,7 +8,7 @@ groups! {
     Pdi = 2, "7.5.2.2-2" {
         20 M source_interface: SourceInterface,
         21 O local_f_teid: FTeid,
-        308 C local_ingress_tunnel: LocalIngressTunnel,
+        308 C local_ingress_tunnel: LocalIngressTunnel<'a>,
         22 O network_instance: NetworkInstance<'a>,
         255 O redundant_transmission_detection_parameters: RedundantTransmissionDetectionParameters<'a>,
         93 On ue_ip_address: UeIpAddress,
@@ -24,8 +24,8 @@ groups! {
         160 O source_interface_type: ThreeGppInterfaceType,
         188 On ip_multicast_addressing_info: IpMulticastAddressingInfo<'a>,
         294 On dns_query_filter: DnsQueryFilter<'a>,
-        305 C mbs_session_identifier: MbsSessionIdentifier,
-        314 C area_session_id: AreaSessionId,
+        305 C mbs_session_identifier: MbsSessionIdentifier<'a>,
+        314 C area_session_id: AreaSessionId<'a>,
     }
 
     /// Create PDR.
@@ -78,7 +78,7 @@ groups! {
         21 C local_f_teid: FTeid,
         21 C local_f_teid_for_redundant_transmission: FTeid,
         93 Cn ue_ip_address: UeIpAddress,
-        308 C local_ingress_tunnel: LocalIngressTunnel,
+        308 C local_ingress_tunnel: LocalIngressTunnel<'a>,
     }
 
     /// Updated PDR.
@@ -131,10 +131,10 @@ groups! {
         155 On framed_ipv6_route: FramedIpv6Route<'a>,
         124 On qfi: Qfi,
         160 O source_interface_type: ThreeGppInterfaceType,
-        308 C local_ingress_tunnel: LocalIngressTunnel,
+        308 C local_ingress_tunnel: LocalIngressTunnel<'a>,
         188 C ip_multicast_addressing_info: IpMulticastAddressingInfo<'a>,
-        305 C mbs_session_identifier: MbsSessionIdentifier,
-        314 C area_session_id: AreaSessionId,
+        305 C mbs_session_identifier: MbsSessionIdentifier<'a>,
+        314 C area_session_id: AreaSessionId<'a>,
         275 O rat_type: RatType,
     }
 
@@ -164,6 +164,6 @@ groups! {
         21 C local_f_teid: FTeid,
         21 C local_f_teid_for_redundant_transmission: FTeid,
         93 Cn ue_ip_address: UeIpAddress,
-        308 C local_ingress_tunnel: LocalIngressTunnel,
+        308 C local_ingress_tunnel: LocalIngressTunnel<'a>,
     }
 }

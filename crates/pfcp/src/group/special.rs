@@ -1,4 +1,4 @@
-//! Failures in part, and the features of few: L2TP, MBS, TSC, RDS, paging policies, Ethernet relocation.
+//! Failures in part, and the features of few: L2TP, RDS, paging policies, Ethernet relocation.
 
 use crate::ie::*;
 
@@ -33,65 +33,10 @@ groups! {
         280 O lns_address: LnsAddress,
     }
 
-    /// MBS Session N4mb Control Information.
-    MbsSessionN4mbControlInformation = 300, "7.5.2.1-4" {
-        305 M mbs_session_identifier: MbsSessionIdentifier,
-        314 C area_session_id: AreaSessionId,
-        307 C mbsn4mbreq_flags: Mbsn4mbReqFlags,
-        306 C multicast_transport_information: MulticastTransportInformation,
-    }
-
-    /// MBS Session N4mb Information.
-    MbsSessionN4mbInformation = 303, "7.5.3.1-4" {
-        306 C multicast_transport_information: MulticastTransportInformation,
-    }
-
-    /// MBS Session N4 Control Information.
-    MbsSessionN4ControlInformation = 310, "7.5.2.1-5" {
-        305 M mbs_session_identifier: MbsSessionIdentifier,
-        314 C area_session_id: AreaSessionId,
-        306 C multicast_transport_information: MulticastTransportInformation,
-    }
-
-    /// MBS Session N4 Information.
-    MbsSessionN4Information = 311, "7.5.3.1-5" {
-        305 M mbs_session_identifier: MbsSessionIdentifier,
-        314 C area_session_id: AreaSessionId,
-        21 C n19mb_dl_tunnel_id: FTeid,
-        312 C mbsn4resp_flags: Mbsn4RespFlags,
-    }
-
     /// DSCP to PPI Control Information.
     DscpToPpiControlInformation = 316, "7.5.2.1-6" {
         317 Mn dscp_to_ppi_mapping_information: DscpToPpiMappingInformation<'a>,
         124 On qfi: Qfi,
-    }
-
-    /// Created Bridge Info for TSC.
-    CreatedBridgeInfoForTsc = 195, "7.5.3.6-1" {
-        196 C ds_tt_port_number: DsTtPortNumber,
-        198 C five_gs_user_plane_node: FiveGsUserPlaneNode,
-    }
-
-    /// TSC Management Information (Session Modification Request).
-    TscManagementInformation = 199, "7.5.4.18-1" {
-        202 O port_management_information_container: PortManagementInformationContainer<'a>,
-        266 O user_plane_node_management_information_container: UserPlaneNodeManagementInformationContainer<'a>,
-        197 C nw_tt_port_number: NwTtPortNumber,
-    }
-
-    /// TSC Management Information (Session Modification Response).
-    TscManagementInformationResponse = 200, "7.5.5.3-1" {
-        202 O port_management_information_container: PortManagementInformationContainer<'a>,
-        266 O user_plane_node_management_information_container: UserPlaneNodeManagementInformationContainer<'a>,
-        197 C nw_tt_port_number: NwTtPortNumber,
-    }
-
-    /// TSC Management Information (Session Report Request).
-    TscManagementInformationReport = 201, "7.5.8.5-1" {
-        202 O port_management_information_container: PortManagementInformationContainer<'a>,
-        266 O user_plane_node_management_information_container: UserPlaneNodeManagementInformationContainer<'a>,
-        197 C nw_tt_port_number: NwTtPortNumber,
     }
 
     /// Ethernet Context Information.

@@ -29,8 +29,6 @@ blanks! {
     Multiplier = Multiplier { digits: 0, exponent: 0 };
     FailedRuleId = FailedRuleId::Pdr(PdrId(0));
     GateStatus = GateStatus::CLOSED;
-    PmfAddressInformation = PmfAddressInformation { ipv4: None, ipv6: None, ports: None, macs: None };
-    MptcpAddressInformation = MptcpAddressInformation { proxy_type: 0, port: 0, ipv4: None, ipv6: None };
     AccessAvailabilityInformation = AccessAvailabilityInformation { access_type: 0, availability_status: 0 };
     LnsAddress = LnsAddress::Ipv4(NOWHERE);
 }

@@ -98,8 +98,6 @@ numbers! {
     DownlinkDataNotificationDelay: u8 = 46, "§8.2.28";
     /// How many packets, of both directions, to buffer.
     SuggestedBufferingPacketsCount: u8 = 140, "§8.2.100";
-    /// A set of unicast parameters of a FAR for MBS.
-    MbsUnicastParametersId: u16 = 309, "§8.2.210";
 }
 
 octets! {

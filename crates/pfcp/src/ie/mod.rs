@@ -18,11 +18,10 @@ mod blank;
 mod ethernet;
 mod fields;
 mod forwarding;
-mod mbs;
 mod node;
+mod opaque;
 mod qos;
 mod rule;
-mod tsc;
 mod usage;
 
 pub use access::*;
@@ -30,11 +29,10 @@ pub use address::*;
 pub use ethernet::*;
 pub use fields::{Octets8, Octets16};
 pub use forwarding::*;
-pub use mbs::*;
 pub use node::*;
+pub use opaque::*;
 pub use qos::*;
 pub use rule::*;
-pub use tsc::*;
 pub use usage::*;
 
 /// A value that can stand in one IE: a leaf or a grouped IE.

@@ -23,7 +23,7 @@ messages! {
         159 O apn_dnn: ApnDnn<'a>,
         165 Cn create_mar: CreateMar<'a>,
         186 C pfcpsereq_flags: PfcpSeReqFlags,
-        194 C create_bridge_info_for_tsc: CreateBridgeInfoForTsc,
+        194 C create_bridge_info_for_tsc: CreateBridgeInfoForTsc<'a>,
         212 On create_srr: CreateSrr<'a>,
         220 C provide_atsss_control_information: ProvideAtsssControlInformation<'a>,
         96 O recovery_time_stamp: RecoveryTimeStamp,

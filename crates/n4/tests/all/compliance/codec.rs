@@ -10,6 +10,35 @@ pub struct Table {
     pub rows: Vec<(u16, char)>,
 }
 
+/// Tables of IEs whose values the codec keeps as octets (`pfcp/src/ie/opaque.rs`): MAR and ATSSS, TSC, MBS.
+pub const OPAQUE: [&str; 25] = [
+    "7.4.4.1.2-1",
+    "7.4.5.1.4-1",
+    "7.5.2.1-4",
+    "7.5.2.1-5",
+    "7.5.2.3-5",
+    "7.5.2.3-6",
+    "7.5.2.8-1",
+    "7.5.2.8-2",
+    "7.5.2.8-3",
+    "7.5.2.10-1",
+    "7.5.3.1-4",
+    "7.5.3.1-5",
+    "7.5.3.6-1",
+    "7.5.3.7-1",
+    "7.5.3.7-2",
+    "7.5.3.7-3",
+    "7.5.3.7-4",
+    "7.5.4.3-4",
+    "7.5.4.15-1",
+    "7.5.4.16-1",
+    "7.5.4.16-2",
+    "7.5.4.16-3",
+    "7.5.4.18-1",
+    "7.5.5.3-1",
+    "7.5.8.5-1",
+];
+
 /// All messages and groups.
 pub fn tables() -> Vec<Table> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pfcp/src");
