@@ -2,13 +2,16 @@
 
 mod packed;
 
-use flow::{Bounds, PacketTimes, UrrCount};
-use rules::model::{Multiplier, Urr};
+use flow::{PacketTimes, UrrCount};
+use rules::model::{MeasurementInformation, MeasurementMethod, Multiplier, Urr};
 
 pub(crate) use self::packed::Packed;
-use crate::count::{difference, sum};
-use crate::machine::Machine;
-use crate::{Moment, UsageReport, UsageTriggers};
+use crate::bounds::UrrBounds;
+use crate::count::{difference, is_null, sum};
+use crate::counter::{CounterBase, Used};
+use crate::machine::{Machine, Renewed};
+use crate::moment::{Moment, Setting};
+use crate::report::{Seconds, UsageReport, UsageTriggers};
 
 /// One URR's account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +37,7 @@ pub(crate) struct Account {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ActiveRule {
     pub(crate) machine: Machine,
-    /// Of the counter of octets and of that of events.
-    pub(crate) sent_bounds: Option<(Bounds, Bounds)>,
+    pub(crate) sent_bounds: Option<UrrBounds>,
 }
 
 impl Account {
@@ -158,15 +160,15 @@ impl Account {
         (self.reported.events, self.carried.events) = (0, 0);
     }
 
-    /// Of the counter of octets, and of that of events.
-    pub(crate) fn bounds(&self, urr: &Urr) -> (Bounds, Bounds) {
+    /// The bounds that its machine sets.
+    pub(crate) fn bounds(&self, urr: &Urr) -> UrrBounds {
         let acting = self.acting.as_ref();
-        acting.map_or((Bounds::NONE, Bounds::NONE), |acting| {
-            bounds_of(&acting.machine, urr, &self.base(urr.unit()))
+        acting.map_or(UrrBounds::NONE, |acting| {
+            acting.machine.bounds(urr, &self.base(urr.unit()))
         })
     }
 
-    /// Whether the worker was told of its bounds as they are.
+    /// Whether the worker was sent its bounds as they are.
     pub(crate) fn are_bounds_sent(&self, urr: &Urr) -> bool {
         let acting = self.acting.as_ref();
         acting.is_none_or(|acting| acting.sent_bounds == Some(self.bounds(urr)))
@@ -175,94 +177,116 @@ impl Account {
     pub(crate) fn machine_mut(&mut self) -> Option<&mut Machine> {
         self.acting.as_mut().map(|acting| &mut acting.machine)
     }
-}
 
-/// What a machine wants of the counter of octets and of that of events, which stand so. Of a counter of events that
-/// there is not, nothing.
-pub(crate) fn bounds_of(machine: &Machine, urr: &Urr, base: &CounterBase) -> (Bounds, Bounds) {
-    let events = match urr.counts_events() {
-        true => machine.event_bounds(urr, base.reported, base.carried),
-        false => Bounds::NONE,
-    };
-    (machine.bounds(urr, base), events)
-}
+    /// Whether nothing was measured since the last report.
+    pub(crate) fn has_measured_nothing(&self, now: Moment, count: UrrCount) -> bool {
+        let seconds = |acting: &ActiveRule| acting.machine.seconds(now);
+        let measured = self.acting.as_ref().map_or(Seconds(0), seconds);
+        is_null(self.raw(count)) && self.before_qos.is_none() && measured == Seconds(0)
+    }
 
-/// What was used since the last report.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Used {
-    /// Octets that are whole, packets and events.
-    pub(crate) count: UrrCount,
-    /// The octets of both directions together, whole: it may be one more than those of each.
-    pub(crate) total: u64,
-    /// The octets of the counter itself.
-    pub(crate) raw: u64,
-    /// What is not whole, in billionths.
-    pub(crate) rest: [u64; 2],
-}
-
-impl Used {
-    fn of(raw: UrrCount, unit: u64, rest: [u64; 2]) -> Self {
-        let octets = raw.ul_octets.wrapping_add(raw.dl_octets);
-        let mut used = Self {
-            count: raw,
-            total: octets,
-            raw: octets,
-            rest,
-        };
-        if unit == Multiplier::ONE && rest == [0; 2] {
-            return used;
+    /// Takes over the URR as it is now; `renewed` are the terms that a request provisions again, if it names the URR.
+    pub(crate) fn update(&mut self, urr: &Urr, renewed: Option<Renewed>, now: Moment, setting: Setting) {
+        if !urr.measures_before_qos() {
+            self.before_qos = None;
         }
-        let one = u128::from(Multiplier::ONE);
-        let all = |octets: u64, rest: u64| u128::from(octets) * u128::from(unit) + u128::from(rest);
-        let all = [all(raw.ul_octets, rest[0]), all(raw.dl_octets, rest[1])];
-        let whole = |billionths: u128| u64::try_from(billionths / one).unwrap_or(u64::MAX);
-        (used.count.ul_octets, used.count.dl_octets) = (whole(all[0]), whole(all[1]));
-        used.total = whole(all[0].saturating_add(all[1]));
-        used.rest = all.map(|billionths| (billionths % one) as u64);
-        used
+        if self.unit() != urr.unit() {
+            self.set_unit(urr.unit());
+            let carried = self.carried;
+            if let Some(machine) = self.machine_mut() {
+                machine.seen = carried.ul_octets.saturating_add(carried.dl_octets);
+            }
+        }
+        if !urr.counts_events() {
+            self.forget_events();
+        }
+        if !Machine::is_needed(urr) {
+            self.acting = None;
+            return;
+        }
+        match &mut self.acting {
+            Some(acting) => acting
+                .machine
+                .renew(urr, renewed.unwrap_or_default(), now, setting),
+            None => {
+                let machine = Machine::begin(urr, now, setting);
+                self.acting = Some(ActiveRule {
+                    machine,
+                    sent_bounds: None,
+                });
+            }
+        }
+    }
+
+    /// Reports what was counted since the last report, and starts the next measurement; unless the reasons call for no
+    /// measurement, which then continues.
+    pub(crate) fn report(
+        &mut self,
+        now: Moment,
+        counted: Counted<'_>,
+        triggers: UsageTriggers,
+    ) -> UsageReport {
+        let Counted { urr, count } = counted;
+        if UsageTriggers::MEASURE_NOTHING.contains(triggers) && !triggers.is_empty() {
+            if let Some(machine) = self.machine_mut() {
+                machine.reported_moment(triggers);
+            }
+            return self.report_moment(urr, triggers, now);
+        }
+        self.detect_restart(count);
+        let all = self.used(count);
+        let mut used = all.count;
+        let all_events = used.events;
+        if let Some(machine) = self.machine_mut() {
+            used.events = machine.events_to_report(used, triggers);
+        }
+        let machine = self.machine_mut();
+        let duration = machine
+            .filter(|_| measures_time(urr))
+            .map(|machine| machine.seconds(now));
+        if let Some(machine) = self.machine_mut() {
+            machine.reported(used, duration.unwrap_or_default(), triggers, now);
+        }
+        let times = self.times.take().filter(|_| !is_null(used));
+        let before_qos = self.before_qos.take();
+        let report = UsageReport {
+            urr: urr.id,
+            method: urr.method,
+            sequence: self.next,
+            triggers,
+            count: used,
+            before_qos: urr.measures_before_qos().then(|| before_qos.unwrap_or_default()),
+            reports_packets: urr.information.contains(MeasurementInformation::MNOP),
+            start: self.since,
+            end: now,
+            duration,
+            // Whose millisecond may have begun before the measurement.
+            first: times.map(|(first, _)| first.max(self.since)),
+            last: times.map(|(_, last)| last.max(self.since)),
+            information: None,
+        };
+        self.rest = all.rest;
+        self.reported = count;
+        self.carried = UrrCount {
+            events: all_events - used.events,
+            ..UrrCount::default()
+        };
+        self.next = report.next_sequence();
+        self.since = now;
+        report
     }
 }
 
-/// What of a counter was reported, what others have counted, and what an octet in it is.
+/// Whether a URR measures time.
+pub(crate) fn measures_time(urr: &Urr) -> bool {
+    urr.method.contains(MeasurementMethod::DURAT)
+}
+
+/// A worker's count of one URR, since its slot began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CounterBase {
-    pub(crate) reported: UrrCount,
-    pub(crate) carried: UrrCount,
-    pub(crate) unit: u64,
-    /// Used beside, in billionths.
-    pub(crate) rest: [i128; 2],
-}
-
-impl CounterBase {
-    /// Where the counter is when so many octets more are reached: of both directions, of uplink, of downlink.
-    pub(crate) fn reach(&self, octets: u64, kind: usize) -> u64 {
-        self.place(self.units(octets, kind, self.unit - 1), kind)
-    }
-
-    /// Where it is when no more fits into so many octets.
-    pub(crate) fn fill(&self, octets: u64, kind: usize) -> u64 {
-        self.place(self.units(octets, kind, 0), kind)
-    }
-
-    /// So much further than at the last report.
-    pub(crate) fn place(&self, further: u64, kind: usize) -> u64 {
-        let of = |count: UrrCount| {
-            let all = count.ul_octets.wrapping_add(count.dl_octets);
-            [all, count.ul_octets, count.dl_octets][kind]
-        };
-        further
-            .saturating_add(of(self.reported))
-            .saturating_sub(of(self.carried))
-    }
-
-    fn units(&self, octets: u64, kind: usize, more: u64) -> u64 {
-        let [uplink, downlink] = self.rest;
-        let rest = [uplink.saturating_add(downlink), uplink, downlink][kind];
-        if self.unit == Multiplier::ONE && rest == 0 {
-            return octets;
-        }
-        let left = (i128::from(octets) * i128::from(Multiplier::ONE)).saturating_sub(rest);
-        let left = left.saturating_add(more.into());
-        u64::try_from(left.max(0) / i128::from(self.unit)).unwrap_or(u64::MAX)
-    }
+pub struct Counted<'a> {
+    /// The URR.
+    pub urr: &'a Urr,
+    /// What its slot has counted.
+    pub count: UrrCount,
 }

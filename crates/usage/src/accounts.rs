@@ -4,64 +4,20 @@
 //! since when the current measurement runs, and the [`Machine`] of a URR that does something by itself. Each packet is
 //! reported exactly once, whatever it is reported for.
 //!
-//! Accounts lie packed in the accounts ([`Packed`]): what is done with one is done with it taken out, and put back.
-
-mod bounds;
+//! Each account is stored packed ([`Packed`]): it is unpacked to be changed, and packed again.
 
 use flow::{Bounds, Nanos, PacketTimes, Reached, UrrCount};
 use rules::image::Counter;
-use rules::model::{MeasurementInformation, MeasurementMethod, Multiplier, ReportingTriggers, Urr, UrrId};
+use rules::model::{Multiplier, ReportingTriggers, Urr, UrrId};
 
-use self::bounds::by_urr;
-use crate::account::{Account, ActiveRule, Packed};
-use crate::count::{combine, is_null, sum};
+use crate::account::{Account, ActiveRule, Counted, Packed, measures_time};
+use crate::bounds::{UrrBounds, by_slot, by_urr};
+use crate::checkpoint::UrrCheckpoint;
+use crate::count::{combine, sum};
 use crate::machine::{Machine, Renewed};
+use crate::moment::{Moment, Setting};
+use crate::report::{UsageInformation, UsageReport, UsageTriggers};
 use crate::urr_map::UrrMap;
-use crate::{Moment, Seconds, Setting, UsageInformation, UsageReport, UsageTriggers};
-
-/// Where the account of one URR stands: what a session record has of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UrrCheckpoint {
-    /// The URR.
-    pub urr: UrrId,
-    /// UR-SEQN of its next report.
-    pub next: u32,
-    /// When the measurement under way began.
-    pub since: Moment,
-    /// What was counted since then, as the counter counts it.
-    pub count: UrrCount,
-    /// What an octet in the count is, in billionths of one of usage ([`Urr::unit`]).
-    pub unit: u64,
-    /// What is left of what was reported in whole octets: uplink and downlink, in billionths of one.
-    pub rest: [u64; 2],
-    /// When the first and the last packet of that came, as far as it is known.
-    pub times: Option<(Moment, Moment)>,
-    /// What came before QoS enforcement since then, of a URR that tells of it.
-    pub before_qos: Option<UrrCount>,
-    /// How far its thresholds, quotas and times are, if it has any.
-    pub machine: Option<Machine>,
-}
-
-impl UrrCheckpoint {
-    /// What was used since then, in whole octets.
-    pub fn used(&self) -> UrrCount {
-        let account = Account {
-            unit: self.unit,
-            rest: self.rest,
-            ..Account::default()
-        };
-        account.used(self.count).count
-    }
-}
-
-/// A worker's count of one URR, since its slot began.
-#[derive(Clone, Copy, Debug)]
-pub struct Counted<'a> {
-    /// The URR.
-    pub urr: &'a Urr,
-    /// What its slot has counted.
-    pub count: UrrCount,
-}
 
 /// Reports of one URR that one look at its events may bring, beside the first: a threshold far below what waits is
 /// reported once more with the next event.
@@ -165,7 +121,7 @@ impl UsageAccounts {
         for (urr, bounds) in by_urr(urrs, bounds) {
             let mut update = |account: &mut Account| {
                 let new = renewed.iter().find(|(id, _)| *id == urr.id);
-                update_account(account, urr, new.map(|(_, what)| *what), now, setting);
+                account.update(urr, new.map(|(_, what)| *what), now, setting);
                 if let (Some(acting), Some(bounds)) = (&mut account.acting, bounds) {
                     acting.sent_bounds = Some(bounds);
                 }
@@ -208,7 +164,7 @@ impl UsageAccounts {
     /// Reports what was counted since the last report, and starts the next measurement; unless the reasons call for no
     /// measurement, which then goes on.
     pub fn report(&mut self, now: Nanos, counted: Counted<'_>, triggers: UsageTriggers) -> UsageReport {
-        let report = |account: &mut Account| report(account, now.into(), counted, triggers);
+        let report = |account: &mut Account| account.report(now.into(), counted, triggers);
         self.change(counted.urr.id, report).unwrap_or_else(|| {
             let mut account = Account::default();
             let first = report(&mut account);
@@ -231,7 +187,7 @@ impl UsageAccounts {
     /// Whether nothing was measured since the last report.
     fn is_null(&self, now: Nanos, Counted { urr, count }: Counted<'_>) -> bool {
         let account = self.account(urr.id);
-        account.is_none_or(|account| has_measured_nothing(&account, now.into(), count))
+        account.is_none_or(|account| account.has_measured_nothing(now.into(), count))
     }
 
     /// The reports that the control plane has asked for, for these reasons, and those of the URRs that are linked to
@@ -353,13 +309,13 @@ impl UsageAccounts {
         let evaluate = |account: &mut Account| {
             account.detect_restart(count);
             let used = account.used(count);
-            let is_null = has_measured_nothing(account, now, count);
+            let is_null = account.has_measured_nothing(now, count);
             let machine = account.machine_mut()?;
             if is_null {
                 machine.has_nothing_to_report();
             }
             let measured = machine.measured_at(now);
-            let triggers = machine.evaluate(urr, (used, reached), (now, setting));
+            let triggers = machine.evaluate(urr, &used, reached, now, setting);
             Some((triggers, machine.measured_at(now).saturating_sub(measured)))
         };
         let Some((triggers, more)) = self.change(urr.id, evaluate).flatten() else {
@@ -465,13 +421,13 @@ impl UsageAccounts {
     /// The process's clock has another epoch ([`Setting::epoch_nanos`]): monitoring times that have not come yet come at
     /// other moments. Whether there are any, so that there may be another [`deadline`](Self::deadline).
     pub fn redate(&mut self, urrs: &[Urr], epoch_nanos: u64) -> bool {
-        let epochs = (std::mem::replace(&mut self.epoch_nanos, epoch_nanos), epoch_nanos);
+        let old = std::mem::replace(&mut self.epoch_nanos, epoch_nanos);
         let mut is_other = false;
         for urr in urrs
             .iter()
             .filter(|urr| urr.terms().monitoring_times().next().is_some())
         {
-            let redate = |machine: &mut Machine| machine.redate(urr, epochs);
+            let redate = |machine: &mut Machine| machine.redate(urr, old, epoch_nanos);
             is_other |= self.change_machine(urr.id, redate).unwrap_or(false);
         }
         is_other
@@ -621,139 +577,110 @@ impl UsageAccounts {
             account.add_octets([counted.ul_octets, counted.dl_octets], unit);
         });
     }
-}
 
-/// Whether nothing was measured since the last report.
-fn has_measured_nothing(account: &Account, now: Moment, count: UrrCount) -> bool {
-    let seconds = |acting: &ActiveRule| acting.machine.seconds(now);
-    let measured = account.acting.as_ref().map_or(Seconds(0), seconds);
-    is_null(account.raw(count)) && account.before_qos.is_none() && measured == Seconds(0)
-}
-
-/// What a request means for one account: the terms of its URR that it gives anew, if it names it.
-fn update_account(account: &mut Account, urr: &Urr, renewed: Option<Renewed>, now: Moment, setting: Setting) {
-    if !urr.measures_before_qos() {
-        account.before_qos = None;
+    /// The bounds of the counters of `urrs`, by slot; none at all where no URR does anything by itself.
+    pub fn bounds(&self, urrs: &[Urr]) -> Vec<Bounds> {
+        if !self.acts() {
+            return Vec::new();
+        }
+        let bounds = |urr: &Urr| self.account(urr.id).map(|account| account.bounds(urr));
+        let all = urrs.iter().map(|urr| bounds(urr).unwrap_or_default());
+        by_slot(urrs, &all.collect::<Vec<_>>())
     }
-    if account.unit() != urr.unit() {
-        account.set_unit(urr.unit());
-        let carried = account.carried;
-        if let Some(machine) = account.machine_mut() {
-            machine.seen = carried.ul_octets.saturating_add(carried.dl_octets);
+
+    /// The bounds that [`update`](Self::update) would lead to.
+    pub fn preview_bounds(&self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) -> Vec<Bounds> {
+        if !urrs.iter().any(Machine::is_needed) {
+            return Vec::new();
+        }
+        let bounds = urrs
+            .iter()
+            .map(|urr| self.preview_account(now.into(), urr, renewed));
+        by_slot(urrs, &bounds.collect::<Vec<_>>())
+    }
+
+    /// The same of one URR, without an account that is thrown away.
+    fn preview_account(&self, now: Moment, urr: &Urr, renewed: &[(UrrId, Renewed)]) -> UrrBounds {
+        if !Machine::is_needed(urr) {
+            return UrrBounds::NONE;
+        }
+        let account = self.account(urr.id);
+        let known = account.as_ref().map(|account| account.base(urr.unit()));
+        let mut base = known.unwrap_or_else(|| Account::default().base(urr.unit()));
+        let machine = match account.and_then(|account| account.acting) {
+            None => Machine::begin(urr, now, self.setting()),
+            Some(ActiveRule { mut machine, .. }) => {
+                let new = renewed.iter().find(|(id, _)| *id == urr.id);
+                let what = new.map_or(Renewed::default(), |(_, what)| *what);
+                machine.renew(urr, what, now, self.setting());
+                machine
+            }
+        };
+        if !urr.counts_events() {
+            (base.reported.events, base.carried.events) = (0, 0);
+        }
+        machine.bounds(urr, &base)
+    }
+
+    /// The worker was told these bounds of `urrs`, by slot.
+    pub fn set_sent_bounds(&mut self, urrs: &[Urr], bounds: &[Bounds]) {
+        for (urr, bounds) in by_urr(urrs, bounds) {
+            if let Some(bounds) = bounds {
+                self.set_sent(urr.id, bounds);
+            }
         }
     }
-    if !urr.counts_events() {
-        account.forget_events();
-    }
-    if !Machine::is_needed(urr) {
-        account.acting = None;
-        return;
-    }
-    match &mut account.acting {
-        Some(acting) => acting
-            .machine
-            .renew(urr, renewed.unwrap_or_default(), now, setting),
-        None => {
-            let machine = Machine::begin(urr, now, setting);
-            account.acting = Some(ActiveRule {
-                machine,
-                sent_bounds: None,
-            });
-        }
-    }
-}
 
-/// A report of one account ([`UsageAccounts::report`]).
-fn report(
-    account: &mut Account,
-    now: Moment,
-    Counted { urr, count }: Counted<'_>,
-    triggers: UsageTriggers,
-) -> UsageReport {
-    if UsageTriggers::MEASURE_NOTHING.contains(triggers) && !triggers.is_empty() {
-        if let Some(machine) = account.machine_mut() {
-            machine.reported_moment(triggers);
-        }
-        return account.report_moment(urr, triggers, now);
+    fn set_sent(&mut self, urr: UrrId, bounds: UrrBounds) {
+        self.change(urr, |account| {
+            if let Some(acting) = &mut account.acting {
+                acting.sent_bounds = Some(bounds);
+            }
+        });
     }
-    account.detect_restart(count);
-    let all = account.used(count);
-    let mut used = all.count;
-    let all_events = used.events;
-    if let Some(machine) = account.machine_mut() {
-        used.events = machine.events_to_report(used, triggers);
-    }
-    let machine = account.machine_mut();
-    let duration = machine
-        .filter(|_| measures_time(urr))
-        .map(|machine| machine.seconds(now));
-    if let Some(machine) = account.machine_mut() {
-        machine.reported((used, duration.unwrap_or_default()), triggers, now);
-    }
-    let times = account.times.take().filter(|_| !is_null(used));
-    let before_qos = account.before_qos.take();
-    let report = UsageReport {
-        urr: urr.id,
-        method: urr.method,
-        sequence: account.next,
-        triggers,
-        count: used,
-        before_qos: urr.measures_before_qos().then(|| before_qos.unwrap_or_default()),
-        reports_packets: urr.information.contains(MeasurementInformation::MNOP),
-        start: account.since,
-        end: now,
-        duration,
-        // Whose millisecond may have begun before the measurement.
-        first: times.map(|(first, _)| first.max(account.since)),
-        last: times.map(|(_, last)| last.max(account.since)),
-        information: None,
-    };
-    account.rest = all.rest;
-    account.reported = count;
-    account.carried = UrrCount {
-        events: all_events - used.events,
-        ..UrrCount::default()
-    };
-    account.next = report.next_sequence();
-    account.since = now;
-    report
-}
 
-fn measures_time(urr: &Urr) -> bool {
-    urr.method.contains(MeasurementMethod::DURAT)
+    /// What the worker is to be told: the bounds of all counters that have any, if one of them is not as it was told
+    /// last, or if all are to be set again. They count as told then. `urrs` are those that were followed last.
+    pub fn unsent_bounds(&mut self, urrs: &[Urr], again: bool) -> Vec<(Counter, Bounds)> {
+        let are_bounds_sent = |urr: &Urr| {
+            self.account(urr.id)
+                .is_none_or(|account| account.are_bounds_sent(urr))
+        };
+        if self.are_bounds_sent && !again {
+            debug_assert!(urrs.iter().all(are_bounds_sent), "an account has changed since");
+            return Vec::new();
+        }
+        if !again && urrs.iter().all(are_bounds_sent) {
+            self.are_bounds_sent = true;
+            return Vec::new();
+        }
+        let wanted = |urr: &Urr| {
+            let account = self.account(urr.id).filter(|account| account.acting.is_some())?;
+            Some((urr.id, urr.counts_events(), account.bounds(urr)))
+        };
+        let wanted: Vec<_> = urrs.iter().filter_map(wanted).collect();
+        for (urr, _, bounds) in &wanted {
+            self.set_sent(*urr, *bounds);
+        }
+        let counters = |(urr, counts_events, bounds): (UrrId, bool, UrrBounds)| {
+            let events = counts_events.then_some((Counter::Events(urr), bounds.events));
+            core::iter::once((Counter::Volume(urr), bounds.volume)).chain(events)
+        };
+        wanted.into_iter().flat_map(counters).collect()
+    }
+
+    /// Whether what a URR's counter tells is that its volume limits are reached, and that is known; or nothing stops
+    /// for it.
+    pub fn is_stop_known(&self, urr: UrrId, reached: Reached) -> bool {
+        let acting = self.account(urr).and_then(|account| account.acting);
+        let Reached { limits, trapped, .. } = reached;
+        acting.is_none_or(|acting| !trapped && limits != 0 && acting.machine.exhausted.0 != 0)
+    }
 }
 
 /// Whether `urr` reports when `cause` does.
 fn is_linked(urr: &Urr, cause: UrrId) -> bool {
     urr.triggers.contains(ReportingTriggers::LIUSA) && urr.terms().linked.contains(&cause)
-}
-
-/// The bounds of a session's counters at a worker that has it for a while beside another one, where its counters begin
-/// at 0: of what the limits allow, the other, which has `counted` so much, has kept half.
-pub fn share_limits(counters: &[Counter], bounds: &mut [Bounds], counted: &[(UrrId, UrrCount)]) {
-    for (counter, bounds) in counters.iter().zip(bounds) {
-        let count = counted.iter().find(|(id, _)| *id == counter.urr());
-        let count = count.map(|(_, count)| *count).unwrap_or_default();
-        let [total, uplink, downlink] = match counter {
-            Counter::Volume(_) => [
-                count.ul_octets.saturating_add(count.dl_octets),
-                count.ul_octets,
-                count.dl_octets,
-            ],
-            Counter::Events(_) => [count.events, 0, 0],
-        };
-        let rest = |limit: Option<u64>, used: u64| {
-            limit.map(|limit| {
-                let left = limit.saturating_sub(used);
-                left - left / 2
-            })
-        };
-        if let Some(limit) = &mut bounds.limit {
-            limit.octets.total = rest(limit.octets.total, total);
-            limit.octets.uplink = rest(limit.octets.uplink, uplink);
-            limit.octets.downlink = rest(limit.octets.downlink, downlink);
-        }
-    }
 }
 
 fn of<'a>(urrs: &'a [Urr], counted: &[(UrrId, UrrCount)], id: UrrId) -> Option<Counted<'a>> {

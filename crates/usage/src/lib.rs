@@ -7,14 +7,20 @@
 
 mod account;
 mod accounts;
+mod bounds;
+mod checkpoint;
 mod count;
+mod counter;
 mod machine;
 mod moment;
 mod report;
 mod urr_map;
 mod wall;
 
-pub use accounts::{Counted, UrrCheckpoint, UsageAccounts, share_limits};
+pub use account::Counted;
+pub use accounts::UsageAccounts;
+pub use bounds::share_limits;
+pub use checkpoint::UrrCheckpoint;
 pub use count::sum;
 pub use machine::{Activity, Exhausted, Machine, Renewed, TrafficDetection};
 pub use moment::{Moment, Setting};

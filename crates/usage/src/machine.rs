@@ -1,9 +1,11 @@
 //! What one URR does by itself: thresholds, quotas, periods and times, and where its counter is to stop.
 //!
 //! Everything is counted from the URR's last report. Volumes are compared by the worker's counters at every packet;
-//! this machine says where ([`Machine::bounds`]) and draws the consequences.
+//! this machine sets the bounds ([`Machine::bounds`]) and draws the consequences.
 
+mod exhausted;
 mod parts;
+mod renewed;
 mod traffic;
 
 use flow::{Bounds, CounterLimit, LimitAction, Reached, UrrCount, Volumes};
@@ -12,12 +14,15 @@ use rules::model::{
     Urr, Volume,
 };
 
+pub use self::exhausted::Exhausted;
 use self::parts::{packets, reached, subtract, there, volume, without_zero};
+pub use self::renewed::Renewed;
 pub use self::traffic::{Activity, TrafficDetection};
-use crate::account::{CounterBase, Used};
-use crate::{Moment, Seconds, Setting, UsageTriggers};
+use crate::bounds::UrrBounds;
+use crate::counter::{CounterBase, Used};
+use crate::moment::{Moment, NANOS, Setting};
+use crate::report::{Seconds, UsageTriggers};
 
-pub(crate) const NANOS: i64 = 1_000_000_000;
 /// Keeps the room for bounds in a session's block without being one that is ever reached.
 const UNREACHABLE: u64 = (1 << 60) - 2;
 
@@ -33,106 +38,6 @@ const COUNTS_ON: UsageTriggers = UsageTriggers(
         | UsageTriggers::PERIO.0
         | UsageTriggers::LIUSA.0,
 );
-
-/// What is used up: no packet of it passes any more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Exhausted(pub u8);
-
-impl Exhausted {
-    /// The volume quota of both directions together.
-    pub const TOTAL: u8 = 1;
-    /// That of uplink.
-    pub const UPLINK: u8 = 1 << 1;
-    /// That of downlink.
-    pub const DOWNLINK: u8 = 1 << 2;
-    /// The time quota.
-    pub const TIME: u8 = 1 << 3;
-    /// All quotas, by the Quota Holding Time or the Quota Validity Time.
-    pub const VOID: u8 = 1 << 4;
-    /// The event quota.
-    pub const EVENTS: u8 = 1 << 5;
-
-    const VOLUME: u8 = Self::TOTAL | Self::UPLINK | Self::DOWNLINK;
-    const STOPS_TIME: u8 = Self::TIME | Self::VOID;
-    const STOPS_ALL: u8 = Self::STOPS_TIME | Self::TOTAL | Self::EVENTS;
-
-    const fn has(self, any: u8) -> bool {
-        self.0 & any != 0
-    }
-}
-
-/// Which of a URR's terms a request gives anew, be it with the same values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Renewed {
-    /// The Volume Threshold.
-    pub volume_threshold: bool,
-    /// The Volume Quota.
-    pub volume_quota: bool,
-    /// The Time Threshold.
-    pub time_threshold: bool,
-    /// The Time Quota.
-    pub time_quota: bool,
-    /// The Event Threshold.
-    pub event_threshold: bool,
-    /// The Event Quota.
-    pub event_quota: bool,
-    /// The Measurement Period.
-    pub period: bool,
-    /// The Quota Holding Time.
-    pub holding: bool,
-    /// The Quota Validity Time.
-    pub validity: bool,
-    /// The Inactivity Detection Time.
-    pub inactivity: bool,
-    /// The Monitoring Time, or one of the additional ones.
-    pub monitoring: bool,
-    /// The flag that starts time metering at once (ISTM).
-    pub immediate_start: bool,
-    /// The measurement itself begins anew: no PDR is left that names the URR.
-    pub measurement: bool,
-}
-
-impl Renewed {
-    /// All of them.
-    pub const ALL: Self = Self {
-        volume_threshold: true,
-        volume_quota: true,
-        time_threshold: true,
-        time_quota: true,
-        event_threshold: true,
-        event_quota: true,
-        period: true,
-        holding: true,
-        validity: true,
-        inactivity: true,
-        monitoring: true,
-        immediate_start: true,
-        measurement: true,
-    };
-
-    /// Those of a URR that has lost its last PDR: its measurement ends, and begins with the first packet of the next PDR,
-    /// under thresholds and quotas as they were provisioned (TS 29.244 §5.2.2.3.1).
-    pub const DISSOCIATED: Self = Self {
-        immediate_start: false,
-        ..Self::ALL
-    };
-
-    /// The same, as it is where a PDR names a URR that none has named before: quotas are as they were provisioned
-    /// (TS 29.244 §5.2.2.3.1, NOTE 5).
-    #[must_use]
-    pub const fn associated(self) -> Self {
-        Self {
-            volume_quota: true,
-            time_quota: true,
-            event_quota: true,
-            ..self
-        }
-    }
-
-    const fn any_quota(self) -> bool {
-        self.volume_quota || self.time_quota || self.event_quota
-    }
-}
 
 /// The state of one URR beside its counts. Times in nanoseconds; what is left is counted from the last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -425,13 +330,15 @@ impl Machine {
         self.pending.0 &= !ZERO_QUOTA.0;
     }
 
-    /// Draws the consequences of what was used since the last report, and of what the counter has `told`. Gives what
+    /// Draws the consequences of what was used since the last report, and of what the counter reached. Returns what
     /// calls for a report now.
     pub(crate) fn evaluate(
         &mut self,
         urr: &Urr,
-        (spent, news): (Used, Reached),
-        (now, setting): (Moment, Setting),
+        spent: &Used,
+        news: Reached,
+        now: Moment,
+        setting: Setting,
     ) -> UsageTriggers {
         let used = spent.count;
         // While all stops, what a packet does not fit into says nothing of the other quotas.
@@ -461,7 +368,7 @@ impl Machine {
         }
         let count = packets(used);
         due |= self.detect_holding_timeout(urr, count, now);
-        due |= self.detect_traffic(urr, (count, news), (now, setting));
+        due |= self.detect_traffic(urr, count, news, now, setting);
         self.detect_inactivity(urr, count, now);
         self.started |= count > 0;
         (self.packets, self.seen) = (count, spent.raw);
@@ -477,8 +384,10 @@ impl Machine {
     fn detect_traffic(
         &mut self,
         urr: &Urr,
-        (packets, news): (u64, Reached),
-        (now, setting): (Moment, Setting),
+        packets: u64,
+        news: Reached,
+        now: Moment,
+        setting: Setting,
     ) -> UsageTriggers {
         let came = packets > self.packets;
         let comes = came && !matches!(self.traffic, TrafficDetection::Voided(_)) || news.trapped;
@@ -524,8 +433,8 @@ impl Machine {
         }
     }
 
-    /// The process's clock has another epoch: times that have not come yet come at other moments. Whether there are any.
-    pub(crate) fn redate(&mut self, urr: &Urr, (old, new): (u64, u64)) -> bool {
+    /// The process's clock has the epoch `new` in place of `old`: times that have not come yet come at other moments. Whether there are any.
+    pub(crate) fn redate(&mut self, urr: &Urr, old: u64, new: u64) -> bool {
         let Some(at) = self.monitoring else { return false };
         let times = urr.terms().monitoring_times().map(|time| time.at);
         let to_come = times.filter(|time| on_clock(*time, old) >= at);
@@ -609,7 +518,8 @@ impl Machine {
     /// they have so much less to go; quotas have so much less (TS 29.244 §5.2.2.3.1).
     pub(crate) fn reported(
         &mut self,
-        (used, seconds): (UrrCount, Seconds),
+        used: UrrCount,
+        seconds: Seconds,
         triggers: UsageTriggers,
         now: Moment,
     ) {
@@ -638,8 +548,19 @@ impl Machine {
         }
     }
 
-    /// Where the worker's counter is to tell and to stop, which stands so.
-    pub(crate) fn bounds(&self, urr: &Urr, base: &CounterBase) -> Bounds {
+    /// The bounds of a URR's counters. Of a counter of events that does not exist, none.
+    pub(crate) fn bounds(&self, urr: &Urr, base: &CounterBase) -> UrrBounds {
+        UrrBounds {
+            volume: self.volume_bounds(urr, base),
+            events: match urr.counts_events() {
+                true => self.event_bounds(urr, base),
+                false => Bounds::NONE,
+            },
+        }
+    }
+
+    /// Where the counter of octets notifies control, and where it stops.
+    fn volume_bounds(&self, urr: &Urr, base: &CounterBase) -> Bounds {
         let at = |volume: Volume, place: fn(&CounterBase, u64, usize) -> u64| {
             let place = |left: Option<u64>, kind| left.map(|left| place(base, left, kind));
             Volumes {
@@ -683,10 +604,10 @@ impl Machine {
     }
 
     /// The same of the counter of events.
-    pub(crate) fn event_bounds(&self, urr: &Urr, reported: UrrCount, carried: UrrCount) -> Bounds {
+    fn event_bounds(&self, urr: &Urr, base: &CounterBase) -> Bounds {
         let place = |left: u64| {
-            left.saturating_add(reported.events)
-                .saturating_sub(carried.events)
+            left.saturating_add(base.reported.events)
+                .saturating_sub(base.carried.events)
         };
         let asks = urr.triggers.contains(ReportingTriggers::EVETH);
         let watermark = self.event_threshold.filter(|left| *left > 0 && asks).map(place);

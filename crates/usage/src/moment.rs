@@ -2,6 +2,9 @@
 
 use flow::Nanos;
 
+/// Nanoseconds of a second.
+pub(crate) const NANOS: i64 = 1_000_000_000;
+
 /// A moment on the process's clock, in nanoseconds. It is negative before the clock began: a session may be older than
 /// the process that has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

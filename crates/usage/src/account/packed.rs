@@ -4,6 +4,7 @@ use flow::{Bounds, CounterLimit, LimitAction, UrrCount, Volumes};
 use rules::model::Volume;
 
 use super::{Account, ActiveRule};
+use crate::bounds::UrrBounds;
 use crate::machine::{Activity, Exhausted, Machine, TrafficDetection};
 use crate::{Moment, UsageTriggers};
 
@@ -181,21 +182,21 @@ impl Writer {
 
     fn acting(&mut self, ActiveRule { machine, sent_bounds }: &ActiveRule) {
         let (limit, event_limit) =
-            sent_bounds.map_or((None, None), |(octets, events)| (octets.limit, events.limit));
+            sent_bounds.map_or((None, None), |sent| (sent.volume.limit, sent.events.limit));
         self.put(
             place::MACHINE,
             small(machine, sent_bounds.is_some(), (limit, event_limit)),
         );
         self.machine(machine);
-        if let Some((Bounds { watermarks, .. }, _)) = sent_bounds {
-            self.three(place::WATERMARKS, of_volumes(*watermarks));
+        if let Some(sent) = sent_bounds {
+            self.three(place::WATERMARKS, of_volumes(sent.volume.watermarks));
         }
         if let Some(limit) = limit {
             self.three(place::LIMIT, of_volumes(limit.octets));
         }
         self.option(
             place::EVENTS_TOLD,
-            sent_bounds.and_then(|(_, events)| events.watermarks.total),
+            sent_bounds.and_then(|sent| sent.events.watermarks.total),
         );
         self.option(
             place::EVENTS_TOLD + 1,
@@ -368,7 +369,8 @@ impl Reader<'_> {
                 watermarks: of_total(watermark),
                 limit: event_limit,
             };
-            *sent_bounds = Some((Bounds { watermarks, limit }, events));
+            let volume = Bounds { watermarks, limit };
+            *sent_bounds = Some(UrrBounds { volume, events });
         }
     }
 
@@ -625,7 +627,10 @@ mod tests {
                 before_qos: self.is_there().then(|| self.count()),
                 acting: self.is_there().then(|| ActiveRule {
                     machine: self.machine(),
-                    sent_bounds: self.is_there().then(|| (self.bounds(), self.event_bounds())),
+                    sent_bounds: self.is_there().then(|| UrrBounds {
+                        volume: self.bounds(),
+                        events: self.event_bounds(),
+                    }),
                 }),
             }
         }
@@ -680,7 +685,10 @@ mod tests {
             since: Moment(1),
             acting: Some(ActiveRule {
                 machine,
-                sent_bounds: Some((bounds, Bounds::NONE)),
+                sent_bounds: Some(UrrBounds {
+                    volume: bounds,
+                    events: Bounds::NONE,
+                }),
             }),
             ..Account::default()
         };

@@ -1,4 +1,7 @@
+use rules::model::{MeasurementInformation, MeasurementMethod};
+
 use super::*;
+use crate::count::is_null;
 
 const URR: UrrId = UrrId(1);
 

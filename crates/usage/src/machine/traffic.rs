@@ -1,7 +1,6 @@
 //! When packets of a URR came, and whether its traffic goes on.
 
-use super::NANOS;
-use crate::Moment;
+use crate::moment::{Moment, NANOS};
 
 /// When packets were last known to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
