@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use flow::BlockImage;
 
-/// A type with a constant that stands for an absent value.
+/// A type with a constant in place of an absent value.
 pub trait Absent: Sized + 'static {
     /// What an absent value is read as.
     const ABSENT: &'static Self;

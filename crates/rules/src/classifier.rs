@@ -6,8 +6,8 @@
 //! the IP version that every key has, are a correct flow key, and no narrower one is needed.
 //!
 //! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All that is
-//! the session's own is in one piece of memory (`packed`), which control keeps a reference to, so that a change that leaves it
-//! as it is need not make it anew; rulebases that its PDRs activate are shared (`activations`).
+//! the session's own is in one piece of memory (`packed`). Control keeps a reference to it, and shares it with the next
+//! image if a change leaves it as it is. Rulebases that its PDRs activate are shared by all sessions (`activations`).
 
 mod activations;
 mod build;
@@ -48,7 +48,7 @@ pub struct Match {
     pub decision: Decision,
     /// The widest correct flow key: every packet of the same tunnel or address space and IP version that agrees in
     /// these fields gets the same PDR, and passes or fails its [`SourceCheck`] alike. A key with more fields is
-    /// correct too. What a field means in a key is told by [`flow_key`].
+    /// correct too. [`flow_key`] defines the fields of a key.
     pub key: KeyFields,
     /// Whether the answer would be another with other ports or another SPI. Fragments behind the first have neither,
     /// so theirs is the answer that their first fragment gets.

@@ -78,7 +78,7 @@ pub struct Previous<'a> {
     pub classifier: &'a Classifier,
 }
 
-/// Compiles a session's rules. Who calls it fills in what the rules do not say: the image's `session`, `seid` and
+/// Compiles a session's rules. The caller fills in what the rules do not have: the image's `session`, `seid` and
 /// `bucket`, the meters of correlated QERs ([`share_rates`](SessionImage::share_rates)), and its
 /// `classification_generation`, which [`is_classified_like`](SessionImage::is_classified_like) tells whether to change.
 ///

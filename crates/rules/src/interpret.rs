@@ -292,7 +292,7 @@ fn counts_in(
 }
 
 /// End Marker and Tunnel Status: passed on from tunnel to tunnel with their type (TS 29.244 Table 8.2.64-1, NOTE
-/// 2), where the gates are open; not counted, since they are no user data. How many of them is for who carries it.
+/// 2), where the gates are open; not counted, since they are no user data. Their rate is not limited here.
 fn relay_signalling(
     session: Session<'_>,
     tunnel: &Tunnelled<'_>,
@@ -309,7 +309,7 @@ fn relay_signalling(
     if is_end && own_pdr.is_some_and(|own| session.rules.reports_end_markers(own).next().is_some()) {
         return Err(DropReason::EndMarkerReported);
     }
-    // Of which predefined rule it is nobody can say, so those of the PDR itself.
+    // The message matches no predefined rule in particular: the QERs and URRs are those of the PDR itself.
     let own = own_pdr.unwrap_or(pdr);
     if heeds_pause(session, tunnel, own) && !matches!(egress(session, pdr), Ok(Egress::Tunnel(_))) {
         return Err(DropReason::PauseOfChargingHeeded);
@@ -420,10 +420,10 @@ fn gate_closed(qer: &Qer, direction: Direction) -> bool {
     }
 }
 
-/// Whether a PDU Session Container goes on into the next tunnel as it was received: not where the Outer Header Removal
+/// Whether a received PDU Session Container is put into the next tunnel as it is: not where the Outer Header Removal
 /// deletes it (TS 29.244 §8.2.64), and not where a UE's packet goes to the CP function (§5.3.1, scenario 1), which this
 /// node forwards as the end of the N3 tunnel. The CP function does get those of downlink packets, received over N9 to be
-/// buffered there (§5.3.3.2) or for CIoT (§5.3.5.2), and what it sends back goes on with them (§5.3.3.3).
+/// buffered there (§5.3.3.2) or for CIoT (§5.3.5.2), and what it sends back keeps them (§5.3.3.3).
 fn keeps_psc(pdr: &Pdr, next: &NextTunnel) -> bool {
     let is_deleted = pdr
         .outer_header_removal
@@ -432,7 +432,7 @@ fn keeps_psc(pdr: &Pdr, next: &NextTunnel) -> bool {
     !(is_deleted || ends_here)
 }
 
-/// The user's packet as it goes on: with one hop less where it leaves a tunnel or enters one.
+/// The user's packet as it is forwarded: with one hop less where it leaves a tunnel or enters one.
 fn hopped(arrival: &Arrival<'_>, way: &Egress, packet: &[u8]) -> Result<Vec<u8>, DropReason> {
     let mut user = packet.to_vec();
     let is_hop = match way {

@@ -14,7 +14,7 @@ pub struct IpPrefix {
 }
 
 impl IpPrefix {
-    /// The prefix of `len` bits that `address` lies in; host bits are cleared. `None` when `len` is above 32 for
+    /// The prefix of `len` bits that contains `address`; host bits are cleared. `None` when `len` is above 32 for
     /// IPv4 or above 128 for IPv6.
     pub fn new(address: IpAddr, len: u8) -> Option<Self> {
         let address = match address {
@@ -58,7 +58,7 @@ impl IpPrefix {
         self.address.is_ipv4()
     }
 
-    /// Whether `address` is of the same family and lies in the prefix.
+    /// Whether `address` is of the same family and in the prefix.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address) {
             (IpAddr::V4(prefix), IpAddr::V4(v4)) => v4.to_bits() & mask_v4(self.len) == prefix.to_bits(),

@@ -96,7 +96,7 @@ impl PortRange {
     }
 }
 
-/// The ports and ranges that one side lists: a few lie in the description itself.
+/// The ports and ranges that one side lists: a few are stored in the description itself.
 pub type PortRanges = SmallVec<[PortRange; 4]>;
 
 /// One side of a description.
@@ -148,7 +148,7 @@ impl Deref for FlowDescription {
 }
 
 impl FlowDescription {
-    /// Parses a Flow Description as it lies in an SDF Filter IE.
+    /// Parses the Flow Description of an SDF Filter IE.
     ///
     /// # Errors
     /// What is wrong, and at which octet.
@@ -204,7 +204,7 @@ pub struct SdfError {
 pub enum SdfFault {
     /// The text ends where this was still to come.
     Missing(&'static str),
-    /// Another word stands where this was to come.
+    /// Another word is in the place of this one.
     Expected(&'static str),
     /// The action is `deny`, or another than `permit`.
     Action,

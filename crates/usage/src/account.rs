@@ -89,7 +89,7 @@ impl Account {
         self.add_octets(carried, before);
     }
 
-    /// So many octets more of a counter that counts in this unit.
+    /// Adds octets of a counter that counts in this unit.
     pub(crate) fn add_octets(&mut self, [uplink, downlink]: [u64; 2], unit: u64) {
         let own = u128::from(self.unit());
         let carried = [&mut self.carried.ul_octets, &mut self.carried.dl_octets];
@@ -100,7 +100,7 @@ impl Account {
         }
     }
 
-    /// Where a counter of this unit stands.
+    /// The base of a counter of this unit.
     pub(crate) fn base(&self, unit: u64) -> CounterBase {
         let mut base = CounterBase {
             reported: self.reported,
@@ -147,7 +147,7 @@ impl Account {
         }
     }
 
-    /// The counter of events may have begun anew where nobody told: it went and came again with a change that was
+    /// The counter of events may have restarted without notice: it was removed and created again by a change that was
     /// taken back.
     pub(crate) fn detect_restart(&mut self, count: UrrCount) {
         if count.events < self.reported.events {

@@ -101,7 +101,7 @@ impl UsageAccounts {
         result
     }
 
-    /// Opens an account for each of `urrs` that has none, closes those of URRs that are gone, and lets the others go on
+    /// Opens an account for each of `urrs` that has none, closes those of URRs that are gone, and continues the others
     /// with what a request has `renewed`.
     pub fn update(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) {
         self.update_with_bounds(now, urrs, renewed, &[]);
@@ -162,7 +162,7 @@ impl UsageAccounts {
     }
 
     /// Reports what was counted since the last report, and starts the next measurement; unless the reasons call for no
-    /// measurement, which then goes on.
+    /// measurement, which then continues.
     pub fn report(&mut self, now: Nanos, counted: Counted<'_>, triggers: UsageTriggers) -> UsageReport {
         let report = |account: &mut Account| account.report(now.into(), counted, triggers);
         self.change(counted.urr.id, report).unwrap_or_else(|| {
@@ -509,7 +509,7 @@ impl UsageAccounts {
         }
     }
 
-    /// Where the accounts stand, with what the worker's slots of the URRs count now.
+    /// The state of the accounts, with what the worker's slots of the URRs count now.
     pub fn checkpoints(&self, counted: &[(UrrId, UrrCount)]) -> Vec<UrrCheckpoint> {
         let of = |urr| counted.iter().find(|(id, _)| *id == urr).map(|(_, count)| *count);
         let checkpoint = |(&urr, packed): (&UrrId, &Packed)| {
@@ -530,7 +530,7 @@ impl UsageAccounts {
         self.accounts.iter().map(checkpoint).collect()
     }
 
-    /// Accounts that go on from `checkpoints` with slots that count from 0.
+    /// Accounts that continue from `checkpoints` with slots that count from 0.
     pub fn resuming(checkpoints: &[UrrCheckpoint], setting: Setting) -> UsageAccounts {
         let account = |one: &UrrCheckpoint| Account {
             unit: if one.unit == Multiplier::ONE { 0 } else { one.unit },
@@ -560,7 +560,7 @@ impl UsageAccounts {
         });
     }
 
-    /// Another slot of `urr` ended with `counted`, beside the one whose count goes on.
+    /// Another slot of `urr` ended with `counted`, beside the one whose count continues.
     pub fn add(&mut self, urr: UrrId, counted: UrrCount) {
         self.change(urr, |account| account.carried = sum(account.carried, counted));
     }
@@ -622,7 +622,7 @@ impl UsageAccounts {
         machine.bounds(urr, &base)
     }
 
-    /// The worker was told these bounds of `urrs`, by slot.
+    /// The worker was sent these bounds of `urrs`, by slot.
     pub fn set_sent_bounds(&mut self, urrs: &[Urr], bounds: &[Bounds]) {
         for (urr, bounds) in by_urr(urrs, bounds) {
             if let Some(bounds) = bounds {
@@ -639,7 +639,7 @@ impl UsageAccounts {
         });
     }
 
-    /// What the worker is to be told: the bounds of all counters that have any, if one of them is not as it was told
+    /// What the worker is to be sent: the bounds of all counters that have any, if one of them is not as it was sent
     /// last, or if all are to be set again. They count as told then. `urrs` are those that were followed last.
     pub fn unsent_bounds(&mut self, urrs: &[Urr], again: bool) -> Vec<(Counter, Bounds)> {
         let are_bounds_sent = |urr: &Urr| {

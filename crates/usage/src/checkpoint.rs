@@ -7,7 +7,7 @@ use crate::account::Account;
 use crate::machine::Machine;
 use crate::moment::Moment;
 
-/// Where the account of one URR stands: what a session record has of it.
+/// The state of the account of one URR: what a session record has of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UrrCheckpoint {
     /// The URR.

@@ -50,17 +50,17 @@ pub(crate) struct CounterBase {
 }
 
 impl CounterBase {
-    /// Where the counter is when so many octets more are reached: of both directions, of uplink, of downlink.
+    /// Where the counter is when `octets` more are reached. `kind`: 0 both directions, 1 uplink, 2 downlink.
     pub(crate) fn reach(&self, octets: u64, kind: usize) -> u64 {
         self.place(self.units(octets, kind, self.unit - 1), kind)
     }
 
-    /// Where it is when no more fits into so many octets.
+    /// Where it is when no more fits into `octets`.
     pub(crate) fn fill(&self, octets: u64, kind: usize) -> u64 {
         self.place(self.units(octets, kind, 0), kind)
     }
 
-    /// So much further than at the last report.
+    /// The place `further` than at the last report.
     pub(crate) fn place(&self, further: u64, kind: usize) -> u64 {
         let of = |count: UrrCount| {
             let all = count.ul_octets.wrapping_add(count.dl_octets);

@@ -79,11 +79,11 @@ pub struct Machine {
     pub holding: Option<Activity>,
     /// For the Inactivity Detection Time, while the time runs.
     pub active: Option<Activity>,
-    /// The time stands still until the next packet: none came for the Inactivity Detection Time.
+    /// The measurement of time is stopped until the next packet: none came for the Inactivity Detection Time.
     pub is_idle: bool,
     /// The next monitoring time.
     pub monitoring: Option<Moment>,
-    /// Whether traffic goes on, if that is to be told.
+    /// The detection of the start and stop of traffic.
     pub traffic: TrafficDetection,
     /// Packets and octets since the last report, when it was last checked.
     pub packets: u64,
@@ -207,7 +207,7 @@ impl Machine {
         }
     }
 
-    /// Lets the time run, or stand still.
+    /// Starts or stops the measurement of time.
     pub(crate) fn run(&mut self, urr: &Urr, now: Moment) {
         if urr.pool().is_some() {
             // Its members' times are its own, and say when it runs.
@@ -234,7 +234,7 @@ impl Machine {
         }
     }
 
-    /// Lets the time of a credit pool run so many billionths as fast as time does; not while it is paused, or its quotas
+    /// Sets how fast the time of a credit pool runs, in billionths; 0 while it is paused, or its quotas
     /// have ended.
     pub(crate) fn run_at(&mut self, urr: &Urr, rate: u64, now: Moment) {
         let stops = urr.is_paused()
@@ -415,7 +415,7 @@ impl Machine {
         UsageTriggers::default()
     }
 
-    /// The time stands still when no packet has come for the Inactivity Detection Time, and goes on with the next.
+    /// The measurement of time stops when no packet has come for the Inactivity Detection Time, and resumes with the next.
     fn detect_inactivity(&mut self, urr: &Urr, packets: u64, now: Moment) {
         if self.is_idle && packets != self.packets {
             self.is_idle = false;
@@ -433,7 +433,8 @@ impl Machine {
         }
     }
 
-    /// The process's clock has the epoch `new` in place of `old`: times that have not come yet come at other moments. Whether there are any.
+    /// The process's clock has the epoch `new` in place of `old`: times that have not come yet come at other
+    /// moments. Returns whether there are any.
     pub(crate) fn redate(&mut self, urr: &Urr, old: u64, new: u64) -> bool {
         let Some(at) = self.monitoring else { return false };
         let times = urr.terms().monitoring_times().map(|time| time.at);
@@ -628,7 +629,7 @@ impl Machine {
         }
     }
 
-    /// What becomes of packets that a quota stops: where their start is to be told of, the first is told of.
+    /// What becomes of packets that a quota stops: where the start of traffic is reported, Control is notified of the first.
     fn stop_action(&self, urr: &Urr) -> LimitAction {
         match self.traffic.is_awaited() && urr.triggers.contains(ReportingTriggers::START) {
             true => LimitAction::Trap,
@@ -692,7 +693,7 @@ fn reports_traffic(urr: &Urr) -> bool {
     urr.triggers.contains(ReportingTriggers::START) || urr.triggers.contains(ReportingTriggers::STOPT)
 }
 
-/// So many nanoseconds, times so many billionths.
+/// Nanoseconds, multiplied by a number of billionths.
 fn times(nanos: i64, billionths: u64) -> i64 {
     let product = i128::from(nanos) * i128::from(billionths);
     i64::try_from(product.div_euclid(i128::from(Multiplier::ONE))).unwrap_or(i64::MAX)

@@ -11,14 +11,14 @@ pub(crate) const NANOS: i64 = 1_000_000_000;
 pub struct Moment(pub i64);
 
 impl Moment {
-    /// The moment so many nanoseconds after 1970, where the clock stood at 0 `epoch_nanos` after that. What lies
+    /// The moment `nanos` nanoseconds after 1970, where the clock was 0 at `epoch_nanos` after 1970. What is
     /// outside of 584 years wraps. For dates that a correction of the host's clock is not to change:
     /// [`WallClock::moment`](crate::WallClock::moment).
     pub const fn from_unix_nanos(nanos: u64, epoch_nanos: u64) -> Moment {
         Moment(nanos.wrapping_sub(epoch_nanos) as i64)
     }
 
-    /// So many nanoseconds later.
+    /// The moment `nanos` nanoseconds later.
     #[must_use]
     pub const fn after(self, nanos: i64) -> Moment {
         Moment(self.0.saturating_add(nanos))

@@ -1,4 +1,4 @@
-//! A usage report as it is given out: what was used, since when, and why that is told.
+//! Usage reports (TS 29.244 §7.5.8.3): what was used, since when, and what triggered the report.
 
 use flow::UrrCount;
 use rules::model::{MeasurementMethod, UrrId};
@@ -162,7 +162,7 @@ pub struct UsageReport {
     pub triggers: UsageTriggers,
     /// What was counted: octets of inner IP packets, packets, and events.
     pub count: UrrCount,
-    /// What came before QoS enforcement, where that is told beside (MBQE): as a report of its own, with the next
+    /// What came before QoS enforcement, where that is reported, too (MBQE): as a report of its own, with the next
     /// number.
     pub before_qos: Option<UrrCount>,
     /// Whether the packets are to be told, too (MNOP).
@@ -188,7 +188,8 @@ impl UsageReport {
         self.sequence.wrapping_add(reports)
     }
 
-    /// It as it is told: of usage after QoS enforcement, then of that before it (TS 29.244 §5.2.2.3.1); or as it is.
+    /// The reports that are sent: of usage after QoS enforcement, then of that before it (TS 29.244
+    /// §5.2.2.3.1); or itself.
     pub fn parts(&self) -> impl Iterator<Item = UsageReport> + use<> {
         let part = |flag| Some(self.information.unwrap_or_default().with(flag));
         let after = match self.before_qos {

@@ -28,7 +28,7 @@ impl<T> UrrMap<T> {
         self.0.get_mut(place).map(|(_, value)| value)
     }
 
-    /// Room for so many in all.
+    /// Makes room for `count` URRs in all.
     pub(crate) fn reserve(&mut self, count: usize) {
         self.0.reserve_exact(count.saturating_sub(self.0.len()));
     }

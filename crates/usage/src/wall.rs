@@ -23,7 +23,7 @@ const NOISE: u64 = 10_000;
 /// Changes that are remembered. Moments before them have the dates of the first.
 const KEPT: usize = 32;
 
-/// How fast dates run: by so many parts less or more than the process's clock.
+/// How fast dates run, compared with the process's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     Even,
@@ -39,7 +39,7 @@ enum Pace {
 const SLEW: u64 = 2_000;
 
 impl Pace {
-    /// Nanoseconds of dates in so many of the clock.
+    /// Nanoseconds of dates in `passed` nanoseconds of the clock.
     const fn of(self, passed: u64) -> u64 {
         match self {
             Pace::Even => passed,
@@ -49,7 +49,7 @@ impl Pace {
         }
     }
 
-    /// Nanoseconds of the clock until so many of dates have passed.
+    /// Nanoseconds of the clock until `passed` nanoseconds of dates have passed.
     fn until(self, passed: u64) -> u64 {
         let (wide, slew) = (u128::from(passed), u128::from(SLEW));
         let taken = match self {
@@ -67,7 +67,7 @@ impl Pace {
     }
 }
 
-/// From a moment on, dates go on from `unix`.
+/// From a moment on, dates continue from `unix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     from: Moment,
@@ -90,11 +90,11 @@ impl Line {
 /// What has become of the host's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WallChange {
-    /// It was ahead by so many nanoseconds, and dates have stepped forward.
+    /// It was ahead by this number of nanoseconds, and dates have stepped forward.
     Stepped(u64),
-    /// It was ahead by so many nanoseconds, few enough for dates to run fast.
+    /// It was ahead by this number of nanoseconds, few enough for dates to run fast.
     Fast(u64),
-    /// It was behind by so many nanoseconds: dates run slow for [`WallChange::takes`].
+    /// It was behind by this number of nanoseconds: dates run slow for [`WallChange::takes`].
     Behind(u64),
 }
 
@@ -118,7 +118,7 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// Dates of a clock that stood at 0 so many seconds after 1970.
+    /// Dates of a clock that was 0 at `clock_unix` seconds after 1970.
     pub fn starting(clock_unix: u64) -> WallClock {
         WallClock {
             lines: vec![Line {
@@ -129,7 +129,7 @@ impl WallClock {
         }
     }
 
-    /// Nanoseconds since 1970 of a moment, in steps of one: as they were told when it was, or will be if nothing changes.
+    /// Nanoseconds since 1970 of a moment, in steps of one: as they were at that moment, or will be if nothing changes.
     pub fn unix_nanos(&self, at: Moment) -> u64 {
         let behind = self.lines.partition_point(|line| line.from <= at);
         let line = self.lines.get(behind.saturating_sub(1));
@@ -163,7 +163,7 @@ impl WallClock {
         })
     }
 
-    /// The host's clock says that `now` is so many nanoseconds after 1970, read with an uncertainty of `slack`
+    /// The host's clock says that `now` is `host_unix` nanoseconds after 1970, read with an uncertainty of `slack`
     /// nanoseconds. Tells what has changed, if that is more than the uncertainty.
     pub fn follow(&mut self, now: Nanos, host_unix: u64, slack: u64) -> Option<WallChange> {
         let at = Moment::from(now);

@@ -5,7 +5,7 @@ use flow::{ContentId, Direction};
 use super::source_check::SourceCheck;
 
 /// What happens to packets that a PDR detects: slots of the session's block. The flow key that it may be kept under
-/// is told with each match: [`Match::key`](crate::Match::key).
+/// is part of each match: [`Match::key`](crate::Match::key).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
     /// The slot of the PDR, its place in [`SessionRules::pdrs`].

@@ -76,7 +76,7 @@ pub fn whole_key(side: Side, tuple: &IpTuple) -> Key {
 }
 
 /// What rules read of a packet, from its whole IPv4 key: the way back of [`whole_key`]. The rest of the tuple, which
-/// says how the packet lies in its octets, is empty.
+/// describes the layout of the packet, is empty.
 #[inline]
 pub fn tuple_of_v4(key: &FlowKey4) -> IpTuple {
     let addrs = Addrs::V4 {

@@ -16,7 +16,7 @@ pub enum SessionChange {
     /// A session that the worker has, by its index.
     Replace(Box<SessionImage>, ImmediateActions),
     /// These counters of URRs get other watermarks and limits, compared with what they have counted in all; those
-    /// that were stopped go on, unless they are beyond their limit. No flow is touched.
+    /// that were stopped continue, unless they are beyond their limit. No flow is touched.
     Bound(SessionIndex, Vec<(Counter, Bounds)>),
     /// The session goes.
     Remove(SessionIndex),
@@ -29,7 +29,7 @@ pub struct ImmediateActions {
     pub end_markers: Vec<FarId>,
     /// Packets that wait are thrown away and not sent (DROBU, TS 29.244 §8.2.31).
     pub discards_buffered: bool,
-    /// They are since the DL Buffering Duration is over: Control is told of them where FARs ask for it (DDPN, §5.28.1).
+    /// The DL Buffering Duration is over: Control is notified of them where FARs request it (DDPN, §5.28.1).
     pub tells_discarded: bool,
 }
 
@@ -51,17 +51,17 @@ pub struct UsageSnapshot {
     pub session: SessionIndex,
     /// What each URR counted.
     pub counters: Vec<(UrrId, UrrCount)>,
-    /// When the packets came that URRs have counted since that was told last: it is told once, whatever is counted.
+    /// When the packets came that URRs have counted since the last snapshot; each time is in one snapshot only.
     pub times: Vec<(UrrId, PacketTimes)>,
-    /// What was counted before QoS enforcement since that was told last, of URRs that tell of it: it is told once.
+    /// What was counted before QoS enforcement since the last snapshot, of URRs that report it.
     pub before_qos: Vec<(UrrId, UrrCount)>,
-    /// What was counted of contents since it was told last, and is not there any more: of all after a Remove or a
+    /// What was counted of contents since the last snapshot, of contents that are gone: of all after a Remove or a
     /// Replace by another session, else of those that a Replace took away.
     pub contents: Vec<ContentUsage>,
     /// What is left of each packet rate, or what was taken away of it for the worker that the session goes to.
     pub packets: Vec<PacketsLeft>,
     /// What the meters of bit rates hold: after a Remove, and to a query.
     pub tokens: Vec<TokensLeft>,
-    /// After a Remove: what was dropped of URRs that tell of it, and not told yet.
+    /// After a Remove: what was dropped of URRs that report it, and was not reported yet.
     pub dropped: Vec<DroppedCount>,
 }

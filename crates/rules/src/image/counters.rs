@@ -31,7 +31,7 @@ impl From<UrrId> for Counter {
 /// The counters of events, of which a packet is one or none in each, and what is an event.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventCounters {
-    /// The slot of each URR that counts events, in the order of their counters: those lie behind the counters of all
+    /// The slot of each URR that counts events, in the order of their counters: those are behind the counters of all
     /// URRs.
     pub urrs: Vec<u8>,
     /// What is an event among the packets of a PDR, by the slot of the PDR in rising order.

@@ -3,7 +3,7 @@
 /// What became of a downlink packet, for the delivery status (TS 29.244 §5.28, §8.2.179).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DataStatus {
-    /// The first one since its FAR was told what to do is buffered.
+    /// The first one since its FAR was changed is buffered.
     Buffered,
     /// The first one is discarded.
     Discarded,

@@ -2,17 +2,17 @@
 
 use crate::model::{DroppedDlThreshold, Urr, UrrId};
 
-/// The downlink packets of a URR that were dropped since it told of that (TS 29.244 §5.2.2.2.1): those that FARs drop,
+/// The downlink packets of a URR that were dropped since its last report (TS 29.244 §5.2.2.2.1): those that FARs drop,
 /// and those that wait for Control in vain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dropped {
     /// The URR.
     pub urr: UrrId,
-    /// When it tells.
+    /// When they are reported.
     pub threshold: DroppedDlThreshold,
-    /// Whether it tells Control (DROTH).
+    /// Whether they are reported to the control plane (DROTH).
     pub reports: bool,
-    /// Whether it tells the nodes upstream to pause charging (SSPOC).
+    /// Whether the nodes upstream are requested to pause charging (SSPOC).
     pub sends_pause: bool,
     /// Packets.
     pub packets: u64,
@@ -21,7 +21,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// None yet, of a URR that is to tell of them.
+    /// None yet, of a URR that reports them.
     pub fn of(urr: &Urr) -> Option<Self> {
         let threshold = urr.dropped_threshold()?;
         Some(Self {
@@ -34,7 +34,7 @@ impl Dropped {
         })
     }
 
-    /// What is counted, for who goes on with it.
+    /// What is counted, for the worker that continues with it.
     pub const fn count(&self) -> DroppedCount {
         DroppedCount {
             urr: self.urr,
@@ -60,13 +60,13 @@ impl Dropped {
         reached(self.threshold.packets, self.packets) || reached(self.threshold.octets, self.octets)
     }
 
-    /// It is told: the threshold starts again.
+    /// It is reported: the threshold starts again.
     pub fn reset(&mut self) {
         (self.packets, self.octets) = (0, 0);
     }
 }
 
-/// How much was dropped of a URR since it told of that, where the session goes on in another worker.
+/// How much was dropped of a URR since its last report, where the session moves to another worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DroppedCount {
     /// The URR.

@@ -47,7 +47,7 @@ pub struct SessionImage {
     pub pools: BoxedOption<Vec<PoolSlots>>,
     /// Of them, those that are not what had their number in the image before: it ends, and they count from 0.
     pub fresh_urrs: BoxedOption<Vec<UrrId>>,
-    /// The session's inactivity timer, and the counter slot that it is told by.
+    /// The session's inactivity timer, and the counter slot that detects activity.
     pub inactivity: Option<Inactivity>,
     /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of
     /// one.
@@ -61,7 +61,7 @@ pub struct SessionImage {
     pub classification_generation: u32,
     /// Which part of its rates the block's meters have.
     pub meter_share: MeterShare,
-    /// Of the forwards whose mirror is [`Forward::COPIES`], by slot in rising order: what they stand for.
+    /// Of the forwards whose mirror is [`Forward::COPIES`], by slot in rising order: the copies that are made.
     pub copies: BoxedOption<Vec<(u8, Copies)>>,
     /// Where the packets of forwards that redirect are redirected to, by slot in rising order.
     pub redirects: BoxedOption<Vec<(u8, Redirect)>>,
@@ -73,9 +73,9 @@ pub struct SessionImage {
     /// The delivery statuses that Control was notified of, by PDR slot; empty where no FAR requests any. Written by the
     /// worker that has the image.
     pub reported_statuses: BoxedOption<Vec<ReportedStatuses>>,
-    /// What is dropped of each URR that is to tell of that. The worker that has the image writes it.
+    /// What is dropped of each URR that reports it. Written by the worker that has the image.
     pub dropped: BoxedOption<Vec<Dropped>>,
-    /// Whether a URR counts which a Pause of Charging is for, and Control was not told of one (TS 29.244 §5.30). The
+    /// Whether a URR counts which a Pause of Charging is for, and Control was not notified of one (TS 29.244 §5.30). The
     /// worker that has the image writes it.
     pub awaits_pause: bool,
     /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
@@ -87,7 +87,7 @@ pub struct SessionImage {
 
 const _: () = assert!(size_of::<SessionImage>() <= 256, "there are very many");
 
-/// How the worker tells that a session is inactive: no packet counts in a counter that is nobody's URR.
+/// How the worker detects that a session is inactive: no packet counts in a counter that belongs to no URR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inactivity {
     /// The timer.
@@ -112,7 +112,7 @@ pub struct QuotaAction {
     pub urr: u8,
     /// The slot of the forward that is applied to them instead of their own; `None`: they are dropped.
     pub forward: Option<u8>,
-    /// Those that go on as if there was no quota.
+    /// The packets that the quota does not stop.
     pub exemption: Option<Exemption>,
 }
 
@@ -191,7 +191,7 @@ impl SessionImage {
         }
     }
 
-    /// What is dropped of URRs that tell of it, and not told yet.
+    /// What is dropped of URRs that report it, and not reported yet.
     pub fn dropped_counts(&self) -> impl Iterator<Item = DroppedCount> + '_ {
         let counts = self.dropped.iter().map(Dropped::count);
         counts.filter(|count| (count.packets, count.octets) != (0, 0))

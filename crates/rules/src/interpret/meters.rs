@@ -183,7 +183,7 @@ impl ReferenceMeters {
     /// The rules change: a meter that stays keeps what fits, one whose limit goes is forgotten, and one that gets or
     /// loses a guaranteed rate starts full.
     ///
-    /// A window goes on while its unit is the same: what has passed counts against the new rate.
+    /// A window continues while its unit is the same: what has passed counts against the new rate.
     pub fn change(&mut self, rules: &SessionRules) {
         self.windows.retain(|(id, direction, is_additional), window| {
             let rates = rules.qer(*id).and_then(|qer| qer.packet_rates);
@@ -281,7 +281,7 @@ fn kbit(rates: BitRates, direction: Direction) -> u64 {
     rate.0.div_ceil(1000)
 }
 
-/// A bucket holds its rate for so many milliseconds, and at least 10,000 octets unless nothing passes.
+/// A bucket holds its rate for this number of milliseconds, and at least 10,000 octets unless nothing passes.
 fn bounds(kbit: u64, millis: u64) -> Bounds {
     let burst = kbit * millis / 8;
     let burst = if kbit == 0 {

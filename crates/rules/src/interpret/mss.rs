@@ -1,4 +1,4 @@
-//! What SYNs of users may tell: bounded as the instances say that they come in and leave by.
+//! MSS clamping: the maximum segment size in SYNs of users is bounded as their instances say.
 
 use packet::tuple::proto;
 use packet::{Fragment, IpTuple};
@@ -14,7 +14,7 @@ const END: u8 = 0;
 const NOP: u8 = 1;
 const SIZE: u8 = 2;
 
-/// Lowers the maximum segment size that a packet which goes on tells, if it does.
+/// Lowers the maximum segment size in a packet that is forwarded, if it has one.
 pub(super) fn clamp(
     session: Session<'_>,
     (ingress, arrival): (InstanceId, &Arrival<'_>),
@@ -46,7 +46,7 @@ pub(super) fn clamp(
     }
 }
 
-/// What the instances of both sides allow, with so many octets of headers before users' packets.
+/// What the instances of both sides allow, with this number of octets of headers before users' packets.
 fn largest_segment(session: Session<'_>, sides: [(InstanceId, usize); 2], is_v4: bool) -> Option<u16> {
     let instance = |id| session.network.instance(id);
     let said: Vec<Mss> = sides
@@ -91,7 +91,7 @@ fn clamp_to(segment: &mut [u8], most: u16) {
     }
 }
 
-/// Where the sizes stand; `None` when an option has no right length.
+/// The places of the sizes; `None` when an option has no right length.
 fn sizes(header: &[u8]) -> Option<Vec<usize>> {
     let (mut at, mut found) = (20, Vec::new());
     while at < header.len() {

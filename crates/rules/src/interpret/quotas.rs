@@ -45,7 +45,7 @@ pub(super) fn as_quotas_allow<'a>(
     Ok(Cow::Owned(pdr))
 }
 
-/// Whether a quota that is used up does not stop a packet: one of those that it exempts, and what a UE is told that
+/// Whether an exhausted quota does not stop a packet: one of those that it exempts, and the response to a UE that
 /// the quota redirects.
 fn exempts(session: Session<'_>, urr: &Urr, interface: SourceInterface, tuple: &IpTuple) -> bool {
     let terms = urr.terms();

@@ -87,7 +87,7 @@ fn reset_unless_reset(seen: &tcp::Header, octets: usize) -> Option<Said> {
     }
 }
 
-/// The answer to a segment to the port of HTTP, with these options and so many octets of data.
+/// The answer to a segment to the port of HTTP, with these options and this number of octets of data.
 fn converse(
     start: u32,
     url: &str,

@@ -53,7 +53,7 @@ pub enum Outcome {
         mirror: Option<PortId>,
     },
     /// It is sent to an address of this node's own: it comes in again, and what becomes of it then is the session's
-    /// that it belongs to there. How often it may do so is for who carries it.
+    /// that it belongs to there. The number of recirculations is not limited here.
     Recirculated {
         /// The whole packet, from its outermost IP header on.
         bytes: Vec<u8>,
@@ -61,7 +61,7 @@ pub enum Outcome {
         ingress: InstanceId,
         /// The port that gets a copy.
         mirror: Option<PortId>,
-        /// Whether it is what the UE of a redirected packet is told, and no packet of anyone's.
+        /// Whether it is the response to a redirected packet of the UE.
         is_answer: bool,
     },
     /// It is dropped.
@@ -69,7 +69,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The whole packet, if it goes on.
+    /// The whole packet, if it is not dropped.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Forwarded { bytes, .. } | Self::Recirculated { bytes, .. } => Some(bytes),

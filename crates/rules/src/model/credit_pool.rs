@@ -28,7 +28,7 @@ impl Multiplier {
         NonZeroU64::new(billionths).map(Self)
     }
 
-    /// So many billionths.
+    /// This number of billionths; `None` for 0.
     pub fn from_billionths(billionths: u64) -> Option<Self> {
         NonZeroU64::new(billionths).map(Self)
     }
@@ -87,7 +87,7 @@ impl core::fmt::Display for PoolFault {
     }
 }
 
-/// The most that a packet may count in a pool: so many times as much as the lightest possible one.
+/// The largest weight of a packet in a pool, as a multiple of the smallest possible one.
 pub const MAX_WEIGHT: u64 = 1000;
 
 /// The greatest common divisor; `a` if `b` is 0.

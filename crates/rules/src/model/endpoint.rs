@@ -1,6 +1,6 @@
 //! Traffic Endpoints: what several PDRs look for in common (TS 29.244 §5.2.1A.2, Tables 7.5.2.7-1 and 7.5.4.13-1).
 //!
-//! A PDI that names one holds a copy of what the endpoint says, so that whoever reads a PDI need not know of
+//! A PDI that names one holds a copy of what the endpoint says, so that readers of a PDI need not know
 //! endpoints; [`SessionRules`](super::SessionRules) keeps the copies alike.
 
 use packet::Qfi;

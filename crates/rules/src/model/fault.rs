@@ -27,7 +27,7 @@ pub enum EditFault {
     Predefined,
     /// A URR is given a threshold or a quota of what it does not measure (TS 29.244 Table 7.5.4.4-1).
     Unmeasured(Bound),
-    /// A URR is told what holds from the Monitoring Time on, and has none.
+    /// A URR has subsequent thresholds or quotas, and no Monitoring Time.
     NoMonitoringTime,
 }
 

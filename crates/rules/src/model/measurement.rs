@@ -139,7 +139,7 @@ pub struct DroppedDlThreshold {
     pub octets: Option<u64>,
 }
 
-/// The thresholds and quotas from a monitoring time on (TS 29.244 §5.2.2.2.1). One that is absent goes on as what is
+/// The thresholds and quotas from a monitoring time on (TS 29.244 §5.2.2.2.1). One that is absent continues as what is
 /// left of the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Subsequent {
@@ -176,7 +176,7 @@ impl Subsequent {
     }
 }
 
-/// When usage before is told apart from usage after, and what holds then (TS 29.244 Table 7.5.2.4-3).
+/// When usage before is separated from usage after, and what holds then (TS 29.244 Table 7.5.2.4-3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct MonitoringTime {
     /// When.

@@ -104,7 +104,7 @@ pub struct Qer {
     pub averaging_window: Option<u32>,
     /// How many packets pass (TS 29.244 §5.4.15).
     pub packet_rates: Option<PacketRates>,
-    /// What is left of them is told when the session is released (RCSR, TS 29.244 §8.2.174).
+    /// What is left of them is reported when the session is released (RCSR, TS 29.244 §8.2.174).
     pub reports_rate: bool,
 }
 

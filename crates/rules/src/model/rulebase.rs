@@ -35,7 +35,7 @@ pub struct PredefinedRule {
 /// one content, in whatever rulebases they are; each session counts it once.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Content {
-    /// The name of the rule or the application, for who bills it.
+    /// The name of the rule or the application in the bill.
     pub name: Box<str>,
     /// The charging key (TS 23.203 §6.3.1, TS 29.512 §5.6.2.11).
     pub rating_group: Option<u32>,

@@ -12,7 +12,7 @@ pub struct SNssai {
 }
 
 impl SNssai {
-    /// The value that stands for no Slice Differentiator.
+    /// The value for an absent Slice Differentiator (TS 23.003 §28.4.2).
     pub const NO_SD: [u8; 3] = [0xff; 3];
 }
 

@@ -238,7 +238,7 @@ impl SessionRules {
         find(&self.shared.optional.endpoints, id)
     }
 
-    /// The filter that `filter` stands for: itself, or the definition shared under its id. `None` when it has only
+    /// The filter that `filter` refers to: itself, or the definition shared under its id. `None` when it has only
     /// an id, and nothing has defined that.
     pub fn resolve<'a>(&'a self, filter: &'a SdfFilter) -> Option<&'a SdfFilter> {
         match filter.filter_id {

@@ -40,7 +40,7 @@ pub struct PdiUpdate {
 }
 
 impl PdiUpdate {
-    /// Whether this can stand as a PDI of its own. Every PDR identifies its session (TS 29.244 §5.2.1), so a PDI
+    /// Whether this is a whole PDI. Every PDR identifies its session (TS 29.244 §5.2.1), so a PDI
     /// with neither Traffic Endpoint nor F-TEID nor UE address is a part of one.
     pub const fn is_whole(&self) -> bool {
         self.endpoint.is_some() || matches!(self.f_teid, Edit::Set(_)) || self.ue_ip.is_some()

@@ -24,7 +24,7 @@ pub struct UrrTerms {
     pub quota_holding_time: Option<u32>,
     /// Seconds after which the quotas go, and are reported.
     pub quota_validity_time: Option<u32>,
-    /// Seconds without a packet after which time stands still.
+    /// Seconds without a packet after which the measurement of time stops (§5.2.2.2.1).
     pub inactivity_detection_time: Option<u32>,
     /// Dropped DL Traffic Threshold.
     pub dropped_dl_threshold: Option<DroppedDlThreshold>,
@@ -243,7 +243,7 @@ impl Urr {
         self.triggers.contains(ReportingTriggers::DROTH)
     }
 
-    /// Whether nodes upstream are told to pause charging when as many downlink packets are dropped as its threshold
+    /// Whether nodes upstream are requested to pause charging when as many downlink packets are dropped as its threshold
     /// says (SSPOC, TS 29.244 §5.30).
     pub const fn sends_pause(&self) -> bool {
         self.information.contains(MeasurementInformation::SSPOC)
@@ -254,7 +254,7 @@ impl Urr {
         self.information.contains(MeasurementInformation::ASPOC)
     }
 
-    /// Whether its usage before QoS enforcement is told beside that after it: of octets alone (TS 29.244 §5.2.2.3.1).
+    /// Whether its usage before QoS enforcement is reported, too: octets only (TS 29.244 §5.2.2.3.1).
     pub const fn measures_before_qos(&self) -> bool {
         self.method.contains(MeasurementMethod::VOLUM)
             && self.information.contains(MeasurementInformation::MBQE)

@@ -34,7 +34,7 @@ pub enum NetworkError {
         /// The route.
         route: Route,
     },
-    /// A route that stands twice in an instance.
+    /// A route that is configured twice in an instance.
     RouteTwice {
         /// The instance's name.
         instance: String,

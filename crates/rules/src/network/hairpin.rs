@@ -1,6 +1,6 @@
 //! What becomes of packets from one UE to another: configured for each data network, by the prefixes that its UEs have.
 //!
-//! A prefix stands in for the sessions: what is sent to an address of it that no session has goes nowhere, and not out
+//! A prefix represents the sessions: a packet to an address of it that no session has is dropped, and not sent out
 //! to a router that would send it back.
 
 use std::net::IpAddr;

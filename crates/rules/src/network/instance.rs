@@ -39,7 +39,7 @@ impl Roles {
 }
 
 /// What becomes of user packets that are longer than their way out allows and that may be fragmented: IPv4 without
-/// "don't fragment". The senders of others are told how long packets may be.
+/// "don't fragment". The senders of others receive the MTU (ICMP).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Fragmentation {
@@ -147,7 +147,7 @@ impl Instance {
         prefixes.filter_map(move |prefix| Some((*prefix, way(prefix)?)))
     }
 
-    /// The first prefix of UEs that cannot be one: an address of the instance lies in it, or no address of it is of
+    /// The first prefix of UEs that cannot be one: an address of the instance is in it, or no address of it is of
     /// that family, to which packets could be sent.
     pub(super) fn impossible_ue_prefix(&self) -> Option<IpPrefix> {
         let mut prefixes = self.hairpin.prefixes().iter();

@@ -8,7 +8,7 @@ pub enum Mss {
     Off,
     /// What fits the links on both sides of this node, and the tunnels over them.
     Auto,
-    /// No more than so many octets.
+    /// At most this number of octets.
     AtMost(u16),
 }
 
@@ -25,8 +25,8 @@ impl Mss {
     /// The least that [`Auto`](Self::Auto) asks for: what every host takes without being told (RFC 9293 §3.7.1).
     pub const LEAST: u16 = 536;
 
-    /// What a SYN may tell that comes in and leaves by these sides; `None` where nobody says anything. A size is
-    /// reckoned without options, of IP and of TCP (RFC 6691 §2).
+    /// The largest MSS of a SYN that comes in and leaves by these sides; `None` where neither limits it. A size is
+    /// computed without options, of IP and of TCP (RFC 6691 §2).
     pub fn limit(legs: [Leg; 2], is_v4: bool) -> Option<u16> {
         let numbers = legs.iter().filter_map(|leg| match leg.mss {
             Self::AtMost(octets) => Some(octets),

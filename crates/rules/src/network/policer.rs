@@ -103,7 +103,7 @@ impl Policers {
         chain
     }
 
-    /// The number that stands for a chain; a policer alone goes by its own.
+    /// The number of a chain; that of a single policer is its own.
     fn number(&self, chain: Chain) -> Option<SharedId> {
         if chain[1] == SharedId::NONE {
             return Some(chain[0]);
@@ -122,7 +122,7 @@ impl Policers {
         (self.all.len() + self.chains.len()) as u16
     }
 
-    /// The numbers that stand for several policers.
+    /// The numbers of chains of several policers.
     pub fn chains(&self) -> impl Iterator<Item = (SharedId, Chain)> + '_ {
         (1 + self.all.len() as u16..)
             .map(SharedId)

@@ -91,7 +91,7 @@ impl<'a> FieldReader<'a> {
     }
 
     /// Whether a port or an SPI was read, of which fragments behind the first have none. (Where an IPv6 fragment's
-    /// chain of headers goes on, its protocol is not to be seen either.)
+    /// chain of headers continues, its protocol is not visible either.)
     pub(crate) fn has_read_ports(&self) -> bool {
         self.has_read_ports
     }
@@ -109,7 +109,7 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    /// The address that ADDRESS stands for was compared with the UE's.
+    /// The address of ADDRESS was compared with the UE's.
     fn note_ue_address(&mut self) {
         let is_long = self.has_long_prefix && !self.is_ipv4();
         self.note(if is_long {

@@ -16,7 +16,7 @@ pub(crate) struct Packed(Box<[u64]>);
 /// Words of an account that says everything, and the one before them.
 const MOST_WORDS: usize = 1 + 64;
 
-/// Where the words of an account stand among all. The words of one kind follow each other.
+/// The place of each word of an account. The words of one kind follow each other.
 mod place {
     pub(super) const REPORTED: u32 = 0;
     pub(super) const CARRIED: u32 = REPORTED + 5;
@@ -50,7 +50,7 @@ mod place {
 
 const _: () = assert!(place::END <= u64::BITS && (place::END as usize) < MOST_WORDS);
 
-/// The words at so many places from `first` on.
+/// The bits of `count` places from `first` on.
 const fn places(first: u32, count: u32) -> u64 {
     ((1 << count) - 1) << first
 }
@@ -409,7 +409,7 @@ const EXHAUSTED: u32 = 16;
 const TRAFFIC: u32 = 24;
 const PENDING: u32 = 32;
 
-/// What of a machine, and of what its counter was told, takes a few bits.
+/// What of a machine, and of the bounds that its counter was sent, takes a few bits.
 fn small(
     machine: &Machine,
     are_bounds_sent: bool,

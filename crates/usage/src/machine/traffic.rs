@@ -1,4 +1,4 @@
-//! When packets of a URR came, and whether its traffic goes on.
+//! When packets of a URR came, and whether its traffic has started or stopped.
 
 use crate::moment::{Moment, NANOS};
 
@@ -32,7 +32,7 @@ impl Activity {
         is_new
     }
 
-    /// When to look next, to find `silence` of so many nanoseconds.
+    /// When to check next, to detect `silence` nanoseconds without packets.
     pub(super) fn next_look(&self, silence: i64) -> Moment {
         let step = (silence / 8).max(NANOS);
         self.at.after(silence).min(self.checked.after(step))
@@ -42,12 +42,12 @@ impl Activity {
 /// The traffic of a URR that is to tell of its start or stop (TS 29.244 §5.4.11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrafficDetection {
-    /// Nobody wants to know.
+    /// Neither is reported.
     #[default]
     Off,
     /// None has come yet, or it has stopped.
     Awaited,
-    /// It goes on.
+    /// Packets come.
     Ongoing(Activity),
     /// The same, and the quotas are lost: what was counted until then is none, but what comes next is a start
     /// (§5.2.2.2.1, NOTE 8).

@@ -59,7 +59,7 @@ fn number(place: u32) -> u32 {
     1 << 31 | place
 }
 
-/// A rulebase of so many rules on ports of their own, over two QERs and two URRs.
+/// A rulebase of a number of rules on ports of their own, over two QERs and two URRs.
 fn ports(count: u16) -> Predefined {
     let qers = [0, 1].map(|place| Qer::new(QerId(number(place))));
     let urrs = [0, 1].map(|place| Urr::volume(UrrId(number(place))));
