@@ -134,7 +134,7 @@ fn walk(
         Arrival::Tunnel(tunnel) if tunnel.message_type != MessageType::G_PDU => {
             relay_signalling(session, tunnel, verdict)
         }
-        _ => user_packet(session, (ingress, &arrival), police, verdict),
+        _ => user_packet(session, ingress, &arrival, police, verdict),
     }
 }
 
@@ -150,7 +150,8 @@ fn check_ownership(session: Session<'_>, arrival: &Arrival<'_>) -> Result<(), Dr
 
 fn user_packet(
     session: Session<'_>,
-    (ingress, arrival): (InstanceId, &Arrival<'_>),
+    ingress: InstanceId,
+    arrival: &Arrival<'_>,
     police: Police<'_>,
     verdict: &mut Verdict,
 ) -> Result<Outcome, DropReason> {
@@ -161,14 +162,14 @@ fn user_packet(
     check_destination(session, arrival, &pdr, &tuple)?;
     let direction = direction(&pdr);
     let octets = u64::from(tuple.total_len);
-    verdict.counted_before_qos = counts_in(session, &pdr, (octets, direction), Urr::measures_before_qos);
+    verdict.counted_before_qos = counts_in(session, &pdr, octets, direction, Urr::measures_before_qos);
     if session.qers(&pdr).any(|qer| gate_closed(qer, direction)) {
         return Err(DropReason::GateClosed);
     }
     let pdr = as_quotas_allow(session, pdr, &tuple)?;
     check_destination(session, arrival, &pdr, &tuple)?;
-    let left = forward(session, (ingress, arrival), (&pdr, &tuple), police, verdict)?;
-    verdict.counted = counts_in(session, &pdr, (octets, direction), |_| true);
+    let left = forward(session, ingress, arrival, &pdr, &tuple, police, verdict)?;
+    verdict.counted = counts_in(session, &pdr, octets, direction, |_| true);
     verdict.events = events(session, &pdr, &tuple, arrival.user_packet(&tuple));
     verdict.billed = content.map(|content| Billed {
         content: content.clone(),
@@ -181,8 +182,10 @@ fn user_packet(
 /// What leaves of a packet whose gate is open, and what its FAR duplicates of it, also where the FAR drops it.
 fn forward(
     session: Session<'_>,
-    (ingress, arrival): (InstanceId, &Arrival<'_>),
-    (pdr, tuple): (&Pdr, &IpTuple),
+    ingress: InstanceId,
+    arrival: &Arrival<'_>,
+    pdr: &Pdr,
+    tuple: &IpTuple,
     police: Police<'_>,
     verdict: &mut Verdict,
 ) -> Result<Outcome, DropReason> {
@@ -196,10 +199,10 @@ fn forward(
     };
     check_extensions(arrival, &way)?;
     let user = hopped(arrival, &way, as_received)?;
-    let treatment = treatment(session, arrival, (pdr, tuple), police)?;
-    let mut left = leave(session, arrival, (pdr, tuple), way, treatment, user);
+    let treatment = treatment(session, arrival, pdr, tuple, police)?;
+    let mut left = leave(session, arrival, pdr, tuple, way, treatment, user);
     if let Ok(left) = &mut left {
-        clamp(session, (ingress, arrival), tuple, left);
+        clamp(session, ingress, arrival, tuple, left);
     }
     // What is redirected is not duplicated.
     let as_sent = left.as_ref().ok().and_then(Outcome::bytes).map(|bytes| {
@@ -214,7 +217,8 @@ fn forward(
 fn treatment(
     session: Session<'_>,
     arrival: &Arrival<'_>,
-    (pdr, tuple): (&Pdr, &IpTuple),
+    pdr: &Pdr,
+    tuple: &IpTuple,
     police: Police<'_>,
 ) -> Result<Treatment, DropReason> {
     let acting = |qer: &Qer| Qer {
@@ -236,20 +240,27 @@ fn treatment(
 fn leave(
     session: Session<'_>,
     arrival: &Arrival<'_>,
-    (pdr, tuple): (&Pdr, &IpTuple),
+    pdr: &Pdr,
+    tuple: &IpTuple,
     way: Egress,
     treatment: Treatment,
     user: Vec<u8>,
 ) -> Result<Outcome, DropReason> {
-    let between = (tuple.addrs.src(), tuple.addrs.dst());
     match way {
-        Egress::Plain(way) => leave_plain(session, &way, between, treatment, user),
+        Egress::Plain(way) => leave_plain(session, &way, tuple, treatment, user),
         Egress::Tunnel(tunnel) => {
             let extensions = extensions(session, arrival, pdr, &tunnel);
-            let extensions = (&extensions[..], Some(treatment));
-            leave_in(session, &tunnel, MessageType::G_PDU, extensions, &user)
+            let message_type = MessageType::G_PDU;
+            leave_in(
+                session,
+                &tunnel,
+                message_type,
+                &extensions,
+                Some(treatment),
+                &user,
+            )
         }
-        Egress::Unchanged(instance) => leave_unchanged(session, instance, between, user),
+        Egress::Unchanged(instance) => leave_unchanged(session, instance, tuple, user),
         Egress::Redirect(ingress, to) => leave_redirected(session, ingress, &to, tuple, &user),
     }
 }
@@ -258,7 +269,8 @@ fn leave(
 fn counts_in(
     session: Session<'_>,
     pdr: &Pdr,
-    (octets, direction): (u64, Direction),
+    octets: u64,
+    direction: Direction,
     wanted: fn(&Urr) -> bool,
 ) -> Vec<Counted> {
     let is_open = |urr: &Urr| urr.pool().is_none() || !session.quotas.exhausted.contains(&urr.id);
@@ -331,7 +343,8 @@ fn relay_signalling(
         session,
         &next,
         tunnel.message_type,
-        (&extensions, None),
+        &extensions,
+        None,
         tunnel.payload,
     )
 }

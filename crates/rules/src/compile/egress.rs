@@ -249,7 +249,7 @@ impl Egress<'_> {
                 .map(|(instance, source)| (instance, source, peer))
         };
         let (instance, source, peer) = peers.iter().find_map(own).ok_or(CompileFault::NoEgress)?;
-        let (egress, adjacency) = self.next_node(instance, (peer, teid), next_hops)?;
+        let (egress, adjacency) = self.next_node(instance, peer, teid, next_hops)?;
         let mut template = template(teid, source, peer).ok_or(CompileFault::NoEgress)?;
         template.tos = self.marking().unwrap_or(0);
         let flags = ForwardFlags::NEEDS_MARKING | ForwardFlags::KEEP_EXTENSIONS | self.dscp_marking(egress);
@@ -273,7 +273,8 @@ impl Egress<'_> {
     fn next_node(
         &self,
         from: &Instance,
-        (peer, teid): (IpAddr, Teid),
+        peer: IpAddr,
+        teid: Teid,
         next_hops: &mut NextHops<'_>,
     ) -> Result<(InstanceId, AdjacencyId), CompileFault> {
         let neighbour = |next_hops: &mut NextHops<'_>, instance, address| {

@@ -477,6 +477,16 @@ fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCase
             prop_assert!(is_answer || forward.kind == ForwardKind::Tunnel && is_of_template(&forward, bytes));
         }
     }
+    check_counted(image, &decision, closed, verdict)
+}
+
+/// What a packet counts in is what the decision has.
+fn check_counted(
+    image: &SessionImage,
+    decision: &Decision,
+    closed: u64,
+    verdict: &Verdict,
+) -> Result<(), TestCaseError> {
     if !verdict.counted.is_empty() {
         prop_assert_eq!(closed & decision.qers, 0);
         let counted = (0..)

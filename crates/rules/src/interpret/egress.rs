@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use flow::PortId;
 use flow::meter::Colour;
 use packet::gtpu::MessageType;
-use packet::{DropReason, Qfi, Teid};
+use packet::{DropReason, IpTuple, Qfi, Teid};
 
 use super::build::{Extension, OuterTunnel, outer_headers, set_dscp};
 use super::session::Session;
@@ -155,11 +155,13 @@ fn egress_to_nodes(session: Session<'_>, to: ForwardingParameters) -> Result<Egr
 pub(super) fn leave_unchanged(
     session: Session<'_>,
     instance: InstanceId,
-    (source, destination): (IpAddr, IpAddr),
+    tuple: &IpTuple,
     bytes: Vec<u8>,
 ) -> Result<Outcome, DropReason> {
     let vrf = session.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
-    let way = session.network.plain_route(vrf, source, destination);
+    let way = session
+        .network
+        .plain_route(vrf, tuple.addrs.src(), tuple.addrs.dst());
     let Some(PlainRoute::Out(egress, next_hop)) = way else {
         return Err(DropReason::NoRoute);
     };
@@ -273,13 +275,13 @@ fn own_end(session: Session<'_>, to: &ForwardingParameters, peer: IpAddr) -> Opt
 pub(super) fn leave_plain(
     session: Session<'_>,
     way: &PlainEgress,
-    between: (IpAddr, IpAddr),
+    tuple: &IpTuple,
     treatment: Treatment,
     mut bytes: Vec<u8>,
 ) -> Result<Outcome, DropReason> {
     let egress = match way.next_hop {
         Some(next_hop) => PlainRoute::Out(way.instance, next_hop),
-        None => route_plain(session, way.instance, between)?,
+        None => route_plain(session, way.instance, tuple)?,
     };
     let by_flow = || dscp(session, way.instance, treatment);
     if let Some(dscp) = way.tos.map(|tos| tos >> 2).or_else(by_flow) {
@@ -313,7 +315,8 @@ pub(super) fn leave_in(
     session: Session<'_>,
     tunnel: &NextTunnel,
     message_type: MessageType,
-    (extensions, treatment): (&[Extension], Option<Treatment>),
+    extensions: &[Extension],
+    treatment: Option<Treatment>,
     payload: &[u8],
 ) -> Result<Outcome, DropReason> {
     let home = our_tunnels_at(session, tunnel.instance, tunnel.peer);
@@ -377,12 +380,12 @@ fn tos(session: Session<'_>, parameters: &ForwardingParameters) -> Option<u8> {
 fn route_plain(
     session: Session<'_>,
     instance: InstanceId,
-    (source, destination): (IpAddr, IpAddr),
+    tuple: &IpTuple,
 ) -> Result<PlainRoute, DropReason> {
     let vrf = session.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
     session
         .network
-        .plain_route(vrf, source, destination)
+        .plain_route(vrf, tuple.addrs.src(), tuple.addrs.dst())
         .ok_or(DropReason::NoRoute)
 }
 

@@ -17,7 +17,8 @@ const SIZE: u8 = 2;
 /// Lowers the maximum segment size in a packet that is forwarded, if it has one.
 pub(super) fn clamp(
     session: Session<'_>,
-    (ingress, arrival): (InstanceId, &Arrival<'_>),
+    ingress: InstanceId,
+    arrival: &Arrival<'_>,
     tuple: &IpTuple,
     outcome: &mut Outcome,
 ) {

@@ -50,7 +50,7 @@ pub(super) fn leave_redirected(
     let start = redirect::initial_sequence(session.network.redirect_secret(), client);
     let (options, data) = (&segment[20..length], segment.len() - length);
     let said = if client.dst_port == 80 {
-        converse(start, to.url(), (header, options, data), client.addrs.is_v4())
+        converse(start, to.url(), header, options, data, client.addrs.is_v4())
     } else {
         reset_unless_reset(header, data)
     };
@@ -91,7 +91,9 @@ fn reset_unless_reset(seen: &tcp::Header, octets: usize) -> Option<Said> {
 fn converse(
     start: u32,
     url: &str,
-    (seen, options, octets): (&tcp::Header, &[u8], usize),
+    seen: &tcp::Header,
+    options: &[u8],
+    octets: usize,
     is_v4: bool,
 ) -> Option<Said> {
     use tcp::flags::{ACK, FIN, PSH, RST, SYN};

@@ -185,7 +185,7 @@ impl Writer {
             sent_bounds.map_or((None, None), |sent| (sent.volume.limit, sent.events.limit));
         self.put(
             place::MACHINE,
-            small(machine, sent_bounds.is_some(), (limit, event_limit)),
+            small(machine, sent_bounds.is_some(), limit, event_limit),
         );
         self.machine(machine);
         if let Some(sent) = sent_bounds {
@@ -413,10 +413,11 @@ const PENDING: u32 = 32;
 fn small(
     machine: &Machine,
     are_bounds_sent: bool,
-    (octets, events): (Option<CounterLimit>, Option<CounterLimit>),
+    limit: Option<CounterLimit>,
+    event_limit: Option<CounterLimit>,
 ) -> u64 {
     let [action, event_action] =
-        [octets, events].map(|limit| limit.map_or(0, |limit| number_of(limit.action)));
+        [limit, event_limit].map(|limit| limit.map_or(0, |limit| number_of(limit.action)));
     let flags = [
         (machine.started, STARTED),
         (machine.is_idle, IDLE),
