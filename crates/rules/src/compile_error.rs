@@ -3,8 +3,9 @@
 use core::fmt;
 use std::net::IpAddr;
 
+use flow::InstanceId;
+
 use crate::model::{FarId, PdrId, PoolFault, RuleRef, SdfFilterId, UrrId};
-use crate::network::InstanceId;
 
 /// Rules that cannot be compiled: the rule to name in a Failed Rule ID, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

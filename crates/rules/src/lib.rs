@@ -1,11 +1,20 @@
 //! The rules of TS 29.244: what they are, how a packet finds its PDR, what a worker makes of them.
 //!
-//! [`model`] holds a session's rules as a PFCP peer gave them. [`compile`](compile::compile) turns them, together
-//! with the configured [`network`], into a [`SessionImage`]: a [`Classifier`] and slots of a session block. The
-//! [`interpret`](interpret::interpret)er evaluates the same rules for one packet, plainly and with no cache: it is
-//! the oracle that the fast path is compared with.
+//! Everything here is a value or a pure function. Nothing knows PFCP's encoding, a worker, a table or a thread. Each
+//! module uses those above it only:
 //!
-//! Everything here is a value or a pure function. Nothing knows PFCP's encoding, a worker, a table or a thread.
+//! ```text
+//! prefix, packet_view, boxed_option
+//! sdf              SDF filters: their text, their packed form, and matching
+//! model            a session's rules as a PFCP peer gave them, and what is predefined
+//! network          the configured network: instances, routes, policies, policers
+//! counter_slots    which counter slot of a session block counts what
+//! classifier       finds the PDR of a packet, and the flow key that the result is valid for
+//! image            a session as control sends it to a worker
+//! compile          rules and network become an image, or an error
+//! interpret        the same rules evaluated for one packet, plainly: uses model and network, and is a second
+//!                  implementation on purpose
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -33,7 +33,8 @@ pub use self::mss::{Leg, Mss};
 use self::multipath::{Group, GroupId, NextHop, Spread, next_of};
 use self::name::is_name;
 pub use self::policer::{Policer, Policers};
-pub use self::policy::{ForwardingPolicy, PolicyId};
+pub use self::policy::ForwardingPolicy;
+pub use crate::model::PolicyId;
 use crate::prefix::IpPrefix;
 
 /// All network instances, checked.

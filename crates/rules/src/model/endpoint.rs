@@ -3,12 +3,12 @@
 //! A PDI that names one holds a copy of what the endpoint says, so that readers of a PDI need not know
 //! endpoints; [`SessionRules`](super::SessionRules) keeps the copies alike.
 
+use flow::InstanceId;
 use packet::Qfi;
 
 use super::edit::{Edit, replace_list};
 use super::ids::TrafficEndpointId;
 use super::pdr::{FTeid, Pdi, Qfis, UeIpAddress, UeIpAddresses};
-use crate::network::InstanceId;
 use crate::prefix::IpPrefix;
 
 /// A Traffic Endpoint (TS 29.244 Table 7.5.2.7-1).

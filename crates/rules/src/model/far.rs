@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use flow::InstanceId;
 use packet::{Teid, redirect};
 
-use super::ids::{BarId, FarId};
+use super::ids::{BarId, FarId, PolicyId};
 use super::interfaces::DestinationInterface;
-use crate::network::{InstanceId, PolicyId};
 use crate::sdf::TosTrafficClass;
 
 /// What is done with a packet (TS 29.244 §8.2.26): the flags, octet 5 in the low byte, octet 6 in the high one.

@@ -33,7 +33,7 @@ pub use self::far::{
 };
 pub use self::fault::{Bound, EditError, EditFault};
 pub use self::ids::{
-    BarId, CorrelationId, FarId, PdrId, Precedence, QerId, RuleRef, TrafficEndpointId, UrrId,
+    BarId, CorrelationId, FarId, PdrId, PolicyId, Precedence, QerId, RuleRef, TrafficEndpointId, UrrId,
 };
 pub use self::interfaces::{DestinationInterface, SourceInterface};
 pub use self::measurement::{

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use flow::InstanceId;
 use packet::{Qfi, Teid};
 use smallvec::SmallVec;
 
@@ -10,7 +11,6 @@ use super::application::Application;
 use super::ids::{FarId, PdrId, Precedence, QerId, TrafficEndpointId, UrrId};
 use super::interfaces::SourceInterface;
 use super::rulebase::Rulebase;
-use crate::network::InstanceId;
 use crate::prefix::IpPrefix;
 use crate::sdf::SdfFilter;
 

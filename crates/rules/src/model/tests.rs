@@ -1,10 +1,10 @@
 //! Edits as requests make them.
 
+use flow::InstanceId;
 use packet::{Qfi, Teid};
 
 use super::*;
 use crate::model::Predefined;
-use crate::network::InstanceId;
 use crate::testing::{self, GNB};
 
 fn session() -> SessionRules {

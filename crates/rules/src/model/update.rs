@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use flow::InstanceId;
 use packet::{Ppi, Qfi};
 
 use super::application::Application;
 use super::edit::{Edit, replace, replace_list};
 use super::endpoint::FramedRoutesUpdate;
 use super::far::{ApplyAction, Bar, Far, ForwardingParameters, OuterHeaderCreation, Redirect};
-use super::ids::{BarId, CorrelationId, FarId, PdrId, Precedence, QerId, TrafficEndpointId, UrrId};
+use super::ids::{BarId, CorrelationId, FarId, PdrId, PolicyId, Precedence, QerId, TrafficEndpointId, UrrId};
 use super::interfaces::{DestinationInterface, SourceInterface};
 use super::pdr::{FTeid, OuterHeaderRemoval, Pdi, Pdr, UeIpAddress};
 use super::qer::{BitRates, Gate, PacketRates, Qer};
 use super::rulebase::Rulebase;
-use crate::network::{InstanceId, PolicyId};
 use crate::sdf::{SdfFilter, TosTrafficClass};
 
 /// The PDI of an Update PDR, as received: `None` or `Keep` for IEs that are absent.

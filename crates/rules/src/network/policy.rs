@@ -5,10 +5,6 @@ use std::net::IpAddr;
 use flow::InstanceId;
 use packet::Dscp;
 
-/// A forwarding policy: its place in the configuration, dense from 0.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct PolicyId(pub u16);
-
 /// Where packets go and how they are marked that a FAR subjects to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForwardingPolicy {
