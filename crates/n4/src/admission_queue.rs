@@ -1,17 +1,16 @@
-//! What waits while control is busy, and how busy it is: datagrams in, in the order in which they are served.
+//! The admission queue: requests for new sessions that wait while control is busy, and the load that follows from it.
 //!
-//! Owned by control. Requests for new sessions wait here, in the order of their arrival; everything else is served as
-//! it comes: heartbeats, so that nobody takes us for dead, deletions, which make room, changes of sessions that people
-//! use, answers to what we asked. How long it takes to serve what waits is the backlog. It is measured, not assumed: in
-//! the time that the caller says its turns take for each new session. A turn that took many times longer than those
-//! before it, as when the system takes the thread's core away for a while, counts in part only: what waits is not served
-//! that slowly.
+//! Requests for new sessions wait in the order of their arrival; all other messages are served as they come: heartbeats,
+//! so that peers do not count this node as failed, deletions, which free resources, modifications of sessions in use, and
+//! responses. The time that it takes to serve the queue is the backlog. It is measured, by the time that turns of control
+//! take for each new session. A turn that took many times longer than those before it, as when the system takes the
+//! thread's core away for a while, counts in part only.
 //!
-//! From the backlog comes the load that [`Endpoint::set_load`] is told. A thread that always has something to do and
-//! nobody waiting has a load of 80; what is above is the backlog, as a share of the longest that a request may wait
-//! ([`AdmissionLimits::patience`]). Each request is judged by the load that it comes upon. One that is turned away is so
-//! at once (cause 74), long before its sender would repeat it; one that is let in is not judged again. While there are
-//! several peers, what one of them has waiting counts against it as if it had no more than its share of the patience.
+//! The backlog makes the load that [`Endpoint::set_load`] gets. A thread that always has work and an empty queue has a
+//! load of 80; what is above is the backlog, as a share of the longest that a request may wait
+//! ([`AdmissionLimits::patience`]). Each request is judged by the load at its arrival. A rejected one is responded to at
+//! once (cause 74), long before its sender would retransmit it; an admitted one is not judged again. While there are
+//! several peers, the requests of one peer count against it as if it had no more than its share of the patience.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -49,8 +48,8 @@ impl Default for AdmissionLimits {
 const FIRST_COST: u64 = 20_000;
 /// New sessions over which their cost is a mean, about.
 const COST_MEAN: u64 = 64;
-/// A turn counts as no more than so many times what it should have taken by that mean. A core that is slower for good is
-/// found so all the same, within some turns.
+/// A turn counts as no more than this multiple of what it should have taken by that mean. A core that is slower for good
+/// is detected all the same, within some turns.
 const MOST_OF_MEAN: u64 = 4;
 /// Over how long the share of time with work is taken.
 const BUSY_WINDOW: Duration = Duration::from_millis(100);
@@ -144,8 +143,8 @@ impl AdmissionQueue {
         }
     }
 
-    /// Whether a request is let in and can wait. One that is turned away, or of a stranger, is answered at once; so is
-    /// one for which there is no room, which the load says then.
+    /// Whether a request is let in and can wait. One that is rejected, or from an unknown source, is responded to at
+    /// once; so is one for which there is no room, which the load says then.
     fn may_wait(
         &self,
         endpoint: &Endpoint,

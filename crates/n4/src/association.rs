@@ -10,7 +10,7 @@ use session::AssociationId;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::load::PeerKnows;
+use crate::load::SentLoad;
 use crate::node::{LONGEST_NAME, NodeName};
 
 /// One association.
@@ -41,8 +41,8 @@ pub struct Association {
     pub verified: bool,
     /// Whether a heartbeat of ours is on its way.
     pub(crate) is_asked: bool,
-    /// What the peer has been told of our load.
-    pub(crate) knows: PeerKnows,
+    /// The load information that the peer has received.
+    pub(crate) sent_load: SentLoad,
 }
 
 impl Association {
@@ -196,7 +196,7 @@ mod tests {
             reachable: true,
             verified: true,
             is_asked: false,
-            knows: PeerKnows::default(),
+            sent_load: SentLoad::default(),
         });
         id
     }

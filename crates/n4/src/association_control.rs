@@ -139,9 +139,9 @@ impl AssociationControl {
         shared.respond(now, request, &response);
     }
 
-    /// A node that has an association sets it up anew from another address: that would end its sessions, and anybody
-    /// can say who he is. So the old address must be silent, or both be of one party; else it is asked whether it
-    /// lives, and the next attempt will tell.
+    /// A node that has an association sets it up anew from another address: that would end its sessions, and a
+    /// Node ID can be forged. So the old address must be unreachable, or both be of one prefix of peers; else a heartbeat
+    /// is sent there, whose result decides about the next attempt.
     fn check_moved(
         &mut self,
         shared: &mut Shared,
@@ -188,7 +188,7 @@ impl AssociationControl {
             reachable: true,
             verified: self.is_verified(shared, now, path, id),
             is_asked: false,
-            knows: Default::default(),
+            sent_load: Default::default(),
         };
         let (peer, is_again) = (PeerName::from(&association), !is_new);
         shared.log.push(now, LogEvent::AssociationUp { peer, is_again });
@@ -499,7 +499,7 @@ impl AssociationControl {
         }
     }
 
-    /// Ends an association, of which so many sessions have been removed.
+    /// Ends an association.
     pub(crate) fn drop_association(
         &mut self,
         shared: &mut Shared,

@@ -23,7 +23,7 @@ use crate::association_control::{AssociationControl, Ended};
 use crate::event_log::AssociationEnd;
 use crate::map::last_status;
 use crate::own_requests::{Purpose, ReleaseId};
-use crate::releases::{Leaver, Release, Stage};
+use crate::releases::{EndingSession, Release, Stage};
 use crate::report_outbox::MOST_USAGE_SENT;
 use crate::reporting::Reporting;
 use crate::session_reports::verdict;
@@ -151,41 +151,43 @@ impl AssociationRelease<'_> {
         }
         let route = report_routes(self.shared, seid).first().copied();
         let ticket = self.shared.new_ticket();
-        self.control.releases.leave(ticket, Leaver { of, seid, route });
+        self.control
+            .releases
+            .leave(ticket, EndingSession { of, seid, route });
         self.shared.sessions.delete(now, ticket, seid);
     }
 
     /// A session has ended, or could not be brought to its end in order.
-    pub(crate) fn session_left(&mut self, now: Nanos, leaver: Leaver, result: Result<Done, Refusal>) {
+    pub(crate) fn session_left(&mut self, now: Nanos, ending: EndingSession, result: Result<Done, Refusal>) {
         let sent = match result {
-            Ok(done) => self.report_last(now, &leaver, done),
+            Ok(done) => self.report_last(now, &ending, done),
             Err(Refusal::NotFound | Refusal::Gone) => 0,
             Err(_) => {
-                self.shared.sessions.remove(leaver.seid, EndCause::Fault);
+                self.shared.sessions.remove(ending.seid, EndCause::Fault);
                 self.shared.counters.events_dropped += 1;
                 0
             }
         };
-        self.control.releases.count(leaver.of, sent);
-        self.end_sessions(now, leaver.of);
+        self.control.releases.count(ending.of, sent);
+        self.end_sessions(now, ending.of);
     }
 
     /// Reports what a session has used since its last report, and that it is gone. Answers in how many messages.
-    fn report_last(&mut self, now: Nanos, leaver: &Leaver, done: Done) -> usize {
+    fn report_last(&mut self, now: Nanos, ending: &EndingSession, done: Done) -> usize {
         self.reporting
             .sessions
             .downlink
             .rules_changed(self.shared, done.seid);
         let (unsent, _) = self.reporting.sessions.outbox.end(done.seid);
-        let is_wanted = self.control.releases.get_mut(leaver.of).is_some();
+        let is_wanted = self.control.releases.get_mut(ending.of).is_some();
         let fresh = done.usage.into_iter().filter(|usage| !usage.is_null());
         let usage: Vec<UsageReport> = unsent.usage.into_iter().chain(fresh).collect();
         let owner = ReportedSession {
             seid: done.seid,
-            association: leaver.of.association,
+            association: ending.of.association,
             cp: Some(done.cp),
         };
-        let Some(route) = leaver.route.filter(|_| is_wanted) else {
+        let Some(route) = ending.route.filter(|_| is_wanted) else {
             self.shared.counters.events_dropped += 1;
             self.shared
                 .usage_unaccepted(now, owner, &usage, Unreported::Unanswered);
@@ -193,13 +195,13 @@ impl AssociationRelease<'_> {
         };
         let mut parts = usage.chunks(MOST_USAGE_SENT).peekable();
         if parts.peek().is_none() {
-            self.send_last(now, leaver.of, owner, route, &[], Some(&done.packets));
+            self.send_last(now, ending.of, owner, route, &[], Some(&done.packets));
             return 1;
         }
         let mut sent = 0;
         while let Some(part) = parts.next() {
             let packets = parts.peek().is_none().then_some(&done.packets[..]);
-            self.send_last(now, leaver.of, owner, route, part, packets);
+            self.send_last(now, ending.of, owner, route, part, packets);
             sent += 1;
         }
         sent
@@ -248,7 +250,7 @@ impl AssociationRelease<'_> {
         self.last_report_over(now, of, usage, why);
     }
 
-    /// A last report was given up: nobody is left to try it again for.
+    /// A last report has failed. Its session is gone: it is not sent again.
     pub(crate) fn last_report_unanswered(&mut self, now: Nanos, of: ReleaseId, usage: u64) {
         self.shared.counters.events_dropped += 1;
         self.last_report_over(now, of, usage, Some(Unreported::Unanswered));

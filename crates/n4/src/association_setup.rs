@@ -69,12 +69,12 @@ impl AssociationSetups {
         }
     }
 
-    /// Nobody is asked any more.
+    /// No setup is requested any more.
     pub(crate) fn stop(&mut self) {
         self.targets.clear();
     }
 
-    /// When somebody is to be asked next.
+    /// When a setup is to be requested next.
     pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
         let at = |target: &Target| match target.stage {
             Stage::Waits(at) => Some(at),
@@ -83,7 +83,7 @@ impl AssociationSetups {
         self.targets.iter().filter_map(at).min()
     }
 
-    /// Somebody whose time has come.
+    /// A control plane function whose setup is due.
     fn due(&self, now: Nanos) -> Option<usize> {
         let is_due = |target: &Target| matches!(target.stage, Stage::Waits(at) if at <= now);
         self.targets.iter().position(is_due)

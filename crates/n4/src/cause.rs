@@ -1,4 +1,4 @@
-//! The one mapping from what went wrong to what the peer is told: Cause, Offending IE, Failed Rule ID.
+//! The one mapping from errors to what a rejection says: Cause, Offending IE, Failed Rule ID.
 
 use pfcp::ie::{Cause, FailedRuleId};
 use pfcp::{IeType, ie};

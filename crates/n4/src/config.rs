@@ -12,7 +12,7 @@ use crate::path_supervision::PathSupervision;
 /// What a rule gets whose Network Instance names none that is configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownInstance {
-    /// The request is refused with cause 73: traffic does not go where nobody said it should.
+    /// The request is refused with cause 73: traffic does not go where no rule sends it.
     #[default]
     Refuse,
     /// The rule is served as if it named none.
@@ -126,7 +126,7 @@ pub struct Config {
     /// its SMFs may be of one set, and one may set up the association of another anew. What has no place on the
     /// reference points of the longest prefix that an association was set up from is discarded, and what is mandatory
     /// there is asked for; that prefix says, too, whether Usage Information is sent there. Datagrams from elsewhere are
-    /// not read ([`AdmissionQueue`](crate::AdmissionQueue)). Default: none, and anybody may speak.
+    /// not read ([`AdmissionQueue`](crate::AdmissionQueue)). Default: none, and any sender is served.
     pub peers: Vec<Peers>,
     /// Network instances that are not configured.
     pub unknown_instance: UnknownInstance,
@@ -165,7 +165,7 @@ impl Config {
             .is_none_or(|peers| peers.usage_information)
     }
 
-    /// The defaults, for a node with so many workers.
+    /// The defaults, for a node with `workers` workers.
     pub fn new(node: NodeName, workers: u16) -> Config {
         Config {
             node,

@@ -9,7 +9,7 @@ pub struct Counters {
     pub malformed: u64,
     /// Messages of another version, answered with Version Not Supported.
     pub other_version: u64,
-    /// Messages of unknown type, or that nobody may send to a user plane function, dropped in silence.
+    /// Messages of unknown type, or that no node may send to a user plane function, discarded.
     pub unexpected: u64,
     /// Requests answered for the first time.
     pub answered: u64,
@@ -43,7 +43,7 @@ pub struct Counters {
     pub usage_unreadable: u64,
     /// Usage reports whose session or association was gone before the control plane had answered.
     pub usage_unanswered: u64,
-    /// Reports that nobody answered, or that the control plane was too busy for: they are sent anew later.
+    /// Reports without a response, or that the control plane was too busy for: they are sent anew later.
     pub reports_retried: u64,
     /// Node reports of GTP-U paths that failed or recovered.
     pub node_reports: u64,
@@ -62,7 +62,8 @@ pub struct Counters {
     pub stale_applications: u64,
     /// Recovery Time Stamps older than what the peer had said before, or too far ahead of our clock, and not believed.
     pub doubted_recoveries: u64,
-    /// Requests in the name of a peer, or about its sessions, from an address that is not known to be the peer's.
+    /// Requests of unauthorised peers: in the name of a peer, or about its sessions, from an address that is not known to be
+    /// the peer's.
     pub unauthorised: u64,
     /// Datagrams from outside the prefixes that peers are configured to speak from, not read.
     pub outside_peers: u64,

@@ -1,12 +1,10 @@
-//! Downlink packets of FARs that buffer: when the control plane is told of them, and for how long it wants no word
+//! Downlink packets of FARs that buffer: when they are reported, and for how long the control plane wants no reports
 //! (TS 29.244 §5.2.3.1, §5.2.4, §7.5.9).
 //!
-//! A worker tells of the first packet of each QoS flow. With a Downlink Data Notification Delay in the BAR the report
-//! waits, and is not sent if the FAR has stopped buffering meanwhile. A control plane that answers a report with a DL
-//! Buffering Duration hears nothing more until that is over; then what waits is thrown away, and the next packet is a
-//! first one again.
-//!
-//! Owned by the endpoint; the packets lie with the workers.
+//! A worker reports the first packet of each QoS flow. With a Downlink Data Notification Delay in the BAR the report is
+//! delayed, and is not sent if the FAR has stopped buffering meanwhile. After a response with a DL Buffering Duration
+//! nothing is reported until the duration is over; then buffered packets are discarded, and the next packet is a first one
+//! again. The packets themselves are buffered by the workers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -112,7 +110,7 @@ impl DownlinkNotifications {
         Some(seid)
     }
 
-    /// What of a session is due: whether its quiet time is over, and what is to be told.
+    /// What of a session is due: whether its DL Buffering Duration is over, and what is to be reported.
     fn take(&mut self, now: Nanos, seid: Seid) -> DueNotifications {
         let Some(waiting) = self.sessions.get_mut(&seid) else {
             return DueNotifications::default();
@@ -136,7 +134,7 @@ impl DownlinkNotifications {
         }
     }
 
-    /// A session has ended, or is told anew what to do with its packets.
+    /// A session has ended, or has new actions for its packets.
     pub(crate) fn forget(&mut self, seid: Seid) {
         if let Some(waiting) = self.sessions.remove(&seid) {
             let moments = waiting.delayed.iter().map(|one| one.at);
@@ -171,8 +169,8 @@ pub(crate) struct DueSession {
 
 impl DownlinkNotifications {
     /// A worker got the first downlink packet of a QoS flow for a FAR of this session that buffers and `notifies`
-    /// (NOCP); or the first one of a PDR whose delivery status is followed (BDPN, DDPN), or both. The status is told at
-    /// once, whatever the BAR says of notifications: it pages nobody.
+    /// (NOCP); or the first one of a PDR whose delivery status is reported (BDPN, DDPN), or both. The status is
+    /// reported at once, whatever the BAR says of notifications: it causes no paging.
     /// Gives whether the event is to be reported now.
     pub(crate) fn handle_downlink_data(
         &mut self,
@@ -256,7 +254,7 @@ impl DownlinkNotifications {
         change_buffering(shared, now, seid, immediate, bar);
     }
 
-    /// The control plane has told a session's FARs anew what to do: quiet times and delays of before are over for
+    /// The FARs of a session have changed: buffering durations and delays end for
     /// those that buffer no longer.
     pub(crate) fn rules_changed(&mut self, shared: &Shared, seid: Seid) {
         let buffers_still = shared.sessions.session(seid).is_some_and(|session| {

@@ -273,34 +273,33 @@ impl Endpoint {
         reports.handle_error_indication(&mut self.shared, now, peer, teid);
     }
 
-    /// A URR's counter has reached what was set for it, as the session's worker tells (TS 29.244 §5.2.2.3), with the
-    /// times of those of its packets that came since the worker told that last.
+    /// A URR's counter has reached one of its bounds, in the session's worker (TS 29.244 §5.2.2.3).
     pub fn handle_counter_reached(&mut self, now: Nanos, session: SessionIndex, event: CounterReached) {
         self.shared.sessions.counter_reached(now, session, event);
         self.settle(now);
     }
 
-    /// An End Marker has come for a PDR whose URRs tell of it (TS 29.244 §5.2.2.5).
+    /// An End Marker has come for a PDR whose URRs report it (TS 29.244 §5.2.2.5).
     pub fn handle_end_marker(&mut self, now: Nanos, session: SessionIndex, pdr: PdrId) {
         self.shared.sessions.end_marker_received(session, pdr);
         self.settle(now);
     }
 
-    /// A session's worker tells that the node downstream has started a Pause of Charging (TS 29.244 §5.30).
+    /// The node downstream of a session has started a Pause of Charging (TS 29.244 §5.30).
     pub fn handle_pause_of_charging(&mut self, now: Nanos, session: SessionIndex) {
         let ticket = self.shared.new_ticket();
         self.shared.sessions.pause_charging(now, ticket, session);
         self.settle(now);
     }
 
-    /// A session's worker tells that downlink packets of a URR were dropped as many as its threshold says
+    /// The dropped downlink packets of a URR have reached its threshold
     /// (TS 29.244 §5.2.2.2.1).
     pub fn handle_dropped_reached(&mut self, now: Nanos, session: SessionIndex, urr: UrrId) {
         self.shared.sessions.dropped_reached(session, urr);
         self.settle(now);
     }
 
-    /// A session's worker tells what it has counted of a content of predefined rules since it told last.
+    /// What a session's worker has counted of a content of predefined rules since the last event.
     pub fn handle_content_counted(&mut self, session: SessionIndex, usage: ContentUsage) {
         self.shared.sessions.content_counted(session, usage);
     }
@@ -333,8 +332,8 @@ impl Endpoint {
         self.transfers.is_handing_over = false;
     }
 
-    /// Another process goes on with everything: associations are forgotten here, and their peers hear nothing of it. What
-    /// was on its way of sessions that are gone has not been taken by anybody.
+    /// Another process has taken over: associations are forgotten here without a message to their peers. Last usage that
+    /// is not acknowledged counts as not accepted.
     pub fn handed_over(&mut self, now: Nanos) {
         self.begin_hand_over();
         self.control.stop();
@@ -366,13 +365,13 @@ impl Endpoint {
         export_associations(&self.shared)
     }
 
-    /// Makes a record of a session, told by [`poll_exported`](Self::poll_exported).
+    /// Makes a record of a session, given by [`poll_exported`](Self::poll_exported).
     pub fn export(&mut self, now: Nanos, seid: Seid, how: Export) {
         self.transfers.begin_export(&mut self.shared, now, seid, how);
         self.settle(now);
     }
 
-    /// Makes records of all sessions, told one by one by [`poll_exported`](Self::poll_exported) in about the order of
+    /// Makes records of all sessions, given one by one by [`poll_exported`](Self::poll_exported) in about the order of
     /// their SEIDs. Of sessions that are set up meanwhile some are left out: no new ones should come.
     pub fn export_all(&mut self, now: Nanos, how: Export) {
         self.transfers.export_all(how);
@@ -757,9 +756,9 @@ impl Endpoint {
         let ticket = outcome.ticket;
         if let Some(pending) = self.shared.pending.remove(ticket) {
             self.session_procedures().complete(now, pending, outcome);
-        } else if let Some(leaver) = self.control.releases.left(ticket) {
+        } else if let Some(ending) = self.control.releases.left(ticket) {
             self.association_release()
-                .session_left(now, leaver, outcome.result);
+                .session_left(now, ending, outcome.result);
         } else if let Some(seid) = self.pfds.followed(ticket) {
             self.pfds.follow_up(&mut self.shared, now, seid, outcome.result);
         } else {

@@ -1,7 +1,7 @@
-//! What an operator is told of N4 as it happens: associations that come and go, refusals, datagrams that are not taken.
+//! Events of N4 for the log: associations that are set up and end, rejections, discarded datagrams.
 //!
-//! Belongs to the endpoint. Peers decide how much there is to tell, so that each kind of news has an allowance: what is
-//! beyond it is counted, and the number told with the next of its kind, or by itself when the allowance has room again.
+//! Peers cause them, so that each category has a rate. Events beyond it are counted; the count is given with the next
+//! event of the category, or by itself when its token bucket has a token again.
 
 use flow::{Nanos, TokenBucket, TokenRate};
 use pfcp::ie::{Cause, FailedRuleId};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::association::Association;
 use crate::node::NodeName;
 
-/// LogEvent that are kept if nobody asks.
+/// Events that are kept until they are polled.
 const MOST_KEPT: usize = 256;
 
 /// A peer that has, or had, an association.
@@ -43,7 +43,7 @@ pub enum AssociationEnd {
     Ended,
     /// It was silent, without sessions, and made room for another.
     Evicted,
-    /// Another process goes on with it and with its sessions.
+    /// It was transferred to another process, with its sessions.
     HandedOver,
 }
 
@@ -127,7 +127,7 @@ pub enum LogEvent {
         /// Why.
         why: DiscardReason,
     },
-    /// More of a kind than is told.
+    /// More events of a category than its rate allows.
     Suppressed(LogKind),
 }
 
@@ -176,7 +176,7 @@ impl Limit {
     }
 }
 
-/// What is to be told.
+/// Events to be logged.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     news: VecDeque<(LogEvent, u64)>,
@@ -251,7 +251,7 @@ mod tests {
             }
         }
         assert_eq!(told, 16 + 19);
-        // The rest is told when nothing more comes.
+        // The rest is given when no more events come.
         let (news, left_out) = log.poll(Nanos::from_secs(60)).unwrap();
         assert_eq!(news, LogEvent::Suppressed(LogKind::Rejections));
         let lines_of_refusals = 16 + 19;

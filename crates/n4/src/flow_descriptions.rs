@@ -9,7 +9,7 @@ const MOST: usize = 256;
 /// Octets of the longest that is kept.
 const LONGEST: usize = 256;
 
-/// What was read of texts that came before. Bounded: whoever writes others all the time has each of them read.
+/// What was read of texts that came before. Bounded: texts that are always new are parsed each time.
 #[derive(Debug)]
 pub(crate) struct Descriptions(RefCell<Keyed<Box<[u8]>, FlowDescription>>);
 

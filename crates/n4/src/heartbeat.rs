@@ -1,10 +1,10 @@
-//! Heartbeats, both ways (TS 29.244 §6.2.2), and what Recovery Time Stamps tell (TS 23.007 §19A, TS 23.527 §4.3).
+//! Heartbeats, both ways (TS 29.244 §6.2.2), and what Recovery Time Stamps mean (TS 23.007 §19A, TS 23.527 §4.3).
 //!
-//! A peer has restarted, and has lost its sessions, when it says that it started later than it said before. A heartbeat
-//! comes from anybody; so what one says only makes us ask the peer, whose answer counts. An earlier time is a datagram
-//! that was long on its way, one far ahead of our clock is nonsense: if it were believed, no later restart would be
-//! seen. Sessions of an SMF set outlive the restart of a member (TS 29.244 §5.22). Implausible changes nothing; an
-//! association set-up alone sets the time whatever it is.
+//! A peer has restarted, and has lost its sessions, when its Recovery Time Stamp is later than before. Any sender can send
+//! a heartbeat; so a later time stamp in a request only causes a heartbeat to the peer, whose response counts. An earlier
+//! time stamp is that of a delayed datagram. One far ahead of our clock is implausible: if it were accepted, no later
+//! restart would be detected. Both change nothing; only an association setup sets the time stamp unconditionally. Sessions
+//! of an SMF set outlive the restart of a member (TS 29.244 §5.22).
 
 use flow::Nanos;
 use pfcp::ie::RecoveryTimeStamp;
@@ -22,7 +22,7 @@ use crate::transactions::Path;
 /// Seconds that a peer's clock may be ahead of ours: a day.
 const MOST_AHEAD: u32 = 86_400;
 
-/// What a Recovery Time Stamp tells.
+/// What a Recovery Time Stamp means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecoveryChange {
     /// Nothing new.
@@ -33,7 +33,7 @@ pub(crate) enum RecoveryChange {
     Implausible,
 }
 
-/// What `said` tells of a peer that said `before` before, at the time `now` of our clock.
+/// What the Recovery Time Stamp `said` means after `before`, at the time `now` of our clock.
 fn recovery_change(
     before: RecoveryTimeStamp,
     said: RecoveryTimeStamp,
@@ -98,7 +98,7 @@ impl Heartbeats {
         (self.hasher.hash_one(("association", address, self.numbers)) & 0x00ff_ffff) as u32
     }
 
-    /// Answers a heartbeat, of anybody, at any time. A bad one shows that its sender lives, too.
+    /// Responds to a heartbeat of any sender, also to one that cannot be decoded.
     pub(crate) fn serve(&mut self, shared: &mut Shared, now: Nanos, path: Path, frame: &Frame<'_>) {
         let header = Header::node(HeartbeatResponse::TYPE, frame.header.sequence);
         shared.counters.answered += 1;
@@ -147,8 +147,8 @@ impl Heartbeats {
         }
     }
 
-    /// Asks a peer whether it lives, and since when, unless it has yet to answer the last time. Of one that is not
-    /// verified nobody can guess the number of the request by those of others.
+    /// Sends a Heartbeat Request to a peer, unless one is outstanding. The sequence number for a peer that is not verified
+    /// cannot be derived from those that others receive.
     pub(crate) fn send(&mut self, shared: &mut Shared, now: Nanos, id: AssociationId) {
         let asked = shared.associations.get_mut(id);
         let Some(association) = asked.filter(|association| !association.is_asked) else {

@@ -1,7 +1,7 @@
-//! Load and overload: what peers are told of it (TS 29.244 §6.2.3, §6.2.4), and whom we turn away.
+//! Load and overload control: the metrics that peers receive (TS 29.244 §6.2.3, §6.2.4), and which requests are rejected.
 //!
 //! Load is the largest of: the figure that the caller gives ([`AdmissionQueue`](crate::AdmissionQueue) has it), requests in work over
-//! the most there may be, and (for what peers are told) sessions over the most there may be. Under overload new
+//! the most there may be, and (for what peers receive) sessions over the most there may be. Under overload new
 //! sessions are refused with cause 74, those of low message priority first; modifications only when nothing more can be
 //! taken up; deletions and heartbeats never. While there are several peers, each may have its share of the work and no
 //! more.
@@ -13,27 +13,27 @@ use std::time::Duration;
 
 /// Per cent from which on there is overload.
 pub(crate) const OVERLOAD: u8 = 80;
-/// Smaller changes are not told (TS 29.244 §6.2.3.3.2.2).
+/// Smaller changes are not sent (TS 29.244 §6.2.3.3.2.2).
 const STEP: u8 = 5;
 /// Seconds that overload is to be believed in.
 const VALIDITY: u32 = 60;
 /// The message priority of a request without one; 0 is the highest, 15 the lowest.
 const DEFAULT_PRIORITY: u8 = 8;
 
-/// A figure that peers are told, and its number.
+/// A metric that peers receive, and its sequence number.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Metrics {
     number: u32,
     metric: u8,
     since: Nanos,
 }
 
-impl Told {
+impl Metrics {
     /// Takes a figure over if it differs enough, or begins or ends an overload.
     fn update(&mut self, now: Nanos, metric: u8) {
         let is_news = metric.abs_diff(self.metric) >= STEP || (metric == 0) != (self.metric == 0);
         if is_news {
-            *self = Told {
+            *self = Metrics {
                 number: self.number.wrapping_add(1),
                 metric,
                 since: now,
@@ -46,13 +46,13 @@ impl Told {
 #[derive(Debug)]
 pub(crate) struct Load {
     given: u8,
-    load: Told,
-    overload: Told,
+    load: Metrics,
+    overload: Metrics,
 }
 
-/// What one peer has been told: the numbers.
+/// The sequence numbers that one peer has received.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PeerKnows {
+pub(crate) struct SentLoad {
     load: Option<u32>,
     overload: Option<u32>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct PeerKnows {
 impl Load {
     /// Numbers begin at a time, so that those after a restart are newer.
     pub(crate) fn new(start: u64) -> Load {
-        let nothing = Told {
+        let nothing = Metrics {
             number: start as u32,
             metric: 0,
             since: Nanos::ZERO,
@@ -77,7 +77,7 @@ impl Load {
         self.given = percent.min(100);
     }
 
-    /// Per cent of what control can do, with so many pending requests of at most so many.
+    /// Per cent of what control can do, with `pending` requests of at most `max_pending`.
     pub(crate) fn overload(&self, pending: usize, max_pending: usize) -> u8 {
         self.given.max(percent(pending, max_pending))
     }
@@ -98,17 +98,17 @@ impl Load {
     }
 
     /// What a peer with these features receives, unless it has received it before.
-    pub(crate) fn information(&self, features: CpFunctionFeatures, knows: &mut PeerKnows) -> LoadInformation {
+    pub(crate) fn information(&self, features: CpFunctionFeatures, sent: &mut SentLoad) -> LoadInformation {
         let (load, overload) = (&self.load, &self.overload);
-        let sends_load = features.contains(CpFunctionFeatures::LOAD) && knows.load != Some(load.number);
+        let sends_load = features.contains(CpFunctionFeatures::LOAD) && sent.load != Some(load.number);
         let is_old =
-            knows.overload == Some(overload.number) || knows.overload.is_none() && overload.metric == 0;
+            sent.overload == Some(overload.number) || sent.overload.is_none() && overload.metric == 0;
         let sends_overload = features.contains(CpFunctionFeatures::OVRL) && !is_old;
         if sends_load {
-            knows.load = Some(load.number);
+            sent.load = Some(load.number);
         }
         if sends_overload {
-            knows.overload = Some(overload.number);
+            sent.overload = Some(overload.number);
         }
         LoadInformation {
             load: sends_load.then(|| self.load_information()),

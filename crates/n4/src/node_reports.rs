@@ -1,4 +1,4 @@
-//! Node reports: GTP-U paths that failed or recovered (TS 29.244 §6.2.9, §7.4.5), told to every association with
+//! Node reports: GTP-U paths that failed or recovered (TS 29.244 §6.2.9, §7.4.5), reported to every association with
 //! sessions on them, kept until acknowledged. An association has one on its way at a time; what happens meanwhile goes
 //! in the next.
 
@@ -33,7 +33,7 @@ impl Peers {
         self.failed.is_empty() && self.recovered.is_empty()
     }
 
-    /// The last word counts. It is told even if it takes back what has not been told: that may have been heard when its
+    /// The last event counts. It is reported even if it reverts one that was not acknowledged: the peer may have received that when its
     /// acknowledgement was lost.
     fn fail(&mut self, peer: IpAddr) {
         self.recovered.remove(&peer);
@@ -89,7 +89,7 @@ impl NodeReports {
         }
     }
 
-    /// The next association that is to be told something, and what.
+    /// The next association with something to report, and what.
     fn poll(&mut self, now: Nanos) -> Option<(AssociationId, Peers)> {
         let is_ready = |one: &Pending| one.sent.is_none() && one.at <= now && !one.peers.is_empty();
         let mut all = self.pending.iter_mut();
@@ -172,7 +172,7 @@ impl NodeReports {
         }
     }
 
-    /// Asks paths, and tells of those that do not answer.
+    /// Sends Echo Requests, and reports the paths without a response.
     pub(crate) fn supervise(&mut self, shared: &mut Shared, now: Nanos) {
         for path in self.paths.handle_timeout(now) {
             let users: Vec<_> = shared.sessions.users_of(&path).collect();
@@ -220,7 +220,7 @@ impl NodeReports {
         self.send(shared, now);
     }
 
-    /// Nobody has answered: the same is told later, unless it has changed by then.
+    /// There is no response: the same is reported later, unless it has changed by then.
     pub(crate) fn unanswered(&mut self, shared: &mut Shared, now: Nanos, id: AssociationId) {
         shared.counters.reports_retried += 1;
         self.failed(now + shared.config.reports.retry, id);

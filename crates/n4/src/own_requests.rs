@@ -133,7 +133,7 @@ impl OwnRequests {
             .map(|request| request.purpose)
     }
 
-    /// Ends the request that this response answers. `None`: nobody asked.
+    /// Ends the request that this response answers. `None`: no such request is outstanding.
     pub(crate) fn answered(&mut self, peer: SocketAddr, sequence: u32, response_type: u8) -> Option<Purpose> {
         let key = (peer, sequence);
         let matches = |request: &Outstanding| request.message_type.checked_add(1) == Some(response_type);

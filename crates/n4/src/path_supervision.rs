@@ -2,7 +2,7 @@
 //! held to be unreachable.
 //!
 //! A path in use gets an Echo Request once in an interval, and up to N3 in all, T3 apart, until it answers; then it has
-//! failed. It goes on being asked, and has recovered with its next answer. Sans-IO: requests are polled from the
+//! failed. Echo Requests continue, and the path has recovered with the next response. Sans-IO: requests are polled from the
 //! endpoint, responses handed to it. What is done about a path that failed is `node_report`'s.
 
 use flow::Nanos;
@@ -41,7 +41,7 @@ struct Supervised {
     sequence: u16,
     /// Requests of this round; 0: between rounds.
     asked: u32,
-    /// Who has been told that the path failed.
+    /// The associations that the failure has been reported to.
     told: BTreeSet<AssociationId>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Paths {
     due: BTreeSet<(Nanos, GtpuPath)>,
     echoes: VecDeque<Echo>,
     last: u16,
-    /// What workers are to be told.
+    /// What is to be announced to workers.
     changes: VecDeque<PathChange>,
 }
 
@@ -99,7 +99,7 @@ impl Paths {
         }
     }
 
-    /// Asks whom it is time to ask. Answers the paths that have let a round go by.
+    /// Makes the Echo Requests that are due. Gives the paths without a response in a whole round.
     pub(crate) fn handle_timeout(&mut self, now: Nanos) -> Vec<GtpuPath> {
         let mut silent = Vec::new();
         let Some(PathSupervision { interval, t3, n3, .. }) = self.supervision else {
@@ -132,7 +132,7 @@ impl Paths {
         silent
     }
 
-    /// A response has come. Answers who is to be told that the path has recovered.
+    /// A response has come. Gives the associations that the recovery is reported to.
     pub(crate) fn answered(&mut self, now: Nanos, path: &GtpuPath, sequence: u16) -> BTreeSet<AssociationId> {
         let (Some(supervision), Some(supervised)) = (self.supervision, self.paths.get_mut(path)) else {
             return BTreeSet::new();
@@ -147,7 +147,7 @@ impl Paths {
         std::mem::take(&mut supervised.told)
     }
 
-    /// Notes that an association is told that a path has failed; answers whether it has not been told before.
+    /// Notes that the failure of a path is reported to an association; gives whether it was not before.
     pub(crate) fn tell(&mut self, path: &GtpuPath, association: AssociationId) -> bool {
         let supervised = self.paths.get_mut(path);
         supervised.is_some_and(|supervised| supervised.told.insert(association))

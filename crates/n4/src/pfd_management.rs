@@ -1,7 +1,7 @@
 //! PFD Management (TS 29.244 §6.2.5.3), and how sessions follow.
 //!
 //! The request is answered at once; the sessions whose PDRs name a changed application are changed after it, some at a
-//! time, each as by a modification that nobody waits for. A PDR of an application that has lost its last PFD detects
+//! time, each as by a modification without a response. A PDR of an application that has lost its last PFD detects
 //! nothing until there are new ones.
 
 use flow::Nanos;

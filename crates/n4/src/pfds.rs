@@ -1,7 +1,7 @@
 //! Packet Flow Descriptions: what applications are known by (TS 29.244 §6.2.5), for all sessions of all control planes.
 //!
 //! Only flow descriptions are understood. URLs and domain names would have to be looked for in what packets carry:
-//! a request with any of them is refused whole, so that nobody takes an application for detected that is not. Belongs
+//! a request with any of them is refused whole, so that no application counts as detected that is not. Belongs
 //! to the endpoint; the sessions' PDRs have copies, which `serve_pfds` keeps up to date.
 
 use pfcp::IeType;

@@ -14,7 +14,7 @@ use crate::transactions::Request;
 /// How far the end of an association is.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// The peer has been told that we want it: with PARPS if the sessions are to end at our side, else with SARR.
+    /// It has been requested of the peer: with PARPS if the sessions are to end at our side, else with SARR.
     Announced { prepares: bool },
     /// Sessions end, and their last usage is reported.
     Reporting {
@@ -37,14 +37,14 @@ pub(crate) struct Release {
 
 /// A session that ends because its association does.
 #[derive(Debug)]
-pub(crate) struct Leaver {
+pub(crate) struct EndingSession {
     pub(crate) of: ReleaseId,
     pub(crate) seid: Seid,
     /// Where its last usage is reported.
     pub(crate) route: Option<Route>,
 }
 
-/// An association that is released and gone, whose peer hears of it when no worker has its sessions any more.
+/// An association that is released and gone, whose peer gets the response when no worker has its sessions any more.
 #[derive(Debug)]
 pub(crate) struct Released {
     pub(crate) id: AssociationId,
@@ -59,12 +59,12 @@ pub(crate) struct Released {
 pub(crate) struct Releases {
     releases: BTreeMap<AssociationId, Release>,
     /// Sessions that are ending, by the number of their tickets.
-    leavers: BTreeMap<u64, Leaver>,
+    ending_sessions: BTreeMap<u64, EndingSession>,
     last: u64,
 }
 
 impl Releases {
-    /// An association is to end; one that does already goes on from `stage`.
+    /// An association is to end; one that does already continues from `stage`.
     pub(crate) fn begin(&mut self, id: AssociationId, stage: Stage, deadline: Option<Nanos>) -> ReleaseId {
         let number = match self.releases.get(&id) {
             Some(release) => release.number,
@@ -108,19 +108,19 @@ impl Releases {
         Some((of, release))
     }
 
-    /// The association has ended, or goes on after all.
+    /// The association has ended, or continues after all.
     pub(crate) fn end(&mut self, id: AssociationId) {
         self.releases.remove(&id);
     }
 
     /// A session is ending.
-    pub(crate) fn leave(&mut self, ticket: Ticket, leaver: Leaver) {
-        self.leavers.insert(ticket.0, leaver);
+    pub(crate) fn leave(&mut self, ticket: Ticket, ending: EndingSession) {
+        self.ending_sessions.insert(ticket.0, ending);
     }
 
     /// The session that the sessions' answer to `ticket` is about.
-    pub(crate) fn left(&mut self, ticket: Ticket) -> Option<Leaver> {
-        self.leavers.remove(&ticket.0)
+    pub(crate) fn left(&mut self, ticket: Ticket) -> Option<EndingSession> {
+        self.ending_sessions.remove(&ticket.0)
     }
 
     /// A session has left, or an answer has come; `more` reports wait for theirs.

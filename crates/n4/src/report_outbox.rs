@@ -1,12 +1,12 @@
-//! What is to be reported about sessions, kept until the control plane has acknowledged it (TS 29.244 §6.3.5, §6.4).
+//! Events and usage of sessions that are to be reported, kept until the control plane has acknowledged them
+//! (TS 29.244 §6.3.5, §6.4).
 //!
-//! A session has one Session Report Request on its way at a time; what happens meanwhile is gathered, and goes in one
-//! message after the answer. How often a session may report is limited, and so is how often its association is
-//! reported to, and how many requests may be on their way to it; associations take turns. So a flood of events becomes
-//! neither a storm of messages nor an endless queue: equal events are one, and what finds its session's list full is
-//! counted. A report that nobody answers is tried again for as long as its session lives.
+//! A session has one Session Report Request outstanding at a time; later events are collected, and sent in one message
+//! after the response. The rates of reports of a session and to an association, and the number of outstanding requests to
+//! an association, are limited; associations take turns. Equal events are merged, and an event is counted and dropped when
+//! its session's list is full. A report without a response is sent again for as long as its session lives.
 //!
-//! Owned by the endpoint. This module knows neither messages nor addresses: `serve_report` does.
+//! This module knows neither messages nor addresses; see [`session_reports`](crate::session_reports).
 
 use flow::{Nanos, TokenLevel};
 use packet::Teid;
@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use crate::config::ReportLimits;
 use crate::usage_reports::answers_query;
 
-/// Something about a session that its control plane is to hear of.
+/// Something about a session that is reported to its control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEvent {
     /// Downlink packets have come for a PDR whose FAR buffers or drops, and notifies (DLDR, TS 29.244 §7.5.8.2).
@@ -81,7 +81,7 @@ pub(crate) struct Events {
     pub(crate) inactive: bool,
     pub(crate) errors: Vec<RemoteTunnel>,
     pub(crate) usage: Vec<UsageReport>,
-    /// How many of these, the first, have been sent already or are as a peer was told: nothing is added to them.
+    /// The number of these, from the first, that have been sent or announced: nothing is added to them.
     pub(crate) settled: usize,
     /// The queries that some of them answer.
     pub(crate) queries: Vec<QueriedReport>,
@@ -146,7 +146,7 @@ impl Events {
         Added::Kept
     }
 
-    /// Takes reports that a response has promised: so many they stay.
+    /// Takes reports that a response has announced: their number stays.
     fn follow(&mut self, reports: &[UsageReport], query: Option<QueryUrrReference>) {
         self.usage.extend_from_slice(reports);
         self.settled = self.usage.len();
@@ -322,7 +322,7 @@ impl ReportOutbox {
         added
     }
 
-    /// Takes reports of a session of this association that its control plane was told will follow, as answers to
+    /// Takes reports of a session of this association that a response has announced, as reports for
     /// `query`.
     pub(crate) fn follow(
         &mut self,
@@ -443,7 +443,7 @@ impl ReportOutbox {
         None
     }
 
-    /// What a session that [`poll`](Self::poll) has named is to send now; an answer, or none, is told by
+    /// What a session that [`poll`](Self::poll) has named is to send now; the result is given to
     /// [`acknowledged`](Self::acknowledged) and [`failed`](Self::failed).
     pub(crate) fn take(&mut self, now: Nanos, seid: Seid) -> Option<Events> {
         let pending = self.sessions.get_mut(&seid)?;
@@ -481,7 +481,7 @@ impl ReportOutbox {
             .unwrap_or_default()
     }
 
-    /// Nobody has answered: the same is to be reported by the next of so many ways, or later by the first.
+    /// There is no response: the report is sent by the next of `ways` routes, or later by the first.
     pub(crate) fn failed(&mut self, now: Nanos, seid: Seid, ways: usize) {
         let number = self.attempt(seid).number + 1;
         let (at, number) = if number < ways {
@@ -558,7 +558,7 @@ impl ReportOutbox {
         };
         let rest = std::mem::take(&mut pending.events);
         if let Stage::Sent(sent) = &pending.stage {
-            // Its request goes on being sent again.
+            // Its request is still retransmitted.
             return (rest, !sent.usage.is_empty());
         }
         let (stage, association) = (&pending.stage, pending.association);

@@ -1,13 +1,13 @@
-//! Requests that have been answered, and requests in work: what makes a retransmission harmless (TS 29.244 §6.4).
+//! The response cache, and pending requests: what makes a retransmission harmless (TS 29.244 §6.4).
 //!
-//! An answer is kept as long as the peer may retransmit, and is sent again byte for byte. A retransmission is
-//! byte-identical by §6.4; so a request with the number of an earlier one and another content is a new request, of a
-//! peer that has restarted and counts from the beginning again.
+//! A response is kept as long as the peer may retransmit, and is sent again octet for octet. A retransmission is
+//! byte-identical by §6.4; so a request with the number of an earlier one and another content is a new request, of a peer
+//! that has restarted and counts from the beginning again.
 //!
-//! Bounded in octets, which peers (addresses) share: who has more than his share makes room for others, and first of
-//! all for himself. Of his answers refusals go first, then those of requests that say again what holds anyway, then
-//! those of deletions: a session that is gone cannot be deleted again, so that only the kept answer tells a peer what
-//! became of it and what it had used. Within each the oldest goes first.
+//! The cache is bounded in octets, which peers (addresses) share. Per-peer eviction keeps one peer from evicting others'
+//! responses: a peer over its share loses its own first. Of a peer's responses rejections go first, then those of other
+//! requests, then those of deletions: a deleted session cannot be deleted again, so that only the cached response has the
+//! result and the last usage. Within each kind the oldest goes first.
 
 use flow::Nanos;
 use pfcp::MessageType;
@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What tells requests apart.
+/// What distinguishes requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RequestKey {
     pub(crate) peer: SocketAddr,
@@ -445,7 +445,7 @@ impl ResponseCache {
         }
     }
 
-    /// Answers whose time is over go: those of one peer at each call.
+    /// Removes expired responses, of one peer at each call.
     fn expire(&mut self, now: Nanos) {
         let holder = self.turn;
         self.turn = if holder as usize + 1 < self.holders.things.len() {

@@ -221,7 +221,7 @@ impl SessionProcedures<'_> {
     }
 
     /// The session that a request's header names, for its own peer: from the addresses of its association, and that of
-    /// its CP F-SEID. A stranger without a session of ours has no association either.
+    /// its CP F-SEID. A sender without an association gets cause 72.
     fn addressed(&mut self, request: Request) -> Result<(Seid, CpFSeid), Reject> {
         let seid = Seid(request.header.seid.unwrap_or_default().0);
         let from = request.path.from.ip();

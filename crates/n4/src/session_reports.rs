@@ -83,8 +83,7 @@ impl SessionReports {
         }
     }
 
-    /// Something has happened to a session that its control plane is to hear of. An unknown session is passed over:
-    /// it has just gone.
+    /// Something has happened to a session that is to be reported. An unknown session is ignored: it has just ended.
     pub(crate) fn handle_session_event(
         &mut self,
         shared: &mut Shared,
@@ -98,8 +97,8 @@ impl SessionReports {
         }
     }
 
-    /// A GTP-U Error Indication was received: `peer` has no tunnel `teid` any more. The session's control plane is
-    /// told (TS 29.281 §7.3.1, TS 29.244 §7.5.8.4).
+    /// A GTP-U Error Indication was received: `peer` has no tunnel `teid` any more. It is reported to the session's
+    /// control plane (TS 29.281 §7.3.1, TS 29.244 §7.5.8.4).
     pub(crate) fn handle_error_indication(
         &mut self,
         shared: &mut Shared,
@@ -121,7 +120,7 @@ impl SessionReports {
         while let Some((seid, report)) = shared.sessions.poll_usage() {
             match shared.sessions.session(seid).map(|session| session.association()) {
                 Some(association) => self.gather(shared, now, seid, association, SessionEvent::Usage(report)),
-                // It has just ended without a request: the cause of its end says that nobody was told.
+                // It has just ended without a request: the cause of its end says that it was not reported.
                 None => shared.counters.events_dropped += 1,
             }
         }

@@ -51,8 +51,8 @@ impl SessionResponses<'_> {
         }
     }
 
-    /// Rejects with cause 77 what was done and cannot be told. A session goes that its owner will never know of, or of
-    /// whose new tunnels and addresses he will not: better none than one whose rules he was told do not apply.
+    /// Rejects with cause 77 a request that was completed and whose response cannot be encoded. The session is removed: its
+    /// control plane would not know it, or its new tunnels and addresses.
     fn fail(
         &mut self,
         now: Nanos,
@@ -269,7 +269,7 @@ fn split(usage: &[UsageReport]) -> (&[UsageReport], &[UsageReport]) {
     usage.split_at(usage.len().min(MOST_USAGE_SENT))
 }
 
-/// What a response says of the reports that follow on it. They are fewer than 32,768: a session has 64 URRs.
+/// The number of reports that a response announces. They are fewer than 32,768: a session has 64 URRs.
 fn announced(
     following: &[UsageReport],
     reads_information: bool,

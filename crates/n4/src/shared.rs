@@ -206,9 +206,9 @@ impl Shared {
         self.log.push(now, event);
     }
 
-    /// Rejects a request before it has changed anything. `seid` is the peer's, as far as it is known. A peer that asks
-    /// again hears the same, also where another moment would have another answer: what it gave up must not be done.
-    /// Otherwise making the answer again gives the same, so that it need not be kept.
+    /// Rejects a request before it has changed anything. `seid` is the peer's, as far as it is known. A
+    /// retransmission gets the same response, also where another moment would have another: what the peer gave up must not
+    /// be done. Otherwise making the response again gives the same, so that it need not be kept.
     pub(crate) fn reject(
         &mut self,
         now: Nanos,
@@ -349,7 +349,7 @@ impl Shared {
         let Some(peer) = peer.and_then(|peer| self.associations.get_mut(peer)) else {
             return LoadInformation::default();
         };
-        self.load.information(peer.features, &mut peer.knows)
+        self.load.information(peer.features, &mut peer.sent_load)
     }
 
     /// Whether another request may become pending.

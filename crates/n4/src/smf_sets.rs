@@ -59,7 +59,7 @@ pub(crate) fn are_beside(shared: &Shared, a: AssociationId, b: AssociationId) ->
     matches!(both, (Some(a), Some(b)) if is_beside(shared, a, b))
 }
 
-/// Whether the peers of both are members of one set. Anybody can say so: where it is known who peers are, they must
+/// Whether the peers of both are members of one set. Any peer can claim that: where the prefixes of peers are configured, both must
 /// be of one party.
 fn is_beside(shared: &Shared, a: &Association, b: &Association) -> bool {
     let may = shared.config.peers.is_empty() || shared.config.are_one_party(a.peer.ip(), b.peer.ip());

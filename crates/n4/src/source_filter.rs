@@ -1,17 +1,16 @@
-//! Who is heard on N4, and who has shown that it is where it says.
+//! Which senders are served on N4, and which have shown that they receive what is sent to their address.
 //!
-//! Belongs to the endpoint. Where the configuration names the prefixes of peers
-//! ([`Config::peers`](crate::Config::peers)), datagrams from elsewhere are not read, and peers are believed to be there.
-//! Where it does not, anybody can send anything in any name: a source without an association is read at a rate
-//! ([`Config::unknown_rate`](crate::Config::unknown_rate)), and of sessions, addresses and associations anybody gets
-//! some only until a small part of all is taken
-//! ([`Config::unverified_percent`](crate::Config::unverified_percent)). Beyond that a peer must have answered a
-//! heartbeat of ours, which shows that it gets what is sent to the address that it sends from (TS 29.244 §6.2.2: every
-//! node answers heartbeats). It is asked when that matters, and its request is passed over: a live peer repeats it
-//! (§6.4) and is served then.
+//! Where the configuration has the prefixes of peers ([`Config::peers`](crate::Config::peers)), datagrams from elsewhere
+//! are discarded, and peers count as verified. Where it has none, source addresses can be forged: a source without an
+//! association is served at a rate ([`Config::unknown_rate`](crate::Config::unknown_rate)), and unverified peers get
+//! sessions, addresses and associations only until a small part of all is in use
+//! ([`Config::unverified_percent`](crate::Config::unverified_percent)). Beyond that a peer must have responded to a
+//! heartbeat of ours, which shows that it receives what is sent to the address that it sends from (TS 29.244 §6.2.2: every
+//! node responds to heartbeats). The heartbeat is sent when that matters, and the request is discarded: a live peer
+//! retransmits it (§6.4).
 //!
-//! A source without an association is asked by a Heartbeat Request whose sequence number is a keyed hash of its address
-//! and of the time, so that asking leaves nothing to be kept.
+//! The sequence number of a heartbeat to a source without an association is a keyed hash of its address and of the time,
+//! so that no state is kept.
 
 use flow::{Nanos, TokenLevel, TokenRate};
 use pfcp::Frames;
@@ -32,16 +31,16 @@ const MOST_VERIFIED: usize = 1_024;
 const VERIFIED_FOR: Duration = Duration::from_secs(60);
 /// For how long, at least, a question may be answered.
 const ASKED_FOR: Duration = Duration::from_secs(16);
-/// What anybody may have of anything, however small a part of it that is.
+/// What unverified peers may have of anything, however small a part of it that is.
 const LEAST_SHARE: usize = 8;
 
-/// Of a number of things, how many anybody may have.
+/// Of `most`, how many unverified peers may have.
 pub(crate) fn share_of(most: usize, percent: u8) -> usize {
     let part = (most as u128 * u128::from(percent.min(100)) / 100) as usize;
     part.max(LEAST_SHARE).min(most)
 }
 
-/// Half of that, but for what anybody may have all of.
+/// Half of that, but for what unverified peers may have all of.
 pub(crate) fn half_share_of(most: usize, percent: u8) -> usize {
     let share = share_of(most, percent);
     if share < most { share / 2 } else { most }
@@ -76,7 +75,7 @@ impl SourceFilter {
         self.known = addresses;
     }
 
-    /// Whether so many messages from `address` are within what a source may send, `rate` a second and two seconds' worth
+    /// Whether `messages` from `address` are within what a source may send, `rate` a second and two seconds' worth
     /// at once. A host has all of a prefix of 64 bits.
     fn takes(&mut self, now: Nanos, address: IpAddr, rate: u32, messages: usize) -> bool {
         let place = match address {

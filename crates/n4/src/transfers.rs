@@ -2,7 +2,7 @@
 //! ([`session::SessionRecord`]).
 //!
 //! An endpoint adds to a session's record what only it knows: the association by its Node ID, and the reports that the
-//! control plane has not acknowledged. They keep their UR-SEQNs: one that was on its way is sent again by whoever has
+//! control plane has not acknowledged. They keep their UR-SEQNs: one that was on its way is sent again by the process that has
 //! the session next, and the control plane knows it by its number. Answers that were kept for retransmissions, and how
 //! long a control plane wants no word of downlink packets, do not go along.
 
@@ -64,9 +64,9 @@ impl core::error::Error for ExportError {}
 pub enum Imported {
     /// An association with this node; the one that there was, if there was one.
     Association(NodeName),
-    /// A session, once its worker has it: told by [`Endpoint::poll_imported`].
+    /// A session, once its worker has it: given by [`Endpoint::poll_imported`].
     Session(Seid),
-    /// This node goes on as that which wrote the record, with its Recovery Time Stamp: seconds since 1970.
+    /// This node continues as that which wrote the record, with its Recovery Time Stamp: seconds since 1970.
     Node(u64),
     /// An application is known by its PFDs, as it was there.
     Application(Vec<u8>),
@@ -81,7 +81,7 @@ pub enum ImportError {
     NoAssociation(NodeName),
     /// There are as many associations as there may be.
     TooManyAssociations,
-    /// Peers have been told when this process started, and cannot be told otherwise.
+    /// Peers have received the Recovery Time Stamp of this process.
     TooLate,
     /// The records are those of another node.
     OtherNode(NodeName),
@@ -132,7 +132,7 @@ pub(crate) struct Transfers {
     /// Sessions that have yet to be confirmed, with what is to be reported of them then.
     arriving: BTreeMap<Ticket, (Seid, PendingReports)>,
     imported: VecDeque<(Seid, Result<(), Refusal>)>,
-    /// Whether another process is about to go on with everything: peers hear nothing from here any more.
+    /// Whether another process is about to take over: nothing is received or sent any more.
     pub(crate) is_handing_over: bool,
 }
 
@@ -333,9 +333,9 @@ fn import_association(
         reachable: true,
         verified,
         is_asked: false,
-        knows: Default::default(),
+        sent_load: Default::default(),
     });
-    // Nobody is asked for an association that there is: it would be a new one, and its sessions would end.
+    // No setup is requested for an association that there is: it would be a new one, and its sessions would end.
     if let Some(association) = shared.associations.get(id) {
         control.setups.associated(association);
     }
@@ -468,7 +468,7 @@ fn record_of(association: &Association) -> AssociationRecord {
         reachable: _,
         verified: _,
         is_asked: _,
-        knows: _,
+        sent_load: _,
     } = association;
     AssociationRecord {
         node: octets_of(node),

@@ -1,7 +1,7 @@
 //! The ledger of usage and ends of sessions ([`session::LedgerEntry`]), with the names of those who control them.
 //!
 //! A usage report is entered when it is made. What its control plane has not taken then is entered once more: refused, or
-//! answered with what cannot be read (TS 29.244 §7.6.1: the sender is told that its request has got an answer, though
+//! answered with what cannot be read (TS 29.244 §7.6.1: the request counts as responded to, though
 //! that is discarded), or not answered before the session or its association was gone. None of these is sent again.
 
 use session::{AssociationId, LedgerEntry, ReportedSession, Seid, Unreported, UsageReport};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::node::NodeName;
 
-/// Names of associations that are gone which are remembered: workers may yet tell the last usage of their sessions.
+/// Names of associations that are gone which are remembered: workers may yet report the last usage of their sessions.
 const MOST_REMEMBERED: usize = 1_024;
 
 /// An entry of the ledger.

@@ -180,7 +180,7 @@ pub(crate) struct Detection {
     pdr: Option<PdrId>,
 }
 
-/// What a report tells of the start or the stop of an application, by the first PDR of the URR that looks for one;
+/// What a report says of the start or the stop of an application, by the first PDR of the URR that looks for one;
 /// nothing for another report, and for service data flows that are no application's.
 ///
 /// A counter does not say which flow of an application it was. So flows are deducible where all PDRs of the URR look for

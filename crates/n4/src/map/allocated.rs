@@ -101,7 +101,7 @@ fn f_teid(own: &rules::model::FTeid) -> FTeid {
     }
 }
 
-/// A length other than 64 is told in the words of the request: bits for delegation, or a length.
+/// A length other than 64 is given in the form of the request: bits for delegation, or a length.
 fn ue_ip(assigned: &Assigned) -> UeIpAddress {
     let address = assigned.address;
     let length = address

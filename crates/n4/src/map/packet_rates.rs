@@ -29,7 +29,7 @@ pub(super) fn rates(sent: ie::PacketRate) -> PacketRates {
     }
 }
 
-/// Whether the status is to be told when the session is released.
+/// Whether the status is to be reported when the session is released.
 pub(super) fn reports(sent: QerControlIndications) -> bool {
     sent.contains(QerControlIndications::RCSR)
 }
@@ -85,7 +85,7 @@ fn validity(until: Nanos, wall: &WallClock) -> u64 {
     (seconds << 32) + fraction
 }
 
-/// What is left, as it is told. The additional numbers stand beside both directions or none: where one has no
+/// What is left, as an IE. The additional numbers stand beside both directions or none: where one has no
 /// additional rate it is 0.
 fn status_ie(status: &PacketRateStatus, wall: &WallClock) -> ie::PacketRateStatus {
     let has_more = |left: &Option<(u16, Option<u16>)>| left.is_some_and(|(_, more)| more.is_some());

@@ -1,7 +1,7 @@
 //! What URRs, QERs, BARs and whole requests may ask for that this node does not do: refused, so that "accepted" stays
 //! true. What PDRs, FARs and Traffic Endpoints may not ask for stands with their mapping.
 //!
-//! docs/compliance/ts29244-ies.md tells what is refused from what is done, IE by IE.
+//! docs/compliance/ts29244-ies.md lists what is refused and what is done, IE by IE.
 
 use pfcp::group::{CreateBar, CreateQer, CreateUrr, UpdateBar, UpdateQer, UpdateUrr};
 use pfcp::ie::{DlFlowLevelMarking, MtEdtControlInformation, QerIndications, ReportingTriggers};
