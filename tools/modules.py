@@ -27,7 +27,7 @@ METHOD = re.compile(r"^    (?:pub(?:\([^)]*\))?\s+)?(?:const\s+|async\s+|unsafe\
 COMMON = set(
     "all any append as_mut as_ref as_slice chain clear clone cmp collect contains contains_key copied count drain drop entry "
     "enumerate extend filter find first flat_map fold get get_mut insert into is_empty iter iter_mut keys last len map max "
-    "min new next peek pop pop_front position push push_back remove replace resize retain reverse rev set skip sort sort_by "
+    "min new next parse peek pop pop_front position push push_back remove replace resize retain reverse rev set skip sort sort_by "
     "split split_at split_off starts_with step sum swap take then truncate unwrap_or values values_mut windows with write zip".split()
 )
 PATH = re.compile(r"\b((?:crate|super|self|\w+)(?:::\w+)+)")

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::network::{ROUTER, Wire};
 use super::rules::{Identity, is_limited, session_rules};
-use super::world::Setting;
+use super::settings::Setting;
 
 /// Samples of one measurement at most.
 const MOST: usize = 256;

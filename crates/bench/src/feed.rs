@@ -13,7 +13,7 @@ use worker::{BURST, Batch, Ingress, Io};
 
 use super::check::{Sample, Samples};
 use super::frame::{HEADERS, Template};
-use super::load::Load;
+use super::load::{Counts, Load, WINDOW};
 use super::model::Model;
 use super::network::Wire;
 use super::rules::Identity;
@@ -24,8 +24,6 @@ const ROOM: usize = 2_048;
 const HEADROOM: usize = 128;
 /// Octets of a frame that lie in one piece; of a longer frame the rest is only counted, as that of a chain.
 const CONTIGUOUS: usize = 1_600;
-/// Frames of each direction that are made ahead.
-pub const WINDOW: usize = 512;
 /// Buffers in all: both windows, what the worker holds, what it has just freed.
 pub const BUFFERS: usize = 2 * WINDOW + 4 * BURST;
 
@@ -167,39 +165,6 @@ impl Ingress for Buf {
 
     fn set_ingress(&mut self, port: PortId) {
         self.port = port;
-    }
-}
-
-/// What the port counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Packets given to the worker.
-    pub given: u64,
-    /// Packets that came out, of established flows and of new ones.
-    pub sent: [u64; 2],
-    /// Packets that the worker freed: what it dropped; of established flows and of new ones.
-    pub freed: [u64; 2],
-    /// Packets that a full ring lost before the worker could take them; of established flows and of new ones.
-    pub lost: [u64; 2],
-    /// Ticks spent in making frames.
-    pub port_ticks: u64,
-    /// Ticks in which the worker was not on its core, as far as it can be told.
-    pub absent_ticks: u64,
-}
-
-impl Counts {
-    /// What was counted since `before`.
-    #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        let pair = |now: [u64; 2], then: [u64; 2]| [now[0] - then[0], now[1] - then[1]];
-        Self {
-            given: self.given - before.given,
-            sent: pair(self.sent, before.sent),
-            freed: pair(self.freed, before.freed),
-            lost: pair(self.lost, before.lost),
-            port_ticks: self.port_ticks - before.port_ticks,
-            absent_ticks: self.absent_ticks - before.absent_ticks,
-        }
     }
 }
 

@@ -5,7 +5,9 @@ use clap::{Args, ValueEnum};
 use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
-use super::world::{BenchError, Setting, World};
+use super::error::BenchError;
+use super::settings::Setting;
+use super::world::World;
 
 /// Which packets.
 #[derive(Args, Clone, Debug)]

@@ -7,8 +7,10 @@ use flow::floor::{Floor, Pool, Size, Sketch, Work, World};
 use serde::Serialize;
 
 use super::clock::{Moment, Presence, Rounds, Spread};
-use super::feed::{BUFFERS, WINDOW};
-use super::world::{BenchError, deadline};
+use super::feed::BUFFERS;
+use super::load::WINDOW;
+use super::error::BenchError;
+use super::world::deadline;
 
 /// One floor at one size.
 #[derive(Clone, Copy, Debug, Default, Serialize)]

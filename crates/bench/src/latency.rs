@@ -5,44 +5,16 @@ use serde::Serialize;
 
 use super::model::Model;
 use super::progress::Progress;
-use super::search::{ZeroLoss, zero_loss};
+use super::search::{RatedTrial, ZeroLoss, zero_loss};
 use super::settings;
 use super::targets::short;
 use super::twocore::{Bench, Device, Echoed, Trial, on_second_core};
-use super::world::BenchError;
+use super::error::BenchError;
 
 /// Loads of the sweep, per cent of the greatest rate without loss.
 const LOADS: [u32; 8] = [10, 25, 50, 75, 90, 100, 110, 125];
 /// Echo Requests a second beside an overload: as many gNBs ask in a minute as 16 bits have numbers.
 const ECHOES: f64 = 1_000.0;
-
-/// One trial, and what it is worth.
-#[derive(Clone, Debug, Serialize)]
-pub struct Point {
-    /// Per cent of the greatest rate without loss; 0: a step of the search for it.
-    pub load: u32,
-    /// The trial.
-    #[serde(flatten)]
-    pub trial: Trial,
-    /// The share of packets lost.
-    pub loss: f64,
-    /// Why it says nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub void: Option<String>,
-}
-
-impl Point {
-    /// A trial, and why it says nothing.
-    #[must_use]
-    pub fn new(load: u32, trial: Trial, void: Option<String>) -> Self {
-        Self {
-            load,
-            loss: trial.loss(),
-            void,
-            trial,
-        }
-    }
-}
 
 /// What one device did.
 #[derive(Clone, Debug, Serialize)]
@@ -55,15 +27,15 @@ pub struct DeviceLatency {
     /// The search was stopped by the generator's headroom, not by loss.
     pub is_generator_bound: bool,
     /// The trials of the search.
-    pub search: Vec<Point>,
+    pub search: Vec<RatedTrial>,
     /// Delays by load.
-    pub loads: Vec<Point>,
+    pub loads: Vec<RatedTrial>,
 }
 
 impl DeviceLatency {
     /// The trial at this load.
     #[must_use]
-    pub fn at(&self, load: u32) -> Option<&Point> {
+    pub fn at(&self, load: u32) -> Option<&RatedTrial> {
         self.loads.iter().find(|point| point.load == load)
     }
 }
@@ -224,7 +196,7 @@ fn device(
         trials.sort_by_key(|trial| trial.delays.p999);
         let trial = trials.swap_remove(1);
         let void = bench.void(&trial);
-        loads.push(Point::new(load, trial, void));
+        loads.push(RatedTrial::new(load, trial, void));
     }
     let generator_most = bench.most;
     bench.end()?;

@@ -10,6 +10,7 @@
 
 pub mod check;
 pub mod clock;
+pub mod error;
 pub mod feed;
 pub mod fixed;
 pub mod floors;

@@ -7,13 +7,47 @@
 use flow::Direction;
 
 use super::clock::ticks_per_second;
-use super::feed::Counts;
 use super::model::{Model, Scattered};
 
+/// Frames of each direction that are made ahead.
+pub const WINDOW: usize = 512;
 /// Packets that a ring holds before it loses some.
 pub const RING: u64 = 1_024;
 /// An interval between two looks at a port that is this many seconds long was not the worker's.
 const LONGEST_INTERVAL: f64 = 0.000_25;
+
+/// What the port counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets given to the worker.
+    pub given: u64,
+    /// Packets that came out, of established flows and of new ones.
+    pub sent: [u64; 2],
+    /// Packets that the worker freed: what it dropped; of established flows and of new ones.
+    pub freed: [u64; 2],
+    /// Packets that a full ring lost before the worker could take them; of established flows and of new ones.
+    pub lost: [u64; 2],
+    /// Ticks spent in making frames.
+    pub port_ticks: u64,
+    /// Ticks in which the worker was not on its core, as far as it can be told.
+    pub absent_ticks: u64,
+}
+
+impl Counts {
+    /// What was counted since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let pair = |now: [u64; 2], then: [u64; 2]| [now[0] - then[0], now[1] - then[1]];
+        Self {
+            given: self.given - before.given,
+            sent: pair(self.sent, before.sent),
+            freed: pair(self.freed, before.freed),
+            lost: pair(self.lost, before.lost),
+            port_ticks: self.port_ticks - before.port_ticks,
+            absent_ticks: self.absent_ticks - before.absent_ticks,
+        }
+    }
+}
 
 /// The next packet's flow.
 #[derive(Clone, Copy, Debug)]
@@ -218,7 +252,7 @@ impl Load {
             _ => {
                 let due = (rate * seconds) as u64;
                 let missing = due.saturating_sub(fresh.issued);
-                (missing << 32) / super::feed::WINDOW as u64
+                (missing << 32) / WINDOW as u64
             }
         };
     }

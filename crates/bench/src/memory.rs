@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::clock::resident;
 use super::model::Model;
 use super::progress::Progress;
-use super::world::{BenchError, Setting, World};
+use super::error::BenchError;
+use super::settings::Setting;
+use super::world::World;
 
 /// What tables took.
 #[derive(Clone, Copy, Debug, Serialize)]

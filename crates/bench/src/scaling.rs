@@ -10,7 +10,9 @@ use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
 use super::selffed::{Effort, Figure, measure};
-use super::world::{BenchError, Setting, World};
+use super::error::BenchError;
+use super::settings::Setting;
+use super::world::World;
 
 /// What so many workers did together.
 #[derive(Clone, Debug, Serialize)]

@@ -3,9 +3,38 @@
 //! The answer is always a rate that was tried: for the whole length of a trial, without loss, in a trial that is not
 //! void, and once more so at the end. Where no rate was, there is none; a bound of the search is no answer.
 
-use super::latency::Point;
+use serde::Serialize;
+
 use super::twocore::{Bench, HEADROOM, Trial};
-use super::world::BenchError;
+use super::error::BenchError;
+
+/// One trial, and what it is worth.
+#[derive(Clone, Debug, Serialize)]
+pub struct RatedTrial {
+    /// Per cent of the greatest rate without loss; 0: a step of the search for it.
+    pub load: u32,
+    /// The trial.
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// The share of packets lost.
+    pub loss: f64,
+    /// Why it says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub void: Option<String>,
+}
+
+impl RatedTrial {
+    /// A trial, and why it says nothing.
+    #[must_use]
+    pub fn new(load: u32, trial: Trial, void: Option<String>) -> Self {
+        Self {
+            load,
+            loss: trial.loss(),
+            void,
+            trial,
+        }
+    }
+}
 
 /// The search ends when the bounds are this close, of the greatest rate.
 const RESOLUTION: f64 = 0.02;
@@ -52,7 +81,7 @@ pub struct ZeroLoss {
     /// The generator's headroom ended the search, not loss.
     pub is_generator_bound: bool,
     /// All trials, in their order.
-    pub trials: Vec<Point>,
+    pub trials: Vec<RatedTrial>,
 }
 
 /// Searches between nothing and what the generator can offer with its headroom, by trials of `seconds`. `heard` is told
@@ -92,7 +121,7 @@ pub fn zero_loss(
 fn passes(
     tester: &mut impl Tester,
     (rate, seconds): (f64, f64),
-    trials: &mut Vec<Point>,
+    trials: &mut Vec<RatedTrial>,
     heard: impl Fn(usize),
 ) -> Result<bool, BenchError> {
     let mut losses = 0;
@@ -101,7 +130,7 @@ fn passes(
         let is_lossless = trial.sent > 0 && trial.received == trial.sent && trial.refused == 0;
         let void = tester.void(&trial);
         let is_void = void.is_some();
-        trials.push(Point::new(0, trial, void));
+        trials.push(RatedTrial::new(0, trial, void));
         heard(trials.len());
         match (is_void, is_lossless) {
             (false, true) => return Ok(true),
@@ -160,7 +189,7 @@ mod tests {
         let found = zero_loss(&mut fake, SECONDS, |_| {}).unwrap();
         assert!(fake.tried.iter().all(|&(_, seconds)| seconds == SECONDS));
         assert_eq!(fake.tried.len(), found.trials.len());
-        let has_passed = |point: &&Point| point.void.is_none() && point.loss == 0.0;
+        let has_passed = |point: &&RatedTrial| point.void.is_none() && point.loss == 0.0;
         if let Some(rate) = found.rate {
             let of_rate = found.trials.iter().filter(|point| point.trial.rate == rate);
             assert!(of_rate.filter(has_passed).count() >= 2, "{rate} is not confirmed");

@@ -7,7 +7,9 @@ use rules::network::Network;
 use serde::Serialize;
 use worker::WorkerConfig;
 
-use super::world::{BenchError, Setting};
+use super::error::BenchError;
+use super::model::Model;
+use super::network::{self, Wire};
 use config::Config;
 use upf::worker_config;
 
@@ -20,6 +22,71 @@ pub struct Difference {
     pub daemon: String,
     /// What the benchmark has.
     pub here: String,
+}
+
+/// What a world is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The model.
+    pub model: Model,
+    /// Entries that the flow table has room for; at that many it is 95% full.
+    pub room: u32,
+    /// Which worker, and of how many.
+    pub worker: (u16, u16),
+    /// Stages count their time.
+    pub stage_clock: bool,
+    /// Packets of a port that may wait when there are more than can be worked on. 0 where the port always has more: a
+    /// worker that looks ahead takes what it can only drop.
+    pub backlog: usize,
+    /// How the instances are on the ports.
+    pub wire: Wire,
+}
+
+impl Setting {
+    /// One worker whose table is full with the model's entries.
+    #[must_use]
+    pub const fn new(model: Model) -> Self {
+        Self {
+            model,
+            room: model.entries(),
+            worker: (0, 1),
+            stage_clock: true,
+            backlog: 0,
+            wire: Wire::Tagged,
+        }
+    }
+
+    /// The configuration of the worker: the daemon's defaults, but for what the model needs and what would bound the
+    /// figure from outside. [`differences`] tells of all that differs.
+    ///
+    /// # Errors
+    /// As [`usual`].
+    pub fn config(&self, network: &Arc<Network>) -> Result<WorkerConfig, BenchError> {
+        let mut config = usual(self, network)?;
+        config.workers = self.worker.1;
+        // What is measured is how long answers take, not how many there may be.
+        config.echoes = (1_000_000, 1_000_000);
+        config.lags = self.wire.lags();
+        let sessions = self.model.sessions as usize;
+        (config.max_sessions, config.own_sessions) = (sessions, sessions);
+        (config.max_flows_v4, config.max_flows_v6) = (self.room.max(64) as usize, 64);
+        (config.max_adjacencies, config.max_exceptions) = (16, 64);
+        config.shared_meters = self.model.policy.slices;
+        config.force_five_tuple = self.model.force_five_tuple;
+        config.stage_clock = self.stage_clock;
+        config.backlog = self.backlog;
+        Ok(config)
+    }
+
+    /// How that differs from the daemon's defaults.
+    ///
+    /// # Errors
+    /// When the network of the benchmark breaks a bound.
+    pub fn differences(&self) -> Result<Vec<Difference>, BenchError> {
+        let network = Arc::new(network::network(self.wire).map_err(BenchError::of)?);
+        let usual = usual(self, &network)?;
+        Ok(differences(&usual, &self.config(&network)?))
+    }
 }
 
 /// The configuration of a node that says no more than it must.

@@ -8,12 +8,13 @@ use worker::Stage;
 
 use super::check::Checked;
 use super::clock::{Moment, Passed, nanos};
-use super::feed::Counts;
-use super::load::Load;
+use super::load::{Counts, Load};
 use super::model::Model;
 use super::progress::Progress;
 use super::selffed::{Counted, Effort, Figure, Null, measure, null_run};
-use super::world::{BenchError, Setting, World, deadline};
+use super::error::BenchError;
+use super::settings::Setting;
+use super::world::{World, deadline};
 
 /// New flows a second beside established ones.
 pub const MODERATE: f64 = 300_000.0;

@@ -8,7 +8,8 @@ use super::progress::Progress;
 use super::results::{CostInTurn, Point, Results};
 use super::selffed::{Effort, Figure, measure};
 use super::verdict;
-use super::world::{Setting, World};
+use super::settings::Setting;
+use super::world::World;
 
 const TINY: Effort = Effort {
     runs: 1,

@@ -1,6 +1,5 @@
 //! One worker on a self-fed port, with the sessions of a model; and the way its flows get into the table.
 
-use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,34 +10,16 @@ use packet::DropReason;
 use rules::compile::compile;
 use rules::image::SessionChange;
 use rules::network::Network;
-use worker::{Command, ControlLink, Event, Io, Link, Stats, Worker, WorkerConfig, link};
+use worker::{Command, ControlLink, Event, Io, Link, Stats, Worker, link};
 
+use super::check::{Checked, Samples};
+use super::error::BenchError;
 use super::feed::Feed;
 use super::load::Load;
-use super::model::Model;
-use super::network::{self, Routers, Wire};
+use super::network::{self, Routers};
 use super::progress::Progress;
 use super::rules::{Identity, session_rules};
-use super::settings::{self, Difference};
-
-/// Why a measurement could not be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BenchError(pub String);
-
-impl BenchError {
-    /// With the words of another error.
-    pub fn of(error: impl fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl fmt::Display for BenchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BenchError {}
+use super::settings::Setting;
 
 /// UEs have the addresses from here on.
 pub const UES: u32 = 0x0a40_0000;
@@ -70,71 +51,6 @@ pub fn identities(sessions: u32, id: u16, workers: u16) -> Result<Arc<[Identity]
         )));
     }
     Ok(identities)
-}
-
-/// What a world is made with.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting {
-    /// The model.
-    pub model: Model,
-    /// Entries that the flow table has room for; at that many it is 95% full.
-    pub room: u32,
-    /// Which worker, and of how many.
-    pub worker: (u16, u16),
-    /// Stages count their time.
-    pub stage_clock: bool,
-    /// Packets of a port that may wait when there are more than can be worked on. 0 where the port always has more: a
-    /// worker that looks ahead takes what it can only drop.
-    pub backlog: usize,
-    /// How the instances are on the ports.
-    pub wire: Wire,
-}
-
-impl Setting {
-    /// One worker whose table is full with the model's entries.
-    #[must_use]
-    pub const fn new(model: Model) -> Self {
-        Self {
-            model,
-            room: model.entries(),
-            worker: (0, 1),
-            stage_clock: true,
-            backlog: 0,
-            wire: Wire::Tagged,
-        }
-    }
-
-    /// The configuration of the worker: the daemon's defaults, but for what the model needs and what would bound the
-    /// figure from outside. [`settings`] tells of all that differs.
-    ///
-    /// # Errors
-    /// As [`settings::usual`].
-    pub fn config(&self, network: &Arc<Network>) -> Result<WorkerConfig, BenchError> {
-        let mut config = settings::usual(self, network)?;
-        config.workers = self.worker.1;
-        // What is measured is how long answers take, not how many there may be.
-        config.echoes = (1_000_000, 1_000_000);
-        config.lags = self.wire.lags();
-        let sessions = self.model.sessions as usize;
-        (config.max_sessions, config.own_sessions) = (sessions, sessions);
-        (config.max_flows_v4, config.max_flows_v6) = (self.room.max(64) as usize, 64);
-        (config.max_adjacencies, config.max_exceptions) = (16, 64);
-        config.shared_meters = self.model.policy.slices;
-        config.force_five_tuple = self.model.force_five_tuple;
-        config.stage_clock = self.stage_clock;
-        config.backlog = self.backlog;
-        Ok(config)
-    }
-
-    /// How that differs from the daemon's defaults.
-    ///
-    /// # Errors
-    /// When the network of the benchmark breaks a bound.
-    pub fn differences(&self) -> Result<Vec<Difference>, BenchError> {
-        let network = Arc::new(network::network(self.wire).map_err(BenchError::of)?);
-        let usual = settings::usual(self, &network)?;
-        Ok(settings::differences(&usual, &self.config(&network)?))
-    }
 }
 
 /// What any worker of a model needs, whatever its I/O.
@@ -355,15 +271,15 @@ impl World {
     }
 
     /// Holds the samples against the interpreter.
-    pub fn check_samples(&mut self) -> super::check::Checked {
+    pub fn check_samples(&mut self) -> Checked {
         self.check_samples_with(|_| {})
     }
 
     /// The same, of samples that are changed before.
     pub fn check_samples_with(
         &mut self,
-        change: impl FnOnce(&mut super::check::Samples),
-    ) -> super::check::Checked {
+        change: impl FnOnce(&mut Samples),
+    ) -> Checked {
         let mut samples = self.feed().take_samples();
         change(&mut samples);
         samples.check(&self.setting, &self.network, &self.identities)

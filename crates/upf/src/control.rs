@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Bucket, InstanceId, Nanos, OpId, SessionIndex, WorkerId};
+use flow::{Bucket, InstanceId, Nanos, OpId, PortId, SessionIndex, WorkerId};
 use n4::{AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit};
 use packet::MacAddr;
 use rtrb::Consumer;
@@ -28,18 +28,17 @@ use super::convert::{command, fault};
 use super::echo;
 use super::inspect::{InspectError, Inspection, Inspections};
 use super::leases::Leases;
-use super::ledger::Recorder;
-use super::links::Links;
+use super::ledger::{RecordSink, Recorder};
+use super::links::{LinkNews, Links};
 use super::mirror::{MirrorWanted, NoWay};
 use super::neighbours::{SharedNeighbours, Table};
 use super::path_mtus::PathMtus;
-use super::transfer::Everything;
+use super::transfer::{Everything, Transfer};
+use super::workers::Workers;
 use config::StaticNeighbour;
 
 /// Events taken from one worker in one poll; the rest waits for the next.
 const EVENTS_PER_POLL: usize = 1_024;
-/// Commands kept for one worker before effects wait in the endpoint.
-const MOST_WAITING: usize = 4_096;
 /// Moves that are remembered for whoever asks.
 const MOVES_KEPT: usize = 512;
 
@@ -71,49 +70,23 @@ pub struct ControlConfig {
     pub balancer: Option<Balancer>,
 }
 
-/// One worker as Control sees it.
-struct Peer {
-    link: ControlLink,
-    /// Commands that the link had no room for, in order.
-    waiting: VecDeque<Command>,
-    /// Commands that it took.
-    sent: u64,
-}
-
-impl Peer {
-    fn send(&mut self, command: Command) {
-        self.waiting.push_back(command);
-        self.flush();
-    }
-
-    fn flush(&mut self) {
-        while let Some(command) = self.waiting.pop_front() {
-            if let Err(rtrb::PushError::Full(command)) = self.link.commands.push(command) {
-                self.waiting.push_front(command);
-                return;
-            }
-            self.sent += 1;
-        }
-    }
-}
-
 /// The control part of a UPF.
 pub struct Control {
-    pub(super) endpoint: Endpoint,
+    endpoint: Endpoint,
     addresses: Vec<SocketAddr>,
-    pub(super) network: Arc<Network>,
-    pub(super) neighbours: SharedNeighbours,
-    pub(super) links: Links,
-    pub(super) path_mtus: PathMtus,
+    network: Arc<Network>,
+    neighbours: SharedNeighbours,
+    links: Links,
+    path_mtus: PathMtus,
     admission: AdmissionQueue,
-    peers: Vec<Peer>,
+    workers: Workers,
     balancer: Option<Balancer>,
     leases: Leases,
     moved: VecDeque<Moved>,
     inspections: Inspections,
-    pub(super) recorder: Option<Recorder>,
-    /// What is made of [`begin_everything`](Self::begin_everything).
-    pub(super) everything: Option<Everything>,
+    recorder: Option<Recorder>,
+    /// What is made of [`Transfer::begin_everything`].
+    everything: Option<Everything>,
 }
 
 impl Control {
@@ -130,15 +103,8 @@ impl Control {
             Box::new(KeepNothing),
             config.random,
         );
-        let peers = links
-            .into_iter()
-            .map(|link| Peer {
-                link,
-                waiting: VecDeque::new(),
-                sent: 0,
-            })
-            .collect::<Vec<_>>();
-        let leases = Leases::new(config.network.policers().all(), peers.len());
+        let workers = Workers::new(links);
+        let leases = Leases::new(config.network.policers().all(), workers.count());
         Self {
             leases,
             endpoint,
@@ -148,7 +114,7 @@ impl Control {
             links: Links::new(config.ports, config.lags),
             path_mtus: PathMtus::new(config.path_mtu_age, config.path_mtu_least),
             neighbours,
-            peers,
+            workers,
             balancer: config.balancer,
             moved: VecDeque::new(),
             inspections: Inspections::default(),
@@ -216,7 +182,7 @@ impl Control {
 
     /// How many commands each worker was sent, in the order of their ids.
     pub fn commands_sent(&self) -> impl Iterator<Item = u64> + '_ {
-        self.peers.iter().map(|peer| peer.sent)
+        self.workers.sent()
     }
 
     /// Which dates moments have.
@@ -237,12 +203,12 @@ impl Control {
         busy |= self.lease(now);
         busy |= self.send_effects();
         busy |= self.make_records(now);
-        busy |= self.follow_lags(now);
-        busy |= self.forget_path_mtus(now);
+        busy |= self.links.poll(now, &mut self.workers, &self.neighbours);
+        busy |= self.path_mtus.poll(now, &mut self.workers);
         busy |= self.send_echoes(now);
         busy |= self.send_paths();
         busy |= self.send_neighbours(now);
-        self.peers.iter_mut().for_each(Peer::flush);
+        self.workers.flush();
         busy
     }
 
@@ -302,12 +268,13 @@ impl Control {
         &mut self,
         make: impl Fn() -> (TraceRequest, Consumer<TraceItem>),
     ) -> Vec<Consumer<TraceItem>> {
-        let orders = self.peers.iter_mut().map(|peer| {
-            let (order, told) = make();
-            peer.send(Command::Trace(Box::new(order)));
-            told
+        let mut rings = Vec::new();
+        self.workers.send_all(|| {
+            let (order, ring) = make();
+            rings.push(ring);
+            Command::Trace(Box::new(order))
         });
-        orders.collect()
+        rings
     }
 
     /// Enters a neighbour as if it were configured.
@@ -359,7 +326,7 @@ impl Control {
         let session = found.ok_or(InspectError::UnknownSession)?;
         let (session, owner) = (session.index(), self.owner(session.bucket()));
         let question = self.inspections.begin(seid)?;
-        self.send(owner, Command::Inspect { question, session });
+        self.workers.send(owner, Command::Inspect { question, session });
         Ok(question)
     }
 
@@ -383,6 +350,43 @@ impl Control {
     #[must_use]
     pub fn neighbours(&self, now: Nanos) -> usize {
         self.neighbours.at(now).neighbours.len()
+    }
+
+    /// The link of a port is up, or down; nothing happens if it was before.
+    pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
+        self.links.set_link(now, port, up, &self.neighbours);
+    }
+
+    /// What happened to links since the last call; old news are dropped.
+    pub fn poll_link_news(&mut self) -> Option<LinkNews> {
+        self.links.poll_news()
+    }
+
+    /// Makes usage records and gives them to `sink`; `node` is our Node ID. Only where the endpoint was made with
+    /// [`session::Config::ledger`].
+    pub fn keep_records(&mut self, node: String, sink: Box<dyn RecordSink>) {
+        self.recorder = Some(Recorder::new(node, sink));
+    }
+
+    /// See [`Endpoint::take_untaken`].
+    pub fn take_untaken(&mut self) -> Option<Untaken> {
+        self.endpoint.take_untaken()
+    }
+
+    /// Sessions that go to another process, or come from one, at `now`.
+    pub fn transfer(&mut self, now: Nanos) -> Transfer<'_> {
+        self.neighbours.set_time(now);
+        Transfer {
+            endpoint: &mut self.endpoint,
+            everything: &mut self.everything,
+            now,
+        }
+    }
+
+    fn make_records(&mut self, now: Nanos) -> bool {
+        let (endpoint, network) = (&mut self.endpoint, &self.network);
+        let recorder = self.recorder.as_mut();
+        recorder.is_some_and(|recorder| recorder.poll(now, endpoint, network))
     }
 
     fn note_moves(&mut self, now: Nanos) {
@@ -420,12 +424,8 @@ impl Control {
     /// Divides the rates of policers and of correlated QERs among the workers, and asks them what they need. A worker
     /// has its share before it gets the session that needs it.
     fn lease(&mut self, now: Nanos) -> bool {
-        let peers = &mut self.peers;
-        let mut send = |worker: usize, command| {
-            if let Some(peer) = peers.get_mut(worker) {
-                peer.send(command);
-            }
-        };
+        let workers = &mut self.workers;
+        let mut send = |worker: usize, command| workers.send(WorkerId(worker as u16), command);
         let mut busy = false;
         while let Some(rate) = self.endpoint.poll_shared_rate() {
             self.leases.set(&rate, &mut send);
@@ -436,9 +436,9 @@ impl Control {
 
     fn take_events(&mut self, now: Nanos) -> bool {
         let mut busy = false;
-        for place in 0..self.peers.len() {
+        for place in 0..self.workers.count() {
             for _ in 0..EVENTS_PER_POLL {
-                let Ok(event) = self.peers[place].link.events.pop() else {
+                let Some(event) = self.workers.poll_event(place) else {
                     break;
                 };
                 self.handle_event(now, place, event);
@@ -472,14 +472,17 @@ impl Control {
                     .neighbours
                     .heard(now, instance, address, mac, how);
             }
-            Event::Lacp { member, pdu } => self.handle_lacp(now, member, &pdu),
+            Event::Lacp { member, pdu } => self.links.handle_lacp(now, member, &pdu),
             Event::Resolve { instance, address } => {
                 // A full table has its own count in the worker: the packets wait in vain, or are dropped as
                 // `no_neighbour`.
                 let _ = self.neighbours.at(now).neighbours.resolve(now, instance, address);
             }
             Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),
-            Event::TooBig(told) => self.heed_too_big(now, &told),
+            Event::TooBig(said) => {
+                let sessions = self.endpoint.sessions();
+                self.path_mtus.handle_too_big(now, &said, sessions, &mut self.workers);
+            }
             Event::DownlinkData {
                 session,
                 pdr,
@@ -551,35 +554,16 @@ impl Control {
 
     fn send_effects(&mut self) -> bool {
         let mut busy = false;
-        while self.peers.iter().all(|peer| peer.waiting.len() < MOST_WAITING) {
+        while self.workers.has_room() {
             let Some(effect) = self.endpoint.poll_effect() else {
                 break;
             };
             let to = effect.worker();
             let command = command(effect);
-            self.send(to, command);
+            self.workers.send(to, command);
             busy = true;
         }
         busy
-    }
-
-    /// Sends one command to a worker, behind all that wait.
-    pub(super) fn send(&mut self, to: WorkerId, command: Command) {
-        if let Some(peer) = self.peers.get_mut(usize::from(to.0)) {
-            peer.send(command);
-        }
-    }
-
-    /// Sends a command to the first worker, which does what any of them could.
-    pub(super) fn send_first(&mut self, command: Command) {
-        if let Some(first) = self.peers.first_mut() {
-            first.send(command);
-        }
-    }
-
-    /// Sends a command to every worker.
-    pub(super) fn send_all(&mut self, command: impl Fn() -> Command) {
-        self.peers.iter_mut().for_each(|peer| peer.send(command()));
     }
 
     /// The worker of each bucket.
@@ -606,9 +590,9 @@ impl Control {
             }
             let neighbours = &mut self.neighbours.at(now).neighbours;
             let frame = echo::frame(now, &self.network, neighbours, &echo);
-            if let (Some((port, bytes)), Some(first)) = (frame, self.peers.first_mut()) {
+            if let Some((port, bytes)) = frame {
                 let bytes = bytes.into();
-                first.send(Command::Transmit { port, bytes });
+                self.workers.send_first(Command::Transmit { port, bytes });
             }
             busy = true;
         }
@@ -618,14 +602,14 @@ impl Control {
     /// Which GTP-U paths are in use goes to every worker.
     fn send_paths(&mut self) -> bool {
         let mut busy = false;
-        while self.peers.iter().all(|peer| peer.waiting.len() < MOST_WAITING)
+        while self.workers.has_room()
             && let Some(change) = self.endpoint.poll_path()
         {
             let (GtpuPath { local, peer }, is_used) = match change {
                 PathChange::Used(path) => (path, true),
                 PathChange::Unused(path) => (path, false),
             };
-            self.send_all(|| Command::Path { local, peer, is_used });
+            self.workers.send_all(|| Command::Path { local, peer, is_used });
             busy = true;
         }
         busy
@@ -638,18 +622,14 @@ impl Control {
         neighbours.handle_timeout(now);
         let mut busy = false;
         while let Some(change) = neighbours.poll_change() {
-            self.peers
-                .iter_mut()
-                .for_each(|peer| peer.send(Command::Adjacency(change)));
+            self.workers.send_all(|| Command::Adjacency(change));
             busy = true;
         }
         while let Some(frame) = neighbours.poll_transmit() {
-            if let Some(first) = self.peers.first_mut() {
-                first.send(Command::Transmit {
-                    port: frame.port,
-                    bytes: frame.bytes.into(),
-                });
-            }
+            self.workers.send_first(Command::Transmit {
+                port: frame.port,
+                bytes: frame.bytes.into(),
+            });
             busy = true;
         }
         busy

@@ -16,7 +16,6 @@ use rules::model::{MeasurementMethod, SessionRules};
 use rules::network::Network;
 use session::{LedgerEntry, LedgerEvent, Moment, Subscriber, UsageReport, WallClock};
 
-use super::control::Control;
 use super::format;
 
 /// UE addresses, and network instances, that a record names at most: a line has its bound.
@@ -42,41 +41,30 @@ pub(super) struct Recorder {
     refuses: bool,
 }
 
-impl Control {
-    /// Has usage records made, and gives them to `sink`; `node` is our Node ID. Only where the endpoint was made with
-    /// [`session::Config::ledger`].
-    pub fn keep_records(&mut self, node: String, sink: Box<dyn RecordSink>) {
-        self.recorder = Some(Recorder {
+impl Recorder {
+    pub fn new(node: String, sink: Box<dyn RecordSink>) -> Self {
+        Self {
             sink,
             node,
             refuses: false,
-        });
+        }
     }
 
-    /// See [`n4::Endpoint::take_unaccepted_usage`].
-    pub fn take_unaccepted_usage(&mut self) -> Option<UnacceptedUsage> {
-        self.endpoint.take_unaccepted_usage()
-    }
-
-    /// Makes records of what has happened. Tells whether there was anything.
-    pub(super) fn make_records(&mut self, now: Nanos) -> bool {
-        let Some(recorder) = &mut self.recorder else {
-            return false;
-        };
-        let wall = self.endpoint.sessions().wall();
-        recorder.sink.set_time(milliseconds(now.into(), wall));
+    /// Makes records of what the endpoint has counted. Whether there was anything.
+    pub fn poll(&mut self, now: Nanos, endpoint: &mut Endpoint, network: &Network) -> bool {
+        let wall = endpoint.sessions().wall();
+        self.sink.set_time(milliseconds(now.into(), wall));
         let mut busy = false;
-        while let Some(told) = self.endpoint.poll_usage() {
-            let sessions = self.endpoint.sessions();
+        while let Some(usage) = endpoint.poll_usage() {
+            let sessions = endpoint.sessions();
             let (predefined, clock) = (sessions.predefined(), sessions.wall());
-            let made = entry(told, &recorder.node, (&self.network, predefined), clock);
-            recorder.sink.put(made);
+            self.sink.put(entry(usage, &self.node, (network, predefined), clock));
             busy = true;
         }
-        let refuses = recorder.sink.refuses_sessions();
-        if refuses != recorder.refuses {
-            recorder.refuses = refuses;
-            self.endpoint.refuse_new_sessions(refuses);
+        let refuses = self.sink.refuses_sessions();
+        if refuses != self.refuses {
+            self.refuses = refuses;
+            endpoint.refuse_new_sessions(refuses);
         }
         busy
     }

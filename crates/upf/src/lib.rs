@@ -20,6 +20,7 @@ mod neighbours;
 pub mod numbers;
 mod path_mtus;
 mod transfer;
+mod workers;
 
 pub use assemble::{Assembly, Surroundings, assemble, backlog, worker_config};
 pub use balance::{Balancer, Bound};
@@ -31,4 +32,4 @@ pub use links::{LinkNews, Links};
 pub use mirror::{MirrorTo, MirrorWanted, NoWay};
 pub use neighbours::Table as NeighbourTable;
 pub use path_mtus::{PathMtu, PathMtus};
-pub use transfer::{Everything, TakenIn};
+pub use transfer::{Everything, TakenIn, Transfer};

@@ -7,7 +7,8 @@ use flow::{Nanos, PortId};
 use transport::lag::{Lag, LagConfig, LagShare};
 use worker::Command;
 
-use super::control::Control;
+use super::neighbours::SharedNeighbours;
+use super::workers::Workers;
 
 /// News that are kept if nobody asks.
 const MOST_NEWS: usize = 256;
@@ -122,29 +123,27 @@ impl Links {
             .collect();
         news.into_iter().for_each(|news| self.tell(news));
     }
-}
 
-impl Control {
     /// The link of a port is up, or down; nothing happens if it was before.
-    pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
-        if !self.links.note(port, up) {
+    pub(super) fn set_link(&mut self, now: Nanos, port: PortId, up: bool, neighbours: &SharedNeighbours) {
+        if !self.note(port, up) {
             return;
         }
         let mut is_member = false;
-        for lag in &mut self.links.lags {
+        for lag in &mut self.lags {
             if let Some(place) = lag.place_of(port) {
                 lag.set_link(now, place, up);
                 is_member = true;
             }
         }
         if !is_member {
-            self.neighbours.at(now).neighbours.set_link(now, port, up);
+            neighbours.at(now).neighbours.set_link(now, port, up);
         }
     }
 
     /// An LACPDU has come to a member of a LAG.
     pub(super) fn handle_lacp(&mut self, now: Nanos, member: PortId, pdu: &transport::lag::Lacpdu) {
-        for lag in &mut self.links.lags {
+        for lag in &mut self.lags {
             if let Some(place) = lag.place_of(member) {
                 lag.handle(now, place, pdu);
             }
@@ -152,46 +151,46 @@ impl Control {
     }
 
     /// What happened to links since this was asked last; old news are forgotten if nobody asks.
-    pub fn poll_link_news(&mut self) -> Option<LinkNews> {
-        self.links.news.pop_front()
+    pub(super) fn poll_news(&mut self) -> Option<LinkNews> {
+        self.news.pop_front()
     }
 
     /// Lets LAGs do what is due, and tells the workers what has changed.
-    pub(super) fn follow_lags(&mut self, now: Nanos) -> bool {
+    pub(super) fn poll(&mut self, now: Nanos, workers: &mut Workers, neighbours: &SharedNeighbours) -> bool {
         let mut busy = false;
-        for place in 0..self.links.lags.len() {
-            let lag = &mut self.links.lags[place];
+        for place in 0..self.lags.len() {
+            let lag = &mut self.lags[place];
             if lag.poll_timeout().is_some_and(|at| at <= now) {
                 lag.handle_timeout(now);
                 busy = true;
             }
-            while let Some(frame) = self.links.lags[place].poll_transmit(now) {
+            while let Some(frame) = self.lags[place].poll_transmit(now) {
                 let (port, bytes) = (frame.port, frame.bytes.into());
-                self.send_first(Command::Transmit { port, bytes });
+                workers.send_first(Command::Transmit { port, bytes });
                 busy = true;
             }
-            busy |= self.follow_share(now, place);
+            busy |= self.announce_share(now, place, workers, neighbours);
         }
         busy
     }
 
-    fn follow_share(&mut self, now: Nanos, place: usize) -> bool {
-        let lag = &self.links.lags[place];
+    fn announce_share(&mut self, now: Nanos, place: usize, workers: &mut Workers, neighbours: &SharedNeighbours) -> bool {
+        let lag = &self.lags[place];
         let (port, share) = (lag.port(), lag.share());
-        let before = self.links.told[place].replace(share);
+        let before = self.told[place].replace(share);
         if before == Some(share) {
             return false;
         }
-        self.send_all(|| Command::Lag { port, share });
+        workers.send_all(|| Command::Lag { port, share });
         let before = before.unwrap_or_default();
-        self.links.tell_members(place, before, share);
+        self.tell_members(place, before, share);
         let up = share.distributing != 0;
-        self.links.note(port, up);
-        let neighbours = &mut self.neighbours.at(now).neighbours;
-        neighbours.set_link(now, port, up);
+        self.note(port, up);
+        let table = &mut neighbours.at(now).neighbours;
+        table.set_link(now, port, up);
         if before.distributing != 0 && up && before.distributing & share.distributing == 0 {
             // Who carries is another: switches learn where we are now.
-            neighbours.announce_on(port);
+            table.announce_on(port);
         }
         true
     }

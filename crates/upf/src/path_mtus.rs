@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use flow::Nanos;
 use packet::too_big::TooBig;
-use session::GtpuPath;
+use session::{GtpuPath, Sessions};
 use worker::{Command, MOST_PATH_MTUS};
 
-use super::control::Control;
+use super::workers::Workers;
 
 /// What is known of a path.
 #[derive(Clone, Copy, Debug)]
@@ -96,31 +96,29 @@ impl PathMtus {
     pub(super) fn poll_timeout(&self) -> Option<Nanos> {
         self.due.first().map(|(until, _)| *until)
     }
-}
 
-impl Control {
-    /// Somebody tells that a packet was too long for its path.
-    pub(super) fn heed_too_big(&mut self, now: Nanos, told: &TooBig) {
+    /// A router says that a packet was too long for its path. It is believed of a tunnel that a session sends into, on the
+    /// path that the session takes.
+    pub(super) fn handle_too_big(&mut self, now: Nanos, said: &TooBig, sessions: &Sessions, workers: &mut Workers) {
         let &TooBig {
             local,
             peer,
             teid,
             mtu,
-        } = told;
+        } = said;
         let path = GtpuPath { local, peer };
-        let sessions = self.endpoint.sessions();
         let is_credible = sessions.uses_path(&path) && sessions.session_by_remote(peer, teid).is_some();
-        if is_credible && let Some(mtu) = self.path_mtus.learn(now, path, mtu) {
+        if is_credible && let Some(mtu) = self.learn(now, path, mtu) {
             let mtu = Some(mtu);
-            self.send_all(|| Command::PathMtu { local, peer, mtu });
+            workers.send_all(|| Command::PathMtu { local, peer, mtu });
         }
     }
 
-    /// Forgets what was learnt long ago. Whether there was anything.
-    pub(super) fn forget_path_mtus(&mut self, now: Nanos) -> bool {
+    /// Forgets what has expired. Whether there was anything.
+    pub(super) fn poll(&mut self, now: Nanos, workers: &mut Workers) -> bool {
         let mut busy = false;
-        while let Some(GtpuPath { local, peer }) = self.path_mtus.expire(now) {
-            self.send_all(|| Command::PathMtu {
+        while let Some(GtpuPath { local, peer }) = self.expire(now) {
+            workers.send_all(|| Command::PathMtu {
                 local,
                 peer,
                 mtu: None,

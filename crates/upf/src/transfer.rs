@@ -1,10 +1,9 @@
 //! Sessions that leave for another process, and those that come from one, as records.
 
 use flow::Nanos;
-use n4::{ExportError, Exported, ImportError, Imported};
+use n4::{Endpoint, ExportError, Exported, ImportError, Imported};
 use session::{Export, RecordError, Refusal, Seid, behind_record};
 
-use super::control::Control;
 
 /// Everything that another process needs to go on: the records of the node, its applications, its associations, its
 /// sessions.
@@ -25,34 +24,42 @@ pub struct TakenIn {
     pub associations: u64,
     /// Applications that are known now.
     pub applications: u64,
-    /// Sessions that are on their way to their workers: [`Control::poll_imported`] tells of each.
+    /// Sessions that are on their way to their workers: [`Transfer::poll_imported`] tells of each.
     pub sessions: u64,
 }
 
-impl Control {
+/// The sessions of a UPF on their way to another process, or from one: [`Control::transfer`](crate::Control::transfer).
+pub struct Transfer<'a> {
+    pub(super) endpoint: &'a mut Endpoint,
+    /// What is made of [`begin_everything`](Self::begin_everything).
+    pub(super) everything: &'a mut Option<Everything>,
+    pub(super) now: Nanos,
+}
+
+impl Transfer<'_> {
     /// Begins to make records of everything, which [`poll_everything`](Self::poll_everything) gives. With
     /// [`Export::Take`] peers hear nothing of this process any more, until [`take_back`](Self::take_back).
     ///
     /// # Errors
     /// [`RecordError::TooLong`]; nothing has changed then.
-    pub fn begin_everything(&mut self, now: Nanos, how: Export) -> Result<(), RecordError> {
+    pub fn begin_everything(&mut self, how: Export) -> Result<(), RecordError> {
         let mut octets = self.endpoint.export_node()?.concat();
         octets.extend(self.endpoint.export_associations()?.concat());
         if how == Export::Take {
             self.endpoint.begin_hand_over();
         }
-        self.everything = Some(Everything {
+        *self.everything = Some(Everything {
             octets,
             ..Everything::default()
         });
-        self.export_all(now, how);
+        self.export_all(how);
         Ok(())
     }
 
     /// The records of everything, once all of them are made.
-    pub fn poll_everything(&mut self, now: Nanos) -> Option<Everything> {
+    pub fn poll_everything(&mut self) -> Option<Everything> {
         let mut everything = self.everything.take()?;
-        while let Some(Exported { seid, record }) = self.poll_exported(now) {
+        while let Some(Exported { seid, record }) = self.poll_exported() {
             match record {
                 Ok(octets) => {
                     everything.octets.extend(octets);
@@ -62,7 +69,7 @@ impl Control {
             }
         }
         if self.is_exporting() {
-            self.everything = Some(everything);
+            *self.everything = Some(everything);
             return None;
         }
         Some(everything)
@@ -70,10 +77,10 @@ impl Control {
 
     /// Nobody went on with what [`Export::Take`] gave: this process does. Gives the sessions that have no place any
     /// more, with the reason.
-    pub fn take_back(&mut self, now: Nanos, octets: &[u8]) -> Vec<ImportError> {
+    pub fn take_back(&mut self, octets: &[u8]) -> Vec<ImportError> {
         self.endpoint.end_hand_over();
         let mut failed = Vec::new();
-        self.take_in(now, octets, |error| match error {
+        self.take_in(octets, |error| match error {
             // The node and its associations have been here all the time.
             ImportError::TooLate => {}
             error => failed.push(error),
@@ -82,15 +89,14 @@ impl Control {
     }
 
     /// Another process has everything; see [`n4::Endpoint::handed_over`].
-    pub fn handed_over(&mut self, now: Nanos) {
-        self.neighbours.set_time(now);
-        self.endpoint.handed_over(now);
+    pub fn handed_over(&mut self) {
+        self.endpoint.handed_over(self.now);
     }
 
     /// Takes in all records of `octets`, as far as their envelopes are good; `fails` hears of each that becomes nothing.
     /// Behind the record of another node there is nothing for this one: its peers would see a restart
     /// ([`ImportError::OtherNode`]).
-    pub fn take_in(&mut self, now: Nanos, octets: &[u8], mut fails: impl FnMut(ImportError)) -> TakenIn {
+    pub fn take_in(&mut self, octets: &[u8], mut fails: impl FnMut(ImportError)) -> TakenIn {
         let mut taken = TakenIn::default();
         let mut rest = octets;
         while !rest.is_empty() {
@@ -101,7 +107,7 @@ impl Control {
                     break;
                 }
             };
-            match self.import(now, rest) {
+            match self.import(rest) {
                 Ok((Imported::Association(_), _)) => taken.associations += 1,
                 Ok((Imported::Application(_), _)) => taken.applications += 1,
                 Ok((Imported::Session(_), _)) => taken.sessions += 1,
@@ -128,21 +134,18 @@ impl Control {
     }
 
     /// Makes a record of one session.
-    pub fn export(&mut self, now: Nanos, seid: Seid, how: Export) {
-        self.neighbours.set_time(now);
-        self.endpoint.export(now, seid, how);
+    pub fn export(&mut self, seid: Seid, how: Export) {
+        self.endpoint.export(self.now, seid, how);
     }
 
     /// Makes records of all sessions.
-    pub fn export_all(&mut self, now: Nanos, how: Export) {
-        self.neighbours.set_time(now);
-        self.endpoint.export_all(now, how);
+    pub fn export_all(&mut self, how: Export) {
+        self.endpoint.export_all(self.now, how);
     }
 
     /// What came of an export; see [`n4::Endpoint::poll_exported`].
-    pub fn poll_exported(&mut self, now: Nanos) -> Option<Exported> {
-        self.neighbours.set_time(now);
-        self.endpoint.poll_exported(now)
+    pub fn poll_exported(&mut self) -> Option<Exported> {
+        self.endpoint.poll_exported(self.now)
     }
 
     /// Whether more will come of [`poll_exported`](Self::poll_exported).
@@ -155,9 +158,8 @@ impl Control {
     ///
     /// # Errors
     /// Why it becomes nothing.
-    pub fn import<'o>(&mut self, now: Nanos, octets: &'o [u8]) -> Result<(Imported, &'o [u8]), ImportError> {
-        self.neighbours.set_time(now);
-        self.endpoint.import(now, octets)
+    pub fn import<'o>(&mut self, octets: &'o [u8]) -> Result<(Imported, &'o [u8]), ImportError> {
+        self.endpoint.import(self.now, octets)
     }
 
     /// A session of an import that is live now, or that its worker could not take.

@@ -2,8 +2,9 @@
 
 use plotters::prelude::*;
 
+use super::escape::escape;
 use super::super::targets::short;
-use super::super::world::BenchError;
+use super::super::error::BenchError;
 
 /// Colours that can be told apart on light and on dark.
 pub const COLOURS: [RGBColor; 6] = [
@@ -202,7 +203,7 @@ pub fn legend(series: &[Series]) -> String {
         };
         format!(
             "<span class=\"{kind}\"><i style=\"background:rgb({r},{g},{b})\"></i>{}</span>",
-            super::escape(&line.name)
+            escape(&line.name)
         )
     };
     let entries: Vec<String> = series.iter().enumerate().map(entry).collect();

@@ -1,15 +1,17 @@
 //! The page: plots as SVG inside it, tables beside them, nothing from elsewhere.
 
 mod chart;
+mod escape;
 
 use std::collections::BTreeMap;
 
 use self::chart::{Axis, Series, chart, legend};
+use self::escape::escape;
 use super::floors::{FloorFigure, Floors};
 use super::results::{Point, Results};
 use super::runner::stage_table;
 use super::targets::{PUBLISHED, Target, short};
-use super::world::BenchError;
+use super::error::BenchError;
 
 /// The page of these results.
 ///
@@ -67,14 +69,6 @@ td.words{text-align:left;white-space:normal;min-width:260px}
 .legend .reference i{height:1px}
 pre{overflow-x:auto;font-size:13px}
 ";
-
-/// Text that is safe in the page.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
 
 fn section(title: &str, body: &str) -> String {
     format!("<section><h2>{}</h2>{body}</section>", escape(title))

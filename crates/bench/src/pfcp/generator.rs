@@ -18,7 +18,8 @@ use super::super::network::gnb;
 use super::super::progress::Progress;
 use super::super::rules::Identity;
 use super::super::twocore::Delays;
-use super::super::world::{BenchError, MOST_UES, UES};
+use super::super::error::BenchError;
+use super::super::world::{MOST_UES, UES};
 use super::messages::{Messages, Response, Session, established, response};
 
 /// SMFs, each with an association.

@@ -22,7 +22,7 @@ use pfcp::message::{
 use pfcp::{Edit, Header, MessageType, Repeated, Seid, SequenceNumber};
 
 use super::super::model::{AMPLE_RATE, qfi, server_port};
-use super::super::world::BenchError;
+use super::super::error::BenchError;
 
 /// Rules of a session: PDR, FAR, QER, URR.
 pub const RULES: [u32; 4] = [4, 4, 2, 2];
@@ -223,22 +223,6 @@ fn establishment(address: Ipv4Addr) -> Result<Vec<u8>, BenchError> {
     };
     let pdrs = [pdr(0, true), pdr(0, false), pdr(1, true), pdr(1, false)];
     let fars = [far(1), far(2), far(3), far(4)];
-    let rate = AMPLE_RATE / 1_000;
-    let qer = |id: u32| CreateQer {
-        mbr: Some(Mbr {
-            uplink: rate,
-            downlink: rate,
-        }),
-        qfi: Some(Qfi(qfi(id as u8 - 1))),
-        ..CreateQer::new(QerId(id), GateStatus::OPEN)
-    };
-    let urr = |id: u32| CreateUrr {
-        volume_threshold: Some(VolumeThreshold {
-            total: Some(1 << 50),
-            ..VolumeThreshold::default()
-        }),
-        ..CreateUrr::new(UrrId(id), MeasurementMethod::VOLUM, ReportingTriggers::VOLTH)
-    };
     let (qers_made, urrs_made) = ([qer(1), qer(2)], [urr(1), urr(2)]);
     let f_seid = FSeid {
         seid: Seid(MARK_SEID),
@@ -252,6 +236,28 @@ fn establishment(address: Ipv4Addr) -> Result<Vec<u8>, BenchError> {
         ..SessionEstablishmentRequest::new(NodeId::Ipv4(address), f_seid, (&pdrs).into(), (&fars).into())
     };
     encode(&request, Some(Seid(0)))
+}
+
+fn qer<'a>(id: u32) -> CreateQer<'a> {
+    let rate = AMPLE_RATE / 1_000;
+    CreateQer {
+        mbr: Some(Mbr {
+            uplink: rate,
+            downlink: rate,
+        }),
+        qfi: Some(Qfi(qfi(id as u8 - 1))),
+        ..CreateQer::new(QerId(id), GateStatus::OPEN)
+    }
+}
+
+fn urr<'a>(id: u32) -> CreateUrr<'a> {
+    CreateUrr {
+        volume_threshold: Some(VolumeThreshold {
+            total: Some(1 << 50),
+            ..VolumeThreshold::default()
+        }),
+        ..CreateUrr::new(UrrId(id), MeasurementMethod::VOLUM, ReportingTriggers::VOLTH)
+    }
 }
 
 const fn instance(is_access: bool) -> NetworkInstance<'static> {

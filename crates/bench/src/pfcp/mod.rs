@@ -22,7 +22,7 @@ use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
 use super::settings::Difference;
-use super::world::BenchError;
+use super::error::BenchError;
 use generator::{Generator, Pace};
 pub use generator::{Procedure, Round, SMFS};
 pub use messages::RULES;

@@ -20,7 +20,7 @@ use super::super::load::Load;
 use super::super::model::Model;
 use super::super::network::{MACS, N3_ADDRESS, ROUTER, VLANS, Wire};
 use super::super::rules::Identity;
-use super::super::world::BenchError;
+use super::super::error::BenchError;
 use config::Config;
 use runtime::Clock;
 use runtime::{ControlLoop, Idle, Pace, Rings, Sockets, WorkerThread, keep_memory_ahead};

@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::super::clock::{nanos, ticks_per_second};
 use super::super::frame::{LINK, link_header};
 use super::super::network::{N3_ADDRESS, gnb};
-use super::super::world::BenchError;
-use super::generator::Delays;
+use super::super::error::BenchError;
+use super::delays::Delays;
 
 /// Octets of an Echo Request in its frame.
 const FRAME: usize = LINK + 40;

@@ -15,8 +15,12 @@ use super::super::frame::{HEADERS, LINK, Template};
 use super::super::load::Load;
 use super::super::model::Model;
 use super::super::rules::Identity;
-use super::super::world::BenchError;
+use super::super::error::BenchError;
+use super::delays::Delays;
 use super::echo::{Echoed, Echoes};
+
+/// Packets that each ring holds: a port's descriptors by default, which [`Bench::start`] holds it to.
+pub const RING: u32 = 1_024;
 
 /// Packets that are made before the others are looked at.
 const TURN: usize = 32;
@@ -45,39 +49,6 @@ impl Device {
         match (self, direction) {
             (Self::Worker, Direction::Uplink) | (Self::Plain, Direction::Downlink) => user,
             (Self::Worker, Direction::Downlink) | (Self::Plain, Direction::Uplink) => HEADERS,
-        }
-    }
-}
-
-/// Delays of packets, nanoseconds from when each was due until it was back.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Delays {
-    /// Half took at most this long.
-    pub p50: u64,
-    /// 90% did.
-    pub p90: u64,
-    /// 99% did.
-    pub p99: u64,
-    /// 99.9% did.
-    pub p999: u64,
-    /// The longest.
-    pub max: u64,
-}
-
-impl Delays {
-    /// Those that were recorded; all 0 without any.
-    #[must_use]
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        let at = |quantile| histogram.value_at_quantile(quantile);
-        if histogram.is_empty() {
-            return Self::default();
-        }
-        Self {
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: histogram.max(),
         }
     }
 }
@@ -240,7 +211,7 @@ impl Generator {
         while self.load.fresh_left() > 0 {
             for direction in Direction::BOTH {
                 let wire = &self.wires[direction as usize];
-                let has_room = wire.to.count() + TURN < super::RING as usize;
+                let has_room = wire.to.count() + TURN < RING as usize;
                 for _ in 0..if has_room { TURN } else { 0 } {
                     let now = cycles::now();
                     self.make(direction, now, now, &mut trial);
@@ -259,7 +230,7 @@ impl Generator {
     /// # Errors
     /// When there is no memory for a ring.
     pub fn most(&mut self, eal: &dpdk::Eal, seconds: f64) -> Result<f64, BenchError> {
-        let (mut to, mut from) = dpdk::spsc(eal, super::RING).map_err(BenchError::of)?;
+        let (mut to, mut from) = dpdk::spsc(eal, RING).map_err(BenchError::of)?;
         let mut trial = Trial::default();
         let (moment, done) = (Moment::now(), super::super::world::deadline(seconds));
         let mut packets = 0;

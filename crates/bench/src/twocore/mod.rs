@@ -4,6 +4,7 @@
 //! be, when others took more than a two-hundredth of either thread's time, when the generator was late with more than
 //! a hundredth of the packets, or when it could not have made half as many packets again.
 
+mod delays;
 mod echo;
 mod generator;
 
@@ -19,16 +20,17 @@ use worker::dpdk::DpdkIo;
 
 pub use self::echo::Echoed;
 use self::generator::Generator;
-pub use self::generator::{Delays, Device, Trial};
+pub use self::delays::Delays;
+pub use self::generator::{Device, RING, Trial};
 use super::clock::{Moment, Passed};
 use super::model::Model;
 use super::progress::Progress;
 use super::settings;
-use super::world::{Bare, BenchError, Setting};
+use super::error::BenchError;
+use super::settings::Setting;
+use super::world::Bare;
 use runtime::Clock;
 
-/// Packets that each ring holds: a port's descriptors by default, which [`Bench::start`] holds it to.
-pub const RING: u32 = 1_024;
 /// The share of a thread's time that others may take.
 pub const MOST_TAKEN: f64 = 0.005;
 /// The share of packets that the generator may make late.

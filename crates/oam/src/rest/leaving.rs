@@ -56,7 +56,7 @@ impl Leaving {
             let _ = reply.send(Err("another export is under way".into()));
             return;
         }
-        match control.begin_everything(now, how) {
+        match control.transfer(now).begin_everything(how) {
             Ok(()) => self.0 = Stage::Exporting(how, reply),
             Err(error) => drop(reply.send(Err(error.to_string()))),
         }
@@ -66,7 +66,7 @@ impl Leaving {
     pub(super) fn end(&mut self, now: Nanos, control: &mut Control, taken: bool) -> bool {
         match std::mem::take(&mut self.0) {
             Stage::Unconfirmed(_, _) if taken => {
-                control.handed_over(now);
+                control.transfer(now).handed_over();
                 info!("sessions exported: another process goes on with them");
                 self.0 = Stage::Left;
                 true
@@ -85,7 +85,7 @@ impl Leaving {
     /// Goes on with an export. Tells whether there was anything to do.
     pub(super) fn follow(&mut self, now: Nanos, control: &mut Control) -> bool {
         match std::mem::take(&mut self.0) {
-            Stage::Exporting(how, reply) => match control.poll_everything(now) {
+            Stage::Exporting(how, reply) => match control.transfer(now).poll_everything() {
                 Some(everything) => self.give(now, control, (how, reply), everything),
                 None => {
                     self.0 = Stage::Exporting(how, reply);
@@ -137,7 +137,7 @@ impl Leaving {
 
 fn take_back(now: Nanos, control: &mut Control, octets: &[u8], why: &str) {
     warn!("sessions taken back: {why}");
-    for error in control.take_back(now, octets) {
+    for error in control.transfer(now).take_back(octets) {
         error!("session lost: {error}");
     }
 }

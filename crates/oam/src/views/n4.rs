@@ -19,7 +19,6 @@ pub fn n4(control: &Control) -> N4Status {
     let (answers_bytes, answers_evicted) = endpoint.response_cache();
     let config = endpoint.config();
     let associations = || endpoint.associations();
-    let (not_served, counts) = named(endpoint.counters());
     N4Status {
         version: env!("CARGO_PKG_VERSION").into(),
         node: config.node.to_string(),
@@ -40,8 +39,8 @@ pub fn n4(control: &Control) -> N4Status {
         messages: messages(control),
         refused: causes(endpoint.message_counters().refused()),
         refused_by_peers: causes(endpoint.message_counters().refused_by_peers()),
-        not_served,
-        counts,
+        not_served: not_served(endpoint.counters()),
+        counts: counts(endpoint.counters()),
     }
 }
 
@@ -68,18 +67,41 @@ fn causes(all: impl Iterator<Item = (Cause, u64)>) -> Vec<N4Cause> {
     all.map(row).collect()
 }
 
-/// The endpoint's counters by name: those of what was not served, and the rest.
-fn named(counters: &Counters) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+/// The endpoint's counters of what was not served, by name.
+fn not_served(counters: &Counters) -> BTreeMap<String, u64> {
     let Counters {
-        datagrams,
         malformed,
         other_version,
         unexpected,
+        unmatched_responses,
+        unauthorised,
+        outside_peers,
+        unknown_over_rate,
+        unverified,
+        throttled,
+        ..
+    } = *counters;
+    table(&[
+        ("malformed", malformed),
+        ("other_version", other_version),
+        ("unexpected", unexpected),
+        ("unmatched_responses", unmatched_responses),
+        ("unauthorised", unauthorised),
+        ("outside_peers", outside_peers),
+        ("unknown_source_over_rate", unknown_over_rate),
+        ("unverified", unverified),
+        ("throttled", throttled),
+    ])
+}
+
+/// All other counters of the endpoint, by name.
+fn counts(counters: &Counters) -> BTreeMap<String, u64> {
+    let Counters {
+        datagrams,
         answered,
         rejected,
         replayed,
         in_work,
-        unmatched_responses,
         requests,
         retransmissions,
         unanswered,
@@ -94,33 +116,27 @@ fn named(counters: &Counters) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) 
         usage_unanswered,
         node_reports,
         paths_unsupervised,
-        throttled,
         bundles,
         peer_restarts,
         setups_refused,
         stale_applications,
         doubted_recoveries,
-        unauthorised,
-        outside_peers,
-        unknown_over_rate,
-        unverified,
         evicted_associations,
         unreachable_rates,
         misplaced_ies,
         unencodable,
+        // Those of `not_served`.
+        malformed: _,
+        other_version: _,
+        unexpected: _,
+        unmatched_responses: _,
+        unauthorised: _,
+        outside_peers: _,
+        unknown_over_rate: _,
+        unverified: _,
+        throttled: _,
     } = *counters;
-    let not_served = [
-        ("malformed", malformed),
-        ("other_version", other_version),
-        ("unexpected", unexpected),
-        ("unmatched_responses", unmatched_responses),
-        ("unauthorised", unauthorised),
-        ("outside_peers", outside_peers),
-        ("unknown_source_over_rate", unknown_over_rate),
-        ("unverified", unverified),
-        ("throttled", throttled),
-    ];
-    let counts = [
+    table(&[
         ("datagrams", datagrams),
         ("requests_answered", answered),
         ("requests_rejected", rejected),
@@ -149,10 +165,10 @@ fn named(counters: &Counters) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) 
         ("unreachable_rates", unreachable_rates),
         ("misplaced_ies", misplaced_ies),
         ("unencodable", unencodable),
-    ];
-    let table = |all: &[(&str, u64)]| {
-        let all = all.iter();
-        all.map(|(name, count)| ((*name).to_owned(), *count)).collect()
-    };
-    (table(&not_served), table(&counts))
+    ])
+}
+
+fn table(all: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    let all = all.iter();
+    all.map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }

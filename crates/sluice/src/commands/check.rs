@@ -58,38 +58,7 @@ fn check_ports(config: &Config) -> ExitCode {
 /// What the configuration makes, a few lines that a person reads.
 fn explain(config: &Config) -> String {
     let mut text = String::new();
-    let node = &config.node.id.0;
-    let addresses: Vec<String> = config
-        .n4
-        .addresses
-        .iter()
-        .map(|address| address.value.to_string())
-        .collect();
-    let _ = writeln!(
-        text,
-        "node       {node}, N4 on {} port {}{}",
-        addresses.join(", "),
-        config.n4.port.value(),
-        config
-            .n4
-            .device
-            .as_ref()
-            .map_or_else(String::new, |device| format!(", by {} alone", device.value))
-    );
-    let smfs: Vec<String> = config.n4.smfs().map(|smf| smf.address.to_string()).collect();
-    if !smfs.is_empty() {
-        let _ = writeln!(
-            text,
-            "SMFs       associations are set up with {}",
-            smfs.join(", ")
-        );
-    }
-    let f_teids = if config.n4.accept_cp_f_teids {
-        "ours, or the SMF's choice"
-    } else {
-        "ours"
-    };
-    let _ = writeln!(text, "F-TEIDs    {f_teids}");
+    explain_n4(&mut text, config);
     let limits = &config.limits;
     let _ = writeln!(
         text,
@@ -141,6 +110,41 @@ fn explain(config: &Config) -> String {
         );
     }
     text
+}
+
+fn explain_n4(text: &mut String, config: &Config) {
+    let node = &config.node.id.0;
+    let addresses: Vec<String> = config
+        .n4
+        .addresses
+        .iter()
+        .map(|address| address.value.to_string())
+        .collect();
+    let _ = writeln!(
+        text,
+        "node       {node}, N4 on {} port {}{}",
+        addresses.join(", "),
+        config.n4.port.value(),
+        config
+            .n4
+            .device
+            .as_ref()
+            .map_or_else(String::new, |device| format!(", by {} alone", device.value))
+    );
+    let smfs: Vec<String> = config.n4.smfs().map(|smf| smf.address.to_string()).collect();
+    if !smfs.is_empty() {
+        let _ = writeln!(
+            text,
+            "SMFs       associations are set up with {}",
+            smfs.join(", ")
+        );
+    }
+    let f_teids = if config.n4.accept_cp_f_teids {
+        "ours, or the SMF's choice"
+    } else {
+        "ours"
+    };
+    let _ = writeln!(text, "F-TEIDs    {f_teids}");
 }
 
 fn explain_lag(lag: &LagConfig) -> String {

@@ -1,25 +1,24 @@
 //! `sluice records`: reads and verifies usage records, whether or not a daemon writes them.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use clap::{Args, Subcommand};
-use records::{
-    Audit, Break, DirectoryHandle, Entry, Item, LineFault, Place, Reader, Subject, is_file, is_open,
-};
+use records::{Audit, Break, DirectoryHandle, Entry, Item, Reader, Subject, is_open};
 use rules::prefix::IpPrefix;
 use session::Seid;
 
 mod open;
+mod spool;
 
 use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use config::Config;
 use oam::values::clean;
 use upf::numbers::read_seid;
+use spool::{files, open_file, subject, tell_bad, time_words, unknown};
 
 /// `sluice records`.
 #[derive(Args, Clone, Debug)]
@@ -183,38 +182,6 @@ pub fn records(arguments: &RecordsArguments) -> ExitCode {
     }
 }
 
-/// The names of a directory's files, oldest first.
-fn files(directory: &DirectoryHandle) -> io::Result<Vec<String>> {
-    let mut names = directory.names()?;
-    names.retain(|name| is_file(name));
-    names.sort_unstable();
-    Ok(names)
-}
-
-/// A time for people.
-fn time_words(ms: u64) -> impl std::fmt::Display {
-    // The last date that RFC 3339 can write.
-    let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms.min(253_402_300_799_999)));
-    humantime::format_rfc3339_millis(time.unwrap_or(SystemTime::UNIX_EPOCH))
-}
-
-/// Opens a file of a spool; one that was being written may have got its final name meanwhile. `None`: it has been taken
-/// away meanwhile.
-fn open_file(directory: &DirectoryHandle, name: &str) -> io::Result<Option<File>> {
-    let renamed = name
-        .strip_suffix(records::OPEN)
-        .map(|stem| format!("{stem}{}", records::FINAL));
-    for name in [Some(name), renamed.as_deref()].into_iter().flatten() {
-        match directory.read(name) {
-            Ok(file) => return Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    eprintln!("records: {name}: taken away meanwhile");
-    Ok(None)
-}
-
 fn read(directory: &DirectoryHandle, wanted: &Wanted, json: bool, out: &mut impl Write) -> io::Result<()> {
     if !json {
         writeln!(
@@ -244,13 +211,6 @@ fn read(directory: &DirectoryHandle, wanted: &Wanted, json: bool, out: &mut impl
         }
     }
     Ok(())
-}
-
-fn tell_bad(name: &str, place: Place, fault: LineFault) {
-    eprintln!(
-        "records: {name}: octet {}, {} octets: {fault}",
-        place.offset, place.octets
-    );
 }
 
 /// A record in one line for people.
@@ -322,29 +282,6 @@ fn row(seq: u64, entry: &Entry) -> String {
             word(&lost.cause)
         ),
     }
-}
-
-/// Whose record it is: the SEID, the subscriber, the UE's addresses.
-fn subject(subject: &Subject) -> String {
-    let names = [
-        &subject.imsi,
-        &subject.supi,
-        &subject.msisdn,
-        &subject.gpsi,
-        &subject.nai,
-    ];
-    let name = names.into_iter().flatten().next();
-    let name = name.map_or_else(unknown, |name| clean(name));
-    let ue = if subject.ue.is_empty() {
-        unknown()
-    } else {
-        clean(&subject.ue.join(","))
-    };
-    format!("{}  {name:<16}  {ue:<24}", upf::numbers::seid(subject.seid.0))
-}
-
-fn unknown() -> String {
-    "-".to_owned()
 }
 
 /// A cause with its name (TS 29.244 Table 8.2.1-1).

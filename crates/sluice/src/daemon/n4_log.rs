@@ -54,29 +54,17 @@ pub fn tell(news: &LogEvent, suppressed: u64) {
         } => {
             let ie = ie.map(|ie| format!("{} ({})", ie.name(), ie.0));
             let rule = rule.map(|rule| Rule(rule).to_string());
-            warn!(
-                %peer,
-                %request,
-                cause = cause.value(),
-                meaning = cause.name(),
-                ie,
-                rule,
-                suppressed,
-                "N4 request refused"
-            );
+            let (cause, meaning) = (cause.value(), cause.name());
+            warn!(%peer, %request, cause, meaning, ie, rule, suppressed, "N4 request refused");
         }
         LogEvent::RejectedByPeer {
             peer,
             response,
             cause,
-        } => warn!(
-            %peer,
-            %response,
-            cause = cause.value(),
-            meaning = cause.name(),
-            suppressed,
-            "N4 request of ours refused"
-        ),
+        } => {
+            let (cause, meaning) = (cause.value(), cause.name());
+            warn!(%peer, %response, cause, meaning, suppressed, "N4 request of ours refused");
+        }
         LogEvent::Discarded { source, why } => {
             warn!(%source, why = reason_not_taken(*why), suppressed, "N4 datagram not served");
         }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use dpdk::Eal;
@@ -25,7 +26,7 @@ use oam::rest::{Access, Desk, Inquiry, Reader, RestSocket, Service, default_path
 use oam::values::WorkerMemory;
 use ports::{Placement, Ports};
 use runtime::{
-    Clock, ControlLoop, HOST_LOOK, HostTime, Idle, Pace, Published, Rings, Sockets, Waiter, WorkerThread,
+    Bell, Clock, ControlLoop, HOST_LOOK, HostTime, Idle, Pace, Published, Rings, Sockets, Waiter, WorkerThread,
     keep_memory_ahead, sockets_of_workers,
 };
 use trace::Explainer;
@@ -98,47 +99,32 @@ pub fn run(
 
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
-    let mut threads = Vec::new();
     let own = sockets.bell().map_err(RunError::of)?;
     let idles = idle_workers(config, &ios)?;
     let bells: Vec<_> = idles.iter().map(|idle| idle.bell().cloned()).collect();
-    let (host, mut host_ends) = host.map_or((None, Vec::new()), |(host, ends)| (Some(host), ends));
+    let (host, host_ends) = host.map_or((None, Vec::new()), |(host, ends)| (Some(host), ends));
     let host = host.map(|host| host.with_worker(bells.first().cloned().flatten()));
-    let mut host_ends = host_ends.drain(..);
-    for (place, (((worker_config, link), io), idle)) in workers.into_iter().zip(ios).zip(idles).enumerate() {
-        let io = match host_ends.next() {
+    let wakes = Wakes {
+        control: own.clone(),
+        workers: bells.clone(),
+        host: host.as_ref().map(|host| host.bell().clone()),
+    };
+    let mut ends = host_ends.into_iter();
+    let parts = workers.into_iter().zip(ios).zip(idles);
+    let unstarted = parts.map(|(((config, link), io), idle)| Unstarted {
+        config,
+        link,
+        io: match ends.next() {
             Some(end) => io.with_host(end),
             None => io,
-        };
-        let worker = move || Worker::new(worker_config, io, link);
-        let others = bells.iter().enumerate().filter(|(other, _)| *other != place);
-        let pace = Pace {
-            core: config.workers.cores.get(place).map(|core| core.value() as u32),
-            idle,
-            rings: Rings {
-                control: Some(own.clone()),
-                peers: others.filter_map(|(_, bell)| bell.clone()).collect(),
-                host: host.as_ref().map(|host| host.bell().clone()),
-            },
-        };
-        threads.push(WorkerThread::start(
-            eal,
-            clock.clone(),
-            pace,
-            Arc::clone(&halt),
-            worker,
-            |_| false,
-        ));
-    }
+        },
+        idle,
+    });
+    let mut threads = start_workers(eal, config, unstarted.collect(), &wakes, (&clock, &halt));
     let memory = workers_memory(&mut threads, &ports)?;
     let (inquiry, desk) = desk();
-    let (records, view) = recording.map_or((None, None), |(thread, mut feed, view)| {
-        let node = config.node.id.0.to_string();
-        feed.put(process_start(
-            node.clone(),
-            control.wall().unix_nanos(Moment::from(clock.now())) / 1_000_000,
-        ));
-        control.keep_records(node, Box::new(feed));
+    let (records, view) = recording.map_or((None, None), |(thread, feed, view)| {
+        keep_records(config, &mut control, &clock, feed);
         (Some(thread), Some(view))
     });
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
@@ -173,28 +159,11 @@ pub fn run(
             explainer,
         },
     };
-    served.look_at_links();
-    // What SMFs send meanwhile waits in the sockets: they hear the Recovery Time Stamp that goes on, and no other.
-    let taken_in = sessions.map_or(Ok(()), |path| take_in(&mut served.turns, path));
-    let outcome = taken_in
-        .map_err(RunError)
-        .and_then(|()| served.serve(|_| stop.load(Ordering::Relaxed)))
-        .and_then(|()| served.end())
-        .and_then(|()| {
-            if records.is_some() {
-                served.end_usage()
-            } else {
-                Ok(())
-            }
-        });
+    let outcome = served.run(sessions, stop, records.is_some());
     // With Control goes the records' source: what it could not state any more is stated at their end.
     drop(served);
     halt.store(true, Ordering::Relaxed);
-    let stats = threads.into_iter().map(WorkerThread::join).collect();
-    if let Some(host) = host {
-        host.join()
-            .map_err(|_| RunError("the host's thread panicked".into()))?;
-    }
+    let stats = join(threads, host)?;
     if let Some(lost) = records.map(RecordsThread::end).filter(|lost| *lost > 0) {
         error!(lost, "usage records: the disk took these no more");
     }
@@ -244,6 +213,64 @@ fn workers_memory(threads: &mut [WorkerThread], ports: &Ports) -> Result<Vec<Wor
     Ok(memory)
 }
 
+/// Whom the threads of workers wake.
+struct Wakes {
+    control: Bell,
+    /// By worker, as far as they wait in the kernel.
+    workers: Vec<Option<Bell>>,
+    host: Option<Bell>,
+}
+
+impl Wakes {
+    /// Whom the worker at `place` wakes.
+    fn of(&self, place: usize) -> Rings {
+        let others = self.workers.iter().enumerate();
+        let others = others.filter(|(other, _)| *other != place);
+        Rings {
+            control: Some(self.control.clone()),
+            peers: others.filter_map(|(_, bell)| bell.clone()).collect(),
+            host: self.host.clone(),
+        }
+    }
+}
+
+/// A worker that has not started.
+struct Unstarted {
+    config: worker::WorkerConfig,
+    link: worker::Link,
+    io: DpdkIo,
+    idle: Idle,
+}
+
+/// Starts a thread for each worker; `halt` ends them.
+fn start_workers(
+    eal: &'static Eal,
+    config: &Config,
+    workers: Vec<Unstarted>,
+    wakes: &Wakes,
+    (clock, halt): (&Clock, &Arc<AtomicBool>),
+) -> Vec<WorkerThread> {
+    let start = |(place, unstarted): (usize, Unstarted)| {
+        let Unstarted { config: own, link, io, idle } = unstarted;
+        let worker = move || Worker::new(own, io, link);
+        let core = config.workers.cores.get(place).map(|core| core.value() as u32);
+        let rings = wakes.of(place);
+        let pace = Pace { core, idle, rings };
+        WorkerThread::start(eal, clock.clone(), pace, Arc::clone(halt), worker, |_| false)
+    };
+    workers.into_iter().enumerate().map(start).collect()
+}
+
+/// Waits for the ends of the workers' threads, which give their statistics, and of the host's.
+fn join(threads: Vec<WorkerThread>, host: Option<JoinHandle<()>>) -> Result<Vec<Stats>, RunError> {
+    let stats = threads.into_iter().map(WorkerThread::join).collect();
+    if let Some(host) = host {
+        host.join()
+            .map_err(|_| RunError("the host's thread panicked".into()))?;
+    }
+    Ok(stats)
+}
+
 /// Warns of interfaces whose frames the host's network stack gets, too, and of addresses of the host's that nobody reaches
 /// by those whose frames it does not.
 fn warn_of_host(config: &Config) {
@@ -265,6 +292,14 @@ fn warn_of_host(config: &Config) {
             "leave_to_host: neighbours on this link reach what listens on the host, and the host forwards what it can route"
         );
     }
+}
+
+/// Has Control make usage records, the first of which is that of the process.
+fn keep_records(config: &Config, control: &mut Control, clock: &Clock, mut feed: Feed) {
+    let node = config.node.id.0.to_string();
+    let now_ms = control.wall().unix_nanos(Moment::from(clock.now())) / 1_000_000;
+    feed.put(process_start(node.clone(), now_ms));
+    control.keep_records(node, Box::new(feed));
 }
 
 /// Opens the spool of usage records, says how it was found, and starts its writer.
@@ -483,6 +518,16 @@ impl Dates {
 }
 
 impl Served<'_> {
+    /// Takes in the sessions of a file, serves until `stop`, and ends the associations in order.
+    fn run(&mut self, sessions: Option<&Path>, stop: &AtomicBool, has_records: bool) -> Result<(), RunError> {
+        self.look_at_links();
+        // Datagrams wait in the sockets meanwhile: peers see the Recovery Time Stamp of the file, and no other.
+        sessions.map_or(Ok(()), |path| take_in(&mut self.turns, path).map_err(RunError))?;
+        self.serve(|_| stop.load(Ordering::Relaxed))?;
+        self.end()?;
+        if has_records { self.end_usage() } else { Ok(()) }
+    }
+
     /// The control thread's loop.
     fn serve(&mut self, is_over: impl Fn(&Control) -> bool) -> Result<(), RunError> {
         while !is_over(self.turns.control()) {

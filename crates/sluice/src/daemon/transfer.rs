@@ -38,7 +38,7 @@ pub(super) fn take_in(turns: &mut ControlLoop, path: &Path) -> Result<(), String
     let now = turns.now();
     let mut failed = 0_u64;
     let mut other_node = None;
-    let taken = turns.control().take_in(now, &octets, |error| {
+    let taken = turns.control().transfer(now).take_in(&octets, |error| {
         if matches!(error, ImportError::OtherNode(_)) {
             other_node = Some(error);
             return;
@@ -76,7 +76,7 @@ fn settle(turns: &mut ControlLoop, sessions: u64, failed: &mut u64) -> u64 {
     while told < sessions && Instant::now() < until {
         let now = turns.now();
         turns.control().poll(now);
-        while let Some((seid, result)) = turns.control().poll_imported() {
+        while let Some((seid, result)) = turns.control().transfer(now).poll_imported() {
             told += 1;
             match result {
                 Ok(()) => live += 1,

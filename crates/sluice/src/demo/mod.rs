@@ -28,6 +28,7 @@ use worker::{Stats, Worker};
 
 use config::Config;
 use feeder::{Director, feeder};
+pub use plan::Options;
 use port::MemoryPort;
 use ports::Ports;
 use runtime::{Clock, Idle, Pace, Rings, WorkerThread};
@@ -41,23 +42,6 @@ const N4_SMF: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After the last packet is sent, how long late ones are waited for.
 const DRAIN: Duration = Duration::from_millis(500);
-
-/// What the demo does.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Seconds of traffic.
-    pub seconds: u64,
-    /// PDU sessions.
-    pub sessions: u32,
-    /// Workers.
-    pub workers: u16,
-    /// Packets offered a second, both directions and all workers together.
-    pub rate: u64,
-    /// Octets of each user packet.
-    pub size: u16,
-    /// Let packets come in at any worker, as from a NIC that cannot see inner headers, rather than at their owner.
-    pub scatter: bool,
-}
 
 /// Why the demo ended early.
 #[derive(Debug)]

@@ -8,7 +8,22 @@ use sim::smf::{Config as SmfConfig, Servers};
 use sim::station::StationConfig;
 use sim::traffic::{Sizes, Traffic};
 
-use super::Options;
+/// What the demo does.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Seconds of traffic.
+    pub seconds: u64,
+    /// PDU sessions.
+    pub sessions: u32,
+    /// Workers.
+    pub workers: u16,
+    /// Packets offered a second, both directions and all workers together.
+    pub rate: u64,
+    /// Octets of each user packet.
+    pub size: u16,
+    /// Let packets come in at any worker, as from a NIC that cannot see inner headers, rather than at their owner.
+    pub scatter: bool,
+}
 
 const N3: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 1);
 const N6: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);

@@ -55,15 +55,16 @@ fn query(world: &mut World, seid: Seid, sequence: u32) -> Vec<(u32, u64, u64)> {
 fn leave(world: &mut World) -> Vec<u8> {
     let mut records = world
         .control
+        .transfer(world.now)
         .export_associations()
         .expect("associations")
         .concat();
-    world.control.export_all(world.now, Export::Take);
+    world.control.transfer(world.now).export_all(Export::Take);
     for _ in 0..10_000 {
-        while let Some(exported) = world.control.poll_exported(world.now) {
+        while let Some(exported) = world.control.transfer(world.now).poll_exported() {
             records.extend(exported.record.expect("a record"));
         }
-        if !world.control.is_exporting() {
+        if !world.control.transfer(world.now).is_exporting() {
             return records;
         }
         world.step();
@@ -75,7 +76,7 @@ fn arrive(world: &mut World, records: &[u8]) -> (usize, usize) {
     let (mut associations, mut sessions, mut live) = (0, 0, 0);
     let mut rest = records;
     while !rest.is_empty() {
-        let (imported, behind) = world.control.import(world.now, rest).expect("an import");
+        let (imported, behind) = world.control.transfer(world.now).import(rest).expect("an import");
         rest = behind;
         match imported {
             Imported::Association(_) => associations += 1,
@@ -84,7 +85,7 @@ fn arrive(world: &mut World, records: &[u8]) -> (usize, usize) {
         }
     }
     for _ in 0..10_000 {
-        while let Some((_, result)) = world.control.poll_imported() {
+        while let Some((_, result)) = world.control.transfer(world.now).poll_imported() {
             result.expect("a live session");
             live += 1;
         }
@@ -176,11 +177,11 @@ fn sessions_that_nobody_has_kept_come_back_and_lose_nothing() {
     let shards = world.shards();
     let first = world.traffic(shards, TRAFFIC);
     assert_lossless(&first);
-    let begun = world.control.begin_everything(world.now, Export::Take);
+    let begun = world.control.transfer(world.now).begin_everything(Export::Take);
     begun.expect("records");
     let everything = loop {
         world.step();
-        if let Some(everything) = world.control.poll_everything(world.now) {
+        if let Some(everything) = world.control.transfer(world.now).poll_everything() {
             break everything;
         }
     };
@@ -192,7 +193,7 @@ fn sessions_that_nobody_has_kept_come_back_and_lose_nothing() {
         world.workers.iter().map(worker::Worker::sessions).sum::<usize>(),
         0
     );
-    let failed = world.control.take_back(world.now, &everything.octets);
+    let failed = world.control.transfer(world.now).take_back(&everything.octets);
     assert_eq!(failed, []);
     for _ in 0..1_000 {
         world.step();
@@ -225,8 +226,7 @@ fn nothing_is_taken_in_of_another_node() {
     let mut second = World::new(1, 4, 52);
     let mut failed = Vec::new();
     let taken = second
-        .control
-        .take_in(second.now, &records, |error| failed.push(error));
+        .control.transfer(second.now).take_in(&records, |error| failed.push(error));
     assert_eq!(taken, upf::TakenIn::default());
     assert!(
         matches!(failed[..], [n4::ImportError::OtherNode(_)]),
@@ -247,21 +247,21 @@ fn a_second_import_is_refused_and_changes_nothing() {
         .next()
         .expect("a session")
         .seid();
-    world.control.export(world.now, seid, Export::Copy);
+    world.control.transfer(world.now).export(seid, Export::Copy);
     let record = loop {
-        if let Some(exported) = world.control.poll_exported(world.now) {
+        if let Some(exported) = world.control.transfer(world.now).poll_exported() {
             break exported.record.expect("a record");
         }
         world.step();
     };
     let before = world.control.endpoint().sessions().count();
-    let error = world.control.import(world.now, &record).expect_err("taken");
+    let error = world.control.transfer(world.now).import(&record).expect_err("taken");
     assert_eq!(
         error.to_string(),
         format!("another session has SEID {:#018x}", seid.0)
     );
     assert_eq!(world.control.endpoint().sessions().count(), before);
     world.restart(1, 48);
-    let error = world.control.import(world.now, &record).expect_err("nobody's");
+    let error = world.control.transfer(world.now).import(&record).expect_err("nobody's");
     assert_eq!(error.to_string(), "there is no association with 127.0.0.2");
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use records::{DirectoryHandle, Entry, Item, Reader, SessionStart, Subject, Volumes};
 
-use super::{files, open_file, subject, tell_bad, time_words};
+use super::spool::{files, open_file, subject, tell_bad, time_words};
 
 /// A session by its node and its SEID there, which no two live sessions share.
 type Key = (String, u64);

@@ -15,7 +15,7 @@ const MOST: u64 = 9_216 - 40;
 
 impl MssConfig {
     /// The same for the network.
-    pub(super) const fn mss(self) -> Mss {
+    pub(crate) const fn mss(self) -> Mss {
         self.0
     }
 }

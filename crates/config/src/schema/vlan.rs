@@ -7,7 +7,7 @@ use packet::{VlanId, VlanTags};
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, de};
 
-use super::Bounded;
+use crate::bounded::Bounded;
 
 /// The tags of an instance's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

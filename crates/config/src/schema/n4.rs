@@ -8,8 +8,9 @@ use rules::prefix::IpPrefix;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
-use super::error::Fault;
-use super::{Bounded, Prefix};
+use crate::error::Fault;
+use super::Prefix;
+use crate::bounded::Bounded;
 
 /// The most addresses of our own, and of SMFs that we set up associations with.
 const MOST_ADDRESSES: usize = 8;
@@ -57,7 +58,7 @@ impl<'de> Deserialize<'de> for NodeName {
 #[serde(deny_unknown_fields)]
 pub struct N4Config {
     /// Local addresses, at least one, at most 8; the first is the one in our F-SEIDs for its family.
-    #[serde(deserialize_with = "super::bounded::at_least_one")]
+    #[serde(deserialize_with = "crate::bounded::at_least_one")]
     pub addresses: Vec<Spanned<IpAddr>>,
     /// Where SMFs, SGW-Cs and PGW-Cs speak from; datagrams from elsewhere are dropped unread, and counted. Empty: anyone
     /// may speak PFCP, which is right only where IPsec or a filter keeps strangers away, and SMFs have to answer
@@ -336,7 +337,7 @@ impl N4Config {
     }
 
     /// Finds the first value that contradicts another.
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(crate) fn check(&self) -> Result<(), Fault> {
         check_hosts("n4.addresses", &self.addresses, MOST_ADDRESSES)?;
         check_hosts("n4.smfs", &self.smfs, MOST_SMFS)?;
         self.check_peers()?;

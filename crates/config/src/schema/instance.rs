@@ -8,7 +8,8 @@ use rules::network::Roles;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
-use super::{Bounded, HostConfig, MssConfig, VlanConfig};
+use super::{HostConfig, MssConfig, VlanConfig};
+use crate::bounded::Bounded;
 
 /// One network instance.
 #[derive(Debug, Deserialize)]
@@ -115,7 +116,7 @@ pub enum Role {
 
 impl Role {
     /// The same among [`Roles`].
-    pub(super) const fn bit(self) -> Roles {
+    pub(crate) const fn bit(self) -> Roles {
         match self {
             Self::N3 => Roles::N3,
             Self::N6 => Roles::N6,
@@ -171,7 +172,7 @@ impl Prefix {
     }
 
     /// What is wrong with it as a network whose addresses hosts have, if something is.
-    pub(super) fn network_fault(self) -> Option<String> {
+    pub(crate) fn network_fault(self) -> Option<String> {
         let masked = self.masked();
         match is_special(masked.address) {
             _ if masked != self => Some(format!("{self} has bits behind its length: {masked} is meant?")),
@@ -181,7 +182,7 @@ impl Prefix {
     }
 
     /// The broadcast address of the link, if it has one (RFC 922 §7, RFC 3021 §2.1).
-    pub(super) fn broadcast(self) -> Option<IpAddr> {
+    pub(crate) fn broadcast(self) -> Option<IpAddr> {
         let (address, length) = self.ipv4().filter(|(_, length)| *length <= 30)?;
         Some((address | Ipv4Addr::from_bits(u32::MAX >> length)).into())
     }
@@ -245,7 +246,7 @@ impl<'de> Deserialize<'de> for Prefix {
 }
 
 /// What an address is that no host has on a link for others to reach (RFC 6890 §2.2).
-pub(super) fn is_special(address: IpAddr) -> Option<&'static str> {
+pub(crate) fn is_special(address: IpAddr) -> Option<&'static str> {
     match address {
         _ if address.is_loopback() => Some("of the loopback"),
         _ if address.is_multicast() => Some("multicast"),
@@ -257,7 +258,7 @@ pub(super) fn is_special(address: IpAddr) -> Option<&'static str> {
 }
 
 /// Six octets in hexadecimal with colons.
-pub(super) fn parse_mac(text: &str) -> Option<[u8; 6]> {
+pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let mut octets = [0; 6];
     let mut parts = text.split(':');
     for octet in &mut octets {

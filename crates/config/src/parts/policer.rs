@@ -1,65 +1,10 @@
-//! Policers: rates that the sessions of a slice or a data network share.
+//! Policers: checks, and the policers of the network.
 
 use flow::meter::Rate;
-use rules::model::SNssai;
 use rules::network::{Policer, Policers};
-use serde::Deserialize;
-use serde_saphyr::Spanned;
 
-use super::error::Fault;
-use super::{Bounded, Config};
-
-/// A rate in kbit/s: up to 10 Tbit/s.
-type Kbit = Bounded<0, 10_000_000_000>;
-
-/// One policer, for a slice, a data network, or a data network within a slice.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PolicerConfig {
-    /// Its name, which a session's record holds.
-    pub name: Spanned<String>,
-    /// The slice; any.
-    #[serde(default)]
-    pub slice: Option<SliceConfig>,
-    /// The data network (APN/DNN, else the network instance towards it); any.
-    #[serde(default)]
-    pub dnn: Option<String>,
-    /// The rate of all uplink packets together, in kbit/s of IP packets; no limit.
-    #[serde(default)]
-    pub uplink_kbit: Option<Kbit>,
-    /// The same downlink.
-    #[serde(default)]
-    pub downlink_kbit: Option<Kbit>,
-}
-
-/// A slice (S-NSSAI, TS 23.003 §28.4.2).
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SliceConfig {
-    /// Slice/Service Type.
-    pub sst: Bounded<0, 255>,
-    /// Slice Differentiator, six hexadecimal digits; none.
-    #[serde(default)]
-    pub sd: Option<String>,
-}
-
-impl SliceConfig {
-    fn s_nssai(&self) -> Option<SNssai> {
-        let sd = match &self.sd {
-            None => SNssai::NO_SD,
-            Some(digits) => three_octets(digits)?,
-        };
-        let sst = self.sst.value() as u8;
-        Some(SNssai { sst, sd })
-    }
-}
-
-fn three_octets(digits: &str) -> Option<[u8; 3]> {
-    let is_hex = digits.len() == 6 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let value = u32::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
-    let [_, a, b, c] = value.to_be_bytes();
-    Some([a, b, c])
-}
+use crate::error::Fault;
+use crate::schema::{Config, Kbit, PolicerConfig, SliceConfig};
 
 impl PolicerConfig {
     fn policer(&self) -> Policer {

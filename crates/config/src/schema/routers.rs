@@ -7,8 +7,9 @@ use rules::network::multipath::MOST_NEXT_HOPS;
 use rules::prefix::IpPrefix;
 use serde::Deserialize;
 
-use super::error::Fault;
-use super::{Bounded, InstanceConfig, Role, RouteConfig};
+use crate::error::Fault;
+use super::{InstanceConfig, Role, RouteConfig};
+use crate::bounded::Bounded;
 
 /// How routers are asked whether they live.
 #[derive(Debug, Deserialize)]
@@ -45,14 +46,14 @@ type Destination = (u64, Option<IpPrefix>);
 
 /// The routes of all instances to each prefix.
 #[derive(Default)]
-pub(super) struct Groups {
+pub(crate) struct Groups {
     /// How many, and whether they lead to data networks.
     seen: HashMap<Destination, (usize, bool)>,
 }
 
 impl Groups {
     /// Adds the routes of an instance.
-    pub(super) fn check(&mut self, instance: &InstanceConfig) -> Result<(), Fault> {
+    pub(crate) fn check(&mut self, instance: &InstanceConfig) -> Result<(), Fault> {
         let leads_out = instance.roles.contains(&Role::N6);
         let vrf = instance.vrf.map_or(0, |vrf| vrf.value());
         for (place, route) in instance.routes.iter().enumerate() {

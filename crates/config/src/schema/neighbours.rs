@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use transport::NeighboursConfig;
 
-use super::{Bounded, RoutersConfig};
+use super::RoutersConfig;
+use crate::bounded::Bounded;
 
 /// Neighbours at most, static ones and routers included.
 const CAPACITY: usize = 16_384;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::{Bounded, LagConfig};
+use super::LagConfig;
+use crate::bounded::Bounded;
 
 /// One DPDK port, or several as one.
 #[derive(Debug, Deserialize)]
@@ -111,7 +112,7 @@ impl Driver {
     }
 
     /// Whether `address` is a PCI address: domain, bus, device, function in hexadecimal, the domain optional.
-    pub(super) fn is_pci_address(address: &str) -> bool {
+    pub(crate) fn is_pci_address(address: &str) -> bool {
         let hex =
             |text: &str, digits: usize| text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
         let Some((rest, function)) = address.rsplit_once('.') else {
@@ -124,5 +125,13 @@ impl Driver {
             _ => return false,
         };
         hex(domain, 4) && hex(bus, 2) && hex(device, 2) && matches!(function.as_bytes(), [b'0'..=b'7'])
+    }
+}
+
+impl Driver {
+    /// Whether it is an interface of the kernel, with sockets that a thread can wait for.
+    #[must_use]
+    pub const fn is_of_kernel(&self) -> bool {
+        matches!(self, Self::AfPacket { .. } | Self::AfXdp { .. })
     }
 }

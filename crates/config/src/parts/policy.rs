@@ -1,35 +1,14 @@
-//! Forwarding policies: what SMFs name by an identifier (Forwarding Policy, TS 29.244 §5.4.8).
-
-use std::net::IpAddr;
+//! Forwarding policies: checks, and the policies of the network.
 
 use flow::InstanceId;
 use packet::Dscp;
 use rules::network::ForwardingPolicy;
-use serde::Deserialize;
-use serde_saphyr::Spanned;
 
-use super::error::Fault;
-use super::{Bounded, Config, InstanceConfig, Role};
+use crate::error::Fault;
+use crate::schema::{Config, InstanceConfig, PolicyConfig, Role};
 
 /// The most policies.
 const MOST_POLICIES: usize = 1_024;
-
-/// One policy.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PolicyConfig {
-    /// The Forwarding Policy Identifier, to the octet.
-    pub name: Spanned<String>,
-    /// The instance with role n6 that plain packets leave by; that of the FAR.
-    #[serde(default)]
-    pub instance: Option<Spanned<String>>,
-    /// The neighbour on that instance's link that plain packets go to; by the routes.
-    #[serde(default)]
-    pub next_hop: Option<Spanned<IpAddr>>,
-    /// The DSCP of plain packets or of the outer header, where the FAR has no Transport Level Marking; none.
-    #[serde(default)]
-    pub dscp: Option<Bounded<0, 63>>,
-}
 
 impl Config {
     /// The policies in their order.

@@ -1,24 +1,10 @@
-//! What workers do that have nothing to do.
+//! What idle workers do: what the configuration says or its ports call for, and checks.
 
 use std::time::Duration;
-
-use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::error::Fault;
-use super::{Config, Driver};
-
-/// What a worker without packets does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IdlePolicy {
-    /// It polls on: the least latency, for a core of its own.
-    Busy,
-    /// It sleeps between polls, longer and longer, up to `idle_sleep_us`.
-    Adaptive,
-    /// It waits for the sockets of its ports; only where all are `af_packet` or `af_xdp`.
-    Interrupt,
-}
+use crate::error::Fault;
+use crate::schema::{Config, Driver, IdlePolicy};
 
 /// Microseconds of the longest sleep, if the configuration does not say.
 const LONGEST_SLEEP_US: u64 = 250;
@@ -52,13 +38,6 @@ impl Config {
             .as_ref()
             .map(|sleep| sleep.value.value());
         Duration::from_micros(sleep.unwrap_or(LONGEST_SLEEP_US))
-    }
-}
-
-impl Driver {
-    /// Whether it is an interface of the kernel, with sockets that a thread can wait for.
-    pub const fn is_of_kernel(&self) -> bool {
-        matches!(self, Driver::AfPacket { .. } | Driver::AfXdp { .. })
     }
 }
 

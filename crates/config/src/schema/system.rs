@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::{Bounded, IdlePolicy};
+use super::IdlePolicy;
+use crate::bounded::Bounded;
 
 /// Cores for packets.
 #[derive(Debug, Deserialize)]

@@ -5,16 +5,14 @@ use std::net::IpAddr;
 
 use flow::{InstanceId, PortId, VrfId};
 use packet::{Dscp, MacAddr, Qfi, VlanTags};
-use rules::network::{
-    DscpMark, DscpTable, Fragmentation, Hairpin, Instance, Network, NetworkError, Roles, Route,
-};
+use rules::network::{DscpMark, DscpTable, Fragmentation, Hairpin, Instance, Network, NetworkError, Roles, Route};
 use rules::prefix::IpPrefix;
 use serde_saphyr::Spanned;
 
-use super::error::Fault;
-use super::instance::is_special;
-use super::routers::Groups;
-use super::{Config, Driver, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, VlanConfig};
+use crate::error::Fault;
+use crate::bounded::Bounded;
+use crate::schema::{Config, Driver, DscpConfig, FragmentConfig, Groups, HairpinConfig, InstanceConfig, PortConfig, Prefix, Role, RouteConfig, VlanConfig, is_special, parse_mac};
+
 
 /// The most ports and instances one process serves.
 const MOST_PORTS: usize = 16;
@@ -86,7 +84,7 @@ impl Config {
     pub fn static_neighbours(&self) -> impl Iterator<Item = StaticNeighbour> + '_ {
         self.instances.iter().enumerate().flat_map(|(place, instance)| {
             instance.routes.iter().filter_map(move |route| {
-                let octets = super::instance::parse_mac(&route.mac.as_ref()?.value)?;
+                let octets = parse_mac(&route.mac.as_ref()?.value)?;
                 let (instance, address) = (InstanceId(place as u16), route.via.value);
                 Some(StaticNeighbour {
                     instance,
@@ -98,7 +96,7 @@ impl Config {
     }
 }
 
-fn route(route: &super::RouteConfig) -> Option<Route> {
+fn route(route: &RouteConfig) -> Option<Route> {
     let prefix = IpPrefix::new(route.to.value.address, route.to.value.length)?;
     Some(Route {
         prefix,
@@ -155,7 +153,7 @@ fn check_n4_device(config: &Config) -> Result<(), Fault> {
     let Some(device) = &config.n4.device else {
         return Ok(());
     };
-    let is_kept = |port: &&super::PortConfig| {
+    let is_kept = |port: &&PortConfig| {
         let driver = port.driver.as_ref();
         driver.and_then(Driver::kept_from_host) == Some(device.value.as_str())
     };
@@ -364,8 +362,8 @@ fn check_port(config: &Config, field: &str, name: &Spanned<String>) -> Result<()
 }
 
 /// `None` when nothing is marked, so that packets need not be looked at.
-fn dscp_table(marks: &[super::DscpConfig]) -> Option<DscpTable> {
-    let code = |value: super::Bounded<0, 63>| Dscp::from_low_bits(value.value() as u8);
+fn dscp_table(marks: &[DscpConfig]) -> Option<DscpTable> {
+    let code = |value: Bounded<0, 63>| Dscp::from_low_bits(value.value() as u8);
     let mut table = DscpTable::new();
     for mark in marks {
         let yellow = code(mark.yellow.unwrap_or(mark.dscp));
@@ -500,7 +498,7 @@ fn check_link_local(instance: &InstanceConfig, via: &Spanned<IpAddr>) -> Result<
 }
 
 fn check_mac(mac: &Spanned<String>) -> Result<(), Fault> {
-    match super::instance::parse_mac(&mac.value) {
+    match parse_mac(&mac.value) {
         Some(octets) if octets == [0; 6] => Err(Fault::new(mac, "mac: no station has the address of zeros")),
         Some(octets) if octets[0] & 1 == 0 => Ok(()),
         Some(_) => Err(Fault::new(mac, format!("mac: {} is a group address", mac.value))),

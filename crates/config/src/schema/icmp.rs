@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::Bounded;
+use crate::bounded::Bounded;
 
 /// ICMP and ICMPv6: errors about user packets (that the TTL ran out, and how long a packet may be), and answers to pings.
 #[derive(Debug, Default, Deserialize)]

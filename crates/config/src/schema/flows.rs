@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_saphyr::Spanned;
 use worker::{BufferLimits, FlowLimits, FragmentLimits, IdleTimes, ReassemblyLimits};
 
-use super::Bounded;
+use crate::bounded::Bounded;
 
 /// Seconds that a flow entry may idle: up to 4.9 hours.
 type IdleSeconds = Bounded<1, 17_590>;

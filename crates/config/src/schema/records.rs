@@ -7,8 +7,7 @@ use records::Settings;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::Bounded;
-use super::error::Fault;
+use crate::bounded::Bounded;
 
 /// Where usage records go. Without this section there are none.
 #[derive(Debug, Deserialize)]
@@ -76,20 +75,4 @@ impl RecordsConfig {
             ..Settings::default()
         }
     }
-}
-
-/// Finds what contradicts something.
-pub(super) fn check(config: &super::Config) -> Result<(), Fault> {
-    let Some(records) = &config.records else {
-        return Ok(());
-    };
-    let directory = &records.directory;
-    if directory.value.is_absolute() {
-        return Ok(());
-    }
-    let message = format!(
-        "records.directory: `{}` is no absolute path",
-        directory.value.display()
-    );
-    Err(Fault::new(directory, message))
 }

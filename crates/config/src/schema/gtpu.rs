@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::Bounded;
+use crate::bounded::Bounded;
 
 /// GTP-U (TS 29.281).
 #[derive(Debug, Default, Deserialize)]

@@ -1,0 +1,9 @@
+//! Text in HTML.
+
+/// Text that is safe in the page.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}

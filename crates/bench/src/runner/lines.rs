@@ -1,0 +1,118 @@
+//! Figures as lines of text.
+
+use super::super::clock::ticks_per_second;
+use super::super::latency::Overload;
+use super::super::search::RatedTrial;
+use super::super::pfcp::Span;
+use super::super::results::Point;
+use super::super::selffed::Figure;
+use super::super::targets::short;
+
+pub(super) fn pfcp_line(condition: &str, span: &Span) -> String {
+    let ms = |nanos: u64| nanos as f64 / 1e6;
+    let (round, delays) = (&span.round, span.round.delays);
+    let offered = span
+        .offered
+        .map_or(String::new(), |rate| format!("  {} offered", short(rate)));
+    let failed = if span.is_whole() {
+        String::new()
+    } else {
+        format!("  REFUSED {:?}, {} unanswered", round.refused, round.unanswered)
+    };
+    format!(
+        "  {condition:<15} {:<14} {:>7} a CPU second  {:>7}/s  p50 {:.2}  p99 {:.2}  p99.9 {:.2}{offered}{failed}",
+        span.procedure.name(),
+        short(span.per_cpu_second()),
+        short(span.per_second()),
+        ms(delays.p50),
+        ms(delays.p99),
+        ms(delays.p999)
+    )
+}
+
+pub(super) fn latency_line(name: &str, point: &RatedTrial) -> String {
+    let us = |nanos: u64| nanos as f64 / 1_000.0;
+    let delays = point.trial.delays;
+    let void = point
+        .void
+        .as_ref()
+        .map_or(String::new(), |why| format!("  void: {why}"));
+    format!(
+        "  {name:<7} {:>4}%  {:>6} Mpps  lost {:.4}%  p50 {:.1} us  p99 {:.1}  p99.9 {:.1}{void}",
+        point.load,
+        short(point.trial.rate / 1e6),
+        point.loss * 100.0,
+        us(delays.p50),
+        us(delays.p99),
+        us(delays.p999)
+    )
+}
+
+pub(super) fn overload_line(overload: &Overload) -> String {
+    let ms = |nanos: u64| nanos as f64 / 1e6;
+    let echoed = overload.echoed;
+    format!(
+        "  {:.1} times what the worker can do, {} may wait: forwards {:.2} of {:.2} Mpps, answers {} of {} echoes, p50 {:.3} ms  p99.9 {:.3}",
+        overload.factor(),
+        overload.backlog,
+        overload.trial.received as f64 / overload.trial.generator.wall_nanos.max(1) as f64 * 1e3,
+        overload.trial.rate / 1e6,
+        echoed.answered,
+        echoed.asked,
+        ms(echoed.delays.p50),
+        ms(echoed.delays.p999)
+    )
+}
+
+pub(super) fn line(point: &Point) -> String {
+    let figure = &point.figure;
+    let ratio = |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| format!("{ratio:.1}"));
+    let sound = if figure.is_sound() {
+        String::new()
+    } else {
+        format!("  VOID: {}", figure.checked.fault())
+    };
+    format!(
+        "  {:<24} {:>6.1} ns ({:.1} to {:.1})  {:>6} Mpps  {:>4}x sketch {:>4}x lookup {:>4}x line budget  port {:.1} ns{sound}",
+        figure.name,
+        figure.net_nanos.median,
+        figure.net_nanos.min,
+        figure.net_nanos.max,
+        short(figure.mpps.median),
+        ratio(point.sketch_ratio),
+        ratio(point.lookup_ratio),
+        ratio(point.line_budget_ratio),
+        figure.null.nanos_per_packet,
+    )
+}
+
+pub fn stage_table(figure: &Figure) -> Vec<String> {
+    let mut lines = vec![format!(
+        "  {:<8} {:>12} {:>14} {:>14} {:>14}",
+        "stage", "calls", "packets", "cycles/packet", "packets/call"
+    )];
+    let rx = figure.counted.rx.max(1) as f64;
+    // Making frames happens inside the stage `rx`.
+    let port: u64 = figure.runs.iter().map(|run| run.port_ticks).sum();
+    for stage in &figure.counted.stages {
+        let own = if stage.stage == "rx" {
+            stage.cycles.saturating_sub(port)
+        } else {
+            stage.cycles
+        };
+        lines.push(format!(
+            "  {:<8} {:>12} {:>14} {:>14.1} {:>14.1}",
+            stage.stage,
+            stage.calls,
+            stage.packets,
+            own as f64 / rx,
+            stage.packets as f64 / stage.calls.max(1) as f64
+        ));
+    }
+    lines.push(format!(
+        "  ticks at {:.2} GHz; of all packets, also where a stage saw few",
+        ticks_per_second() / 1e9
+    ));
+    lines
+}
+

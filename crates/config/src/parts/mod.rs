@@ -1,0 +1,12 @@
+//! What the parts of a UPF are made with, from the whole file, and the checks of what concerns several fields together.
+
+pub(crate) mod events;
+pub(crate) mod host;
+pub(crate) mod idle;
+pub(crate) mod lag;
+pub(crate) mod network;
+pub(crate) mod policer;
+pub(crate) mod policy;
+pub(crate) mod pools;
+pub(crate) mod predefined;
+pub(crate) mod records;

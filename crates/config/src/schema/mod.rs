@@ -1,0 +1,130 @@
+//! What the file says: one module for each configured resource. Values are checked one by one as they are read.
+
+mod events;
+mod flows;
+mod gtpu;
+mod host;
+mod icmp;
+mod idle;
+mod instance;
+mod lag;
+mod log;
+mod mss;
+mod n4;
+mod neighbours;
+mod policer;
+mod policy;
+mod pools;
+mod port;
+mod predefined;
+mod records;
+mod routers;
+mod system;
+mod vlan;
+
+use serde::Deserialize;
+
+pub use events::{EventConfig, EventLogicConfig};
+pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig, ReassemblyConfig};
+pub use gtpu::{EchoConfig, GtpuConfig};
+pub use host::HostConfig;
+pub use icmp::IcmpConfig;
+pub use idle::IdlePolicy;
+pub use instance::{DscpConfig, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
+pub use lag::{LacpSettings, LagConfig, LagHashConfig, LagModeConfig};
+pub use log::{BadLevel, LogConfig, LogLevel};
+pub use mss::MssConfig;
+pub use n4::{N4Config, NodeConfig, NodeName, PeerInterface, PeersConfig, UnknownInstance};
+pub use neighbours::NeighbourTimes;
+pub use policer::{PolicerConfig, SliceConfig};
+pub use policy::PolicyConfig;
+pub use pools::{Ipv4Range, Ipv6RangeConfig, PoolConfig};
+pub use port::{ChecksumsConfig, Driver, PortConfig};
+pub use predefined::{
+    GateConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer, PredefinedRuleConfig,
+    PredefinedUrr, RulebaseConfig,
+};
+pub use records::{RecordsConfig, WhenFull};
+pub use routers::RoutersConfig;
+pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
+pub use vlan::VlanConfig;
+
+pub(crate) use instance::{is_special, parse_mac};
+pub(crate) use predefined::{ContentConfig, Flow, Kbit, Number};
+pub(crate) use routers::Groups;
+
+use crate::bounded;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Who this UPF is towards its SMFs.
+    pub node: NodeConfig,
+    /// The PFCP endpoint.
+    pub n4: N4Config,
+    /// GTP-U as a whole.
+    #[serde(default)]
+    pub gtpu: GtpuConfig,
+    /// What senders of user packets are told.
+    #[serde(default)]
+    pub icmp: IcmpConfig,
+    /// Cores for packets.
+    #[serde(default)]
+    pub workers: WorkersConfig,
+    /// What tables are sized for.
+    #[serde(default)]
+    pub limits: LimitsConfig,
+    /// How the running daemon is asked.
+    #[serde(default)]
+    pub control: ControlConfig,
+    /// The log on standard error.
+    #[serde(default)]
+    pub log: LogConfig,
+    /// Limits and idle times of flow entries.
+    #[serde(default)]
+    pub flows: FlowsConfig,
+    /// Fragments of user packets.
+    #[serde(default)]
+    pub fragments: FragmentsConfig,
+    /// GTP-U packets that come in fragments.
+    #[serde(default)]
+    pub reassembly: ReassemblyConfig,
+    /// Packets of FARs that buffer.
+    #[serde(default)]
+    pub buffering: BufferingConfig,
+    /// Usage records for offline billing; absent: there are none.
+    #[serde(default)]
+    pub records: Option<RecordsConfig>,
+    /// DPDK's environment.
+    #[serde(default)]
+    pub dpdk: DpdkConfig,
+    /// Ethernet ports, in the order of their ids.
+    #[serde(deserialize_with = "bounded::at_least_one")]
+    pub ports: Vec<PortConfig>,
+    /// Network instances (TS 23.501 §5.6.12): N3, N6, N9 and N4-u on the ports.
+    #[serde(deserialize_with = "bounded::at_least_one")]
+    pub instances: Vec<InstanceConfig>,
+    /// Where UEs get addresses from that an SMF does not choose itself; with any, UEIP is announced,
+    /// and so are SSET and MPAS, which call for it (TS 29.244 §5.22).
+    #[serde(default)]
+    pub pools: Vec<PoolConfig>,
+    /// How neighbours are asked for, and how long they are believed.
+    #[serde(default)]
+    pub neighbours: NeighbourTimes,
+    /// How the routers of static routes are checked.
+    #[serde(default)]
+    pub routers: RoutersConfig,
+    /// What SMFs name by a Forwarding Policy Identifier; with any, TRST is announced.
+    #[serde(default)]
+    pub forwarding_policies: Vec<PolicyConfig>,
+    /// Rates that the sessions of a slice or a data network share.
+    #[serde(default)]
+    pub policers: Vec<PolicerConfig>,
+    /// What is counted as an event of an application, by URRs that count events.
+    #[serde(default)]
+    pub events: Vec<EventConfig>,
+    /// Rules that SMFs activate by name or by number; with any rulebase, ADPDP is announced.
+    #[serde(default)]
+    pub predefined: PredefinedConfig,
+}

@@ -1,0 +1,25 @@
+//! Forwarding policies: what SMFs name by an identifier (Forwarding Policy, TS 29.244 §5.4.8).
+
+use std::net::IpAddr;
+
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use crate::bounded::Bounded;
+
+/// One policy.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// The Forwarding Policy Identifier, to the octet.
+    pub name: Spanned<String>,
+    /// The instance with role n6 that plain packets leave by; that of the FAR.
+    #[serde(default)]
+    pub instance: Option<Spanned<String>>,
+    /// The neighbour on that instance's link that plain packets go to; by the routes.
+    #[serde(default)]
+    pub next_hop: Option<Spanned<IpAddr>>,
+    /// The DSCP of plain packets or of the outer header, where the FAR has no Transport Level Marking; none.
+    #[serde(default)]
+    pub dscp: Option<Bounded<0, 63>>,
+}
