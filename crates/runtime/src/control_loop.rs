@@ -9,7 +9,7 @@ use std::time::Duration;
 use flow::Nanos;
 
 use super::sockets::Sockets;
-use super::wakeup::Bell;
+use super::wakeup::Wakeup;
 use crate::clock::Clock;
 use upf::Control;
 
@@ -17,8 +17,8 @@ use upf::Control;
 const SERVED_PER_TURN: usize = 16;
 /// The longest the thread waits for datagrams before it looks at the workers' events.
 const LONGEST_WAIT: Duration = Duration::from_millis(1);
-/// The same where workers ring when they have told something: how late what it does by the clock may be.
-const LONGEST_WAIT_WITH_BELL: Duration = Duration::from_millis(5);
+/// The longest wait where workers wake the thread after each event: how late a timer may be.
+const LONGEST_WAIT_WITH_WAKEUP: Duration = Duration::from_millis(5);
 /// How long it stays on its core for a worker's answer. A worker that polls answers within microseconds, one that
 /// sleeps in between within a hundred of them; one that lost its core is not waited for like that.
 const SPIN: Duration = Duration::from_micros(200);
@@ -30,23 +30,23 @@ pub struct ControlLoop {
     clock: Clock,
     /// Since when there has been nothing to do.
     idle_since: Option<Nanos>,
-    bells: Option<Bells>,
+    wakeups: Option<Wakeups>,
 }
 
 /// How control and the workers wake each other.
-struct Bells {
-    own: Bell,
-    announced: bool,
-    /// By worker, with the number of commands that it was sent when it was rung last.
-    workers: Vec<(Option<Bell>, u64)>,
+struct Wakeups {
+    own: Wakeup,
+    is_prepared: bool,
+    /// By worker, with the number of commands that it had been sent at its last wake-up.
+    workers: Vec<(Option<Wakeup>, u64)>,
 }
 
-impl Bells {
-    /// Rings workers that were sent commands since.
-    fn ring(&mut self, sent: impl Iterator<Item = u64>) {
-        for ((bell, rung), sent) in self.workers.iter_mut().zip(sent) {
-            if std::mem::replace(rung, sent) != sent {
-                bell.iter().for_each(Bell::ring);
+impl Wakeups {
+    /// Wakes the workers that were sent commands since.
+    fn wake(&mut self, sent: impl Iterator<Item = u64>) {
+        for ((wakeup, last), sent) in self.workers.iter_mut().zip(sent) {
+            if std::mem::replace(last, sent) != sent {
+                wakeup.iter().for_each(Wakeup::wake);
             }
         }
     }
@@ -61,18 +61,18 @@ impl ControlLoop {
             sockets,
             clock,
             idle_since: None,
-            bells: None,
+            wakeups: None,
         }
     }
 
-    /// The same with workers that ring `own` when they have told something, and wait until their bell rings, as far as
+    /// The same with workers that wake this thread by `own` after each event, and that wait until their own wake-up, where
     /// they have one.
     #[must_use]
-    pub fn with_bells(mut self, own: Bell, workers: Vec<Option<Bell>>) -> Self {
-        self.bells = Some(Bells {
+    pub fn with_wakeups(mut self, own: Wakeup, workers: Vec<Option<Wakeup>>) -> Self {
+        self.wakeups = Some(Wakeups {
             own,
-            announced: false,
-            workers: workers.into_iter().map(|bell| (bell, 0)).collect(),
+            is_prepared: false,
+            workers: workers.into_iter().map(|wakeup| (wakeup, 0)).collect(),
         });
         self
     }
@@ -103,14 +103,14 @@ impl ControlLoop {
         let worked = received || served > 0 || polled;
         let end = self.clock.now();
         self.control.note_turn(begin, end, worked, served);
-        if let Some(bells) = &mut self.bells {
-            bells.ring(self.control.commands_sent());
+        if let Some(wakeups) = &mut self.wakeups {
+            wakeups.wake(self.control.commands_sent());
         }
         if worked {
             self.idle_since = None;
-            if let Some(bells) = self.bells.as_mut().filter(|bells| bells.announced) {
-                bells.own.end();
-                bells.announced = false;
+            if let Some(wakeups) = self.wakeups.as_mut().filter(|wakeups| wakeups.is_prepared) {
+                wakeups.own.end_wait();
+                wakeups.is_prepared = false;
             }
             return Ok(());
         }
@@ -129,17 +129,17 @@ impl ControlLoop {
             std::thread::yield_now();
             return Ok(());
         }
-        let Some(bells) = &mut self.bells else {
+        let Some(wakeups) = &mut self.wakeups else {
             return self.sockets.wait(LONGEST_WAIT);
         };
-        if !std::mem::replace(&mut bells.announced, true) {
+        if !std::mem::replace(&mut wakeups.is_prepared, true) {
             // The turn that follows sees what was told before.
-            bells.own.announce();
+            wakeups.own.prepare_wait();
             return Ok(());
         }
-        let waited = self.sockets.wait(LONGEST_WAIT_WITH_BELL);
-        bells.own.end();
-        bells.announced = false;
+        let waited = self.sockets.wait(LONGEST_WAIT_WITH_WAKEUP);
+        wakeups.own.end_wait();
+        wakeups.is_prepared = false;
         waited
     }
 }

@@ -1,8 +1,8 @@
 //! What a worker's thread does between polls that find nothing (`workers.idle`).
 //!
 //! `busy` goes on polling. `adaptive` sleeps, for longer and longer. `interrupt` waits in the kernel for the sockets
-//! under the ports ([`DpdkIo::sockets`], [`dpdk::xdp_sockets`]) and for the thread's [`Bell`], which control, other
-//! workers and the host's thread ring; it polls at least every [`LONGEST_WAIT`], for what a worker does by the clock.
+//! under the ports ([`DpdkIo::sockets`], [`dpdk::xdp_sockets`]) and for the thread's [`Wakeup`], which control, other
+//! workers and the host's thread wake it by; it polls at least every [`LONGEST_WAIT`], for what a worker does by the clock.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -13,7 +13,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use worker::dpdk::DpdkIo;
 
-use super::wakeup::Bell;
+use super::wakeup::Wakeup;
 use config::{Config, Driver};
 
 /// Polls without a packet before an adaptive worker sleeps: some ten microseconds.
@@ -32,7 +32,7 @@ pub const LONGEST_WAIT: Duration = Duration::from_millis(10);
 pub struct Waiter {
     poll: Poll,
     events: Events,
-    bell: Bell,
+    wakeup: Wakeup,
 }
 
 impl Waiter {
@@ -48,18 +48,18 @@ impl Waiter {
             let registry = poll.registry();
             registry.register(&mut SourceFd(socket), Token(place), Interest::READABLE)?;
         }
-        let bell = Bell::new(poll.registry())?;
+        let wakeup = Wakeup::new(poll.registry())?;
         Ok(Self {
             poll,
             events: Events::with_capacity(16),
-            bell,
+            wakeup,
         })
     }
 
     /// What wakes it.
     #[must_use]
-    pub fn bell(&self) -> &Bell {
-        &self.bell
+    pub fn wakeup(&self) -> &Wakeup {
+        &self.wakeup
     }
 
     fn wait(&mut self, most: Duration) {
@@ -104,15 +104,15 @@ impl Idle {
     pub fn interrupt(waiter: Waiter) -> Self {
         Self::of(Kind::Interrupt {
             waiter,
-            announced: false,
+            is_prepared: false,
         })
     }
 
     /// What wakes the thread, if it is one that can be woken.
     #[must_use]
-    pub fn bell(&self) -> Option<&Bell> {
+    pub fn wakeup(&self) -> Option<&Wakeup> {
         match &self.kind {
-            Kind::Interrupt { waiter, .. } => Some(waiter.bell()),
+            Kind::Interrupt { waiter, .. } => Some(waiter.wakeup()),
             _ => None,
         }
     }
@@ -124,7 +124,7 @@ impl Idle {
             match &mut self.kind {
                 Kind::Interrupt { waiter, announced } if *announced => {
                     *announced = false;
-                    waiter.bell.end();
+                    waiter.wakeup.end_wait();
                 }
                 Kind::Adaptive { sleeps, .. } => *sleeps = 0,
                 _ => {}
@@ -142,12 +142,12 @@ impl Idle {
             Kind::Adaptive { .. } => {}
             Kind::Interrupt { waiter, announced } if *announced => {
                 waiter.wait(LONGEST_WAIT);
-                waiter.bell.end();
+                waiter.wakeup.end_wait();
                 (*announced, self.polls) = (false, 0);
             }
             Kind::Interrupt { waiter, announced } if self.polls >= INTERRUPT_POLLS => {
                 // The poll that follows sees all that was put in before.
-                waiter.bell.announce();
+                waiter.wakeup.prepare_wait();
                 *announced = true;
             }
             Kind::Interrupt { .. } => {}
@@ -197,7 +197,7 @@ mod tests {
     fn a_worker_waits_until_something_comes_or_rings() {
         let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut idle = Idle::interrupt(Waiter::new(&[here.as_raw_fd()]).unwrap());
-        let bell = idle.bell().unwrap().clone();
+        let wakeup = idle.wakeup().unwrap().clone();
         assert!(wait(&mut idle) >= LONGEST_WAIT);
         let woken = |idle: &mut Idle, wake: &dyn Fn()| {
             // Between the announcement and the wait, which then is none. Not asserted against the clock alone: a busy
@@ -210,14 +210,14 @@ mod tests {
                 begin.elapsed() < LONGEST_WAIT / 2
             })
         };
-        assert!(woken(&mut idle, &|| bell.ring()));
+        assert!(woken(&mut idle, &|| wakeup.wake()));
         assert!(woken(&mut idle, &|| {
             let _ = (&there).write(b"x");
         }));
-        // What is found before the wait ends the announcement: nobody has to ring.
+        // What is found before the wait ends the wait: no wake-up is needed.
         (0..INTERRUPT_POLLS).for_each(|_| idle.after(false));
         idle.after(true);
-        bell.ring();
+        wakeup.wake();
         assert!(wait(&mut idle) >= LONGEST_WAIT);
     }
 
@@ -233,7 +233,7 @@ mod tests {
         slept(&mut idle, SLEEPS * 9);
         assert!(slept(&mut idle, 2) >= Duration::from_millis(4));
         let mut busy = Idle::busy();
-        assert!(busy.bell().is_none());
+        assert!(busy.wakeup().is_none());
         slept(&mut busy, 1_000_000);
     }
 }

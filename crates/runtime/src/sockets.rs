@@ -21,7 +21,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setso
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use smallvec::SmallVec;
 
-use super::wakeup::Bell;
+use super::wakeup::Wakeup;
 use upf::Control;
 
 /// Datagrams taken from one socket before the rest of the program has its turn. What comes in meanwhile lies in the
@@ -156,8 +156,8 @@ impl Sockets {
     ///
     /// # Errors
     /// When the system has no file left.
-    pub fn bell(&self) -> io::Result<Bell> {
-        Bell::new(self.poll.registry())
+    pub fn wakeup(&self) -> io::Result<Wakeup> {
+        Wakeup::new(self.poll.registry())
     }
 
     /// The same, which hear nothing but what comes in by this device of the host from now on: an interface, or a VRF.

@@ -14,7 +14,7 @@ use flow::memory::OutOfMemory;
 use worker::{Io, Stats, Worker};
 
 use super::idle::Idle;
-use super::wakeup::Bell;
+use super::wakeup::Wakeup;
 use crate::clock::Clock;
 
 /// How often statistics are published.
@@ -22,9 +22,9 @@ const PUBLISH: Duration = Duration::from_millis(50);
 
 /// Statistics that a worker's thread publishes now and then, for views. No packet waits for it.
 #[derive(Clone, Debug)]
-pub struct Published(Arc<Mutex<Stats>>);
+pub struct PublishedStats(Arc<Mutex<Stats>>);
 
-impl Published {
+impl PublishedStats {
     /// The statistics of a worker that has not started.
     #[must_use]
     pub fn new(stats: &Stats) -> Self {
@@ -53,24 +53,24 @@ impl Published {
 }
 
 /// How a worker's thread runs.
-pub struct Pace {
+pub struct ThreadConfig {
     /// The core to pin the thread to.
     pub core: Option<u32>,
     /// What it does when there is nothing to do.
     pub idle: Idle,
-    /// Whom it wakes.
-    pub rings: Rings,
+    /// The threads that it wakes.
+    pub wakes: WakeTargets,
 }
 
-/// Whom a worker's thread wakes, as far as they wait in the kernel.
+/// The threads that a worker's thread wakes, where they wait in the kernel.
 #[derive(Clone, Debug, Default)]
-pub struct Rings {
+pub struct WakeTargets {
     /// Control, when there are events for it.
-    pub control: Option<Bell>,
+    pub control: Option<Wakeup>,
     /// The other workers, when packets are handed over.
-    pub peers: Vec<Bell>,
+    pub peers: Vec<Wakeup>,
     /// The host's thread, when there are packets for it.
-    pub host: Option<Bell>,
+    pub host: Option<Wakeup>,
 }
 
 /// What a worker has put into the queues of other threads.
@@ -92,17 +92,17 @@ impl Put {
     }
 }
 
-impl Rings {
-    /// Wakes those for whom something was put in since `before`.
-    fn ring(&self, before: Put, now: Put) {
+impl WakeTargets {
+    /// Wakes the threads into whose queues something was pushed since `before`.
+    fn wake(&self, before: Put, now: Put) {
         if now.events != before.events {
-            self.control.iter().for_each(Bell::ring);
+            self.control.iter().for_each(Wakeup::wake);
         }
         if now.handed_over != before.handed_over {
-            self.peers.iter().for_each(Bell::ring);
+            self.peers.iter().for_each(Wakeup::wake);
         }
         if now.to_host != before.to_host {
-            self.host.iter().for_each(Bell::ring);
+            self.host.iter().for_each(Wakeup::wake);
         }
     }
 }
@@ -133,7 +133,7 @@ impl std::error::Error for ThreadError {}
 /// A running worker.
 pub struct WorkerThread {
     thread: JoinHandle<()>,
-    published: Published,
+    published: PublishedStats,
     made: Receiver<Result<Vec<Range<usize>>, ThreadError>>,
 }
 
@@ -159,7 +159,7 @@ impl WorkerThread {
     pub fn start<I>(
         eal: &'static Eal,
         clock: Clock,
-        mut pace: Pace,
+        mut config: ThreadConfig,
         stop: Arc<AtomicBool>,
         worker: impl FnOnce() -> Result<Worker<I>, OutOfMemory> + Send + 'static,
         mut between: impl FnMut(Nanos) -> bool + Send + 'static,
@@ -167,12 +167,12 @@ impl WorkerThread {
     where
         I: Io + 'static,
     {
-        let published = Published::new(&Stats::new(0));
+        let published = PublishedStats::new(&Stats::new(0));
         let shared = published.clone();
         let (outcome, made) = sync_channel(1);
         let body = move || {
             // Nobody may be waiting for the outcome.
-            let (_registration, mut worker) = match make(eal, pace.core, worker) {
+            let (_registration, mut worker) = match make(eal, config.core, worker) {
                 Ok(made) => made,
                 Err(error) => return drop(outcome.send(Err(error))),
             };
@@ -185,9 +185,9 @@ impl WorkerThread {
                 let fed = between(now);
                 let before = std::mem::replace(&mut put, Put::of(&worker));
                 if put != before {
-                    pace.rings.ring(before, put);
+                    config.wakes.wake(before, put);
                 }
-                pace.idle.after(!report.is_idle() || fed);
+                config.idle.after(!report.is_idle() || fed);
                 if now >= next {
                     shared.offer(worker.stats());
                     next = now + PUBLISH;
@@ -216,7 +216,7 @@ impl WorkerThread {
 
     /// Where its statistics are read.
     #[must_use]
-    pub fn published(&self) -> &Published {
+    pub fn published(&self) -> &PublishedStats {
         &self.published
     }
 

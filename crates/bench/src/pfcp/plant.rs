@@ -23,7 +23,7 @@ use super::super::rules::Identity;
 use super::super::error::BenchError;
 use config::Config;
 use runtime::Clock;
-use runtime::{ControlLoop, Idle, Pace, Rings, Sockets, WorkerThread, keep_memory_ahead};
+use runtime::{ControlLoop, Idle, ThreadConfig, WakeTargets, Sockets, WorkerThread, keep_memory_ahead};
 use upf::{Assembly, Surroundings, assemble};
 
 /// Who runs on which core.
@@ -184,12 +184,12 @@ impl Plant {
             .next()
             .ok_or_else(|| BenchError("no worker".into()))?;
         let worker = move || Worker::new(worker_config, io, link);
-        let pace = Pace {
+        let thread_config = ThreadConfig {
             core: Some(cores.worker),
             idle: Idle::adaptive(Duration::from_micros(50)),
-            rings: Rings::default(),
+            wakes: WakeTargets::default(),
         };
-        let mut worker = WorkerThread::start(eal, clock.clone(), pace, Arc::clone(&stop), worker, |_| false);
+        let mut worker = WorkerThread::start(eal, clock.clone(), thread_config, Arc::clone(&stop), worker, |_| false);
         worker.ready().map_err(BenchError::of)?;
         let (asks, questions) = channel();
         let turns = ControlLoop::new(control, sockets, clock);

@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use super::desk::Silent;
+use super::query::QueryTimeout;
 use crate::values::Problem;
 
 impl Problem {
@@ -26,9 +26,9 @@ impl Problem {
     }
 }
 
-impl From<Silent> for Problem {
-    fn from(silent: Silent) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, silent.to_string())
+impl From<QueryTimeout> for Problem {
+    fn from(timeout: QueryTimeout) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, timeout.to_string())
     }
 }
 

@@ -15,9 +15,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use worker::{MAX_TRACES, Stats};
 
-use super::desk::Inquiry;
+use super::query::QueryClient;
 use super::parameters::{Conditions, NumberedPage};
-use super::query::{self, Pairs};
+use super::request::{self, Pairs};
 use super::trace;
 use crate::LogControl;
 use crate::values::{
@@ -33,7 +33,7 @@ pub type Reader<T> = Arc<dyn Fn() -> T + Send + Sync>;
 /// Where answers come from.
 #[derive(Clone)]
 pub struct Service {
-    inquiry: Inquiry,
+    client: QueryClient,
     workers: Reader<Vec<Stats>>,
     records: Option<Reader<RecordsStatus>>,
     hosts: Option<Reader<Vec<HostLink>>>,
@@ -46,11 +46,11 @@ pub struct Service {
 }
 
 impl Service {
-    /// Answers of Control at the far end of `inquiry`, and of what `workers` publish.
+    /// Answers of Control at the far end of `client`, and of what `workers` publish.
     #[must_use]
-    pub fn new(inquiry: Inquiry, workers: Reader<Vec<Stats>>) -> Self {
+    pub fn new(client: QueryClient, workers: Reader<Vec<Stats>>) -> Self {
         Self {
-            inquiry,
+            client,
             workers,
             records: None,
             hosts: None,
@@ -180,7 +180,7 @@ async fn runtime(State(service): State<Service>) -> Json<Runtime> {
     )
 )]
 async fn ports(State(service): State<Service>) -> Answer<PortList> {
-    let ports = service.inquiry.ports().await?;
+    let ports = service.client.ports().await?;
     Ok(Json(ports.with_counts(&(service.workers)())))
 }
 
@@ -194,7 +194,7 @@ async fn ports(State(service): State<Service>) -> Answer<PortList> {
     )
 )]
 async fn paths(State(service): State<Service>) -> Answer<PathList> {
-    Ok(Json(service.inquiry.paths().await?))
+    Ok(Json(service.client.paths().await?))
 }
 
 /// Routes, a page at a time: of each VRF its prefixes, with their routers and whether these are there.
@@ -209,8 +209,8 @@ async fn paths(State(service): State<Service>) -> Answer<PathList> {
     )
 )]
 async fn ways(State(service): State<Service>, asked: Asked) -> Answer<RouteList> {
-    let page = query::numbered(pairs(asked)?)?;
-    Ok(Json(service.inquiry.routes(page.after, page.most).await?))
+    let page = request::numbered(pairs(asked)?)?;
+    Ok(Json(service.client.routes(page.after, page.most).await?))
 }
 
 /// Neighbours on the links, a page at a time.
@@ -225,8 +225,8 @@ async fn ways(State(service): State<Service>, asked: Asked) -> Answer<RouteList>
     )
 )]
 async fn neighbours(State(service): State<Service>, asked: Asked) -> Answer<NeighbourList> {
-    let page = query::numbered(pairs(asked)?)?;
-    Ok(Json(service.inquiry.neighbours(page.after, page.most).await?))
+    let page = request::numbered(pairs(asked)?)?;
+    Ok(Json(service.client.neighbours(page.after, page.most).await?))
 }
 
 /// N4 as a whole: who may speak, what was sent and received by message type, what was refused by cause.
@@ -239,7 +239,7 @@ async fn neighbours(State(service): State<Service>, asked: Asked) -> Answer<Neig
     )
 )]
 async fn n4(State(service): State<Service>) -> Answer<N4Status> {
-    Ok(Json(service.inquiry.n4().await?))
+    Ok(Json(service.client.n4().await?))
 }
 
 /// How much is logged.
@@ -267,7 +267,7 @@ async fn log_level(State(service): State<Service>) -> Answer<LogStatus> {
     )
 )]
 async fn set_log_level(State(service): State<Service>, asked: Asked) -> Answer<LogStatus> {
-    let level = query::log_level(pairs(asked)?)?;
+    let level = request::log_level(pairs(asked)?)?;
     let log = log_of(&service)?;
     log.set(level);
     Ok(Json(log.status()))
@@ -290,8 +290,8 @@ fn log_of(service: &Service) -> Result<&LogControl, Problem> {
     )
 )]
 async fn associations(State(service): State<Service>, asked: Asked) -> Answer<AssociationList> {
-    let page = query::numbered(pairs(asked)?)?;
-    Ok(Json(service.inquiry.associations(page.after, page.most).await?))
+    let page = request::numbered(pairs(asked)?)?;
+    Ok(Json(service.client.associations(page.after, page.most).await?))
 }
 
 /// PFCP sessions, a page at a time, in the order of their SEIDs: all, or those with everything that is named.
@@ -313,8 +313,8 @@ async fn associations(State(service): State<Service>, asked: Asked) -> Answer<As
     )
 )]
 async fn sessions(State(service): State<Service>, asked: Asked) -> Answer<SessionList> {
-    let page = query::sessions(pairs(asked)?)?;
-    let found = service.inquiry.sessions(page.query, page.after, page.most);
+    let page = request::sessions(pairs(asked)?)?;
+    let found = service.client.sessions(page.query, page.after, page.most);
     Ok(Json(found.await?))
 }
 
@@ -336,13 +336,13 @@ async fn session(
 ) -> Answer<SessionDetail> {
     let Path(text) = path.map_err(|error| Problem::bad("seid", error.body_text()))?;
     let seid = numbers::read_seid(&text).map_err(|error| Problem::bad("seid", error))?;
-    match service.inquiry.session(seid).await? {
+    match service.client.session(seid).await? {
         Ok(detail) => Ok(Json(*detail)),
         Err(InspectError::UnknownSession) => {
             let detail = format!("there is no session with SEID {}", numbers::seid(seid.0));
             Err(Problem::new(StatusCode::NOT_FOUND, detail))
         }
-        Err(InspectError::Busy) => Err(super::desk::Silent.into()),
+        Err(InspectError::Busy) => Err(super::query::QueryTimeout.into()),
     }
 }
 
@@ -393,9 +393,9 @@ async fn trace_packets(
     let explainer = service
         .explainer
         .ok_or_else(|| busy("nothing can be traced here"))?;
-    let wanted = query::trace(pairs(asked)?, &explainer)?;
+    let wanted = request::trace(pairs(asked)?, &explainer)?;
     let place = service.traces.try_acquire_owned().map_err(|_| busy(TOO_MANY))?;
-    let rings = service.inquiry.trace(wanted.terms(), trace::ROOM).await?;
+    let rings = service.client.trace(wanted.terms(), trace::ROOM).await?;
     let lines = trace::tell(wanted, rings, explainer, place);
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)))
 }
@@ -436,9 +436,9 @@ async fn mirror_packets(
     let explainer = service
         .explainer
         .ok_or_else(|| busy("nothing can be mirrored here"))?;
-    let (wanted, copies) = query::mirror(pairs(asked)?, &explainer)?;
+    let (wanted, copies) = request::mirror(pairs(asked)?, &explainer)?;
     let place = service.traces.try_acquire_owned().map_err(|_| busy(TOO_MANY))?;
-    let mirroring = service.inquiry.mirror(wanted.terms(), copies).await?;
+    let mirroring = service.client.mirror(wanted.terms(), copies).await?;
     let (rings, hold) = mirroring.map_err(|why| Problem::new(StatusCode::CONFLICT, why.to_string()))?;
     let lines = trace::tell(wanted, rings, explainer, (place, hold));
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)))
@@ -462,8 +462,8 @@ async fn export(
     State(service): State<Service>,
     asked: Asked,
 ) -> Result<([(HeaderName, &'static str); 1], Body), Problem> {
-    let how = query::export(pairs(asked)?)?;
-    let octets = service.inquiry.export(how).await?;
+    let how = request::export(pairs(asked)?)?;
+    let octets = service.client.export(how).await?;
     let octets = octets.map_err(|why| Problem::new(StatusCode::CONFLICT, why))?;
     Ok(([(CONTENT_TYPE, "application/octet-stream")], Body::from(octets)))
 }
@@ -482,8 +482,8 @@ async fn export(
     )
 )]
 async fn export_end(State(service): State<Service>, asked: Asked) -> Result<StatusCode, Problem> {
-    let taken = query::taken(pairs(asked)?)?;
-    if service.inquiry.end_export(taken).await? {
+    let taken = request::taken(pairs(asked)?)?;
+    if service.client.end_export(taken).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     let words = "no export waits for that: the sessions are here";

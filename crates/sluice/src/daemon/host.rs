@@ -24,7 +24,7 @@ use worker::dpdk::HostEnd;
 
 use config::{Config, InstanceConfig, Prefix};
 use oam::values::HostLink;
-use runtime::Bell;
+use runtime::Wakeup;
 
 /// Packets in each queue.
 const DEPTH: u32 = 2_048;
@@ -91,9 +91,9 @@ pub struct HostPath {
     /// By [`Urgency`].
     from_workers: [Consumer; 2],
     to_worker: Producer,
-    bell: Bell,
+    wakeup: Wakeup,
     /// Of the worker that sends what the host sends.
-    worker: Option<Bell>,
+    worker: Option<Wakeup>,
     pool: Mempool,
     burst: Burst,
     buffer: Box<[u8]>,
@@ -131,7 +131,7 @@ impl HostPath {
             events: Events::with_capacity(64),
             from_workers: [from_usual, from_urgent],
             to_worker,
-            bell: Bell::new(poll.registry())?,
+            wakeup: Wakeup::new(poll.registry())?,
             worker: None,
             poll,
             pool,
@@ -150,13 +150,13 @@ impl HostPath {
 
     /// What wakes its thread when workers have put in packets.
     #[must_use]
-    pub fn bell(&self) -> &Bell {
-        &self.bell
+    pub fn wakeup(&self) -> &Wakeup {
+        &self.wakeup
     }
 
-    /// The same with the bell of the first worker, who sends what the host sends.
+    /// The same with the wakeup of the first worker, who sends what the host sends.
     #[must_use]
-    pub fn with_worker(self, worker: Option<Bell>) -> Self {
+    pub fn with_worker(self, worker: Option<Wakeup>) -> Self {
         Self { worker, ..self }
     }
 
@@ -172,15 +172,15 @@ impl HostPath {
             while !stop.load(Ordering::Relaxed) {
                 if self.carry() {
                     self.wait(Duration::ZERO);
-                    self.bell.end();
+                    self.wakeup.end_wait();
                     announced = false;
                 } else if announced {
                     self.wait(LONGEST_WAIT);
-                    self.bell.end();
+                    self.wakeup.end_wait();
                     announced = false;
                 } else {
                     // The turn that follows sees what workers put in before.
-                    self.bell.announce();
+                    self.wakeup.prepare_wait();
                     announced = true;
                 }
             }
@@ -234,7 +234,7 @@ impl HostPath {
             count.fetch_add(1, Ordering::Relaxed);
         }
         if frames > 0 {
-            self.worker.iter().for_each(Bell::ring);
+            self.worker.iter().for_each(Wakeup::wake);
         }
         frames > 0
     }

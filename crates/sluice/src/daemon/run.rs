@@ -22,11 +22,11 @@ use worker::{Stats, Worker};
 
 use config::{Config, Driver, IdlePolicy, RecordsConfig};
 use oam::LogControl;
-use oam::rest::{Access, Desk, Inquiry, Reader, RestSocket, Service, default_path, desk};
+use oam::rest::{Access, QueryServer, QueryClient, Reader, RestSocket, Service, default_path, query_channel};
 use oam::values::WorkerMemory;
 use ports::{Placement, Ports};
 use runtime::{
-    Bell, Clock, ControlLoop, HOST_LOOK, HostTime, Idle, Pace, Published, Rings, Sockets, Waiter, WorkerThread,
+    Wakeup, Clock, ControlLoop, HOST_LOOK, HostTime, Idle, ThreadConfig, PublishedStats, WakeTargets, Sockets, Waiter, WorkerThread,
     keep_memory_ahead, sockets_of_workers,
 };
 use trace::Explainer;
@@ -99,15 +99,15 @@ pub fn run(
 
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
-    let own = sockets.bell().map_err(RunError::of)?;
+    let own = sockets.wakeup().map_err(RunError::of)?;
     let idles = idle_workers(config, &ios)?;
-    let bells: Vec<_> = idles.iter().map(|idle| idle.bell().cloned()).collect();
+    let wakeups: Vec<_> = idles.iter().map(|idle| idle.wakeup().cloned()).collect();
     let (host, host_ends) = host.map_or((None, Vec::new()), |(host, ends)| (Some(host), ends));
-    let host = host.map(|host| host.with_worker(bells.first().cloned().flatten()));
+    let host = host.map(|host| host.with_worker(wakeups.first().cloned().flatten()));
     let wakes = Wakes {
         control: own.clone(),
-        workers: bells.clone(),
-        host: host.as_ref().map(|host| host.bell().clone()),
+        workers: wakeups.clone(),
+        host: host.as_ref().map(|host| host.wakeup().clone()),
     };
     let mut ends = host_ends.into_iter();
     let parts = workers.into_iter().zip(ios).zip(idles);
@@ -122,7 +122,7 @@ pub fn run(
     });
     let mut threads = start_workers(eal, config, unstarted.collect(), &wakes, (&clock, &halt));
     let memory = workers_memory(&mut threads, &ports)?;
-    let (inquiry, desk) = desk();
+    let (client, server) = query_channel();
     let (records, view) = recording.map_or((None, None), |(thread, feed, view)| {
         keep_records(config, &mut control, &clock, feed);
         (Some(thread), Some(view))
@@ -132,7 +132,7 @@ pub fn run(
     let host = host.transpose().map_err(RunError::of)?;
     let _rest = open_rest_socket(
         config,
-        (inquiry, view, hosts, explainer.clone()),
+        (client, view, hosts, explainer.clone()),
         (&threads[..], memory, log),
     );
     for (port, report) in ports.steering() {
@@ -143,13 +143,13 @@ pub fn run(
     info!(workers = threads.len(), ports = config.ports.len(), "ready");
 
     let mut served = Served {
-        desk,
-        turns: ControlLoop::new(control, sockets, clock.clone()).with_bells(own, bells),
+        server,
+        turns: ControlLoop::new(control, sockets, clock.clone()).with_wakeups(own, wakeups),
         ports: &mut ports,
         threads: &threads,
         told_of_rates: false,
         told_of_misplaced: false,
-        told_of_leaving: false,
+        has_logged_export: false,
         untaken_due: Nanos::ZERO,
         links_due: Nanos::ZERO,
         drops_due: Nanos::ZERO,
@@ -215,20 +215,20 @@ fn workers_memory(threads: &mut [WorkerThread], ports: &Ports) -> Result<Vec<Wor
 
 /// Whom the threads of workers wake.
 struct Wakes {
-    control: Bell,
+    control: Wakeup,
     /// By worker, as far as they wait in the kernel.
-    workers: Vec<Option<Bell>>,
-    host: Option<Bell>,
+    workers: Vec<Option<Wakeup>>,
+    host: Option<Wakeup>,
 }
 
 impl Wakes {
     /// Whom the worker at `place` wakes.
-    fn of(&self, place: usize) -> Rings {
+    fn of(&self, place: usize) -> WakeTargets {
         let others = self.workers.iter().enumerate();
         let others = others.filter(|(other, _)| *other != place);
-        Rings {
+        WakeTargets {
             control: Some(self.control.clone()),
-            peers: others.filter_map(|(_, bell)| bell.clone()).collect(),
+            peers: others.filter_map(|(_, wakeup)| wakeup.clone()).collect(),
             host: self.host.clone(),
         }
     }
@@ -254,9 +254,9 @@ fn start_workers(
         let Unstarted { config: own, link, io, idle } = unstarted;
         let worker = move || Worker::new(own, io, link);
         let core = config.workers.cores.get(place).map(|core| core.value() as u32);
-        let rings = wakes.of(place);
-        let pace = Pace { core, idle, rings };
-        WorkerThread::start(eal, clock.clone(), pace, Arc::clone(halt), worker, |_| false)
+        let targets = wakes.of(place);
+        let thread_config = ThreadConfig { core, idle, wakes: targets };
+        WorkerThread::start(eal, clock.clone(), thread_config, Arc::clone(halt), worker, |_| false)
     };
     workers.into_iter().enumerate().map(start).collect()
 }
@@ -417,7 +417,7 @@ fn open_host(
 /// The operator's API. Without it the daemon runs all the same.
 fn open_rest_socket(
     config: &Config,
-    (inquiry, records, hosts, explainer): (Inquiry, Option<RecordsView>, HostView, Explainer),
+    (client, records, hosts, explainer): (QueryClient, Option<RecordsView>, HostView, Explainer),
     (threads, memory, log): (&[WorkerThread], Vec<WorkerMemory>, &LogControl),
 ) -> Option<RestSocket> {
     let path = config.control.socket.clone().or_else(default_path)?;
@@ -427,9 +427,9 @@ fn open_rest_socket(
         .as_deref()
         .map_or(Ok(Access::Owner), Access::group);
     let published: Vec<_> = threads.iter().map(|thread| thread.published().clone()).collect();
-    let workers = move || published.iter().map(Published::read).collect();
+    let workers = move || published.iter().map(PublishedStats::read).collect();
     let records = records.map(|view| -> Reader<_> { Arc::new(move || view.read()) });
-    let service = Service::new(inquiry, Arc::new(workers))
+    let service = Service::new(client, Arc::new(workers))
         .with_records(records)
         .with_hosts(Arc::new(move || hosts.read()))
         .with_memory(memory)
@@ -464,7 +464,7 @@ fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made
 
 /// What the control thread looks after.
 struct Served<'a> {
-    desk: Desk,
+    server: QueryServer,
     turns: ControlLoop,
     ports: &'a mut Ports,
     threads: &'a [WorkerThread],
@@ -472,7 +472,7 @@ struct Served<'a> {
     told_of_rates: bool,
     told_of_misplaced: bool,
     /// Whether the loop has ended because the sessions are another process's.
-    told_of_leaving: bool,
+    has_logged_export: bool,
     /// When it may be told again that SMFs do not take usage reports.
     untaken_due: Nanos,
     /// When the ports' links are looked at again.
@@ -539,8 +539,8 @@ impl Served<'_> {
             self.tell_of_links();
             self.tell_of_n4();
             let now = self.turns.now();
-            self.desk.serve(now, self.turns.control());
-            if self.desk.has_left() && !std::mem::replace(&mut self.told_of_leaving, true) {
+            self.server.serve(now, self.turns.control());
+            if self.server.has_left() && !std::mem::replace(&mut self.has_logged_export, true) {
                 return Ok(());
             }
             self.follow_moves();

@@ -31,7 +31,7 @@ use feeder::{Director, feeder};
 pub use plan::Options;
 use port::MemoryPort;
 use ports::Ports;
-use runtime::{Clock, Idle, Pace, Rings, WorkerThread};
+use runtime::{Clock, Idle, ThreadConfig, WakeTargets, WorkerThread};
 use upf::{Assembly, Control, Surroundings, assemble};
 use view::{Snapshot, View};
 
@@ -122,16 +122,16 @@ impl Demo {
         for (((worker_config, link), io), wire) in workers.into_iter().zip(ios).zip(wires) {
             let worker = move || Worker::new(worker_config, io, link);
             let (director, mut feeder) = feeder(wire);
-            let pace = Pace {
+            let thread_config = ThreadConfig {
                 core: None,
                 idle: Idle::adaptive(Duration::from_micros(50)),
-                rings: Rings::default(),
+                wakes: WakeTargets::default(),
             };
             let feed = move |now| feeder.poll(now);
             threads.push(WorkerThread::start(
                 eal,
                 clock.clone(),
-                pace,
+                thread_config,
                 Arc::clone(end),
                 worker,
                 feed,

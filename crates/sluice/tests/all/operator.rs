@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use flow::{PortId, WorkerId};
-use oam::rest::{Access, ClientError, Desk, RestSocket, Service, desk, get};
+use oam::rest::{Access, ClientError, QueryServer, RestSocket, Service, server, get};
 use oam::views::{self, SessionQuery};
 use serde_json::Value;
 use session::Seid;
@@ -34,10 +34,10 @@ fn askers_who_go_away_take_no_room_from_others() {
         .enable_time()
         .build()
         .expect("a runtime");
-    let (inquiry, mut desk) = desk();
+    let (client, mut server) = query_channel();
     let ask = |serve: &mut dyn FnMut()| {
         runtime.block_on(async {
-            let mut asking = std::pin::pin!(inquiry.session(seid));
+            let mut asking = std::pin::pin!(client.session(seid));
             let first = std::future::poll_fn(|context| std::task::Poll::Ready(asking.as_mut().poll(context)));
             assert!(first.await.is_pending());
             serve();
@@ -48,15 +48,15 @@ fn askers_who_go_away_take_no_room_from_others() {
     for _ in 0..200 {
         assert!(
             ask(&mut || {
-                desk.serve(operator.world.now, &mut operator.world.control);
+                server.serve(operator.world.now, &mut operator.world.control);
             })
             .is_pending()
         );
     }
     let shown = ask(&mut || {
-        desk.serve(operator.world.now, &mut operator.world.control);
+        server.serve(operator.world.now, &mut operator.world.control);
         (0..10).for_each(|_| operator.world.step());
-        desk.serve(operator.world.now, &mut operator.world.control);
+        server.serve(operator.world.now, &mut operator.world.control);
     });
     assert!(matches!(shown, std::task::Poll::Ready(Ok(Ok(_)))), "{shown:?}");
 }
@@ -64,7 +64,7 @@ fn askers_who_go_away_take_no_room_from_others() {
 /// A world with a socket that answers for it.
 struct Operator {
     world: World,
-    desk: Desk,
+    server: QueryServer,
     socket: RestSocket,
     path: PathBuf,
 }
@@ -78,7 +78,7 @@ impl Operator {
         let shards = world.shards();
         world.traffic(shards, Duration::from_millis(20));
         let path = path(name);
-        let (inquiry, desk) = desk();
+        let (client, server) = query_channel();
         let stats: Vec<_> = world
             .workers
             .iter()
@@ -86,11 +86,11 @@ impl Operator {
             .collect();
         let ports = ["ran".to_owned(), "dn".to_owned()].into();
         let explainer = Explainer::new(Arc::clone(world.control.network()), ports, 0);
-        let service = Service::new(inquiry, Arc::new(move || stats.clone())).with_explainer(explainer);
+        let service = Service::new(client, Arc::new(move || stats.clone())).with_explainer(explainer);
         let socket = RestSocket::open(&path, Access::Owner, service).expect("a socket");
         Self {
             world,
-            desk,
+            server,
             socket,
             path,
         }
@@ -103,7 +103,7 @@ impl Operator {
             let asking = scope.spawn(move || ask(&path));
             while !asking.is_finished() {
                 self.world.step();
-                self.desk.serve(self.world.now, &mut self.world.control);
+                self.server.serve(self.world.now, &mut self.world.control);
                 thread::sleep(Duration::from_micros(100));
             }
             asking.join().expect("no panic")
@@ -452,11 +452,11 @@ fn the_socket_is_its_owners_and_goes_with_the_daemon() {
     let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     let directory = operator.path.parent().expect("a directory").to_owned();
     assert_eq!((mode(&operator.path), mode(&directory)), (0o600, 0o700));
-    let (inquiry, _desk) = desk();
+    let (client, _server) = query_channel();
     let second = RestSocket::open(
         &operator.path,
         Access::Owner,
-        Service::new(inquiry, Arc::new(Vec::new)),
+        Service::new(client, Arc::new(Vec::new)),
     );
     assert_eq!(second.expect_err("taken").kind(), std::io::ErrorKind::AddrInUse);
     let Operator { socket, path, .. } = operator;
@@ -474,8 +474,8 @@ fn the_socket_is_its_owners_and_goes_with_the_daemon() {
     // A group of our own, as `control.group` names one; what was left behind by a process that is gone is replaced.
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
     let group = std::os::unix::fs::MetadataExt::gid(&fs::metadata(&directory).expect("a directory"));
-    let (inquiry, _desk) = desk();
-    let service = Service::new(inquiry, Arc::new(Vec::new));
+    let (client, _server) = query_channel();
+    let service = Service::new(client, Arc::new(Vec::new));
     let shared = RestSocket::open(&path, Access::Group(group), service).expect("a socket");
     assert_eq!(mode(&path), 0o660);
     assert!(get::<Value>(&path, "/v1/runtime").is_ok());
@@ -488,10 +488,10 @@ fn the_socket_is_its_owners_and_goes_with_the_daemon() {
 #[test]
 fn a_control_thread_without_time_is_a_problem_that_says_so() {
     let path = path("silent");
-    let (inquiry, desk) = desk();
+    let (client, server) = query_channel();
     let socket =
-        RestSocket::open(&path, Access::Owner, Service::new(inquiry, Arc::new(Vec::new))).expect("a socket");
-    drop(desk);
+        RestSocket::open(&path, Access::Owner, Service::new(client, Arc::new(Vec::new))).expect("a socket");
+    drop(server);
     match get::<Value>(&path, "/v1/associations") {
         Err(ClientError::Problem(problem)) => assert_eq!(problem.status, 503),
         other => panic!("{other:?}"),
@@ -505,9 +505,9 @@ fn a_control_thread_without_time_is_a_problem_that_says_so() {
 #[test]
 fn slow_connections_are_in_the_way_of_no_other() {
     let path = path("slow");
-    let (inquiry, _desk) = desk();
+    let (client, _server) = query_channel();
     let socket =
-        RestSocket::open(&path, Access::Owner, Service::new(inquiry, Arc::new(Vec::new))).expect("a socket");
+        RestSocket::open(&path, Access::Owner, Service::new(client, Arc::new(Vec::new))).expect("a socket");
     let slow = |number: usize| {
         let mut stream = UnixStream::connect(&path).expect("a connection");
         let begun: &[u8] = if number.is_multiple_of(2) {
@@ -566,7 +566,7 @@ impl Operator {
                 sent += usize::from(queue.push(MemBuf::new(&frame)).is_ok());
                 // Faster than the teller's own time, so that orders end in time.
                 (0..20).for_each(|_| self.world.step());
-                self.desk.serve(self.world.now, &mut self.world.control);
+                self.server.serve(self.world.now, &mut self.world.control);
                 for port in [PortId(0), PortId(1)] {
                     while self.world.wires.from(port).pop().is_some() {}
                 }

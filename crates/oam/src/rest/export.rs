@@ -1,9 +1,9 @@
-//! How the sessions of a daemon leave it: in two steps, so that none is lost if whoever fetches them cannot keep them.
+//! The export of all sessions to another process, in two steps, so that none is lost if the client cannot store them.
 //!
-//! First control falls silent to its peers, all sessions leave their workers, and their records are given to who asked.
-//! Then that one says that it has them in a file, and the daemon ends; or that it has not, or nothing for half a minute,
-//! and control takes the sessions back. SMFs see requests that they have to repeat, and nothing else. Belongs to
-//! control's thread.
+//! First control stops to answer its peers, all sessions are removed from their workers, and the client gets their records.
+//! Then the client confirms that it has stored them, and the daemon ends; or it says that it could not, or is silent for half
+//! a minute, and control takes the sessions back. SMFs see requests that they have to repeat, and nothing else. Runs on the
+//! control thread.
 
 use axum::body::Bytes;
 use flow::Nanos;
@@ -14,37 +14,37 @@ use tracing::{error, info, warn};
 
 use upf::{Control, Everything};
 
-/// The records of everything; or why there are none.
+/// The records; or why there are none.
 pub(super) type Exported = Result<Bytes, String>;
 
-/// How long who has fetched the records may take to say what became of them.
+/// How long the client may take to confirm that it has stored the records.
 const CONFIRMATION: Duration = Duration::from_secs(30);
-/// Sessions that are told one by one when they cannot go along.
-const TOLD: usize = 10;
+/// Sessions without a record that are logged one by one.
+const MAX_LOGGED: usize = 10;
 
 /// Where the sessions are.
 #[derive(Debug, Default)]
-pub(super) struct Leaving(Stage);
+pub(super) struct SessionExport(Stage);
 
 #[derive(Debug, Default)]
 enum Stage {
     /// Here.
     #[default]
     Here,
-    /// Records are being made of them.
+    /// Their records are being made.
     Exporting(Export, oneshot::Sender<Exported>),
-    /// In records only, which nobody has confirmed yet.
+    /// In records only, not confirmed yet.
     Unconfirmed(Bytes, Nanos),
-    /// In a file, for another process.
+    /// Stored by the client, for another process.
     Left,
 }
 
-impl Leaving {
+impl SessionExport {
     pub(super) fn has_left(&self) -> bool {
         matches!(self.0, Stage::Left)
     }
 
-    /// Somebody asks for records of everything.
+    /// Begins an export.
     pub(super) fn begin(
         &mut self,
         now: Nanos,
@@ -62,7 +62,7 @@ impl Leaving {
         }
     }
 
-    /// Whoever has fetched the records says whether they are safe. Answers whether anybody was asked.
+    /// Ends an export by the word of its client; returns whether one was unconfirmed.
     pub(super) fn end(&mut self, now: Nanos, control: &mut Control, taken: bool) -> bool {
         match std::mem::take(&mut self.0) {
             Stage::Unconfirmed(_, _) if taken => {
@@ -82,7 +82,7 @@ impl Leaving {
         }
     }
 
-    /// Goes on with an export. Tells whether there was anything to do.
+    /// Continues an export; returns whether there was anything to do.
     pub(super) fn follow(&mut self, now: Nanos, control: &mut Control) -> bool {
         match std::mem::take(&mut self.0) {
             Stage::Exporting(how, reply) => match control.transfer(now).poll_everything() {
@@ -116,7 +116,7 @@ impl Leaving {
             failed,
         } = everything;
         let octets = Bytes::from(octets);
-        for (seid, error) in failed.iter().take(TOLD) {
+        for (seid, error) in failed.iter().take(MAX_LOGGED) {
             warn!(seid = upf::numbers::seid(seid.0), "session not exported: {error}");
         }
         info!(
