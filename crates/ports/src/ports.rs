@@ -109,6 +109,17 @@ fn pci(address: &str) -> Result<PciAddress, dpdk::Error> {
     address.parse()
 }
 
+/// A port that is to be opened.
+struct Opening<'a> {
+    config: &'a PortConfig,
+    driver: &'a Driver,
+    /// It is a member of a LAG.
+    is_member: bool,
+    traffic: Traffic,
+    checksums: UdpChecksums,
+    workers: u16,
+}
+
 impl Ports {
     /// Opens and starts every port, with one pair of queues for each worker.
     ///
@@ -177,8 +188,15 @@ impl Ports {
             let traffic = Traffic::of(config, port);
             // Frames to the LAG's address, and to the group of LACP.
             let is_member = config.lag_of(&port.name.value).is_some();
-            let asked = (traffic, UdpChecksums::of(config, port), workers);
-            if let Err(reason) = started.add_kept(eal, (port, driver, is_member), asked) {
+            let opening = Opening {
+                config: port,
+                driver,
+                is_member,
+                traffic,
+                checksums: UdpChecksums::of(config, port),
+                workers,
+            };
+            if let Err(reason) = started.add_kept(eal, &opening) {
                 failed(PortError {
                     port: port.name.value.clone(),
                     reason,
@@ -193,19 +211,18 @@ impl Ports {
     fn add_kept(
         &mut self,
         eal: &'static Eal,
-        port: (&PortConfig, &Driver, bool),
-        asked: (Traffic, UdpChecksums, u16),
+        opening: &Opening<'_>,
     ) -> Result<(), String> {
-        let driver = port.1;
+        let driver = opening.driver;
         if let Some(interface) = driver.kept_from_host() {
             let kept = self.drops.install(interface);
             kept.map_err(|error| format!("{interface}: {error}"))?;
         }
         let Driver::AfXdp { interface, .. } = driver else {
-            return self.add(eal, port, asked).map_err(|error| error.to_string());
+            return self.add(eal, opening).map_err(|error| error.to_string());
         };
         let others = xdp::program(interface).ok().flatten();
-        match (self.add(eal, port, asked), others) {
+        match (self.add(eal, opening), others) {
             (Ok(()), None) => {
                 if let Ok(Some(program)) = xdp::program(interface) {
                     self.drops.note_program(interface, program);
@@ -233,9 +250,16 @@ impl Ports {
     fn add(
         &mut self,
         eal: &'static Eal,
-        (config, driver, is_member): (&PortConfig, &Driver, bool),
-        (traffic, checksums, workers): (Traffic, UdpChecksums, u16),
+        opening: &Opening<'_>,
     ) -> Result<(), dpdk::Error> {
+        let &Opening {
+            config,
+            driver,
+            is_member,
+            traffic,
+            checksums,
+            workers,
+        } = opening;
         let descriptors = config.descriptors.value();
         let (mut port, peer) = match driver {
             Driver::Memory {} => {
@@ -260,8 +284,7 @@ impl Ports {
         start.rss.clone_from(&plan.rss);
         let queues = port.start(&start)?;
         let owners = session::Config::for_workers(workers).owners;
-        let asked = (driver, &plan);
-        let steered = Steered::ask(&port, &able, asked, (traffic, workers), &owners);
+        let steered = Steered::ask(&port, &able, driver, &plan, traffic, workers, &owners);
         self.steered.push(Some(steered));
         self.names.push(config.name.value.clone());
         for (worker, pair) in self.queues.iter_mut().zip(queues.rx.into_iter().zip(queues.tx)) {

@@ -109,7 +109,7 @@ fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Agreement {
                 ..
             },
             Outcome::Forwarded { bytes, egress, .. },
-        ) => compare_frames(network, traced, frame, (bytes, *egress)),
+        ) => compare_frames(network, traced, frame, bytes, *egress),
         (
             TracedEnd::Sent {
                 frame,
@@ -117,7 +117,7 @@ fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Agreement {
                 ..
             },
             Outcome::Recirculated { bytes, ingress, .. },
-        ) => compare_frames(network, traced, frame, (bytes, *ingress)),
+        ) => compare_frames(network, traced, frame, bytes, *ingress),
         (did, says) => Agreement::Differs(format!(
             "the worker says: {}; the interpreter says: {}",
             worker_says(did),
@@ -245,7 +245,8 @@ fn compare_frames(
     network: &Network,
     traced: &Traced,
     frame: &TracedFrame,
-    (bytes, instance): (&[u8], InstanceId),
+    bytes: &[u8],
+    instance: InstanceId,
 ) -> Agreement {
     let port = network.instance(instance).map(|instance| instance.port);
     // Of several routers, those that answer get the packets: the interpreter does not know which do.

@@ -143,7 +143,7 @@ impl Explainer {
         };
         if let Some(session) = &traced.session {
             told.tried = self.tried(traced, session);
-            self.tell_rules(&mut told, traced, session, (pdr, verdict.as_ref()));
+            self.tell_rules(&mut told, traced, session, pdr, verdict.as_ref());
         }
         if let TracedEnd::Sent { frame, .. } = &traced.end {
             told.headers = headers(&parsed, &self.read(frame));
@@ -192,7 +192,8 @@ impl Explainer {
         told: &mut PacketTrace,
         traced: &Traced,
         session: &TracedSession,
-        (pdr, verdict): (Option<&Pdr>, Option<&Verdict>),
+        pdr: Option<&Pdr>,
+        verdict: Option<&Verdict>,
     ) {
         let rules = &session.rules;
         let Some(decision) = &traced.decision else { return };

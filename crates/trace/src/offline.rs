@@ -7,13 +7,11 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{InstanceId, Nanos, PortId, WorkerId};
-use packet::eth::{L2, ether_type};
 use packet::{IpFrame, MacAddr};
 use pfcp::IeType;
 use rtrb::Consumer;
@@ -21,15 +19,19 @@ use rules::model::SourceInterface;
 use rules::network::{Instance, Network, Roles};
 use session::Random;
 use worker::mem::{MemBuf, MemIo, Wires};
-use worker::{TraceFilter, TraceItem, TraceTerms, Worker};
+use worker::{TraceItem, TraceTerms, Worker};
 
-use super::capture::{Captured, ETHERNET, Reader};
+use super::capture::ETHERNET;
 use super::explain::Explainer;
-use super::fields;
 use super::replay::{self, Asked, Chosen, Head};
 use crate::values::PacketTrace;
 use config::{Bounded, Config};
 use upf::{Assembly, Control, Surroundings, assemble};
+
+mod frames;
+
+use frames::{Ends, Frame, LONGEST, answers_of, asked_for, framed, our_mac, packet_of, pfcp_of, read_all, read_ip};
+pub use frames::{Capture, OfflineError};
 
 /// The world begins a while after its clock's 0.
 const BEGIN: Nanos = Nanos::from_secs(1);
@@ -43,47 +45,10 @@ const TURNS: usize = 4;
 const PATIENCE: u32 = 200;
 /// Addresses whose data networks are kept.
 const MOST_CORES: usize = 100_000;
-/// Frames at most.
-const MOST_FRAMES: usize = 8_000_000;
 /// Frames that the first pass is ahead of the second, at least, where there are so many.
 const PART: usize = 32_768;
-/// Octets of the longest frame: an IP packet and its link layer.
-const LONGEST: usize = 65_535 + 64;
-const PFCP: u16 = 8805;
-/// Link layer addresses of next hops, which a capture need not have.
-const NEIGHBOUR: MacAddr = MacAddr([2, 0, 0x5e, 0, 0x53, 1]);
 /// What snaps nothing.
 const WHOLE: u16 = u16::MAX;
-
-/// Why a capture cannot be replayed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OfflineError(String);
-
-impl OfflineError {
-    fn of(error: impl fmt::Display) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl fmt::Display for OfflineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for OfflineError {}
-
-/// What is replayed.
-pub struct Capture<'a> {
-    /// A capture.
-    pub file: &'a [u8],
-    /// Another one, of N4, if that was captured by itself.
-    pub n4: Option<&'a [u8]>,
-    /// The port that the first one's packets came in by; else the interfaces' names tell it, or the packets' addresses.
-    pub port: Option<&'a str>,
-    /// Which packets are told.
-    pub filter: TraceFilter,
-}
 
 /// What there is to say of a replay as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,8 +101,8 @@ fn replay_by(
     let explainer = Explainer::of(&config, network, 0);
     // What came by a member came by its LAG, whatever the partner says.
     config.ports.iter_mut().for_each(|port| port.lag = None);
-    let mut scout = Scout::new(World::new((&config, explainer.clone()), capture)?, &frames, part);
-    let mut world = World::new((&config, explainer), capture)?;
+    let mut scout = Scout::new(World::new(&config, explainer.clone(), capture)?, &frames, part);
+    let mut world = World::new(&config, explainer, capture)?;
     world.macs.clone_from(&scout.world.macs);
     world.meet(scout.explore(&answers), &mut tell);
     for part in frames.chunks(part) {
@@ -179,123 +144,6 @@ impl<'a> Scout<'a> {
     }
 }
 
-/// A frame of a capture, with what its interface says.
-struct Frame<'a> {
-    time_ns: u64,
-    link: u16,
-    interface: Option<Arc<str>>,
-    captured: Captured<'a>,
-}
-
-type Frames<'a> = (Vec<Frame<'a>>, Vec<String>);
-
-/// The frames of both captures in the order of their times, and where they cannot be read on.
-fn read_all<'a>(capture: &Capture<'a>) -> Result<Frames<'a>, OfflineError> {
-    let (mut frames, mut notes) = (Vec::new(), Vec::new());
-    for (name, file) in [
-        ("the capture", Some(capture.file)),
-        ("the N4 capture", capture.n4),
-    ] {
-        let Some(file) = file else { continue };
-        let mut reader = Reader::new(file).map_err(|error| OfflineError(format!("{name}: {error}")))?;
-        loop {
-            match reader.next() {
-                Ok(Some(_)) if frames.len() == MOST_FRAMES => {
-                    notes.push(format!("only the first {MOST_FRAMES} frames are looked at"));
-                    break;
-                }
-                Ok(Some(captured)) => {
-                    let interface = &reader.interfaces()[captured.interface];
-                    frames.push(Frame {
-                        time_ns: captured.time_ns,
-                        link: interface.link,
-                        interface: interface.name.clone(),
-                        captured,
-                    });
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    notes.push(format!("{name} cannot be read on {error}"));
-                    break;
-                }
-            }
-        }
-    }
-    if capture.n4.is_some() {
-        frames.sort_by_key(|frame| frame.time_ns);
-    }
-    Ok((frames, notes))
-}
-
-/// The IP packet of a frame: its octets, zeros where they were not kept, and the length of the link layer.
-fn packet_of(frame: &Frame<'_>) -> Option<Vec<u8>> {
-    let octets = frame.captured.octets;
-    let start = match frame.link {
-        ETHERNET => {
-            let l2 = L2::parse(octets).ok()?;
-            let is_ip = l2.ether_type == ether_type::IPV4 || l2.ether_type == ether_type::IPV6;
-            is_ip.then_some(usize::from(l2.len))?
-        }
-        // Linux "cooked", two versions.
-        113 => 16,
-        276 => 20,
-        // BSD loopback.
-        0 | 108 => 4,
-        // Raw IP by all its numbers.
-        12 | 14 | 101 | 228 | 229 => 0,
-        _ => return None,
-    };
-    let mut packet = octets.get(start..)?.to_vec();
-    matches!(packet.first()? >> 4, 4 | 6).then_some(())?;
-    let wanted = frame.captured.len.min(LONGEST).saturating_sub(start);
-    packet.resize(wanted.max(packet.len()), 0);
-    Some(packet)
-}
-
-/// What a packet's headers say.
-fn read_ip(packet: &[u8]) -> Option<IpFrame> {
-    let kind = match packet.first()? >> 4 {
-        6 => ether_type::IPV6,
-        _ => ether_type::IPV4,
-    };
-    let l2 = L2 {
-        len: 0,
-        ether_type: kind,
-        vlan: None,
-    };
-    IpFrame::parse(packet, packet.len(), &l2).ok()
-}
-
-/// PFCP in a packet: who sent it to whom, and the message.
-fn pfcp_of(packet: &[u8]) -> Option<(SocketAddr, SocketAddr, &[u8])> {
-    let ip = read_ip(packet)?;
-    let tuple = &ip.tuple;
-    if tuple.proto != packet::tuple::proto::UDP || (tuple.src_port != PFCP && tuple.dst_port != PFCP) {
-        return None;
-    }
-    let message = packet.get(usize::from(tuple.l4_offset) + 8..usize::from(tuple.total_len))?;
-    let source = SocketAddr::new(tuple.addrs.src(), tuple.src_port);
-    let destination = SocketAddr::new(tuple.addrs.dst(), tuple.dst_port);
-    Some((source, destination, message))
-}
-
-/// Every PFCP response of the capture, by who asked for it.
-fn answers_of(frames: &[Frame<'_>]) -> HashMap<Asked, Vec<u8>> {
-    let mut answers = HashMap::new();
-    let is_whole = |frame: &&Frame<'_>| frame.captured.octets.len() >= frame.captured.len;
-    for packet in frames.iter().filter(is_whole).filter_map(packet_of) {
-        let Some((_, to, message)) = pfcp_of(&packet) else {
-            continue;
-        };
-        if let Some(head) = Head::read(message)
-            && let Some(request) = head.answered()
-        {
-            answers.insert((to.ip(), request, head.sequence), message.to_vec());
-        }
-    }
-    answers
-}
-
 struct World {
     now: Nanos,
     /// The capture's time when the world began.
@@ -327,7 +175,7 @@ struct World {
 }
 
 impl World {
-    fn new((config, explainer): (&Config, Explainer), capture: &Capture<'_>) -> Result<Self, OfflineError> {
+    fn new(config: &Config, explainer: Explainer, capture: &Capture<'_>) -> Result<Self, OfflineError> {
         let network = Arc::clone(explainer.network());
         let ports = config.ports.len();
         let macs: Vec<MacAddr> = (0..ports).map(our_mac).collect();
@@ -442,8 +290,8 @@ impl World {
         self.wait_for(due.since(self.now), number.saturating_sub(1), tell);
         let packet = packet_of(frame);
         let pfcp = packet.as_deref().and_then(pfcp_of);
-        if let Some((from, to, message)) = pfcp {
-            return self.pfcp((from, to, message), answers, number, tell);
+        if let Some((ends, message)) = pfcp {
+            return self.pfcp(ends, message, answers, number, tell);
         }
         match self.arrival(frame, packet.as_deref()) {
             Some((port, bytes)) => {
@@ -496,12 +344,13 @@ impl World {
     /// A PFCP message: a request to this node is said again, an answer was looked at already.
     fn pfcp(
         &mut self,
-        (from, to, message): (SocketAddr, SocketAddr, &[u8]),
+        ends: Ends,
+        message: &[u8],
         answers: &HashMap<Asked, Vec<u8>>,
         number: u64,
         tell: &mut impl FnMut(PacketTrace) -> bool,
     ) {
-        let Some(head) = Head::read(message).filter(|head| head.is_request() && self.n4.contains(&to.ip()))
+        let Some(head) = Head::read(message).filter(|head| head.is_request() && self.n4.contains(&ends.to.ip()))
         else {
             self.replayed.own += 1;
             return;
@@ -509,15 +358,15 @@ impl World {
         self.replayed.requests += 1;
         self.cores.borrow_mut().clear();
         if head.kind == 5 {
-            self.smfs.insert(from.ip());
-        } else if head.kind >= 50 && self.smfs.insert(from.ip()) {
-            self.associate((from, to), message, number, tell);
+            self.smfs.insert(ends.from.ip());
+        } else if head.kind >= 50 && self.smfs.insert(ends.from.ip()) {
+            self.associate(ends, message, number, tell);
         }
-        let was = answers.get(&(from.ip(), head.kind, head.sequence));
+        let was = answers.get(&(ends.from.ip(), head.kind, head.sequence));
         let seid = head.seid.and_then(|seid| self.seids.get(&seid).copied());
         let chosen = was.map(|answer| Chosen::of(answer)).unwrap_or_default();
         let request = chosen.fill(message, seid);
-        let is = self.ask((from, to), &request, number, tell);
+        let is = self.ask(ends, &request, number, tell);
         let cause = |answer: &[u8]| {
             replay::of_message(answer, IeType::CAUSE).and_then(|cause| cause.first().copied())
         };
@@ -552,7 +401,7 @@ impl World {
     /// The capture began behind the association's setup.
     fn associate(
         &mut self,
-        ends: (SocketAddr, SocketAddr),
+        ends: Ends,
         message: &[u8],
         number: u64,
         tell: &mut impl FnMut(PacketTrace) -> bool,
@@ -578,13 +427,13 @@ impl World {
     /// Says a request, and gives its answer.
     fn ask(
         &mut self,
-        (from, to): (SocketAddr, SocketAddr),
+        ends: Ends,
         request: &[u8],
         number: u64,
         tell: &mut impl FnMut(PacketTrace) -> bool,
     ) -> Option<Vec<u8>> {
         let sequence = Head::read(request)?.sequence;
-        self.control.handle_datagram(self.now, from, to, request);
+        self.control.handle_datagram(self.now, ends.from, ends.to, request);
         self.answers.clear();
         for _ in 0..PATIENCE {
             self.answer_requests();
@@ -747,48 +596,6 @@ impl World {
         let fit = named.filter(|instance| instance.roles.intersects(Roles::N6));
         Some(fit.or_else(|| self.network.first_with(Roles::N6))?.id)
     }
-}
-
-fn our_mac(port: usize) -> MacAddr {
-    MacAddr([2, 0, 0, 0, 0, port as u8 + 1])
-}
-
-/// A packet as it comes in by an instance.
-fn framed(instance: &Instance, packet: &[u8]) -> Vec<u8> {
-    let kind = match packet.first().is_some_and(|first| first >> 4 == 6) {
-        true => ether_type::IPV6,
-        false => ether_type::IPV4,
-    };
-    let mut frame = our_mac(instance.port.index()).0.to_vec();
-    frame.extend(NEIGHBOUR.0);
-    if let Some(vlan) = instance.vlan {
-        let (tags, len) = vlan.octets();
-        frame.extend(&tags[..len]);
-    }
-    frame.extend(kind.to_be_bytes());
-    frame.extend(packet);
-    frame.resize(frame.len().max(60), 0);
-    frame
-}
-
-/// The next hop that a frame of ours asks for, if it is an ARP request or a Neighbour Solicitation.
-fn asked_for(network: &Network, port: PortId, frame: &[u8]) -> Option<(InstanceId, IpAddr)> {
-    let l2 = L2::parse(frame).ok()?;
-    let instance = fields::instance_at(network, port, l2.vlan)?;
-    let body = frame.get(usize::from(l2.len)..)?;
-    let address: IpAddr = match l2.ether_type {
-        ether_type::ARP if body.get(6..8) == Some(&[0, 1]) => {
-            let octets: [u8; 4] = *body.get(24..)?.first_chunk()?;
-            octets.into()
-        }
-        ether_type::IPV6 if body.get(6) == Some(&58) && body.get(40) == Some(&135) => {
-            let octets: [u8; 16] = *body.get(48..)?.first_chunk()?;
-            octets.into()
-        }
-        _ => return None,
-    };
-    let is_own = network.local(address).is_some();
-    (!is_own).then_some((instance.id, address))
 }
 
 #[cfg(test)]

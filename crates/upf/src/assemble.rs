@@ -57,15 +57,8 @@ pub fn assemble(config: &Config, network: &Arc<Network>, around: Surroundings) -
             worker_end,
         ));
     }
-    let control = control(
-        config,
-        network,
-        around.now,
-        around.clock_unix,
-        (around.interfaces, &around.macs),
-        random,
-        links,
-    );
+    let around = Surroundings { random, ..around };
+    let control = control(config, network, around, links);
     Assembly { control, workers }
 }
 
@@ -145,15 +138,14 @@ fn share(total: usize, workers: usize) -> usize {
     }
 }
 
-fn control(
-    config: &Config,
-    network: &Arc<Network>,
-    now: Nanos,
-    clock_unix: u64,
-    (interfaces, macs): (Vec<Interface>, &[MacAddr]),
-    random: Random,
-    links: Vec<ControlLink>,
-) -> Control {
+fn control(config: &Config, network: &Arc<Network>, around: Surroundings, links: Vec<ControlLink>) -> Control {
+    let Surroundings {
+        now,
+        clock_unix,
+        random,
+        interfaces,
+        macs,
+    } = around;
     let made = ControlConfig {
         n4: n4_config(config, clock_unix),
         addresses: config.n4.sockets().collect(),
@@ -164,7 +156,7 @@ fn control(
         path_mtu_age: config.gtpu.path_mtu_age(),
         path_mtu_least: config.gtpu.least_path_mtu(),
         ports: config.ports.iter().map(|port| port.name.value.clone()).collect(),
-        lags: lags(config, macs),
+        lags: lags(config, &macs),
         random,
         balancer: balancer(config),
     };

@@ -58,7 +58,7 @@ impl Recorder {
         while let Some(usage) = endpoint.poll_usage() {
             let sessions = endpoint.sessions();
             let (predefined, clock) = (sessions.predefined(), sessions.wall());
-            self.sink.put(entry(usage, &self.node, (network, predefined), clock));
+            self.sink.put(entry(usage, &self.node, network, predefined, clock));
             busy = true;
         }
         let refuses = self.sink.refuses_sessions();
@@ -73,7 +73,8 @@ impl Recorder {
 fn entry(
     told: UsageEntry,
     node: &str,
-    (network, predefined): (&Network, &Predefined),
+    network: &Network,
+    predefined: &Predefined,
     clock: &WallClock,
 ) -> Entry {
     let subject = subject(&told, node, network);
@@ -82,7 +83,7 @@ fn entry(
         LedgerEvent::Content(usage) => Entry::Content(Box::new(content(subject, &usage, predefined, clock))),
         LedgerEvent::Usage(report) => Entry::Usage(Box::new(usage(subject, &report, clock))),
         LedgerEvent::Unreported { report, why, at } => {
-            Entry::Unreported(Box::new(unreported(subject, &report, (why, at), clock)))
+            Entry::Unreported(Box::new(unreported(subject, &report, why, at, clock)))
         }
         LedgerEvent::Start {
             start,
@@ -149,7 +150,8 @@ fn usage(subject: Subject, report: &UsageReport, clock: &WallClock) -> Usage {
 fn unreported(
     subject: Subject,
     report: &UsageReport,
-    (why, at): (session::Unreported, Moment),
+    why: session::Unreported,
+    at: Moment,
     clock: &WallClock,
 ) -> Unreported {
     let (outcome, cause) = match why {

@@ -64,7 +64,7 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
         check_instance(config, pool)?;
         let vrf = config.vrf_of(pool).unwrap_or_default();
         for range in &pool.ipv4 {
-            check_range(config, (&name.value, vrf, range.value.0), &mut seen)
+            check_range(config, Range { pool: &name.value, vrf, range: range.value.0 }, &mut seen)
                 .map_err(|message| Fault::new(range, message))?;
         }
         for range in &pool.ipv6 {
@@ -79,7 +79,7 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
             if let Some(fault) = range.prefix.value.network_fault() {
                 return Err(Fault::new(&range.prefix, format!("prefix: {fault}")));
             }
-            check_range(config, (&name.value, vrf, own), &mut seen)
+            check_range(config, Range { pool: &name.value, vrf, range: own }, &mut seen)
                 .map_err(|message| Fault::new(&range.prefix, message))?;
         }
     }
@@ -101,16 +101,25 @@ fn check_instance(config: &Config, pool: &PoolConfig) -> Result<(), Fault> {
     }
 }
 
-/// A range overlaps no other of its address space, and has no address of ours. Ranges have the names of their pools.
+/// A range of addresses, with its pool and its address space.
+#[derive(Clone, Copy)]
+struct Range<'a> {
+    pool: &'a str,
+    vrf: u64,
+    range: PoolRange,
+}
+
+/// A range overlaps no other of its address space, and has no address of ours.
 fn check_range<'a>(
     config: &Config,
-    (pool, vrf, range): (&'a str, u64, PoolRange),
-    seen: &mut Vec<(&'a str, u64, PoolRange)>,
+    one: Range<'a>,
+    seen: &mut Vec<Range<'a>>,
 ) -> Result<(), String> {
+    let Range { vrf, range, .. } = one;
     let earlier = seen
         .iter()
-        .find(|(_, other, own)| *other == vrf && own.overlaps(&range));
-    if let Some((other, ..)) = earlier {
+        .find(|other| other.vrf == vrf && other.range.overlaps(&range));
+    if let Some(Range { pool: other, .. }) = earlier {
         return Err(format!(
             "pools: this overlaps an earlier range of VRF {vrf}, of pool `{other}`; `vrf` of instances tells data networks apart"
         ));
@@ -129,6 +138,6 @@ fn check_range<'a>(
     if let Some(route) = routers.find(|route| range.covers(route.via.value)) {
         return Err(format!("pools: {} in it is a router", route.via.value));
     }
-    seen.push((pool, vrf, range));
+    seen.push(one);
     Ok(())
 }

@@ -55,6 +55,24 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
+/// What is asked of a daemon.
+#[derive(Clone, Debug)]
+pub struct ApiRequest<'a> {
+    /// The method.
+    pub method: Method,
+    /// The path, with a query perhaps.
+    pub target: &'a str,
+}
+
+/// Bounds of an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseLimits {
+    /// The time that it may take.
+    pub time: Duration,
+    /// The octets that it may have.
+    pub octets: usize,
+}
+
 /// What the daemon behind `socket` answers to a GET of `target`, which is a path with a query perhaps.
 ///
 /// # Errors
@@ -69,25 +87,28 @@ pub fn get<T: DeserializeOwned>(socket: &Path, target: &str) -> Result<T, Client
 /// [`ClientError`].
 pub fn ask<T: DeserializeOwned>(socket: &Path, method: Method, target: &str) -> Result<T, ClientError> {
     let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
-    let body = fetch(socket, (method, target), (PATIENCE, LONGEST))?;
+    let limits = ResponseLimits {
+        time: PATIENCE,
+        octets: LONGEST,
+    };
+    let body = fetch(socket, ApiRequest { method, target }, limits)?;
     serde_json::from_slice(&body).map_err(|error| no_answer(error.to_string()))
 }
 
-/// The octets that the daemon behind `socket` answers to `target`, asked for by `method`, within `patience`: `most` of
-/// them.
+/// The octets that the daemon behind `socket` answers to a request, within `limits`.
 ///
 /// # Errors
 /// [`ClientError`].
 pub fn fetch(
     socket: &Path,
-    asked: (Method, &str),
-    (patience, most): (Duration, usize),
+    request: ApiRequest<'_>,
+    limits: ResponseLimits,
 ) -> Result<Bytes, ClientError> {
     let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| no_answer(error.to_string()))?;
-    let answer = runtime.block_on(async { timeout(patience, exchange(socket, asked, most)).await });
-    let (status, body) = answer.map_err(|_| no_answer(format!("not within {patience:?}")))??;
+    let answer = runtime.block_on(async { timeout(limits.time, exchange(socket, request, limits.octets)).await });
+    let (status, body) = answer.map_err(|_| no_answer(format!("not within {:?}", limits.time)))??;
     if !status.is_success() {
         let problem = serde_json::from_slice(&body);
         return Err(problem.map_or_else(|_| no_answer(format!("status {status}")), ClientError::Problem));
@@ -95,29 +116,28 @@ pub fn fetch(
     Ok(body)
 }
 
-/// The lines that the daemon behind `socket` answers to `target`, asked for by `method`, each given to `take` as it comes,
-/// until that says that it wants no more.
+/// Gives each line that the daemon behind `socket` answers to a request to `take` as it comes, until that returns false.
 ///
 /// # Errors
 /// [`ClientError`].
 pub fn stream(
     socket: &Path,
-    (method, target): (Method, &str),
+    request: ApiRequest<'_>,
     take: impl FnMut(&str) -> bool,
 ) -> Result<(), ClientError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| ClientError::NoAnswer(socket.to_owned(), error.to_string()))?;
-    runtime.block_on(lines(socket, (method, target), take))
+    runtime.block_on(lines(socket, request, take))
 }
 
 async fn lines(
     socket: &Path,
-    asked: (Method, &str),
+    request: ApiRequest<'_>,
     mut take: impl FnMut(&str) -> bool,
 ) -> Result<(), ClientError> {
     let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
-    let asked = timeout(PATIENCE, send(socket, asked)).await;
-    let response = asked.map_err(|_| no_answer(format!("not within {PATIENCE:?}")))??;
+    let answer = timeout(PATIENCE, send(socket, request)).await;
+    let response = answer.map_err(|_| no_answer(format!("not within {PATIENCE:?}")))??;
     let status = response.status();
     let mut body = response.into_body();
     if !status.is_success() {
@@ -147,10 +167,10 @@ async fn lines(
 
 async fn exchange(
     socket: &Path,
-    asked: (Method, &str),
+    request: ApiRequest<'_>,
     most: usize,
 ) -> Result<(hyper::StatusCode, Bytes), ClientError> {
-    let response = send(socket, asked).await?;
+    let response = send(socket, request).await?;
     let status = response.status();
     let body = Limited::new(response.into_body(), most).collect().await;
     let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
@@ -170,7 +190,7 @@ async fn connect(socket: &Path) -> io::Result<UnixStream> {
     }
 }
 
-async fn send(socket: &Path, (method, target): (Method, &str)) -> Result<Response<Incoming>, ClientError> {
+async fn send(socket: &Path, request: ApiRequest<'_>) -> Result<Response<Incoming>, ClientError> {
     let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
     let stream = connect(socket).await;
     let stream = stream.map_err(|error| ClientError::NoDaemon(socket.to_owned(), error))?;
@@ -179,8 +199,8 @@ async fn send(socket: &Path, (method, target): (Method, &str)) -> Result<Respons
         .map_err(|error| no_answer(&error))?;
     tokio::spawn(connection);
     let request = Request::builder()
-        .method(method)
-        .uri(target)
+        .method(request.method)
+        .uri(request.target)
         .header(header::HOST, "sluice")
         .body(Empty::<Bytes>::new());
     let request = request.map_err(|error| no_answer(&error))?;

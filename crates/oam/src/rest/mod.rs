@@ -15,7 +15,7 @@ mod routes;
 mod socket;
 mod trace;
 
-pub use client::{ClientError, ask, fetch, get, stream};
+pub use client::{ApiRequest, ClientError, ResponseLimits, ask, fetch, get, stream};
 pub use query::{QueryClient, QueryServer, query_channel};
 pub use routes::{Reader, Service, document, router};
 pub use socket::{Access, RestSocket, default_path};

@@ -1,6 +1,7 @@
 //! Parameters of requests: read strictly, each fault with the name of its field.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use flow::PortId;
 use packet::overlay::{MOST_VNI, Overlay};
@@ -87,10 +88,10 @@ pub(super) fn trace(pairs: Pairs, explainer: &Explainer) -> Result<Wanted, Probl
     };
     Ok(Wanted {
         filter: pairs.filter(explainer)?,
-        count: pairs.number("count", (1, 1_000_000), 100)?,
-        seconds: pairs.number("seconds", (1, 3_600), 60)?,
-        rate: pairs.number("rate", (1, 10_000), 1_000)? as u32,
-        snap: pairs.number("snap", (64, 9_216), 512)? as u16,
+        count: pairs.number("count", 1..=1_000_000, 100)?,
+        seconds: pairs.number("seconds", 1..=3_600, 60)?,
+        rate: pairs.number("rate", 1..=10_000, 1_000)? as u32,
+        snap: pairs.number("snap", 64..=9_216, 512)? as u16,
         octets,
         copies: false,
     })
@@ -118,10 +119,10 @@ pub(super) fn mirror(pairs: Pairs, explainer: &Explainer) -> Result<(Wanted, Mir
     }
     let wanted = Wanted {
         filter,
-        count: pairs.number("count", (1, u64::MAX), u64::MAX)?,
-        seconds: pairs.number("seconds", (1, 86_400), 600)?,
-        rate: pairs.number("rate", (1, 1_000_000), 100_000)? as u32,
-        snap: pairs.number("snap", (64, MOST_COPIED.into()), MOST_COPIED.into())? as u16,
+        count: pairs.number("count", 1..=u64::MAX, u64::MAX)?,
+        seconds: pairs.number("seconds", 1..=86_400, 600)?,
+        rate: pairs.number("rate", 1..=1_000_000, 100_000)? as u32,
+        snap: pairs.number("snap", 64..=MOST_COPIED.into(), MOST_COPIED.into())? as u16,
         octets: false,
         copies: true,
     };
@@ -195,8 +196,8 @@ impl Named {
     fn mirror_to(&mut self, explainer: &Explainer) -> Result<MirrorTo, Problem> {
         let port = self.port("to_port", explainer)?;
         let (gre, vxlan) = (self.address("to_gre")?, self.address("to_vxlan")?);
-        let key = self.given("key", (0, u32::MAX.into()))?.map(|key| key as u32);
-        let vni = self.given("vni", (0, MOST_VNI.into()))?.map(|vni| vni as u32);
+        let key = self.given("key", 0..=u32::MAX.into())?.map(|key| key as u32);
+        let vni = self.given("vni", 0..=MOST_VNI.into())?.map(|vni| vni as u32);
         let by = self.take("by");
         let (address, overlay) = match (port, gre, vxlan) {
             (Some(port), None, None) => {
@@ -246,16 +247,16 @@ impl Named {
             .transpose()
     }
 
-    fn number(&mut self, name: &str, bounds: (u64, u64), usual: u64) -> Result<u64, Problem> {
+    fn number(&mut self, name: &str, bounds: RangeInclusive<u64>, usual: u64) -> Result<u64, Problem> {
         Ok(self.given(name, bounds)?.unwrap_or(usual))
     }
 
-    fn given(&mut self, name: &str, (least, most): (u64, u64)) -> Result<Option<u64>, Problem> {
+    fn given(&mut self, name: &str, bounds: RangeInclusive<u64>) -> Result<Option<u64>, Problem> {
         let Some(text) = self.take(name) else {
             return Ok(None);
         };
-        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-        let number = number.ok_or_else(|| bad(name, format!("must be {least} to {most}")));
+        let number = text.parse().ok().filter(|number| bounds.contains(number));
+        let number = number.ok_or_else(|| bad(name, format!("must be {} to {}", bounds.start(), bounds.end())));
         number.map(Some)
     }
 

@@ -229,8 +229,10 @@ impl Steered {
     pub fn ask(
         port: &Port,
         able: &Capabilities,
-        (driver, plan): (&Driver, &Plan),
-        (traffic, workers): (Traffic, u16),
+        driver: &Driver,
+        plan: &Plan,
+        traffic: Traffic,
+        workers: u16,
         owners: &[WorkerId],
     ) -> Self {
         let mut steered = Self {

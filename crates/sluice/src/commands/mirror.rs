@@ -10,7 +10,7 @@ use worker::MOST_COPIED;
 
 use super::conditions::{Conditions, escaped};
 use super::trace::{Failure, socket_of};
-use oam::rest::stream;
+use oam::rest::{ApiRequest, stream};
 use trace::{TraceLine, TraceSummary};
 
 /// `sluice mirror`.
@@ -82,7 +82,11 @@ pub fn mirror(arguments: &MirrorArguments) -> ExitCode {
 fn run(arguments: &MirrorArguments) -> Result<TraceSummary, Failure> {
     let socket = socket_of(arguments.socket.as_deref(), arguments.config.as_deref())?;
     let mut summary = None;
-    let told = stream(&socket, (Method::POST, &target(arguments)), |line| {
+    let request = ApiRequest {
+        method: Method::POST,
+        target: &target(arguments),
+    };
+    let told = stream(&socket, request, |line| {
         if let Ok(TraceLine::End(end)) = serde_json::from_str(line) {
             summary = Some(end);
         }

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 
 use super::trace::{Failure, socket_of};
-use oam::rest::{ClientError, fetch};
+use oam::rest::{ApiRequest, ClientError, ResponseLimits, fetch};
 
 /// How long the daemon may take for all records.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -63,13 +63,13 @@ fn export(arguments: &SessionsArguments, file: &Path, copy: bool) -> Result<usiz
     let (part, mut written) = create(file).map_err(|error| at(file, &error))?;
     let how = if copy { "copy" } else { "take" };
     let asked = format!("/v1/export?how={how}");
-    let fetched = fetch(&socket, (Method::POST, &asked), (PATIENCE, usize::MAX)).map_err(Failure::run);
+    let fetched = post(&socket, &asked, PATIENCE, usize::MAX).map_err(Failure::run);
     let end = |taken: bool| {
         let asked = format!("/v1/export/end?taken={taken}");
-        fetch(&socket, (Method::POST, &asked), (END_PATIENCE, 1 << 20))
+        post(&socket, &asked, END_PATIENCE, 1 << 20)
     };
     let kept = fetched.and_then(|octets| {
-        let kept = keep(&mut written, &octets, (&part, file));
+        let kept = keep(&mut written, &octets, &part, file);
         kept.map(|()| octets.len()).map_err(|error| {
             if !copy {
                 // It would take them back by itself, a little later.
@@ -113,8 +113,13 @@ fn create(file: &Path) -> io::Result<(PathBuf, File)> {
     Ok((part, written))
 }
 
+fn post(socket: &Path, target: &str, time: Duration, octets: usize) -> Result<Bytes, ClientError> {
+    let method = Method::POST;
+    fetch(socket, ApiRequest { method, target }, ResponseLimits { time, octets })
+}
+
 /// Makes the records durable under the name of the file.
-fn keep(written: &mut File, octets: &[u8], (part, file): (&Path, &Path)) -> io::Result<()> {
+fn keep(written: &mut File, octets: &[u8], part: &Path, file: &Path) -> io::Result<()> {
     written.write_all(octets)?;
     written.sync_all()?;
     fs::rename(part, file)?;

@@ -153,13 +153,13 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         }
         What::Routes { after, limit } => {
             let rows = |list: &mut RouteList| (std::mem::take(&mut list.routes), list.next);
-            let (routes, mut last) = numbered(socket, "/v1/routes", (after, limit), rows)?;
+            let (routes, mut last) = numbered(socket, "/v1/routes", after, limit, rows)?;
             last.routes = routes;
             Ok(written(&last, json, RouteList::text))
         }
         What::Neighbours { after, limit } => {
             let rows = |list: &mut NeighbourList| (std::mem::take(&mut list.neighbours), list.next);
-            let (neighbours, mut last) = numbered(socket, "/v1/neighbours", (after, limit), rows)?;
+            let (neighbours, mut last) = numbered(socket, "/v1/neighbours", after, limit, rows)?;
             last.neighbours = neighbours;
             Ok(written(&last, json, NeighbourList::text))
         }
@@ -169,7 +169,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         }
         What::Associations { after, limit } => {
             let rows = |list: &mut AssociationList| (std::mem::take(&mut list.associations), list.next);
-            let (associations, mut list) = numbered(socket, "/v1/associations", (after, limit), rows)?;
+            let (associations, mut list) = numbered(socket, "/v1/associations", after, limit, rows)?;
             list.associations = associations;
             Ok(written(&list, json, AssociationList::text))
         }
@@ -216,7 +216,8 @@ fn written<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> 
 fn numbered<L: serde::de::DeserializeOwned, R>(
     socket: &Path,
     what: &str,
-    (after, limit): (Option<u32>, usize),
+    after: Option<u32>,
+    limit: usize,
     rows: impl Fn(&mut L) -> (Vec<R>, Option<u32>),
 ) -> Result<(Vec<R>, L), ClientError> {
     let (mut all, mut after) = (Vec::new(), after);

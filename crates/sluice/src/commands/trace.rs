@@ -11,7 +11,7 @@ use super::conditions::Conditions;
 use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use config::Config;
 use config::bounded_file;
-use oam::rest::{default_path, stream};
+use oam::rest::{ApiRequest, default_path, stream};
 use trace::{Bounds, Capture, CaptureFile, PacketTrace, TraceLine, TraceSummary, replay};
 
 /// Octets of the largest capture that is read: it is held in memory.
@@ -252,7 +252,11 @@ fn of_daemon(arguments: &TraceArguments) -> Result<TraceSummary, Failure> {
     let socket = socket_of(arguments.socket.as_deref(), arguments.config.as_deref())?;
     let mut output = Output::new(arguments)?;
     let mut failed = None;
-    let told = stream(&socket, (Method::GET, &target(arguments)), |line| {
+    let request = ApiRequest {
+        method: Method::GET,
+        target: &target(arguments),
+    };
+    let told = stream(&socket, request, |line| {
         let done = match serde_json::from_str(line) {
             Ok(TraceLine::Packet(packet)) => output.packet(*packet),
             Ok(TraceLine::End(end)) => {

@@ -120,7 +120,7 @@ pub fn run(
         },
         idle,
     });
-    let mut threads = start_workers(eal, config, unstarted.collect(), &wakes, (&clock, &halt));
+    let mut threads = start_workers(eal, config, unstarted.collect(), &wakes, &clock, &halt);
     let memory = workers_memory(&mut threads, &ports)?;
     let (client, server) = query_channel();
     let (records, view) = recording.map_or((None, None), |(thread, feed, view)| {
@@ -130,11 +130,15 @@ pub fn run(
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
-    let _rest = open_rest_socket(
-        config,
-        (client, view, hosts, explainer.clone()),
-        (&threads[..], memory, log),
-    );
+    let sources = Sources {
+        client,
+        records: view,
+        hosts,
+        explainer: explainer.clone(),
+        memory,
+        log,
+    };
+    let _rest = open_rest_socket(config, sources, &threads);
     for (port, report) in ports.steering() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
@@ -248,7 +252,8 @@ fn start_workers(
     config: &Config,
     workers: Vec<Unstarted>,
     wakes: &Wakes,
-    (clock, halt): (&Clock, &Arc<AtomicBool>),
+    clock: &Clock,
+    halt: &Arc<AtomicBool>,
 ) -> Vec<WorkerThread> {
     let start = |(place, unstarted): (usize, Unstarted)| {
         let Unstarted { config: own, link, io, idle } = unstarted;
@@ -414,12 +419,30 @@ fn open_host(
     opened.map(Some).map_err(RunError::of)
 }
 
+/// Where the operator's API has its answers from, beside the workers.
+struct Sources<'a> {
+    client: QueryClient,
+    records: Option<RecordsView>,
+    hosts: HostView,
+    explainer: Explainer,
+    memory: Vec<WorkerMemory>,
+    log: &'a LogControl,
+}
+
 /// The operator's API. Without it the daemon runs all the same.
 fn open_rest_socket(
     config: &Config,
-    (client, records, hosts, explainer): (QueryClient, Option<RecordsView>, HostView, Explainer),
-    (threads, memory, log): (&[WorkerThread], Vec<WorkerMemory>, &LogControl),
+    sources: Sources<'_>,
+    threads: &[WorkerThread],
 ) -> Option<RestSocket> {
+    let Sources {
+        client,
+        records,
+        hosts,
+        explainer,
+        memory,
+        log,
+    } = sources;
     let path = config.control.socket.clone().or_else(default_path)?;
     let access = config
         .control

@@ -297,12 +297,18 @@ impl Demo {
     ) -> Result<(Totals, Duration), DemoError> {
         let (begin, length) = (Instant::now(), Duration::from_secs(options.seconds));
         self.directors.iter().for_each(Director::start);
-        let mut before = (Duration::ZERO, self.totals());
+        let mut before = Sample {
+            time: Duration::ZERO,
+            totals: self.totals(),
+        };
         while begin.elapsed() < length && !stop.load(Ordering::Relaxed) {
             self.wait(view.interval().min(length.saturating_sub(begin.elapsed())))?;
-            let after = (begin.elapsed(), self.totals());
+            let after = Sample {
+                time: begin.elapsed(),
+                totals: self.totals(),
+            };
             let interval = rates_between(self.smf.progress().up, &before, &after);
-            view.show(&self.snapshot(options, "traffic", after.0, &interval));
+            view.show(&self.snapshot(options, "traffic", after.time, &interval));
             before = after;
         }
         self.directors.iter().for_each(Director::stop);
@@ -365,10 +371,16 @@ impl Demo {
     }
 }
 
+/// Totals at a time since the start of the traffic.
+struct Sample {
+    time: Duration,
+    totals: Totals,
+}
+
 /// Counts and delays since the start, with the rates of the time between two sums.
-fn rates_between(sessions: u32, before: &(Duration, Totals), after: &(Duration, Totals)) -> Report {
-    let mut report = Report::new(sessions, after.0, &after.1);
-    let seconds = (after.0 - before.0).as_secs_f64();
+fn rates_between(sessions: u32, before: &Sample, after: &Sample) -> Report {
+    let mut report = Report::new(sessions, after.time, &after.totals);
+    let seconds = (after.time - before.time).as_secs_f64();
     let rate = |direction: &mut DirectionReport, then: &sim::tracker::Meter, now: &sim::tracker::Meter| {
         if seconds > 0.0 {
             direction.mpps = (now.counts.received - then.counts.received) as f64 / seconds / 1e6;
@@ -377,8 +389,8 @@ fn rates_between(sessions: u32, before: &(Duration, Totals), after: &(Duration, 
         // What is on its way is not lost while the traffic runs.
         direction.lost = now.counts.corrupted + now.counts.misdirected;
     };
-    rate(&mut report.uplink, &before.1.uplink, &after.1.uplink);
-    rate(&mut report.downlink, &before.1.downlink, &after.1.downlink);
+    rate(&mut report.uplink, &before.totals.uplink, &after.totals.uplink);
+    rate(&mut report.downlink, &before.totals.downlink, &after.totals.downlink);
     report
 }
 
