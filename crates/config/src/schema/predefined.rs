@@ -1,7 +1,7 @@
 //! Rules predefined in the user plane, which SMFs activate by name (rulebases) or by number (TS 29.244 §5.4.9, §5.19).
 
 
-use rules::predefined::Content;
+use rules::model::Content;
 use rules::sdf::FlowDescription;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
