@@ -1,35 +1,19 @@
-//! The messages of one simulated SMF, encoded once; what differs from session to session is written into them.
+//! The messages of one simulated SMF ([`sim::smf::Requests`]), encoded once; what differs from session to session is written into them.
 //!
 //! A session has a default flow and one more, as T7 asks: 4 PDR, 4 FAR, 2 QER, 2 URR. Both flows share one tunnel,
 //! whose F-TEID the user plane chooses.
 
 use std::net::Ipv4Addr;
 
-use pfcp::group::{
-    CreateFar, CreatePdr, CreateQer, CreateUrr, ForwardingParameters, Pdi, UpdateFar,
-    UpdateForwardingParameters,
-};
-use pfcp::ie::{
-    ApplyAction, CpFunctionFeatures, DestinationInterface, FSeid, FTeid, FarId, GateStatus, Mbr,
-    MeasurementMethod, NetworkInstance, NodeId, Octets16, OuterHeaderCreation, OuterHeaderRemoval, PdnType,
-    PdrId, Precedence, QerId, Qfi, RecoveryTimeStamp, ReportingTriggers, SdfFilter, SourceInterface, Teid,
-    UeIpAddress, UrrId, VolumeThreshold,
-};
-use pfcp::message::{
-    AssociationSetupRequest, Body, SessionDeletionRequest, SessionEstablishmentRequest,
-    SessionModificationRequest,
-};
-use pfcp::{Edit, Header, MessageType, Repeated, Seid, SequenceNumber};
+use pfcp::ie::FTeid;
+use pfcp::{Seid, SequenceNumber};
+use sim::smf::{Config, DownlinkSetup, QosFlow, Requests, SessionProfile};
 
 use super::super::model::{AMPLE_RATE, qfi, server_port};
 use super::super::error::BenchError;
 
 /// Rules of a session: PDR, FAR, QER, URR.
 pub const RULES: [u32; 4] = [4, 4, 2, 2];
-/// When every SMF started, seconds since 1970.
-const STARTED: u64 = 1_700_000_000;
-/// Longer than any message here.
-const LONGEST: usize = 4_096;
 /// Where its SEID and its sequence number are.
 const SEID: usize = 4;
 const SEQUENCE: usize = 12;
@@ -114,18 +98,16 @@ impl Messages {
     /// Of the SMF at `address`.
     ///
     /// # Errors
-    /// When one does not fit its buffer.
+    /// When the configuration of the SMF is out of bounds.
     pub fn new(address: Ipv4Addr) -> Result<Self, BenchError> {
-        let node = NodeId::Ipv4(address);
-        let setup = AssociationSetupRequest {
-            cp_function_features: Some(CpFunctionFeatures::empty()),
-            ..AssociationSetupRequest::new(node, RecoveryTimeStamp::from_unix(STARTED))
-        };
+        let config = config(address);
+        config.validate().map_err(BenchError::of)?;
+        let (requests, first) = (Requests::new(&config), SequenceNumber::new(0));
         Ok(Self {
-            association: encode(&setup, None)?,
-            establishment: Template::new(establishment(address)?),
-            modification: Template::new(modification()?),
-            deletion: Template::new(encode(&SessionDeletionRequest::new(), Some(Seid(0)))?),
+            association: requests.associate(first),
+            establishment: Template::new(requests.establish(&config, 0, Seid(MARK_SEID), first)),
+            modification: Template::new(requests.modify(&config, 0, Seid(0), first)),
+            deletion: Template::new(requests.delete(Seid(0), first)),
         })
     }
 
@@ -159,148 +141,28 @@ impl Messages {
     }
 }
 
-fn encode<'m>(body: &impl Body<'m>, seid: Option<Seid>) -> Result<Vec<u8>, BenchError> {
-    let mut header = Header::node(MessageType(0), SequenceNumber::new(0));
-    header.seid = seid;
-    let mut room = vec![0; LONGEST];
-    let length = body.encode(&header, &mut room).map_err(BenchError::of)?;
-    room.truncate(length);
-    Ok(room)
-}
-
-fn establishment(address: Ipv4Addr) -> Result<Vec<u8>, BenchError> {
-    let text = format!("permit out 17 from any {} to assigned", server_port(1));
-    let filters = [SdfFilter {
-        flow_description: Some(Octets16(text.as_bytes())),
-        ..SdfFilter::default()
-    }];
-    let ues = [false, true].map(|is_destination| {
-        [UeIpAddress {
-            is_destination,
-            ipv4: Some(MARK_UE),
-            ..UeIpAddress::default()
-        }]
-    });
-    let qfis = [0, 1].map(|bearer| [Qfi(qfi(bearer))]);
-    let qers = [1, 2].map(|id| [QerId(id)]);
-    let urrs = [1, 2].map(|id| [UrrId(id)]);
-    let pdr = |bearer: usize, is_uplink: bool| {
-        let id = bearer as u32 * 2 + u32::from(!is_uplink) + 1;
-        let choose = FTeid::Choose {
-            v4: true,
-            v6: false,
-            choose_id: Some(1),
-        };
-        let pdi = Pdi {
-            local_f_teid: is_uplink.then_some(choose),
-            network_instance: Some(instance(is_uplink)),
-            ue_ip_address: (&ues[usize::from(!is_uplink)]).into(),
-            // The default flow takes what no other does.
-            sdf_filter: if bearer > 0 {
-                (&filters).into()
-            } else {
-                Repeated::NONE
-            },
-            qfi: if is_uplink {
-                (&qfis[bearer]).into()
-            } else {
-                Repeated::NONE
-            },
-            ..Pdi::new(if is_uplink {
-                SourceInterface::ACCESS
-            } else {
-                SourceInterface::CORE
-            })
-        };
-        CreatePdr {
-            precedence: Some(Precedence(255 - bearer as u32)),
-            outer_header_removal: is_uplink.then_some(OuterHeaderRemoval::GTP_U_UDP_IPV4),
-            far_id: Some(FarId(id)),
-            qer_id: (&qers[bearer]).into(),
-            urr_id: (&urrs[bearer]).into(),
-            ..CreatePdr::new(PdrId(id as u16), pdi)
-        }
-    };
-    let pdrs = [pdr(0, true), pdr(0, false), pdr(1, true), pdr(1, false)];
-    let fars = [far(1), far(2), far(3), far(4)];
-    let (qers_made, urrs_made) = ([qer(1), qer(2)], [urr(1), urr(2)]);
-    let f_seid = FSeid {
-        seid: Seid(MARK_SEID),
-        ipv4: Some(address),
-        ipv6: None,
-    };
-    let request = SessionEstablishmentRequest {
-        create_urr: (&urrs_made).into(),
-        create_qer: (&qers_made).into(),
-        pdn_type: Some(PdnType::IPV4),
-        ..SessionEstablishmentRequest::new(NodeId::Ipv4(address), f_seid, (&pdrs).into(), (&fars).into())
-    };
-    encode(&request, Some(Seid(0)))
-}
-
-fn qer<'a>(id: u32) -> CreateQer<'a> {
+/// The SMF at `address`, whose session has the values that stand for what differs.
+fn config(address: Ipv4Addr) -> Config {
     let rate = AMPLE_RATE / 1_000;
-    CreateQer {
-        mbr: Some(Mbr {
-            uplink: rate,
-            downlink: rate,
+    let profile = SessionProfile {
+        ue_ipv4: MARK_UE,
+        gnbs: vec![MARK_GNB.into()],
+        first_teid: MARK_TEID,
+        choose_id: Some(1),
+        downlink: DownlinkSetup::AtOnce,
+        qfi: qfi(0),
+        mbr: Some((rate, rate)),
+        volume_threshold: Some(1 << 50),
+        second_flow: Some(QosFlow {
+            qfi: qfi(1),
+            sdf: format!("permit out 17 from any {} to assigned", server_port(1)),
         }),
-        qfi: Some(Qfi(qfi(id as u8 - 1))),
-        ..CreateQer::new(QerId(id), GateStatus::OPEN)
+        ..SessionProfile::default()
+    };
+    Config {
+        profile,
+        ..Config::new(address.into(), 1)
     }
-}
-
-fn urr<'a>(id: u32) -> CreateUrr<'a> {
-    CreateUrr {
-        volume_threshold: Some(VolumeThreshold {
-            total: Some(1 << 50),
-            ..VolumeThreshold::default()
-        }),
-        ..CreateUrr::new(UrrId(id), MeasurementMethod::VOLUM, ReportingTriggers::VOLTH)
-    }
-}
-
-const fn instance(is_access: bool) -> NetworkInstance<'static> {
-    NetworkInstance(if is_access { b"access" } else { b"internet" })
-}
-
-fn tunnel() -> OuterHeaderCreation {
-    OuterHeaderCreation::gtp_u(Teid(MARK_TEID), Some(MARK_GNB), None)
-}
-
-fn far<'a>(id: u32) -> CreateFar<'a> {
-    let is_downlink = id.is_multiple_of(2);
-    let side = if is_downlink {
-        DestinationInterface::ACCESS
-    } else {
-        DestinationInterface::CORE
-    };
-    let parameters = ForwardingParameters {
-        network_instance: Some(instance(is_downlink)),
-        outer_header_creation: is_downlink.then(tunnel),
-        ..ForwardingParameters::new(side)
-    };
-    CreateFar {
-        forwarding_parameters: Some(parameters),
-        ..CreateFar::new(FarId(id), ApplyAction::FORW)
-    }
-}
-
-fn modification() -> Result<Vec<u8>, BenchError> {
-    let update = |id: u32| UpdateFar {
-        apply_action: Some(ApplyAction::FORW),
-        update_forwarding_parameters: Some(UpdateForwardingParameters {
-            outer_header_creation: Some(Edit::Set(tunnel())),
-            ..UpdateForwardingParameters::new()
-        }),
-        ..UpdateFar::new(FarId(id))
-    };
-    let fars = [update(2), update(4)];
-    let request = SessionModificationRequest {
-        update_far: (&fars).into(),
-        ..SessionModificationRequest::new()
-    };
-    encode(&request, Some(Seid(0)))
 }
 
 /// What a response of the user plane says, as far as a load generator has to know.
@@ -356,8 +218,11 @@ pub fn established(octets: &[u8]) -> Option<(u64, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use pfcp::ie::{NodeId, OuterHeaderCreation, Teid};
+    use pfcp::message::{Body, SessionEstablishmentResponse};
+    use pfcp::{Frames, Header, Message, MessageType};
+
     use super::*;
-    use pfcp::{Frames, Message};
 
     const SESSION: Session = Session {
         cp_seid: 7,
@@ -414,11 +279,14 @@ mod tests {
 
     #[test]
     fn the_front_of_a_response_is_read() {
-        let rejected = pfcp::message::SessionEstablishmentResponse::new(
+        let rejected = SessionEstablishmentResponse::new(
             NodeId::Ipv4(Ipv4Addr::LOCALHOST),
             pfcp::ie::Cause::PFCP_ENTITY_IN_CONGESTION,
         );
-        let mut octets = encode(&rejected, Some(Seid(5))).unwrap();
+        let header = Header::session(MessageType(0), Seid(5), SequenceNumber::new(0));
+        let mut octets = vec![0; 256];
+        let length = rejected.encode(&header, &mut octets).unwrap();
+        octets.truncate(length);
         octets[SEQUENCE + 2] = 6;
         let read = Response {
             message_type: 51,

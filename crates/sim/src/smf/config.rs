@@ -82,6 +82,17 @@ pub struct SessionProfile {
     pub sdf: Option<String>,
     /// Volume threshold of the URR in octets; `None`: no URR.
     pub volume_threshold: Option<u64>,
+    /// A second QoS flow in the same tunnel, with PDRs, FARs, QER and URR of its own, before the first in precedence.
+    pub second_flow: Option<QosFlow>,
+}
+
+/// A QoS flow of a session beside its first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QosFlow {
+    /// Its QFI, 0 to 63.
+    pub qfi: u8,
+    /// The SDF filter of its PDRs, as [`SessionProfile::sdf`].
+    pub sdf: String,
 }
 
 impl Default for SessionProfile {
@@ -102,6 +113,7 @@ impl Default for SessionProfile {
             correlation: None,
             sdf: None,
             volume_threshold: Some(1 << 40),
+            second_flow: None,
         }
     }
 }
@@ -284,6 +296,9 @@ impl SessionProfile {
         check(room, "ue_ipv4", "low enough for all sessions")?;
         check(self.qfi <= 63, "qfi", "0 to 63")?;
         let sdf_fits = self.sdf.as_ref().is_none_or(|sdf| sdf.len() <= MAX_SDF);
-        check(sdf_fits, "sdf", "at most 400 octets")
+        check(sdf_fits, "sdf", "at most 400 octets")?;
+        let second = self.second_flow.as_ref();
+        let second_fits = second.is_none_or(|flow| flow.qfi <= 63 && flow.sdf.len() <= MAX_SDF);
+        check(second_fits, "second_flow", "of a QFI of 0 to 63 and at most 400 octets")
     }
 }

@@ -13,7 +13,7 @@ mod transactions;
 
 pub use config::{
     ChooseFlags, Config, ConfigError, DownlinkSetup, MAX_GNBS, MAX_NAME, MAX_SDF, MAX_SESSIONS, MAX_WINDOW,
-    NodeName, PduType, SessionProfile,
+    NodeName, PduType, QosFlow, SessionProfile,
 };
 
 pub use outcome::{Failure, Pace, Progress, Session, Stage, State, Usage};
@@ -25,7 +25,7 @@ use packet::Teid;
 use pfcp::ie::{Cause, FTeid, FailedRuleId, OffendingIe, RecoveryTimeStamp};
 use pfcp::message::{Message, SessionEstablishmentResponse, SessionModificationResponse};
 use pfcp::{Frame, Frames, Seid};
-use requests::Requests;
+pub use requests::Requests;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use transactions::{Expired, Request, Transactions};
@@ -238,7 +238,8 @@ impl Smf {
             Request::ReleaseAssociation => self.requests.release_association(sequence),
             Request::Establish(index) => {
                 self.establishment.begin(now);
-                self.requests.establish(&self.config, index, sequence)
+                self.requests
+                    .establish(&self.config, index, transactions::cp_seid(index), sequence)
             }
             Request::Modify(index) => {
                 self.modification.begin(now);

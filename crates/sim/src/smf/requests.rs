@@ -1,6 +1,7 @@
 //! The requests of the simulated SMF, rule by rule as real ones send them.
 //!
-//! Each session has two PDRs and two FARs (uplink 1, downlink 2), one QER and, if wanted, one URR.
+//! Each session has two PDRs and two FARs (uplink 1, downlink 2), one QER and, if wanted, one URR; twice, with a second QoS
+//! flow (uplink 3, downlink 4).
 
 use super::config::{ChooseFlags, Config, DownlinkSetup, NodeName, PduType, SessionProfile};
 use pfcp::group::{
@@ -23,18 +24,12 @@ use std::net::IpAddr;
 
 /// The uplink PDR, whose F-TEID the UPF chooses.
 pub(super) const UPLINK: PdrId = PdrId(1);
-const DOWNLINK: PdrId = PdrId(2);
-const UPLINK_FAR: FarId = FarId(1);
-const DOWNLINK_FAR: FarId = FarId(2);
-const QER: QerId = QerId(1);
-const URR: UrrId = UrrId(1);
-
 /// Longer than any message that a valid configuration makes.
 const LONGEST: usize = 4096;
 
 /// Writes the messages of one SMF.
 #[derive(Debug)]
-pub(super) struct Requests {
+pub struct Requests {
     /// The Node ID's name in DNS labels, empty where it is an address.
     labels: Vec<u8>,
     address: Option<IpAddr>,
@@ -42,7 +37,8 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(config: &Config) -> Requests {
+    /// The messages of the SMF with this configuration.
+    pub fn new(config: &Config) -> Requests {
         let (labels, address) = match &config.node_name {
             NodeName::Address(address) => (Vec::new(), Some(*address)),
             NodeName::Fqdn(name) => (labels(name), None),
@@ -62,7 +58,8 @@ impl Requests {
         }
     }
 
-    pub(super) fn associate(&self, sequence: SequenceNumber) -> Vec<u8> {
+    /// Association Setup Request.
+    pub fn associate(&self, sequence: SequenceNumber) -> Vec<u8> {
         let features = Some(CpFunctionFeatures::empty());
         let request = AssociationSetupRequest {
             cp_function_features: features,
@@ -98,39 +95,44 @@ impl Requests {
         )
     }
 
-    pub(super) fn establish(&self, config: &Config, index: u32, sequence: SequenceNumber) -> Vec<u8> {
+    /// Session Establishment Request of session `index`, with the SEID `cp` in our F-SEID.
+    pub fn establish(&self, config: &Config, index: u32, cp: Seid, sequence: SequenceNumber) -> Vec<u8> {
         let profile = &config.profile;
-        let f_seid = f_seid(super::transactions::cp_seid(index), config.address);
-        let sdf = sdf_filters(profile);
+        let f_seid = f_seid(cp, config.address);
         let (uplink_ue, downlink_ue) = (
             [ue_address(profile, index, false)],
             [ue_address(profile, index, true)],
         );
-        let qfis = [Qfi(profile.qfi)];
-        let pdrs = [
-            uplink_pdr(profile, &uplink_ue, &qfis, sdf.as_slice()),
-            downlink_pdr(profile, &downlink_ue, sdf.as_slice()),
-        ];
-        let fars = [uplink_far(profile), downlink_far(profile, index)];
-        let qers = [CreateQer {
-            qer_correlation_id: profile.correlation.map(QerCorrelationId),
-            mbr: profile.mbr.map(|(uplink, downlink)| Mbr { uplink, downlink }),
-            qfi: profile.correlation.is_none().then_some(Qfi(profile.qfi)),
-            ..CreateQer::new(QER, GateStatus::OPEN)
-        }];
-        let urrs: Vec<_> = profile.volume_threshold.map(urr).into_iter().collect();
+        let flows = flows(profile);
+        let pdrs = |flow| {
+            [
+                uplink_pdr(profile, flow, &uplink_ue),
+                downlink_pdr(profile, flow, &downlink_ue),
+            ]
+        };
+        let pdrs: Vec<_> = flows.iter().flat_map(pdrs).collect();
+        let fars = |flow| [uplink_far(profile, flow), downlink_far(profile, flow, index)];
+        let fars: Vec<_> = flows.iter().flat_map(fars).collect();
+        let qers: Vec<_> = flows.iter().map(|flow| qer(profile, flow)).collect();
+        let urr = |flow: &Flow<'_>| Some(urr(*flow.urrs.first()?, profile.volume_threshold?));
+        let urrs: Vec<_> = flows.iter().filter_map(urr).collect();
         let request = SessionEstablishmentRequest {
             create_urr: urrs.as_slice().into(),
-            create_qer: (&qers).into(),
+            create_qer: qers.as_slice().into(),
             pdn_type: Some(pdn_type(profile.pdu_type)),
-            ..SessionEstablishmentRequest::new(self.node_id(), f_seid, (&pdrs).into(), (&fars).into())
+            ..SessionEstablishmentRequest::new(
+                self.node_id(),
+                f_seid,
+                pdrs.as_slice().into(),
+                fars.as_slice().into(),
+            )
         };
         session(&request, Seid(0), sequence)
     }
 
-    /// The downlink FAR gets the gNB's F-TEID.
-    pub(super) fn modify(&self, config: &Config, index: u32, up: Seid, sequence: SequenceNumber) -> Vec<u8> {
-        let fars = [UpdateFar {
+    /// Session Modification Request of the session with the SEID `up`: the downlink FARs get the gNB's F-TEID.
+    pub fn modify(&self, config: &Config, index: u32, up: Seid, sequence: SequenceNumber) -> Vec<u8> {
+        let update = |flow: Flow<'_>| UpdateFar {
             apply_action: Some(ApplyAction::FORW),
             update_forwarding_parameters: Some(UpdateForwardingParameters {
                 destination_interface: Some(DestinationInterface::ACCESS),
@@ -140,16 +142,18 @@ impl Requests {
                 outer_header_creation: Some(Edit::Set(tunnel(&config.profile, index))),
                 ..UpdateForwardingParameters::new()
             }),
-            ..UpdateFar::new(DOWNLINK_FAR)
-        }];
+            ..UpdateFar::new(flow.downlink_far())
+        };
+        let fars: Vec<_> = flows(&config.profile).into_iter().map(update).collect();
         let request = SessionModificationRequest {
-            update_far: (&fars).into(),
+            update_far: fars.as_slice().into(),
             ..SessionModificationRequest::new()
         };
         session(&request, up, sequence)
     }
 
-    pub(super) fn delete(&self, up: Seid, sequence: SequenceNumber) -> Vec<u8> {
+    /// Session Deletion Request of the session with the SEID `up`.
+    pub fn delete(&self, up: Seid, sequence: SequenceNumber) -> Vec<u8> {
         session(&SessionDeletionRequest::new(), up, sequence)
     }
 
@@ -221,20 +225,53 @@ fn ue_address(profile: &SessionProfile, index: u32, is_destination: bool) -> UeI
     }
 }
 
-fn sdf_filters(profile: &SessionProfile) -> Vec<SdfFilter<'_>> {
-    let text = profile.sdf.as_deref().map(str::as_bytes);
-    let filter = text.map(|text| SdfFilter {
-        flow_description: Some(Octets16(text)),
-        ..SdfFilter::default()
-    });
-    filter.into_iter().collect()
+/// A QoS flow of a session: the numbers of its rules, and what its PDRs match.
+struct Flow<'a> {
+    /// 0, 1.
+    number: u16,
+    qfis: [Qfi; 1],
+    sdf: Vec<SdfFilter<'a>>,
+    qers: [QerId; 1],
+    urrs: Vec<UrrId>,
+}
+
+impl<'a> Flow<'a> {
+    fn new(profile: &SessionProfile, number: u16, qfi: u8, sdf: Option<&'a str>) -> Self {
+        let id = u32::from(number) + 1;
+        let filter = |text: &'a str| SdfFilter {
+            flow_description: Some(Octets16(text.as_bytes())),
+            ..SdfFilter::default()
+        };
+        Flow {
+            number,
+            qfis: [Qfi(qfi)],
+            sdf: sdf.map(filter).into_iter().collect(),
+            qers: [QerId(id)],
+            urrs: profile.volume_threshold.map(|_| UrrId(id)).into_iter().collect(),
+        }
+    }
+
+    fn uplink_far(&self) -> FarId {
+        FarId(u32::from(self.number) * 2 + 1)
+    }
+
+    fn downlink_far(&self) -> FarId {
+        FarId(u32::from(self.number) * 2 + 2)
+    }
+}
+
+/// All QoS flows of a session.
+fn flows(profile: &SessionProfile) -> Vec<Flow<'_>> {
+    let first = Flow::new(profile, 0, profile.qfi, profile.sdf.as_deref());
+    let second = profile.second_flow.as_ref();
+    let second = second.map(|flow| Flow::new(profile, 1, flow.qfi, Some(&flow.sdf)));
+    [first].into_iter().chain(second).collect()
 }
 
 fn uplink_pdr<'a>(
     profile: &'a SessionProfile,
+    flow: &'a Flow<'a>,
     ue: &'a [UeIpAddress],
-    qfis: &'a [Qfi],
-    sdf: &'a [SdfFilter<'a>],
 ) -> CreatePdr<'a> {
     let is_ipv4 = profile.gnbs[0].is_ipv4();
     let (v4, v6) = match profile.choose {
@@ -250,8 +287,8 @@ fn uplink_pdr<'a>(
         }),
         network_instance: Some(NetworkInstance(profile.access_instance.as_bytes())),
         ue_ip_address: ue.into(),
-        sdf_filter: sdf.into(),
-        qfi: qfis.into(),
+        sdf_filter: flow.sdf.as_slice().into(),
+        qfi: (&flow.qfis).into(),
         ..Pdi::new(SourceInterface::ACCESS)
     };
     let removal = if is_ipv4 {
@@ -261,51 +298,57 @@ fn uplink_pdr<'a>(
     };
     CreatePdr {
         outer_header_removal: Some(removal),
-        ..pdr(profile, UPLINK, UPLINK_FAR, pdi)
+        ..pdr(flow, flow.uplink_far(), pdi)
     }
 }
 
 fn downlink_pdr<'a>(
     profile: &'a SessionProfile,
+    flow: &'a Flow<'a>,
     ue: &'a [UeIpAddress],
-    sdf: &'a [SdfFilter<'a>],
 ) -> CreatePdr<'a> {
     let pdi = Pdi {
         network_instance: Some(NetworkInstance(profile.core_instance.as_bytes())),
         ue_ip_address: ue.into(),
-        sdf_filter: sdf.into(),
+        sdf_filter: flow.sdf.as_slice().into(),
         ..Pdi::new(SourceInterface::CORE)
     };
-    pdr(profile, DOWNLINK, DOWNLINK_FAR, pdi)
+    pdr(flow, flow.downlink_far(), pdi)
 }
 
-fn pdr<'a>(profile: &SessionProfile, id: PdrId, far: FarId, pdi: Pdi<'a>) -> CreatePdr<'a> {
-    let urrs: &[UrrId] = if profile.volume_threshold.is_some() {
-        &[URR]
-    } else {
-        &[]
-    };
+fn pdr<'a>(flow: &'a Flow<'a>, far: FarId, pdi: Pdi<'a>) -> CreatePdr<'a> {
     CreatePdr {
-        precedence: Some(Precedence(255)),
+        precedence: Some(Precedence(255 - u32::from(flow.number))),
         far_id: Some(far),
-        urr_id: urrs.into(),
-        qer_id: (&[QER]).into(),
-        ..CreatePdr::new(id, pdi)
+        urr_id: flow.urrs.as_slice().into(),
+        qer_id: (&flow.qers).into(),
+        ..CreatePdr::new(PdrId(far.0 as u16), pdi)
     }
 }
 
-fn uplink_far(profile: &SessionProfile) -> CreateFar<'_> {
+fn qer<'a>(profile: &SessionProfile, flow: &Flow<'a>) -> CreateQer<'a> {
+    let [qfi] = flow.qfis;
+    let [id] = flow.qers;
+    CreateQer {
+        qer_correlation_id: profile.correlation.map(QerCorrelationId),
+        mbr: profile.mbr.map(|(uplink, downlink)| Mbr { uplink, downlink }),
+        qfi: profile.correlation.is_none().then_some(qfi),
+        ..CreateQer::new(id, GateStatus::OPEN)
+    }
+}
+
+fn uplink_far<'a>(profile: &'a SessionProfile, flow: &Flow<'_>) -> CreateFar<'a> {
     let parameters = ForwardingParameters {
         network_instance: Some(NetworkInstance(profile.core_instance.as_bytes())),
         ..ForwardingParameters::new(DestinationInterface::CORE)
     };
     CreateFar {
         forwarding_parameters: Some(parameters),
-        ..CreateFar::new(UPLINK_FAR, ApplyAction::FORW)
+        ..CreateFar::new(flow.uplink_far(), ApplyAction::FORW)
     }
 }
 
-fn downlink_far(profile: &SessionProfile, index: u32) -> CreateFar<'_> {
+fn downlink_far<'a>(profile: &'a SessionProfile, flow: &Flow<'_>, index: u32) -> CreateFar<'a> {
     let parameters = |outer_header_creation| ForwardingParameters {
         network_instance: Some(NetworkInstance(profile.access_instance.as_bytes())),
         outer_header_creation,
@@ -319,7 +362,7 @@ fn downlink_far(profile: &SessionProfile, index: u32) -> CreateFar<'_> {
     };
     CreateFar {
         forwarding_parameters: parameters,
-        ..CreateFar::new(DOWNLINK_FAR, action)
+        ..CreateFar::new(flow.downlink_far(), action)
     }
 }
 
@@ -331,12 +374,12 @@ fn tunnel(profile: &SessionProfile, index: u32) -> OuterHeaderCreation {
     }
 }
 
-fn urr<'a>(volume_threshold: u64) -> CreateUrr<'a> {
+fn urr<'a>(id: UrrId, volume_threshold: u64) -> CreateUrr<'a> {
     CreateUrr {
         volume_threshold: Some(VolumeThreshold {
             total: Some(volume_threshold),
             ..VolumeThreshold::default()
         }),
-        ..CreateUrr::new(URR, MeasurementMethod::VOLUM, ReportingTriggers::VOLTH)
+        ..CreateUrr::new(id, MeasurementMethod::VOLUM, ReportingTriggers::VOLTH)
     }
 }
