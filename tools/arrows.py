@@ -36,11 +36,7 @@ MODULES_IN_CIRCLES = {
     "rules": 35,
     "session": 30,
     "sim": 5,
-    "bench": 14,
-    "config": 17,
-    "sluice": 4,
     "transport": 5,
-    "upf": 5,
     "usage": 5,
     "worker": 28,
 }

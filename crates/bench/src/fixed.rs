@@ -2,10 +2,10 @@
 
 use clap::{Args, ValueEnum};
 
+use super::error::BenchError;
 use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
-use super::error::BenchError;
 use super::settings::Setting;
 use super::world::World;
 

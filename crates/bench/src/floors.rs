@@ -7,9 +7,9 @@ use flow::floor::{Floor, Pool, Size, Sketch, Work, World};
 use serde::Serialize;
 
 use super::clock::{Moment, Presence, Rounds, Spread};
+use super::error::BenchError;
 use super::feed::BUFFERS;
 use super::load::WINDOW;
-use super::error::BenchError;
 use super::world::deadline;
 
 /// One floor at one size.

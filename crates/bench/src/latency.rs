@@ -3,13 +3,13 @@
 use dpdk::Eal;
 use serde::Serialize;
 
+use super::error::BenchError;
 use super::model::Model;
 use super::progress::Progress;
 use super::search::{RatedTrial, ZeroLoss, zero_loss};
 use super::settings;
 use super::targets::short;
 use super::twocore::{Bench, Device, Echoed, Trial, on_second_core};
-use super::error::BenchError;
 
 /// Loads of the sweep, per cent of the greatest rate without loss.
 const LOADS: [u32; 8] = [10, 25, 50, 75, 90, 100, 110, 125];

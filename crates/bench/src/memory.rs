@@ -6,9 +6,9 @@
 use serde::Serialize;
 
 use super::clock::resident;
+use super::error::BenchError;
 use super::model::Model;
 use super::progress::Progress;
-use super::error::BenchError;
 use super::settings::Setting;
 use super::world::World;
 

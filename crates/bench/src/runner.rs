@@ -8,29 +8,27 @@ use dpdk::Eal;
 
 use super::NO_DRIVER;
 use super::clock::available_memory;
-use super::floors::{Floors, IoForwarding};
+use super::error::BenchError;
+use super::floors::IoForwarding;
 use super::latency::Latencies;
 use super::machine::cores;
 use super::memory::Memory;
 use super::model::Model;
 use super::pfcp::{self, Pfcp, Size};
-use super::plan::{Part, Plan, fits};
+use super::plan::{Part, Plan};
 use super::progress::Progress;
 use super::results::Results;
 use super::scaling::scaling;
-use super::selffed::measure;
-use super::settings;
+use super::settings::Setting;
 use super::setup;
 use super::targets::short;
 use super::twocore;
 use super::verdict;
-use super::error::BenchError;
-use super::settings::Setting;
 use super::world::World;
 
-pub use self::lines::stage_table;
 use self::context::Runner;
-use self::lines::{latency_line, line, overload_line, pfcp_line};
+pub use self::lines::stage_table;
+use self::lines::{latency_line, overload_line, pfcp_line};
 
 /// Measures what `plan` says.
 ///
@@ -309,7 +307,8 @@ fn run_latency(runner: &mut Runner<'_>) -> Result<(), BenchError> {
         return Ok(());
     };
     if cores() < 2 {
-        runner.results
+        runner
+            .results
             .left_out
             .push("latency: left out: it takes two cores".into());
         return Ok(());
@@ -343,6 +342,7 @@ fn run_latency(runner: &mut Runner<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
+/// DPDK's environment, started once and without huge pages.
 fn eal() -> Result<&'static Eal, BenchError> {
     match Eal::current() {
         Some(eal) => Ok(eal),

@@ -6,11 +6,11 @@ use std::thread;
 use serde::Serialize;
 
 use super::clock::Spread;
+use super::error::BenchError;
 use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
 use super::selffed::{Effort, Figure, measure};
-use super::error::BenchError;
 use super::settings::Setting;
 use super::world::World;
 

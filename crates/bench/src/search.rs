@@ -5,8 +5,8 @@
 
 use serde::Serialize;
 
-use super::twocore::{Bench, HEADROOM, Trial};
 use super::error::BenchError;
+use super::twocore::{Bench, HEADROOM, Trial};
 
 /// One trial, and what it is worth.
 #[derive(Clone, Debug, Serialize)]

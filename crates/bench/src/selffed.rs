@@ -12,11 +12,11 @@ use worker::{Batch, Io, Stage, Stats};
 
 use super::check::Checked;
 use super::clock::{Moment, Passed, Presence, Rounds, Spread, nanos};
+use super::error::BenchError;
 use super::feed::Feed;
 use super::load::{Counts, Load};
 use super::progress::Progress;
 use super::settings::Difference;
-use super::error::BenchError;
 use super::world::{World, deadline};
 
 /// Packets of a round: few enough to pass while the thread keeps its core on a busy machine.

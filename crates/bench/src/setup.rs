@@ -8,11 +8,11 @@ use worker::Stage;
 
 use super::check::Checked;
 use super::clock::{Moment, Passed, nanos};
+use super::error::BenchError;
 use super::load::{Counts, Load};
 use super::model::Model;
 use super::progress::Progress;
 use super::selffed::{Counted, Effort, Figure, Null, measure, null_run};
-use super::error::BenchError;
 use super::settings::Setting;
 use super::world::{World, deadline};
 

@@ -7,8 +7,8 @@ use super::network::Wire;
 use super::progress::Progress;
 use super::results::{CostInTurn, Point, Results};
 use super::selffed::{Effort, Figure, measure};
-use super::verdict;
 use super::settings::Setting;
+use super::verdict;
 use super::world::World;
 
 const TINY: Effort = Effort {

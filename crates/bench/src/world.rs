@@ -276,10 +276,7 @@ impl World {
     }
 
     /// The same, of samples that are changed before.
-    pub fn check_samples_with(
-        &mut self,
-        change: impl FnOnce(&mut Samples),
-    ) -> Checked {
+    pub fn check_samples_with(&mut self, change: impl FnOnce(&mut Samples)) -> Checked {
         let mut samples = self.feed().take_samples();
         change(&mut samples);
         samples.check(&self.setting, &self.network, &self.identities)

@@ -208,11 +208,7 @@ impl Ports {
     }
 
     /// As [`Self::add`], of an interface that is kept from the host's stack before anything comes in by the port.
-    fn add_kept(
-        &mut self,
-        eal: &'static Eal,
-        opening: &Opening<'_>,
-    ) -> Result<(), String> {
+    fn add_kept(&mut self, eal: &'static Eal, opening: &Opening<'_>) -> Result<(), String> {
         let driver = opening.driver;
         if let Some(interface) = driver.kept_from_host() {
             let kept = self.drops.install(interface);
@@ -247,11 +243,7 @@ impl Ports {
         &self.swept
     }
 
-    fn add(
-        &mut self,
-        eal: &'static Eal,
-        opening: &Opening<'_>,
-    ) -> Result<(), dpdk::Error> {
+    fn add(&mut self, eal: &'static Eal, opening: &Opening<'_>) -> Result<(), dpdk::Error> {
         let &Opening {
             config,
             driver,

@@ -79,7 +79,7 @@ pub struct Idle {
 enum Kind {
     Busy,
     Adaptive { most: Duration, sleeps: u32 },
-    Interrupt { waiter: Waiter, announced: bool },
+    Interrupt { waiter: Waiter, is_prepared: bool },
 }
 
 impl Idle {
@@ -122,8 +122,8 @@ impl Idle {
         if found {
             self.polls = 0;
             match &mut self.kind {
-                Kind::Interrupt { waiter, announced } if *announced => {
-                    *announced = false;
+                Kind::Interrupt { waiter, is_prepared } if *is_prepared => {
+                    *is_prepared = false;
                     waiter.wakeup.end_wait();
                 }
                 Kind::Adaptive { sleeps, .. } => *sleeps = 0,
@@ -140,15 +140,15 @@ impl Idle {
                 *sleeps = sleeps.saturating_add(1);
             }
             Kind::Adaptive { .. } => {}
-            Kind::Interrupt { waiter, announced } if *announced => {
+            Kind::Interrupt { waiter, is_prepared } if *is_prepared => {
                 waiter.wait(LONGEST_WAIT);
                 waiter.wakeup.end_wait();
-                (*announced, self.polls) = (false, 0);
+                (*is_prepared, self.polls) = (false, 0);
             }
-            Kind::Interrupt { waiter, announced } if self.polls >= INTERRUPT_POLLS => {
+            Kind::Interrupt { waiter, is_prepared } if self.polls >= INTERRUPT_POLLS => {
                 // The poll that follows sees all that was put in before.
                 waiter.wakeup.prepare_wait();
-                *announced = true;
+                *is_prepared = true;
             }
             Kind::Interrupt { .. } => {}
         }

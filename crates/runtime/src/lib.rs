@@ -16,5 +16,5 @@ pub use control_loop::ControlLoop;
 pub use idle::{Idle, Waiter, sockets_of_workers};
 pub use memory::keep_memory_ahead;
 pub use sockets::Sockets;
-pub use threads::{ThreadConfig, PublishedStats, WakeTargets, ThreadError, WorkerThread};
+pub use threads::{PublishedStats, ThreadConfig, ThreadError, WakeTargets, WorkerThread};
 pub use wakeup::Wakeup;

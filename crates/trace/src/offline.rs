@@ -30,8 +30,11 @@ use upf::{Assembly, Control, Surroundings, assemble};
 
 mod frames;
 
-use frames::{Ends, Frame, LONGEST, answers_of, asked_for, framed, our_mac, packet_of, pfcp_of, read_all, read_ip};
 pub use frames::{Capture, OfflineError};
+use frames::{
+    Ends, Frame, LONGEST, NEIGHBOUR, PFCP, answers_of, asked_for, framed, our_mac, packet_of, pfcp_of,
+    read_all, read_ip,
+};
 
 /// The world begins a while after its clock's 0.
 const BEGIN: Nanos = Nanos::from_secs(1);
@@ -350,7 +353,8 @@ impl World {
         number: u64,
         tell: &mut impl FnMut(PacketTrace) -> bool,
     ) {
-        let Some(head) = Head::read(message).filter(|head| head.is_request() && self.n4.contains(&ends.to.ip()))
+        let Some(head) =
+            Head::read(message).filter(|head| head.is_request() && self.n4.contains(&ends.to.ip()))
         else {
             self.replayed.own += 1;
             return;
@@ -406,7 +410,7 @@ impl World {
         number: u64,
         tell: &mut impl FnMut(PacketTrace) -> bool,
     ) {
-        let octets = match ends.0.ip() {
+        let octets = match ends.from.ip() {
             IpAddr::V4(address) => [&[0][..], &address.octets()].concat(),
             IpAddr::V6(address) => [&[1][..], &address.octets()].concat(),
         };
@@ -433,7 +437,8 @@ impl World {
         tell: &mut impl FnMut(PacketTrace) -> bool,
     ) -> Option<Vec<u8>> {
         let sequence = Head::read(request)?.sequence;
-        self.control.handle_datagram(self.now, ends.from, ends.to, request);
+        self.control
+            .handle_datagram(self.now, ends.from, ends.to, request);
         self.answers.clear();
         for _ in 0..PATIENCE {
             self.answer_requests();

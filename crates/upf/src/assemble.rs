@@ -138,7 +138,12 @@ fn share(total: usize, workers: usize) -> usize {
     }
 }
 
-fn control(config: &Config, network: &Arc<Network>, around: Surroundings, links: Vec<ControlLink>) -> Control {
+fn control(
+    config: &Config,
+    network: &Arc<Network>,
+    around: Surroundings,
+    links: Vec<ControlLink>,
+) -> Control {
     let Surroundings {
         now,
         clock_unix,

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Bucket, InstanceId, Nanos, OpId, PortId, SessionIndex, WorkerId};
-use n4::{AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit};
+use n4::{
+    AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit,
+    UnacceptedUsage,
+};
 use packet::MacAddr;
 use rtrb::Consumer;
 use rules::AdjacencyRef;
@@ -368,9 +371,9 @@ impl Control {
         self.recorder = Some(Recorder::new(node, sink));
     }
 
-    /// See [`Endpoint::take_untaken`].
-    pub fn take_untaken(&mut self) -> Option<Untaken> {
-        self.endpoint.take_untaken()
+    /// See [`Endpoint::take_unaccepted_usage`].
+    pub fn take_unaccepted_usage(&mut self) -> Option<UnacceptedUsage> {
+        self.endpoint.take_unaccepted_usage()
     }
 
     /// Sessions that go to another process, or come from one, at `now`.
@@ -481,7 +484,8 @@ impl Control {
             Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),
             Event::TooBig(said) => {
                 let sessions = self.endpoint.sessions();
-                self.path_mtus.handle_too_big(now, &said, sessions, &mut self.workers);
+                self.path_mtus
+                    .handle_too_big(now, &said, sessions, &mut self.workers);
             }
             Event::DownlinkData {
                 session,

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use flow::{ContentUsage, Nanos};
-use n4::{UnacceptedUsage, UsageEntry};
+use n4::{Endpoint, UsageEntry};
 use records::{
     Content, EndCause, Entry, Outcome, SNssai, Seid, SessionEnd, SessionLeft, SessionStart, Subject,
     Unreported, Usage, Volumes,
@@ -58,7 +58,8 @@ impl Recorder {
         while let Some(usage) = endpoint.poll_usage() {
             let sessions = endpoint.sessions();
             let (predefined, clock) = (sessions.predefined(), sessions.wall());
-            self.sink.put(entry(usage, &self.node, network, predefined, clock));
+            self.sink
+                .put(entry(usage, &self.node, network, predefined, clock));
             busy = true;
         }
         let refuses = self.sink.refuses_sessions();

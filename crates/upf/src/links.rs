@@ -174,7 +174,13 @@ impl Links {
         busy
     }
 
-    fn announce_share(&mut self, now: Nanos, place: usize, workers: &mut Workers, neighbours: &SharedNeighbours) -> bool {
+    fn announce_share(
+        &mut self,
+        now: Nanos,
+        place: usize,
+        workers: &mut Workers,
+        neighbours: &SharedNeighbours,
+    ) -> bool {
         let lag = &self.lags[place];
         let (port, share) = (lag.port(), lag.share());
         let before = self.told[place].replace(share);

@@ -99,7 +99,13 @@ impl PathMtus {
 
     /// A router says that a packet was too long for its path. It is believed of a tunnel that a session sends into, on the
     /// path that the session takes.
-    pub(super) fn handle_too_big(&mut self, now: Nanos, said: &TooBig, sessions: &Sessions, workers: &mut Workers) {
+    pub(super) fn handle_too_big(
+        &mut self,
+        now: Nanos,
+        said: &TooBig,
+        sessions: &Sessions,
+        workers: &mut Workers,
+    ) {
         let &TooBig {
             local,
             peer,

@@ -4,7 +4,6 @@ use flow::Nanos;
 use n4::{Endpoint, ExportError, Exported, ImportError, Imported};
 use session::{Export, RecordError, Refusal, Seid, behind_record};
 
-
 /// Everything that another process needs to go on: the records of the node, its applications, its associations, its
 /// sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

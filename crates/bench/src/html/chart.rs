@@ -2,9 +2,9 @@
 
 use plotters::prelude::*;
 
-use super::escape::escape;
-use super::super::targets::short;
 use super::super::error::BenchError;
+use super::super::targets::short;
+use super::escape::escape;
 
 /// Colours that can be told apart on light and on dark.
 pub const COLOURS: [RGBColor; 6] = [

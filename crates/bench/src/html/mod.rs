@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use self::chart::{Axis, Series, chart, legend};
 use self::escape::escape;
+use super::error::BenchError;
 use super::floors::{FloorFigure, Floors};
 use super::results::{Point, Results};
 use super::runner::stage_table;
+use super::search::RatedTrial;
 use super::targets::{PUBLISHED, Target, short};
-use super::error::BenchError;
 
 /// The page of these results.
 ///
@@ -437,9 +438,7 @@ fn latency(results: &Results) -> Result<String, BenchError> {
     };
     type Delay = fn(&super::twocore::Delays) -> u64;
     let line = |device: &super::latency::DeviceLatency, delay: Delay| {
-        let place = |point: &super::latency::Point| {
-            (f64::from(point.load), delay(&point.trial.delays) as f64 / 1_000.0)
-        };
+        let place = |point: &RatedTrial| (f64::from(point.load), delay(&point.trial.delays) as f64 / 1_000.0);
         device.loads.iter().map(place).collect()
     };
     let series = [

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::super::error::BenchError;
 use super::super::network::gnb;
 use super::super::progress::Progress;
 use super::super::rules::Identity;
 use super::super::twocore::Delays;
-use super::super::error::BenchError;
 use super::super::world::{MOST_UES, UES};
 use super::messages::{Messages, Response, Session, established, response};
 

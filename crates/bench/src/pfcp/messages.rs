@@ -9,8 +9,8 @@ use pfcp::ie::FTeid;
 use pfcp::{Seid, SequenceNumber};
 use sim::smf::{Config, DownlinkSetup, QosFlow, Requests, SessionProfile};
 
-use super::super::model::{AMPLE_RATE, qfi, server_port};
 use super::super::error::BenchError;
+use super::super::model::{AMPLE_RATE, qfi, server_port};
 
 /// Rules of a session: PDR, FAR, QER, URR.
 pub const RULES: [u32; 4] = [4, 4, 2, 2];

@@ -18,11 +18,11 @@ use serde::Serialize;
 use worker::Stats;
 
 use super::clock::resident;
+use super::error::BenchError;
 use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
 use super::settings::Difference;
-use super::error::BenchError;
 use generator::{Generator, Pace};
 pub use generator::{Procedure, Round, SMFS};
 pub use messages::RULES;

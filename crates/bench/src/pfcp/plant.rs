@@ -15,15 +15,15 @@ use session::Random;
 use worker::{Batch, Io, Stats, Worker};
 
 use super::super::clock::{Moment, Passed};
+use super::super::error::BenchError;
 use super::super::feed::{Buf, Feed};
 use super::super::load::Load;
 use super::super::model::Model;
 use super::super::network::{MACS, N3_ADDRESS, ROUTER, VLANS, Wire};
 use super::super::rules::Identity;
-use super::super::error::BenchError;
 use config::Config;
 use runtime::Clock;
-use runtime::{ControlLoop, Idle, ThreadConfig, WakeTargets, Sockets, WorkerThread, keep_memory_ahead};
+use runtime::{ControlLoop, Idle, Sockets, ThreadConfig, WakeTargets, WorkerThread, keep_memory_ahead};
 use upf::{Assembly, Surroundings, assemble};
 
 /// Who runs on which core.
@@ -189,7 +189,14 @@ impl Plant {
             idle: Idle::adaptive(Duration::from_micros(50)),
             wakes: WakeTargets::default(),
         };
-        let mut worker = WorkerThread::start(eal, clock.clone(), thread_config, Arc::clone(&stop), worker, |_| false);
+        let mut worker = WorkerThread::start(
+            eal,
+            clock.clone(),
+            thread_config,
+            Arc::clone(&stop),
+            worker,
+            |_| false,
+        );
         worker.ready().map_err(BenchError::of)?;
         let (asks, questions) = channel();
         let turns = ControlLoop::new(control, sockets, clock);

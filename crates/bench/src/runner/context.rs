@@ -1,5 +1,6 @@
 //! What all parts of a run have: the plan, the progress, the results so far.
 
+use super::super::error::BenchError;
 use super::super::floors::Floors;
 use super::super::load::Load;
 use super::super::model::Model;
@@ -7,9 +8,8 @@ use super::super::plan::{Plan, fits};
 use super::super::progress::Progress;
 use super::super::results::{Point, Results};
 use super::super::selffed::{Effort, Figure, measure};
-use super::super::settings::{self, Difference};
-use super::super::error::BenchError;
 use super::super::settings::Setting;
+use super::super::settings::{self, Difference};
 use super::super::world::World;
 use super::lines::line;
 
@@ -103,7 +103,12 @@ impl Runner<'_> {
         measure(world, name, load, effort, self.progress)
     }
 
-    pub(super) fn measure_into(&mut self, world: &mut World, name: &str, model: Model) -> Result<(), BenchError> {
+    pub(super) fn measure_into(
+        &mut self,
+        world: &mut World,
+        name: &str,
+        model: Model,
+    ) -> Result<(), BenchError> {
         let figure = self.figure(world, name, &model, self.plan.effort)?;
         let point = self.point(figure, &model);
         self.results.throughput.push(point);

@@ -2,11 +2,11 @@
 //! both alike. The cost is the median of the pairs' differences.
 
 use super::super::clock::Spread;
+use super::super::error::BenchError;
 use super::super::model::Model;
 use super::super::network::Wire;
 use super::super::results::{CostInTurn, Point, PolicyCost};
 use super::super::selffed::{Effort, Figure};
-use super::super::error::BenchError;
 use super::super::settings::Setting;
 use super::super::world::World;
 use super::context::Runner;

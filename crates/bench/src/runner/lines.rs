@@ -2,12 +2,13 @@
 
 use super::super::clock::ticks_per_second;
 use super::super::latency::Overload;
-use super::super::search::RatedTrial;
 use super::super::pfcp::Span;
 use super::super::results::Point;
+use super::super::search::RatedTrial;
 use super::super::selffed::Figure;
 use super::super::targets::short;
 
+/// One procedure under one condition in a line.
 pub(super) fn pfcp_line(condition: &str, span: &Span) -> String {
     let ms = |nanos: u64| nanos as f64 / 1e6;
     let (round, delays) = (&span.round, span.round.delays);
@@ -48,6 +49,7 @@ pub(super) fn latency_line(name: &str, point: &RatedTrial) -> String {
     )
 }
 
+/// What became of Echo Requests during an overload, in a line.
 pub(super) fn overload_line(overload: &Overload) -> String {
     let ms = |nanos: u64| nanos as f64 / 1e6;
     let echoed = overload.echoed;
@@ -64,6 +66,7 @@ pub(super) fn overload_line(overload: &Overload) -> String {
     )
 }
 
+/// One figure in a line.
 pub(super) fn line(point: &Point) -> String {
     let figure = &point.figure;
     let ratio = |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| format!("{ratio:.1}"));
@@ -86,6 +89,8 @@ pub(super) fn line(point: &Point) -> String {
     )
 }
 
+/// The table of a worker's stages in a measurement.
+#[must_use]
 pub fn stage_table(figure: &Figure) -> Vec<String> {
     let mut lines = vec![format!(
         "  {:<8} {:>12} {:>14} {:>14} {:>14}",
@@ -115,4 +120,3 @@ pub fn stage_table(figure: &Figure) -> Vec<String> {
     ));
     lines
 }
-

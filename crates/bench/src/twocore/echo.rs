@@ -9,9 +9,9 @@ use packet::gtpu::MessageType;
 use serde::Serialize;
 
 use super::super::clock::{nanos, ticks_per_second};
+use super::super::error::BenchError;
 use super::super::frame::{LINK, link_header};
 use super::super::network::{N3_ADDRESS, gnb};
-use super::super::error::BenchError;
 use super::delays::Delays;
 
 /// Octets of an Echo Request in its frame.

@@ -11,11 +11,11 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::super::clock::{Moment, Passed, nanos, ticks_per_second};
+use super::super::error::BenchError;
 use super::super::frame::{HEADERS, LINK, Template};
 use super::super::load::Load;
 use super::super::model::Model;
 use super::super::rules::Identity;
-use super::super::error::BenchError;
 use super::delays::Delays;
 use super::echo::{Echoed, Echoes};
 

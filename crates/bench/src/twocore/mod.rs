@@ -18,15 +18,15 @@ use dpdk::{
 use worker::Stats;
 use worker::dpdk::DpdkIo;
 
+pub use self::delays::Delays;
 pub use self::echo::Echoed;
 use self::generator::Generator;
-pub use self::delays::Delays;
 pub use self::generator::{Device, RING, Trial};
 use super::clock::{Moment, Passed};
+use super::error::BenchError;
 use super::model::Model;
 use super::progress::Progress;
 use super::settings;
-use super::error::BenchError;
 use super::settings::Setting;
 use super::world::Bare;
 use runtime::Clock;

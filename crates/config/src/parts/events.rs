@@ -18,7 +18,7 @@ impl Config {
 }
 
 /// Finds the first events that contradict something.
-pub(super) fn check(config: &Config) -> Result<(), Fault> {
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     for (place, event) in config.events.iter().enumerate() {
         let id = &event.application;
         let fault =

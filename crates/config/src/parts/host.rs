@@ -14,7 +14,7 @@ impl Config {
 }
 
 /// Finds the first interface that cannot be made.
-pub(super) fn check(config: &Config) -> Result<(), Fault> {
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let of_ports = config.ports.iter().filter_map(|port| match &port.driver {
         Some(Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. }) => {
             Some(interface.as_str())

@@ -1,7 +1,7 @@
 //! What idle workers do: what the configuration says or its ports call for, and checks.
 
-use std::time::Duration;
 use serde_saphyr::Spanned;
+use std::time::Duration;
 
 use crate::error::Fault;
 use crate::schema::{Config, Driver, IdlePolicy};
@@ -42,7 +42,7 @@ impl Config {
 }
 
 /// Finds a policy that the ports cannot follow, or that does not go with the sleep.
-pub(super) fn check(config: &Config) -> Result<(), Fault> {
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let Some(policy) = &config.workers.idle else {
         return Ok(());
     };

@@ -1,8 +1,8 @@
 //! LAGs: what ports are made of others, and checks.
 
-use std::collections::HashMap;
 use flow::PortId;
 use serde_saphyr::Spanned;
+use std::collections::HashMap;
 use transport::lag::MOST_MEMBERS;
 use worker::{LagHash, LagPorts};
 
@@ -48,7 +48,7 @@ impl Config {
 }
 
 /// Finds the first mistake in the LAGs.
-pub(super) fn check(config: &Config) -> Result<(), Fault> {
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let mut taken = HashMap::new();
     for port in &config.ports {
         let name = &port.name.value;

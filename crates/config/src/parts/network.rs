@@ -5,14 +5,18 @@ use std::net::IpAddr;
 
 use flow::{InstanceId, PortId, VrfId};
 use packet::{Dscp, MacAddr, Qfi, VlanTags};
-use rules::network::{DscpMark, DscpTable, Fragmentation, Hairpin, Instance, Network, NetworkError, Roles, Route};
+use rules::network::{
+    DscpMark, DscpTable, Fragmentation, Hairpin, Instance, Network, NetworkError, Roles, Route,
+};
 use rules::prefix::IpPrefix;
 use serde_saphyr::Spanned;
 
-use crate::error::Fault;
 use crate::bounded::Bounded;
-use crate::schema::{Config, Driver, DscpConfig, FragmentConfig, Groups, HairpinConfig, InstanceConfig, PortConfig, Prefix, Role, RouteConfig, VlanConfig, is_special, parse_mac};
-
+use crate::error::Fault;
+use crate::schema::{
+    Config, Driver, DscpConfig, FragmentConfig, Groups, HairpinConfig, InstanceConfig, PortConfig, Prefix,
+    Role, RouteConfig, VlanConfig, is_special, parse_mac,
+};
 
 /// The most ports and instances one process serves.
 const MOST_PORTS: usize = 16;
@@ -115,7 +119,7 @@ fn hairpin(instance: &InstanceConfig) -> Hairpin {
 }
 
 /// Finds the first value that contradicts another.
-pub(super) fn check(config: &Config) -> Result<(), Fault> {
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     config.n4.check()?;
     check_ports(config)?;
     check_n4_device(config)?;
@@ -221,7 +225,7 @@ fn loopback_fault(interface: &str) -> Option<String> {
 }
 
 /// The kernel's bound on interface names (IFNAMSIZ), and what would break a DPDK device argument.
-pub(super) fn interface_fault(interface: &str) -> Option<String> {
+pub(crate) fn interface_fault(interface: &str) -> Option<String> {
     if !(1..=15).contains(&interface.len()) {
         return Some(format!(
             "interface: `{interface}` has {} characters, 1 to 15 are possible",

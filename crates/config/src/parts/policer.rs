@@ -4,11 +4,12 @@ use flow::meter::Rate;
 use rules::network::{Policer, Policers};
 
 use crate::error::Fault;
-use crate::schema::{Config, Kbit, PolicerConfig, SliceConfig};
+use crate::schema::{Config, PolicerConfig, PolicerKbit, SliceConfig};
 
 impl PolicerConfig {
     fn policer(&self) -> Policer {
-        let rate = |kbit: Option<Kbit>| kbit.map_or(Rate::UNLIMITED, |kbit| Rate::from_kbit(kbit.value()));
+        let rate =
+            |kbit: Option<PolicerKbit>| kbit.map_or(Rate::UNLIMITED, |kbit| Rate::from_kbit(kbit.value()));
         Policer {
             name: self.name.value.clone(),
             slice: self.slice.as_ref().and_then(SliceConfig::s_nssai),
@@ -26,7 +27,7 @@ impl Config {
 }
 
 /// Finds the first policer that contradicts something.
-pub(super) fn check(config: &Config) -> Result<(), Fault> {
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let policers = config.policers();
     for (place, (one, policer)) in config.policers.iter().zip(&policers).enumerate() {
         let name = &one.name;

@@ -31,7 +31,7 @@ impl Config {
 }
 
 /// Finds the first policy that contradicts something.
-pub(super) fn check(config: &Config) -> Result<(), Fault> {
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     for (place, policy) in config.forwarding_policies.iter().enumerate() {
         let name = &policy.name;
         let fault =

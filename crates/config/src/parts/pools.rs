@@ -3,8 +3,8 @@
 use flow::InstanceId;
 use session::{Pool, PoolRange};
 
-use crate::error::Fault;
 use crate::bounded::Bounded;
+use crate::error::Fault;
 use crate::schema::{Config, Ipv6RangeConfig, PoolConfig, Role};
 
 /// The most pools.
@@ -41,7 +41,7 @@ impl Config {
 }
 
 /// Finds the first pool that contradicts something.
-pub(super) fn check(config: &Config) -> Result<(), Fault> {
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let mut seen = Vec::new();
     for (place, pool) in config.pools.iter().enumerate() {
         let name = &pool.name;
@@ -64,8 +64,16 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
         check_instance(config, pool)?;
         let vrf = config.vrf_of(pool).unwrap_or_default();
         for range in &pool.ipv4 {
-            check_range(config, Range { pool: &name.value, vrf, range: range.value.0 }, &mut seen)
-                .map_err(|message| Fault::new(range, message))?;
+            check_range(
+                config,
+                Range {
+                    pool: &name.value,
+                    vrf,
+                    range: range.value.0,
+                },
+                &mut seen,
+            )
+            .map_err(|message| Fault::new(range, message))?;
         }
         for range in &pool.ipv6 {
             let Some(own) = range.range() else {
@@ -79,8 +87,16 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
             if let Some(fault) = range.prefix.value.network_fault() {
                 return Err(Fault::new(&range.prefix, format!("prefix: {fault}")));
             }
-            check_range(config, Range { pool: &name.value, vrf, range: own }, &mut seen)
-                .map_err(|message| Fault::new(&range.prefix, message))?;
+            check_range(
+                config,
+                Range {
+                    pool: &name.value,
+                    vrf,
+                    range: own,
+                },
+                &mut seen,
+            )
+            .map_err(|message| Fault::new(&range.prefix, message))?;
         }
     }
     Ok(())
@@ -110,11 +126,7 @@ struct Range<'a> {
 }
 
 /// A range overlaps no other of its address space, and has no address of ours.
-fn check_range<'a>(
-    config: &Config,
-    one: Range<'a>,
-    seen: &mut Vec<Range<'a>>,
-) -> Result<(), String> {
+fn check_range<'a>(config: &Config, one: Range<'a>, seen: &mut Vec<Range<'a>>) -> Result<(), String> {
     let Range { vrf, range, .. } = one;
     let earlier = seen
         .iter()

@@ -3,12 +3,18 @@
 use flow::InstanceId;
 use packet::Qfi;
 use rules::Predefined;
-use rules::model::{ApplyAction, BitRates, BitsPerSecond, DestinationInterface, Far, FarId, ForwardingParameters, Gate, Precedence, Qer, QerId, RuleRef, SdfFilter, TosTrafficClass, Urr, UrrId};
+use rules::model::{
+    ApplyAction, BitRates, BitsPerSecond, DestinationInterface, Far, FarId, ForwardingParameters, Gate,
+    Precedence, Qer, QerId, RuleRef, SdfFilter, TosTrafficClass, Urr, UrrId,
+};
 use rules::model::{PredefinedError, PredefinedRule};
 use serde_saphyr::Spanned;
 
 use crate::error::Fault;
-use crate::schema::{Config, ContentConfig, Flow, GateConfig, Kbit, Number, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer, PredefinedRuleConfig, Role};
+use crate::schema::{
+    Config, ContentConfig, Flow, GateConfig, Number, PredefinedAction, PredefinedConfig, PredefinedFar,
+    PredefinedQer, PredefinedRuleConfig, QerKbit, Role,
+};
 
 /// The most FARs, QERs, URRs, and rules of all rulebases together.
 const MOST: usize = 100_000;
@@ -42,7 +48,7 @@ impl PredefinedQer {
             GateConfig::Open => Gate::Open,
             GateConfig::Closed => Gate::Closed,
         };
-        let rate = |kbit: Option<Kbit>| BitsPerSecond::from_kbit(kbit.map_or(u64::MAX, Kbit::value));
+        let rate = |kbit: Option<QerKbit>| BitsPerSecond::from_kbit(kbit.map_or(u64::MAX, QerKbit::value));
         let is_limited = self.mbr_uplink_kbit.is_some() || self.mbr_downlink_kbit.is_some();
         Qer {
             gate_ul: gate(self.gate_uplink),
@@ -114,7 +120,7 @@ impl Config {
 }
 
 /// Finds the first predefined rule that contradicts something.
-pub(super) fn check(config: &Config) -> Result<(), Fault> {
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let own = &config.predefined;
     own.fars.iter().try_for_each(|far| check_instance(config, far))?;
     check_counts(own)?;

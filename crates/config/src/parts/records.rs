@@ -1,11 +1,10 @@
 //! Usage records: checks.
 
-
 use crate::error::Fault;
 use crate::schema::Config;
 
 /// Finds what contradicts something.
-pub(super) fn check(config: &Config) -> Result<(), Fault> {
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let Some(records) = &config.records else {
         return Ok(());
     };

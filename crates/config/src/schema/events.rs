@@ -4,7 +4,6 @@ use rules::network::EventLogic;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-
 /// The events of one application.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

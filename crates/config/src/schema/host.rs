@@ -1,6 +1,5 @@
 //! The host's own network stack on the link of an instance.
 
-
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 use worker::HostRates;

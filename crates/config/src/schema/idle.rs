@@ -1,8 +1,6 @@
 //! What workers do that have nothing to do.
 
-
 use serde::Deserialize;
-
 
 /// What a worker without packets does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

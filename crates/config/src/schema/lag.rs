@@ -1,6 +1,5 @@
 //! Ports made of several (link aggregation, IEEE 802.1AX).
 
-
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 

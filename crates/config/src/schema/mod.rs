@@ -50,7 +50,8 @@ pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowP
 pub use vlan::VlanConfig;
 
 pub(crate) use instance::{is_special, parse_mac};
-pub(crate) use predefined::{ContentConfig, Flow, Kbit, Number};
+pub(crate) use policer::Kbit as PolicerKbit;
+pub(crate) use predefined::{ContentConfig, Flow, Kbit as QerKbit, Number};
 pub(crate) use routers::Groups;
 
 use crate::bounded;

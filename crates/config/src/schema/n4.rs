@@ -8,9 +8,9 @@ use rules::prefix::IpPrefix;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
-use crate::error::Fault;
 use super::Prefix;
 use crate::bounded::Bounded;
+use crate::error::Fault;
 
 /// The most addresses of our own, and of SMFs that we set up associations with.
 const MOST_ADDRESSES: usize = 8;

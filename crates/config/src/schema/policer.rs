@@ -7,7 +7,7 @@ use serde_saphyr::Spanned;
 use crate::bounded::Bounded;
 
 /// A rate in kbit/s: up to 10 Tbit/s.
-type Kbit = Bounded<0, 10_000_000_000>;
+pub(crate) type Kbit = Bounded<0, 10_000_000_000>;
 
 /// One policer, for a slice, a data network, or a data network within a slice.
 #[derive(Debug, Deserialize)]

@@ -1,5 +1,6 @@
 //! Rules predefined in the user plane, which SMFs activate by name (rulebases) or by number (TS 29.244 §5.4.9, §5.19).
 
+use std::str::FromStr;
 
 use rules::model::Content;
 use rules::sdf::FlowDescription;
@@ -9,10 +10,10 @@ use serde_saphyr::Spanned;
 use crate::bounded::Bounded;
 
 /// The number of a predefined FAR, QER or URR: the top bit is set.
-type Number = Bounded<0x8000_0000, 0xffff_ffff>;
+pub(crate) type Number = Bounded<0x8000_0000, 0xffff_ffff>;
 
 /// A maximum or guaranteed bit rate in kbit/s.
-type Kbit = Bounded<0, 0xff_ffff_ffff>;
+pub(crate) type Kbit = Bounded<0, 0xff_ffff_ffff>;
 
 /// All that is predefined.
 #[derive(Debug, Default, Deserialize)]

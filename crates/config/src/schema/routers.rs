@@ -7,9 +7,9 @@ use rules::network::multipath::MOST_NEXT_HOPS;
 use rules::prefix::IpPrefix;
 use serde::Deserialize;
 
-use crate::error::Fault;
 use super::{InstanceConfig, Role, RouteConfig};
 use crate::bounded::Bounded;
+use crate::error::Fault;
 
 /// How routers are asked whether they live.
 #[derive(Debug, Deserialize)]

@@ -99,15 +99,12 @@ pub fn ask<T: DeserializeOwned>(socket: &Path, method: Method, target: &str) -> 
 ///
 /// # Errors
 /// [`ClientError`].
-pub fn fetch(
-    socket: &Path,
-    request: ApiRequest<'_>,
-    limits: ResponseLimits,
-) -> Result<Bytes, ClientError> {
+pub fn fetch(socket: &Path, request: ApiRequest<'_>, limits: ResponseLimits) -> Result<Bytes, ClientError> {
     let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| no_answer(error.to_string()))?;
-    let answer = runtime.block_on(async { timeout(limits.time, exchange(socket, request, limits.octets)).await });
+    let answer =
+        runtime.block_on(async { timeout(limits.time, exchange(socket, request, limits.octets)).await });
     let (status, body) = answer.map_err(|_| no_answer(format!("not within {:?}", limits.time)))??;
     if !status.is_success() {
         let problem = serde_json::from_slice(&body);

@@ -6,10 +6,10 @@
 
 mod client;
 mod connections;
-mod query;
 mod export;
 mod parameters;
 mod problem;
+mod query;
 mod request;
 mod routes;
 mod socket;

@@ -149,9 +149,12 @@ impl QueryClient {
     ///
     /// # Errors
     /// [`QueryTimeout`], as of all queries.
-    pub async fn associations(&self, after: Option<u32>, most: usize) -> Result<AssociationList, QueryTimeout> {
-        self.ask(|reply| Query::Associations { after, most, reply })
-            .await
+    pub async fn associations(
+        &self,
+        after: Option<u32>,
+        most: usize,
+    ) -> Result<AssociationList, QueryTimeout> {
+        self.ask(|reply| Query::Associations { after, most, reply }).await
     }
 
     /// A page of sessions.
@@ -210,8 +213,7 @@ impl QueryClient {
     /// # Errors
     /// `QueryTimeout`.
     pub async fn neighbours(&self, after: Option<u32>, most: usize) -> Result<NeighbourList, QueryTimeout> {
-        self.ask(|reply| Query::Neighbours { after, most, reply })
-            .await
+        self.ask(|reply| Query::Neighbours { after, most, reply }).await
     }
 
     /// A session in full.
@@ -226,7 +228,11 @@ impl QueryClient {
     ///
     /// # Errors
     /// `QueryTimeout`.
-    pub async fn trace(&self, terms: TraceTerms, room: usize) -> Result<Vec<Consumer<TraceItem>>, QueryTimeout> {
+    pub async fn trace(
+        &self,
+        terms: TraceTerms,
+        room: usize,
+    ) -> Result<Vec<Consumer<TraceItem>>, QueryTimeout> {
         self.ask(|reply| Query::Trace { terms, room, reply }).await
     }
 
@@ -251,7 +257,11 @@ impl QueryClient {
     ///
     /// # Errors
     /// `QueryTimeout`.
-    pub(super) async fn mirror(&self, terms: TraceTerms, wanted: MirrorWanted) -> Result<Mirroring, QueryTimeout> {
+    pub(super) async fn mirror(
+        &self,
+        terms: TraceTerms,
+        wanted: MirrorWanted,
+    ) -> Result<Mirroring, QueryTimeout> {
         let make = |reply| Query::Mirror { terms, wanted, reply };
         self.ask(make).await
     }

@@ -256,7 +256,8 @@ impl Named {
             return Ok(None);
         };
         let number = text.parse().ok().filter(|number| bounds.contains(number));
-        let number = number.ok_or_else(|| bad(name, format!("must be {} to {}", bounds.start(), bounds.end())));
+        let number =
+            number.ok_or_else(|| bad(name, format!("must be {} to {}", bounds.start(), bounds.end())));
         number.map(Some)
     }
 

@@ -15,8 +15,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use worker::{MAX_TRACES, Stats};
 
-use super::query::QueryClient;
 use super::parameters::{Conditions, NumberedPage};
+use super::query::QueryClient;
 use super::request::{self, Pairs};
 use super::trace;
 use crate::LogControl;

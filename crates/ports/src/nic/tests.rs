@@ -196,7 +196,7 @@ fn a_driver_without_rules_spreads_by_outer_headers_and_says_why() {
     let mut start = StartConfig::new(2, &pool);
     start.rss.clone_from(&plan.rss);
     let _queues = port.start(&start).unwrap();
-    let steered = Steered::ask(&port, &able, (&pci(), &plan), (N3, 2), &dealt_out(2));
+    let steered = Steered::ask(&port, &able, &pci(), &plan, N3, 2, &dealt_out(2));
     assert_eq!(
         (steered.report.tunnels, steered.report.plain),
         (Some(Basis::Outer), None)
@@ -215,7 +215,7 @@ fn what_a_driver_grants_is_reported_and_follows_the_buckets() {
     let able = port.capabilities().unwrap();
     for (traffic, basis) in [(N3, Basis::Teid), (N6, Basis::UeAddress)] {
         let plan = plan(&able, traffic, 2);
-        let mut steered = Steered::ask(&port, &able, (&pci(), &plan), (traffic, 2), &dealt_out(2));
+        let mut steered = Steered::ask(&port, &able, &pci(), &plan, traffic, 2, &dealt_out(2));
         let granted = [steered.report.tunnels, steered.report.plain];
         assert_eq!(granted.into_iter().flatten().collect::<Vec<_>>(), [basis]);
         let rules = steered.rules.len();

@@ -299,6 +299,10 @@ impl SessionProfile {
         check(sdf_fits, "sdf", "at most 400 octets")?;
         let second = self.second_flow.as_ref();
         let second_fits = second.is_none_or(|flow| flow.qfi <= 63 && flow.sdf.len() <= MAX_SDF);
-        check(second_fits, "second_flow", "of a QFI of 0 to 63 and at most 400 octets")
+        check(
+            second_fits,
+            "second_flow",
+            "of a QFI of 0 to 63 and at most 400 octets",
+        )
     }
 }

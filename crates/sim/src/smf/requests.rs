@@ -268,11 +268,7 @@ fn flows(profile: &SessionProfile) -> Vec<Flow<'_>> {
     [first].into_iter().chain(second).collect()
 }
 
-fn uplink_pdr<'a>(
-    profile: &'a SessionProfile,
-    flow: &'a Flow<'a>,
-    ue: &'a [UeIpAddress],
-) -> CreatePdr<'a> {
+fn uplink_pdr<'a>(profile: &'a SessionProfile, flow: &'a Flow<'a>, ue: &'a [UeIpAddress]) -> CreatePdr<'a> {
     let is_ipv4 = profile.gnbs[0].is_ipv4();
     let (v4, v6) = match profile.choose {
         ChooseFlags::Matching => (is_ipv4, !is_ipv4),
@@ -302,11 +298,7 @@ fn uplink_pdr<'a>(
     }
 }
 
-fn downlink_pdr<'a>(
-    profile: &'a SessionProfile,
-    flow: &'a Flow<'a>,
-    ue: &'a [UeIpAddress],
-) -> CreatePdr<'a> {
+fn downlink_pdr<'a>(profile: &'a SessionProfile, flow: &'a Flow<'a>, ue: &'a [UeIpAddress]) -> CreatePdr<'a> {
     let pdi = Pdi {
         network_instance: Some(NetworkInstance(profile.core_instance.as_bytes())),
         ue_ip_address: ue.into(),

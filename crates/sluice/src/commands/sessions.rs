@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use hyper::Method;
+use hyper::body::Bytes;
 
 use super::trace::{Failure, socket_of};
 use oam::rest::{ApiRequest, ClientError, ResponseLimits, fetch};
@@ -115,7 +116,11 @@ fn create(file: &Path) -> io::Result<(PathBuf, File)> {
 
 fn post(socket: &Path, target: &str, time: Duration, octets: usize) -> Result<Bytes, ClientError> {
     let method = Method::POST;
-    fetch(socket, ApiRequest { method, target }, ResponseLimits { time, octets })
+    fetch(
+        socket,
+        ApiRequest { method, target },
+        ResponseLimits { time, octets },
+    )
 }
 
 /// Makes the records durable under the name of the file.

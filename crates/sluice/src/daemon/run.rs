@@ -22,12 +22,12 @@ use worker::{Stats, Worker};
 
 use config::{Config, Driver, IdlePolicy, RecordsConfig};
 use oam::LogControl;
-use oam::rest::{Access, QueryServer, QueryClient, Reader, RestSocket, Service, default_path, query_channel};
+use oam::rest::{Access, QueryClient, QueryServer, Reader, RestSocket, Service, default_path, query_channel};
 use oam::values::WorkerMemory;
 use ports::{Placement, Ports};
 use runtime::{
-    Wakeup, Clock, ControlLoop, HOST_LOOK, HostTime, Idle, ThreadConfig, PublishedStats, WakeTargets, Sockets, Waiter, WorkerThread,
-    keep_memory_ahead, sockets_of_workers,
+    Clock, ControlLoop, HOST_LOOK, HostTime, Idle, PublishedStats, Sockets, ThreadConfig, Waiter,
+    WakeTargets, Wakeup, WorkerThread, keep_memory_ahead, sockets_of_workers,
 };
 use trace::Explainer;
 use upf::{Assembly, Control, LinkNews, RecordSink, Surroundings, assemble};
@@ -256,12 +256,28 @@ fn start_workers(
     halt: &Arc<AtomicBool>,
 ) -> Vec<WorkerThread> {
     let start = |(place, unstarted): (usize, Unstarted)| {
-        let Unstarted { config: own, link, io, idle } = unstarted;
+        let Unstarted {
+            config: own,
+            link,
+            io,
+            idle,
+        } = unstarted;
         let worker = move || Worker::new(own, io, link);
         let core = config.workers.cores.get(place).map(|core| core.value() as u32);
         let targets = wakes.of(place);
-        let thread_config = ThreadConfig { core, idle, wakes: targets };
-        WorkerThread::start(eal, clock.clone(), thread_config, Arc::clone(halt), worker, |_| false)
+        let thread_config = ThreadConfig {
+            core,
+            idle,
+            wakes: targets,
+        };
+        WorkerThread::start(
+            eal,
+            clock.clone(),
+            thread_config,
+            Arc::clone(halt),
+            worker,
+            |_| false,
+        )
     };
     workers.into_iter().enumerate().map(start).collect()
 }
@@ -430,11 +446,7 @@ struct Sources<'a> {
 }
 
 /// The operator's API. Without it the daemon runs all the same.
-fn open_rest_socket(
-    config: &Config,
-    sources: Sources<'_>,
-    threads: &[WorkerThread],
-) -> Option<RestSocket> {
+fn open_rest_socket(config: &Config, sources: Sources<'_>, threads: &[WorkerThread]) -> Option<RestSocket> {
     let Sources {
         client,
         records,

@@ -390,7 +390,11 @@ fn rates_between(sessions: u32, before: &Sample, after: &Sample) -> Report {
         direction.lost = now.counts.corrupted + now.counts.misdirected;
     };
     rate(&mut report.uplink, &before.totals.uplink, &after.totals.uplink);
-    rate(&mut report.downlink, &before.totals.downlink, &after.totals.downlink);
+    rate(
+        &mut report.downlink,
+        &before.totals.downlink,
+        &after.totals.downlink,
+    );
     report
 }
 

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use flow::{PortId, WorkerId};
-use oam::rest::{Access, ClientError, QueryServer, RestSocket, Service, server, get};
+use oam::rest::{Access, ClientError, QueryServer, RestSocket, Service, get, query_channel};
 use oam::views::{self, SessionQuery};
 use serde_json::Value;
 use session::Seid;

@@ -1,21 +1,21 @@
 //! The frames of a capture: their packets, their PFCP messages, and packets as frames of an instance.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use super::super::capture::{Captured, ETHERNET, Reader};
+use super::super::fields;
+use super::super::replay::{Asked, Head};
 use flow::{InstanceId, PortId};
 use packet::eth::{L2, ether_type};
 use packet::{IpFrame, MacAddr};
 use rules::network::{Instance, Network};
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use worker::TraceFilter;
-use super::super::capture::{Captured, ETHERNET, Reader};
-use super::super::fields;
-use super::super::replay::{Asked, Head};
 
-const PFCP: u16 = 8805;
+pub(super) const PFCP: u16 = 8805;
 /// Link layer addresses of next hops, which a capture need not have.
-const NEIGHBOUR: MacAddr = MacAddr([2, 0, 0x5e, 0, 0x53, 1]);
+pub(super) const NEIGHBOUR: MacAddr = MacAddr([2, 0, 0x5e, 0, 0x53, 1]);
 /// Frames at most.
 const MOST_FRAMES: usize = 8_000_000;
 /// Octets of the longest frame: an IP packet and its link layer.
@@ -218,4 +218,3 @@ pub(super) fn asked_for(network: &Network, port: PortId, frame: &[u8]) -> Option
     let is_own = network.local(address).is_some();
     (!is_own).then_some((instance.id, address))
 }
-

@@ -1,5 +1,7 @@
 use std::path::Path;
 
+use worker::TraceFilter;
+
 use super::*;
 
 /// What is told of the capture of a golden case, and of its replay, until so many packets are told.

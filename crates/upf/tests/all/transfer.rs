@@ -226,7 +226,9 @@ fn nothing_is_taken_in_of_another_node() {
     let mut second = World::new(1, 4, 52);
     let mut failed = Vec::new();
     let taken = second
-        .control.transfer(second.now).take_in(&records, |error| failed.push(error));
+        .control
+        .transfer(second.now)
+        .take_in(&records, |error| failed.push(error));
     assert_eq!(taken, upf::TakenIn::default());
     assert!(
         matches!(failed[..], [n4::ImportError::OtherNode(_)]),
@@ -255,13 +257,21 @@ fn a_second_import_is_refused_and_changes_nothing() {
         world.step();
     };
     let before = world.control.endpoint().sessions().count();
-    let error = world.control.transfer(world.now).import(&record).expect_err("taken");
+    let error = world
+        .control
+        .transfer(world.now)
+        .import(&record)
+        .expect_err("taken");
     assert_eq!(
         error.to_string(),
         format!("another session has SEID {:#018x}", seid.0)
     );
     assert_eq!(world.control.endpoint().sessions().count(), before);
     world.restart(1, 48);
-    let error = world.control.transfer(world.now).import(&record).expect_err("nobody's");
+    let error = world
+        .control
+        .transfer(world.now)
+        .import(&record)
+        .expect_err("nobody's");
     assert_eq!(error.to_string(), "there is no association with 127.0.0.2");
 }

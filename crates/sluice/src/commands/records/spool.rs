@@ -1,10 +1,10 @@
 //! Files of a spool, and parts of records as text.
 
+use oam::values::clean;
+use records::{DirectoryHandle, LineFault, Place, Subject, is_file};
 use std::fs::File;
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use records::{DirectoryHandle, LineFault, Place, Subject, is_file};
-use oam::values::clean;
 
 /// The names of a directory's files, oldest first.
 pub(super) fn files(directory: &DirectoryHandle) -> io::Result<Vec<String>> {
