@@ -21,7 +21,7 @@ pub fn ticks_per_second() -> f64 {
     })
 }
 
-/// Nanoseconds of so many ticks.
+/// Ticks as nanoseconds.
 #[must_use]
 pub fn nanos(ticks: u64) -> f64 {
     ticks as f64 * 1e9 / ticks_per_second()

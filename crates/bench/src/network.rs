@@ -110,7 +110,7 @@ impl Wire {
         (self == Self::Bundle).then_some(lag).into_iter().collect()
     }
 
-    /// What a worker has to hear of its LAGs: both members carry.
+    /// The commands about a worker's LAGs: both members carry.
     pub fn shares(self) -> impl Iterator<Item = Command> {
         let share = LagShare {
             collecting: 3,
@@ -192,7 +192,7 @@ impl Adjacencies for Routers {
     }
 }
 
-/// What a worker has to hear of its slices: rates that no packet ever reaches.
+/// The commands about a worker's slices: rates that no packet ever reaches.
 pub fn slices(count: u16) -> impl Iterator<Item = Command> {
     let rate = Rate::from_bits_per_second(AMPLE_RATE);
     let of_slice = move |id: u16| {
@@ -206,7 +206,7 @@ pub fn slices(count: u16) -> impl Iterator<Item = Command> {
     (1..=count).flat_map(of_slice)
 }
 
-/// What a worker has to hear of the routers.
+/// The commands about the routers.
 pub fn neighbours(network: &Arc<Network>, wire: Wire) -> impl Iterator<Item = Command> + '_ {
     let routers = [N3_ROUTER, N6_ROUTER];
     network

@@ -26,7 +26,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All, in the order in which they are measured: memory first, while nobody has used any.
+    /// All, in the order in which they are measured: memory first, before any is used.
     pub const ALL: [Self; 8] = [
         Self::Memory,
         Self::Pfcp,

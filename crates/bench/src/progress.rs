@@ -34,14 +34,14 @@ impl Progress {
         self.0.set_prefix(name.into());
     }
 
-    /// A part of it, of so many steps.
+    /// A part of it, with its number of steps.
     pub fn begin(&self, part: &'static str, steps: u64) {
         self.0.set_message(part);
         self.0.set_length(steps);
         self.0.set_position(0);
     }
 
-    /// So many steps are done.
+    /// The number of steps that are done.
     pub fn at(&self, step: u64) {
         self.0.set_position(step);
     }

@@ -14,7 +14,7 @@ use super::selffed::{Effort, Figure, measure};
 use super::settings::Setting;
 use super::world::World;
 
-/// What so many workers did together.
+/// What a number of workers did together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scaling {
     /// Workers, each on a thread of its own.
@@ -71,7 +71,7 @@ pub fn scaling(
             world.install_flows(0, model.flows(), &silent)?;
             Ok(world)
         });
-        // Everyone gets here, so that nobody waits for ever.
+        // Every thread gets here, so that none waits for ever.
         barrier.wait();
         let load = Load::saturated(&model, model.flows());
         measure(

@@ -82,7 +82,7 @@ impl Bare {
         Arc::clone(&self.identities)
     }
 
-    /// A worker that has the sessions, and nobody to command it further.
+    /// A worker that has the sessions, and no link to command it further.
     ///
     /// # Errors
     /// As [`World::new`].

@@ -59,7 +59,7 @@ pub struct Ports {
     /// By port, the first member of a LAG.
     first_members: Vec<Option<PortId>>,
     names: Vec<String>,
-    /// The far ends of the memory ports, in order, until somebody takes them.
+    /// The far ends of the memory ports, in order, until they are taken.
     peers: Vec<MemoryPeer>,
     /// By worker, until the workers take them.
     queues: Vec<Queues>,
@@ -146,7 +146,7 @@ impl Ports {
         Ok((started, failed))
     }
 
-    /// Goes on behind a port that cannot be had if `failed` says so.
+    /// Continues after a port that cannot be opened if `failed` returns `Ok`.
     fn start_or(
         eal: &'static Eal,
         config: &Config,
@@ -233,7 +233,7 @@ impl Ports {
         }
     }
 
-    /// Makes anew what keeps interfaces from the host's stack, where somebody has taken it away: the interfaces.
+    /// Makes anew what keeps interfaces from the host's stack, where another process has removed it: the interfaces.
     pub fn renew_drops(&mut self) -> Vec<String> {
         self.drops.renew()
     }
@@ -299,7 +299,7 @@ impl Ports {
         self.links.push(LinkSource::Members);
     }
 
-    /// The ports that have a link of their own, and whether it is up. Where nobody tells, it is.
+    /// The ports that have a link of their own, and whether it is up. Where the driver does not tell, it is.
     pub fn links(&self) -> impl Iterator<Item = (PortId, bool)> + '_ {
         let ports = self.links.iter().zip(&self.ports).enumerate();
         ports.filter_map(|(place, (source, port))| {
@@ -358,7 +358,7 @@ impl Ports {
         Some((program, self.drops.has_put(interface, program)))
     }
 
-    /// Whether the link of a port is up, where anybody tells.
+    /// Whether the link of a port is up, where its driver tells.
     fn link(&self, number: usize) -> Option<bool> {
         match self.links.get(number)? {
             LinkSource::Kernel(carrier) => Some(has_carrier(carrier)),

@@ -1,6 +1,6 @@
 //! What a worker's thread does between polls that find nothing (`workers.idle`).
 //!
-//! `busy` goes on polling. `adaptive` sleeps, for longer and longer. `interrupt` waits in the kernel for the sockets
+//! `busy` continues to poll. `adaptive` sleeps, for longer and longer. `interrupt` waits in the kernel for the sockets
 //! under the ports ([`DpdkIo::sockets`], [`dpdk::xdp_sockets`]) and for the thread's [`Wakeup`], which control, other
 //! workers and the host's thread wake it by; it polls at least every [`LONGEST_WAIT`], for what a worker does by the clock.
 
@@ -23,7 +23,7 @@ const FIRST_SLEEP: Duration = Duration::from_micros(10);
 /// Sleeps after which the next is twice as long.
 const SLEEPS: u32 = 8;
 /// Polls without a packet before a worker waits for its sockets: what comes in bursts finds it awake, and what ages
-/// with polls (flow entries) goes on.
+/// with polls (flow entries) continues to.
 const INTERRUPT_POLLS: u32 = 16;
 /// The longest that a worker waits: how late what it does by the clock may be.
 pub const LONGEST_WAIT: Duration = Duration::from_millis(10);

@@ -239,7 +239,7 @@ impl Sockets {
     }
 }
 
-/// Asks for a large receive buffer: what does not fit is lost before anybody can tell a heartbeat from a flood. With
+/// Asks for a large receive buffer: what does not fit is lost before a heartbeat can be told from a flood. With
 /// the system's default N4 works as well, but bursts of more than a hundred large requests lose some.
 fn widen(socket: &UdpSocket) {
     if set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER).is_err() {

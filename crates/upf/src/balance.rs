@@ -42,7 +42,7 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// Over so many workers.
+    /// Over this number of workers.
     #[must_use]
     pub fn new(bound: Bound, workers: u16) -> Self {
         Self {

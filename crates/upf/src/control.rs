@@ -42,7 +42,7 @@ use config::StaticNeighbour;
 
 /// Events taken from one worker in one poll; the rest waits for the next.
 const EVENTS_PER_POLL: usize = 1_024;
-/// Moves that are remembered for whoever asks.
+/// Results of moves that are kept until they are polled.
 const MOVES_KEPT: usize = 512;
 
 /// What Control is made of.
@@ -94,7 +94,7 @@ pub struct Control {
 
 impl Control {
     /// Control over the workers at the far ends of `links`, in the order of their ids. Gateways and static neighbours
-    /// are told to the workers, and our addresses to the links, with the first poll.
+    /// are sent to the workers, and our addresses to the links, with the first poll.
     #[must_use]
     pub fn new(now: Nanos, config: ControlConfig, links: Vec<ControlLink>) -> Self {
         let neighbours = SharedNeighbours::new(Neighbours::new(config.neighbours, config.interfaces));
@@ -126,7 +126,7 @@ impl Control {
         }
     }
 
-    /// Moves a bucket of sessions to another worker, without losing a packet or a count; what came of it is told by
+    /// Moves a bucket of sessions to another worker, without losing a packet or a count; the result comes from
     /// [`poll_moved`](Self::poll_moved). One bucket moves at a time.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Control {
         self.endpoint.move_bucket(now, bucket, to)
     }
 
-    /// What came of a move, by hand or by the balancer. Old ones are forgotten if nobody asks.
+    /// The result of a move, by hand or by the balancer. Old ones are dropped if they are not polled.
     pub fn poll_moved(&mut self) -> Option<Moved> {
         self.moved.pop_front()
     }
@@ -177,7 +177,7 @@ impl Control {
         self.endpoint.handle_datagram(now, from, to, datagram);
     }
 
-    /// The host's clock says that `now` is so many nanoseconds after 1970, read with an uncertainty of `slack`
+    /// The host's clock says that `now` is `host_unix` nanoseconds after 1970, read with an uncertainty of `slack`
     /// nanoseconds: the times in reports and records follow it, and never go back. Tells what has changed.
     pub fn follow_wall(&mut self, now: Nanos, host_unix: u64, slack: u64) -> Option<WallChange> {
         self.endpoint.follow_wall(now, host_unix, slack)

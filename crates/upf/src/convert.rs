@@ -1,4 +1,4 @@
-//! What sessions ask of workers and hear from them, in the words of each: `session` and `worker` do not know each
+//! Conversion between the effects and faults of `session` and the commands and errors of `worker`, which do not know each
 //! other.
 //!
 //! Nothing is kept and nothing is decided here.

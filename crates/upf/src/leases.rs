@@ -4,7 +4,7 @@
 //! Every hundredth of a second the workers are asked how much packets wanted to pass, and the rate is divided anew; the
 //! shares of all workers are always the whole rate, to the kbit/s. What is asked for is smoothed over some such times,
 //! so that shares settle in about a fifth of a second. Bursts are divided once, evenly: a worker that was idle has its
-//! part for its first packets. A rate that only one worker needs is all that worker's, and nobody is asked. Of very
+//! part for its first packets. A rate that only one worker needs is all that worker's, and no worker is asked. Of very
 //! many rates that are divided, each has its turn.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use worker::Command;
 const LOOK: Duration = Duration::from_millis(10);
 /// How many rates are divided at a time.
 const RATES_PER_LOOK: usize = 256;
-/// Of new demand, one part in so many counts.
+/// The divisor of the weight of new demand.
 const SMOOTHING: u64 = 8;
 /// A worker that asks for nothing has this part of what would be its even share, so that it never has to begin with
 /// nothing.
@@ -60,7 +60,7 @@ struct Share {
 }
 
 impl Leases {
-    /// Of these policers, over so many workers.
+    /// Of these policers, over this number of workers.
     #[must_use]
     pub fn new(policers: &[Policer], workers: usize) -> Self {
         let mut leases = Self {
@@ -127,7 +127,7 @@ impl Leases {
         lease.divide(*id, &mut send);
     }
 
-    /// When there is something to do; `None`: never again, since there is nothing, or nobody, to divide.
+    /// When there is something to do; `None`: never again, since there is no rate, or one worker alone.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Nanos> {
         (!self.divided.is_empty() || !self.untold.is_empty()).then_some(self.next)
@@ -267,7 +267,7 @@ fn divided(rate: u64, demands: &[u64]) -> Vec<u64> {
             weights.map(|weight| proportion(rate, weight, sum)).collect()
         }
     };
-    // What rounding left over goes to whoever asks for most.
+    // What rounding left over goes to the worker with the greatest demand.
     let left = rate - parts.iter().sum::<u64>();
     if let Some((most, _)) = demands.iter().enumerate().max_by_key(|(_, demand)| **demand) {
         parts[most] += left;
@@ -339,7 +339,7 @@ mod tests {
         let shares = [0, 1].map(|worker| kbit(&leases, 1, worker));
         assert_eq!(shares.iter().sum::<u64>(), 1_000);
         assert!((745..=752).contains(&shares[0]), "{shares:?}");
-        // Nobody asks for anything any more: half each.
+        // No worker has a demand any more: half each.
         for _ in 0..200 {
             leases.note(0, &[(SharedId(1), [0; 2])]);
             leases.note(1, &[(SharedId(1), [0; 2])]);

@@ -1,4 +1,4 @@
-//! Usage records of what the endpoint tells of usage and of sessions' ends.
+//! Usage records of the usage and the ends of sessions that the endpoint reports.
 //!
 //! Control's thread makes them and hands them to a [`RecordSink`], which never waits: where records go, and what
 //! becomes of them when there is no room, is the sink's business.

@@ -10,7 +10,7 @@ use worker::Command;
 use super::neighbours::SharedNeighbours;
 use super::workers::Workers;
 
-/// News that are kept if nobody asks.
+/// Events that are kept if they are not polled.
 const MOST_NEWS: usize = 256;
 
 /// What happened to a port.
@@ -39,7 +39,7 @@ pub struct Links {
     lags: Vec<Lag>,
     /// Of each LAG, what the workers know.
     told: Vec<Option<LagShare>>,
-    /// By port: up until somebody says otherwise, but for LAGs and their members.
+    /// By port: up until the port says otherwise; of LAGs and their members: down.
     up: Vec<bool>,
     news: VecDeque<LinkNews>,
 }
@@ -150,7 +150,7 @@ impl Links {
         }
     }
 
-    /// What happened to links since this was asked last; old news are forgotten if nobody asks.
+    /// What happened to links since the last call; old events are dropped if they are not polled.
     pub(super) fn poll_news(&mut self) -> Option<LinkNews> {
         self.news.pop_front()
     }

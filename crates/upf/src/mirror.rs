@@ -70,7 +70,7 @@ impl fmt::Display for NoWay {
 }
 
 impl MirrorWanted {
-    /// What workers are told, and what keeps the next hop for them.
+    /// What workers get, and what keeps the next hop for them.
     pub(super) fn resolve(
         &self,
         network: &Network,

@@ -17,7 +17,7 @@ pub fn teid(teid: Teid) -> String {
     teid.to_string()
 }
 
-/// A text that is no number of so many bits.
+/// A text that is no number of this many bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadNumber {
     bits: u32,

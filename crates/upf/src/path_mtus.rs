@@ -1,8 +1,8 @@
 //! Paths to GTP-U peers whose MTU is less than that of our links, as routers on the way tell (RFC 1191, RFC 8201).
 //!
-//! Anybody can tell, so little is believed: of a tunnel that a session sends into, on the path that it takes; never less
-//! than the operator says that paths have, never more than is known; so many paths, so long. Workers are told of what is
-//! believed, and again when its time is over.
+//! Any host can send such a message, so little is believed: of a tunnel that a session sends into, on the path that it takes; never less
+//! than the operator says that paths have, never more than is known; of a bounded number of paths, for a bounded time. Workers are
+//! notified of what is believed, and again when it expires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -37,7 +37,7 @@ pub struct Transfer<'a> {
 
 impl Transfer<'_> {
     /// Begins to make records of everything, which [`poll_everything`](Self::poll_everything) gives. With
-    /// [`Export::Take`] peers hear nothing of this process any more, until [`take_back`](Self::take_back).
+    /// [`Export::Take`] this process sends nothing to its peers, until [`take_back`](Self::take_back).
     ///
     /// # Errors
     /// [`RecordError::TooLong`]; nothing has changed then.
@@ -74,7 +74,7 @@ impl Transfer<'_> {
         Some(everything)
     }
 
-    /// Nobody went on with what [`Export::Take`] gave: this process does. Gives the sessions that have no place any
+    /// Takes back what [`Export::Take`] gave: no other process has taken it in. Gives the sessions that have no place any
     /// more, with the reason.
     pub fn take_back(&mut self, octets: &[u8]) -> Vec<ImportError> {
         self.endpoint.end_hand_over();
@@ -92,7 +92,7 @@ impl Transfer<'_> {
         self.endpoint.handed_over(self.now);
     }
 
-    /// Takes in all records of `octets`, as far as their envelopes are good; `fails` hears of each that becomes nothing.
+    /// Takes in all records of `octets`, as far as their envelopes are good; `fails` gets the error of each that becomes nothing.
     /// Behind the record of another node there is nothing for this one: its peers would see a restart
     /// ([`ImportError::OtherNode`]).
     pub fn take_in(&mut self, octets: &[u8], mut fails: impl FnMut(ImportError)) -> TakenIn {

@@ -21,7 +21,7 @@ impl Config {
         })
     }
 
-    /// The LAGs as workers are told of them.
+    /// The LAGs as workers get them.
     #[must_use]
     pub fn lag_ports(&self) -> Vec<LagPorts> {
         let made = |(port, lag, members): (PortId, &LagConfig, Vec<PortId>)| LagPorts {

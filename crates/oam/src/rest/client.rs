@@ -24,9 +24,9 @@ const LONGEST: usize = 16 << 20;
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum ClientError {
-    /// Nobody is at the socket.
+    /// No process listens at the socket.
     NoDaemon(PathBuf, io::Error),
-    /// Somebody is, and does not answer as a daemon does: what is wrong.
+    /// A process does, and does not answer as a daemon: what is wrong.
     NoAnswer(PathBuf, String),
     /// The daemon refuses.
     Problem(Problem),

@@ -67,7 +67,7 @@ impl SessionExport {
         match std::mem::take(&mut self.0) {
             Stage::Unconfirmed(_, _) if taken => {
                 control.transfer(now).handed_over();
-                info!("sessions exported: another process goes on with them");
+                info!("sessions handed over");
                 self.0 = Stage::Left;
                 true
             }
@@ -136,8 +136,8 @@ impl SessionExport {
 }
 
 fn take_back(now: Nanos, control: &mut Control, octets: &[u8], why: &str) {
-    warn!("sessions taken back: {why}");
+    warn!(why, "sessions taken back");
     for error in control.transfer(now).take_back(octets) {
-        error!("session lost: {error}");
+        error!(why = %error, "session lost");
     }
 }

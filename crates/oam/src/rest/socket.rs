@@ -161,7 +161,7 @@ pub struct RestSocket {
 }
 
 impl RestSocket {
-    /// Serves `service` at `path`. A socket that nobody serves any more is replaced.
+    /// Serves `service` at `path`. A socket that no process serves any more is replaced.
     ///
     /// # Errors
     /// The system's; [`io::ErrorKind::AddrInUse`] when another process serves it.
@@ -199,7 +199,7 @@ impl Drop for RestSocket {
     }
 }
 
-/// A listener at `path` that nobody else could connect to at any moment: it is made in a directory of our own.
+/// A listener at `path` that no other user can connect to at any moment: it is made in a directory of our own.
 fn bind(path: &Path, access: Access) -> io::Result<UnixListener> {
     let parent = path.parent().unwrap_or(Path::new("."));
     let mut private = DirBuilder::new();

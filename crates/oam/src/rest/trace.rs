@@ -1,7 +1,6 @@
-//! The trace route: a stream of lines, each one packet explained, as long as somebody reads and packets are wanted.
+//! The trace route: a stream of lines, each one packet explained, as long as the client reads and packets are wanted.
 //!
-//! What workers tell comes straight from their rings. A reader who goes away lets go of the rings, and with them of the
-//! orders.
+//! Packets come straight from the workers' rings. A client that goes away drops the rings, which ends the orders.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -30,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The longest time in which nothing is said.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// What is asked of workers, and how it is told.
+/// What is asked of workers, and how it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) filter: worker::TraceFilter,
@@ -73,7 +72,7 @@ impl Body for Lines {
     }
 }
 
-/// Tells of what comes out of these rings, until it ends or nobody reads. `keep` is dropped then.
+/// Writes what comes out of these rings as lines, until it ends or the client goes away. `keep` is dropped then.
 pub(super) fn tell(
     wanted: Wanted,
     rings: Vec<Consumer<TraceItem>>,
@@ -91,9 +90,9 @@ pub(super) fn tell(
             deadline: Instant::now() + Duration::from_secs(wanted.seconds) + GRACE,
             spoken: Instant::now(),
         };
-        // Who has gone away is told nothing more.
+        // A client that has gone away gets nothing more.
         let _ = teller.run().await;
-        // Workers see that nobody holds the rings before their next hop may be another's.
+        // Workers see that the rings are abandoned before their next hop may be another's.
         drop(teller);
         sleep(EVERY).await;
         drop(keep);
@@ -101,7 +100,7 @@ pub(super) fn tell(
     Lines(read)
 }
 
-/// Nobody reads any more.
+/// The client has gone away.
 struct Gone;
 
 struct Teller {
@@ -111,7 +110,7 @@ struct Teller {
     explainer: Arc<Explainer>,
     lines: mpsc::Sender<Bytes>,
     summary: TraceSummary,
-    /// When nobody is told anything more.
+    /// When the answer ends at the latest.
     deadline: Instant,
     /// When something was said last.
     spoken: Instant,

@@ -1,4 +1,4 @@
-//! Routes and neighbours: where packets go, and whether anybody is there.
+//! Routes and neighbours: where packets go, and whether the next hops are alive.
 
 use std::collections::HashSet;
 use std::net::IpAddr;

@@ -216,7 +216,7 @@ impl Drops {
             .is_some_and(|held| held.program == Some(program))
     }
 
-    /// Makes anew what somebody has taken away: the interfaces.
+    /// Makes anew what another process has removed: the interfaces.
     pub fn renew(&mut self) -> Vec<String> {
         let mut renewed = Vec::new();
         for place in 0..self.held.len() {

@@ -57,7 +57,7 @@ pub struct Seen<'a> {
     pub buffer: u16,
     /// The XDP program on its interface: its number, and whether this process has put it there.
     pub program: Option<(u32, bool)>,
-    /// Whether its link is up; `None` where nobody tells.
+    /// Whether its link is up; `None` where the driver does not tell.
     pub link: Option<bool>,
     /// Its speed in Mbit/s, where the driver tells.
     pub speed_mbps: Option<u32>,

@@ -53,7 +53,7 @@ pub enum Basis {
     Teid,
     /// The outer addresses, by the port or the kernel: any worker.
     Outer,
-    /// Whoever puts packets into the port: a memory port's other end.
+    /// The sender of the packets: a memory port's other end.
     Sender,
     /// Nothing: one queue gets all, or the driver does as it likes.
     Nothing,
@@ -119,7 +119,7 @@ pub struct Plan {
     pub plain: Vec<Wish>,
 }
 
-/// What to ask of a port that can do this, for so many workers.
+/// What to ask of a port with these capabilities, for this number of workers.
 #[must_use]
 pub fn plan(able: &Capabilities, traffic: Traffic, workers: u16) -> Plan {
     let fields = (RssFields::IPV4 | RssFields::IPV6 | RssFields::UDP).and(able.rss);

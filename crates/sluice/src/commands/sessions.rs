@@ -16,7 +16,7 @@ use oam::rest::{ApiRequest, ClientError, ResponseLimits, fetch};
 
 /// How long the daemon may take for all records.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long it may take to hear what became of them.
+/// How long the end of an export may take.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// `sluice sessions`.
@@ -101,7 +101,7 @@ fn at(file: &Path, error: &io::Error) -> Failure {
     Failure::Run(format!("{}: {error}", file.display()))
 }
 
-/// A new file beside `file`, which must not exist itself. It names subscribers: nobody else may read it.
+/// A new file beside `file`, which must not exist itself. It names subscribers: no other user may read it.
 fn create(file: &Path) -> io::Result<(PathBuf, File)> {
     if file.symlink_metadata().is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());

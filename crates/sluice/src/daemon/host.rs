@@ -101,7 +101,7 @@ pub struct HostPath {
 }
 
 impl HostPath {
-    /// Makes the interfaces of all instances that have one, and so many workers' ends.
+    /// Makes the interfaces of all instances that have one, and this number of workers' ends.
     ///
     /// # Errors
     /// The first interface that cannot be made, in the system's words; DPDK's, when there is no memory for a queue.
@@ -252,7 +252,7 @@ impl HostPath {
     }
 }
 
-/// The ends of so many workers; the first sends what the host sends.
+/// The ends of this number of workers; the first sends what the host sends.
 fn ends(workers: usize, to: [MultiProducer; 2], from: Consumer) -> Vec<HostEnd> {
     let mut from = Some(from);
     let end = |_| HostEnd {

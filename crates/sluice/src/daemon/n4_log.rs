@@ -1,4 +1,4 @@
-//! What is logged of N4: associations, refusals, what is not taken. The endpoint says how much of it is told
+//! What is logged of N4: associations, refusals, what is not taken. The endpoint bounds how much of it is logged
 //! ([`n4::LogEvent`]).
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use n4::{AssociationEnd, DiscardReason, LogEvent, LogKind, PeerName};
 use tracing::{info, warn};
 
-/// Logs one of the endpoint's news. `suppressed`: how many of its kind were left out before it.
+/// Logs an event of the endpoint. `suppressed`: the number of events of its kind that were left out before it.
 pub fn tell(news: &LogEvent, suppressed: u64) {
     let suppressed = (suppressed > 0).then_some(suppressed);
     match news {

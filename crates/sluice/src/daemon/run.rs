@@ -40,7 +40,7 @@ use super::transfer::take_in;
 /// How long workers have at the end to tell the last usage of sessions.
 const LAST_USAGE: Duration = Duration::from_secs(1);
 
-/// How often it is told at most that SMFs do not take usage reports.
+/// How often it is logged at most that SMFs do not take usage reports.
 const UNTAKEN_EVERY: Duration = Duration::from_secs(10);
 
 /// How often it is looked at whether the ports' frames are kept from the host.
@@ -65,8 +65,8 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 /// Runs the UPF of `config` until `stop` is set and the associations have ended, or until its sessions have gone to
-/// another process; gives the workers' statistics. With `sessions` it goes on with the sessions of that file first.
-/// `log` says how much is logged, as far as somebody may change that.
+/// another process; gives the workers' statistics. With `sessions` it takes in the sessions of that file first.
+/// `log` sets how much is logged.
 ///
 /// # Errors
 /// What kept it from starting, or ended it: a socket, DPDK, a port, memory.
@@ -292,8 +292,8 @@ fn join(threads: Vec<WorkerThread>, host: Option<JoinHandle<()>>) -> Result<Vec<
     Ok(stats)
 }
 
-/// Warns of interfaces whose frames the host's network stack gets, too, and of addresses of the host's that nobody reaches
-/// by those whose frames it does not.
+/// Warns of interfaces whose frames the host's network stack gets, too, and of addresses of the host that cannot be
+/// reached by those whose frames it does not.
 fn warn_of_host(config: &Config) {
     let drivers = config.ports.iter().filter_map(|port| port.driver.as_ref());
     for interface in drivers.clone().filter_map(Driver::kept_from_host) {
@@ -414,7 +414,7 @@ fn idle_workers(config: &Config, ios: &[DpdkIo]) -> Result<Vec<Idle>, RunError> 
             Err(reason) => {
                 warn!(
                     reason,
-                    "idle workers sleep between polls: they cannot wait for their sockets"
+                    "workers.idle adaptive: workers cannot wait for their sockets"
                 );
                 Ok((0..workers).map(sleeping).collect())
             }
@@ -472,7 +472,7 @@ fn open_rest_socket(config: &Config, sources: Sources<'_>, threads: &[WorkerThre
         .with_explainer(explainer);
     access
         .and_then(|access| RestSocket::open(&path, access, service))
-        .inspect_err(|error| warn!("nothing for `sluice show` at {}: {error}", path.display()))
+        .inspect_err(|error| warn!(path = %path.display(), why = %error, "API socket not opened"))
         .ok()
 }
 
@@ -571,7 +571,7 @@ impl Served<'_> {
             let now = self.turns.now();
             self.dates.follow(now, self.turns.control());
             self.turns.turn().map_err(RunError::of)?;
-            self.tell_of_links();
+            self.log_links();
             self.tell_of_n4();
             let now = self.turns.now();
             self.server.serve(now, self.turns.control());
@@ -593,7 +593,7 @@ impl Served<'_> {
     fn end(&mut self) -> Result<(), RunError> {
         let associations = self.turns.control().endpoint().associations().count();
         if associations > 0 {
-            info!(associations, "ending");
+            info!(associations, "associations being released");
         }
         self.turns.end();
         self.serve(|control| control.endpoint().has_ended())
@@ -611,7 +611,7 @@ impl Served<'_> {
         if !self.told_of_rates && counters.unreachable_rates > 0 {
             self.told_of_rates = true;
             warn!(
-                "an SMF asks for bit rates above 1 Tbit/s, which nothing reaches: they are taken for no limit"
+                "bit rates above 1 Tbit/s in rules of an SMF: not enforced"
             );
         }
     }
@@ -623,12 +623,12 @@ impl Served<'_> {
         if !self.told_of_misplaced && counters.misplaced_ies > 0 {
             self.told_of_misplaced = true;
             warn!(
-                "a peer sends IEs that have no place on the interface that n4.peers says it speaks: they are discarded"
+                "IEs of another interface than n4.peers says: discarded"
             );
         }
     }
 
-    /// Tells of usage reports that SMFs have not taken: of as many as there were since it was told last.
+    /// Logs usage reports that SMFs have not taken since the last such line.
     fn tell_of_untaken(&mut self) {
         let now = self.turns.now();
         if now < self.untaken_due {
@@ -688,12 +688,12 @@ impl Served<'_> {
         for interface in self.ports.renew_drops() {
             warn!(
                 interface,
-                "the ingress drop was taken away, and the host's network stack got every frame meanwhile: it is there again"
+                "ingress drop restored: another process had removed it, and the host's network stack got every frame meanwhile"
             );
         }
     }
 
-    fn tell_of_links(&mut self) {
+    fn log_links(&mut self) {
         while let Some(news) = self.turns.control().poll_link_news() {
             let name = |port| self.ports.name(port);
             match news {
@@ -704,19 +704,18 @@ impl Served<'_> {
                     member,
                     distributing: true,
                     ..
-                } => info!(port = name(lag), member = name(member), "a member carries"),
+                } => info!(port = name(lag), member = name(member), "LAG member up"),
                 LinkNews::Member {
-                    lag, member, words, ..
-                } => warn!(
-                    port = name(lag),
-                    member = name(member),
-                    "a member carries no more: {words}"
-                ),
+                    lag,
+                    member,
+                    words: state,
+                    ..
+                } => warn!(port = name(lag), member = name(member), state, "LAG member down"),
             }
         }
     }
 
-    /// Tells of buckets that have moved, and lets the ports follow.
+    /// Logs buckets that have moved, and lets the ports follow.
     fn follow_moves(&mut self) {
         while let Some(Moved {
             bucket,
@@ -727,10 +726,10 @@ impl Served<'_> {
         {
             match result {
                 Ok(sessions) => {
-                    info!(%bucket, from = from.0, to = to.0, sessions, "a bucket has moved");
+                    info!(%bucket, from = from.0, to = to.0, sessions, "bucket moved");
                     self.ports.follow(&self.turns.control().owners());
                 }
-                Err(fault) => warn!(%bucket, from = from.0, to = to.0, "a bucket has not moved: {fault}"),
+                Err(fault) => warn!(%bucket, from = from.0, to = to.0, why = %fault, "bucket not moved"),
             }
         }
     }

@@ -16,7 +16,7 @@ use runtime::ControlLoop;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Octets of the file, at most: some two million sessions.
 const LONGEST: u64 = 4 << 30;
-/// Records that are told one by one when they become nothing.
+/// Records that become nothing and are logged one by one.
 const TOLD: usize = 10;
 
 /// Takes in the records at `path` before the first datagram is served, and renames the file, so that no later start takes
@@ -29,7 +29,7 @@ pub(super) fn take_in(turns: &mut ControlLoop, path: &Path) -> Result<(), String
     let octets = match bounded_file::read(path, LONGEST) {
         Ok(octets) => octets,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            info!(file = %path.display(), "no sessions of another process");
+            info!(file = %path.display(), "no sessions to take in");
             return Ok(());
         }
         Err(error) => return Err(fault(error.to_string())),
@@ -45,7 +45,7 @@ pub(super) fn take_in(turns: &mut ControlLoop, path: &Path) -> Result<(), String
         }
         failed += 1;
         if failed <= TOLD as u64 {
-            error!("record of another process not taken in: {error}");
+            error!(why = %error, "record not taken in");
         }
     });
     if let Some(error) = other_node {
@@ -58,18 +58,18 @@ pub(super) fn take_in(turns: &mut ControlLoop, path: &Path) -> Result<(), String
         sessions = live,
         associations = taken.associations,
         applications = taken.applications,
-        "sessions of another process go on here"
+        "sessions taken in"
     );
     if failed > 0 {
         warn!(
             failed,
-            "records of another process are not in use here: their SMFs will find no such sessions"
+            "records not taken in: their SMFs will find no such sessions"
         );
     }
     Ok(())
 }
 
-/// Waits for the workers to have so many sessions. Answers how many they have.
+/// Waits for the workers to have this number of sessions. Returns how many they have.
 fn settle(turns: &mut ControlLoop, sessions: u64, failed: &mut u64) -> u64 {
     let until = Instant::now() + PATIENCE;
     let (mut live, mut told) = (0, 0);
