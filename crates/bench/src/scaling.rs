@@ -30,15 +30,6 @@ impl Scaling {
         self.figures.iter().map(|figure| figure.mpps.median).sum()
     }
 
-    /// The same by the median rounds.
-    #[must_use]
-    pub fn round_mpps(&self) -> f64 {
-        self.figures
-            .iter()
-            .map(|figure| 1_000.0 / figure.round_nanos.max(0.001))
-            .sum()
-    }
-
     /// The slowest and the fastest worker.
     #[must_use]
     pub fn spread(&self) -> Spread {

@@ -610,9 +610,7 @@ impl Served<'_> {
         let counters = self.turns.control().endpoint().counters();
         if !self.told_of_rates && counters.unreachable_rates > 0 {
             self.told_of_rates = true;
-            warn!(
-                "bit rates above 1 Tbit/s in rules of an SMF: not enforced"
-            );
+            warn!("bit rates above 1 Tbit/s in rules of an SMF: not enforced");
         }
     }
 
@@ -622,9 +620,7 @@ impl Served<'_> {
         let counters = self.turns.control().endpoint().counters();
         if !self.told_of_misplaced && counters.misplaced_ies > 0 {
             self.told_of_misplaced = true;
-            warn!(
-                "IEs of another interface than n4.peers says: discarded"
-            );
+            warn!("IEs of another interface than n4.peers says: discarded");
         }
     }
 
