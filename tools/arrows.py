@@ -34,7 +34,6 @@ MODULES_IN_CIRCLES = {
     "n4": 32,
     "packet": 5,
     "rules": 35,
-    "session": 30,
     "sim": 5,
     "transport": 5,
     "usage": 5,

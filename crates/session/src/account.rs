@@ -2,6 +2,7 @@
 
 use flow::UrrCount;
 use rules::boxed_option::{Absent, BoxedOption};
+use rules::model::SNssai;
 use std::sync::Arc;
 use usage::Moment;
 
@@ -24,8 +25,8 @@ pub struct Subscriber {
     pub pei: Option<Box<str>>,
     /// DNN or APN, with dots.
     pub dnn: Option<Box<str>>,
-    /// Slice/Service Type, and Slice Differentiator where there is one.
-    pub s_nssai: Option<(u8, Option<[u8; 3]>)>,
+    /// The slice.
+    pub s_nssai: Option<SNssai>,
 }
 
 /// What a session carries for its entries.

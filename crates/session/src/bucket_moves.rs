@@ -1,14 +1,14 @@
 //! A bucket moves from one worker to another, with all its sessions, without losing a packet or a count.
 //!
-//! 1. Every session of the bucket, once nothing is under way in it, is installed at the new owner beside the old one,
+//! 1. Every session of the bucket, once nothing is in progress in it, is installed at the new owner beside the old one,
 //!    with counters that start at 0. From then on its requests wait. New sessions of the bucket wait, too. If it has
 //!    meters, the old owner first gives up half of their bursts and all that they would earn; at the new owner they
 //!    start empty, with the other half, and earn. So both never admit more than one meter would.
 //!    Of packet rates it gives the new one half of what is left, and begins no unit of time any more.
-//! 2. All workers are told the bucket's new owner, with a fence. Then nobody hands packets to the old owner any more.
-//! 3. What has been handed to it before lies in its inbox and is served there: it drains.
+//! 2. All workers get the bucket's new owner, with a fence. Then no worker hands packets to the old owner any more.
+//! 3. Packets that were handed to it before are in its inbox and are served there: it drains.
 //! 4. The sessions are removed at the old owner. What they counted there is added to what control holds; their meters
-//!    get their whole bursts back, and requests go on.
+//!    get their whole bursts back, and requests continue.
 //!
 //! When the new owner has no room, or the deadline passes before 3, the bucket goes back the same way: every packet
 //! was served by one of the two, and both counts are kept. Packets of one flow may be served by both workers at the
@@ -37,7 +37,7 @@ pub enum MoveFault {
     NoSuchWorker,
     /// The worker owns the bucket already.
     Owned,
-    /// Another bucket is on its way.
+    /// Another bucket moves.
     Busy,
     /// The new owner has no room for the sessions, or an association no share of it.
     NoResources,
@@ -52,7 +52,7 @@ impl fmt::Display for MoveFault {
         f.write_str(match self {
             MoveFault::NoSuchWorker => "there is no such worker",
             MoveFault::Owned => "the worker owns the bucket already",
-            MoveFault::Busy => "another bucket is on its way",
+            MoveFault::Busy => "another bucket moves",
             MoveFault::NoResources => "the new owner has no room for the bucket's sessions",
             MoveFault::Failed => "a session could not be installed at the new owner",
             MoveFault::TooLate => "the workers did not confirm in time",
@@ -80,7 +80,7 @@ pub struct Moved {
 enum Stage {
     /// Sessions are installed at the new owner.
     Installing,
-    /// All workers are told.
+    /// All workers get the new owner.
     Flipping,
     /// The old owner serves what it was handed before.
     Draining,

@@ -39,7 +39,7 @@ pub(crate) struct Prepared {
     pub(crate) ended: Vec<UrrId>,
     /// URRs that PDRs name now, and none did before.
     pub(crate) associated: Vec<UrrId>,
-    /// QERs whose Packet Rate Status is to be told.
+    /// QERs whose Packet Rate Status the response has.
     pub(crate) queried_packets: Vec<QerId>,
     /// URRs that the request removes and creates under one number: the slots of the old ones end.
     pub(crate) fresh: Vec<UrrId>,
@@ -74,7 +74,7 @@ impl Prepared {
     }
 }
 
-/// What is under way.
+/// What a change does.
 #[derive(Debug)]
 pub(crate) enum Work {
     /// Install.
@@ -109,7 +109,7 @@ impl Work {
     }
 }
 
-/// A request under way: its operations are with the workers.
+/// A request in progress: its operations are with the workers.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) id: u64,
@@ -124,24 +124,24 @@ pub(crate) struct Change {
     pub(crate) counted: Vec<(UrrId, UrrCount)>,
     /// The last counts of those whose slots the worker gave up when it did what was sent; `None`: it has not done it.
     pub(crate) ended: Option<Vec<(UrrId, UrrCount)>>,
-    /// What is left of packet rates, to be told or recorded.
+    /// The remaining packets of packet rates, for the response or the record.
     pub(crate) packets: Vec<PacketsLeft>,
     /// What the meters of bit rates hold, to be recorded.
     pub(crate) tokens: Vec<TokensLeft>,
-    /// What was dropped of URRs that tell of it, to be recorded.
+    /// Dropped packets of URRs that report them, for the record.
     pub(crate) dropped: Vec<DroppedCount>,
     /// The bounds of its counters that the worker gets with the rules, by slot.
     pub(crate) bounds: Vec<Bounds>,
 }
 
-/// Where a session stands.
+/// The state of a session.
 #[derive(Debug)]
 pub(crate) enum State {
-    /// Nothing is under way.
+    /// Nothing is in progress.
     Settled,
     /// A request is.
     Changing(Box<Change>),
-    /// A request was given up; the worker is on its way back to what is live.
+    /// A request was given up; the worker has yet to confirm that it runs what is live.
     RollingBack(Box<RollingBack>),
     /// The session is removed; workers have yet to confirm it.
     Dying(Box<Dying>),
@@ -167,13 +167,13 @@ pub(crate) struct Dying {
     pub(crate) accounting: Option<Box<FinalAccounting>>,
 }
 
-/// Where a session stands in the move of its bucket ([`bucket_moves`](crate::bucket_moves)).
+/// How far a session is in the move of its bucket ([`bucket_moves`](crate::bucket_moves)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It does not move.
     #[default]
     Stays,
-    /// It is to be installed at the new owner once nothing is under way in it.
+    /// It is to be installed at the new owner once nothing is in progress in it.
     Awaited,
     /// It is installed at both workers, or will be when they have applied what was sent.
     OnBoth,

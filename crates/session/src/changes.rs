@@ -65,7 +65,7 @@ pub struct ChooseUeIp {
     pub to: Recipient,
     /// CHV4: an IPv4 address is wanted.
     pub ipv4: bool,
-    /// CHV6: an IPv6 prefix is wanted, of so many bits; `Some(None)`: of as many as the pool has.
+    /// CHV6: an IPv6 prefix of this length is wanted; `Some(None)`: of the pool's length.
     pub ipv6: Option<Option<u8>>,
     /// The prefix is wanted, and answered, as bits for delegation (IPv6D, TS 29.244 §5.14).
     pub is_delegated: bool,
@@ -105,7 +105,7 @@ pub enum Query {
 pub enum Charging {
     /// All URRs that a Pause of Charging is for stop (SUMPC).
     Paused,
-    /// They go on, whatever stopped them (RUMUC).
+    /// They measure again, whatever stopped them (RUMUC).
     Resumed,
 }
 

@@ -39,8 +39,8 @@ pub struct Config {
     pub worker_tunnels: usize,
     /// UE addresses, of IPv4 and of IPv6 each, that each worker has room for.
     pub worker_addresses: usize,
-    /// Tunnels and UE addresses that all workers together have room to be told of one by one, because they do not lie
-    /// in their session's bucket: those that control planes chose, and second addresses.
+    /// Steering exceptions that workers have room for: tunnels and UE addresses that are not in their session's bucket,
+    /// because control planes chose them or because they are second addresses.
     pub exceptions: usize,
     /// How much of these, and of the sessions, one association may take while there are others, 0 to 100 per cent;
     /// alone, it may take all.
@@ -51,13 +51,13 @@ pub struct Config {
     pub predefined: Arc<Predefined>,
     /// Correlations that QERs of several sessions may have at a time; 0: none. Default 1,024.
     pub max_correlations: u16,
-    /// Requests that may wait for one session, beside the one under way.
+    /// Requests that may wait for one session, beside the one in progress.
     pub max_waiting: usize,
     /// Whether usage reports and ends of sessions are entered in the ledger
-    /// ([`poll_ledger`](Sessions::poll_ledger)), which somebody must empty then.
+    /// ([`poll_ledger`](crate::Sessions::poll_ledger)), which the caller must empty then.
     pub ledger: bool,
     /// Seconds since 1970 when the clock that time is given by stood at 0, as far as the host's clock was right then;
-    /// what it turns out to be: [`Sessions::follow_wall`].
+    /// what it turns out to be: [`Sessions::follow_wall`](crate::Sessions::follow_wall).
     pub clock_unix: u64,
     /// How long no packet comes where traffic has stopped (STOPT, TS 29.244 §5.4.11), in whole seconds, at least one.
     /// Default 60 s.

@@ -4,8 +4,8 @@
 //! Owned by control. An id means something among the sessions of one association, and nothing to those of others; with
 //! a session that another control plane function of a set takes over, what it has in common with others goes to that
 //! one too. Every correlation has a meter of its own number in each worker; which rate the sessions have together and
-//! which workers they are in is told by [`Sessions::poll_shared_rate`](crate::Sessions::poll_shared_rate), before the effects that need it, and dividing
-//! the rate among them is for who asks.
+//! which workers they are in comes from [`Sessions::poll_shared_rate`](crate::Sessions::poll_shared_rate), before the effects that
+//! need it; the caller divides the rate among them.
 //!
 //! A control plane function gives all of them the same contents (TS 29.244 §5.2.1). What holds where they differ, as
 //! while it changes one after the other, is not said there. Each says what may pass at most, so the lowest holds,
@@ -29,7 +29,7 @@ pub struct SharedRate {
     pub id: SharedId,
     /// The whole rate, by direction.
     pub rates: [Rate; 2],
-    /// The workers that have any of the sessions, in rising order; none: nobody has this number any more.
+    /// The workers that have any of the sessions, in rising order; none: the number is free.
     pub workers: Vec<WorkerId>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Correlations {
     by_name: BTreeMap<(AssociationId, CorrelationId), usize>,
     by_session: BTreeMap<(SessionIndex, CorrelationId), usize>,
     held: BTreeMap<AssociationId, usize>,
-    /// What is to be told.
+    /// Those that are to be polled.
     changed: BTreeSet<usize>,
 }
 
@@ -182,7 +182,7 @@ impl Correlations {
         held.map(|((_, correlation), place)| (*correlation, *place))
     }
 
-    /// A session has this in common with nobody any more. What nobody has is gone.
+    /// A session leaves a correlation. One without sessions is gone.
     pub(crate) fn leave(&mut self, index: SessionIndex, correlation: CorrelationId) {
         let Some(place) = self.by_session.remove(&(index, correlation)) else {
             return;

@@ -7,7 +7,7 @@ use rules::steering::SteerChange;
 /// One command for one worker. Commands for one worker must reach it in the order they were polled.
 #[derive(Debug)]
 pub enum Effect {
-    /// Change a session, whole or not at all; told by [`Sessions::applied`](crate::Sessions::applied), with the final
+    /// Change a session, whole or not at all; answered by [`Sessions::applied`](crate::Sessions::applied), with the final
     /// counts of a Remove and of the URRs that a Replace takes away.
     Apply {
         /// The owner of the session.
@@ -17,7 +17,7 @@ pub enum Effect {
         /// What to do.
         change: SessionChange,
     },
-    /// Read all counters of a session; told by [`Sessions::applied`](crate::Sessions::applied).
+    /// Read all counters of a session; answered by [`Sessions::applied`](crate::Sessions::applied).
     Query {
         /// The owner of the session.
         worker: WorkerId,
@@ -69,6 +69,6 @@ impl Effect {
 pub enum WorkerFault {
     /// Its memory for sessions is full.
     NoSpace,
-    /// Anything else, such as a session that it does not know: a bug.
+    /// Anything else, such as an unknown session: a bug.
     Failed,
 }

@@ -62,7 +62,7 @@ pub(crate) fn exported(
     }
 }
 
-/// The session as a record, where its worker's slots have counted so much.
+/// The session as a record; `counted` is what its worker's slots have counted.
 fn record(session: &Session, counted: &[(UrrId, UrrCount)]) -> SessionRecord {
     SessionRecord {
         association: Vec::new(),

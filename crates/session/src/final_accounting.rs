@@ -9,7 +9,7 @@ use usage::sum;
 use crate::ledger_entry::EndCause;
 use crate::ue_addresses::UeAddress;
 
-/// What is to be entered of a session that nobody else knows any more, when its worker has said what it counted.
+/// What is to be entered of a removed session when its workers have answered with what they counted.
 #[derive(Debug)]
 pub(crate) struct FinalAccounting {
     pub(crate) cause: EndCause,

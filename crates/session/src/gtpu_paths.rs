@@ -37,7 +37,7 @@ pub enum PathChange {
 }
 
 /// Paths by the number of sessions of each association, in the order of the associations: few have a path in common.
-/// Changes are told once each.
+/// Each change is polled once.
 #[derive(Debug)]
 pub(crate) struct Paths {
     uses: Keyed<GtpuPath, Vec<(AssociationId, usize)>>,
@@ -45,7 +45,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// None are used. Peers choose addresses: the seed is one that they do not know.
+    /// None are used. Peers choose addresses: the seed is unknown to them.
     pub(crate) fn new(seed: u64) -> Paths {
         Paths {
             uses: keyed(seed),

@@ -3,7 +3,7 @@
 use packet::Teid;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The caller's own number for a request, by which the outcome is told. Unique among requests in work.
+/// The caller's own number for a request, which its outcome has. Unique among requests in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 

@@ -25,7 +25,7 @@ impl Indexes {
         }
     }
 
-    /// An index that nobody uses; `None` when all `max` are in use.
+    /// A free index; `None` when all `max` are in use.
     pub fn take(&mut self) -> Option<SessionIndex> {
         if let Some(index) = self.free.pop_front() {
             return Some(index);

@@ -31,7 +31,7 @@ pub struct Done {
     pub assigned: Vec<Assigned>,
     /// Usage to report in the response.
     pub usage: Vec<UsageReport>,
-    /// What is left of packet rates, to tell in the response.
+    /// The Packet Rate Status of QERs, for the response.
     pub packets: Vec<PacketRateStatus>,
     /// The record of an export, with the association that the session belongs or belonged to.
     pub record: Option<(AssociationId, Box<SessionRecord>)>,

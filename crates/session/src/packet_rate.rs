@@ -1,4 +1,4 @@
-//! What is left of packet rates, as control planes hear of it (TS 29.244 §5.4.15.2, §8.2.139).
+//! The Packet Rate Status that control planes receive (TS 29.244 §5.4.15.2, §8.2.139).
 
 use flow::meter::{PacketRate, PacketState, Window};
 use flow::{Direction, Nanos};
@@ -15,7 +15,7 @@ pub struct PacketRateStatus {
     pub qer: QerId,
     /// What may pass, by [`Direction`]; `None` where there is no limit.
     pub left: [Option<PacketsAllowed>; 2],
-    /// Until when no more may. Of several units of time under way it is the end of the last: who goes on with these
+    /// Until when no more may. Of several units of time it is the end of the last: a node that continues with these
     /// numbers until then never lets more pass than the rates. Now, if none is.
     pub until: Nanos,
 }

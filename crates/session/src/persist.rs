@@ -3,7 +3,7 @@
 use crate::ids::Seid;
 use crate::session::SessionView;
 
-/// Keeps what a peer has been promised. Called after the workers have applied a change and before the peer is told, so
+/// Keeps what a peer has been promised. Called after the workers have applied a change and before the response, so
 /// that nothing is promised that a restart would forget.
 pub trait Persist {
     /// The session is now like this.

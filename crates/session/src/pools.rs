@@ -1,6 +1,6 @@
 //! Pools that the user plane gives UE addresses from (TS 29.244 §5.21.3).
 //!
-//! Values and arithmetic only; who holds what is [`Addresses`](crate::ue_addresses::Addresses)' to know.
+//! Values and arithmetic only; [`Addresses`](crate::ue_addresses::Addresses) has which session holds which address.
 
 use flow::InstanceId;
 use rules::prefix::IpPrefix;
@@ -38,7 +38,7 @@ impl PoolRange {
         })
     }
 
-    /// The IPv6 prefixes of `len` bits in `prefix`; of more than 2^63 the first so many. `None` when `prefix` is no
+    /// The IPv6 prefixes of `len` bits in `prefix`; of more than 2^63 the first 2^63. `None` when `prefix` is no
     /// IPv6 prefix of at most `len` bits.
     pub fn ipv6(prefix: IpPrefix, len: u8) -> Option<PoolRange> {
         let bits = len.checked_sub(prefix.len()).filter(|_| !prefix.is_ipv4())?;

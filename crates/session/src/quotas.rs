@@ -1,9 +1,9 @@
-//! What each association holds, and how much its party may.
+//! Quotas: what each association holds, and how much its party may hold.
 //!
-//! Owned by control. A worker has room for so many tunnels and UE addresses, and one session may want hundreds of them:
-//! a few could keep everybody else's sessions out. So while there are several parties, each gets a part of every
-//! worker's room, and of all sessions, and no more. What a party holds beyond it, from the time when it was alone,
-//! stays its own. A party is what the caller says: several associations of one host are one.
+//! Owned by control. The tunnels and UE addresses of a worker are limited, and one session may want hundreds of them: a
+//! few could keep the sessions of other associations out. So while there are several parties, each gets a part of every
+//! worker's room, and of all sessions, and no more. What a party holds beyond it, from the time when it was alone, it
+//! keeps. The caller says what a party is: several associations of one host are one.
 
 use flow::{Bucket, WorkerId};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::steering::keys;
 use crate::tunnels::Tunnel;
 use crate::ue_addresses::UeAddress;
 
-/// What of a worker's tables something takes: tunnels, IPv4 addresses and IPv6 prefixes of UEs; and, of those that all
-/// workers have, which of them stray from the session's bucket ([`SteerKey::needs_exception`](crate::SteerKey)).
+/// Entries in workers' tables: tunnels, IPv4 addresses and IPv6 prefixes of UEs; and, in the tables that all workers have,
+/// steering exceptions ([`SteerKey::needs_exception`](crate::SteerKey)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceCounts(pub(crate) [usize; 4]);
 
 impl ResourceCounts {
-    /// Of a session in `bucket`; none stray where it is `None`.
+    /// Of a session in `bucket`; no exceptions where it is `None`.
     pub(crate) fn of(tunnels: &[Tunnel], addresses: &[UeAddress], bucket: Option<Bucket>) -> ResourceCounts {
         let ipv4 = addresses.iter().filter(|(_, prefix)| prefix.is_ipv4()).count();
         let exceptions = bucket.map_or(0, |bucket| {
@@ -81,7 +81,7 @@ const EXCEPTIONS: usize = 3;
 pub(crate) struct Quotas {
     sessions: Keyed<AssociationId, usize>,
     held: Keyed<(AssociationId, WorkerId), ResourceCounts>,
-    /// Keys that stray.
+    /// Steering exceptions.
     exceptions: Keyed<AssociationId, usize>,
     /// How much there is: on each worker, and sessions.
     room: ResourceCounts,
@@ -93,7 +93,7 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    /// Nobody holds anything. Of the `room` on each worker and of `most_sessions`, an association may take `percent`
+    /// No association holds anything. Of the `room` on each worker and of `most_sessions`, an association may take `percent`
     /// per cent unless it is alone. The seeds are those of the hash tables.
     pub(crate) fn new(room: ResourceCounts, most_sessions: usize, percent: u8, seeds: [u64; 2]) -> Quotas {
         let [sessions, held] = seeds;
@@ -138,8 +138,8 @@ impl Quotas {
         }
     }
 
-    /// Whether the party of `association` may have one more of things of which there are `most`, if its associations
-    /// hold so many.
+    /// Whether the party of `association` may have one more of things of which there are `most`; `held` is how many an
+    /// association holds.
     pub(crate) fn allows_of(
         &self,
         most: usize,
@@ -149,7 +149,7 @@ impl Quotas {
         self.sum(association, held, |one, other| one + other) < self.part_of(most)
     }
 
-    /// What one party may have of so much.
+    /// What one party may have of `room`.
     fn part_of(&self, room: usize) -> usize {
         match self.has_others {
             true => (room as u128 * u128::from(self.percent) / 100) as usize,
@@ -191,12 +191,12 @@ impl Quotas {
         all
     }
 
-    /// Whether `association` may hold so much more on `worker`.
+    /// Whether `association` may hold `more` on `worker`.
     pub(crate) fn allows(&self, association: AssociationId, worker: WorkerId, more: ResourceCounts) -> bool {
         self.fits(association, worker, more, |room| self.part_of(room))
     }
 
-    /// Whether there is room for so much more of `association` on `worker`, if it has more than its share.
+    /// Whether `worker` has room for `more` of `association`, also beyond its quota.
     pub(crate) fn has_room(
         &self,
         association: AssociationId,
@@ -220,7 +220,7 @@ impl Quotas {
         all.all(|((more, held), room)| more == 0 || held.saturating_add(more) <= part(room))
     }
 
-    /// `association` holds so much more on `worker`.
+    /// `association` holds `more` on `worker`.
     pub(crate) fn add(&mut self, association: AssociationId, worker: WorkerId, more: ResourceCounts) {
         let own = more.of_one_worker();
         if own != ResourceCounts::default() {
@@ -232,7 +232,7 @@ impl Quotas {
         }
     }
 
-    /// `association` holds so much less on `worker`.
+    /// `association` gives `less` on `worker` back.
     pub(crate) fn remove(&mut self, association: AssociationId, worker: WorkerId, less: ResourceCounts) {
         if let hashbrown::hash_map::Entry::Occupied(mut entry) = self.exceptions.entry(association) {
             let left = entry.get().saturating_sub(less.0[EXCEPTIONS]);

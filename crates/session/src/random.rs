@@ -1,6 +1,6 @@
 //! The source of every identifier a peer must not guess: SEIDs, TEIDs, sequence number starts.
 //!
-//! Owned by control (one thread). A ChaCha20 stream: seeded from the operating system in production, so that nobody can
+//! Owned by control (one thread). A ChaCha20 stream: seeded from the operating system in production, so that no one can
 //! predict a TEID from those already seen; seeded by a number in tests, so that a whole world replays from one seed.
 //! It draws no key material and is never reseeded.
 

@@ -282,7 +282,7 @@ struct Ended {
     addresses: Vec<UeAddress>,
     /// Requests that are to be refused.
     tickets: Vec<Ticket>,
-    /// Whether a Remove is on its way already.
+    /// Whether a Remove is sent already.
     removal_sent: bool,
 }
 

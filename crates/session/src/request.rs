@@ -6,7 +6,7 @@ use crate::ids::{CpFSeid, Ticket};
 /// What becomes of a session that is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Export {
-    /// It goes on here; the record says how it stood at one moment.
+    /// It continues here; the record is a copy of one moment.
     Copy,
     /// It ends here, and nothing is reported of it: who has the record has the session.
     Take,

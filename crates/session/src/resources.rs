@@ -31,14 +31,14 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// A session has taken so much: it counts against the quota of its association.
+    /// A session has taken resources: they count against the quota of its association.
     pub(crate) fn charge(&mut self, session: &mut Session, buckets: &BucketTable, taken: ResourceCounts) {
         session.charged = session.counts().and(taken).into();
         let worker = buckets.owner(session.bucket);
         self.quotas.add(session.charged_to, worker, taken);
     }
 
-    /// A session has given so much back, of what it is charged for.
+    /// A session has given resources back, of those that it is charged for.
     pub(crate) fn discharge(&mut self, session: &mut Session, buckets: &BucketTable, given: ResourceCounts) {
         let charged = session.counts();
         let given = given.within(charged);

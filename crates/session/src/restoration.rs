@@ -6,10 +6,10 @@
 //! addresses of ours, held by no session, and in the shape that we draw. That is weaker than it looks: nothing of what
 //! was given outlives the process, so any control plane with an association may claim any TEID of that shape, as it may
 //! with RESTI at any time. What is no restoration is refused as ever, so that a control plane which chooses F-TEIDs
-//! itself hears so from the first session on, and not when the time is over.
+//! itself gets that refusal from the first session on, and not when the time is over.
 //!
-//! The shape: TEIDs of one session lie in one bucket, that of its first UE address if it had one when the first TEID was
-//! drawn ([`Allocation`](crate::choose)). A TEID of another origin lies there once in 512 times.
+//! The shape: TEIDs of one session are in one bucket, that of its first UE address if it had one when the first TEID was
+//! drawn ([`Allocation`](crate::f_teid_choice)). A TEID of another origin is in it once in 512 times.
 
 use flow::bucket::of_teid;
 use flow::{Bucket, Nanos, SessionIndex, bucket};

@@ -131,17 +131,17 @@ impl Session {
         place.is_some()
     }
 
-    /// Whether nothing is under way, neither a request nor a move.
+    /// Whether nothing is in progress, neither a request nor a move.
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.state, State::Settled) && self.phase == Phase::Stays
     }
 
-    /// Whether the change with this number is under way.
+    /// Whether the change with this number is in progress.
     pub(crate) fn is_at(&self, id: u64) -> bool {
         matches!(&self.state, State::Changing(change) if change.id == id)
     }
 
-    /// The change with this number, if it is the one under way.
+    /// The change with this number, if it is the one in progress.
     pub(crate) fn change(&mut self, id: u64) -> Option<&mut Change> {
         match &mut self.state {
             State::Changing(change) if change.id == id => Some(change),
@@ -183,7 +183,7 @@ impl Session {
         let causes: Vec<UrrId> = last.iter().map(|report| report.urr).collect();
         reports.extend(last);
         if !prepared.ended.is_empty() && !causes.is_empty() {
-            // Of those that end too the last is told already.
+            // Of those that end too the last is reported already.
             let goes_on = |(urr, _): &&(UrrId, UrrCount)| !prepared.ended.contains(urr);
             let counted: Vec<_> = counted.iter().filter(goes_on).copied().collect();
             reports.extend(accounts.report_linked(now, rules.urrs(), &counted, &causes));
@@ -202,8 +202,8 @@ impl Session {
         all.collect()
     }
 
-    /// What is to be told of packet rates: those that a request asks for, or when the session is released those that
-    /// are to be told of then (RCSR).
+    /// The Packet Rate Status of the QERs that a request names, or when the session is released of those that report it
+    /// then (RCSR).
     pub(crate) fn statuses(&self, now: Nanos, work: &Work, left: &[PacketsLeft]) -> Vec<PacketRateStatus> {
         let rules = &self.live.rules;
         let reports = |qer| rules.qer(qer).is_some_and(|qer| qer.reports_rate);
@@ -265,7 +265,7 @@ impl Session {
     pub(crate) fn is_in_between(&self) -> bool {
         let sent = match &self.state {
             State::Settled | State::Dying(_) => false,
-            // What ends the session in its worker is on its way: the last counts come with the answer.
+            // What ends the session in its worker is sent: the last counts come with the answer.
             State::Changing(change) => change.sent || change.work.role() == Role::Remove,
             State::RollingBack(_) => true,
         };
@@ -281,7 +281,7 @@ impl Session {
         self.usage.evaluate(now, self.live.rules.urrs(), counted, told)
     }
 
-    /// The reports of the URRs that have an End Marker to tell of.
+    /// The reports of the URRs that have an End Marker to report.
     pub(crate) fn report_ended(
         &mut self,
         now: Nanos,
@@ -316,7 +316,7 @@ impl<'a> SessionView<'a> {
         self.session.seid
     }
 
-    /// The number that workers know it by.
+    /// Its number in workers.
     pub fn index(&self) -> SessionIndex {
         self.session.index
     }
@@ -356,7 +356,7 @@ impl<'a> SessionView<'a> {
         &self.session.live.addresses
     }
 
-    /// Where its URRs stand, with what the worker's slots count now. `None` while two workers have the session.
+    /// The checkpoints of its URRs, with what the worker's slots count now. `None` while two workers have the session.
     pub fn usage(&self, counted: &[(UrrId, UrrCount)]) -> Option<Vec<UrrCheckpoint>> {
         (self.session.phase != Phase::OnBoth).then(|| self.session.usage.checkpoints(counted))
     }
@@ -366,12 +366,12 @@ impl<'a> SessionView<'a> {
         self.session.account.subscriber.as_deref()
     }
 
-    /// Requests that wait for the one under way.
+    /// Requests that wait for the one in progress.
     pub fn waiting(&self) -> usize {
         self.session.waiting.len()
     }
 
-    /// Whether a request is under way, or the session on its way to another worker.
+    /// Whether a request is in progress, or the session moves to another worker.
     pub fn is_changing(&self) -> bool {
         !matches!(self.session.state, State::Settled) || self.session.phase != Phase::Stays
     }

@@ -88,7 +88,7 @@ pub(crate) fn apply(
 }
 
 /// A worker has answered an operation of a change, a rollback or a removal. A session whose worker cannot even go back to
-/// what it ran is removed: better none than one with rules that the peer was told do not apply. Late answers only matter
+/// what it ran is removed: better none than one with rules that the response said do not apply. Late answers only matter
 /// for the usage that they have.
 pub(crate) fn handle_answer(
     machines: &mut Machines,

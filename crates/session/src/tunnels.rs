@@ -27,7 +27,7 @@ const RESTING_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
     Session(SessionIndex),
-    /// Nobody, but a session did until lately: not drawn before this.
+    /// No session, but one did until lately: not drawn before this.
     Resting(Nanos),
 }
 
@@ -83,7 +83,7 @@ impl Tunnels {
         Err(NoTeid)
     }
 
-    /// Gives a tunnel to `session`, whoever held it.
+    /// Gives a tunnel to `session`, also if another holds it.
     pub fn give(&mut self, tunnel: Tunnel, session: SessionIndex) {
         let before = self.holders.insert(tunnel, Holder::Session(session));
         self.held += usize::from(!matches!(before, Some(Holder::Session(_))));

@@ -16,8 +16,8 @@ use crate::random::Random;
 /// A UE's address in its address space.
 pub type UeAddress = (VrfId, IpPrefix);
 
-/// Tries at a free address in the wanted bucket. One in 512 lies there, so that fewer than one draw in 2,900 fails for
-/// want of tries; what lies elsewhere is steered by exception.
+/// Tries at a free address in the wanted bucket. One in 512 is in it, so that fewer than one draw in 2,900 fails for
+/// want of tries; addresses in other buckets are steered by exception.
 const DRAWS_IN_BUCKET: u64 = 4096;
 
 /// Tries at any free address before the range is searched one by one.
@@ -38,7 +38,7 @@ struct Range {
 pub(crate) enum Family {
     /// An IPv4 address.
     Ipv4,
-    /// An IPv6 prefix of so many bits; `None`: as the first range with IPv6 has them.
+    /// An IPv6 prefix of this length; `None`: of the length of the first range with IPv6.
     Ipv6(Option<u8>),
 }
 
@@ -196,12 +196,12 @@ impl Addresses {
         self.lengths.iter().any(is_longer)
     }
 
-    /// The session that holds `address` or the longest prefix that it lies in.
+    /// The session that holds `address` or the longest prefix around it.
     pub fn holder_around(&self, address: UeAddress) -> Option<SessionIndex> {
         self.around(address).last()
     }
 
-    /// Who holds `address` or a prefix that it lies in, the widest first.
+    /// Who holds `address` or a prefix around it, the widest first.
     fn around(&self, (vrf, prefix): UeAddress) -> impl Iterator<Item = SessionIndex> + '_ {
         let family = prefix.is_ipv4();
         let is_around =
@@ -216,7 +216,7 @@ impl Addresses {
         ranges.any(|range| range.vrf == vrf && range.range.has(prefix))
     }
 
-    /// Gives `address` to `session`, whoever held it.
+    /// Gives `address` to `session`, also if another holds it.
     pub fn give(&mut self, address: UeAddress, session: SessionIndex) {
         if self.holders.insert(address, session).is_none() {
             let kind = kind(address);

@@ -1,7 +1,7 @@
 //! UE addresses that the user plane allocates (TS 29.244 §5.21.3.1).
 //!
 //! All that one request chooses of one pool and family is one address: SMFs set CHOOSE in the uplink and the downlink
-//! PDR alike. SMFs name the access network on uplink PDRs; an instance without a pool stands for the one that the
+//! PDR alike. SMFs name the access network on uplink PDRs; an instance without a pool means the one that the
 //! request names elsewhere, or the first that has pools. A later request gets another IPv6 prefix, beside what the PDR
 //! or Traffic Endpoint has; the one IPv4 address of a PDU session (TS 23.501 §5.8.2.2) is given once.
 

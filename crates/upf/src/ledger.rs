@@ -252,9 +252,11 @@ fn subject(told: &UsageEntry, node: &str, network: &Network) -> Subject {
         gpsi: text(gpsi),
         pei: text(pei),
         dnn: text(dnn),
-        s_nssai: s_nssai.map(|(sst, sd)| SNssai {
-            sst,
-            sd: sd.map(|[a, b, c]| format!("{a:02x}{b:02x}{c:02x}")),
+        s_nssai: s_nssai.map(|slice| SNssai {
+            sst: slice.sst,
+            sd: slice
+                .differentiator()
+                .map(|[a, b, c]| format!("{a:02x}{b:02x}{c:02x}")),
         }),
         ue,
         instances: instances(rules, network),

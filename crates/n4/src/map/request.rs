@@ -6,7 +6,6 @@ use pfcp::ie::{Cause, Ie, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{IeType, Repeated, Restrict};
 use rules::image::{ImmediateActions, PacketsLeft};
-use rules::model::SNssai;
 use rules::model::{BarId, FarId, FarUpdate, PdrId, Qer, QerId, TrafficEndpointId, UrrId};
 use rules::network::{InstanceId, Network, Roles};
 use session::{Changes, Charging, Query, SessionView, Subscriber};
@@ -97,10 +96,7 @@ fn policers_of(
     named: impl Iterator<Item = InstanceId>,
     network: &Network,
 ) -> SharedId {
-    let slice = slice.map(|sent| SNssai {
-        sst: sent.sst,
-        sd: sent.sd,
-    });
+    let slice = slice.map(subscriber::slice);
     let instance = named
         .filter_map(|id| network.instance(id))
         .filter(|instance| instance.roles.intersects(Roles::N6))

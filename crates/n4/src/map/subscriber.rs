@@ -2,12 +2,10 @@
 //!
 //! Nothing here refuses a request: it only informs. What cannot be read is left out.
 
-use pfcp::ie::{ApnDnn, SNssai};
+use pfcp::ie::ApnDnn;
 use pfcp::message::SessionEstablishmentRequest;
+use rules::model::SNssai;
 use session::Subscriber;
-
-/// What an SD of all ones says: that there is none (TS 23.003 §28.4.2).
-const NO_SD: [u8; 3] = [0xff; 3];
 
 /// `None` when the request says nothing of it.
 pub(super) fn of(request: &SessionEstablishmentRequest<'_>) -> Option<Subscriber> {
@@ -28,8 +26,12 @@ pub(super) fn of(request: &SessionEstablishmentRequest<'_>) -> Option<Subscriber
     (subscriber != Subscriber::default()).then_some(subscriber)
 }
 
-pub(super) fn slice(sent: SNssai) -> (u8, Option<[u8; 3]>) {
-    (sent.sst, Some(sent.sd).filter(|sd| *sd != NO_SD))
+/// The slice of an S-NSSAI IE.
+pub(super) fn slice(sent: pfcp::ie::SNssai) -> SNssai {
+    SNssai {
+        sst: sent.sst,
+        sd: sent.sd,
+    }
 }
 
 /// Digits, the first in the low half of an octet; the high half of the last may be filled (TS 29.274 §8.3).
@@ -98,8 +100,9 @@ mod tests {
 
     #[test]
     fn a_slice_without_a_differentiator_has_none() {
-        let sent = |sd| SNssai { sst: 1, sd };
-        assert_eq!(slice(sent([0xff; 3])), (1, None));
-        assert_eq!(slice(sent([0, 0, 10])), (1, Some([0, 0, 10])));
+        let sent = |sd| slice(pfcp::ie::SNssai { sst: 1, sd });
+        assert_eq!(sent([0xff; 3]).differentiator(), None);
+        assert_eq!(sent([0, 0, 10]).differentiator(), Some([0, 0, 10]));
+        assert_eq!(sent([0, 0, 10]).sst, 1);
     }
 }

@@ -6,7 +6,7 @@ use flow::{Nanos, UrrCount};
 use n4::{NodeName, SessionEvent, UsageEntry};
 use pfcp::IeType;
 use pfcp::ie::Cause;
-use rules::model::{MeasurementMethod, UrrId};
+use rules::model::{MeasurementMethod, SNssai, UrrId};
 use session::{EndCause, LedgerEvent, Seid, Unreported, UsageReport, UsageTriggers};
 use std::time::Duration;
 
@@ -56,7 +56,11 @@ fn the_subscriber_that_the_smf_names_is_in_the_ledger() {
         assert_eq!(subscriber.msisdn.as_deref(), Some("491700000001"));
         assert_eq!(subscriber.nai.as_deref(), Some("user@x"));
         assert_eq!(subscriber.dnn.as_deref(), Some("ims.test"));
-        assert_eq!(subscriber.s_nssai, Some((1, Some([0, 0, 10]))));
+        let slice = SNssai {
+            sst: 1,
+            sd: [0, 0, 10],
+        };
+        assert_eq!(subscriber.s_nssai, Some(slice));
         assert_eq!((subscriber.supi.as_ref(), subscriber.imei.as_ref()), (None, None));
     }
     let LedgerEvent::Usage(report) = entries[1].entry.event else {

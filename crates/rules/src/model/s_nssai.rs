@@ -14,6 +14,11 @@ pub struct SNssai {
 impl SNssai {
     /// The value for an absent Slice Differentiator (TS 23.003 §28.4.2).
     pub const NO_SD: [u8; 3] = [0xff; 3];
+
+    /// The Slice Differentiator, if there is one.
+    pub fn differentiator(self) -> Option<[u8; 3]> {
+        Some(self.sd).filter(|sd| *sd != Self::NO_SD)
+    }
 }
 
 impl fmt::Display for SNssai {

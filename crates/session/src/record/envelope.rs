@@ -12,10 +12,7 @@
 //!
 //! Numbers are in network order.
 
-use super::RecordError;
-
-/// The most octets of a body.
-pub const LONGEST_RECORD: usize = 1 << 20;
+use super::error::{LONGEST_RECORD, RecordError};
 
 const MAGIC: [u8; 4] = *b"SLUI";
 const CHECKED: usize = 11;

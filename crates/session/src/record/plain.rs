@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::RecordError;
+use super::error::RecordError;
 
 pub(super) fn encode(record: &impl Serialize, what: &'static str) -> Result<Vec<u8>, RecordError> {
     postcard::to_allocvec(record).map_err(|_| RecordError::Malformed(what))

@@ -7,6 +7,7 @@ use session::*;
 use std::sync::Arc;
 
 use rules::model::*;
+
 use support::*;
 
 fn world(workers: u16) -> World {
@@ -20,7 +21,10 @@ fn subscriber() -> Arc<Subscriber> {
     Arc::new(Subscriber {
         imsi: Some("001010000000001".into()),
         dnn: Some("internet".into()),
-        s_nssai: Some((1, None)),
+        s_nssai: Some(SNssai {
+            sst: 1,
+            sd: SNssai::NO_SD,
+        }),
         ..Subscriber::default()
     })
 }

@@ -1,26 +1,36 @@
-//! From the shapes back to a session: every value is checked, since the octets may come from anywhere.
+//! From the form of a record to a session: every value is checked, since the octets may come from anywhere.
 
-use flow::meter::{PacketState, TimeUnit, Window};
+use flow::meter::{PacketRate, PacketState, PacketsPer, TimeUnit, Tokens, Window};
 use flow::{Bucket, InstanceId, Nanos};
 use packet::{Ppi, Qfi, Teid};
 use rules::boxed_option::BoxedOption;
 use rules::compile::MAX_PDRS;
-use rules::image::{DataStatus, DroppedCount};
-use rules::model::Rulebase;
-use rules::model::{self, SessionRules};
+use rules::image::{DataStatus, DroppedCount, PacketsLeft, TokensLeft};
+use rules::model::{self, Rulebase, SNssai, SessionRules};
 use rules::network::{Network, PolicyId};
 use rules::prefix::IpPrefix;
 use std::sync::Arc;
 
-use super::super::{DownlinkMark, Frame, PendingReports, RecordError, SessionRecord, count};
-use super::*;
+use super::super::error::{RecordError, bad};
+use super::super::types::{DownlinkMark, Frame, PendingReports, SessionRecord};
+use super::filters::{class, read_application, read_filter};
+use super::form::{
+    Bar, Billing, Body, Bucketed, Chosen, Downlink, Endpoint, FSeid, FTeid, Far, Forwarding, Left, Node,
+    OuterHeader, Packets, Pdr, Pending, Prefix, Qer, Set, SetsBody, UeIp, User,
+};
+use super::urr::{Dates, count, read_urr};
+use crate::account::{Account, Entered, Subscriber};
 use crate::f_teid_choice::ChosenFTeids;
 use crate::ids::{CpFSeid, Seid};
-use crate::sets::Addresses;
+use crate::sets::{Addresses, SetId, SetNode, Sets};
+use crate::ue_addresses::UeAddress;
+
+type Result<T> = std::result::Result<T, RecordError>;
 
 /// Reads what goes by numbers of the record.
 pub(super) struct Reader<'a> {
     frame: Frame<'a>,
+    dates: Dates<'a>,
     instances: Vec<InstanceId>,
     policies: Vec<PolicyId>,
 }
@@ -41,6 +51,7 @@ impl<'a> Reader<'a> {
         let instances = body.instances.iter().map(|name| id(frame.network, name));
         Ok(Reader {
             frame,
+            dates: Dates { wall: frame.wall },
             instances: instances.collect::<Result<_>>()?,
             policies: body.policies.iter().map(policy).collect::<Result<_>>()?,
         })
@@ -63,7 +74,11 @@ impl<'a> Reader<'a> {
             rules: Arc::new(rules),
             leases: leases.collect::<Result<_>>()?,
             shared: ChosenFTeids::of_entries(chosen.into_iter()),
-            checkpoints: body.checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
+            checkpoints: body
+                .checkpoints
+                .iter()
+                .map(|one| self.dates.read_checkpoint(one))
+                .collect(),
             account: self.account(body.account),
             packets: self.packets(&body.packets)?,
             tokens: self.tokens(&body.tokens)?,
@@ -111,7 +126,7 @@ impl<'a> Reader<'a> {
         if let Some(seconds) = body.inactivity_timer {
             rules.set_inactivity_timer(seconds);
         }
-        rules.share_filters(&body.filters.iter().map(filter).collect::<Result<Vec<_>>>()?);
+        rules.share_filters(&body.filters.iter().map(read_filter).collect::<Result<Vec<_>>>()?);
         Ok(rules)
     }
 
@@ -161,8 +176,8 @@ impl<'a> Reader<'a> {
                 instance: self.optional_instance(pdr.instance)?,
                 ue_ip: ue_ips(&pdr.ue_ip),
                 framed_routes: prefixes(&pdr.framed_routes)?,
-                sdf_filters: pdr.sdf_filters.iter().map(filter).collect::<Result<_>>()?,
-                application: pdr.application.as_ref().map(application).transpose()?,
+                sdf_filters: pdr.sdf_filters.iter().map(read_filter).collect::<Result<_>>()?,
+                application: pdr.application.as_ref().map(read_application).transpose()?,
                 qfis: qfis(&pdr.qfis)?,
             },
             outer_header_removal: pdr.outer_header_removal.map(removal).transpose()?,
@@ -216,10 +231,6 @@ impl<'a> Reader<'a> {
         known.copied().ok_or(bad("forwarding policy"))
     }
 
-    pub(super) fn moment(&self, date: u64) -> Moment {
-        self.frame.wall.moment(date)
-    }
-
     /// What ended before the process's clock began is over.
     fn packets(&self, left: &[(u32, [Left; 2])]) -> Result<Vec<PacketsLeft>> {
         if left.len() > MAX_PDRS {
@@ -229,7 +240,7 @@ impl<'a> Reader<'a> {
             left,
             ends: match date {
                 0 => Nanos::ZERO,
-                date => self.moment(date).on_clock(),
+                date => self.dates.moment(date).on_clock(),
             },
         };
         let state = |[base, additional]: Left| PacketState {
@@ -246,7 +257,7 @@ impl<'a> Reader<'a> {
         }
         let tokens = |(committed, further, date)| Tokens {
             left: [committed, further],
-            at: self.moment(date).0,
+            at: self.dates.moment(date).0,
         };
         let one = |(qer, both): &(u32, [Option<Bucketed>; 2])| {
             (model::QerId(*qer), both.map(|written| written.map(tokens)))
@@ -257,7 +268,7 @@ impl<'a> Reader<'a> {
     fn account(&self, account: Billing) -> Account {
         Account {
             subscriber: account.subscriber.map(subscriber).map(Arc::new),
-            since: account.since.map(|since| self.moment(since)).into(),
+            since: account.since.map(|since| self.dates.moment(since)).into(),
             entered: BoxedOption::from(Entered {
                 reports: account.reports,
                 count: count(account.count),
@@ -266,7 +277,7 @@ impl<'a> Reader<'a> {
     }
 
     fn pending(&self, pending: &Pending) -> Result<PendingReports> {
-        let mark = |(pdr, ppi, qfi, status): &(u16, Option<u8>, Option<u8>, Option<bool>)| {
+        let mark = |(pdr, ppi, qfi, status): &Downlink| {
             Ok(DownlinkMark {
                 pdr: model::PdrId(*pdr),
                 ppi: *ppi,
@@ -278,7 +289,11 @@ impl<'a> Reader<'a> {
             })
         };
         Ok(PendingReports {
-            usage: pending.usage.iter().map(|report| self.usage(report)).collect(),
+            usage: pending
+                .usage
+                .iter()
+                .map(|report| self.dates.read_usage(report))
+                .collect(),
             queries: pending
                 .queries
                 .iter()
@@ -299,10 +314,6 @@ fn redirect(url: &str) -> Result<model::Redirect> {
     model::Redirect::new(url.as_bytes()).ok_or(bad("redirect URL"))
 }
 
-pub(super) const fn bad(field: &'static str) -> RecordError {
-    RecordError::Malformed(field)
-}
-
 fn subscriber(user: User) -> Subscriber {
     let text = |text: Option<String>| text.map(String::into_boxed_str);
     Subscriber {
@@ -314,7 +325,10 @@ fn subscriber(user: User) -> Subscriber {
         gpsi: text(user.gpsi),
         pei: text(user.pei),
         dnn: text(user.dnn),
-        s_nssai: user.s_nssai,
+        s_nssai: user.s_nssai.map(|(sst, sd)| SNssai {
+            sst,
+            sd: sd.unwrap_or(SNssai::NO_SD),
+        }),
     }
 }
 
@@ -334,23 +348,9 @@ fn qfis(values: &[u8]) -> Result<model::Qfis> {
     values.iter().copied().map(qfi).collect()
 }
 
-fn class((value, mask): (u8, u8)) -> model::TosTrafficClass {
-    model::TosTrafficClass { value, mask }
-}
-
 fn removal((header, deletes_psc): (u8, bool)) -> Result<model::OuterHeaderRemoval> {
     let header = model::OuterHeader::from_value(header).ok_or(bad("Outer Header Removal"))?;
     Ok(model::OuterHeaderRemoval { header, deletes_psc })
-}
-
-pub(super) fn application((id, flows): &(Vec<u8>, Vec<String>)) -> Result<model::Application> {
-    let flows = flows
-        .iter()
-        .map(|text| text.parse().map_err(|_| bad("application")));
-    Ok(model::Application {
-        id: id.as_slice().into(),
-        flows: flows.collect::<Result<Vec<_>>>()?.into(),
-    })
 }
 
 fn sets(sets: SetsBody) -> Sets {
@@ -386,17 +386,6 @@ fn ue_ips(all: &[UeIp]) -> model::UeIpAddresses {
         is_destination: ue.is_destination,
     };
     all.iter().map(one).collect()
-}
-
-pub(super) fn filter(filter: &Filter) -> Result<model::SdfFilter> {
-    let description = filter.flow_description.as_ref().map(|text| text.parse());
-    Ok(model::SdfFilter {
-        flow_description: description.transpose().map_err(|_| bad("Flow Description"))?,
-        tos_traffic_class: filter.tos_traffic_class.map(class),
-        spi: filter.spi,
-        flow_label: filter.flow_label,
-        filter_id: filter.filter_id.map(model::SdfFilterId),
-    })
 }
 
 fn qer(qer: &Qer) -> Result<model::Qer> {

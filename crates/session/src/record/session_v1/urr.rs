@@ -1,4 +1,4 @@
-//! URRs, where they stand and their reports, as the body of a session's record has them: both ways.
+//! URRs, their checkpoints and reports in a session's record, in both directions.
 
 use rules::model;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,44 @@ use usage::{
     UsageReport, UsageTriggers,
 };
 
-use super::super::{Octets, count, octets};
-use super::read::{Reader, bad};
-use super::{Application, Filter, Result, Writer, filter, read, write_application};
+use flow::UrrCount;
+use usage::WallClock;
+
+use super::super::error::{RecordError, bad};
+use super::filters::{Application, Filter, read_application, read_filter, write_application, write_filter};
 use rules::compile::MAX_PDRS;
+
+type Result<T> = std::result::Result<T, RecordError>;
+
+/// Moments as dates, in nanoseconds since 1970.
+#[derive(Clone, Copy)]
+pub(super) struct Dates<'a> {
+    pub(super) wall: &'a WallClock,
+}
+
+/// A count as it is written: of uplink packets and octets, of downlink packets and octets, and events.
+pub(super) type Octets = ([u64; 4], u64);
+
+pub(super) fn octets(count: UrrCount) -> Octets {
+    let UrrCount {
+        ul_packets,
+        ul_octets,
+        dl_packets,
+        dl_octets,
+        events,
+    } = count;
+    ([ul_packets, ul_octets, dl_packets, dl_octets], events)
+}
+
+pub(super) fn count(([ul_packets, ul_octets, dl_packets, dl_octets], events): Octets) -> UrrCount {
+    UrrCount {
+        ul_packets,
+        ul_octets,
+        dl_packets,
+        dl_octets,
+        events,
+    }
+}
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Urr {
@@ -38,7 +72,7 @@ pub(super) struct UrrTerms {
     /// Seconds since 1970.
     monitoring_time: Option<u64>,
     subsequent: Subsequent,
-    /// Each at so many seconds since 1970.
+    /// Each with its time in seconds since 1970.
     additional_monitoring_times: Vec<(u64, Subsequent)>,
     linked: Vec<u32>,
     /// Members of a credit pool, and their multipliers in billionths.
@@ -114,7 +148,7 @@ pub(super) struct MachineState {
     pending: u32,
 }
 
-/// What is known of traffic whose start or stop is told; with silences as `heard`.
+/// The state of traffic whose start or stop is reported; activity as in `heard`.
 #[derive(Serialize, Deserialize)]
 enum TrafficState {
     Unwatched,
@@ -143,8 +177,18 @@ pub(super) struct Usage {
     information: Option<u8>,
 }
 
-impl Writer<'_> {
-    pub(super) fn checkpoint(&self, checkpoint: &UrrCheckpoint) -> Checkpoint {
+impl Dates<'_> {
+    /// The date of a moment.
+    pub(super) fn date(self, moment: Moment) -> u64 {
+        self.wall.unix_nanos(moment)
+    }
+
+    /// The moment of a date.
+    pub(super) fn moment(self, date: u64) -> Moment {
+        self.wall.moment(date)
+    }
+
+    pub(super) fn write_checkpoint(self, checkpoint: &UrrCheckpoint) -> Checkpoint {
         let UrrCheckpoint {
             urr,
             next,
@@ -165,11 +209,11 @@ impl Writer<'_> {
             rest,
             times: times.map(|(first, last)| (self.date(first), self.date(last))),
             before_qos: before_qos.map(octets),
-            machine: machine.as_ref().map(|machine| self.machine(machine)),
+            machine: machine.as_ref().map(|machine| self.write_machine(machine)),
         }
     }
 
-    fn machine(&self, machine: &Machine) -> MachineState {
+    fn write_machine(self, machine: &Machine) -> MachineState {
         let Machine {
             volume_threshold,
             volume_again,
@@ -235,7 +279,7 @@ impl Writer<'_> {
         }
     }
 
-    pub(super) fn usage(&self, report: &UsageReport) -> Usage {
+    pub(super) fn write_usage(self, report: &UsageReport) -> Usage {
         let UsageReport {
             urr,
             method,
@@ -269,8 +313,8 @@ impl Writer<'_> {
     }
 }
 
-impl Reader<'_> {
-    pub(super) fn checkpoint(&self, checkpoint: &Checkpoint) -> UrrCheckpoint {
+impl Dates<'_> {
+    pub(super) fn read_checkpoint(self, checkpoint: &Checkpoint) -> UrrCheckpoint {
         UrrCheckpoint {
             urr: model::UrrId(checkpoint.urr),
             next: checkpoint.next,
@@ -282,11 +326,14 @@ impl Reader<'_> {
                 .times
                 .map(|(first, last)| (self.moment(first), self.moment(last))),
             before_qos: checkpoint.before_qos.map(count),
-            machine: checkpoint.machine.as_ref().map(|machine| self.machine(machine)),
+            machine: checkpoint
+                .machine
+                .as_ref()
+                .map(|machine| self.read_machine(machine)),
         }
     }
 
-    fn machine(&self, machine: &MachineState) -> Machine {
+    fn read_machine(self, machine: &MachineState) -> Machine {
         let moment = |date: Option<u64>| date.map(|date| self.moment(date));
         let silence = |(at, packets, checked)| Activity {
             at: self.moment(at),
@@ -327,7 +374,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn usage(&self, report: &Usage) -> UsageReport {
+    pub(super) fn read_usage(self, report: &Usage) -> UsageReport {
         UsageReport {
             urr: model::UrrId(report.urr),
             method: model::MeasurementMethod(report.method),
@@ -414,7 +461,7 @@ fn write_terms(terms: &model::UrrTerms) -> UrrTerms {
         pool: pool.as_ref().map(|pool| pool.iter().map(member).collect()),
         quota_action: quota_action.map(|id| id.0),
         exempt_applications: exempt_applications.iter().map(write_application).collect(),
-        exempt_filters: exempt_filters.iter().map(filter).collect(),
+        exempt_filters: exempt_filters.iter().map(write_filter).collect(),
         number_of_reports: *number_of_reports,
     }
 }
@@ -478,7 +525,7 @@ fn read_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
     if lists.iter().any(|length| *length > MAX_PDRS) {
         return Err(bad("URR"));
     }
-    let applications = terms.exempt_applications.iter().map(read::application);
+    let applications = terms.exempt_applications.iter().map(read_application);
     let dropped = |(packets, octets)| model::DroppedDlThreshold { packets, octets };
     let additional = |(at, then): &(u64, Subsequent)| model::MonitoringTime {
         at: model::UnixSeconds(*at),
@@ -501,7 +548,7 @@ fn read_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
         exempt_filters: terms
             .exempt_filters
             .iter()
-            .map(read::filter)
+            .map(read_filter)
             .collect::<Result<_>>()?,
         number_of_reports: terms.number_of_reports,
     })

@@ -1,0 +1,464 @@
+//! From a session to the form of its record. Every field of a rule is named, so that one that is added to the model does
+//! not compile before it is decided what becomes of it here.
+
+use flow::meter::{PacketRate, PacketState, PacketsPer, Tokens, Window};
+use flow::{InstanceId, Nanos};
+use packet::{Ppi, Qfi};
+use rules::image::{DataStatus, PacketsLeft, TokensLeft};
+use rules::model;
+use rules::network::PolicyId;
+use rules::prefix::IpPrefix;
+use usage::Moment;
+
+use super::super::error::RecordError;
+use super::super::types::{DownlinkMark, Frame, PendingReports, SessionRecord};
+use super::filters::{write_application, write_filter};
+use super::form::{
+    Bar, Billing, Body, Bucketed, Chosen, Endpoint, FSeid, FTeid, Far, Forwarding, Left, Node, OuterHeader,
+    Packets, Pdr, Pending, Prefix, Qer, Set, SetsBody, UeIp, User,
+};
+use super::urr::{Dates, octets, write_urr};
+use crate::account::{Account, Entered, Subscriber};
+use crate::sets::{SetId, SetNode, Sets};
+use crate::ue_addresses::UeAddress;
+
+type Result<T> = std::result::Result<T, RecordError>;
+
+/// Writes what is different in every process by what is not.
+pub(super) struct Writer<'a> {
+    frame: Frame<'a>,
+    dates: Dates<'a>,
+    named: Vec<InstanceId>,
+    policies: Vec<PolicyId>,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer of one record.
+    pub(super) fn new(frame: Frame<'a>) -> Writer<'a> {
+        Writer {
+            frame,
+            dates: Dates { wall: frame.wall },
+            named: Vec::new(),
+            policies: Vec::new(),
+        }
+    }
+
+    /// The form of `record`.
+    pub(super) fn body(mut self, record: &SessionRecord) -> Result<Body> {
+        let SessionRecord {
+            association,
+            seid,
+            cp,
+            bucket,
+            sets,
+            rules,
+            leases,
+            shared,
+            checkpoints,
+            account,
+            packets,
+            tokens,
+            dropped,
+            pending,
+        } = record;
+        let endpoints = rules.endpoints().iter().map(|one| self.endpoint(one)).collect();
+        let pdrs = rules.pdrs().iter().map(|pdr| self.pdr(pdr)).collect();
+        let fars = rules.fars().iter().map(|far| self.far(far)).collect();
+        let leases = leases.iter().map(|lease| self.lease(lease)).collect();
+        let chosen = shared.entries().map(|entry| self.chosen(entry)).collect();
+        let network = self.frame.network;
+        let instance_name = |id: &InstanceId| network.instance(*id).map(|one| one.name.clone());
+        let policy_name = |id: &PolicyId| network.policy(*id).map(|one| one.name.clone());
+        Ok(Body {
+            association: association.clone(),
+            seid: seid.0,
+            cp: FSeid {
+                seid: cp.seid,
+                ipv4: cp.ipv4,
+                ipv6: cp.ipv6,
+            },
+            bucket: bucket.index() as u16,
+            sets: sets_body(sets),
+            endpoints,
+            pdrs,
+            fars,
+            qers: rules.qers().iter().map(qer).collect(),
+            urrs: rules.urrs().iter().map(write_urr).collect(),
+            bars: rules.bars().iter().map(bar).collect(),
+            filters: rules.shared_filters().map(write_filter).collect(),
+            inactivity_timer: rules.inactivity_timer().map(|timer| timer.seconds.get()),
+            leases,
+            chosen,
+            checkpoints: checkpoints
+                .iter()
+                .map(|one| self.dates.write_checkpoint(one))
+                .collect(),
+            account: self.account(account),
+            packets: packets.iter().map(|one| self.left(one)).collect(),
+            tokens: tokens.iter().map(|one| self.tokens(one)).collect(),
+            dropped: dropped
+                .iter()
+                .map(|one| (one.urr.0, one.packets, one.octets))
+                .collect(),
+            pending: self.pending(pending),
+            instances: names(&self.named, instance_name, "network instance")?,
+            policies: names(&self.policies, policy_name, "forwarding policy")?,
+            policers: network
+                .policers()
+                .named(rules.policers())
+                .map(|policer| policer.name.clone())
+                .collect(),
+        })
+    }
+
+    /// The number of an instance in the record.
+    fn instance(&mut self, id: InstanceId) -> u16 {
+        number(&mut self.named, id)
+    }
+
+    /// The number of a forwarding policy in the record.
+    fn policy(&mut self, id: PolicyId) -> u16 {
+        number(&mut self.policies, id)
+    }
+
+    fn lease(&mut self, (vrf, prefix): &UeAddress) -> (u16, Prefix) {
+        let instances = self.frame.network.instances().iter();
+        let member = instances.filter(|one| one.vrf == *vrf).map(|one| one.id).next();
+        (self.instance(member.unwrap_or_default()), written(prefix))
+    }
+
+    fn chosen(
+        &mut self,
+        (id, source, instance, f_teid): (u8, model::SourceInterface, Option<InstanceId>, model::FTeid),
+    ) -> Chosen {
+        Chosen {
+            id,
+            source: source.value(),
+            instance: instance.map(|id| self.instance(id)),
+            f_teid: f_teid_body(f_teid),
+        }
+    }
+
+    fn endpoint(&mut self, endpoint: &model::TrafficEndpoint) -> Endpoint {
+        let model::TrafficEndpoint {
+            id,
+            f_teid,
+            instance,
+            ue_ip,
+            framed_routes,
+            qfis,
+        } = endpoint;
+        Endpoint {
+            id: id.0,
+            f_teid: f_teid.map(f_teid_body),
+            instance: instance.map(|id| self.instance(id)),
+            ue_ip: ue_ip.iter().map(ue_ip_body).collect(),
+            framed_routes: framed_routes.iter().map(written).collect(),
+            qfis: qfis.iter().map(|qfi| qfi.get()).collect(),
+        }
+    }
+
+    fn pdr(&mut self, pdr: &model::Pdr) -> Pdr {
+        let model::Pdr {
+            id,
+            precedence,
+            pdi,
+            outer_header_removal,
+            far,
+            qers,
+            urrs,
+            rulebases,
+        } = pdr;
+        let model::Pdi {
+            source_interface,
+            endpoint,
+            f_teid,
+            instance,
+            ue_ip,
+            framed_routes,
+            sdf_filters,
+            application,
+            qfis,
+        } = pdi;
+        Pdr {
+            id: id.0,
+            precedence: precedence.0,
+            source_interface: source_interface.value(),
+            endpoint: endpoint.map(|id| id.0),
+            f_teid: f_teid.map(f_teid_body),
+            instance: instance.map(|id| self.instance(id)),
+            ue_ip: ue_ip.iter().map(ue_ip_body).collect(),
+            framed_routes: framed_routes.iter().map(written).collect(),
+            sdf_filters: sdf_filters.iter().map(write_filter).collect(),
+            application: application.as_ref().map(write_application),
+            qfis: qfis.iter().map(|qfi| qfi.get()).collect(),
+            outer_header_removal: outer_header_removal.map(|removal| {
+                let model::OuterHeaderRemoval { header, deletes_psc } = removal;
+                (header.value(), deletes_psc)
+            }),
+            far: far.map(|id| id.0),
+            qers: qers.iter().map(|id| id.0).collect(),
+            urrs: urrs.iter().map(|id| id.0).collect(),
+            rulebases: rulebases
+                .iter()
+                .map(|rulebase| rulebase.name().to_vec())
+                .collect(),
+        }
+    }
+
+    fn far(&mut self, far: &model::Far) -> Far {
+        let model::Far {
+            id,
+            action,
+            forwarding,
+            duplicating,
+            redirect,
+            bar,
+        } = far;
+        Far {
+            id: id.0,
+            action: action.0,
+            forwarding: forwarding.as_ref().map(|to| self.forwarding(to)),
+            duplicating: duplicating.as_ref().map(|to| self.forwarding(to)),
+            redirect: redirect.as_ref().map(|to| to.url().to_owned()),
+            bar: bar.map(|id| id.0),
+        }
+    }
+
+    fn forwarding(&mut self, forwarding: &model::ForwardingParameters) -> Forwarding {
+        let model::ForwardingParameters {
+            destination,
+            instance,
+            outer_header_creation,
+            transport_level_marking,
+            policy,
+        } = forwarding;
+        Forwarding {
+            destination: destination.value(),
+            instance: instance.map(|id| self.instance(id)),
+            outer_header_creation: outer_header_creation.as_ref().map(|header| {
+                let model::OuterHeaderCreation {
+                    kind,
+                    teid,
+                    ipv4,
+                    ipv6,
+                    port,
+                } = *header;
+                OuterHeader {
+                    kind: kind.0,
+                    teid: teid.0,
+                    ipv4,
+                    ipv6,
+                    port,
+                }
+            }),
+            transport_level_marking: transport_level_marking.map(|class| (class.value, class.mask)),
+            policy: policy.map(|id| self.policy(id)),
+        }
+    }
+
+    /// What has never begun keeps its 0.
+    fn left(&self, (qer, states): &PacketsLeft) -> (u32, [Left; 2]) {
+        let window = |Window { left, ends }| match ends {
+            Nanos::ZERO => (left, 0),
+            ends => (left, self.dates.date(ends.into())),
+        };
+        let both = |state: PacketState| [window(state.base), window(state.additional)];
+        (qer.0, states.map(both))
+    }
+
+    fn tokens(&self, (qer, both): &TokensLeft) -> (u32, [Option<Bucketed>; 2]) {
+        let written = |Tokens {
+                           left: [committed, further],
+                           at,
+                       }| (committed, further, self.dates.date(Moment(at)));
+        (qer.0, both.map(|tokens| tokens.map(written)))
+    }
+
+    fn account(&self, account: &Account) -> Billing {
+        let Account {
+            subscriber,
+            since,
+            entered,
+        } = account;
+        let Entered { reports, count } = &**entered;
+        Billing {
+            subscriber: subscriber.as_deref().map(user),
+            since: since.get().map(|since| self.dates.date(since)),
+            reports: *reports,
+            count: octets(*count),
+        }
+    }
+
+    fn pending(&self, pending: &PendingReports) -> Pending {
+        let PendingReports {
+            usage,
+            queries,
+            downlink,
+            errors,
+            inactive,
+        } = pending;
+        let mark = |mark: &DownlinkMark| {
+            let status = mark.status.map(|status| status == DataStatus::Discarded);
+            (mark.pdr.0, mark.ppi, mark.qfi.map(Qfi::get), status)
+        };
+        Pending {
+            usage: usage
+                .iter()
+                .map(|report| self.dates.write_usage(report))
+                .collect(),
+            queries: queries
+                .iter()
+                .map(|(urr, sequence, query)| (urr.0, *sequence, *query))
+                .collect(),
+            downlink: downlink.iter().map(mark).collect(),
+            errors: errors.iter().map(|(peer, teid)| (*peer, teid.0)).collect(),
+            inactive: *inactive,
+        }
+    }
+}
+
+/// The place of `id` among those that are named, which it joins if it is new.
+fn number<T: PartialEq>(named: &mut Vec<T>, id: T) -> u16 {
+    let known = named.iter().position(|one| *one == id);
+    known.unwrap_or_else(|| {
+        named.push(id);
+        named.len() - 1
+    }) as u16
+}
+
+/// The names of what has `ids`. No live session has others than those of the network.
+fn names<T>(ids: &[T], name: impl Fn(&T) -> Option<String>, field: &'static str) -> Result<Vec<String>> {
+    let named = ids.iter().map(|id| name(id).ok_or(RecordError::Malformed(field)));
+    named.collect()
+}
+
+fn written(prefix: &IpPrefix) -> Prefix {
+    Prefix(prefix.address(), prefix.len())
+}
+
+fn user(subscriber: &Subscriber) -> User {
+    let Subscriber {
+        imsi,
+        imei,
+        msisdn,
+        nai,
+        supi,
+        gpsi,
+        pei,
+        dnn,
+        s_nssai,
+    } = subscriber;
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    User {
+        imsi: text(imsi),
+        imei: text(imei),
+        msisdn: text(msisdn),
+        nai: text(nai),
+        supi: text(supi),
+        gpsi: text(gpsi),
+        pei: text(pei),
+        dnn: text(dnn),
+        s_nssai: s_nssai.map(|slice| (slice.sst, slice.differentiator())),
+    }
+}
+
+fn sets_body(sets: &Sets) -> SetsBody {
+    let Sets {
+        ids,
+        group,
+        reports_to,
+    } = sets;
+    let set = |id: &SetId| Set {
+        kind: id.kind,
+        number: id.number,
+        node: match id.node {
+            SetNode::Ipv4(address) => Node::Ipv4(address),
+            SetNode::Ipv6(address) => Node::Ipv6(address),
+            SetNode::Operator(number) => Node::Operator(number),
+        },
+    };
+    SetsBody {
+        ids: ids.iter().map(set).collect(),
+        group: group.as_ref().map(|group| group.to_vec()),
+        reports_to: reports_to.map(|to| (to.ipv4, to.ipv6)),
+    }
+}
+
+fn f_teid_body(f_teid: model::FTeid) -> FTeid {
+    let model::FTeid { teid, ipv4, ipv6 } = f_teid;
+    FTeid {
+        teid: teid.0,
+        ipv4,
+        ipv6,
+    }
+}
+
+fn ue_ip_body(ue: &model::UeIpAddress) -> UeIp {
+    let model::UeIpAddress {
+        ipv4,
+        ipv6,
+        is_destination,
+    } = *ue;
+    UeIp {
+        ipv4,
+        ipv6,
+        is_destination,
+    }
+}
+
+fn qer(qer: &model::Qer) -> Qer {
+    let model::Qer {
+        id,
+        correlation,
+        gate_ul,
+        gate_dl,
+        qfi,
+        rqi,
+        ppi,
+        sci,
+        mbr,
+        gbr,
+        averaging_window,
+        packet_rates,
+        reports_rate,
+    } = *qer;
+    let rates = |rates: model::BitRates| (rates.ul.0, rates.dl.0);
+    Qer {
+        id: id.0,
+        gates: (gate_ul.is_closed(), gate_dl.is_closed()),
+        qfi: qfi.map(Qfi::get),
+        rqi,
+        ppi: ppi.map(Ppi::get),
+        sci,
+        mbr: mbr.map(rates),
+        gbr: gbr.map(rates),
+        averaging_window,
+        packet_rates: packet_rates.map(|rates| (rates.ul.map(packet_rate), rates.dl.map(packet_rate))),
+        reports_rate,
+        correlation: correlation.map(|correlation| correlation.0),
+    }
+}
+
+fn packet_rate(rate: PacketRate) -> Packets {
+    let per = |per: PacketsPer| (per.packets, per.unit.value());
+    Packets {
+        base: per(rate.base),
+        additional: rate.additional.map(per),
+    }
+}
+
+fn bar(bar: &model::Bar) -> Bar {
+    let model::Bar {
+        id,
+        notification_delay,
+        suggested_packets,
+        extended_packets,
+    } = *bar;
+    Bar {
+        id: id.0,
+        notification_delay,
+        suggested_packets,
+        extended_packets,
+    }
+}

@@ -1,0 +1,130 @@
+//! The values that records hold.
+
+use flow::Bucket;
+use packet::{Qfi, Teid};
+use rules::Predefined;
+use rules::image::{DataStatus, DroppedCount, PacketsLeft, TokensLeft};
+use rules::model::{PdrId, SessionRules, UrrId};
+use rules::network::Network;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use usage::{UrrCheckpoint, UsageReport, WallClock};
+
+use crate::account::Account;
+use crate::f_teid_choice::ChosenFTeids;
+use crate::ids::{CpFSeid, Seid};
+use crate::sets::Sets;
+use crate::ue_addresses::UeAddress;
+
+/// What the numbers of a process mean: without it, a record is not to be read or written.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The network instances, with their names.
+    pub network: &'a Network,
+    /// The predefined rules, with the names of the rulebases.
+    pub predefined: &'a Predefined,
+    /// Which dates moments of the process's clock have.
+    pub wall: &'a WallClock,
+}
+
+/// A session as a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRecord {
+    /// The association that it belongs to: the octets of its Node ID (TS 29.244 §8.2.38).
+    pub association: Vec<u8>,
+    /// The local SEID.
+    pub seid: Seid,
+    /// The control plane's F-SEID.
+    pub cp: CpFSeid,
+    /// The bucket that it lives in, from which its TEIDs were drawn.
+    pub bucket: Bucket,
+    /// The sets that it belongs to, and where its reports go.
+    pub sets: Sets,
+    /// The rules as given, in the order of their slots.
+    pub rules: Arc<SessionRules>,
+    /// UE addresses that came from pools.
+    pub leases: Vec<UeAddress>,
+    /// The F-TEIDs that its CHOOSE IDs stand for.
+    pub(crate) shared: ChosenFTeids,
+    /// The checkpoints of its URRs.
+    pub checkpoints: Vec<UrrCheckpoint>,
+    /// Whom it is for, and what was entered of it.
+    pub(crate) account: Account,
+    /// What is left of its packet rates; a unit of time that ends at 0 has not begun.
+    pub packets: Vec<PacketsLeft>,
+    /// What the meters of its bit rates hold.
+    pub tokens: Vec<TokensLeft>,
+    /// Dropped packets of URRs that report them, since their last report.
+    pub dropped: Vec<DroppedCount>,
+    /// What its control plane has yet to acknowledge.
+    pub pending: PendingReports,
+}
+
+/// What of a session is reported and not acknowledged, or about to be reported (TS 29.244 §7.5.8).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PendingReports {
+    /// Usage, with the numbers that it has got.
+    pub usage: Vec<UsageReport>,
+    /// The queries that some of them answer: URR, UR-SEQN, and the Query URR Reference (§8.2.90).
+    pub queries: Vec<(UrrId, u32, u32)>,
+    /// Downlink data.
+    pub downlink: Vec<DownlinkMark>,
+    /// Peers' tunnel endpoints that there are no more.
+    pub errors: Vec<(IpAddr, Teid)>,
+    /// Inactivity.
+    pub inactive: bool,
+}
+
+/// The packet that a Downlink Data Report is about (TS 29.244 §7.5.8.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DownlinkMark {
+    /// The PDR that it matched.
+    pub pdr: PdrId,
+    /// Paging Policy Indication: its DSCP, 0 to 63.
+    pub ppi: Option<u8>,
+    /// Its QoS flow.
+    pub qfi: Option<Qfi>,
+    /// What became of it, where the delivery status is followed.
+    pub status: Option<DataStatus>,
+}
+
+/// An association as a record: what sessions that belong to it need to be reported and controlled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssociationRecord {
+    /// The octets of the peer's Node ID (TS 29.244 §8.2.38).
+    pub node: Vec<u8>,
+    /// When the peer started: seconds since 1900 (§8.2.65).
+    pub recovery: u32,
+    /// What the peer can do: the flags of CP Function Features (§8.2.58), octet 5 in the low byte.
+    pub features: u64,
+    /// Where the set-up came from.
+    pub peer: SocketAddr,
+    /// Other addresses of the peer or its set.
+    pub others: Vec<IpAddr>,
+    /// The SMF set (§8.2.131), in DNS labels.
+    pub set: Option<Vec<u8>>,
+    /// The address of ours that it reached.
+    pub local: SocketAddr,
+}
+
+/// What the node itself carries on in another process: it comes before everything else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// The octets of our own Node ID (TS 29.244 §8.2.38).
+    pub node: Vec<u8>,
+    /// Our Recovery Time Stamp (§8.2.65), in seconds since 1970. Peers whose sessions continue must not get another one:
+    /// they would take it for a restart, and their sessions for lost (TS 23.527 §4).
+    pub recovery_unix: u64,
+    /// The version of Sluice that wrote it, for people.
+    pub version: String,
+}
+
+/// An application's Packet Flow Descriptions (TS 29.244 §6.2.5), for all sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationRecord {
+    /// The Application ID.
+    pub id: Vec<u8>,
+    /// Its flow descriptions, as in PFD Contents.
+    pub flows: Vec<String>,
+}
