@@ -146,11 +146,7 @@ impl Move {
 
     /// The operation of the stage on a session.
     fn op(&self, session: SessionIndex, role: Role) -> Op {
-        Op {
-            session,
-            change: self.epoch,
-            role,
-        }
+        Op::new(session, self.epoch, role)
     }
 }
 
@@ -296,7 +292,7 @@ impl BucketMoves {
         };
         machines.resources.quotas.add(association, moving.to, counts);
         machines.table.set_phase(index, Phase::OnBoth);
-        machines.resources.correlations.touch(index);
+        machines.resources.correlations.mark_changed(index);
         moving.installed.push(index);
         if image.is_shared_knowingly() {
             moving.share_meters(machines, moving.from, Role::MoveHalve, image, MeterShare::Leaving);
@@ -443,7 +439,7 @@ impl BucketMoves {
             return;
         }
         machines.table.set_phase(index, Phase::Stays);
-        machines.resources.correlations.touch(index);
+        machines.resources.correlations.mark_changed(index);
         let Some(session) = machines.table.get_mut(index) else {
             return;
         };
@@ -497,7 +493,7 @@ impl BucketMoves {
             .as_deref_mut()
             .map(|moving| std::mem::take(&mut moving.held));
         for held in held.into_iter().flatten() {
-            machines.resources.correlations.touch(held.index);
+            machines.resources.correlations.mark_changed(held.index);
             self.released.push_back(Released::Apply(held));
         }
     }

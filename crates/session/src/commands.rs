@@ -42,6 +42,16 @@ pub(crate) struct Op {
     pub(crate) role: Role,
 }
 
+impl Op {
+    pub(crate) fn new(session: SessionIndex, change: u64, role: Role) -> Op {
+        Op {
+            session,
+            change,
+            role,
+        }
+    }
+}
+
 /// The commands to all workers.
 #[derive(Debug)]
 pub(crate) struct Commands {

@@ -33,6 +33,13 @@ pub struct SharedRate {
     pub workers: Vec<WorkerId>,
 }
 
+/// A correlation id means something among the sessions of one association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CorrelationName {
+    pub(crate) association: AssociationId,
+    pub(crate) id: CorrelationId,
+}
+
 /// The sessions of one correlation.
 #[derive(Debug)]
 struct Group {
@@ -59,7 +66,7 @@ pub(crate) struct Correlations {
     groups: Vec<Option<Group>>,
     /// Places in `groups` that are free again.
     free: BTreeSet<usize>,
-    by_name: BTreeMap<(AssociationId, CorrelationId), usize>,
+    by_name: BTreeMap<CorrelationName, usize>,
     by_session: BTreeMap<(SessionIndex, CorrelationId), usize>,
     held: BTreeMap<AssociationId, usize>,
     /// Those that are to be polled.
@@ -111,10 +118,10 @@ impl Correlations {
     pub(crate) fn join(
         &mut self,
         index: SessionIndex,
-        name: (AssociationId, CorrelationId),
+        name: CorrelationName,
         creator: Option<AssociationId>,
     ) -> Option<bool> {
-        if self.by_session.contains_key(&(index, name.1)) {
+        if self.by_session.contains_key(&(index, name.id)) {
             return Some(false);
         }
         let place = match self.by_name.get(&name) {
@@ -127,15 +134,15 @@ impl Correlations {
         }
         group.members.push(Member {
             session: index,
-            owner: name.0,
+            owner: name.association,
             rates: [Rate::UNLIMITED; 2],
         });
-        self.by_session.insert((index, name.1), place);
+        self.by_session.insert((index, name.id), place);
         self.changed.insert(place);
         Some(true)
     }
 
-    fn create(&mut self, name: (AssociationId, CorrelationId), charged_to: AssociationId) -> Option<usize> {
+    fn create(&mut self, name: CorrelationName, charged_to: AssociationId) -> Option<usize> {
         if self.len() >= self.most {
             return None;
         }
@@ -153,7 +160,7 @@ impl Correlations {
     }
 
     /// The rates that a session's QERs say are these from now on.
-    pub(crate) fn follow(&mut self, index: SessionIndex, rules: &SessionRules) {
+    pub(crate) fn update_rates(&mut self, index: SessionIndex, rules: &SessionRules) {
         for (correlation, qer) in rules.correlations() {
             let Some(place) = self.by_session.get(&(index, correlation)) else {
                 continue;
@@ -170,7 +177,7 @@ impl Correlations {
     }
 
     /// The workers that have a session are others.
-    pub(crate) fn touch(&mut self, index: SessionIndex) {
+    pub(crate) fn mark_changed(&mut self, index: SessionIndex) {
         let places: Vec<usize> = self.of(index).map(|(_, place)| place).collect();
         self.changed.extend(places);
     }
@@ -206,15 +213,19 @@ impl Correlations {
             }
         }
         for owner in owners {
-            self.forget_name(place, (owner, correlation));
+            let name = CorrelationName {
+                association: owner,
+                id: correlation,
+            };
+            self.forget_name(place, name);
         }
     }
 
     /// A name that no session has any more means nothing, and may mean something else.
-    fn forget_name(&mut self, place: usize, name: (AssociationId, CorrelationId)) {
+    fn forget_name(&mut self, place: usize, name: CorrelationName) {
         let group = self.groups.get(place).and_then(Option::as_ref);
         let mut members = group.into_iter().flat_map(|group| &group.members);
-        if members.all(|member| member.owner != name.0) && self.by_name.get(&name) == Some(&place) {
+        if members.all(|member| member.owner != name.association) && self.by_name.get(&name) == Some(&place) {
             self.by_name.remove(&name);
         }
     }
@@ -234,8 +245,17 @@ impl Correlations {
             let mut members = group.into_iter().flat_map(|group| &mut group.members);
             if let Some(member) = members.find(|member| member.session == index) {
                 let from = std::mem::replace(&mut member.owner, to);
-                self.by_name.entry((to, correlation)).or_insert(place);
-                self.forget_name(place, (from, correlation));
+                self.by_name
+                    .entry(CorrelationName {
+                        association: to,
+                        id: correlation,
+                    })
+                    .or_insert(place);
+                let name = CorrelationName {
+                    association: from,
+                    id: correlation,
+                };
+                self.forget_name(place, name);
             }
         }
     }
@@ -265,7 +285,7 @@ impl Correlations {
 
     /// Nothing is in progress in a session: its correlations are those of its live `rules`.
     pub(crate) fn settle(&mut self, index: SessionIndex, rules: &SessionRules) {
-        self.follow(index, rules);
+        self.update_rates(index, rules);
         let is_named = |id: CorrelationId| rules.correlations().any(|(correlation, _)| correlation == id);
         let all: Vec<CorrelationId> = self.of(index).map(|(id, _)| id).collect();
         let gone: Vec<CorrelationId> = all.into_iter().filter(|id| !is_named(*id)).collect();

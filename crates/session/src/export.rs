@@ -48,13 +48,8 @@ pub(crate) fn exported(
         }
         Export::Copy => {
             let done = Done {
-                seid,
-                cp,
-                created: Vec::new(),
-                assigned: Vec::new(),
-                usage: Vec::new(),
-                packets: Vec::new(),
                 record,
+                ..Done::of(seid, cp)
             };
             machines.done(ticket, done);
             FollowUp::Nothing

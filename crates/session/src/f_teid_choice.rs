@@ -19,17 +19,23 @@ use crate::changes::{Changes, Choose, Recipient};
 use crate::refusal::{Refusal, RuleFault};
 use crate::tunnels::{Tunnel, Tunnels};
 
-/// What shares an F-TEID across messages: a CHOOSE ID means one tunnel per side and network instance.
+/// What has one F-TEID across messages: a CHOOSE ID means one tunnel for each side and network instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Share {
-    id: u8,
-    source: SourceInterface,
-    instance: Option<InstanceId>,
+pub(crate) struct ChooseScope {
+    pub(crate) id: u8,
+    pub(crate) source: SourceInterface,
+    pub(crate) instance: Option<InstanceId>,
 }
 
 /// The F-TEIDs that a session's CHOOSE IDs stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ChosenFTeids(Vec<(Share, FTeid)>);
+pub(crate) struct ChosenFTeids(Vec<(ChooseScope, FTeid)>);
+
+impl FromIterator<(ChooseScope, FTeid)> for ChosenFTeids {
+    fn from_iter<I: IntoIterator<Item = (ChooseScope, FTeid)>>(entries: I) -> ChosenFTeids {
+        ChosenFTeids(entries.into_iter().collect())
+    }
+}
 
 impl ChosenFTeids {
     /// Forgets F-TEIDs that no PDR of `rules` uses any more.
@@ -38,38 +44,23 @@ impl ChosenFTeids {
             .retain(|(_, chosen)| rules.f_teids().any(|used| used == *chosen));
     }
 
-    /// What each CHOOSE ID stands for: the side, the network instance and the F-TEID.
-    pub(crate) fn entries(
-        &self,
-    ) -> impl Iterator<Item = (u8, SourceInterface, Option<InstanceId>, FTeid)> + '_ {
-        self.0
-            .iter()
-            .map(|(share, chosen)| (share.id, share.source, share.instance, *chosen))
-    }
-
-    /// The same the other way round.
-    pub(crate) fn of_entries(
-        entries: impl Iterator<Item = (u8, SourceInterface, Option<InstanceId>, FTeid)>,
-    ) -> ChosenFTeids {
-        let entry = |(id, source, instance, chosen)| {
-            let share = Share { id, source, instance };
-            (share, chosen)
-        };
-        ChosenFTeids(entries.map(entry).collect())
+    /// The F-TEIDs, with what each is for.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &(ChooseScope, FTeid)> {
+        self.0.iter()
     }
 
     /// One for most sessions, which keep it.
-    fn enter(&mut self, share: Share, chosen: FTeid) {
-        if self.get(share).is_none() {
+    fn enter(&mut self, scope: ChooseScope, chosen: FTeid) {
+        if self.get(scope).is_none() {
             self.0.reserve_exact(1);
-            self.0.push((share, chosen));
+            self.0.push((scope, chosen));
         }
     }
 
-    fn get(&self, share: Share) -> Option<FTeid> {
+    fn get(&self, scope: ChooseScope) -> Option<FTeid> {
         self.0
             .iter()
-            .find(|(known, _)| *known == share)
+            .find(|(known, _)| *known == scope)
             .map(|(_, chosen)| *chosen)
     }
 }
@@ -169,13 +160,13 @@ impl Allocation<'_> {
     }
 
     fn choose(&mut self, choose: Choose, pdi: &Pdi) -> Result<FTeid, Refusal> {
-        let share = choose.id.map(|id| Share {
+        let scope = choose.id.map(|id| ChooseScope {
             id,
             source: pdi.source_interface,
             instance: pdi.instance,
         });
-        if let Some(share) = share
-            && let Some(known) = self.known(share, choose, pdi)?
+        if let Some(scope) = scope
+            && let Some(known) = self.known(scope, choose, pdi)?
         {
             return Ok(known);
         }
@@ -188,25 +179,25 @@ impl Allocation<'_> {
         self.bucket.get_or_insert(flow::bucket::of_teid(chosen.teid.0));
         self.drawn
             .extend(locals.iter().map(|local| (*local, chosen.teid)));
-        if let Some(share) = share {
-            self.of_request.push((share.id, chosen));
-            self.shared.enter(share, chosen);
+        if let Some(scope) = scope {
+            self.of_request.push((scope.id, chosen));
+            self.shared.enter(scope, chosen);
         }
         Ok(chosen)
     }
 
     /// The F-TEID that a CHOOSE ID stands for already, if it does: of the request itself, or across messages.
-    fn known(&mut self, share: Share, choose: Choose, pdi: &Pdi) -> Result<Option<FTeid>, Refusal> {
+    fn known(&mut self, scope: ChooseScope, choose: Choose, pdi: &Pdi) -> Result<Option<FTeid>, Refusal> {
         let mut of_request = self.of_request.iter();
-        if let Some((_, known)) = of_request.find(|(id, _)| *id == share.id).copied() {
+        if let Some((_, known)) = of_request.find(|(id, _)| *id == scope.id).copied() {
             if !ends_at(self.network, known, choose, pdi) {
                 return Err(Refusal::rule(choose.to, RuleFault::ChosenElsewhere));
             }
-            self.shared.enter(share, known);
+            self.shared.enter(scope, known);
             return Ok(Some(known));
         }
-        let known = self.shared.get(share);
-        self.of_request.extend(known.map(|known| (share.id, known)));
+        let known = self.shared.get(scope);
+        self.of_request.extend(known.map(|known| (scope.id, known)));
         Ok(known)
     }
 }

@@ -102,10 +102,7 @@ pub(crate) fn import(
     image.tokens = record.tokens.clone().into();
     image.add_dropped(&record.dropped);
     let live = Live::of(&image, record.leases.clone());
-    let held = Held {
-        tunnels: &live.tunnels,
-        addresses: &live.addresses,
-    };
+    let held = Held::of(&live.tunnels, &live.addresses);
     check_free(table, resources, &environment.network, held)?;
     let worker = commands.buckets.owner(record.bucket);
     let bucket = commands.buckets.with_exceptions(record.bucket);
@@ -127,12 +124,7 @@ pub(crate) fn import(
     }
     image.session = index;
     image.share_rates(|correlation| resources.correlations.meter(index, correlation));
-    for tunnel in &live.tunnels {
-        resources.tunnels.give(*tunnel, index);
-    }
-    for address in &live.addresses {
-        resources.addresses.give(*address, index);
-    }
+    resources.give(index, held);
     let prepared = Prepared {
         claimed: live.tunnels.to_vec(),
         addresses: live.addresses.to_vec(),

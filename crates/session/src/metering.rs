@@ -37,6 +37,15 @@ pub struct CounterReached {
     pub reached: Reached,
 }
 
+/// What the host's clock says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostTime {
+    /// Nanoseconds since 1970.
+    pub(crate) unix_nanos: u64,
+    /// Its uncertainty, in nanoseconds.
+    pub(crate) slack: u64,
+}
+
 /// The timers of all sessions, the reports that they make by themselves, and the clock that dates them.
 #[derive(Debug)]
 pub(crate) struct Metering {
@@ -81,15 +90,15 @@ impl Metering {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// The host's clock says that `now` is this many nanoseconds after 1970, with an uncertainty of `slack`.
+    /// The host's clock says that `now` is `host`.
     pub(crate) fn follow_wall(
         &mut self,
         now: Nanos,
-        (host_unix, slack): (u64, u64),
+        host: HostTime,
         table: &mut SessionTable,
         commands: &mut Commands,
     ) -> Option<WallChange> {
-        let change = self.wall.follow(now, host_unix, slack)?;
+        let change = self.wall.follow(now, host.unix_nanos, host.slack)?;
         let epoch_nanos = self.wall.epoch_nanos();
         let mut others = Vec::new();
         for session in table.iter_mut() {
@@ -111,7 +120,8 @@ impl Metering {
         now: Nanos,
         session: &mut Session,
         event: CounterReached,
-        (commands, ledger): (&mut Commands, &mut Ledger),
+        commands: &mut Commands,
+        ledger: &mut Ledger,
     ) {
         let CounterReached {
             urr,
@@ -152,7 +162,8 @@ impl Metering {
         now: Nanos,
         session: &mut Session,
         result: Result<Option<UsageSnapshot>, WorkerFault>,
-        (commands, ledger): (&mut Commands, &mut Ledger),
+        commands: &mut Commands,
+        ledger: &mut Ledger,
     ) {
         if session.is_dying() {
             return;
@@ -169,7 +180,7 @@ impl Metering {
         if let Ok(Some(snapshot)) = result {
             let mut reports = session.settle(now, &snapshot.counters, &reached);
             again &= reports.is_empty();
-            reports.extend(session.report_ended(now, &snapshot.counters, &end_markers));
+            reports.extend(session.report_end_markers(now, &snapshot.counters, &end_markers));
             self.report(session, reports, ledger);
         }
         self.refresh(now, session, commands, again);
@@ -324,11 +335,7 @@ fn query(session: &mut Session, commands: &mut Commands) {
 }
 
 fn op(session: &Session, role: Role) -> Op {
-    Op {
-        session: session.index,
-        change: 0,
-        role,
-    }
+    Op::new(session.index, 0, role)
 }
 
 /// Which terms of its URR an update gives anew.

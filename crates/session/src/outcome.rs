@@ -36,3 +36,18 @@ pub struct Done {
     /// The record of an export, with the association that the session belongs or belonged to.
     pub record: Option<(AssociationId, Box<SessionRecord>)>,
 }
+
+impl Done {
+    /// A request with no results.
+    pub(crate) fn of(seid: Seid, cp: CpFSeid) -> Done {
+        Done {
+            seid,
+            cp,
+            created: Vec::new(),
+            assigned: Vec::new(),
+            usage: Vec::new(),
+            packets: Vec::new(),
+            record: None,
+        }
+    }
+}

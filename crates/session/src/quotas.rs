@@ -24,8 +24,8 @@ impl ResourceCounts {
     pub(crate) fn of(tunnels: &[Tunnel], addresses: &[UeAddress], bucket: Option<Bucket>) -> ResourceCounts {
         let ipv4 = addresses.iter().filter(|(_, prefix)| prefix.is_ipv4()).count();
         let exceptions = bucket.map_or(0, |bucket| {
-            let astray = keys(tunnels, addresses).filter(|key| key.needs_exception(bucket));
-            astray.count()
+            let keys = keys(tunnels, addresses);
+            keys.filter(|key| key.needs_exception(bucket)).count()
         });
         ResourceCounts([tunnels.len(), ipv4, addresses.len() - ipv4, exceptions])
     }

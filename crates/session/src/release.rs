@@ -83,11 +83,7 @@ pub(crate) fn roll_back(machines: &mut Machines, index: SessionIndex, refusal: R
     }
     match machines.image_of(index) {
         Some(image) => {
-            let op = Op {
-                session: index,
-                change: id,
-                role: Role::Replace,
-            };
+            let op = Op::new(index, id, Role::Replace);
             let worker = machines.commands.buckets.owner(bucket);
             let change = SessionChange::Replace(image, ImmediateActions::default());
             machines.commands.apply(op, worker, change);
@@ -105,11 +101,7 @@ pub(crate) fn rolled_back(machines: &mut Machines, now: Nanos, index: SessionInd
     let State::RollingBack(back) = std::mem::replace(&mut session.state, State::Settled) else {
         return FollowUp::Nothing;
     };
-    let held = Held {
-        tunnels: &back.claimed,
-        addresses: &back.addresses,
-    };
-    let_go(machines, now, index, held);
+    let_go(machines, now, index, Held::of(&back.claimed, &back.addresses));
     machines.refresh_usage(now, index, true);
     FollowUp::Next(index)
 }
@@ -132,22 +124,14 @@ pub(crate) fn deleted(
     let (seid, cp, live) = (session.seid, session.cp, std::mem::take(&mut session.live));
     let (association, requests) = (session.association, session.waiting.take());
     machines.table.update_remotes(index, &live, &Live::default());
-    let held = Held {
-        tunnels: &live.tunnels,
-        addresses: &live.addresses,
-    };
-    let_go(machines, now, index, held);
+    let_go(machines, now, index, Held::of(&live.tunnels, &live.addresses));
     forget(machines, index);
     machines.store.remove(seid);
-    let LastReports { usage, packets } = last;
     let done = Done {
-        seid,
-        cp,
-        created: Vec::new(),
-        assigned: Vec::new(),
-        usage,
-        packets,
+        usage: last.usage,
+        packets: last.packets,
         record,
+        ..Done::of(seid, cp)
     };
     machines.done(ticket, done);
     FollowUp::Orphaned {
@@ -185,10 +169,7 @@ pub(crate) fn drop_because(machines: &mut Machines, index: SessionIndex, refusal
     }
     let charged = session.counts();
     resources.discharge(session, &commands.buckets, charged);
-    let held = Held {
-        tunnels: &ended.tunnels,
-        addresses: &ended.addresses,
-    };
+    let held = Held::of(&ended.tunnels, &ended.addresses);
     let exceptions = resources.ended_exceptions(session, &commands.buckets, held);
     commands.steer(&exceptions);
     table.count_dying(association);
@@ -198,11 +179,7 @@ pub(crate) fn drop_because(machines: &mut Machines, index: SessionIndex, refusal
     for ticket in &ended.tickets {
         machines.refuse(*ticket, refusal);
     }
-    let op = Op {
-        session: index,
-        change: id,
-        role: Role::Remove,
-    };
+    let op = Op::new(index, id, Role::Remove);
     let owner = machines.commands.buckets.owner(bucket);
     for worker in Some(owner)
         .filter(|_| !ended.removal_sent)
@@ -223,10 +200,7 @@ pub(crate) fn removal_confirmed(machines: &mut Machines, now: Nanos, index: Sess
         if let Some(accounting) = &dying.accounting {
             machines.ledger.enter_final(now, session, accounting);
         }
-        let held = Held {
-            tunnels: &dying.tunnels,
-            addresses: &dying.addresses,
-        };
+        let held = Held::of(&dying.tunnels, &dying.addresses);
         machines
             .resources
             .free(now, session, &machines.commands.buckets, held);

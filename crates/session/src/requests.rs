@@ -405,7 +405,7 @@ impl Requests {
             });
         }
         if let Some(prepared) = work.prepared() {
-            resources.correlations.follow(index, &prepared.live.rules);
+            resources.correlations.update_rates(index, &prepared.live.rules);
             let taken = prepared.takes(commands.buckets.with_exceptions(session.bucket));
             resources.charge(session, &commands.buckets, taken);
         }
@@ -475,8 +475,13 @@ impl Requests {
             Role::SetBounds => session.into_iter().for_each(handle_bounds_set),
             Role::QueryUsage => {
                 if let Some(session) = session {
-                    let with = (&mut machines.commands, &mut machines.ledger);
-                    machines.metering.handle_counts(now, session, result, with);
+                    let Machines {
+                        commands,
+                        metering,
+                        ledger,
+                        ..
+                    } = machines;
+                    metering.handle_counts(now, session, result, commands, ledger);
                 }
             }
             Role::Install | Role::Replace | Role::Remove | Role::Query | Role::Fence => {

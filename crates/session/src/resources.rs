@@ -6,7 +6,7 @@ use rules::steering::{SteerChange, SteerKey};
 
 use crate::buckets::BucketTable;
 use crate::change::Prepared;
-use crate::correlations::{Correlations, Parties};
+use crate::correlations::{CorrelationName, Correlations, Parties};
 use crate::quotas::{Quotas, ResourceCounts};
 use crate::refusal::Refusal;
 use crate::session::Session;
@@ -19,6 +19,12 @@ use crate::ue_addresses::{Addresses, UeAddress};
 pub(crate) struct Held<'a> {
     pub(crate) tunnels: &'a [Tunnel],
     pub(crate) addresses: &'a [UeAddress],
+}
+
+impl<'a> Held<'a> {
+    pub(crate) fn of(tunnels: &'a [Tunnel], addresses: &'a [UeAddress]) -> Held<'a> {
+        Held { tunnels, addresses }
+    }
 }
 
 /// The resources of all sessions.
@@ -45,6 +51,14 @@ impl Resources {
         session.charged = charged.without(given).into();
         let worker = buckets.owner(session.bucket);
         self.quotas.remove(session.charged_to, worker, given);
+    }
+
+    /// Gives these to a session, also if others hold them.
+    pub(crate) fn give(&mut self, index: SessionIndex, held: Held<'_>) {
+        let tunnels = held.tunnels.iter();
+        tunnels.for_each(|tunnel| self.tunnels.give(*tunnel, index));
+        let addresses = held.addresses.iter();
+        addresses.for_each(|address| self.addresses.give(*address, index));
     }
 
     /// Frees what the session still holds of these.
@@ -142,7 +156,11 @@ impl Resources {
             let held = |association| self.correlations.held(association);
             let may_create = !is_limited || self.quotas.allows_of(most, charged_to, held);
             let creator = may_create.then_some(charged_to);
-            let is_new = self.correlations.join(index, (owner, correlation), creator);
+            let name = CorrelationName {
+                association: owner,
+                id: correlation,
+            };
+            let is_new = self.correlations.join(index, name, creator);
             if is_new.ok_or(Refusal::NoResources)? {
                 joined.push(correlation);
             }

@@ -276,13 +276,13 @@ impl Session {
         &mut self,
         now: Nanos,
         counted: &[(UrrId, UrrCount)],
-        told: &[(UrrId, Reached)],
+        reached: &[(UrrId, Reached)],
     ) -> Vec<UsageReport> {
-        self.usage.evaluate(now, self.live.rules.urrs(), counted, told)
+        self.usage.evaluate(now, self.live.rules.urrs(), counted, reached)
     }
 
     /// The reports of the URRs that have an End Marker to report.
-    pub(crate) fn report_ended(
+    pub(crate) fn report_end_markers(
         &mut self,
         now: Nanos,
         counted: &[(UrrId, UrrCount)],

@@ -32,7 +32,7 @@ use crate::import::ImportError;
 use crate::ledger::{Ledger, ReportedSession};
 use crate::ledger_entry::{EndCause, LedgerEntry, Unreported};
 use crate::machines::Machines;
-use crate::metering::{CounterReached, Metering, handle_dropped, handle_end_marker};
+use crate::metering::{CounterReached, HostTime, Metering, handle_dropped, handle_end_marker};
 use crate::outcome::Outcome;
 use crate::persist::Persist;
 use crate::pools::PoolId;
@@ -211,7 +211,7 @@ impl Sessions {
             ..
         } = &mut self.requests.machines;
         if let Some(session) = table.get_mut(index) {
-            metering.handle_counter(now, session, event, (commands, ledger));
+            metering.handle_counter(now, session, event, commands, ledger);
         }
     }
 
@@ -376,7 +376,11 @@ impl Sessions {
             metering,
             ..
         } = &mut self.requests.machines;
-        metering.follow_wall(now, (host_unix, slack), table, commands)
+        let host = HostTime {
+            unix_nanos: host_unix,
+            slack,
+        };
+        metering.follow_wall(now, host, table, commands)
     }
 
     /// Which dates moments have.

@@ -48,11 +48,7 @@ pub(crate) fn apply(
         return FollowUp::Nothing;
     };
     let (id, role) = (change.id, change.work.role());
-    let op = |role| Op {
-        session: index,
-        change: id,
-        role,
-    };
+    let op = |role| Op::new(index, id, role);
     let prepared = change.work.prepared();
     let mut pending = 0;
     if role == Role::Query || prepared.is_some_and(Prepared::asks_for_counts) {
@@ -325,26 +321,19 @@ fn commit(machines: &mut Machines, now: Nanos, index: SessionIndex, prepared: Pr
         machines.table.change_cp_f_seid(index, cp);
     }
     let (tunnels, addresses) = before.without(&prepared.live);
-    let held = Held {
-        tunnels: &tunnels,
-        addresses: &addresses,
-    };
-    let_go(machines, now, index, held);
+    let_go(machines, now, index, Held::of(&tunnels, &addresses));
     machines.table.update_remotes(index, &before, &prepared.live);
     let Some(session) = machines.table.get_mut(index) else {
         return;
     };
     session.live = prepared.live;
-    let (seid, cp) = (session.seid, session.cp);
     machines.store.store(SessionView::new(session));
     let done = Done {
-        seid,
-        cp,
         created: prepared.created,
         assigned: prepared.assigned,
         usage,
         packets,
-        record: None,
+        ..Done::of(session.seid, session.cp)
     };
     machines.done(ticket, done);
 }
@@ -383,10 +372,7 @@ fn enter_start(machines: &mut Machines, now: Nanos, index: SessionIndex, is_impo
 
 /// What a change took.
 fn held(prepared: &Prepared) -> Held<'_> {
-    Held {
-        tunnels: &prepared.claimed,
-        addresses: &prepared.addresses,
-    }
+    Held::of(&prepared.claimed, &prepared.addresses)
 }
 
 fn refusal(fault: WorkerFault) -> Refusal {

@@ -16,6 +16,14 @@ use crate::pools::{Pool, PoolId};
 use crate::refusal::{Refusal, RuleFault};
 use crate::ue_addresses::{Addresses, Family, NoAddress, UeAddress};
 
+/// An address that a request has drawn.
+#[derive(Debug)]
+pub(crate) struct DrawnAddress {
+    pools: Vec<PoolId>,
+    family: Family,
+    prefix: IpPrefix,
+}
+
 /// One request's allocations.
 pub(crate) struct Assignment<'a> {
     pub(crate) pools: &'a [Pool],
@@ -29,23 +37,23 @@ pub(crate) struct Assignment<'a> {
     pub(crate) assigned: Vec<Assigned>,
     /// Drawn so far, to be undone if the request fails.
     pub(crate) drawn: Vec<UeAddress>,
-    /// What was drawn for which wish.
-    pub(crate) shared: Vec<(Vec<PoolId>, Family, IpPrefix)>,
+    /// What was drawn from which pools.
+    pub(crate) shared: Vec<DrawnAddress>,
 }
 
 impl Assignment<'_> {
     /// Gives everything in `changes` that wants one its address.
     pub(crate) fn fill(&mut self, changes: &mut Changes) -> Result<(), Refusal> {
-        let wishes = std::mem::take(&mut changes.choose_ue_ip);
-        let named = wishes
+        let requests = std::mem::take(&mut changes.choose_ue_ip);
+        let named = requests
             .iter()
-            .find_map(|wish| self.with_pools(instance_of(changes, self.live, wish.to)));
-        for wish in &wishes {
+            .find_map(|request| self.with_pools(instance_of(changes, self.live, request.to)));
+        for request in &requests {
             let instance = self
-                .with_pools(instance_of(changes, self.live, wish.to))
+                .with_pools(instance_of(changes, self.live, request.to))
                 .or(named);
-            let drawn = self.choose(wish, instance)?;
-            self.put(changes, wish, drawn);
+            let drawn = self.choose(request, instance)?;
+            self.put(changes, request, drawn);
         }
         Ok(())
     }
@@ -55,21 +63,24 @@ impl Assignment<'_> {
         instance.filter(|id| self.pools.iter().any(|pool| pool.instance == *id))
     }
 
-    fn choose(&mut self, wish: &ChooseUeIp, instance: Option<InstanceId>) -> Result<UeIpAddress, Refusal> {
+    fn choose(&mut self, request: &ChooseUeIp, instance: Option<InstanceId>) -> Result<UeIpAddress, Refusal> {
         let mut chosen = UeIpAddress {
             ipv4: None,
             ipv6: None,
-            is_destination: wish.is_destination,
+            is_destination: request.is_destination,
         };
-        if wish.ipv4 {
-            chosen.ipv4 = match self.ipv4_of(wish.to) {
+        if request.ipv4 {
+            chosen.ipv4 = match self.ipv4_of(request.to) {
                 Some(known) => Some(known),
-                None => v4(self.draw(wish, wish.pools.first(), instance, Family::Ipv4)?),
+                None => v4(self.draw(request, request.pools.first(), instance, Family::Ipv4)?),
             };
         }
-        if let Some(len) = wish.ipv6 {
-            let pool = wish.pools.get(usize::from(wish.ipv4)).or(wish.pools.first());
-            chosen.ipv6 = v6(self.draw(wish, pool, instance, Family::Ipv6(len))?);
+        if let Some(len) = request.ipv6 {
+            let pool = request
+                .pools
+                .get(usize::from(request.ipv4))
+                .or(request.pools.first());
+            chosen.ipv6 = v6(self.draw(request, pool, instance, Family::Ipv6(len))?);
         }
         Ok(chosen)
     }
@@ -83,10 +94,10 @@ impl Assignment<'_> {
         leased.find_map(v4)
     }
 
-    /// The address for a wish: the one that the request has got already, or a new one.
+    /// The address for a request: the one that the request has got already, or a new one.
     fn draw(
         &mut self,
-        wish: &ChooseUeIp,
+        request: &ChooseUeIp,
         pool: Option<&PoolId>,
         instance: Option<InstanceId>,
         family: Family,
@@ -102,50 +113,54 @@ impl Assignment<'_> {
             None => of_instance.map(|(_, id)| PoolId(id)).collect(),
         };
         let mut shared = self.shared.iter();
-        if let Some((_, _, known)) = shared.find(|(own, what, _)| *own == pools && *what == family) {
-            return Ok(*known);
+        if let Some(known) = shared.find(|known| known.pools == pools && known.family == family) {
+            return Ok(known.prefix);
         }
         let drawn = self.addresses.draw(&pools, family, self.bucket, self.session);
         let drawn = drawn.map_err(|fault| match fault {
-            NoAddress::NoPool => Refusal::rule(wish.to, RuleFault::NoPool),
+            NoAddress::NoPool => Refusal::rule(request.to, RuleFault::NoPool),
             NoAddress::Exhausted => Refusal::NoAddress,
         })?;
         let (_, prefix) = drawn;
         self.bucket.get_or_insert(bucket::of_address(prefix.address()));
         self.drawn.push(drawn);
-        self.shared.push((pools, family, prefix));
+        self.shared.push(DrawnAddress {
+            pools,
+            family,
+            prefix,
+        });
         Ok(prefix)
     }
 
     /// Adds what was chosen to the rule, and to the response. An update keeps the addresses that there are unless it
-    /// names others, and is told all that come from pools.
-    fn put(&mut self, changes: &mut Changes, wish: &ChooseUeIp, mut chosen: UeIpAddress) {
-        let told = |address, is_update| Assigned {
-            to: wish.to,
+    /// names others, and is entry all that come from pools.
+    fn put(&mut self, changes: &mut Changes, request: &ChooseUeIp, mut chosen: UeIpAddress) {
+        let entry = |address, is_update| Assigned {
+            to: request.to,
             address,
-            is_delegated: wish.is_delegated,
+            is_delegated: request.is_delegated,
             is_update,
         };
-        if let Some(own) = created(changes, wish.to) {
+        if let Some(own) = created(changes, request.to) {
             own.push(chosen);
-            return self.assigned.push(told(chosen, false));
+            return self.assigned.push(entry(chosen, false));
         }
-        let Some(own) = updated(changes, wish.to) else {
+        let Some(own) = updated(changes, request.to) else {
             return;
         };
         let own = own.get_or_insert_with(Vec::new);
         if own.is_empty() {
-            own.extend_from_slice(ue_ip_of(&self.live.rules, wish.to));
+            own.extend_from_slice(ue_ip_of(&self.live.rules, request.to));
         }
         let is_lease = |prefix: IpPrefix| self.live.leases.iter().any(|(_, lease)| *lease == prefix);
         let leased = own.iter().filter(|ue| ue.prefixes().any(is_lease));
-        self.assigned.extend(leased.map(|ue| told(*ue, true)));
+        self.assigned.extend(leased.map(|ue| entry(*ue, true)));
         if own.iter().any(|old| old.ipv4 == chosen.ipv4) {
             chosen.ipv4 = None;
         }
         if chosen.ipv4.is_some() || chosen.ipv6.is_some() {
             own.push(chosen);
-            self.assigned.push(told(chosen, true));
+            self.assigned.push(entry(chosen, true));
         }
     }
 }

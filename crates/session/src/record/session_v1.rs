@@ -6,7 +6,7 @@ use form::Body;
 use read::Reader;
 use write::Writer;
 
-mod filters;
+mod convert;
 mod form;
 mod read;
 mod urr;

@@ -1,19 +1,19 @@
 //! The tests of sessions in one program: it is compiled and linked once.
 
+mod bucket_moves;
 mod correlations;
-mod endpoints;
 mod f_teids;
-mod kept;
 mod ledger;
 mod lifecycle;
 mod metering;
 mod model;
-mod moving;
 mod pools;
-mod shares;
+mod quotas;
 mod steering;
 mod supersede;
 #[path = "../support/mod.rs"]
 mod support;
+mod traffic_endpoints;
 mod transfer;
-mod trouble;
+mod usage_kept;
+mod worker_faults;

@@ -6,8 +6,12 @@
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::filters::{Application, Filter};
-use super::urr::{Checkpoint, Octets, Urr, Usage};
+use flow::meter::{PacketRate, PacketsPer};
+use rules::model;
+
+use super::convert::form;
+use super::urr::{Application, Checkpoint, Filter, Octets, Urr, Usage};
+use crate::ids::CpFSeid;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Body {
@@ -68,13 +72,6 @@ pub(super) struct User {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct FSeid {
-    pub(super) seid: u64,
-    pub(super) ipv4: Option<Ipv4Addr>,
-    pub(super) ipv6: Option<Ipv6Addr>,
-}
-
-#[derive(Serialize, Deserialize)]
 pub(super) struct SetsBody {
     pub(super) ids: Vec<Set>,
     pub(super) group: Option<Vec<u8>>,
@@ -97,20 +94,6 @@ pub(super) enum Node {
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Prefix(pub(super) IpAddr, pub(super) u8);
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct FTeid {
-    pub(super) teid: u32,
-    pub(super) ipv4: Option<Ipv4Addr>,
-    pub(super) ipv6: Option<Ipv6Addr>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct UeIp {
-    pub(super) ipv4: Option<Ipv4Addr>,
-    pub(super) ipv6: Option<(Ipv6Addr, u8)>,
-    pub(super) is_destination: bool,
-}
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Endpoint {
@@ -164,55 +147,12 @@ pub(super) struct Forwarding {
     pub(super) policy: Option<u16>,
 }
 
-#[derive(Serialize, Deserialize)]
-pub(super) struct OuterHeader {
-    pub(super) kind: u16,
-    pub(super) teid: u32,
-    pub(super) ipv4: Option<Ipv4Addr>,
-    pub(super) ipv6: Option<Ipv6Addr>,
-    pub(super) port: Option<u16>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct Qer {
-    pub(super) id: u32,
-    /// Uplink and downlink: whether closed.
-    pub(super) gates: (bool, bool),
-    pub(super) qfi: Option<u8>,
-    pub(super) rqi: bool,
-    pub(super) ppi: Option<u8>,
-    pub(super) sci: Option<u8>,
-    /// Uplink and downlink, bit/s.
-    pub(super) mbr: Option<(u64, u64)>,
-    pub(super) gbr: Option<(u64, u64)>,
-    /// Milliseconds.
-    pub(super) averaging_window: Option<u32>,
-    pub(super) packet_rates: Option<(Option<Packets>, Option<Packets>)>,
-    pub(super) reports_rate: bool,
-    pub(super) correlation: Option<u32>,
-}
-
-/// Packets in a unit of time (TS 29.244 Table 8.2.63.1), and additional ones.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Packets {
-    pub(super) base: (u16, u8),
-    pub(super) additional: Option<(u16, u8)>,
-}
-
 /// Packets left in a unit of time, and its end in nanoseconds since 1970: of the rate, and of the additional one.
 pub(super) type Left = [(u16, u64); 2];
 
 /// Millionths of bits in the committed and the further bucket of a bit rate's meter, and up to when they were earned in
 /// nanoseconds since 1970.
 pub(super) type Bucketed = (u64, u64, u64);
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct Bar {
-    pub(super) id: u8,
-    pub(super) notification_delay: Option<u8>,
-    pub(super) suggested_packets: Option<u8>,
-    pub(super) extended_packets: Option<u16>,
-}
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Chosen {
@@ -233,4 +173,97 @@ pub(super) struct Pending {
     pub(super) downlink: Vec<Downlink>,
     pub(super) errors: Vec<(IpAddr, u32)>,
     pub(super) inactive: bool,
+}
+
+form! {
+    FSeid = CpFSeid {
+        seid: u64,
+        ipv4: Option<Ipv4Addr>,
+        ipv6: Option<Ipv6Addr>,
+    }
+}
+
+form! {
+    FTeid = model::FTeid {
+        teid: u32,
+        ipv4: Option<Ipv4Addr>,
+        ipv6: Option<Ipv6Addr>,
+    }
+}
+
+form! {
+    UeIp = model::UeIpAddress {
+        ipv4: Option<Ipv4Addr>,
+        ipv6: Option<(Ipv6Addr, u8)>,
+        is_destination: bool,
+    }
+}
+
+form! {
+    OuterHeader = model::OuterHeaderCreation {
+        kind: u16,
+        teid: u32,
+        ipv4: Option<Ipv4Addr>,
+        ipv6: Option<Ipv6Addr>,
+        port: Option<u16>,
+    }
+}
+
+form! {
+    Qer = model::Qer {
+        id: u32,
+        /// Whether closed.
+        gate_ul: bool,
+        gate_dl: bool,
+        qfi: Option<u8>,
+        rqi: bool,
+        ppi: Option<u8>,
+        sci: Option<u8>,
+        mbr: Option<BitRates>,
+        gbr: Option<BitRates>,
+        /// Milliseconds.
+        averaging_window: Option<u32>,
+        packet_rates: Option<PacketRates>,
+        reports_rate: bool,
+        correlation: Option<u32>,
+    }
+}
+
+form! {
+    /// Bit/s.
+    BitRates = model::BitRates {
+        ul: u64,
+        dl: u64,
+    }
+}
+
+form! {
+    PacketRates = model::PacketRates {
+        ul: Option<Packets>,
+        dl: Option<Packets>,
+    }
+}
+
+form! {
+    /// Packets in a unit of time (TS 29.244 Table 8.2.63.1), and additional ones.
+    Packets = PacketRate {
+        base: Per,
+        additional: Option<Per>,
+    }
+}
+
+form! {
+    Per = PacketsPer {
+        packets: u16,
+        unit: u8,
+    }
+}
+
+form! {
+    Bar = model::Bar {
+        id: u8,
+        notification_delay: Option<u8>,
+        suggested_packets: Option<u8>,
+        extended_packets: Option<u16>,
+    }
 }

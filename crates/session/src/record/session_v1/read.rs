@@ -1,8 +1,8 @@
 //! From the form of a record to a session: every value is checked, since the octets may come from anywhere.
 
-use flow::meter::{PacketRate, PacketState, PacketsPer, TimeUnit, Tokens, Window};
+use flow::meter::{PacketState, Tokens, Window};
 use flow::{Bucket, InstanceId, Nanos};
-use packet::{Ppi, Qfi, Teid};
+use packet::{Qfi, Teid};
 use rules::boxed_option::BoxedOption;
 use rules::compile::MAX_PDRS;
 use rules::image::{DataStatus, DroppedCount, PacketsLeft, TokensLeft};
@@ -13,19 +13,16 @@ use std::sync::Arc;
 
 use super::super::error::{RecordError, bad};
 use super::super::types::{DownlinkMark, Frame, PendingReports, SessionRecord};
-use super::filters::{class, read_application, read_filter};
+use super::convert::{Dates, Form, Result};
 use super::form::{
-    Bar, Billing, Body, Bucketed, Chosen, Downlink, Endpoint, FSeid, FTeid, Far, Forwarding, Left, Node,
-    OuterHeader, Packets, Pdr, Pending, Prefix, Qer, Set, SetsBody, UeIp, User,
+    Billing, Body, Bucketed, Chosen, Downlink, Endpoint, Far, Forwarding, Left, Node, Pdr, Pending, Prefix,
+    Set, SetsBody, User,
 };
-use super::urr::{Dates, count, read_urr};
 use crate::account::{Account, Entered, Subscriber};
-use crate::f_teid_choice::ChosenFTeids;
-use crate::ids::{CpFSeid, Seid};
+use crate::f_teid_choice::ChooseScope;
+use crate::ids::Seid;
 use crate::sets::{Addresses, SetId, SetNode, Sets};
 use crate::ue_addresses::UeAddress;
-
-type Result<T> = std::result::Result<T, RecordError>;
 
 /// Reads what goes by numbers of the record.
 pub(super) struct Reader<'a> {
@@ -62,24 +59,18 @@ impl<'a> Reader<'a> {
         let rules = self.rules(&body)?;
         let leases = body.leases.iter().map(|lease| self.lease(lease));
         let chosen = body.chosen.iter().map(|chosen| self.chosen(chosen));
-        let chosen: Vec<_> = chosen.collect::<Result<_>>()?;
-        let FSeid { seid, ipv4, ipv6 } = body.cp;
         Ok(SessionRecord {
             seid: Some(Seid(body.seid))
                 .filter(|seid| seid.0 != 0)
                 .ok_or(bad("SEID"))?,
-            cp: CpFSeid { seid, ipv4, ipv6 },
+            cp: body.cp.read(self.dates)?,
             bucket: Bucket::new(body.bucket).ok_or(bad("bucket"))?,
             sets: sets(body.sets),
             rules: Arc::new(rules),
             leases: leases.collect::<Result<_>>()?,
-            shared: ChosenFTeids::of_entries(chosen.into_iter()),
-            checkpoints: body
-                .checkpoints
-                .iter()
-                .map(|one| self.dates.read_checkpoint(one))
-                .collect(),
-            account: self.account(body.account),
+            shared: chosen.collect::<Result<_>>()?,
+            checkpoints: all(&body.checkpoints, self.dates)?,
+            account: self.account(body.account)?,
             packets: self.packets(&body.packets)?,
             tokens: self.tokens(&body.tokens)?,
             dropped: dropped(&body.dropped)?,
@@ -112,13 +103,13 @@ impl<'a> Reader<'a> {
             rules.create_far(self.far(far)?)?;
         }
         for one in &body.qers {
-            rules.create_qer(qer(one)?)?;
+            rules.create_qer(one.read(self.dates)?)?;
         }
         for one in &body.urrs {
-            rules.create_urr(read_urr(one)?)?;
+            rules.create_urr(one.read(self.dates)?)?;
         }
         for one in &body.bars {
-            rules.create_bar(bar(one))?;
+            rules.create_bar(one.read(self.dates)?)?;
         }
         for pdr in &body.pdrs {
             rules.create_pdr(self.pdr(pdr)?)?;
@@ -126,7 +117,8 @@ impl<'a> Reader<'a> {
         if let Some(seconds) = body.inactivity_timer {
             rules.set_inactivity_timer(seconds);
         }
-        rules.share_filters(&body.filters.iter().map(read_filter).collect::<Result<Vec<_>>>()?);
+        let filters: Vec<_> = all(&body.filters, self.dates)?;
+        rules.share_filters(&filters);
         Ok(rules)
     }
 
@@ -145,21 +137,21 @@ impl<'a> Reader<'a> {
         Ok((vrf, prefix(address)?))
     }
 
-    fn chosen(
-        &self,
-        chosen: &Chosen,
-    ) -> Result<(u8, model::SourceInterface, Option<InstanceId>, model::FTeid)> {
-        let source = model::SourceInterface::from_value(chosen.source);
-        let instance = self.optional_instance(chosen.instance)?;
-        Ok((chosen.id, source, instance, f_teid(&chosen.f_teid)))
+    fn chosen(&self, chosen: &Chosen) -> Result<(ChooseScope, model::FTeid)> {
+        let scope = ChooseScope {
+            id: chosen.id,
+            source: model::SourceInterface::from_value(chosen.source),
+            instance: self.optional_instance(chosen.instance)?,
+        };
+        Ok((scope, chosen.f_teid.read(self.dates)?))
     }
 
     fn endpoint(&self, endpoint: &Endpoint) -> Result<model::TrafficEndpoint> {
         Ok(model::TrafficEndpoint {
             id: model::TrafficEndpointId(endpoint.id),
-            f_teid: endpoint.f_teid.as_ref().map(f_teid),
+            f_teid: endpoint.f_teid.read(self.dates)?,
             instance: self.optional_instance(endpoint.instance)?,
-            ue_ip: ue_ips(&endpoint.ue_ip),
+            ue_ip: all(&endpoint.ue_ip, self.dates)?,
             framed_routes: prefixes(&endpoint.framed_routes)?,
             qfis: qfis(&endpoint.qfis)?,
         })
@@ -172,12 +164,12 @@ impl<'a> Reader<'a> {
             pdi: model::Pdi {
                 source_interface: model::SourceInterface::from_value(pdr.source_interface),
                 endpoint: pdr.endpoint.map(model::TrafficEndpointId),
-                f_teid: pdr.f_teid.as_ref().map(f_teid),
+                f_teid: pdr.f_teid.read(self.dates)?,
                 instance: self.optional_instance(pdr.instance)?,
-                ue_ip: ue_ips(&pdr.ue_ip),
+                ue_ip: all(&pdr.ue_ip, self.dates)?,
                 framed_routes: prefixes(&pdr.framed_routes)?,
-                sdf_filters: pdr.sdf_filters.iter().map(read_filter).collect::<Result<_>>()?,
-                application: pdr.application.as_ref().map(read_application).transpose()?,
+                sdf_filters: all(&pdr.sdf_filters, self.dates)?,
+                application: pdr.application.read(self.dates)?,
                 qfis: qfis(&pdr.qfis)?,
             },
             outer_header_removal: pdr.outer_header_removal.map(removal).transpose()?,
@@ -205,18 +197,11 @@ impl<'a> Reader<'a> {
     }
 
     fn forwarding(&self, forwarding: &Forwarding) -> Result<model::ForwardingParameters> {
-        let header = |header: &OuterHeader| model::OuterHeaderCreation {
-            kind: model::OuterHeaderKind(header.kind),
-            teid: Teid(header.teid),
-            ipv4: header.ipv4,
-            ipv6: header.ipv6,
-            port: header.port,
-        };
         Ok(model::ForwardingParameters {
             destination: model::DestinationInterface::from_value(forwarding.destination),
             instance: self.optional_instance(forwarding.instance)?,
-            outer_header_creation: forwarding.outer_header_creation.as_ref().map(header),
-            transport_level_marking: forwarding.transport_level_marking.map(class),
+            outer_header_creation: forwarding.outer_header_creation.read(self.dates)?,
+            transport_level_marking: forwarding.transport_level_marking.read(self.dates)?,
             policy: forwarding.policy.map(|number| self.policy(number)).transpose()?,
         })
     }
@@ -265,15 +250,15 @@ impl<'a> Reader<'a> {
         Ok(left.iter().map(one).collect())
     }
 
-    fn account(&self, account: Billing) -> Account {
-        Account {
+    fn account(&self, account: Billing) -> Result<Account> {
+        Ok(Account {
             subscriber: account.subscriber.map(subscriber).map(Arc::new),
             since: account.since.map(|since| self.dates.moment(since)).into(),
             entered: BoxedOption::from(Entered {
                 reports: account.reports,
-                count: count(account.count),
+                count: account.count.read(self.dates)?,
             }),
-        }
+        })
     }
 
     fn pending(&self, pending: &Pending) -> Result<PendingReports> {
@@ -289,11 +274,7 @@ impl<'a> Reader<'a> {
             })
         };
         Ok(PendingReports {
-            usage: pending
-                .usage
-                .iter()
-                .map(|report| self.dates.read_usage(report))
-                .collect(),
+            usage: all(&pending.usage, self.dates)?,
             queries: pending
                 .queries
                 .iter()
@@ -308,6 +289,11 @@ impl<'a> Reader<'a> {
             inactive: pending.inactive,
         })
     }
+}
+
+/// The values of these forms.
+fn all<M, T: Form<M>, C: FromIterator<M>>(forms: &[T], dates: Dates<'_>) -> Result<C> {
+    forms.iter().map(|form| form.read(dates)).collect()
 }
 
 fn redirect(url: &str) -> Result<model::Redirect> {
@@ -367,77 +353,6 @@ fn sets(sets: SetsBody) -> Sets {
         ids: sets.ids.into_iter().map(set).collect(),
         group: sets.group.map(Vec::into_boxed_slice),
         reports_to: sets.reports_to.map(|(ipv4, ipv6)| Addresses { ipv4, ipv6 }),
-    }
-}
-
-fn f_teid(f_teid: &FTeid) -> model::FTeid {
-    model::FTeid {
-        teid: Teid(f_teid.teid),
-        ipv4: f_teid.ipv4,
-        ipv6: f_teid.ipv6,
-    }
-}
-
-/// Any length is one: the model takes one above 128 for 128.
-fn ue_ips(all: &[UeIp]) -> model::UeIpAddresses {
-    let one = |ue: &UeIp| model::UeIpAddress {
-        ipv4: ue.ipv4,
-        ipv6: ue.ipv6,
-        is_destination: ue.is_destination,
-    };
-    all.iter().map(one).collect()
-}
-
-fn qer(qer: &Qer) -> Result<model::Qer> {
-    let gate = |is_closed| {
-        if is_closed {
-            model::Gate::Closed
-        } else {
-            model::Gate::Open
-        }
-    };
-    let rates = |(ul, dl)| model::BitRates {
-        ul: model::BitsPerSecond(ul),
-        dl: model::BitsPerSecond(dl),
-    };
-    let ppi = |value| Ppi::new(value).ok_or(bad("PPI"));
-    Ok(model::Qer {
-        id: model::QerId(qer.id),
-        correlation: qer.correlation.map(model::CorrelationId),
-        gate_ul: gate(qer.gates.0),
-        gate_dl: gate(qer.gates.1),
-        qfi: qer.qfi.map(qfi).transpose()?,
-        rqi: qer.rqi,
-        ppi: qer.ppi.map(ppi).transpose()?,
-        sci: qer.sci,
-        mbr: qer.mbr.map(rates),
-        gbr: qer.gbr.map(rates),
-        averaging_window: qer.averaging_window,
-        packet_rates: qer.packet_rates.as_ref().map(|(ul, dl)| model::PacketRates {
-            ul: ul.as_ref().map(packet_rate),
-            dl: dl.as_ref().map(packet_rate),
-        }),
-        reports_rate: qer.reports_rate,
-    })
-}
-
-fn packet_rate(rate: &Packets) -> PacketRate {
-    let per = |(packets, unit)| PacketsPer {
-        packets,
-        unit: TimeUnit::from_value(unit),
-    };
-    PacketRate {
-        base: per(rate.base),
-        additional: rate.additional.map(per),
-    }
-}
-
-fn bar(bar: &Bar) -> model::Bar {
-    model::Bar {
-        id: model::BarId(bar.id),
-        notification_delay: bar.notification_delay,
-        suggested_packets: bar.suggested_packets,
-        extended_packets: bar.extended_packets,
     }
 }
 

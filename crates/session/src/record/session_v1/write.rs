@@ -1,9 +1,9 @@
 //! From a session to the form of its record. Every field of a rule is named, so that one that is added to the model does
 //! not compile before it is decided what becomes of it here.
 
-use flow::meter::{PacketRate, PacketState, PacketsPer, Tokens, Window};
+use flow::meter::{PacketState, Tokens, Window};
 use flow::{InstanceId, Nanos};
-use packet::{Ppi, Qfi};
+use packet::Qfi;
 use rules::image::{DataStatus, PacketsLeft, TokensLeft};
 use rules::model;
 use rules::network::PolicyId;
@@ -12,17 +12,15 @@ use usage::Moment;
 
 use super::super::error::RecordError;
 use super::super::types::{DownlinkMark, Frame, PendingReports, SessionRecord};
-use super::filters::{write_application, write_filter};
+use super::convert::{Dates, Form, Result};
 use super::form::{
-    Bar, Billing, Body, Bucketed, Chosen, Endpoint, FSeid, FTeid, Far, Forwarding, Left, Node, OuterHeader,
-    Packets, Pdr, Pending, Prefix, Qer, Set, SetsBody, UeIp, User,
+    Billing, Body, Bucketed, Chosen, Endpoint, Far, Forwarding, Left, Node, Pdr, Pending, Prefix, Set,
+    SetsBody, User,
 };
-use super::urr::{Dates, octets, write_urr};
 use crate::account::{Account, Entered, Subscriber};
+use crate::f_teid_choice::ChooseScope;
 use crate::sets::{SetId, SetNode, Sets};
 use crate::ue_addresses::UeAddress;
-
-type Result<T> = std::result::Result<T, RecordError>;
 
 /// Writes what is different in every process by what is not.
 pub(super) struct Writer<'a> {
@@ -65,34 +63,30 @@ impl<'a> Writer<'a> {
         let pdrs = rules.pdrs().iter().map(|pdr| self.pdr(pdr)).collect();
         let fars = rules.fars().iter().map(|far| self.far(far)).collect();
         let leases = leases.iter().map(|lease| self.lease(lease)).collect();
-        let chosen = shared.entries().map(|entry| self.chosen(entry)).collect();
+        let chosen = shared
+            .entries()
+            .map(|(scope, f_teid)| self.chosen(*scope, *f_teid))
+            .collect();
         let network = self.frame.network;
         let instance_name = |id: &InstanceId| network.instance(*id).map(|one| one.name.clone());
         let policy_name = |id: &PolicyId| network.policy(*id).map(|one| one.name.clone());
         Ok(Body {
             association: association.clone(),
             seid: seid.0,
-            cp: FSeid {
-                seid: cp.seid,
-                ipv4: cp.ipv4,
-                ipv6: cp.ipv6,
-            },
+            cp: Form::write(cp, self.dates),
             bucket: bucket.index() as u16,
             sets: sets_body(sets),
             endpoints,
             pdrs,
             fars,
-            qers: rules.qers().iter().map(qer).collect(),
-            urrs: rules.urrs().iter().map(write_urr).collect(),
-            bars: rules.bars().iter().map(bar).collect(),
-            filters: rules.shared_filters().map(write_filter).collect(),
+            qers: all(rules.qers(), self.dates),
+            urrs: all(rules.urrs(), self.dates),
+            bars: all(rules.bars(), self.dates),
+            filters: all(rules.shared_filters(), self.dates),
             inactivity_timer: rules.inactivity_timer().map(|timer| timer.seconds.get()),
             leases,
             chosen,
-            checkpoints: checkpoints
-                .iter()
-                .map(|one| self.dates.write_checkpoint(one))
-                .collect(),
+            checkpoints: all(checkpoints, self.dates),
             account: self.account(account),
             packets: packets.iter().map(|one| self.left(one)).collect(),
             tokens: tokens.iter().map(|one| self.tokens(one)).collect(),
@@ -127,15 +121,13 @@ impl<'a> Writer<'a> {
         (self.instance(member.unwrap_or_default()), written(prefix))
     }
 
-    fn chosen(
-        &mut self,
-        (id, source, instance, f_teid): (u8, model::SourceInterface, Option<InstanceId>, model::FTeid),
-    ) -> Chosen {
+    fn chosen(&mut self, scope: ChooseScope, f_teid: model::FTeid) -> Chosen {
+        let ChooseScope { id, source, instance } = scope;
         Chosen {
             id,
             source: source.value(),
             instance: instance.map(|id| self.instance(id)),
-            f_teid: f_teid_body(f_teid),
+            f_teid: Form::write(&f_teid, self.dates),
         }
     }
 
@@ -150,9 +142,9 @@ impl<'a> Writer<'a> {
         } = endpoint;
         Endpoint {
             id: id.0,
-            f_teid: f_teid.map(f_teid_body),
+            f_teid: Form::write(f_teid, self.dates),
             instance: instance.map(|id| self.instance(id)),
-            ue_ip: ue_ip.iter().map(ue_ip_body).collect(),
+            ue_ip: all(ue_ip, self.dates),
             framed_routes: framed_routes.iter().map(written).collect(),
             qfis: qfis.iter().map(|qfi| qfi.get()).collect(),
         }
@@ -185,12 +177,12 @@ impl<'a> Writer<'a> {
             precedence: precedence.0,
             source_interface: source_interface.value(),
             endpoint: endpoint.map(|id| id.0),
-            f_teid: f_teid.map(f_teid_body),
+            f_teid: Form::write(f_teid, self.dates),
             instance: instance.map(|id| self.instance(id)),
-            ue_ip: ue_ip.iter().map(ue_ip_body).collect(),
+            ue_ip: all(ue_ip, self.dates),
             framed_routes: framed_routes.iter().map(written).collect(),
-            sdf_filters: sdf_filters.iter().map(write_filter).collect(),
-            application: application.as_ref().map(write_application),
+            sdf_filters: all(sdf_filters, self.dates),
+            application: Form::write(application, self.dates),
             qfis: qfis.iter().map(|qfi| qfi.get()).collect(),
             outer_header_removal: outer_header_removal.map(|removal| {
                 let model::OuterHeaderRemoval { header, deletes_psc } = removal;
@@ -236,23 +228,8 @@ impl<'a> Writer<'a> {
         Forwarding {
             destination: destination.value(),
             instance: instance.map(|id| self.instance(id)),
-            outer_header_creation: outer_header_creation.as_ref().map(|header| {
-                let model::OuterHeaderCreation {
-                    kind,
-                    teid,
-                    ipv4,
-                    ipv6,
-                    port,
-                } = *header;
-                OuterHeader {
-                    kind: kind.0,
-                    teid: teid.0,
-                    ipv4,
-                    ipv6,
-                    port,
-                }
-            }),
-            transport_level_marking: transport_level_marking.map(|class| (class.value, class.mask)),
+            outer_header_creation: Form::write(outer_header_creation, self.dates),
+            transport_level_marking: Form::write(transport_level_marking, self.dates),
             policy: policy.map(|id| self.policy(id)),
         }
     }
@@ -286,7 +263,7 @@ impl<'a> Writer<'a> {
             subscriber: subscriber.as_deref().map(user),
             since: since.get().map(|since| self.dates.date(since)),
             reports: *reports,
-            count: octets(*count),
+            count: Form::write(count, self.dates),
         }
     }
 
@@ -303,10 +280,7 @@ impl<'a> Writer<'a> {
             (mark.pdr.0, mark.ppi, mark.qfi.map(Qfi::get), status)
         };
         Pending {
-            usage: usage
-                .iter()
-                .map(|report| self.dates.write_usage(report))
-                .collect(),
+            usage: all(usage, self.dates),
             queries: queries
                 .iter()
                 .map(|(urr, sequence, query)| (urr.0, *sequence, *query))
@@ -318,7 +292,12 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The place of `id` among those that are named, which it joins if it is new.
+/// The forms of these values.
+fn all<'m, M: 'm, T: Form<M>>(values: impl IntoIterator<Item = &'m M>, dates: Dates<'_>) -> Vec<T> {
+    values.into_iter().map(|value| T::write(value, dates)).collect()
+}
+
+/// The position of `id` among those that are named, which it joins if it is new.
 fn number<T: PartialEq>(named: &mut Vec<T>, id: T) -> u16 {
     let known = named.iter().position(|one| *one == id);
     known.unwrap_or_else(|| {
@@ -382,83 +361,5 @@ fn sets_body(sets: &Sets) -> SetsBody {
         ids: ids.iter().map(set).collect(),
         group: group.as_ref().map(|group| group.to_vec()),
         reports_to: reports_to.map(|to| (to.ipv4, to.ipv6)),
-    }
-}
-
-fn f_teid_body(f_teid: model::FTeid) -> FTeid {
-    let model::FTeid { teid, ipv4, ipv6 } = f_teid;
-    FTeid {
-        teid: teid.0,
-        ipv4,
-        ipv6,
-    }
-}
-
-fn ue_ip_body(ue: &model::UeIpAddress) -> UeIp {
-    let model::UeIpAddress {
-        ipv4,
-        ipv6,
-        is_destination,
-    } = *ue;
-    UeIp {
-        ipv4,
-        ipv6,
-        is_destination,
-    }
-}
-
-fn qer(qer: &model::Qer) -> Qer {
-    let model::Qer {
-        id,
-        correlation,
-        gate_ul,
-        gate_dl,
-        qfi,
-        rqi,
-        ppi,
-        sci,
-        mbr,
-        gbr,
-        averaging_window,
-        packet_rates,
-        reports_rate,
-    } = *qer;
-    let rates = |rates: model::BitRates| (rates.ul.0, rates.dl.0);
-    Qer {
-        id: id.0,
-        gates: (gate_ul.is_closed(), gate_dl.is_closed()),
-        qfi: qfi.map(Qfi::get),
-        rqi,
-        ppi: ppi.map(Ppi::get),
-        sci,
-        mbr: mbr.map(rates),
-        gbr: gbr.map(rates),
-        averaging_window,
-        packet_rates: packet_rates.map(|rates| (rates.ul.map(packet_rate), rates.dl.map(packet_rate))),
-        reports_rate,
-        correlation: correlation.map(|correlation| correlation.0),
-    }
-}
-
-fn packet_rate(rate: PacketRate) -> Packets {
-    let per = |per: PacketsPer| (per.packets, per.unit.value());
-    Packets {
-        base: per(rate.base),
-        additional: rate.additional.map(per),
-    }
-}
-
-fn bar(bar: &model::Bar) -> Bar {
-    let model::Bar {
-        id,
-        notification_delay,
-        suggested_packets,
-        extended_packets,
-    } = *bar;
-    Bar {
-        id: id.0,
-        notification_delay,
-        suggested_packets,
-        extended_packets,
     }
 }
