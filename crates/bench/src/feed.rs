@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use flow::{Direction, PortId, WorkerId, cycles};
 use packet::{DropReason, PacketBuf};
-use worker::{BURST, Batch, Ingress, Io};
+use worker::{BURST, Batch, ChargeId, Io, PacketMetadata};
 
 use super::check::{Sample, Samples};
 use super::frame::{HEADERS, Template};
@@ -39,6 +39,7 @@ pub struct Buf {
     /// Octets of the payload that are elsewhere.
     tail: u16,
     port: PortId,
+    charge: ChargeId,
     /// One more than the place among the samples; 0: it is none.
     sample: u32,
     fresh: bool,
@@ -52,6 +53,7 @@ impl Buf {
             end: HEADROOM as u16,
             tail: 0,
             port: PortId(0),
+            charge: ChargeId::NONE,
             sample: 0,
             fresh: false,
         }
@@ -158,13 +160,23 @@ impl PacketBuf for Buf {
     }
 }
 
-impl Ingress for Buf {
+impl PacketMetadata for Buf {
     fn ingress(&self) -> PortId {
         self.port
     }
 
     fn set_ingress(&mut self, port: PortId) {
         self.port = port;
+    }
+
+    #[inline]
+    fn charge(&self) -> ChargeId {
+        self.charge
+    }
+
+    #[inline]
+    fn set_charge(&mut self, charge: ChargeId) {
+        self.charge = charge;
     }
 }
 

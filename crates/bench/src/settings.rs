@@ -65,7 +65,7 @@ impl Setting {
         let mut config = usual(self, network)?;
         config.workers = self.worker.1;
         // What is measured is how long answers take, not how many there may be.
-        config.echoes = (1_000_000, 1_000_000);
+        config.echoes = worker::PacketRates::new(1_000_000, 1_000_000);
         config.lags = self.wire.lags();
         let sessions = self.model.sessions as usize;
         (config.max_sessions, config.own_sessions) = (sessions, sessions);

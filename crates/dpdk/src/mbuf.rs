@@ -451,6 +451,18 @@ impl Mbuf {
         (raw.ol_flags() & flags::RX_RSS_HASH != 0).then(|| raw.hash_rss())
     }
 
+    /// A number that the owner of the packet keeps with it, in the place of the hash.
+    #[inline]
+    pub fn tag(&self) -> u32 {
+        self.raw().hash_rss()
+    }
+
+    /// Sets that number; the hash is lost.
+    #[inline]
+    pub fn set_tag(&mut self, tag: u32) {
+        self.raw().set_hash_rss(tag);
+    }
+
     /// Sets the hash, as if the port had given it: for ports that do not.
     #[inline]
     pub fn set_rss_hash(&mut self, hash: u32) {

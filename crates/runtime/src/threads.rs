@@ -85,7 +85,7 @@ impl Put {
     fn of<I: Io>(worker: &Worker<I>) -> Self {
         let stats = worker.stats();
         Self {
-            events: worker.told(),
+            events: worker.events_pushed(),
             handed_over: stats.handed_over,
             to_host: stats.to_host,
         }

@@ -105,7 +105,7 @@ fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Agreement {
         (
             TracedEnd::Sent {
                 frame,
-                goes_round: false,
+                recirculates: false,
                 ..
             },
             Outcome::Forwarded { bytes, egress, .. },
@@ -113,7 +113,7 @@ fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Agreement {
         (
             TracedEnd::Sent {
                 frame,
-                goes_round: true,
+                recirculates: true,
                 ..
             },
             Outcome::Recirculated { bytes, ingress, .. },
@@ -128,7 +128,7 @@ fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Agreement {
 
 /// What of a packet only the worker knows.
 fn out_of_sight(traced: &Traced) -> Option<&'static str> {
-    if traced.flow.is_put_off {
+    if traced.flow.is_postponed {
         return Some(
             "its flow goes by older rules that sessions share until there is time to decide it again",
         );
@@ -138,7 +138,7 @@ fn out_of_sight(traced: &Traced) -> Option<&'static str> {
             "it has the ports of the first fragment of its datagram, which the interpreter does not see",
         );
     }
-    if traced.heeds_paths {
+    if traced.uses_path_mtus {
         return Some(
             "what it may tell of its segments depends on paths' MTUs, which the interpreter does not know",
         );
@@ -289,7 +289,9 @@ fn name_of(network: &Network, instance: InstanceId) -> &str {
 
 fn worker_says(end: &TracedEnd) -> String {
     match end {
-        TracedEnd::Sent { goes_round: true, .. } => "it comes in again".into(),
+        TracedEnd::Sent {
+            recirculates: true, ..
+        } => "it comes in again".into(),
         TracedEnd::Sent { .. } => "it is sent".into(),
         TracedEnd::Dropped(reason) => format!("it is dropped ({reason})"),
         TracedEnd::HandedOver(worker) => format!("it goes to worker {worker}"),
@@ -322,7 +324,7 @@ mod tests {
     use super::*;
 
     /// A packet that PDR 1 is for, of a flow whose entry says another.
-    fn by_another_pdr(is_put_off: bool) -> Traced {
+    fn by_another_pdr(is_postponed: bool) -> Traced {
         const TEID: u32 = 0x1001;
         let packet = UserPacket::udp(UE, [192, 0, 2, 1], 1000, 53).bytes();
         let packet = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &packet);
@@ -341,7 +343,7 @@ mod tests {
             instance: Some(testing::N3),
             flow: TracedFlow {
                 lookup: TracedLookup::Hit { outdated: true },
-                is_put_off,
+                is_postponed,
                 entry: None,
             },
             session: Some(TracedSession {
@@ -361,7 +363,7 @@ mod tests {
             is_yellow: false,
             is_answer: false,
             borrowed_ports: false,
-            heeds_paths: false,
+            uses_path_mtus: false,
             end: TracedEnd::Dropped(DropReason::FarDrop),
         }
     }
@@ -370,7 +372,7 @@ mod tests {
     #[test]
     fn a_flow_that_was_put_off_is_no_disagreement() {
         let network = testing::network();
-        let agreement = |is_put_off| agree(&network, &by_another_pdr(is_put_off)).0;
+        let agreement = |is_postponed| agree(&network, &by_another_pdr(is_postponed)).0;
         assert!(matches!(agreement(false), Agreement::Differs(_)));
         assert!(matches!(agreement(true), Agreement::Unchecked(why) if why.contains("older rules")));
     }

@@ -240,7 +240,9 @@ impl Explainer {
 
     fn end(&self, traced: &Traced, verdict: Option<&Verdict>) -> EndTrace {
         match &traced.end {
-            TracedEnd::Sent { goes_round: true, .. } => EndTrace::Again {
+            TracedEnd::Sent {
+                recirculates: true, ..
+            } => EndTrace::Again {
                 instance: match verdict.map(|verdict| &verdict.outcome) {
                     Some(Outcome::Recirculated { ingress, .. }) => Some(self.instance_name(*ingress)),
                     _ => None,
@@ -319,7 +321,7 @@ fn from_where(source: TraceSource) -> Option<String> {
         TraceSource::Held => Some("after its first fragment came".into()),
         TraceSource::Reassembled => Some("put together from fragments".into()),
         TraceSource::Waited => Some("after it waited".into()),
-        TraceSource::Round(lap) => Some(format!("from ourselves, lap {lap}")),
+        TraceSource::Recirculated(lap) => Some(format!("from ourselves, lap {lap}")),
     }
 }
 

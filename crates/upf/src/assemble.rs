@@ -9,7 +9,7 @@ use rules::network::Network;
 use session::Random;
 use transport::Interface;
 use transport::lag::{LacpConfig, LagConfig, LagMode};
-use worker::{Budgets, ControlLink, Link, WorkerConfig, link};
+use worker::{Budgets, ControlLink, Link, PacketRates, WorkerConfig, link};
 
 use super::balance::{Balancer, Bound};
 use super::control::{Control, ControlConfig};
@@ -104,9 +104,10 @@ pub fn worker_config(
     worker.buffers = config
         .buffering
         .limits(config.dpdk.buffers.size(), count, worker.own_sessions);
-    worker.icmp_errors = config.icmp.rates();
-    worker.pings = config.icmp.pings();
-    worker.echoes = config.gtpu.answers.rates();
+    let rates = |(all, each)| PacketRates { all, each };
+    worker.icmp_errors = rates(config.icmp.rates());
+    worker.pings = rates(config.icmp.pings());
+    worker.echoes = rates(config.gtpu.answers.rates());
     worker.error_indications_from = Nanos::ZERO + config.gtpu.restoration();
     worker.force_five_tuple = config.workers.force_five_tuple;
     let hosts = config.instances.iter().map(|instance| instance.host.as_ref());

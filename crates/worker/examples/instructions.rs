@@ -21,7 +21,7 @@ use rules::model::{
     OuterHeaderKind, PdrId, PdrUpdate, QerId, QerUpdate,
 };
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
-use worker::{BURST, Batch, ControlLink, Ingress, Io, Worker, WorkerConfig, link};
+use worker::{BURST, Batch, ChargeId, ControlLink, Io, PacketMetadata, Worker, WorkerConfig, link};
 
 use common::rules_of;
 
@@ -34,6 +34,7 @@ struct Buf {
     start: usize,
     end: usize,
     port: PortId,
+    charge: ChargeId,
 }
 
 impl PacketBuf for Buf {
@@ -113,13 +114,23 @@ impl PacketBuf for Buf {
     }
 }
 
-impl Ingress for Buf {
+impl PacketMetadata for Buf {
     fn ingress(&self) -> PortId {
         self.port
     }
 
     fn set_ingress(&mut self, port: PortId) {
         self.port = port;
+    }
+
+    #[inline]
+    fn charge(&self) -> ChargeId {
+        self.charge
+    }
+
+    #[inline]
+    fn set_charge(&mut self, charge: ChargeId) {
+        self.charge = charge;
     }
 }
 
@@ -147,6 +158,7 @@ impl SelfFed {
             start: HEADROOM,
             end: HEADROOM,
             port: PortId(0),
+            charge: ChargeId::NONE,
         };
         Self {
             pool: (0..4096).map(|_| buf()).collect(),

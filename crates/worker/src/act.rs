@@ -28,9 +28,9 @@ use crate::burst::batch::BURST;
 use crate::burst::credit::credit_back;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind, Tunnel};
 use crate::egress::checksum_offload::UdpChecksum;
-use crate::io::Ingress;
+use crate::io::PacketMetadata;
 
-impl<B: PacketBuf + Ingress> Act<'_, B> {
+impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
     /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
     /// told of, or redirected.
     #[inline(never)]
@@ -242,7 +242,7 @@ fn encapsulation_of<const MARKS: bool>(
     }
 }
 
-/// Whether what a packet came in has extension headers that have to be looked at, or go on with it.
+/// Whether the packet's tunnel has extension headers that have to be evaluated, or relayed.
 #[inline(always)]
 fn needs_full_action(tunnel: Tunnel, encapsulation: Encapsulation, container: [u8; 8]) -> bool {
     // A container takes the place of the one that came; a service class does not.

@@ -10,7 +10,8 @@ use packet::MacAddr;
 use rules::network::Network;
 
 use crate::{
-    Budgets, BufferLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes, LagPorts, ReassemblyLimits,
+    Budgets, BufferLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes, LagPorts, PacketRates,
+    ReassemblyLimits,
 };
 
 /// How one worker is to work. Everything is fixed from its start.
@@ -41,12 +42,12 @@ pub struct WorkerConfig {
     /// Content counters of all sessions together (64 octets each). What finds no room counts with what else of its
     /// session finds none. Default 0: everything does.
     pub content_counters: usize,
-    /// How long after its first packet a content counter is told, and starts again; 0: when its session ends or
+    /// How long after its first packet a content counter is reported and reset; 0: when its session ends or
     /// changes. Default 0.
     pub content_interval: Duration,
     /// Neighbours of the whole program: `NeighboursConfig::capacity`. Default 16,384.
     pub max_adjacencies: usize,
-    /// Tunnels and UE addresses each that do not lie in their session's bucket. Default 65,536; unused with one worker.
+    /// Tunnels and UE addresses each that are not in their session's bucket. Default 65,536; unused with one worker.
     pub max_exceptions: usize,
     /// Meters that sessions share. Default: those of the network's policers, and of their chains; none for correlated
     /// QERs.
@@ -84,25 +85,25 @@ pub struct WorkerConfig {
     /// Echo Responses of GTP-U a second to sources that no session sends to, and of them those to one source; a peer
     /// that sessions send to has as many as one source, beside them. Default 1,000 and 10: an Echo Request comes once in
     /// 60 s (TS 29.281 §7.2.1). 0 is as 1.
-    pub echoes: (u32, u32),
+    pub echoes: PacketRates,
     /// Answers a second to pings of our addresses, and of them those to one source. Default 1,000 and 100; 0 is as 1.
-    pub pings: (u32, u32),
+    pub pings: PacketRates,
     /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and of them to one session. Default 10,000 and 100; 0
     /// for none.
-    pub redirects: (u32, u32),
-    /// ICMP errors a second about user packets that do not go on, and of them those about packets of one session.
+    pub redirects: PacketRates,
+    /// ICMP errors a second about discarded user packets, and of them those about packets of one session.
     /// Default 10,000 and 20: a trace of a path asks for three at once. 0 for none.
-    pub icmp_errors: (u32, u32),
-    /// End Markers and Tunnel Status messages a second that go on from tunnel to tunnel, or are told to Control, or
+    pub icmp_errors: PacketRates,
+    /// End Markers and Tunnel Status messages a second that are relayed from tunnel to tunnel, or reported to Control, or
     /// sent to nodes upstream; and of them those of one session. Default 10,000 and 20: a handover makes a few for each
     /// tunnel. 0 for none.
-    pub relays: (u32, u32),
+    pub relays: PacketRates,
     /// What goes to the host's own network stack, by instance; those beyond have none. Default: none.
     pub host: Vec<Option<HostRates>>,
     /// DSCPs of packets that may not wait behind others when there are more than can be worked on, by instance: bit n is
     /// DSCP n. What keeps links, neighbours and paths alive never waits. Default: none.
     pub urgent_dscps: Vec<u64>,
-    /// Packets of each port that may wait when more come in than can be worked on; 0: nobody looks ahead, and the port's
+    /// Packets of each port that may wait when more come in than can be worked on; 0: there is no backlog, and the port's
     /// own queue overflows. Default 0.
     pub backlog: usize,
     /// The secret of the hash functions. Must be random outside tests.
@@ -110,12 +111,12 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
-    /// Tunnels that a worker has room for which may own so many sessions: a session has one or two, a few have more.
+    /// Tunnels that a worker has room for which may own `own_sessions`: a session has one or two, a few have more.
     pub const fn tunnels(own_sessions: usize) -> usize {
         own_sessions * 2 + 64
     }
 
-    /// UE addresses of each family that a worker has room for which may own so many sessions.
+    /// UE addresses of each family that a worker has room for which may own `own_sessions`.
     pub const fn addresses(own_sessions: usize) -> usize {
         own_sessions + own_sessions / 4 + 64
     }
@@ -153,11 +154,11 @@ impl WorkerConfig {
             error_indications: 100,
             error_indications_from: Nanos::ZERO,
             notifications: 10,
-            echoes: (1_000, 10),
-            pings: (1_000, 100),
-            redirects: (10_000, 100),
-            icmp_errors: (10_000, 20),
-            relays: (10_000, 20),
+            echoes: PacketRates::new(1_000, 10),
+            pings: PacketRates::new(1_000, 100),
+            redirects: PacketRates::new(10_000, 100),
+            icmp_errors: PacketRates::new(10_000, 20),
+            relays: PacketRates::new(10_000, 20),
             host: Vec::new(),
             urgent_dscps: Vec::new(),
             backlog: 0,

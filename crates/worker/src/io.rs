@@ -9,13 +9,29 @@ use packet::PacketBuf;
 
 use crate::Batch;
 
-/// A buffer that remembers by which port its packet came in; it goes along when the packet is handed over.
-pub trait Ingress {
-    /// The port by which the packet came in.
+/// Names what a packet has counted, in its buffer's metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChargeId(pub u32);
+
+impl ChargeId {
+    /// The packet has counted nothing.
+    pub const NONE: Self = Self(0);
+}
+
+/// Metadata of a packet that its buffer keeps.
+pub trait PacketMetadata {
+    /// The port by which the packet came in. It goes along when the packet is handed over.
     fn ingress(&self) -> PortId;
 
     /// Notes the port by which the packet came in.
     fn set_ingress(&mut self, port: PortId);
+
+    /// What the packet has counted that is queued to be sent. It means something only after
+    /// [`set_charge`](Self::set_charge) at the same worker.
+    fn charge(&self) -> ChargeId;
+
+    /// Notes what the packet has counted.
+    fn set_charge(&mut self, charge: ChargeId);
 }
 
 /// Which of the two queues to the host's own network stack.
@@ -37,8 +53,8 @@ impl Urgency {
 ///
 /// Nothing blocks. What cannot be sent stays in the caller's batch, so that the caller counts it.
 pub trait Io {
-    /// What a packet lies in.
-    type Buf: PacketBuf + Ingress;
+    /// A packet's buffer.
+    type Buf: PacketBuf + PacketMetadata;
 
     /// How many ports there are; they are numbered from 0.
     fn ports(&self) -> usize;
@@ -46,7 +62,7 @@ pub trait Io {
     /// Takes what has come in by `port`, as many as `out` has room for, with their ingress set.
     fn rx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
 
-    /// Sends the packets of `out` by `port`, none of which lies in more parts than it [may](Self::most_parts). The last ones, if they found no room, stay in `out`, in order.
+    /// Sends the packets of `out` by `port`, none of which is in more parts than it [may](Self::most_parts). The last ones, if they found no room, stay in `out`, in order.
     fn tx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
 
     /// Whether there is a port that cannot send packets in chains of any length.
@@ -54,7 +70,7 @@ pub trait Io {
         false
     }
 
-    /// The most parts that a packet may lie in which is sent by `port`; `usize::MAX`: any number.
+    /// The most parts of a packet that `port` sends; `usize::MAX`: any number.
     fn most_parts(&self, port: PortId) -> usize {
         let _ = port;
         usize::MAX

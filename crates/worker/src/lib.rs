@@ -33,13 +33,15 @@ mod worker;
 
 pub use burst::batch::{BURST, Batch};
 pub use config::WorkerConfig;
-pub use config::limits::{Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes, ReassemblyLimits};
+pub use config::limits::{
+    Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes, PacketRates, ReassemblyLimits,
+};
 pub use egress::lags::{LagHash, LagPorts};
 pub use egress::path_mtus::MOST_PATH_MTUS;
 pub use ingress::l3_interfaces::interface;
 #[cfg(feature = "dpdk")]
 pub use io::dpdk;
-pub use io::{Ingress, Io, Urgency, mem};
+pub use io::{ChargeId, Io, PacketMetadata, Urgency, mem};
 pub use link::{ApplyError, Command, ControlLink, Event, Link, SessionStatus, link};
 pub use local::host::HostRates;
 pub use rules::steering::{SteerChange, SteerKey};

@@ -1,7 +1,7 @@
 //! The link between Control and one worker: commands to it, events from it.
 //!
 //! Both ways are single-producer single-consumer rings of fixed size (`rtrb`: wait-free, no allocation after it is
-//! made, a plain load and store each on this hardware; a multi-producer channel would pay for what nobody needs). In
+//! made, a plain load and store each on this hardware; a multi-producer channel would cost more for no need). In
 //! the daemon the two ends are on two threads, in the one-thread world on one.
 //!
 //! Commands are applied in order, at the boundary of a burst. Every command with an [`OpId`] has exactly one event
@@ -42,11 +42,11 @@ pub enum Command {
     /// The rules that all sessions share have changed. Flows keep their decisions until each is made anew, as fast as
     /// the slow path's budget for stale flows allows. Images that were applied before with the same
     /// `classification_generation`, and classify otherwise all the same, take effect for known flows in this way; their
-    /// slots must mean what they meant. Told to every worker.
+    /// slots must mean what they meant. Sent to every worker.
     Revalidate,
-    /// Which worker owns what. Told to every worker.
+    /// Which worker owns what. Sent to every worker.
     Steer(SteerChange),
-    /// A neighbour came, changed or went. Told to every worker.
+    /// A neighbour came, changed or went. Sent to every worker.
     Adjacency(AdjacencyChange),
     /// Sets a worker's share of a meter that sessions have in common: that of a slice or a data network, or of
     /// correlated QERs.
@@ -65,14 +65,14 @@ pub enum Command {
         /// The meters, with room for the answer.
         demand: Box<[Demand]>,
     },
-    /// Which members of a LAG carry frames. Told to every worker.
+    /// Which members of a LAG carry frames. Sent to every worker.
     Lag {
         /// The LAG.
         port: PortId,
         /// Its members that do.
         share: LagShare,
     },
-    /// How long packets to a GTP-U peer may be, if that is less than the link says. Told to every worker.
+    /// How long packets to a GTP-U peer may be, if that is less than the link says. Sent to every worker.
     PathMtu {
         /// Our address.
         local: IpAddr,
@@ -81,7 +81,7 @@ pub enum Command {
         /// The longest outer packet, octets; `None`: as the link says.
         mtu: Option<u16>,
     },
-    /// Sessions send to a GTP-U peer from now on, or none does any more. Told to every worker.
+    /// Sessions send to a GTP-U peer from now on, or none does any more. Sent to every worker.
     Path {
         /// Our address.
         local: IpAddr,
@@ -102,7 +102,7 @@ pub enum Command {
         /// The operation.
         op: OpId,
     },
-    /// Once every packet that lies in the inbox now has been served, this is answered, by [`Event::Fenced`]. After
+    /// The response, [`Event::Fenced`], comes when every packet that is in the inbox now has been taken. After
     /// fences from all workers it means: nothing that was handed over by older steering is left.
     Drain {
         /// The operation.
@@ -115,10 +115,10 @@ pub enum Command {
         /// The session.
         session: SessionIndex,
     },
-    /// Packets are to be told of, one by one, through the order's own ring. Not answered: an order beyond
+    /// Packets are reported, one by one, through the request's own ring. There is no response: a request beyond
     /// [`MAX_TRACES`](crate::MAX_TRACES) is given up, which the far end of its ring shows.
     Trace(Box<TraceRequest>),
-    /// How a session stands here, for an operator. Answered by [`Event::Inspected`].
+    /// Asks for the state of a session here, for an operator. The response is [`Event::Inspected`].
     Inspect {
         /// The asker's number for the question.
         question: u64,
@@ -167,7 +167,7 @@ impl std::error::Error for ApplyError {}
 pub struct SessionStatus {
     /// What its URRs' slots have counted.
     pub counters: Vec<(UrrId, UrrCount)>,
-    /// What was counted of each content, and was not told yet.
+    /// What was counted of each content, and was not reported yet.
     pub contents: Vec<ContentUsage>,
     /// The FARs that buffer, and how many packets wait for each.
     pub waiting: Vec<(FarId, u16)>,
@@ -186,7 +186,7 @@ pub enum Event {
         outcome: Result<Option<UsageSnapshot>, ApplyError>,
         /// The image that is no longer in use (after a failure: the new one, whole), for Control to free.
         retired: Option<Box<SessionImage>>,
-        /// What the block was made from, which nobody needs any more: for Control to free, too.
+        /// What the block was made from, which is not needed any more: for Control to free, too.
         spent: BoxedOption<BlockImage>,
     },
     /// All commands before the fence have taken effect; or the inbox is drained.
@@ -203,7 +203,7 @@ pub enum Event {
         /// The counts.
         outcome: Result<UsageSnapshot, ApplyError>,
     },
-    /// How a session stands.
+    /// The state of a session.
     Inspected {
         /// The number of the question.
         question: u64,
@@ -215,13 +215,13 @@ pub enum Event {
         /// The meters, each with the octets since it was asked for last.
         demand: Box<[Demand]>,
     },
-    /// No packet of a session has come for as long as its inactivity timer says. Told once, and again when packets
+    /// No packet of a session has come for as long as its inactivity timer says. Pushed once, and again when packets
     /// have come in between.
     Inactive {
         /// The session.
         session: SessionIndex,
     },
-    /// Somebody on a link said where an address is.
+    /// A neighbour announced where an address is.
     Neighbour {
         /// The instance whose link it is.
         instance: InstanceId,
@@ -253,8 +253,8 @@ pub enum Event {
         /// The peer's TEID.
         teid: Teid,
     },
-    /// A URR's counter has reached what was set for it. Told at the end of the poll in which it did, or as soon as
-    /// there is room; what was told before may be told again.
+    /// A URR's counter has reached what was set for it. Pushed at the end of the poll in which it did, or as soon as
+    /// there is room; what was pushed before may be pushed again.
     CounterReached {
         /// The session.
         session: SessionIndex,
@@ -262,7 +262,7 @@ pub enum Event {
         urr: UrrId,
         /// What it has counted.
         count: UrrCount,
-        /// When its packets came, since that was told last.
+        /// When its packets came, since the last report.
         times: Option<PacketTimes>,
         /// What it has reached, since its bounds were set.
         reached: Reached,
@@ -282,7 +282,7 @@ pub enum Event {
         usage: ContentUsage,
     },
     /// Control wants to know of a downlink packet (TS 29.244 §5.2.3.1): it is the first one of a QoS flow since a FAR
-    /// was told to buffer (NOCP), or the first one of a PDR that is buffered or discarded since (BDPN, DDPN), or both.
+    /// began to buffer (NOCP), or the first one of a PDR that is buffered or discarded since (BDPN, DDPN), or both.
     DownlinkData {
         /// The session.
         session: SessionIndex,
@@ -307,18 +307,18 @@ pub enum Event {
         /// The PDR.
         pdr: PdrId,
     },
-    /// The node downstream has told the start of a Pause of Charging in a tunnel of a session that has URRs for which
-    /// that is meant, and which count (TS 29.244 §5.30). Told once, until the session changes.
+    /// The node downstream has signalled the start of a Pause of Charging in a tunnel of a session that has URRs for which
+    /// that is meant, and which count (TS 29.244 §5.30). Pushed once, until the session changes.
     PauseOfCharging {
         /// The session.
         session: SessionIndex,
     },
-    /// Somebody told that a GTP-U packet of ours was too long for the way to its peer (RFC 1191, RFC 8201). Whether it is
+    /// A router reported that a GTP-U packet of ours was too long for the path to its peer (RFC 1191, RFC 8201). Whether it is
     /// so is not known.
     TooBig(TooBig),
     /// An order to tell of packets is over.
     TraceOver {
-        /// The worker's end of the order's ring, in which lies what nobody has read: for Control to free.
+        /// The worker's end of the request's ring, with what was not read: for Control to free.
         ring: Producer<TraceItem>,
     },
     /// A peer answered an Echo Request (TS 29.281 §7.2.2).
@@ -348,7 +348,7 @@ pub struct ControlLink {
     pub events: Consumer<Event>,
 }
 
-/// A link with room for so many commands and events.
+/// A link with room for `commands` and `events`.
 pub fn link(commands: usize, events: usize) -> (ControlLink, Link) {
     let (command_producer, command_consumer) = RingBuffer::new(commands);
     let (event_producer, event_consumer) = RingBuffer::new(events);

@@ -1,5 +1,6 @@
 //! The rate of packets that peers cause and no rule bounds: in all, and for one session.
 
+use crate::PacketRates;
 use flow::{KeyedTokenBuckets, Nanos, SessionIndex, TokenRate};
 
 /// A token bucket for all sessions, and one for each.
@@ -10,7 +11,7 @@ impl SessionRateLimit {
     const BUCKETS: usize = 4096;
 
     /// Packets a second of all sessions, and of one; 0: none.
-    pub fn new((all, each): (u32, u32)) -> Self {
+    pub fn new(PacketRates { all, each }: PacketRates) -> Self {
         let [all, each] = [all, each].map(TokenRate::per_second);
         Self(KeyedTokenBuckets::new(all, each, Self::BUCKETS))
     }

@@ -8,7 +8,7 @@
 //! for what has to wait.
 //!
 //! A flow whose entry is of an older *snapshot* keeps its verdict until the budget gets to it; one whose session
-//! changed has none any more, and is decided before its packet goes on. Which entries there may be is told by
+//! changed has none any more, and is decided before its packet passes. Which entries there may be is decided by
 //! [`admission`](crate::slow_path::admission); a flow without one comes here with each of its packets.
 //!
 //! Decisions are `rules`'; nothing is cached that [`Classifier`](rules::classifier::Classifier) did not call correct
@@ -19,10 +19,7 @@ pub(crate) mod budget;
 pub(crate) mod deficit_round_robin;
 pub(crate) mod idle_time;
 
-use flow::{
-    Blocks, ContentId, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick,
-    Verdict,
-};
+use flow::{Blocks, ContentId, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick, Verdict};
 use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::{PacketView, Side};
@@ -220,7 +217,7 @@ impl SlowPath {
         count
     }
 
-    /// Keeps so many of them, before anything is looked for. What has a verdict is not dropped.
+    /// Admits `places` of them, before their sessions are looked up. What has a verdict is not dropped.
     #[cold]
     fn admit_by_hash<B>(
         &mut self,

@@ -1,5 +1,5 @@
 //! What a worker counts. Plain numbers that only ever grow (and wrap after centuries); the worker owns and writes
-//! them, whoever polls it reads them between polls.
+//! them, its caller reads them between polls.
 
 use flow::{Direction, PortId};
 use packet::DropReason;
@@ -30,7 +30,7 @@ impl Count {
 /// What went one way through sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStats {
-    /// User packets that matched a PDR. One that waits counts when it goes on.
+    /// User packets that matched a PDR. A buffered one counts when it is released.
     pub matched: Count,
     /// User packets that were forwarded, as far as a port's queue (`TxFull`).
     pub forwarded: Count,
@@ -198,8 +198,8 @@ stats! {
     backlog,
     /// Packets that went before those that wait: ARP and ND, GTP-U echo, routing protocols and the like.
     urgent,
-    /// Packets that were kept, since their FAR buffers or nobody knows yet where its next hop is: those that went on
-    /// (`flushed`), were dropped (`buffer_discarded`, `buffer_expired`) or wait (`buffered`). A packet that goes on may
+    /// Packets that were buffered, since their FAR buffers or their next hop was unresolved: those that were released
+    /// (`flushed`), were dropped (`buffer_discarded`, `buffer_expired`) or wait (`buffered`). A released packet may
     /// have to wait once more, and counts again then.
     stored,
     /// Buffered packets that went on.
@@ -215,14 +215,14 @@ stats! {
     /// Duplicates for which there was no buffer or no neighbour, or which were too long and may not leave in fragments.
     /// One that finds no buffers for its fragments is `duplicated`, and dropped.
     duplicates_lost,
-    /// ICMP errors to the senders of user packets that do not go on; they count in `originated`, too.
+    /// ICMP errors to the senders of discarded user packets; they count in `originated`, too.
     icmp_errors,
     /// Packets that were longer than their way out allows, and left in fragments; duplicates and copies for mirrors,
     /// too.
     fragmented,
     /// The fragments of those behind the first; they count in `originated`, too.
     fragments_made,
-    /// SYNs and SYN-ACKs of users that told a larger maximum segment size than their way allows.
+    /// SYNs and SYN-ACKs of users whose maximum segment size was lowered.
     mss_clamped,
     /// GTP-U packets put together from fragments; these count in `consumed`, but for one.
     reassembled,

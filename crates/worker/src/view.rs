@@ -49,7 +49,7 @@ pub struct Holdings {
     pub tunnels: usize,
     /// UE addresses and prefixes that lead to sessions.
     pub addresses: usize,
-    /// Tunnels and UE addresses, of any worker's sessions, that lie in another bucket than their session.
+    /// Tunnels and UE addresses, of any worker's sessions, that are in another bucket than their session.
     pub exceptions: usize,
     /// Queues of FARs that buffer.
     pub queues: usize,

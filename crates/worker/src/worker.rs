@@ -12,7 +12,7 @@ pub use self::state::Worker;
 use crate::Event;
 use crate::burst::batch::BURST;
 use crate::deferred::delivery_status;
-use crate::io::{Ingress, Io};
+use crate::io::{Io, PacketMetadata};
 use crate::sessions::inactivity::Found;
 
 /// Bursts taken from the inbox in one poll.

@@ -1,10 +1,7 @@
 //! The state of stage `act` while it works on a burst, and the steps that all actions share.
 
 use flow::meter::{Colour, Offer, SharedMeters};
-use flow::{
-    AdjacencyId, Blocks, Direction, FlowFlags, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward,
-    Verdict,
-};
+use flow::{AdjacencyId, Blocks, Direction, FlowFlags, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward, Verdict};
 use packet::{DropReason, PacketBuf};
 use rules::image::SessionImage;
 
@@ -14,7 +11,7 @@ use crate::act::marking::EgressMark;
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::Descriptor;
 use crate::egress::checksum_offload::ChecksumOffload;
-use crate::io::Ingress;
+use crate::io::PacketMetadata;
 use crate::lookup::extensions::ExtensionLines;
 use crate::session_rate_limit::SessionRateLimit;
 use crate::sessions::Images;
@@ -42,9 +39,9 @@ pub(crate) struct Act<'a, B> {
     pub extended: ExtensionLines<'a>,
     /// Of the packet that was planned last, if its forward marks.
     pub mark: EgressMark,
-    /// How many End Markers and Tunnel Status messages go on.
+    /// The rate of relayed End Markers and Tunnel Status messages.
     pub relays: &'a mut SessionRateLimit,
-    /// Which ports compute checksums; `None` while somebody looks at packets as they leave.
+    /// Which ports compute checksums; `None` while packets are traced or copied as they leave.
     pub checksum_offload: Option<&'a ChecksumOffload>,
 }
 
@@ -85,7 +82,7 @@ impl Plan {
     };
 }
 
-impl<B: PacketBuf + Ingress> Act<'_, B> {
+impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
     /// Whether events are counted among the packets of a verdict, or packets by their weight.
     pub(super) fn counts_by_look(&mut self, verdict: &Verdict) -> bool {
         self.counts_in(verdict, |image| image.event_mask() | image.weighted_mask())

@@ -2,9 +2,7 @@
 
 use std::net::IpAddr;
 
-use flow::{
-    AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, PackedForward, SessionIndex, Verdict,
-};
+use flow::{AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, PackedForward, SessionIndex, Verdict};
 use packet::{DropReason, PacketBuf};
 use rules::network::multipath::Spread;
 use transport::{Adjacency, Via};
@@ -12,7 +10,7 @@ use transport::{Adjacency, Via};
 use crate::burst::outcome::{NextHop, Outcome, Undelivered};
 use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::{FragmentationNeed, Fragmenter};
-use crate::egress::path_mtus::ends_of;
+use crate::egress::path_mtus::path_of;
 use crate::ingress::l3_interfaces::L3Interface;
 use crate::link::event_queue::EventQueue;
 use crate::stats::Stats;
@@ -73,11 +71,11 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
     #[cold]
     fn path_mtu(&self, adjacency: &Adjacency, block: &LiveBlock<'_>, forward: u8) -> u16 {
         let template = block.whole_forward(forward).template;
-        let ends = template.as_ref().map(ends_of);
+        let ends = template.as_ref().map(path_of);
         self.tables.path_mtus.of(ends, adjacency.link_mtu())
     }
 
-    /// A packet that is too long leaves in fragments, or its sender may be told.
+    /// A packet that is too long leaves in fragments, or its sender may get an ICMP error.
     #[cold]
     fn too_long(
         &mut self,
@@ -171,7 +169,7 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         }
     }
 
-    /// A packet has come for which no quota is left. Control is told of the first where it waits for one. Why it is
+    /// A packet arrives after its quota is exhausted. The first is reported where Control waits for one. Why it is
     /// dropped, if it is.
     #[cold]
     #[inline(never)]
@@ -211,7 +209,7 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         }
     }
 
-    /// The next hop of a packet that leaves by a place that is `fit`; one that nobody has asked for yet is asked for.
+    /// The next hop of a packet that leaves by an interface that is `fit`; the resolution of an unknown one is requested.
     #[inline(always)]
     fn route_by(
         &mut self,
@@ -246,7 +244,7 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         }
     }
 
-    /// Control is told that a packet's counters have reached something. Whether the packet was counted.
+    /// Marks that a packet's counters have reached a limit, for Control. Whether the packet was counted.
     #[cold]
     fn reached(&mut self, session: SessionIndex, counted: Counted) -> bool {
         self.events.mark_reached(session);
@@ -256,7 +254,7 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
     #[cold]
     fn ask(&mut self, session: SessionIndex, instance: InstanceId, next_hop: IpAddr) -> DropReason {
         self.events
-            .request_resolution(self.stats, session, (instance, next_hop), self.now);
+            .request_resolution(self.stats, session, instance, next_hop, self.now);
         self.lack(NextHop::Address(instance, next_hop))
     }
 }

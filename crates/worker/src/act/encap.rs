@@ -1,4 +1,4 @@
-//! The headers that go on: outer IP, UDP and GTP-U of a tunnel, and Ethernet.
+//! Encapsulation: outer IP, UDP and GTP-U of a tunnel, and Ethernet.
 //!
 //! The outer headers are written here in one piece; they are the same, octet for octet, as
 //! [`packet::build::GtpuTemplate`] makes.
@@ -33,7 +33,7 @@ pub(crate) enum Optional {
     Short([u8; 8]),
     /// The same with a Paging Policy Indicator: 8 octets of it.
     Long([u8; 12]),
-    /// What lies in the [`Chain`].
+    /// The contents of the [`Chain`].
     Chain,
 }
 
@@ -119,7 +119,7 @@ fn marking(flags: ForwardFlags, mark: Mark) -> Option<Marking> {
     })
 }
 
-/// What a QER's mark asks for, as far as it is short: `Long` stands for any container that is not.
+/// What a QER's mark asks for, as far as it is short: `Long` is any container that is not.
 #[inline(always)]
 pub(crate) fn short_container(flags: ForwardFlags, mark: Mark) -> Optional {
     let Some(qfi) = mark.qfi().filter(|_| flags.contains(ForwardFlags::NEEDS_MARKING)) else {
@@ -324,7 +324,7 @@ pub(crate) struct Message<'a> {
     pub message_type: MessageType,
     /// What its payload is cut out of.
     pub cut: Cut,
-    /// Who computes its checksum if it goes over IPv6; over IPv4 it has none.
+    /// What computes its checksum over IPv6; over IPv4 it has none.
     pub sum: UdpChecksum,
 }
 

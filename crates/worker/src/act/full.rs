@@ -18,7 +18,7 @@ use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, PacketF
 use crate::burst::outcome::CopyRequest;
 use crate::egress::checksum_offload::UdpChecksum;
 use crate::ingress::parse::HEADERS;
-use crate::io::Ingress;
+use crate::io::PacketMetadata;
 
 /// What is known of a packet before it is counted.
 struct Found<'a> {
@@ -31,7 +31,7 @@ struct Found<'a> {
     marks: EgressMark,
 }
 
-impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
+impl<'a, B: PacketBuf + PacketMetadata> Act<'a, B> {
     /// A user packet in any of its forms: tunnels over IPv6, relayed extension headers, Paging Policy Indicators, NAT,
     /// mirrors, whatever is dropped for what its FAR says, and what quotas do not allow.
     #[cold]
@@ -112,7 +112,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         Ok(Some(Fate::Send(port)))
     }
 
-    /// What quotas that are used up make of a packet: it goes on, in none of the URRs whose they are, if they exempt it
+    /// Applies exhausted quotas to a packet: it passes, in none of their URRs, if they exempt it
     /// or have a FAR for it; then that FAR is its own from here on (TS 29.244 §5.2.2.2.1). Of several such FARs it is
     /// that of the first URR; where one URR has none, the packet is dropped.
     fn heed_quotas(
@@ -205,7 +205,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         let forward = block.forward(verdict.forward);
         match forward.kind() {
             ForwardKind::Buffer => {
-                // It counts as matched when it goes on.
+                // It counts as matched when it is released.
                 let matched = &mut self.egress.stats.directions[verdict.direction() as usize].matched;
                 matched.take_back(octets as u64);
                 note_copies(&mut self.egress.outcome.copied, &block, verdict, place);
@@ -276,8 +276,8 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         })
     }
 
-    /// Who computes the checksum of the packet at `place`: the port, if that can, and if the packet leaves as it is and
-    /// nobody gets a copy of it.
+    /// What computes the checksum of the packet at `place`: the port, if that can, and if the packet leaves as it is and is
+    /// not copied.
     fn sum_of(&self, place: usize, found: &Found<'_>) -> UdpChecksum {
         let is_copied = found.forward.flags().contains(ForwardFlags::MIRROR);
         match self.checksum_offload {
@@ -376,8 +376,7 @@ fn whole_urrs(image: &SessionImage, stopped: u64) -> (u64, u64) {
     (urrs, weights.fold(counters, |all, slot| all | bit(slot)))
 }
 
-/// Whether a quota that is used up does not stop a packet: one of those that it exempts, and what a UE is told that it
-/// redirects.
+/// Whether a quota that is used up does not stop a packet: one of those that it exempts, or the response of a redirection.
 fn is_exempt(action: &QuotaAction, block: &LiveBlock<'_>, packet: &PacketView<'_>, is_answer: bool) -> bool {
     let redirects = |forward: u8| block.forward(forward).kind() == ForwardKind::Redirect;
     let exemption = action.exemption.as_ref();

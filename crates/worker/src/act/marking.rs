@@ -88,7 +88,7 @@ pub(crate) fn translate<B: PacketBuf>(
     rewrite.apply(user_packet(buf, descriptor))
 }
 
-/// What of the user packet lies in the first part of the buffer: at least its headers.
+/// The part of the user packet in the first segment of the buffer: at least its headers.
 fn user_packet<'a, B: PacketBuf>(buf: &'a mut B, descriptor: &Descriptor) -> &'a mut [u8] {
     let start = usize::from(descriptor.offset);
     let data = buf.data_mut();

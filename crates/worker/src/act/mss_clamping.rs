@@ -1,4 +1,4 @@
-//! SYNs of users on their way through tunnels: they tell no larger segments than fit (`instances.*.mss`).
+//! MSS clamping: SYNs of users announce no larger segments than fit (`instances.*.mss`).
 //!
 //! It is done behind `act`, to packets that have their headers: only then it is known by which sides a packet comes in and
 //! leaves. The checksum of a GTP-U packet over IPv6 stays right, since the sum of the segment in it does not change. Bursts
@@ -11,7 +11,7 @@ use rules::network::{Leg, Mss};
 use crate::burst::Burst;
 use crate::burst::descriptor::{Descriptor, Family, Fate, PacketFlags};
 use crate::egress::forwarding::ForwardingTables;
-use crate::egress::path_mtus::ends_of;
+use crate::egress::path_mtus::{Path, path_of};
 use crate::ingress::l3_interfaces::L3Interface;
 use crate::ingress::parse::HEADERS;
 use crate::lookup::flow_tables::Flows;
@@ -41,7 +41,7 @@ impl MssClamping<'_> {
         }
     }
 
-    /// Whether the size was lowered; `None` where nobody bounds it.
+    /// Whether the size was lowered; `None` where no bound is configured.
     fn clamp_segment<B: PacketBuf>(&self, burst: &mut Burst<B>, place: usize) -> Option<bool> {
         let (descriptor, buf) = (&burst.descriptors[place], &burst.packets[place]);
         let octets = usize::from(descriptor.octets);
@@ -57,7 +57,10 @@ impl MssClamping<'_> {
         if !self.tables.path_mtus.is_empty() {
             let outer = &buf.data()[usize::from(l2.len)..];
             let ends = IpTuple::parse(outer, buf.len()).ok().filter(|_| headers > 0);
-            let ends = ends.map(|tuple| (tuple.addrs.src(), tuple.addrs.dst()));
+            let ends = ends.map(|tuple| Path {
+                local: tuple.addrs.src(),
+                peer: tuple.addrs.dst(),
+            });
             let back = self.least_way_back(descriptor, place, from.interface.mtu);
             legs[0].room = legs[0].room.saturating_sub(from.interface.mtu - back);
             let there = self.tables.path_mtus.of(ends, to.interface.mtu);
@@ -82,7 +85,7 @@ impl MssClamping<'_> {
         };
         let others = (0..block.forwards()).filter(|slot| *slot != verdict.forward);
         let tunnels = others.filter_map(|slot| block.forward(slot).template);
-        let mtus = tunnels.map(|template| self.tables.path_mtus.of(Some(ends_of(&template)), link));
+        let mtus = tunnels.map(|template| self.tables.path_mtus.of(Some(path_of(&template)), link));
         match descriptor.tunnel {
             Some(_) => mtus.min().unwrap_or(link),
             None => link,
@@ -90,7 +93,7 @@ impl MssClamping<'_> {
     }
 }
 
-/// One side, where users' packets have so many octets of headers before them.
+/// One side, with the octets of headers before users' packets there.
 fn leg(place: &L3Interface, headers: usize) -> Leg {
     Leg {
         mss: place.mss,

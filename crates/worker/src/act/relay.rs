@@ -10,12 +10,11 @@ use crate::act::egress_context::check_size;
 use crate::act::encap::{self, Added, Cut, Hop, addresses_v6};
 use crate::burst::descriptor::Descriptor;
 use crate::egress::checksum_offload::UdpChecksum;
-use crate::io::Ingress;
+use crate::io::PacketMetadata;
 
-impl<B: PacketBuf + Ingress> Act<'_, B> {
-    /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. So many a second
-    /// and of a form that they have: no session forwards for others by them. An End Marker that is to be told of ends
-    /// here, and so does a Tunnel Status that pauses charging where the session leaves the tunnels.
+impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
+    /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. Their
+    /// rate and form are checked: no other traffic passes as such messages. An End Marker that is reported ends here, and so does a Tunnel Status that pauses charging where the session leaves the tunnels.
     #[cold]
     pub(super) fn relay(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
         let verdict = &descriptor.verdict;
@@ -43,7 +42,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
             }
         }
         let block = live(self.blocks, verdict)?;
-        // It starts no traffic: nobody is told of it where no quota is left.
+        // It starts no traffic: it is not reported where no quota is left.
         if block.is_closed(verdict.qers) {
             return Err(DropReason::GateClosed);
         }
@@ -82,8 +81,8 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
         Ok(adjacency.port())
     }
 
-    /// The node downstream tells the start of a Pause of Charging (TS 29.244 §5.30). Whether the session has URRs for
-    /// which that is meant; then Control is told, once, where they count.
+    /// The node downstream signals the start of a Pause of Charging (TS 29.244 §5.30). Whether the session has URRs for
+    /// which that is meant; then it is reported to Control, once, where they count.
     fn heed_pause(&mut self, session: SessionIndex) -> Result<bool, DropReason> {
         if self.images.begin_pause(session) {
             if !self.relays.take(session, self.egress.now) {
@@ -100,7 +99,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
     }
 }
 
-/// Whether a Tunnel Status tells the start of a Pause of Charging.
+/// Whether a Tunnel Status signals the start of a Pause of Charging.
 fn starts_pause<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> bool {
     elements(buf, descriptor).is_some_and(Ies::start_pause_of_charging)
 }

@@ -223,7 +223,7 @@ impl PacketFlags {
     pub const OPENING: Self = Self(1 << 5);
     /// The packet is a fragment for one of our addresses.
     pub const OUTER_FRAGMENT: Self = Self(1 << 6);
-    /// It was not understood, and its headers may lie in more than one part of a chained buffer.
+    /// It was not understood, and its headers may be in more than one part of a chained buffer.
     pub const SCATTERED: Self = Self(1 << 7);
     /// The user packet is a TCP segment of a connection that opens or closes.
     pub const TRANSITORY: Self = Self(Self::OPENING.0 | Self::CLOSING.0);
@@ -304,7 +304,7 @@ pub(crate) struct Descriptor {
     /// The fields of the key by which the flow entry was found.
     pub shape: KeyFields,
     /// What is wrong with the user packet in the tunnel: it has no flow. A `MartianDestination` is wrong only where
-    /// it would be routed; a tunnel may lead to who hears groups.
+    /// it would be routed; a tunnel may lead to receivers of groups.
     pub defect: Option<DropReason>,
     /// Our address, of what came to one.
     pub local: Option<LocalId>,

@@ -18,7 +18,7 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// So many of each.
+    /// The same budget for each.
     pub const fn all(packets: u16) -> Self {
         Self {
             new_uplink: packets,
@@ -32,6 +32,22 @@ impl Default for Budgets {
     /// A whole burst of each.
     fn default() -> Self {
         Self::all(BURST as u16)
+    }
+}
+
+/// Rates of packets that peers cause: a second, 0 for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketRates {
+    /// Of all together.
+    pub all: u32,
+    /// Of one session, or one source.
+    pub each: u32,
+}
+
+impl PacketRates {
+    /// These rates.
+    pub const fn new(all: u32, each: u32) -> Self {
+        Self { all, each }
     }
 }
 
@@ -54,7 +70,7 @@ pub struct IdleTimes {
     /// TCP of a UE whose first packet seen was in the midst of a connection. Default 7440 s: RFC 5382 REQ-5.
     pub tcp_established: Duration,
     /// TCP that opens or closes: the entry was made by a SYN, FIN or RST, or saw a FIN or RST in its own direction. And
-    /// TCP that comes to a UE, which anybody can send.
+    /// TCP that comes to a UE, whose sources are not authenticated.
     /// Default 240 s: RFC 5382 REQ-5.
     pub tcp_transitory: Duration,
     /// UDP and UDP-Lite. Default 300 s: RFC 4787 REQ-5.
@@ -170,7 +186,7 @@ impl Default for ReassemblyLimits {
 /// What a worker keeps for FARs that buffer; see `buffers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferLimits {
-    /// FARs that buffer and got a packet since they were told to. 0: nothing is kept.
+    /// FARs that buffer and got a packet since they buffer. 0: nothing is kept.
     pub queues: usize,
     /// Packets in all.
     pub packets: usize,

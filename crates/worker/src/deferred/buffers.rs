@@ -1,20 +1,21 @@
 //! User packets that wait: because their FAR says BUFF (TS 29.244 §5.2.3.1), until Control says what becomes of them;
-//! or because nobody knows yet where the next hop of their FAR is (RFC 1122 §2.3.2.2), until somebody does.
+//! or because the next hop of their FAR is unresolved (RFC 1122 §2.3.2.2), until it is resolved.
 //!
 //! There is a queue for each FAR, in the order in which its packets came. They have passed gates, but no
 //! meter has seen them and nothing has counted them: once a change lets them go they take their way again from `parse`
 //! on, before any packet that comes after the change, and are packets like any other under the rules of then. What a
 //! change throws away (DROBU, the end of the session), and what has waited for too long, is dropped and counted.
 //!
-//! A FAR that forwards to a next hop without a link layer address has a queue that is *parked*: it goes on with any
+//! A FAR that forwards to a next hop without a link layer address has a queue that is *parked*: it is released with any
 //! change of its session and when the next hop is known. What is still without one then waits again, in the same order:
 //! so packets that waited for an idle UE wait for its new gNB, too. Few packets wait for next hops that packets choose
-//! themselves, each by its destination: strangers must not have what is there for idle UEs.
+//! themselves, each by its destination: their senders must not use up the room of idle UEs.
 //!
 //! Everything is bounded and made at the start: queues, packets and octets in all, of one session, packets of one queue,
 //! time. The last sixteenth of all packets, and of all octets, is for short queues, each with half as much as is still
-//! free: whoever fills the others, one that has nothing yet finds room. Packets lie in their buffers, which are missing in the pool meanwhile. The worker
-//! owns the state. Whether Control is to be told of a packet is not decided here.
+//! free: however full the others are, a queue without packets finds room. Packets stay in their mbufs, which the pool lacks
+//! meanwhile. The worker owns the state. What is reported of a packet is decided in
+//! [`downlink_data_notification`](crate::deferred::downlink_data_notification).
 
 use flow::{Nanos, SessionIndex, Verdict};
 use packet::{DropReason, PacketBuf};
@@ -30,7 +31,7 @@ use crate::sessions::fixed_map::FixedMap;
 
 /// Queues looked at in one poll for those whose time is up.
 const SWEPT: usize = 8;
-/// The longest that a packet waits for its next hop: as long as one is asked for in vain (RFC 4861 §10,
+/// The longest that a packet waits for its next hop: as long as unanswered solicitations last (RFC 4861 §10,
 /// `MAX_MULTICAST_SOLICIT` times `RETRANS_TIMER`), and some more.
 const NEXT_HOP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Packets of one FAR that wait for next hops which packets choose themselves.
@@ -40,8 +41,20 @@ const RESERVE: usize = 16;
 /// The share of all places that such packets have together.
 const SHARE_OF_PACKETS: usize = 4;
 
-/// Whose queue it is.
-pub(crate) type Owner = (SessionIndex, FarId);
+/// The FAR that a queue is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueueKey {
+    pub session: SessionIndex,
+    pub far: FarId,
+}
+
+/// The next hop that a packet waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnresolvedHop {
+    pub next_hop: NextHop,
+    /// The rules name it; else it follows from the packet's destination.
+    pub is_named: bool,
+}
 
 /// The service data flow of a packet (TS 29.244 §5.28.1), and what its drop counts as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +90,9 @@ impl Flow {
     };
 }
 
-/// An owner as a key.
-fn key((session, far): Owner) -> [u32; 2] {
-    [session.0, far.0]
+/// The words of a key.
+fn key(owner: QueueKey) -> [u32; 2] {
+    [owner.session.0, owner.far.0]
 }
 
 /// The packets of one FAR. A queue lasts until its FAR changes, also when its packets are gone.
@@ -91,7 +104,7 @@ struct Queue {
     session: SessionIndex,
     /// When its packets have waited for too long.
     until: Nanos,
-    /// The QoS flows that Control was told of: bit n is QFI n, bit 0 those without one.
+    /// The QoS flows whose data was reported: bit n is QFI n, bit 0 those without one.
     told: u64,
     /// With `Some` it is parked.
     parked: Option<Parked>,
@@ -215,7 +228,7 @@ pub(crate) struct Buffers<B> {
     expired: PacketList,
     hand: usize,
     /// Whose queues are parked.
-    parked: Vec<Owner>,
+    parked: Vec<QueueKey>,
     parked_hand: usize,
     /// How many packets they have.
     packets_parked: usize,
@@ -253,7 +266,7 @@ impl<B: PacketBuf> Buffers<B> {
     }
 
     /// How many packets wait for `owner`.
-    pub fn waiting(&self, owner: Owner) -> u16 {
+    pub fn waiting(&self, owner: QueueKey) -> u16 {
         let place = self.places.at(&key(owner)).map(|place| place as usize);
         let queue = place.and_then(|place| self.queues.get(place)?.as_ref());
         queue.map_or(0, |queue| queue.chain.len())
@@ -264,13 +277,13 @@ impl<B: PacketBuf> Buffers<B> {
         self.places.len()
     }
 
-    /// Whether there is room for the packet at `place` of the burst, which was expected and has so many octets, unless
+    /// Whether there is room for the packet at `place` of the burst, which was expected and has `octets`, unless
     /// those before it take it.
     pub fn may_store(&self, place: usize, octets: usize) -> bool {
         self.room(&self.burst[place % BURST], octets).is_ok()
     }
 
-    /// Whether there is room for a packet of so many octets; why not.
+    /// Whether there is room for a packet of `octets`; why not.
     fn room(&self, expected: &Expected, octets: usize) -> Result<(), DropReason> {
         let queue = self.queues.get(expected.queue as usize).and_then(Option::as_ref);
         let queue = queue.ok_or(expected.otherwise)?;
@@ -290,7 +303,7 @@ impl<B: PacketBuf> Buffers<B> {
         }
     }
 
-    /// Whether a queue of so many packets at most may have one more: any while there is plenty, then short ones.
+    /// Whether a queue of at most `most` packets may have one more: any while there is plenty of room, then short ones.
     fn may_grow(&self, queue: &Queue, most: u16) -> bool {
         let packets = usize::from(queue.chain.len());
         let free = self.limits.packets.saturating_sub(self.held.len());
@@ -305,7 +318,8 @@ impl<B: PacketBuf> Buffers<B> {
     pub fn expect(
         &mut self,
         place: usize,
-        (owner, flow): (Owner, Flow),
+        owner: QueueKey,
+        flow: Flow,
         most: Option<u16>,
         qfi: u8,
         now: Nanos,
@@ -334,11 +348,12 @@ impl<B: PacketBuf> Buffers<B> {
     pub fn park(
         &mut self,
         place: usize,
-        (owner, flow): (Owner, Flow),
-        (hop, is_named): (NextHop, bool),
+        owner: QueueKey,
+        flow: Flow,
+        hop: UnresolvedHop,
         now: Nanos,
     ) -> bool {
-        let most = match is_named {
+        let most = match hop.is_named {
             true => self.limits.per_queue,
             false if self.packets_parked * SHARE_OF_PACKETS >= self.limits.packets => 0,
             false => self.limits.per_queue.min(CHOSEN_BY_PACKETS),
@@ -349,7 +364,7 @@ impl<B: PacketBuf> Buffers<B> {
         let Some(queue) = self
             .places
             .at(&key(owner))
-            .or_else(|| self.open_parked(owner, hop, now))
+            .or_else(|| self.open_parked(owner, hop.next_hop, now))
         else {
             return false;
         };
@@ -364,13 +379,13 @@ impl<B: PacketBuf> Buffers<B> {
         let Some(parked) = self.queue_mut(queue).and_then(|queue| queue.parked.as_mut()) else {
             return false;
         };
-        if *parked != Parked::For(hop) {
+        if *parked != Parked::For(hop.next_hop) {
             *parked = Parked::Any;
         }
         true
     }
 
-    fn open_parked(&mut self, owner: Owner, hop: NextHop, now: Nanos) -> Option<u32> {
+    fn open_parked(&mut self, owner: QueueKey, hop: NextHop, now: Nanos) -> Option<u32> {
         if self.parked.len() == self.parked.capacity() {
             return None;
         }
@@ -387,11 +402,11 @@ impl<B: PacketBuf> Buffers<B> {
     }
 
     /// Whether packets of `owner` wait for its next hop.
-    pub fn is_parked(&mut self, owner: Owner) -> bool {
+    pub fn is_parked(&mut self, owner: QueueKey) -> bool {
         self.queue_of(owner).is_some_and(|queue| queue.parked.is_some())
     }
 
-    /// Lets parked queues go on for which a next hop has changed. How many.
+    /// Releases parked queues whose next hop has changed. How many.
     pub fn meet(&mut self, change: &AdjacencyChange) -> usize {
         let Some(adjacency) = &change.adjacency else {
             return 0;
@@ -419,15 +434,15 @@ impl<B: PacketBuf> Buffers<B> {
         self.burst[place % BURST].otherwise
     }
 
-    /// Control could not be told of this QoS flow.
-    pub fn untell(&mut self, owner: Owner, qfi: u8) {
+    /// The event queue had no room for the report of this QoS flow.
+    pub fn untell(&mut self, owner: QueueKey, qfi: u8) {
         if let Some(queue) = self.queue_of(owner) {
             queue.told &= !(1 << (qfi & 63));
         }
     }
 
-    /// Control is to be told of the next packet of `owner` as if it were the first.
-    pub fn tell_again(&mut self, owner: Owner) {
+    /// The next packet of `owner` is reported as if it were the first.
+    pub fn tell_again(&mut self, owner: QueueKey) {
         if let Some(queue) = self.queue_of(owner) {
             queue.told = 0;
         }
@@ -492,7 +507,7 @@ impl<B: PacketBuf> Buffers<B> {
         self.refused.drain_front(1).next()
     }
 
-    fn queue_of(&mut self, owner: Owner) -> Option<&mut Queue> {
+    fn queue_of(&mut self, owner: QueueKey) -> Option<&mut Queue> {
         let place = self.places.at(&key(owner))?;
         self.queue_mut(place)
     }
@@ -501,7 +516,7 @@ impl<B: PacketBuf> Buffers<B> {
         self.queues.get_mut(place as usize)?.as_mut()
     }
 
-    fn open(&mut self, owner: Owner, now: Nanos) -> Option<u32> {
+    fn open(&mut self, owner: QueueKey, now: Nanos) -> Option<u32> {
         let place = self.free.pop()?;
         if self.places.insert(key(owner), place).is_err() {
             self.free.push(place);
@@ -512,7 +527,7 @@ impl<B: PacketBuf> Buffers<B> {
         *queue = Some(Queue {
             chain: PacketList::EMPTY,
             octets: 0,
-            session: owner.0,
+            session: owner.session,
             until,
             told: 0,
             parked: None,
@@ -521,7 +536,7 @@ impl<B: PacketBuf> Buffers<B> {
     }
 
     /// Takes a queue away; its packets.
-    fn close(&mut self, owner: Owner) -> PacketList {
+    fn close(&mut self, owner: QueueKey) -> PacketList {
         let Some(place) = self.places.remove(&key(owner)) else {
             return PacketList::EMPTY;
         };
@@ -529,7 +544,7 @@ impl<B: PacketBuf> Buffers<B> {
         let Some(queue) = self.queues.get_mut(place as usize).and_then(Option::take) else {
             return PacketList::EMPTY;
         };
-        self.accounts.take(owner.0, &queue);
+        self.accounts.take(owner.session, &queue);
         if queue.parked.is_some() {
             self.parked.retain(|other| *other != owner);
             self.packets_parked -= usize::from(queue.chain.len());
@@ -537,25 +552,25 @@ impl<B: PacketBuf> Buffers<B> {
         queue.chain
     }
 
-    /// Lets the packets of a queue go on, in order.
-    pub fn flush(&mut self, owner: Owner) {
+    /// Releases the packets of a queue, in order.
+    pub fn flush(&mut self, owner: QueueKey) {
         let chain = self.close(owner);
         self.held.join(&mut self.flushed, chain);
     }
 
-    /// Throws the packets of a queue away.
-    pub fn discard(&mut self, owner: Owner) {
+    /// Discards the packets of a queue.
+    pub fn discard(&mut self, owner: QueueKey) {
         let chain = self.close(owner);
         self.held.join(&mut self.discarded, chain);
     }
 
-    /// Whether there are packets that go on.
+    /// Whether there are released packets.
     #[inline]
     pub fn has_flushed(&self) -> bool {
         !self.flushed.is_empty()
     }
 
-    /// Takes packets that go on, as many as `out` has room for.
+    /// Takes released packets, as many as `out` has room for.
     pub fn take_flushed(&mut self, out: &mut Batch<B>) {
         while !out.is_full() {
             let Some((packet, _)) = self.held.pop(&mut self.flushed) else {

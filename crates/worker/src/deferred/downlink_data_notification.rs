@@ -8,7 +8,7 @@ use rules::image::{Buffering, DataStatus};
 use crate::Event;
 use crate::burst::Burst;
 use crate::burst::descriptor::{Deferral, Fate};
-use crate::deferred::buffers::{Buffers, Flow};
+use crate::deferred::buffers::{Buffers, Flow, QueueKey};
 use crate::deferred::context::Context;
 use crate::deferred::delivery_status::forget_status;
 use crate::io::Io;
@@ -49,10 +49,11 @@ fn expect<I: Io>(
     let image = sessions.image_mut(session)?;
     let Buffering { far, notifies, most } = image.buffering(verdict.forward)?;
     let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?.id;
+    let owner = QueueKey { session, far };
     let is_downlink = verdict.direction() == Direction::Downlink;
     let packet = Flow::new(session, pdr, descriptor.octets, &verdict);
     let flow = qfi.map_or(0, Qfi::get);
-    let is_first = buffers.expect(place, ((session, far), packet), most, flow, context.now);
+    let is_first = buffers.expect(place, owner, packet, most, flow, context.now);
     let may_store = buffers.may_store(place, burst.packets[place].len());
     let is_news = is_downlink && may_store && image.record_status(verdict.pdr, DataStatus::Buffered);
     let notifies = is_first && notifies && is_downlink;
@@ -69,7 +70,7 @@ fn expect<I: Io>(
         };
         if !context.events.push(context.stats, event) {
             if notifies {
-                buffers.untell((session, far), flow);
+                buffers.untell(owner, flow);
             }
             if is_news {
                 forget_status(context, session, verdict.pdr, DataStatus::Buffered);

@@ -4,8 +4,8 @@
 //! under what fragments of a datagram have in common: where they came in, addresses, identification, and in IPv4 the
 //! protocol (RFC 791 §3.2, RFC 8200 §4.5). Then each of the others that finds its datagram gets these put into its flow
 //! key, and from there on is a packet of its flow like any other: the same entry, the same limits, never a decision of
-//! its own. One that finds none has a key that no packet with ports can have. It goes on where the rules read no ports,
-//! which most often a wide entry has told before; where they do, `slow` has it held here until its first fragment
+//! its own. One that finds none has a key that no packet with ports can have. It passes where the rules read no ports,
+//! which most often a wide entry says already; where they do, the slow path has it stored here until its first fragment
 //! comes. Then it goes its way again from `parse` on, in the same poll.
 //!
 //! Everything is bounded and made at the start: datagrams (sets of four places by a keyed hash, in which what is known
@@ -109,7 +109,7 @@ pub(crate) struct Fragments<B> {
     hasher: foldhash::quality::RandomState,
     held: PacketStore<B, u16>,
     shares: [u16; SHARES],
-    /// PacketStore fragments that may go on.
+    /// Stored fragments that are released.
     ready: PacketList,
     /// Of the fragments of this burst that found no ports.
     burst: [Option<Datagram>; BURST],
@@ -197,7 +197,7 @@ impl<B: PacketBuf> Fragments<B> {
         let Some((protocol, ports)) = keys.transport_mut(place, descriptor.family) else {
             return;
         };
-        // One that cannot be told apart keeps its ports 0.
+        // One that cannot be identified keeps its ports 0.
         let known = match datagram {
             Some(datagram) => self.known(&datagram, now),
             None => Some((*protocol, *ports)),
@@ -241,7 +241,7 @@ impl<B: PacketBuf> Fragments<B> {
         (preference(&way) != Some(Nanos::MAX)).then_some((number, way))
     }
 
-    /// Sets are numbered by a keyed hash: nobody can aim at one.
+    /// Sets are numbered by a keyed hash: no sender can choose one.
     fn set(&self, datagram: &Datagram) -> usize {
         self.hasher.hash_one(datagram) as usize % self.places.len().max(1)
     }
@@ -283,12 +283,12 @@ impl<B: PacketBuf> Fragments<B> {
         self.held.len()
     }
 
-    /// Whether held fragments may go on.
+    /// Whether stored fragments are released.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Takes held fragments that may go on, as many as `out` has room for.
+    /// Takes released fragments, as many as `out` has room for.
     pub fn take_ready(&mut self, out: &mut Batch<B>) {
         while !out.is_full() {
             let Some((packet, share)) = self.held.pop(&mut self.ready) else {

@@ -1,4 +1,4 @@
-//! Buffers that wait, in chains, in a fixed number of places.
+//! The store under all queues of deferred packets: a fixed number of places, linked into lists.
 
 use packet::PacketBuf;
 
@@ -30,7 +30,7 @@ impl PacketList {
     }
 }
 
-/// One place: a buffer with who it is accounted to, or nothing.
+/// One place: a buffer with what it is accounted to, or nothing.
 struct Place<B, T> {
     content: Option<(B, T)>,
     next: u32,
@@ -45,7 +45,7 @@ pub(crate) struct PacketStore<B, T> {
 }
 
 impl<B: PacketBuf, T> PacketStore<B, T> {
-    /// Room for so many buffers.
+    /// Room for `count` buffers.
     pub fn new(count: usize) -> Self {
         let next = |place: usize| {
             if place + 1 == count {
@@ -76,8 +76,7 @@ impl<B: PacketBuf, T> PacketStore<B, T> {
         self.octets
     }
 
-    /// How many more there may be of so many in all, with so many octets, if the more have as much each as they may on
-    /// average.
+    /// How many more buffers there may be, of `packets` and `octets` in all, if each of them has the average octets.
     pub fn free(&self, packets: usize, octets: usize) -> usize {
         let by_octets = octets.saturating_sub(self.octets()) as u128 * packets as u128;
         let by_octets = by_octets.checked_div(octets as u128).unwrap_or_default();

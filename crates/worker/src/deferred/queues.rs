@@ -13,7 +13,7 @@ use crate::burst::descriptor::Deferral;
 use crate::deferred::buffers::Buffers;
 use crate::deferred::fragments::Fragments;
 use crate::deferred::reassembly::Reassembly;
-use crate::io::Ingress;
+use crate::io::PacketMetadata;
 use crate::stats::Stats;
 
 /// All queues of a worker.
@@ -40,7 +40,7 @@ pub(crate) struct Rejected<B> {
     pub reason: DropReason,
 }
 
-impl<B: PacketBuf + Ingress> Deferred<B> {
+impl<B: PacketBuf + PacketMetadata> Deferred<B> {
     /// Stores the packet at `place` of the burst.
     ///
     /// # Errors

@@ -73,14 +73,14 @@ impl Place {
     }
 
     /// What a fragment is among those that have come.
-    fn judge(&self, part: &Part) -> Verdict {
+    fn judge(&self, part: &Part) -> Placement {
         let (from, to) = (part.offset, part.end());
         let ranges = self.ranges();
         if ranges
             .iter()
             .any(|range| range.from == from && usize::from(range.to) == to)
         {
-            return Verdict::Again;
+            return Placement::Again;
         }
         let overlaps = |range: &Range| from < range.to && to > usize::from(range.from);
         let end = self.length.map_or(usize::from(u16::MAX), usize::from);
@@ -91,11 +91,11 @@ impl Place {
             self.length.is_some() || ranges.iter().any(ends_before)
         };
         if self.is_dead || contradicts || ranges.iter().any(overlaps) {
-            Verdict::Contradiction
+            Placement::Contradiction
         } else if ranges.len() >= MOST {
-            Verdict::OneTooMany
+            Placement::OneTooMany
         } else {
-            Verdict::New
+            Placement::New
         }
     }
 
@@ -108,7 +108,7 @@ impl Place {
 }
 
 /// What a fragment is among those that have come.
-enum Verdict {
+enum Placement {
     New,
     Again,
     Contradiction,
@@ -163,7 +163,7 @@ impl<B: PacketBuf> Reassembly<B> {
         !self.places.is_empty()
     }
 
-    /// Which of so many workers has the datagram of a fragment. `None` for what is no fragment that waits.
+    /// Which of `workers` reassembles the datagram of a fragment. `None` for what is no fragment that waits.
     #[cold]
     pub fn owner(&self, packet: &B, workers: u16) -> Option<WorkerId> {
         let part = Part::read(packet.data()).ok()?;
@@ -176,12 +176,12 @@ impl<B: PacketBuf> Reassembly<B> {
         self.held.len()
     }
 
-    /// Whether datagrams are together that go on.
+    /// Whether there are complete datagrams.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Puts the datagrams that go on into `burst`, which is empty.
+    /// Moves the complete datagrams into `burst`, which is empty.
     pub fn take_ready(&mut self, burst: &mut Batch<B>) {
         std::mem::swap(&mut self.ready, burst);
     }
@@ -228,13 +228,13 @@ impl<B: PacketBuf> Reassembly<B> {
             };
         }
         match place.judge(&part) {
-            Verdict::New => {}
-            Verdict::Again => return Err((packet, DropReason::BadFragment)),
-            Verdict::OneTooMany => return Err((packet, DropReason::FragmentsFull)),
-            Verdict::Contradiction => {
+            Placement::New => {}
+            Placement::Again => return Err((packet, DropReason::BadFragment)),
+            Placement::OneTooMany => return Err((packet, DropReason::FragmentsFull)),
+            Placement::Contradiction => {
                 place.is_dead = true;
                 if place.charged.is_none() {
-                    // Whoever contradicts himself pays for the place until its time is over.
+                    // A sender of contradicting fragments keeps the place occupied until its time is over.
                     place.charged = Some(share as u16);
                     self.shares[share] += 1;
                 }

@@ -3,14 +3,14 @@
 use flow::{Direction, SessionIndex};
 use rules::image::{Buffering, ImmediateActions, SessionImage};
 
-use crate::deferred::buffers::Buffers;
-use crate::io::Ingress;
+use crate::deferred::buffers::{Buffers, QueueKey};
+use crate::io::PacketMetadata;
 use crate::sessions::Sessions;
 use packet::PacketBuf;
 
 /// Releases the packets that wait since a quota was exhausted, if there may be a new one (TS 29.244 §5.2.2.3.1). Those
 /// without one wait again.
-pub(crate) fn release_granted<B: PacketBuf + Ingress>(
+pub(crate) fn release_granted<B: PacketBuf + PacketMetadata>(
     sessions: &Sessions,
     buffers: &mut Buffers<B>,
     session: SessionIndex,
@@ -31,14 +31,14 @@ pub(crate) fn release_granted<B: PacketBuf + Ingress>(
             && !Direction::BOTH.into_iter().all(is_stopped)
             && !image.rules.pdrs().iter().any(|pdr| pdr.may_follow(far))
         {
-            buffers.flush((session, far));
+            buffers.flush(QueueKey { session, far });
         }
     }
 }
 
 /// Packets of a FAR that buffers no longer, or that wait for a next hop, are released, unless the change discards them. So
 /// are packets of a session that has moved: they go to its new worker.
-pub(crate) fn settle_buffered<B: PacketBuf + Ingress>(
+pub(crate) fn settle_buffered<B: PacketBuf + PacketMetadata>(
     sessions: &Sessions,
     buffers: &mut Buffers<B>,
     old: &SessionImage,
@@ -49,7 +49,10 @@ pub(crate) fn settle_buffered<B: PacketBuf + Ingress>(
     let new = sessions.at(old.session).map(|slot| &slot.image);
     let has_moved = new.is_none() && is_other_workers;
     for (slot, far) in (0..).zip(old.rules.fars()) {
-        let owner = (old.session, far.id);
+        let owner = QueueKey {
+            session: old.session,
+            far: far.id,
+        };
         if buffers.has_parked() && buffers.is_parked(owner) {
             match new {
                 _ if discards => buffers.discard(owner),

@@ -7,7 +7,7 @@ use packet::{DropReason, PacketBuf};
 use crate::burst::Burst;
 use crate::burst::descriptor::{Deferral, Fate, Kind};
 use crate::burst::outcome::NextHop;
-use crate::deferred::buffers::{Buffers, Flow};
+use crate::deferred::buffers::{Buffers, Flow, QueueKey, UnresolvedHop};
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
@@ -78,7 +78,12 @@ fn park<B: PacketBuf>(
     let far = rules.fars().get(usize::from(verdict.forward))?.id;
     let pdr = rules.pdrs().get(usize::from(verdict.pdr))?.id;
     let packet = Flow::new(session, pdr, descriptor.octets, &verdict);
-    if !buffers.park(place, ((session, far), packet), (hop, is_named), context.now) {
+    let owner = QueueKey { session, far };
+    let hop = UnresolvedHop {
+        next_hop: hop,
+        is_named,
+    };
+    if !buffers.park(place, owner, packet, hop, context.now) {
         return None;
     }
     if descriptor.kind != Kind::Relayed {

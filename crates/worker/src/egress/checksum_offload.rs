@@ -2,8 +2,8 @@
 //! does not.
 //!
 //! A packet that leaves as `act` wrote it has the sum of the pseudo header in its checksum field and asks the port for the
-//! rest ([`PacketBuf::ask_udp_checksum`](packet::PacketBuf::ask_udp_checksum)). One that somebody looks at or cuts up
-//! before it leaves has its checksum from the worker: while there are orders to trace or copy, with copies for mirrors and
+//! rest ([`PacketBuf::ask_udp_checksum`](packet::PacketBuf::ask_udp_checksum)). One that is copied or fragmented
+//! before it leaves has its checksum from the worker: while there are requests to trace or copy, with copies for mirrors and
 //! DUPL, in fragments, and to ourselves. So have packets of our own, which are short. Header checksums of IPv4 are always
 //! the worker's: a few additions of what it writes anyway.
 
@@ -12,7 +12,7 @@ use flow::PortId;
 use crate::LagPorts;
 use crate::io::Io;
 
-/// Who computes the UDP checksum of a packet.
+/// What computes the UDP checksum of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UdpChecksum {
     /// The worker.
@@ -40,7 +40,7 @@ impl ChecksumOffload {
         Self { fill }
     }
 
-    /// Who computes that of a packet which leaves by `port` as it is.
+    /// What computes that of a packet which leaves by `port` as it is.
     pub fn of(&self, port: PortId) -> UdpChecksum {
         match self.fill.get(port.index()) {
             Some(true) if port.lap() == 0 => UdpChecksum::Offloaded,

@@ -14,7 +14,7 @@ use crate::burst::batch::Batch;
 use crate::egress::fragmentation::Fragmenter;
 use crate::egress::linearize::linearize;
 use crate::egress::ports::{OwnPacket, Ports};
-use crate::io::{Ingress, Io};
+use crate::io::{Io, PacketMetadata};
 use crate::stats::Stats;
 
 /// A packet of our own, made of another.
@@ -29,11 +29,11 @@ pub(crate) struct Originated<B> {
 /// The copies of one burst.
 pub(crate) struct Copies<B> {
     copies: Batch<Originated<B>>,
-    /// Packets of our own about packets, whose ingress they have: duplicates, and what senders are told.
+    /// Packets of our own about packets, whose ingress they have: duplicates, and ICMP errors to their senders.
     duplicates: Batch<Originated<B>>,
 }
 
-impl<B: PacketBuf + Ingress> Copies<B> {
+impl<B: PacketBuf + PacketMetadata> Copies<B> {
     /// None yet.
     pub fn new() -> Self {
         Self {
@@ -109,7 +109,7 @@ impl<B: PacketBuf + Ingress> Copies<B> {
                 continue;
             }
             match linearize(io, port, &mut packet) {
-                Ok(()) => drop(tx.send(io, stats, port, packet)),
+                Ok(()) => tx.send(io, stats, port, packet),
                 Err(reason) => tx.give_up_one(io, stats, packet, reason),
             }
         }

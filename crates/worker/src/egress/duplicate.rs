@@ -19,8 +19,8 @@ use crate::egress::checksum_offload::UdpChecksum;
 use crate::egress::copies::{Copies, Originated};
 use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::{FragmentationNeed, Fragmenter};
-use crate::egress::path_mtus::ends_of;
-use crate::io::{Ingress, Io};
+use crate::egress::path_mtus::path_of;
+use crate::io::{Io, PacketMetadata};
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
@@ -107,7 +107,7 @@ impl<I: Io> Copying<'_, I> {
             },
             sum: UdpChecksum::Software,
         };
-        let ends = forward.template.as_ref().map(ends_of);
+        let ends = forward.template.as_ref().map(path_of);
         let mtu = self.tables.path_mtus.of(ends, adjacency.link_mtu());
         let outer = encap::outer_len(message.forward);
         let order = match outer + octets > usize::from(mtu) {

@@ -4,8 +4,9 @@
 //! counts once, as it came. If one of its fragments finds no room or no buffer, it has not left, and counts not at all.
 //!
 //! Duplicates (DUPL) that are too long leave in fragments of the tunnel's packet, unless the instance allows none: their
-//! receiver gets the user packet whole, as it was, and no user is told of them.
+//! receiver gets the user packet whole, as it was, and no user gets an ICMP error.
 
+use flow::WorkerId;
 use packet::eth::L2;
 use packet::split::{MOST, Split, split};
 use packet::{DropReason, PacketBuf};
@@ -41,7 +42,7 @@ pub(crate) struct Fragmenter<B> {
 
 impl<B: PacketBuf> Fragmenter<B> {
     /// For worker `me` of `workers`.
-    pub fn new((me, workers): (u16, u16)) -> Self {
+    pub fn new(me: WorkerId, workers: u16) -> Self {
         let order = Split {
             l3: 0,
             outer: 0,
@@ -51,7 +52,7 @@ impl<B: PacketBuf> Fragmenter<B> {
         Self {
             orders: [order; BURST],
             wanted: 0,
-            next_id: me.into(),
+            next_id: me.0.into(),
             step: workers.max(1).into(),
             rest: Vec::with_capacity(MOST),
         }

@@ -16,7 +16,7 @@ use rules::network::multipath::{PATHS, next_of};
 use transport::lag::LagShare;
 
 use crate::burst::descriptor::{Descriptor, Family, Fate, Keys};
-use crate::io::Ingress;
+use crate::io::PacketMetadata;
 
 /// Octets of a UDP datagram before the TEID of its GTP-U message.
 const TEID_AT: usize = packet::udp::HEADER_LEN + 4;
@@ -31,7 +31,7 @@ pub enum LagHash {
     L3,
 }
 
-/// A LAG as a worker is told of it.
+/// A LAG as a worker has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LagPorts {
     /// The port that it is; packets neither come in nor leave by its own queues.
@@ -140,7 +140,7 @@ impl Lags {
     /// may not take: that has no network instance.
     #[cold]
     #[inline(never)]
-    pub fn receive<B: PacketBuf + Ingress>(&self, port: PortId, burst: &mut [B]) {
+    pub fn receive<B: PacketBuf + PacketMetadata>(&self, port: PortId, burst: &mut [B]) {
         let Some(&Role::Member(lag, place)) = self.roles.get(port.index()) else {
             return;
         };
@@ -153,7 +153,7 @@ impl Lags {
         if !lag.ports.lacp {
             return burst.iter_mut().for_each(|buf| buf.set_ingress(lag.ports.port));
         }
-        // Nobody has read them yet, and each would be waited for.
+        // They are not in the cache yet, and each would be waited for.
         burst.iter().for_each(|buf| prefetch::read(buf.data()));
         for buf in burst {
             if !is_slow(buf.data()) {

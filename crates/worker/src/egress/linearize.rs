@@ -8,7 +8,7 @@ use packet::{DropReason, PacketBuf};
 
 use crate::burst::credit::credit_back;
 use crate::burst::descriptor::{Descriptor, Fate};
-use crate::io::{Ingress, Io};
+use crate::io::{Io, PacketMetadata};
 
 /// Brings together the packets of a burst that leave by ports which send no chains of theirs. What finds no room is
 /// dropped and counts not at all.

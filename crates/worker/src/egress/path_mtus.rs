@@ -1,4 +1,4 @@
-//! The MTUs of paths to GTP-U peers that routers have told, as Control has found them believable.
+//! The MTUs of paths to GTP-U peers from ICMP messages that Control has validated.
 //!
 //! No packet is held against them that is shorter than the least of them: adjacencies that tunnels leave by have that for
 //! their bound (`transport::Adjacencies::narrow`), and only what is beyond it is looked up here.
@@ -13,7 +13,11 @@ use crate::sessions::fixed_map::FixedMap;
 pub const MOST_PATH_MTUS: usize = 4_096;
 
 /// A path: our address and the peer's.
-pub(crate) type Ends = (IpAddr, IpAddr);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub local: IpAddr,
+    pub peer: IpAddr,
+}
 
 /// What is known.
 pub(crate) struct PathMtus {
@@ -32,8 +36,8 @@ impl PathMtus {
     }
 
     /// Sets the MTU of a path, or forgets it. Gives the least of all; `u16::MAX` where none is known.
-    pub fn set(&mut self, ends: Ends, mtu: Option<u16>) -> u16 {
-        let key = key(ends);
+    pub fn set(&mut self, path: Path, mtu: Option<u16>) -> u16 {
+        let key = key(path);
         if let Some(old) = self.known.remove(&key) {
             self.uncount(old as u16);
         }
@@ -47,9 +51,9 @@ impl PathMtus {
 
     /// The MTU of a path over a link with this MTU.
     #[cold]
-    pub fn of(&self, ends: Option<Ends>, link: u16) -> u16 {
-        match ends.filter(|_| !self.known.is_empty()) {
-            Some(ends) => self.known.at(&key(ends)).map_or(link, |mtu| link.min(mtu as u16)),
+    pub fn of(&self, path: Option<Path>, link: u16) -> u16 {
+        match path.filter(|_| !self.known.is_empty()) {
+            Some(path) => self.known.at(&key(path)).map_or(link, |mtu| link.min(mtu as u16)),
             None => link,
         }
     }
@@ -76,16 +80,17 @@ impl PathMtus {
     }
 }
 
-/// Our address and the peer's of a tunnel.
-pub(crate) fn ends_of(template: &Template) -> Ends {
-    match template.addresses {
+/// The path of a tunnel.
+pub(crate) fn path_of(template: &Template) -> Path {
+    let (local, peer) = match template.addresses {
         OuterAddresses::V4 { source, destination } => (source.into(), destination.into()),
         OuterAddresses::V6 { source, destination } => (source.into(), destination.into()),
-    }
+    };
+    Path { local, peer }
 }
 
 /// Both addresses; IPv4 as mapped ones.
-pub(crate) fn key((local, peer): Ends) -> [u32; 8] {
+pub(crate) fn key(Path { local, peer }: Path) -> [u32; 8] {
     let octets = |address: IpAddr| match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits(),
@@ -102,8 +107,11 @@ pub(crate) fn key((local, peer): Ends) -> [u32; 8] {
 mod tests {
     use super::*;
 
-    fn ends(last: u8) -> Ends {
-        ([10, 0, 3, 1].into(), [10, 200, 0, last].into())
+    fn ends(last: u8) -> Path {
+        Path {
+            local: [10, 0, 3, 1].into(),
+            peer: [10, 200, 0, last].into(),
+        }
     }
 
     #[test]
@@ -134,7 +142,7 @@ mod tests {
         let mut paths = PathMtus::new();
         for number in 0..2 * MOST_PATH_MTUS as u32 {
             let peer = IpAddr::from((0x0a00_0000 + number).to_be_bytes());
-            paths.set((ends(1).0, peer), Some(1000 + (number % 500) as u16));
+            paths.set(Path { peer, ..ends(1) }, Some(1000 + (number % 500) as u16));
         }
         assert_eq!(paths.known.len(), MOST_PATH_MTUS);
         assert_eq!(

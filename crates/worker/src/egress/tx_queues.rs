@@ -1,11 +1,11 @@
 //! Stage `tx`: every packet goes where its fate says, in bursts, and is accounted.
 //!
 //! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted at
-//! once; what is to wait from poll to poll goes to who keeps it ([`Waiting`]). What a session's URRs counted of it is
-//! taken back before anyone can ask. Towards a port that did not take all of what it got last, packets beyond their
+//! once; deferred packets are stored ([`Deferred`]). What lost packets have counted is credited back at the end of the burst
+//! by the charge in their buffers ([`Charges`]). Towards a port that did not take all of what it got last, packets beyond their
 //! guaranteed rates (yellow) go behind the others of the burst: they are the first to find no room (RFC 2597). What is
-//! sent to an address of our own goes round: it comes in again as the next burst, at this worker, which hands it over
-//! if need be.
+//! sent to an address of our own is recirculated: it is received as the next burst, by this worker, which hands it over if
+//! need be.
 
 use flow::{Blocks, Nanos, PortId, WorkerId};
 use packet::split::Split;
@@ -13,15 +13,15 @@ use packet::{DropReason, PacketBuf};
 
 use crate::LagPorts;
 use crate::burst::batch::Batch;
-use crate::burst::credit::credit_back;
+use crate::burst::credit::{Charges, credit_back};
 use crate::burst::descriptor::{Deferral, Descriptor, Fate};
 use crate::deferred::queues::Deferred;
 use crate::egress::fragmentation::Fragmenter;
 use crate::egress::linearize::linearize;
-use crate::io::{Ingress, Io, Urgency};
+use crate::io::{ChargeId, Io, PacketMetadata, Urgency};
 use crate::stats::Stats;
 
-/// How often a packet may go round. UE to UE, each behind an I-UPF and a PSA that are all this node, takes three laps.
+/// How often a packet may be recirculated. UE to UE, each behind an I-UPF and a PSA that are all this node, takes three.
 pub(crate) const MAX_RECIRCULATIONS: u8 = 7;
 
 const _: () = assert!(MAX_RECIRCULATIONS <= PortId::LAST_LAP);
@@ -34,7 +34,7 @@ pub(crate) struct TxQueues<B> {
     workers: Vec<Batch<B>>,
     /// By [`Urgency`].
     host: [Batch<B>; 2],
-    /// What comes in again. A burst fits; it is taken before the next.
+    /// Recirculated packets. A burst fits; it is taken before the next.
     recirculated: Batch<B>,
     free: Batch<B>,
     /// By port, where its packets leave: by itself, or by a member if it is a LAG. Only packets of our own that belong to
@@ -42,8 +42,10 @@ pub(crate) struct TxQueues<B> {
     outputs: Vec<Option<PortId>>,
     /// Ports that did not take all of what they got last.
     full: Vec<bool>,
-    /// Yellow packets of the burst that go behind the others.
+    /// Yellow packets of the burst that are queued behind the others.
     late: Batch<(PortId, B)>,
+    /// What the queued packets have counted.
+    charges: Charges,
 }
 
 /// A burst that is sent, with what stage `tx` needs.
@@ -58,7 +60,7 @@ pub(crate) struct Transmission<'a, B> {
     pub now: Nanos,
 }
 
-impl<B: PacketBuf + Ingress> TxQueues<B> {
+impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
     /// For so many ports and workers.
     pub fn new(ports: usize, workers: usize) -> Self {
         let batches = |count| (0..count).map(|_| Batch::new()).collect();
@@ -71,6 +73,7 @@ impl<B: PacketBuf + Ingress> TxQueues<B> {
             outputs: (0..ports).map(|port| Some(PortId(port as u16))).collect(),
             full: vec![false; ports],
             late: Batch::new(),
+            charges: Charges::new(),
         }
     }
 
@@ -105,93 +108,60 @@ impl<B: PacketBuf + Ingress> TxQueues<B> {
             fragmenter,
             now,
         } = transmission;
-        let mut late = 0;
-        for (place, (buf, descriptor)) in packets.drain().zip(descriptors).enumerate() {
+        for (place, (mut buf, descriptor)) in packets.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
-                Fate::Send(port) if port.lap() > 0 => {
-                    if !self.recirculate(io, stats, (port, buf)) {
-                        credit_back(blocks, descriptor);
-                    }
-                }
-                Fate::Send(port) if yellow >> place & 1 == 1 && self.is_full(port) => {
-                    late |= 1 << place;
-                    let _ = self.late.push((port, buf));
-                }
-                Fate::Send(port) => {
-                    let lost = self.send(io, stats, port, buf);
-                    Sent::before(place, descriptors, late).credit(blocks, port, lost);
-                }
-                Fate::Split(port) => {
-                    let lost = self.flush_port(io, stats, port);
-                    Sent::before(place, descriptors, late).credit(blocks, port, lost);
-                    if !self.send_split_at(io, stats, (port, buf), (place, fragmenter)) {
-                        credit_back(blocks, descriptor);
+                Fate::Send(port) if port.lap() == 0 => {
+                    buf.set_charge(self.charges.record(descriptor));
+                    if yellow >> place & 1 == 1 && self.is_full(port) {
+                        let _ = self.late.push((port, buf));
+                    } else {
+                        self.enqueue(io, stats, port, buf);
                     }
                 }
                 Fate::HandOver(worker) => self.hand_over(io, stats, worker, buf),
-                Fate::Host(urgency) => self.give_host(io, stats, urgency, buf),
-                Fate::Consumed => {
-                    stats.consumed += 1;
-                    self.free(io, buf);
-                }
-                Fate::Drop(reason) => {
-                    stats.drop(reason);
-                    self.free(io, buf);
-                }
+                Fate::Drop(reason) => self.give_up_one(io, stats, buf, reason),
                 Fate::Defer(deferral) => self.defer(io, stats, (deferral, place, buf), (deferred, now)),
-                // Every stage before settles what it lets pass.
-                Fate::Open | Fate::Redirect => {
-                    stats.drop(DropReason::UnsupportedAction);
-                    self.free(io, buf);
+                Fate::Split(port) => {
+                    buf.set_charge(self.charges.record(descriptor));
+                    self.send_split(io, stats, (port, buf), (fragmenter.at(place), fragmenter));
                 }
+                _ => self.dispose(io, stats, blocks, (descriptor, buf)),
             }
         }
-        if late != 0 {
-            self.send_late(io, stats, blocks, (descriptors, late));
-        }
-        for port in (0..self.ports.len()).map(|port| PortId(port as u16)) {
-            let lost = self.flush_port(io, stats, port);
-            Sent::all(descriptors, late).credit(blocks, port, lost);
+        while let Some((port, buf)) = self.late.pop_first() {
+            self.enqueue(io, stats, port, buf);
         }
         self.flush(io, stats);
+        self.charges.credit_back(blocks);
     }
 
-    /// Puts the packets that go behind the others behind them.
+    /// Packets with a rare fate.
     #[cold]
-    fn send_late<I: Io<Buf = B>>(
+    #[inline(never)]
+    fn dispose<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
         stats: &mut Stats,
         blocks: &mut Blocks,
-        (descriptors, mask): (&[Descriptor], u64),
+        (descriptor, buf): (&Descriptor, B),
     ) {
-        let mut left = mask;
-        while let Some((port, buf)) = self.late.pop_first() {
-            let place = left.trailing_zeros() as usize;
-            left &= left.wrapping_sub(1);
-            let lost = self.send(io, stats, port, buf);
-            let sent = Sent {
-                late: 0..place,
-                ..Sent::all(descriptors, mask)
-            };
-            sent.credit(blocks, port, lost);
+        match descriptor.fate {
+            Fate::Send(port) => {
+                if !self.recirculate(io, stats, (port, buf)) {
+                    credit_back(blocks, descriptor);
+                }
+            }
+            Fate::Host(urgency) => self.give_host(io, stats, urgency, buf),
+            Fate::Consumed => {
+                stats.consumed += 1;
+                self.free(io, buf);
+            }
+            // Every stage before settles what it lets pass.
+            _ => self.give_up_one(io, stats, buf, DropReason::UnsupportedAction),
         }
     }
 
-    /// Sends the packet at `place` in fragments. Whether all of them went.
-    #[cold]
-    #[inline(never)]
-    fn send_split_at<I: Io<Buf = B>>(
-        &mut self,
-        io: &mut I,
-        stats: &mut Stats,
-        packet: (PortId, B),
-        (place, fragmenter): (usize, &mut Fragmenter<B>),
-    ) -> bool {
-        self.send_split(io, stats, packet, (fragmenter.at(place), fragmenter))
-    }
-
-    /// Sends a packet in fragments, in bursts of their own: for nothing waits for the port. Whether all of them went.
+    /// Sends a packet in fragments, which carry the charge of the whole.
     #[cold]
     #[inline(never)]
     pub fn send_split<I: Io<Buf = B>>(
@@ -200,61 +170,82 @@ impl<B: PacketBuf + Ingress> TxQueues<B> {
         stats: &mut Stats,
         (port, mut whole): (PortId, B),
         (order, fragmenter): (Split, &mut Fragmenter<B>),
-    ) -> bool {
+    ) {
+        let charge = whole.charge();
         let rest = match fragmenter.cut(order, &mut whole, || io.alloc()) {
             Ok(rest) => rest,
             Err(reason) => {
-                self.give_up_one(io, stats, whole, reason);
-                return false;
+                self.charges.lose(charge);
+                return self.give_up_one(io, stats, whole, reason);
             }
         };
         stats.fragmented += 1;
-        let mut lost = self.send_fragment(io, stats, port, whole);
-        for fragment in rest {
+        self.send_fragment(io, stats, port, whole);
+        for mut fragment in rest {
             stats.fragments_made += 1;
             stats.originated += 1;
-            lost += self.send_fragment(io, stats, port, fragment);
+            fragment.set_charge(charge);
+            self.send_fragment(io, stats, port, fragment);
         }
-        lost + self.flush_port(io, stats, port) == 0
     }
 
-    /// As [`send`](Self::send), of a fragment, in no more parts than the port sends.
+    /// Queues a fragment, in no more parts than the port sends.
     fn send_fragment<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
         stats: &mut Stats,
         port: PortId,
         mut fragment: B,
-    ) -> usize {
+    ) {
+        let charge = fragment.charge();
         match linearize(io, port, &mut fragment) {
-            Ok(()) => self.send(io, stats, port, fragment),
+            Ok(()) => {
+                fragment.set_charge(charge);
+                self.enqueue(io, stats, port, fragment);
+            }
             Err(reason) => {
+                self.charges.lose(charge);
                 self.give_up_one(io, stats, fragment, reason);
-                1
             }
         }
     }
 
+    /// Whether `port` did not take all packets of its last burst.
     pub fn is_full(&self, port: PortId) -> bool {
         self.full.get(port.index()).is_some_and(|is_full| *is_full)
     }
 
-    /// Puts a packet behind what waits for `port`; a full batch goes at once. How many packets of that one were lost,
-    /// the last ones.
-    pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) -> usize {
-        let Some(batch) = self.ports.get_mut(port.index()) else {
-            self.send_nowhere(io, stats, port, buf);
-            return 0;
-        };
-        let Err(buf) = batch.push(buf) else { return 0 };
-        let lost = transmit_batch(io, stats, self.outputs[port.index()], batch, &mut self.free);
-        let _ = batch.push(buf);
-        self.full[port.index()] = lost > 0;
-        lost
+    /// Queues a packet of our own, which counts nothing.
+    pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, mut buf: B) {
+        buf.set_charge(ChargeId::NONE);
+        self.enqueue(io, stats, port, buf);
     }
 
-    /// The same for a packet that was made of another, and has its ingress: to ourselves it goes on from the other's
-    /// lap.
+    /// Queues a packet behind those that wait for `port`; a full batch is sent at once.
+    #[inline]
+    fn enqueue<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
+        let rejected = match self.ports.get_mut(port.index()) {
+            Some(batch) => batch.push(buf),
+            None => Err(buf),
+        };
+        if let Err(buf) = rejected {
+            self.make_room(io, stats, port, buf);
+        }
+    }
+
+    /// Sends a full batch before a packet is queued behind it.
+    #[cold]
+    #[inline(never)]
+    fn make_room<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
+        self.flush_port(io, stats, port);
+        match self.ports.get_mut(port.index()) {
+            Some(batch) => drop(batch.push(buf)),
+            None => self.send_nowhere(io, stats, port, buf),
+        }
+    }
+
+    /// The same for a packet that was made of another, and has its ingress: to ourselves its recirculations count from
+    /// the other's.
     pub fn send_on<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
         if port.lap() > 0 {
             self.recirculate(io, stats, (port, buf));
@@ -270,12 +261,13 @@ impl<B: PacketBuf + Ingress> TxQueues<B> {
             buf.set_ingress(port.at_lap(0));
             self.recirculate(io, stats, (port, buf));
         } else {
+            self.charges.lose(buf.charge());
             stats.drop(DropReason::PortDown);
             self.free(io, buf);
         }
     }
 
-    /// Lets a packet come in again by `port`, one lap further. False if it is dropped.
+    /// Recirculates a packet by `port`. False if it is dropped.
     #[cold]
     fn recirculate<I: Io<Buf = B>>(
         &mut self,
@@ -304,26 +296,34 @@ impl<B: PacketBuf + Ingress> TxQueues<B> {
         }
     }
 
-    /// Whether packets come in again.
+    /// Whether there are recirculated packets.
     #[inline]
     pub fn has_recirculated(&self) -> bool {
         !self.recirculated.is_empty()
     }
 
-    /// Puts the packets that come in again into `burst`, which is empty.
+    /// Moves the recirculated packets into `burst`, which is empty.
     pub fn take_recirculated(&mut self, burst: &mut Batch<B>) {
         std::mem::swap(&mut self.recirculated, burst);
     }
 
-    /// Sends what waits for a port; how many packets were lost, the last ones.
-    fn flush_port<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId) -> usize {
-        match self.ports.get_mut(port.index()) {
-            Some(batch) if !batch.is_empty() => {
-                let lost = transmit_batch(io, stats, self.outputs[port.index()], batch, &mut self.free);
-                self.full[port.index()] = lost > 0;
-                lost
+    /// Sends what waits for a port.
+    fn flush_port<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId) {
+        let Some(batch) = self.ports.get_mut(port.index()).filter(|batch| !batch.is_empty()) else {
+            return;
+        };
+        let output = self.outputs[port.index()];
+        let reason = match output {
+            Some(output) => {
+                transmit_batch(io, stats, output, batch);
+                DropReason::TxFull
             }
-            _ => 0,
+            None => DropReason::PortDown,
+        };
+        self.full[port.index()] = !batch.is_empty();
+        if !batch.is_empty() {
+            batch.iter().for_each(|buf| self.charges.lose(buf.charge()));
+            drop_rest(io, stats, batch, &mut self.free, reason);
         }
     }
 
@@ -416,73 +416,13 @@ fn octets<B: PacketBuf>(batch: &Batch<B>) -> u64 {
     batch.iter().map(|buf| buf.len() as u64).sum()
 }
 
-/// What was sent of a burst so far: first the packets at these places that are not late, then those that are.
-struct Sent<'a> {
-    descriptors: &'a [Descriptor],
-    late: std::ops::Range<usize>,
-    others: std::ops::Range<usize>,
-    /// Bit n: the packet at place n is late.
-    mask: u64,
-}
-
-impl<'a> Sent<'a> {
-    fn all(descriptors: &'a [Descriptor], mask: u64) -> Self {
-        Self {
-            descriptors,
-            late: 0..descriptors.len(),
-            others: 0..descriptors.len(),
-            mask,
-        }
-    }
-
-    /// Those before `place`, of which none that is late has been sent.
-    fn before(place: usize, descriptors: &'a [Descriptor], mask: u64) -> Self {
-        Self {
-            descriptors,
-            late: 0..0,
-            others: 0..place,
-            mask,
-        }
-    }
-
-    /// Takes back what the last `lost` packets to `port` have counted. What else waited for the port, messages of our
-    /// own, came before them.
-    #[inline]
-    fn credit(self, blocks: &mut Blocks, port: PortId, lost: usize) {
-        if lost == 0 {
-            return;
-        }
-        let is_late = |place: &usize| self.mask >> place & 1 == 1;
-        let late = self.late.rev().filter(is_late);
-        let others = self.others.rev().filter(|place| !is_late(place));
-        let sent = late.chain(others).filter_map(|place| self.descriptors.get(place));
-        let to_port = sent.filter(|descriptor| descriptor.fate == Fate::Send(port));
-        for descriptor in to_port.take(lost) {
-            credit_back(blocks, descriptor);
-        }
-    }
-}
-
-fn transmit_batch<I: Io>(
-    io: &mut I,
-    stats: &mut Stats,
-    way: Option<PortId>,
-    batch: &mut Batch<I::Buf>,
-    free: &mut Batch<I::Buf>,
-) -> usize {
-    let Some(port) = way else {
-        let lost = batch.len();
-        drop_rest(io, stats, batch, free, DropReason::PortDown);
-        return lost;
-    };
+/// Sends a batch. The packets that the port does not take stay in it.
+fn transmit_batch<I: Io>(io: &mut I, stats: &mut Stats, port: PortId, batch: &mut Batch<I::Buf>) {
     let (packets, length) = (batch.len() as u64, octets(batch));
     io.tx(port, batch);
     let tx = &mut stats.ports[port.index()].tx;
     tx.packets += packets - batch.len() as u64;
     tx.octets += length - octets(batch);
-    let lost = batch.len();
-    drop_rest(io, stats, batch, free, DropReason::TxFull);
-    lost
 }
 
 fn give<I: Io>(

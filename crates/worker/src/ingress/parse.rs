@@ -1,6 +1,6 @@
 //! Stage `parse`: what is this packet, and for whom?
 //!
-//! Reads headers and nothing else: no session, no flow. Malformed packets and those for nobody here end in this
+//! Reads headers and nothing else: no session, no flow. Malformed packets and those for other nodes end in this
 //! stage. The packet is not changed.
 
 use flow::{LocalId, prefetch};
@@ -10,14 +10,14 @@ use packet::tuple::proto;
 use packet::{Addrs, DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketBuf, frame, usual};
 use rules::classifier::Side;
 
-use crate::Ingress;
+use crate::PacketMetadata;
 use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags, Tunnel};
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces, Local};
 
 /// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet. Gives what any of
 /// them has in its flags.
 #[inline(never)]
-pub(crate) fn parse<B: PacketBuf + Ingress>(
+pub(crate) fn parse<B: PacketBuf + PacketMetadata>(
     places: &L3Interfaces,
     burst: &[B],
     descriptors: &mut [Descriptor],
@@ -41,7 +41,7 @@ pub(crate) fn parse<B: PacketBuf + Ingress>(
     flags
 }
 
-/// Octets that are brought together in front of a packet whose headers lie in several parts of a chained buffer: more
+/// Octets that are linearized in front of a packet whose headers are in several segments of a chained buffer: more
 /// than any headers have.
 pub(crate) const HEADERS: usize = 1_280;
 
@@ -56,7 +56,7 @@ fn scattered<B: PacketBuf>(buf: &B) -> PacketFlags {
 /// Brings the headers of scattered packets together that were not understood, and reads them again. Gives what any of
 /// them has in its flags.
 #[cold]
-pub(crate) fn gather<B: PacketBuf + Ingress>(
+pub(crate) fn gather<B: PacketBuf + PacketMetadata>(
     places: &L3Interfaces,
     burst: &mut [B],
     descriptors: &mut [Descriptor],
@@ -103,7 +103,11 @@ impl To<'_> {
 }
 
 #[inline(always)]
-fn read<B: PacketBuf + Ingress>(places: &L3Interfaces, buf: &B, to: &mut To<'_>) -> Result<(), DropReason> {
+fn read<B: PacketBuf + PacketMetadata>(
+    places: &L3Interfaces,
+    buf: &B,
+    to: &mut To<'_>,
+) -> Result<(), DropReason> {
     let bytes = buf.data();
     let l2 = L2::parse(bytes)?;
     let Some(place) = places.find(buf.ingress(), l2.vlan) else {
@@ -166,7 +170,7 @@ fn is_broadcast(bytes: &[u8]) -> bool {
 /// What came in where no instance is.
 #[cold]
 #[inline(never)]
-fn stray<B: PacketBuf + Ingress>(
+fn stray<B: PacketBuf + PacketMetadata>(
     places: &L3Interfaces,
     buf: &B,
     l2: &L2,

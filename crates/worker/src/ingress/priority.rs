@@ -2,14 +2,14 @@
 //! the operator says.
 //!
 //! It is asked of packets that nothing has read yet, and reads no more than it needs. A user packet is none of them by
-//! what is in it: not who sends it says what is urgent, but whom it is for, or the operator by its DSCP.
+//! what is in it: its destination decides what is urgent, or the operator by its DSCP.
 
 use packet::PacketBuf;
 use packet::eth::{L2, ether_type};
 use packet::gtpu::MessageType;
 use packet::tuple::proto;
 
-use crate::Ingress;
+use crate::PacketMetadata;
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
 
 const GTPU_PORT: u16 = 2152;
@@ -23,7 +23,7 @@ const VRRP: u8 = 112;
 const CS6: u8 = 48;
 
 /// Whether a frame that has come in may not wait behind user packets.
-pub(crate) fn is_urgent<B: PacketBuf + Ingress>(places: &L3Interfaces, buf: &B) -> bool {
+pub(crate) fn is_urgent<B: PacketBuf + PacketMetadata>(places: &L3Interfaces, buf: &B) -> bool {
     let frame = buf.data();
     let Ok(l2) = L2::parse(frame) else { return false };
     if l2.ether_type == ether_type::SLOW {

@@ -14,7 +14,7 @@ use crate::burst::batch::Batch;
 use crate::egress::lags::Lags;
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::priority::is_urgent;
-use crate::io::{Ingress, Io};
+use crate::io::{Io, PacketMetadata};
 use crate::stats::Stats;
 
 /// Bursts that are looked at ahead of the one that is worked on.
@@ -27,12 +27,12 @@ pub(crate) struct RxBacklog<B> {
     urgent: Batch<B>,
     taken: Batch<B>,
     surplus: Batch<B>,
-    /// How many may wait, of each port; 0: nobody looks ahead.
+    /// How many may wait, of each port; 0: there is no backlog.
     most: usize,
 }
 
-impl<B: PacketBuf + Ingress> RxBacklog<B> {
-    /// For so many ports, of each of which `most` packets may wait.
+impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
+    /// For `ports` ports, of each of which `most` packets may wait.
     pub fn new(ports: usize, most: usize) -> Self {
         Self {
             waiting: (0..ports).map(|_| VecDeque::with_capacity(most)).collect(),
@@ -43,7 +43,7 @@ impl<B: PacketBuf + Ingress> RxBacklog<B> {
         }
     }
 
-    /// Whether anybody looks ahead.
+    /// Whether there may be a backlog.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.most > 0

@@ -1,7 +1,7 @@
 //! Stage `steer`: whose packet is this?
 //!
-//! A user packet belongs to the worker that owns its session. One that another worker has handed over stays, whoever
-//! owns it by now, so that no packet goes round between workers.
+//! A user packet belongs to the worker that owns its session. One that another worker has handed over stays, even if
+//! its session has moved meanwhile, so that no packet circulates between workers.
 
 use flow::WorkerId;
 use rules::classifier::Side;

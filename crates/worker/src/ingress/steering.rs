@@ -14,7 +14,7 @@ use rules::steering::{SteerChange, SteerKey};
 use crate::sessions::fixed_map::{FixedMap, tunnel_key};
 use crate::sessions::ue_map::UeMap;
 
-/// The table of buckets and what lies elsewhere.
+/// The table of buckets, and the exceptions.
 pub(crate) struct Steering {
     buckets: [WorkerId; BUCKETS],
     tunnels: FixedMap<2>,

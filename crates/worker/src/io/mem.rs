@@ -13,9 +13,9 @@ use packet::eth::L2;
 use packet::tuple::proto;
 use packet::{IpFrame, PacketBuf, VecBuf, buf, ipv6, udp};
 
-use crate::{Batch, Ingress, Io, Urgency};
+use crate::{Batch, ChargeId, Io, PacketMetadata, Urgency};
 
-/// A packet in a vector, with the port it came in by. Its payload may go on in others, as that of a chain of mbufs.
+/// A packet in a vector, with the port it came in by. Its payload may continue in others, as that of a chain of mbufs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemBuf {
     buf: VecBuf,
@@ -26,6 +26,7 @@ pub struct MemBuf {
     port: PortId,
     /// Octets before the IP header of a packet whose UDP checksum the port is to fill in.
     asks: Option<usize>,
+    charge: ChargeId,
 }
 
 impl MemBuf {
@@ -36,7 +37,7 @@ impl MemBuf {
         }
     }
 
-    /// A copy of `packet` in parts of so many octets, at least 1, like a packet that a NIC spread over several buffers.
+    /// A copy of `packet` in parts of `part` octets, at least 1, like a packet that a NIC spread over several buffers.
     pub fn chained(packet: &[u8], part: usize) -> Self {
         let (first, rest) = packet.split_at(packet.len().min(part));
         Self {
@@ -99,17 +100,26 @@ impl From<VecBuf> for MemBuf {
             part: VecBuf::MAX_LEN,
             port: PortId(0),
             asks: None,
+            charge: ChargeId::NONE,
         }
     }
 }
 
-impl Ingress for MemBuf {
+impl PacketMetadata for MemBuf {
     fn ingress(&self) -> PortId {
         self.port
     }
 
     fn set_ingress(&mut self, port: PortId) {
         self.port = port;
+    }
+
+    fn charge(&self) -> ChargeId {
+        self.charge
+    }
+
+    fn set_charge(&mut self, charge: ChargeId) {
+        self.charge = charge;
     }
 }
 
@@ -282,7 +292,7 @@ impl Queue {
         packets.drain(..some).for_each(|packet| drop(batch.push(packet)));
     }
 
-    /// The same of packets that leave: nobody outside sees in how many parts they lay.
+    /// The same of packets that leave: outside they are in one part.
     fn take_whole_from(&self, batch: &mut Batch<MemBuf>) {
         let mut packets = self.lock();
         let room = self.depth.saturating_sub(packets.len());
@@ -313,7 +323,7 @@ pub struct Wires {
 }
 
 impl Wires {
-    /// Wires for so many workers and ports with queues of `depth` packets, and each worker's ends of them.
+    /// Wires for `workers` and `ports` with queues of `depth` packets, and each worker's ends of them.
     pub fn new(workers: usize, ports: usize, depth: usize) -> (Self, Vec<MemIo>) {
         let queues = |count: usize| (0..count).map(|_| Queue::new(depth)).collect::<Vec<_>>();
         let wires = Self {

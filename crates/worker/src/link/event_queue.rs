@@ -1,6 +1,6 @@
 //! The way of events to Control: answers always have room, everything else is pushed as long as there is plenty.
 //!
-//! What strangers can bring about without end (next hops that are lacked, Error Indications) has less room than what
+//! Events that any sender can cause without end (unresolved next hops, Error Indications) have less room than those that
 //! Control waits for (neighbours heard, echoes, paging). And of asking for next hops, every session has an bucket,
 //! and the worker one: a UE that tries all addresses of a network keeps neither Control nor other UEs from theirs.
 
@@ -31,14 +31,14 @@ const TOO_BIG: u32 = 16;
 /// Buckets of sessions: those whose index differs by a multiple of it share one.
 const BUCKETS: usize = 256;
 
-/// Sends events; strangers cannot fill the queue that answers need.
+/// Pushes events; unsolicited ones cannot fill the room that responses need.
 pub(crate) struct EventQueue {
     events: Producer<Event>,
     /// Events that were put in.
     pushed: u64,
     /// Places that only answers to commands may use.
     reserve: usize,
-    /// Places that what strangers bring may not use.
+    /// Places that unsolicited events may not use.
     high: usize,
     rates: EventRates,
     resolutions: [Option<(InstanceId, IpAddr, Nanos)>; RESOLUTIONS],
@@ -167,14 +167,14 @@ impl EventQueue {
         self.events.slots() > self.reserve
     }
 
-    /// Tells what a packet brought, if there is plenty of room; whether there was.
+    /// Pushes an event that a packet caused, if there is room beside that for responses. Whether there was.
     pub fn push(&mut self, stats: &mut Stats, event: Event) -> bool {
         let is_pushed = self.events.slots() > self.reserve && self.put(event);
         stats.events_lost += u64::from(!is_pushed);
         is_pushed
     }
 
-    /// Tells what anybody can bring about as often as he likes, as long as the room for the rest is hardly used.
+    /// Pushes an event that any sender can cause, as long as the room for the others is hardly used.
     pub fn push_unsolicited(&mut self, stats: &mut Stats, event: Event) -> bool {
         let is_pushed = self.events.slots() > self.high && self.put(event);
         stats.events_lost += u64::from(!is_pushed);
@@ -182,7 +182,7 @@ impl EventQueue {
     }
 
     /// Tells of an Error Indication, of which so many are pushed in a time: they leave next hops their room.
-    pub fn push_error_indication(&mut self, stats: &mut Stats, (peer, teid): (IpAddr, Teid), now: Nanos) {
+    pub fn push_error_indication(&mut self, stats: &mut Stats, peer: IpAddr, teid: Teid, now: Nanos) {
         if self.rates.error_indications.take(now) {
             self.push_unsolicited(stats, Event::ErrorIndication { peer, teid });
         } else {
@@ -205,7 +205,8 @@ impl EventQueue {
         &mut self,
         stats: &mut Stats,
         session: SessionIndex,
-        (instance, address): (InstanceId, IpAddr),
+        instance: InstanceId,
+        address: IpAddr,
         now: Nanos,
     ) {
         let place = self.hasher.hash_one((instance, address)) as usize % RESOLUTIONS;
@@ -236,7 +237,7 @@ mod tests {
     fn scan(queue: &mut EventQueue, stats: &mut Stats, session: u32, now: Nanos) {
         for host in 0..1_000 {
             let address = Ipv4Addr::from_bits(0x0a00_0000 | session << 16 | host).into();
-            queue.request_resolution(stats, SessionIndex(session), (InstanceId(1), address), now);
+            queue.request_resolution(stats, SessionIndex(session), InstanceId(1), address, now);
         }
     }
 
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(stats.events_lost, 1_000 - u64::from(RESOLUTIONS_PER_CLASS));
         let other = IpAddr::from([192, 0, 2, 1]);
         let hop = (InstanceId(1), other);
-        queue.request_resolution(&mut stats, SessionIndex(2), hop, Nanos::from_secs(1));
+        queue.request_resolution(&mut stats, SessionIndex(2), hop.0, hop.1, Nanos::from_secs(1));
         assert_eq!(pushed.slots(), RESOLUTIONS_PER_CLASS as usize + 1);
         while pushed.pop().is_ok() {}
         scan(&mut queue, &mut stats, 1, Nanos::from_secs(2));
@@ -278,14 +279,14 @@ mod tests {
         let (mut queue, mut stats) = (EventQueue::new(events, 8), Stats::new(1));
         let flood = |queue: &mut EventQueue, stats: &mut Stats, now| {
             let peer = IpAddr::from([192, 0, 2, 1]);
-            (0..10_000).for_each(|teid| queue.push_error_indication(stats, (peer, Teid(teid)), now));
+            (0..10_000).for_each(|teid| queue.push_error_indication(stats, peer, Teid(teid), now));
         };
         let now = Nanos::from_secs(1);
         flood(&mut queue, &mut stats, now);
         assert_eq!(pushed.slots(), ERRORS as usize);
         assert_eq!(stats.events_lost, 10_000 - u64::from(ERRORS));
         let hop = (InstanceId(1), IpAddr::from([192, 0, 2, 9]));
-        queue.request_resolution(&mut stats, SessionIndex(2), hop, now);
+        queue.request_resolution(&mut stats, SessionIndex(2), hop.0, hop.1, now);
         assert_eq!(pushed.slots(), ERRORS as usize + 1);
         while pushed.pop().is_ok() {}
         flood(&mut queue, &mut stats, now + INTERVAL);

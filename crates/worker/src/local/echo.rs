@@ -1,8 +1,8 @@
-//! How many Echo Requests of GTP-U, and pings of our addresses, are answered: each costs a packet, and anybody may send
-//! them, from any address.
+//! How many Echo Requests of GTP-U, and pings of our addresses, are answered: each costs a packet, and their sources
+//! are not authenticated.
 //!
 //! A peer that sessions send to has a rate of its own, which no other source can use up: paths in use stay supervised
-//! whatever comes beside. (It is told apart by its address alone, which who is on its network may forge.) All other
+//! whatever else arrives. (It is identified by its address alone, which nodes on its network may forge.) All other
 //! sources have a rate each, and one together. Everything is made at the start; the worker owns the state.
 
 use std::hash::BuildHasher;
@@ -10,7 +10,8 @@ use std::net::IpAddr;
 
 use flow::{KeyedTokenBuckets, Nanos, TokenLevel, TokenRate};
 
-use crate::egress::path_mtus::{Ends, key};
+use crate::PacketRates;
+use crate::egress::path_mtus::{Path, key};
 use crate::sessions::fixed_map::FixedMap;
 
 /// Paths in use that have a rate of their own; peers of more are as other sources.
@@ -27,7 +28,7 @@ impl SourceRateLimit {
     const BUCKETS: usize = 4_096;
 
     /// So many a second, at least 1, and so many of one source.
-    pub fn new((all, each): (u32, u32)) -> Self {
+    pub fn new(PacketRates { all, each }: PacketRates) -> Self {
         Self {
             buckets: KeyedTokenBuckets::new(rate(all), rate(each), Self::BUCKETS),
             hasher: foldhash::quality::RandomState::default(),
@@ -62,19 +63,19 @@ pub(crate) struct EchoRateLimit {
 
 impl EchoRateLimit {
     /// No path is in use yet. So many a second of sources that are at the end of none, and so many of one source.
-    pub fn new((others, each): (u32, u32)) -> Self {
+    pub fn new(PacketRates { all: others, each }: PacketRates) -> Self {
         Self {
             each: rate(each),
             paths: FixedMap::new(PATHS),
             levels: vec![TokenLevel::default(); PATHS].into(),
             free: (0..PATHS as u32).rev().collect(),
-            others: SourceRateLimit::new((others, each)),
+            others: SourceRateLimit::new(PacketRates { all: others, each }),
         }
     }
 
     /// A path came into use, or went out of use.
-    pub fn set(&mut self, ends: Ends, is_used: bool) {
-        let key = key(ends);
+    pub fn set(&mut self, path: Path, is_used: bool) {
+        let key = key(path);
         match (self.paths.at(&key), is_used) {
             (None, true) => {
                 let Some(place) = self.free.pop() else { return };
@@ -92,10 +93,10 @@ impl EchoRateLimit {
     }
 
     /// Takes an answer to a peer at `now`, if there is one.
-    pub fn take(&mut self, ends: Ends, now: Nanos) -> bool {
-        match self.paths.at(&key(ends)) {
+    pub fn take(&mut self, path: Path, now: Nanos) -> bool {
+        match self.paths.at(&key(path)) {
             Some(place) => self.levels[place as usize].take(self.each, now),
-            None => self.others.take(ends.1, now),
+            None => self.others.take(path.peer, now),
         }
     }
 }
@@ -106,55 +107,58 @@ mod tests {
 
     use super::*;
 
-    fn ends(peer: u32) -> Ends {
-        ([10, 0, 3, 1].into(), peer.to_be_bytes().into())
+    fn path(peer: u32) -> Path {
+        Path {
+            local: [10, 0, 3, 1].into(),
+            peer: peer.to_be_bytes().into(),
+        }
     }
 
     #[test]
     fn a_source_has_its_rate_and_all_of_them_have_one() {
-        let mut echoes = EchoRateLimit::new((100, 10));
+        let mut echoes = EchoRateLimit::new(PacketRates::new(100, 10));
         let now = Nanos::from_secs(1);
-        assert_eq!((0..1_000).filter(|_| echoes.take(ends(1), now)).count(), 10);
-        let others = (2..100_000).filter(|source| echoes.take(ends(*source), now));
+        assert_eq!((0..1_000).filter(|_| echoes.take(path(1), now)).count(), 10);
+        let others = (2..100_000).filter(|source| echoes.take(path(*source), now));
         assert_eq!(others.count(), 90);
         let later = now + Duration::from_secs(1);
-        assert_eq!((0..1_000).filter(|_| echoes.take(ends(1), later)).count(), 10);
+        assert_eq!((0..1_000).filter(|_| echoes.take(path(1), later)).count(), 10);
     }
 
     #[test]
     fn no_flood_takes_the_turn_of_a_path_in_use() {
-        let mut echoes = EchoRateLimit::new((100, 10));
-        echoes.set(ends(1), true);
+        let mut echoes = EchoRateLimit::new(PacketRates::new(100, 10));
+        echoes.set(path(1), true);
         // Seven hours of 35,000 a second would do the same: each second begins with the flood.
         for second in 1..=10 {
             let now = Nanos::from_secs(second);
-            let flood = (2..35_000).filter(|source| echoes.take(ends(source * 16 + 3), now));
+            let flood = (2..35_000).filter(|source| echoes.take(path(source * 16 + 3), now));
             assert_eq!(flood.count(), 100);
-            assert!(echoes.take(ends(1), now));
+            assert!(echoes.take(path(1), now));
         }
-        echoes.set(ends(1), false);
+        echoes.set(path(1), false);
         let now = Nanos::from_secs(11);
-        (2..35_000).for_each(|source| _ = echoes.take(ends(source), now));
-        assert!(!echoes.take(ends(1), now), "no session sends there any more");
+        (2..35_000).for_each(|source| _ = echoes.take(path(source), now));
+        assert!(!echoes.take(path(1), now), "no session sends there any more");
     }
 
     #[test]
     fn paths_beyond_the_room_are_as_other_sources_and_places_come_back() {
-        let mut echoes = EchoRateLimit::new((1, 1));
+        let mut echoes = EchoRateLimit::new(PacketRates::new(1, 1));
         let most = PATHS as u32;
-        (0..=most).for_each(|peer| echoes.set(ends(peer), true));
+        (0..=most).for_each(|peer| echoes.set(path(peer), true));
         let now = Nanos::from_secs(1);
-        assert!((0..most).all(|peer| echoes.take(ends(peer), now)));
-        assert!(echoes.take(ends(most), now) && !echoes.take(ends(most + 1), now));
-        (0..=most).for_each(|peer| echoes.set(ends(peer), false));
-        echoes.set(ends(7), true);
-        echoes.set(ends(7), true);
+        assert!((0..most).all(|peer| echoes.take(path(peer), now)));
+        assert!(echoes.take(path(most), now) && !echoes.take(path(most + 1), now));
+        (0..=most).for_each(|peer| echoes.set(path(peer), false));
+        echoes.set(path(7), true);
+        echoes.set(path(7), true);
         assert_eq!((echoes.paths.len(), echoes.free.len()), (1, PATHS - 1));
     }
 
     #[test]
     fn a_prefix_of_ipv6_is_one_source() {
-        let mut pings = SourceRateLimit::new((1_000, 5));
+        let mut pings = SourceRateLimit::new(PacketRates::new(1_000, 5));
         let source = |subnet: u128, host: u128| {
             IpAddr::from((0x2001_0db8_u128 << 96 | subnet << 64 | host).to_be_bytes())
         };

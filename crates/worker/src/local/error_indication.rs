@@ -2,7 +2,7 @@
 //! Extension Headers Notifications (§7.2.3). And what else follows from discarded packets: reported End Markers, and the
 //! inactivity timers of their sessions.
 
-use flow::Nanos;
+use flow::{Nanos, TokenBucket};
 use packet::{DropReason, PacketBuf, Teid};
 use rules::classifier::Side;
 
@@ -12,13 +12,12 @@ use crate::burst::descriptor::{Fate, Kind};
 use crate::egress::ports::{OwnPacket, Ports};
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::parse::read_again;
-use crate::io::{Ingress, Io};
+use crate::io::{Io, PacketMetadata};
 use crate::link::event_queue::EventQueue;
 use crate::local::reply::{Frame, Message};
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
-use flow::TokenBucket;
 
 /// The rates of these messages.
 pub(crate) struct ErrorIndications {
@@ -107,7 +106,7 @@ impl<I: Io> Context<'_, I> {
         if let Ok(gtpu) = read_again(&burst.packets[place]) {
             let peer = gtpu.outer.addrs.dst();
             self.events
-                .push_error_indication(self.stats, (peer, teid), self.now);
+                .push_error_indication(self.stats, peer, teid, self.now);
         }
     }
 

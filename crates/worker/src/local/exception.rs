@@ -4,7 +4,7 @@
 //! Answered in the packet's own buffer where that is possible; what they tell goes to Control as an event. Any
 //! worker answers for all of our addresses. Not fast, and not allowed to be slow: no allocation, no unbounded work.
 //!
-//! Where an instance has a host's network stack, it gets what nobody here has a use for, and the answers of neighbours,
+//! Where an instance has a host's network stack, it gets packets that are not handled here, and the responses of neighbours,
 //! which it has asked as we have. It gets nothing of UEs: what comes in again, since a rule sent it to an address of
 //! our own, is not from the link.
 
@@ -20,6 +20,7 @@ use packet::{DropReason, GtpuFrame, IpTuple, PacketBuf};
 use transport::{lag, replies};
 
 use crate::burst::descriptor::{Descriptor, Fate, Kind};
+use crate::egress::path_mtus::Path;
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
 use crate::ingress::parse::read_again;
 use crate::ingress::priority::is_urgent;
@@ -27,9 +28,9 @@ use crate::link::event_queue::EventQueue;
 use crate::local::limits::LocalLimits;
 use crate::local::reply::{Frame, Message};
 use crate::stats::Stats;
-use crate::{Event, Ingress, Urgency};
+use crate::{Event, PacketMetadata, Urgency};
 
-/// The first octet of ICMPv6 discovery messages lies here in the message.
+/// The place of the type in ICMPv6 discovery messages.
 const TYPE: usize = 0;
 
 /// What the exception path works with.
@@ -46,13 +47,13 @@ pub(crate) struct Exceptions<'a> {
 enum Done {
     /// It is the answer to itself now.
     Answered,
-    /// It has told what it had to tell.
+    /// Its content is handled, and it is freed.
     Heard,
 }
 
 impl Exceptions<'_> {
     /// Deals with every packet of a burst that is for ourselves.
-    pub fn handle<B: PacketBuf + Ingress>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
+    pub fn handle<B: PacketBuf + PacketMetadata>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
         for (buf, descriptor) in burst.iter_mut().zip(descriptors) {
             if !descriptor.is_open() || descriptor.kind.is_user() {
                 continue;
@@ -78,10 +79,9 @@ impl Exceptions<'_> {
         }
     }
 
-    /// What becomes of a packet that nobody here has a use for any more, where the host's own network stack may have
-    /// one.
+    /// The fate of a packet that is not handled here, or no longer needed, where the host's own network stack may want it.
     #[cold]
-    fn for_host<B: PacketBuf + Ingress>(&mut self, buf: &B, descriptor: &Descriptor) -> Option<Fate> {
+    fn for_host<B: PacketBuf + PacketMetadata>(&mut self, buf: &B, descriptor: &Descriptor) -> Option<Fate> {
         let place = self
             .interfaces
             .at(descriptor.instance)
@@ -107,7 +107,7 @@ impl Exceptions<'_> {
     }
 
     /// What the packet is to ourselves.
-    fn one<B: PacketBuf + Ingress>(
+    fn one<B: PacketBuf + PacketMetadata>(
         &mut self,
         buf: &mut B,
         descriptor: &Descriptor,
@@ -140,8 +140,8 @@ impl Exceptions<'_> {
         }
     }
 
-    /// An LACPDU, which Control hears of, or a marker, which is answered.
-    fn slow_protocol<B: PacketBuf + Ingress>(&mut self, buf: &mut B) -> Result<Done, DropReason> {
+    /// An LACPDU, which Control receives, or a marker, which gets its response.
+    fn slow_protocol<B: PacketBuf + PacketMetadata>(&mut self, buf: &mut B) -> Result<Done, DropReason> {
         let member = buf.ingress();
         let frame = lag::Slow::parse(buf.data()).ok_or(DropReason::BadSlowProtocol)?;
         let slow = self.limits.slow_protocols.get_mut(member.index());
@@ -184,7 +184,7 @@ impl Exceptions<'_> {
     }
 
     /// IP for one of our addresses, or for a group.
-    fn host<B: PacketBuf + Ingress>(
+    fn host<B: PacketBuf + PacketMetadata>(
         &mut self,
         buf: &mut B,
         place: &L3Interface,
@@ -224,7 +224,7 @@ impl Exceptions<'_> {
     /// A router tells that a packet of ours was too long. What is about no tunnel may be of use to the host; what comes in
     /// again was told by no router.
     #[cold]
-    fn too_big<B: PacketBuf + Ingress>(
+    fn too_big<B: PacketBuf + PacketMetadata>(
         &mut self,
         buf: &B,
         l3: usize,
@@ -253,13 +253,15 @@ impl Exceptions<'_> {
             return Err(DropReason::MartianSource);
         }
         verify(buf, gtpu)?;
+        let path = Path {
+            local: gtpu.outer.addrs.dst(),
+            peer,
+        };
         match gtpu.message_type {
             MessageType::ECHO_REQUEST if gtpu.unknown.refused_by_endpoint() => {
                 Err(DropReason::UnknownGtpuExtension)
             }
-            MessageType::ECHO_REQUEST
-                if !self.limits.echoes.take((gtpu.outer.addrs.dst(), peer), self.now) =>
-            {
+            MessageType::ECHO_REQUEST if !self.limits.echoes.take(path, self.now) => {
                 Err(DropReason::RateLimited)
             }
             MessageType::ECHO_REQUEST => {
@@ -281,13 +283,13 @@ impl Exceptions<'_> {
             }
             MessageType::ERROR_INDICATION => {
                 let message = ErrorIndication::read(&gtpu.message(buf.data())?)?;
-                // Who has no context is who we sent to, and says so from there.
+                // The peer without a context is the one that we send to, and reports it from that address.
                 if message.peer != peer {
                     return Err(DropReason::ForeignErrorIndication);
                 }
                 let teid = message.teid;
                 self.events
-                    .push_error_indication(self.stats, (peer, teid), self.now);
+                    .push_error_indication(self.stats, peer, teid, self.now);
                 Ok(Done::Heard)
             }
             MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION => Ok(Done::Heard),

@@ -1,11 +1,10 @@
-//! What the senders of user packets are told that do not go on: that the TTL ran out (RFC 792, RFC 4443 §3.3), or how
-//! long a packet may be (RFC 1191 §4, RFC 4443 §3.2).
+//! ICMP errors to the senders of discarded user packets: that the TTL expired (RFC 792, RFC 4443 §3.3), or how long a
+//! packet may be (RFC 1191 §4, RFC 4443 §3.2).
 //!
 //! It comes from our address on the data network's link, as from any router there. A UE gets it as if the data network
 //! had sent it, so that what its session's rules say of packets for it applies; a host of the data network gets it from
-//! the station that its packet came by. What goes from tunnel to tunnel has no router here, and nobody is told. A
-//! session, and the worker, have no more than so many a second (`icmp` in the configuration), and no error is about an
-//! error (RFC 1122 §3.2.2).
+//! the station that its packet came by. What goes from tunnel to tunnel has no router here, and gets no error. A
+//! session, and the worker, have a rate each (`icmp` in the configuration), and no error is about an error (RFC 1122 §3.2.2).
 
 use flow::{Nanos, PortId};
 use packet::icmp::IcmpError;
@@ -20,7 +19,7 @@ use crate::egress::copies::Copies;
 use crate::egress::fragmentation::DONT_FRAGMENT;
 use crate::egress::ports::OwnPacket;
 use crate::ingress::l3_interfaces::L3Interfaces;
-use crate::io::{Ingress, Io};
+use crate::io::{Io, PacketMetadata};
 use crate::lookup::flow_tables::Flows;
 use crate::session_rate_limit::SessionRateLimit;
 use crate::sessions::Sessions;
@@ -42,7 +41,7 @@ pub(crate) struct IcmpErrors<'a, I: Io> {
 }
 
 impl<I: Io> IcmpErrors<'_, I> {
-    /// Tells the senders of this burst's packets that do not go on.
+    /// Makes the errors to the senders of this burst's discarded packets.
     #[cold]
     #[inline(never)]
     pub fn notify_senders(&mut self, burst: &mut Burst<I::Buf>) {
@@ -84,7 +83,7 @@ impl<I: Io> IcmpErrors<'_, I> {
         Some(OwnPacket { port, packet: told })
     }
 
-    /// The link to the data network that a packet came from, or was to leave by: who tells its sender is a router there.
+    /// The link to the data network that a packet came from, or was to leave by: the error comes from a router there.
     fn home_of_router(&self, burst: &Burst<I::Buf>, place: usize) -> Option<Interface> {
         let descriptor = &burst.descriptors[place];
         let home = if descriptor.tunnel.is_some() {
@@ -109,7 +108,7 @@ fn error_about<B: PacketBuf>(
     let (descriptor, bytes) = (&burst.descriptors[place], burst.packets[place].data());
     let tuple = descriptor.tuple(bytes).ok()?;
     let start = usize::from(descriptor.offset);
-    // As much of it as lies in one piece: no more is quoted than that has.
+    // As much of it as is in one segment: no more is quoted than that has.
     let end = (start + usize::from(descriptor.octets)).min(bytes.len());
     let packet = bytes.get(start..end)?;
     let (source, error) = match (tuple.addrs, mtu) {
@@ -126,7 +125,7 @@ fn error_about<B: PacketBuf>(
     Some((out, length))
 }
 
-/// Makes `told` a packet that comes in again as if the data network had sent it.
+/// Makes `told` a packet that is recirculated as if the data network had sent it.
 fn towards_ue<B: PacketBuf>(told: &mut B, error: &[u8], home: &Interface) -> Option<PortId> {
     told.append(error.len())?.copy_from_slice(error);
     let cut = Cut {
@@ -140,7 +139,7 @@ fn towards_ue<B: PacketBuf>(told: &mut B, error: &[u8], home: &Interface) -> Opt
 }
 
 /// Makes `told` a frame to the station that the packet came by.
-fn towards_network<B: PacketBuf + Ingress>(
+fn towards_network<B: PacketBuf + PacketMetadata>(
     told: &mut B,
     error: &[u8],
     (descriptor, packet): (&Descriptor, &B),

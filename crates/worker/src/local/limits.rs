@@ -24,7 +24,7 @@ pub(crate) struct LocalLimits {
 }
 
 impl LocalLimits {
-    /// As configured, for so many ports.
+    /// As configured, for `ports` ports.
     pub fn new(config: &WorkerConfig, ports: usize) -> Self {
         Self {
             hosts: HostRateLimits::new(&config.host),

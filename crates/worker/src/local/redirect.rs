@@ -2,7 +2,7 @@
 //!
 //! The answer comes in again as if the data network had sent it, so that what the session's rules say of packets for
 //! the UE applies to it. There is one at most for each packet, it goes to an address of the same session and nowhere
-//! else, and a session, and the worker, have no more than so many a second.
+//! else, and a session, and the worker, have a rate each.
 
 use flow::{Millisecond, Nanos, PortId, Verdict};
 use packet::{DropReason, PacketBuf, redirect};
@@ -13,7 +13,7 @@ use crate::burst::Burst;
 use crate::burst::descriptor::Fate;
 use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::Fragmenter;
-use crate::io::Ingress;
+use crate::io::PacketMetadata;
 use crate::link::event_queue::EventQueue;
 use crate::lookup::flow_tables::Flows;
 use crate::session_rate_limit::SessionRateLimit;
@@ -36,7 +36,7 @@ impl Redirection<'_> {
     /// Answers the packets of this burst that are redirected.
     #[cold]
     #[inline(never)]
-    pub fn redirect_burst<B: PacketBuf + Ingress>(
+    pub fn redirect_burst<B: PacketBuf + PacketMetadata>(
         &mut self,
         burst: &mut Burst<B>,
         fragmenter: &mut Fragmenter<B>,
@@ -50,7 +50,7 @@ impl Redirection<'_> {
     }
 
     /// Puts the answer into the packet's buffer and counts the packet.
-    fn redirect<B: PacketBuf + Ingress>(
+    fn redirect<B: PacketBuf + PacketMetadata>(
         &mut self,
         burst: &mut Burst<B>,
         fragmenter: &mut Fragmenter<B>,

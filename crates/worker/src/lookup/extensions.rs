@@ -24,11 +24,11 @@ impl EntryExtension {
         extension: ExtensionId::NONE,
         forward: Self::FORWARD,
     };
-    /// In a verdict: the slot is put extension. No block has this one, so who does not know takes it for a forward that
-    /// drops.
+    /// In a verdict: the slot is in the extension. No block has this one, so code that does not check takes it for a forward
+    /// that drops.
     pub const FORWARD: u8 = u8::MAX;
 
-    /// What is put extension of an entry.
+    /// The extension of an entry.
     pub fn of<K>(entry: &FlowEntry<K>) -> Self {
         Self {
             extension: entry.extension,
@@ -39,7 +39,7 @@ impl EntryExtension {
 
 const _: () = assert!(flow::BlockImage::MAX_FORWARDS <= EntryExtension::FORWARD as usize);
 
-/// What was put extension of the entries of a burst, and their lines.
+/// The extensions of the entries of a burst, and their lines.
 pub(crate) struct ExtensionLines<'a> {
     pub lines: &'a Extensions,
     /// By place; meaningful where the verdict's forward is [`EntryExtension::FORWARD`].

@@ -220,7 +220,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 .entry(spot.hit())
                 .map(|old| (old.verdict.block, old.verdict.generation, old.extension));
             match old {
-                // The packet before has made it, or it is decided anew: nobody has more entries now.
+                // The packet before has made it, or it is decided anew: no session has more entries now.
                 Some((_, generation, _)) if generation == entry.verdict.generation => {}
                 Some((block, generation, _)) => {
                     *dead -= usize::from(!admission.sessions.forget(block, generation)).min(*dead);
@@ -360,10 +360,10 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// The dead are reaped when they are more than one in so many entries that there is room for.
+    /// Dead entries are reaped when they exceed one of this number of entries that there is room for.
     const REAPED_FROM: usize = 16;
 
-    /// Room for so many flows of each IP version, and lines of their own for so many of them.
+    /// Room for `v4` and `v6` flows, and for `extensions` of them with lines of their own.
     ///
     /// # Errors
     /// When the memory cannot be had.
@@ -410,7 +410,7 @@ impl Flows {
         self.dead
     }
 
-    /// So many entries are of no use any more.
+    /// Counts entries that have become dead.
     pub fn bury(&mut self, entries: usize) {
         self.dead += entries;
     }

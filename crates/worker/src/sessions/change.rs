@@ -168,7 +168,7 @@ impl Sessions {
         if is_same_session {
             self.lower_bounds(slot, &mut image);
         }
-        // What is not carried starts from zero, as does what is told once.
+        // What is not carried starts from zero, as does what is reported once.
         let mut usage = UsageSnapshot {
             session: image.session,
             counters: self.counters(slot, |urr| !carry.keeps(urr)),
@@ -394,7 +394,7 @@ impl Sessions {
     }
 }
 
-/// Counts and meters that go on: those of the URRs and QERs that are in both images, but for the URRs that are new
+/// Counts and meters that are carried over: those of the URRs and QERs that are in both images, but for the URRs that are new
 /// under an old number, and for credit pools whose counters count in other units now.
 fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
     let qers = |image: &SessionImage| {
@@ -434,7 +434,7 @@ fn join_packets(blocks: &mut Blocks, block: BlockRef, place: u8, left: [PacketSt
     }
 }
 
-/// What a worker tells of a session, if there is anything to tell.
+/// The usage of a session, if there is any to report.
 fn told(usage: UsageSnapshot) -> Option<UsageSnapshot> {
     let is_nothing = usage.counters.is_empty()
         && usage.before_qos.is_empty()

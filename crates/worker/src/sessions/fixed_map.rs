@@ -91,7 +91,7 @@ impl<const N: usize> FixedMap<N> {
         let mut place = self.next(hole);
         while self.value(place).is_some() {
             let home = self.home(self.key(place));
-            // The follower may move up unless its home lies behind the hole.
+            // The follower may move up unless its home is behind the hole.
             if self.distance(home, place) >= self.distance(hole, place) {
                 let from = place * (N + 1);
                 self.words.copy_within(from..from + N + 1, hole * (N + 1));

@@ -1,9 +1,9 @@
-//! Sessions whose user plane inactivity is to be told (TS 29.244 §5.11.2): when each was last used, and whose turn it
+//! Timers of sessions whose user plane inactivity is reported (TS 29.244 §5.11.2): when each was last used, and whose turn it
 //! is to be looked at.
 //!
 //! A packet of such a session costs no more than one counter; whether that has counted since is looked at now and then,
-//! in small steps between bursts. A packet is taken to have come when it is noticed, so that nothing is told early; a
-//! session is looked at so often that it is told late by a tenth of its timer at most, within [`LEAST`] and [`MOST`].
+//! in small steps between bursts. A packet is taken to have come when it is noticed, so that no report is early; a
+//! session is looked at so often that its report is late by a tenth of its timer at most, within [`LEAST`] and [`MOST`].
 //! Packets that are dropped or wait count too ([`InactivityTimers::used`]), except those that a full port loses.
 //!
 //! Owned by the worker. A wheel of doubly linked lists: to add, to remove and to find the next is a step each, however
@@ -14,9 +14,9 @@ use std::time::Duration;
 use flow::{Nanos, SessionIndex};
 use rules::model::InactivityTimer;
 
-/// No timer's end is told later than this, or a tenth of the timer.
+/// No report is later than this, or a tenth of the timer.
 const LEAST: Duration = Duration::from_secs(1);
-/// None is told later than this.
+/// No report is later than this.
 const MOST: Duration = Duration::from_secs(60);
 /// A slot of the wheel lasts 2^26 ns: 67 ms.
 const SHIFT: u32 = 26;
@@ -58,9 +58,9 @@ struct Watched {
 /// What is found of a session whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing to tell.
+    /// Nothing to report.
     Nothing,
-    /// It is inactive, and that has not been told.
+    /// It is inactive, and that has not been reported.
     Inactive,
 }
 
@@ -83,7 +83,7 @@ impl InactivityTimers {
         self.count == 0
     }
 
-    /// Sets the timer of a session, or removes it: this timer, or none; `counted` is where its counter stands. A timer that is known goes on.
+    /// Sets the timer of a session, or removes it: this timer, or none; `counted` is its counter's value. An unchanged timer continues.
     pub fn set(&mut self, session: SessionIndex, timer: Option<InactivityTimer>, counted: u64, now: Nanos) {
         let known = self.place(session);
         match (known, timer) {
@@ -143,7 +143,7 @@ impl InactivityTimers {
         }
     }
 
-    /// Looks at a session that [`next`](Self::next) has named, of which so many packets have counted, and puts it where
+    /// Looks at a session that [`next`](Self::next) has named, whose counter is `counted`, and puts it where
     /// its next turn is.
     pub fn look(&mut self, session: SessionIndex, counted: u64, now: Nanos) -> Found {
         let Some(place) = self.place(session) else {
@@ -170,7 +170,7 @@ impl InactivityTimers {
         }
     }
 
-    /// There was no room to tell of a session: it is to be told next time.
+    /// The event queue had no room for a session's report: it is due next time.
     pub fn unreport(&mut self, session: SessionIndex) {
         let place = self.place(session);
         if let Some(watched) = place.and_then(|place| self.timers.get_mut(place as usize)) {

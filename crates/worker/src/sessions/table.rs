@@ -75,18 +75,17 @@ pub(crate) struct Sessions {
     pub(super) revoked: usize,
 }
 
-/// The sessions, for who changes their blocks.
+/// The sessions' images, while their blocks are borrowed.
 pub(crate) struct Images<'a>(&'a mut [Option<Slot>]);
 
 impl Images<'_> {
-    /// Notes that Control is told of a Pause of Charging of this session: false if it was, or does not want to hear of
-    /// it.
+    /// Notes that a Pause of Charging of this session is reported: false if it was, or is not wanted.
     pub fn begin_pause(&mut self, session: SessionIndex) -> bool {
         let slot = self.0.get_mut(session.index()).and_then(Option::as_mut);
         slot.is_some_and(|slot| std::mem::take(&mut slot.image.awaits_pause))
     }
 
-    /// Control could not be told: the next message is as the first.
+    /// The event queue had no room: the next message counts as the first.
     pub fn forget_pause(&mut self, session: SessionIndex) {
         if let Some(slot) = self.0.get_mut(session.index()).and_then(Option::as_mut) {
             slot.image.awaits_pause = true;
@@ -101,8 +100,8 @@ impl Images<'_> {
 }
 
 impl Sessions {
-    /// Room for sessions with an index below `max_sessions`, of which this worker owns at most `own`, and for so many
-    /// content counters of theirs.
+    /// Room for sessions with an index below `max_sessions`, of which this worker owns at most `own`, and for their
+    /// `content_counters`.
     ///
     /// # Errors
     /// When the memory for the blocks cannot be had.
@@ -134,7 +133,7 @@ impl Sessions {
         self.slots.get(session.index())?.as_ref()
     }
 
-    /// The image of a session, in which its worker notes what it has told.
+    /// The image of a session, in which its worker notes what it has reported.
     pub fn image_mut(&mut self, session: SessionIndex) -> Option<&mut SessionImage> {
         let slot = self.slots.get_mut(session.index())?.as_mut()?;
         Some(&mut *slot.image)
@@ -203,7 +202,7 @@ impl Sessions {
         }
     }
 
-    /// A flow entry is gone: false if it was of no use any more, and so nobody's.
+    /// A flow entry is gone: false if it was dead, and so no session's.
     pub fn forget(&mut self, block: BlockRef, generation: u32) -> bool {
         let live = self
             .blocks

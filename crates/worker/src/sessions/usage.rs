@@ -1,4 +1,4 @@
-//! What sessions have counted, for who asks.
+//! Usage: what sessions have counted.
 
 use flow::{
     ContentId, ContentUsage, Direction, Nanos, PacketTimes, Reached, SessionBlock, SessionIndex, UrrCount,
@@ -83,8 +83,8 @@ impl Sessions {
         all.filter(|(_, left)| *left != [None; 2]).collect()
     }
 
-    /// What a session's URRs have counted, for who keeps an account of that: when their packets came, and what came
-    /// before QoS since that was told last, is told once.
+    /// What a session's URRs have counted, for Control's accounts. The times of their packets, and what was
+    /// counted before QoS since the last report, are reported once.
     pub fn query(&mut self, session: SessionIndex) -> Result<UsageSnapshot, ApplyError> {
         let mut usage = self.usage(session)?;
         for (place, (urr, _)) in (0..).zip(&usage.counters) {
@@ -130,7 +130,7 @@ impl Sessions {
         })
     }
 
-    /// What a session has counted before QoS and not told of.
+    /// What a session has counted before QoS and not reported.
     pub(super) fn before_qos(&self, slot: &Slot) -> Vec<(UrrId, UrrCount)> {
         let Some(block) = self.blocks.get(slot.installed.block) else {
             return Vec::new();
@@ -142,7 +142,7 @@ impl Sessions {
             .collect()
     }
 
-    /// What a session has counted of contents, and was not told yet.
+    /// What a session has counted of contents, and was not reported yet.
     pub fn contents(&self, session: SessionIndex, now: Nanos) -> Vec<ContentUsage> {
         let rest = self.at(session).and_then(|slot| self.rest(slot, now));
         self.blocks.contents(session).chain(rest).collect()

@@ -1,4 +1,4 @@
-//! Who may have another flow entry, and who has how many: asked and told while entries are written.
+//! Flow admission: limits of new flow entries, by session and by worker, applied while entries are written.
 
 use flow::{Nanos, SessionIndex, TokenLevel, TokenRate};
 

@@ -2,11 +2,10 @@
 //!
 //! A worker is busy when a burst is full, so that more packets wait behind it, and flows that are established have sent
 //! something within the last millisecond. Then the slow path has a budget of the worker's time: every burst earns it
-//! some, by the ticks of all stages but `rx`; what it takes is charged. So many packets get in as it can pay for, at
-//! what one has cost of late. A worker that is not busy, or that has nothing but first packets, spares nobody by
-//! refusing them.
+//! some, by the ticks of all stages but `rx`; what it takes is charged. The stage takes as many packets as its credit
+//! pays for, at the recent cost of one. A worker that is not busy, or that has only first packets, refuses none.
 //!
-//! Time is what the stages' clock tells. Where that stands still, or the budget is 100%, nothing is bounded.
+//! Time is that of the stages' clock. Where the clock is off, or the budget is 100%, nothing is bounded.
 
 use flow::Nanos;
 
@@ -60,13 +59,13 @@ impl SlowPathBudget {
         (self.credit / (100 * self.cost)).clamp(0, BURST as i64) as usize
     }
 
-    /// So many packets went in.
+    /// Notes how many packets the stage takes.
     #[inline]
     pub fn admit(&mut self, packets: usize) {
         self.admitted = packets;
     }
 
-    /// The stage took so many ticks.
+    /// Charges the ticks that the stage took.
     #[inline]
     pub fn spend(&mut self, ticks: u64) {
         let ticks = ticks.min(1 << 32) as i64;
@@ -81,7 +80,7 @@ impl SlowPathBudget {
         self.admitted = 0;
     }
 
-    /// A burst took so many ticks, in all stages that count.
+    /// Credits the ticks that a burst took, in all stages that count.
     #[inline]
     pub fn earn(&mut self, ticks: u64) {
         let most = 100 * SAVED * self.cost;

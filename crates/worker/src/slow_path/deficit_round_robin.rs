@@ -1,18 +1,18 @@
-//! Who gets a place in the slow path's budgets: round robin over sessions, without queues.
+//! Deficit round robin over sessions, without queues: the order in which packets get the budgets of the slow path.
 //!
 //! Each class of work has a *round*, and each session a note of the round that it is state in next. The packets of a
 //! session that are in one burst ask for its next rounds, one each, none earlier than the worker's; the budget goes to
 //! the earliest rounds asked for, in order of arrival. A session that was refused has not moved on, one that was
-//! state has: so of one burst those get least who sent most, and from burst to burst those come first who had
-//! nothing yet. The worker's round goes on to the last one state, so that who was silent has saved nothing. That is
+//! state has: so of one burst the sessions with most packets get least, and from burst to burst those without a
+//! decision yet come first. The worker's round advances to the last one served, so that an idle session saves nothing. That is
 //! deficit round robin with a quantum of one decision, in which the queues are what the burst holds: over budget a
-//! packet is dropped, not queued. Constant work per packet; the notes lie in the sessions' slots, so nobody can aim at
-//! another's.
+//! packet is dropped, not queued. Constant work per packet; the state is in the sessions' slots, so no
+//! session can use up another's.
 //!
 //! A busy worker, whose slow path has no more than its [`budget`](crate::slow_path::budget) of the time, has none to find the
 //! session of a packet that it then refuses. There a [`HashedRoundRobin`] comes first: the same rounds over what a packet says of
 //! its UE (its tunnel, or where it goes) in place of sessions, and over the classes evenly. Two UEs may have the same
-//! place in it; which ones, nobody can tell from outside.
+//! place in it; the hash is keyed, so that which ones is not known outside.
 
 use flow::Seed;
 use foldhash::quality::FixedState;
@@ -133,7 +133,7 @@ impl DeficitRoundRobin {
         admitted
     }
 
-    /// So many places for all classes together: evenly, and what one does not ask for to the others.
+    /// Divides `places` over all classes: evenly, and what one does not ask for to the others.
     /// Odd places go by `turn`, so that over six of them no class has more than another.
     fn deal(&mut self, mut places: u16, turn: u16) {
         let mut order = [0, 1, 2];
@@ -157,12 +157,12 @@ impl DeficitRoundRobin {
     }
 }
 
-/// Who of a burst gets as far as his session, when the worker is busy.
+/// The packets of a burst whose sessions are looked up, when the worker is busy: round robin over hashes of UEs.
 pub(crate) struct HashedRoundRobin {
     rounds: DeficitRoundRobin,
     state: Box<[RoundRobinState; PLACES]>,
     hasher: FixedState,
-    /// Who has the odd place: 0 to 5, by turns.
+    /// The class that gets the odd place: 0 to 5, in turn.
     turn: u16,
 }
 
@@ -191,7 +191,7 @@ impl HashedRoundRobin {
         (turn, place)
     }
 
-    /// All have asked: the burst has so many places.
+    /// All packets have asked: `places` of them are admitted.
     pub fn close(&mut self, places: usize) {
         self.turn = (self.turn + 1) % 6;
         self.rounds.deal(places.min(BURST) as u16, self.turn);

@@ -1,5 +1,5 @@
-//! Where the copies of an order go ([`TraceRequest`](crate::TraceRequest)): whole frames, to a port as they are, or in a tunnel
-//! to who analyses them.
+//! Where the copies of a mirror request go ([`TraceRequest`](crate::TraceRequest)): whole frames, to a port as they are, or
+//! in a tunnel to an analyser.
 
 use flow::{AdjacencyId, PortId};
 use packet::eth::{L2, ether_type};
@@ -23,7 +23,7 @@ pub enum CopyTo {
         overlay: Overlay,
         /// From an address of ours to its other end.
         addrs: Addrs,
-        /// The slot of the next hop. While nobody answers there, there are no copies.
+        /// The slot of the next hop. While it is unresolved, there are no copies.
         next_hop: AdjacencyId,
         /// The longest IP packet on its way; copies are cut to what fits.
         mtu: u16,
@@ -42,7 +42,7 @@ pub struct CopyTerms {
 }
 
 impl CopyTo {
-    /// Whether a frame is from or for the tunnel's far end: an answer to a copy, which would beget another.
+    /// Whether a frame is from or for the tunnel's far end: a packet about a copy, whose copy would cause another.
     pub(crate) fn is_end_of(&self, frame: &TracedFrame) -> bool {
         let Self::Tunnel { addrs, .. } = self else {
             return false;

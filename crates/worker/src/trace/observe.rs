@@ -14,7 +14,7 @@ use crate::egress::path_mtus::PathMtus;
 use crate::egress::ports::{OwnPacket, Ports};
 use crate::egress::tx_queues::MAX_RECIRCULATIONS;
 use crate::ingress::parse::read_again;
-use crate::io::{Ingress, Io};
+use crate::io::{Io, PacketMetadata};
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::SlowPath;
@@ -127,7 +127,7 @@ fn send_copies<I: Io>(
     ports.flush(stats);
 }
 
-impl<B: PacketBuf + Ingress> Observed<'_, B> {
+impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
     /// Notes what is reported of the packets that requests select. Their fates are final, and they are not sent yet.
     #[cold]
     #[inline(never)]
@@ -158,7 +158,7 @@ impl<B: PacketBuf + Ingress> Observed<'_, B> {
         }
     }
 
-    /// What is copied of a packet: as it came in, and as it leaves. A packet that waits, goes round or goes to another
+    /// What is copied of a packet: as it came in, and as it leaves. A packet that is deferred, recirculated or handed to another
     /// worker comes here several times, and has come in once; what is about the copies themselves is not copied.
     fn frames_wanted(
         &self,
@@ -277,7 +277,7 @@ impl<B: PacketBuf + Ingress> Observed<'_, B> {
             number,
             time: now,
             source: match source.source {
-                TraceSource::Round(_) => TraceSource::Round(head.ingress.lap()),
+                TraceSource::Recirculated(_) => TraceSource::Recirculated(head.ingress.lap()),
                 source => source,
             },
             received: TracedFrame {
@@ -288,7 +288,7 @@ impl<B: PacketBuf + Ingress> Observed<'_, B> {
             instance: knows_place.then_some(descriptor.instance),
             flow: TracedFlow {
                 lookup: head.lookup,
-                is_put_off: matches!(head.lookup, TracedLookup::Hit { outdated: true })
+                is_postponed: matches!(head.lookup, TracedLookup::Hit { outdated: true })
                     && self.slow_path.has_put_off(place),
                 entry: self.entry_of(place),
             },
@@ -297,7 +297,7 @@ impl<B: PacketBuf + Ingress> Observed<'_, B> {
             is_yellow: self.burst.outcome.yellow >> place & 1 == 1,
             is_answer: head.ingress.is_answer(),
             borrowed_ports: descriptor.flags.any(PacketFlags::RESOLVED),
-            heeds_paths: descriptor.flags.any(PacketFlags::OPENING) && !self.path_mtus.is_empty(),
+            uses_path_mtus: descriptor.flags.any(PacketFlags::OPENING) && !self.path_mtus.is_empty(),
             end: self.traced_end(place, snap),
         })
     }
@@ -377,7 +377,7 @@ impl<B: PacketBuf + Ingress> Observed<'_, B> {
                 keep(&mut frame, &self.burst.packets[place], snap);
                 TracedEnd::Sent {
                     frame,
-                    goes_round: port.lap() > 0,
+                    recirculates: port.lap() > 0,
                     in_fragments: self.fragmenter.has(place),
                     port_was_full: false,
                 }

@@ -20,8 +20,8 @@ pub enum TraceSource {
     Reassembled,
     /// It has waited for its FAR or its next hop.
     Waited,
-    /// It was sent to an address of our own, so many times.
-    Round(u8),
+    /// It was recirculated, for the number of times given.
+    Recirculated(u8),
 }
 
 /// What `lookup` found.
@@ -32,7 +32,7 @@ pub enum TracedLookup {
     /// Its flow's entry.
     Hit {
         /// It was decided under older rules of those that all sessions share, and so decided again if there was time
-        /// ([`TracedFlow::is_put_off`]).
+        /// ([`TracedFlow::is_postponed`]).
         outdated: bool,
     },
     /// No entry.
@@ -47,7 +47,7 @@ pub struct TracedFlow {
     /// What was found.
     pub lookup: TracedLookup,
     /// There was no time to decide an outdated entry again: the packet went by it.
-    pub is_put_off: bool,
+    pub is_postponed: bool,
     /// The fields of the key of the entry that is there now, and its direction.
     pub entry: Option<(KeyFields, Direction)>,
 }
@@ -94,7 +94,7 @@ pub struct TracedFrame {
 }
 
 impl TracedFrame {
-    /// At most so many octets of it, from the first on.
+    /// Its first octets, at most `most`.
     pub(crate) fn start(&self, most: usize) -> &[u8] {
         self.octets.get(..most).unwrap_or(&self.octets)
     }
@@ -107,8 +107,8 @@ pub enum TracedEnd {
     Sent {
         /// As what.
         frame: TracedFrame,
-        /// To ourselves: it comes in again, as the next packet.
-        goes_round: bool,
+        /// To ourselves: it is recirculated, and reported again.
+        recirculates: bool,
         /// In several fragments, of which this is the whole.
         in_fragments: bool,
         /// Packets of this burst have found no room at a port, this one perhaps.
@@ -118,7 +118,7 @@ pub enum TracedEnd {
     Dropped(DropReason),
     /// It goes to its owner.
     HandedOver(WorkerId),
-    /// It has done its work: control has what it said, or nobody needs it.
+    /// Its content was handled here or pushed to Control; it is freed.
     Consumed,
     /// To the host's own network stack.
     ToHost,
@@ -135,7 +135,7 @@ pub enum TracedEnd {
 pub struct Traced {
     /// At this worker.
     pub worker: WorkerId,
-    /// The number of the packet among those wanted at this worker, from 1: what is missing was not told.
+    /// The number of the packet among those wanted at this worker, from 1: a missing number was not reported.
     pub number: u64,
     /// When its burst was taken.
     pub time: Nanos,
@@ -153,12 +153,12 @@ pub struct Traced {
     pub decision: Option<TracedDecision>,
     /// It is beyond its guaranteed rates.
     pub is_yellow: bool,
-    /// It is what a redirected UE is told.
+    /// It is the response to a redirected UE.
     pub is_answer: bool,
     /// It is a fragment whose ports were known from the first one.
     pub borrowed_ports: bool,
     /// It may tell how long segments may be, and MTUs of paths are known, which that is reckoned with.
-    pub heeds_paths: bool,
+    pub uses_path_mtus: bool,
     /// What became of it.
     pub end: TracedEnd,
 }

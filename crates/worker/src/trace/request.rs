@@ -10,7 +10,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::trace::copying::{CopyTerms, MOST_COPIED};
 use crate::trace::report::Traced;
 
-/// Which packets are told: those for which everything holds that is said. Nothing said: every packet.
+/// Which packets are selected: those for which each given condition holds. None given: every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceFilter {
     /// The user packet is from or for this address, or its session has this UE address.
@@ -44,7 +44,7 @@ impl TraceFlow {
     }
 }
 
-/// What an order asks for.
+/// What a request asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceTerms {
     /// Which packets.
@@ -59,7 +59,7 @@ pub struct TraceTerms {
     pub lasts: Duration,
 }
 
-/// An order to tell of packets.
+/// A request to trace packets.
 #[derive(Debug)]
 pub struct TraceRequest {
     pub(crate) terms: TraceTerms,
@@ -67,15 +67,15 @@ pub struct TraceRequest {
     pub(crate) ring: Producer<TraceItem>,
 }
 
-/// An order for one worker, and where what it tells comes out: the ring holds so many packets. Who drops that end ends
-/// the order.
+/// A trace request for one worker, and the end of its ring where reports come out; `room` packets fit. The request ends when
+/// that end is dropped.
 pub fn trace(terms: TraceTerms, room: usize) -> (TraceRequest, Consumer<TraceItem>) {
     let (ring, told) = RingBuffer::new(room.max(2));
     let copies = None;
     (TraceRequest { terms, copies, ring }, told)
 }
 
-/// An order to copy packets, at most [`MOST_COPIED`] octets of each: they are not told, but its end is.
+/// A mirror request: packets are copied, at most [`MOST_COPIED`] octets of each. Only its end is reported.
 pub fn mirror(terms: TraceTerms, copies: CopyTerms) -> (TraceRequest, Consumer<TraceItem>) {
     let (ring, told) = RingBuffer::new(2);
     let snap = terms.snap.min(MOST_COPIED);
@@ -87,7 +87,7 @@ pub fn mirror(terms: TraceTerms, copies: CopyTerms) -> (TraceRequest, Consumer<T
     (order, told)
 }
 
-/// What comes out of an order's ring.
+/// What comes out of a request's ring.
 #[derive(Debug)]
 pub enum TraceItem {
     /// A packet.
@@ -96,12 +96,12 @@ pub enum TraceItem {
     End(TraceEnd),
 }
 
-/// How an order ended.
+/// How a request ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceEnd {
     /// Packets that were wanted.
     pub wanted: u64,
-    /// Of them, those that were not told since the rate was reached.
+    /// Of them, those above the rate, which were not reported.
     pub over_rate: u64,
     /// Of them, those that found no room in the ring.
     pub lost: u64,

@@ -1,18 +1,17 @@
 //! The trace requests of a worker, and what it keeps of a burst for them.
 
-use flow::{Nanos, PortId};
+use flow::{Nanos, PortId, TokenBucket};
 use packet::PacketBuf;
 use rtrb::Producer;
 
 use crate::Event;
 use crate::burst::batch::BURST;
-use crate::io::Ingress;
+use crate::io::PacketMetadata;
 use crate::link::event_queue::EventQueue;
 use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{Traced, TracedFrame, TracedLookup, keep};
 use crate::trace::request::{TraceEnd, TraceItem, TraceRequest, TraceTerms};
-use flow::TokenBucket;
 
 /// Requests that a worker carries out at a time; one more is rejected.
 pub const MAX_TRACES: usize = 4;
@@ -38,7 +37,7 @@ impl Head {
     }
 }
 
-/// An order that is carried out.
+/// A request that is carried out.
 pub(crate) struct Running {
     pub terms: TraceTerms,
     pub copies: Option<CopyTerms>,
@@ -46,13 +45,13 @@ pub(crate) struct Running {
     ring: Producer<TraceItem>,
     bucket: TokenBucket,
     told: u64,
-    /// Nobody holds the far end of the ring.
+    /// The far end of the ring was dropped.
     is_given_up: bool,
     end: TraceEnd,
 }
 
 impl Running {
-    /// Takes the number of a packet that is wanted, if it may be told.
+    /// Takes the number of a selected packet, if it may be reported.
     pub fn admit(&mut self, now: Nanos) -> Option<u64> {
         self.end.wanted += 1;
         if self.told >= self.terms.count {
@@ -76,7 +75,7 @@ impl Running {
         self.end.lost += 1;
     }
 
-    /// Tells of a packet that was admitted.
+    /// Reports a packet that was admitted.
     pub fn tell(&mut self, traced: Box<Traced>) {
         if self.ring.push(TraceItem::Packet(traced)).is_err() {
             self.end.lost += 1;
@@ -88,7 +87,7 @@ impl Running {
         self.is_given_up || now > self.until || self.told >= self.terms.count
     }
 
-    /// Says that it is over, if it is, once there is room. Whether nobody waits for any word any more.
+    /// Pushes its end, if it is over, once there is room. Whether nothing more is expected of it.
     fn finish(&mut self, now: Nanos) -> bool {
         self.is_given_up || self.is_over(now) && self.ring.push(TraceItem::End(self.end)).is_ok()
     }
@@ -113,14 +112,14 @@ pub(crate) struct Tracer {
     pub running: Vec<Running>,
     /// By place in the burst.
     pub heads: Vec<Head>,
-    /// What is told when the burst has left, by order; empty between bursts.
+    /// Reports that are pushed when the burst has left; empty between bursts.
     pub pending: Vec<Pending>,
-    /// Frames that are copied when the burst has left, by order; empty between bursts.
+    /// Frames that are copied when the burst has left; empty between bursts.
     pub copies: Vec<Copied>,
 }
 
 impl Tracer {
-    /// Without orders.
+    /// Without requests.
     pub fn new() -> Self {
         Self {
             running: Vec::with_capacity(MAX_TRACES),
@@ -130,7 +129,7 @@ impl Tracer {
         }
     }
 
-    /// Takes an order, unless there are too many.
+    /// Takes a request, unless there are too many.
     pub fn take(&mut self, order: TraceRequest, now: Nanos) {
         if self.running.len() < MAX_TRACES {
             let TraceRequest { terms, copies, ring } = order;
@@ -147,12 +146,12 @@ impl Tracer {
         }
     }
 
-    /// Ends what is over, and leaves the rest to Control, once there is room. Whether any order is left.
+    /// Ends requests that are over and pushes what is left of them to Control, once there is room. Whether any is left.
     pub fn tidy(&mut self, events: &mut EventQueue, stats: &mut Stats, now: Nanos) -> bool {
         let mut place = 0;
         while let Some(running) = self.running.get_mut(place) {
             running.is_given_up |= running.ring.is_abandoned();
-            // Nothing lies in the ring of copies.
+            // The ring of a mirror request holds no packets.
             let has_room = running.copies.is_some() || events.has_room();
             if !(has_room && running.finish(now)) {
                 place += 1;
@@ -167,7 +166,7 @@ impl Tracer {
     }
 
     /// Keeps what a burst looks like before anything is done to it.
-    pub fn keep<B: PacketBuf + Ingress>(&mut self, burst: &[B]) {
+    pub fn keep<B: PacketBuf + PacketMetadata>(&mut self, burst: &[B]) {
         let snap = self.running.iter().map(|running| running.terms.snap).max();
         let snap = usize::from(snap.unwrap_or(0));
         for (head, buf) in self.heads.iter_mut().zip(burst) {

@@ -9,7 +9,9 @@ use transport::AdjacencyChange;
 
 use super::receive::deferred_context;
 use super::state::Worker;
+use crate::deferred::buffers::QueueKey;
 use crate::deferred::{delivery_status, end_markers, release};
+use crate::egress::path_mtus::Path;
 use crate::egress::ports::OwnPacket;
 use crate::io::Io;
 use crate::link::SessionStatus;
@@ -90,10 +92,10 @@ impl<I: Io> Worker<I> {
                 self.ports.tx.lead(port, member);
             }
             Command::PathMtu { local, peer, mtu } => {
-                let least = self.tables.path_mtus.set((local, peer), mtu);
+                let least = self.tables.path_mtus.set(Path { local, peer }, mtu);
                 self.tables.adjacencies.narrow(least);
             }
-            Command::Path { local, peer, is_used } => self.local.echoes.set((local, peer), is_used),
+            Command::Path { local, peer, is_used } => self.local.echoes.set(Path { local, peer }, is_used),
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
         }
     }
@@ -215,7 +217,8 @@ impl<I: Io> Worker<I> {
         let forwards = 0..slot.image.rules.fars().len() as u8;
         let buffering = forwards.filter_map(|forward| slot.image.buffering(forward));
         let buffers = &self.deferred.buffers;
-        let waiting = buffering.map(|Buffering { far, .. }| (far, buffers.waiting((session, far))));
+        let waiting =
+            buffering.map(|Buffering { far, .. }| (far, buffers.waiting(QueueKey { session, far })));
         Some(SessionStatus {
             counters,
             contents: self.sessions.contents(session, now),

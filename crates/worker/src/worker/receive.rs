@@ -53,7 +53,7 @@ impl Source {
             Self::Deferred(DeferredSource::Fragments) => (TraceSource::Held, false),
             Self::Deferred(DeferredSource::Reassembled) => (TraceSource::Reassembled, true),
             Self::Deferred(DeferredSource::Buffered) => (TraceSource::Waited, false),
-            Self::Recirculated => (TraceSource::Round(0), false),
+            Self::Recirculated => (TraceSource::Recirculated(0), false),
         };
         TraceOrigin { source, is_first }
     }

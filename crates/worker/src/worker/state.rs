@@ -121,7 +121,7 @@ impl<I: Io> Worker<I> {
                 path_mtus: PathMtus::new(),
             },
             copies: Copies::new(),
-            fragmenter: Fragmenter::new((config.id.0, config.workers)),
+            fragmenter: Fragmenter::new(config.id, config.workers),
             ports: Ports {
                 tx: TxQueues::new(ports, config.workers.into()).with_lags(&config.lags),
                 lags: Lags::new(ports, &config.lags),
@@ -154,8 +154,8 @@ impl<I: Io> Worker<I> {
         &self.stats
     }
 
-    /// How many events it has told control.
-    pub fn told(&self) -> u64 {
+    /// Events that it has pushed to Control.
+    pub fn events_pushed(&self) -> u64 {
         self.events.pushed()
     }
 
@@ -202,7 +202,7 @@ impl<I: Io> Worker<I> {
 
     /// Adds or replaces the flow entry of `key`, which has the 5-tuple in it: what the entry of `like` says, and then
     /// `rewrite`, made for packets of `key`. It counts among the session's entries and is subject to the same limits.
-    /// It lives as long as any entry; a flow that is decided anew is no longer translated. Tells whether it is there
+    /// It lives as long as any entry; a flow that is decided anew is no longer translated. Gives whether it is there
     /// now.
     pub fn translate(&mut self, like: &FlowKey4, key: FlowKey4, rewrite: &Rewrite, now: Nanos) -> bool {
         let mut tables = Tables {

@@ -32,7 +32,8 @@ fn receive(world: &mut World, port: u16, buf: MemBuf) -> Vec<(PortId, Vec<u8>)> 
 fn twins(rules: &rules::SessionRules, network: &Network) -> Option<[World; 2]> {
     let world = || {
         let mut world = World::with(network.clone(), 1, |config| {
-            (config.redirects, config.relays) = ((u32::MAX, u32::MAX), (u32::MAX, u32::MAX));
+            let unlimited = worker::PacketRates::new(u32::MAX, u32::MAX);
+            (config.redirects, config.relays) = (unlimited, unlimited);
             (config.fragments, config.reassembly) = (<_>::default(), <_>::default());
         });
         let image = world.image(3, &rules.clone().into(), None).ok()?;

@@ -254,7 +254,7 @@ fn what_the_host_sends_leaves_as_it_is() {
     let mut world = world();
     let sent = frame(N3_PORT, &tcp(OURS, ROUTER, 179));
     let mut buf = MemBuf::new(&sent);
-    worker::Ingress::set_ingress(&mut buf, PortId(N6_PORT));
+    worker::PacketMetadata::set_ingress(&mut buf, PortId(N6_PORT));
     world.wires.host_sends().push(buf).expect("there is room");
     world.poll();
     assert_eq!(world.take(), [(PortId(N6_PORT), sent)]);

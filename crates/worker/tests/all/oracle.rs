@@ -120,8 +120,9 @@ impl Trial {
     ) -> Option<Self> {
         let configure = |config: &mut WorkerConfig| {
             (config.error_indications, config.notifications) = (0, 0);
-            config.icmp_errors = (0, 0);
-            (config.redirects, config.relays) = ((u32::MAX, u32::MAX), (u32::MAX, u32::MAX));
+            config.icmp_errors = worker::PacketRates::new(0, 0);
+            let unlimited = worker::PacketRates::new(u32::MAX, u32::MAX);
+            (config.redirects, config.relays) = (unlimited, unlimited);
             config.force_five_tuple = force_five_tuple;
             config.content_counters = if has_contents { 100 } else { 0 };
             config.content_interval = Duration::from_millis(5);

@@ -17,7 +17,7 @@ const N6: PortId = PortId(1);
 fn world(backlog: usize) -> World {
     let mut world = World::with(testing::network(), 1, |config| {
         config.backlog = backlog;
-        config.echoes = (100_000, 100_000);
+        config.echoes = worker::PacketRates::new(100_000, 100_000);
         // Expedited forwarding.
         config.urgent_dscps = vec![1 << 46];
     });

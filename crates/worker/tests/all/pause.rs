@@ -174,7 +174,9 @@ fn between_tunnels_it_is_heeded_and_goes_on() {
 
 #[test]
 fn a_session_tells_so_many_pauses_a_second_however_often_charging_goes_on() {
-    let mut case = Case::new(pausable(), |config| config.relays = (100, 3));
+    let mut case = Case::new(pausable(), |config| {
+        config.relays = worker::PacketRates::new(100, 3)
+    });
     let mut told = 0;
     let mut refused = 0;
     for _ in 0..6 {
@@ -282,7 +284,9 @@ fn nodes_upstream_are_told_in_each_tunnel_when_so_much_is_dropped() {
 
 #[test]
 fn nodes_upstream_are_told_so_many_times_a_second() {
-    let mut case = Case::new(dropping(true), |config| config.relays = (100, 3));
+    let mut case = Case::new(dropping(true), |config| {
+        config.relays = worker::PacketRates::new(100, 3)
+    });
     let sent: usize = (0..20).map(|_| case.world.send(1, &to_ue()).len()).sum();
     assert_eq!(sent, 3 * 2);
     assert_eq!(case.world.drops()[DropReason::RelayLimit.index()], 7);

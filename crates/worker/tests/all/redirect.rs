@@ -158,7 +158,7 @@ fn answers_go_to_the_sessions_own_addresses_alone() {
 fn a_session_and_a_worker_have_so_many_answers_a_second() {
     for limits in [(1_000, 5), (5, 1_000), (0, 5), (5, 0)] {
         let most = if limits.0 == 0 || limits.1 == 0 { 0 } else { 5 };
-        let mut case = Case::with(|config| config.redirects = limits);
+        let mut case = Case::with(|config| config.redirects = worker::PacketRates::new(limits.0, limits.1));
         let before = case.world.drops();
         let answers = (0..20).filter(|_| case.ask(SERVER, 7, 0, SYN, &[]).is_some());
         assert_eq!(answers.count(), most, "{limits:?}");

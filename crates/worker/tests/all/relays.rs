@@ -117,7 +117,7 @@ fn a_closed_gate_closes_for_them_too() {
 
 #[test]
 fn an_end_marker_that_is_to_be_told_of_ends_here_and_is_told_so_many_times_a_second() {
-    let (mut world, image) = world(|config| config.relays = (100, 4));
+    let (mut world, image) = world(|config| config.relays = worker::PacketRates::new(100, 4));
     world.change(&image, ImmediateActions::default(), |rules| {
         let update = UrrUpdate {
             triggers: Some(ReportingTriggers::REEMR),
@@ -142,7 +142,7 @@ fn an_end_marker_that_is_to_be_told_of_ends_here_and_is_told_so_many_times_a_sec
 #[test]
 fn a_session_and_a_worker_pass_on_so_many_a_second() {
     for limits in [(4, 100), (100, 4)] {
-        let (mut world, _) = world(|config| config.relays = limits);
+        let (mut world, _) = world(|config| config.relays = worker::PacketRates::new(limits.0, limits.1));
         let passed = |world: &mut World| {
             let sent = (0..10).map(|_| send(world, END_MARKER, &[]));
             let all: Vec<_> = sent.collect();

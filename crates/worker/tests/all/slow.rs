@@ -315,7 +315,7 @@ fn a_trace_tells_what_was_put_off() {
         burst(world, 0, &frames);
         let items = std::iter::from_fn(|| told.pop().ok());
         let flow = |item| match item {
-            TraceItem::Packet(traced) => (traced.flow.lookup, traced.flow.is_put_off),
+            TraceItem::Packet(traced) => (traced.flow.lookup, traced.flow.is_postponed),
             TraceItem::End(end) => panic!("it ended: {end:?}"),
         };
         items.map(flow).collect::<Vec<_>>()

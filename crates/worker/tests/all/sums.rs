@@ -500,7 +500,8 @@ fn over_ipv6(mut rules: SessionRules) -> SessionRules {
 /// Lets packets come in at both; how many checksums ports have filled in. `None` without a session.
 fn run(rules: &SessionRules, network: &Network, packets: &[(Sent, usize)]) -> Option<u64> {
     let mut twins = Twins::with(network, &ALL, 1, |config| {
-        (config.redirects, config.relays) = ((u32::MAX, u32::MAX), (u32::MAX, u32::MAX));
+        let unlimited = worker::PacketRates::new(u32::MAX, u32::MAX);
+        (config.redirects, config.relays) = (unlimited, unlimited);
         (config.fragments, config.reassembly) = (<_>::default(), <_>::default());
         config.buffers = LIMITS;
     });

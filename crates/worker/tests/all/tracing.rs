@@ -79,13 +79,13 @@ fn a_packet_is_told_as_it_came_and_as_it_left() {
     assert_eq!(traced.flow.entry, Some((KeyFields::ADDRESS, Direction::Uplink)));
     assert_eq!(traced.session.expect("a session").seid, 2);
     let TracedEnd::Sent {
-        frame, goes_round, ..
+        frame, recirculates, ..
     } = traced.end
     else {
         panic!("it is sent: {:?}", traced.end)
     };
     assert_eq!((frame.port, frame.octets), out[0]);
-    assert!(!goes_round);
+    assert!(!recirculates);
     // The next one hits; one in an unknown tunnel ends for its reason.
     world.send(0, &uplink());
     let hit = one(&mut told);
@@ -225,14 +225,14 @@ fn what_heeds_paths_that_nobody_else_knows_is_told_so() {
     let mut world = path_mtu::world(session(), Fragmentation::Inner);
     let mut told = filtered(&mut world, TraceFilter::default());
     let opening = path_mtu::syn((REMOTE.octets(), 443), (UE.octets(), 40_000));
-    let mut heeds_paths = |world: &mut World, packet: &[u8]| {
+    let mut uses_path_mtus = |world: &mut World, packet: &[u8]| {
         world.send(1, packet);
-        one(&mut told).heeds_paths
+        one(&mut told).uses_path_mtus
     };
-    assert!(!heeds_paths(&mut world, &opening), "no path is known");
+    assert!(!uses_path_mtus(&mut world, &opening), "no path is known");
     path_mtu::tell(&mut world, path_mtu::to_gnb(), Some(1400));
-    assert!(heeds_paths(&mut world, &opening));
-    assert!(!heeds_paths(&mut world, &to_ue()), "it opens nothing");
+    assert!(uses_path_mtus(&mut world, &opening));
+    assert!(!uses_path_mtus(&mut world, &to_ue()), "it opens nothing");
 }
 
 fn end_of(told: &mut Consumer<TraceItem>) -> (usize, Option<TraceEnd>) {

@@ -194,7 +194,7 @@ fn nobody_is_told_what_errors_are_not_for() {
 
 #[test]
 fn a_session_gets_so_many_a_second() {
-    let mut world = world(|config| config.icmp_errors = (100, 2));
+    let mut world = world(|config| config.icmp_errors = worker::PacketRates::new(100, 2));
     let packet = udp(UE.into(), REMOTE.into(), 100, 1);
     let mut told = |count: usize| {
         (0..count)

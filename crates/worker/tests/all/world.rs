@@ -694,7 +694,7 @@ fn packets_that_are_dropped_are_not_charged() {
 fn packets_lost_at_a_full_port_are_not_counted() {
     let mut world = World::with(testing::network(), 1, |config| {
         config.error_indications = 1_000_000;
-        config.echoes = (1_000_000, 1_000_000);
+        config.echoes = worker::PacketRates::new(1_000_000, 1_000_000);
     });
     let mut rules = session();
     let forwarding = Edit::Set(ForwardingParametersUpdate {

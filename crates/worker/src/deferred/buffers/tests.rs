@@ -61,8 +61,11 @@ fn a_queue_that_has_nothing_finds_room_beside_any_number_of_long_ones() {
     };
     let mut buffers = Buffers::new(limits);
     let store = |buffers: &mut Buffers<VecBuf>, session: u32| {
-        let owner = (SessionIndex(session), FarId(1));
-        buffers.expect(0, (owner, FLOW), None, 0, Nanos(0));
+        let owner = QueueKey {
+            session: SessionIndex(session),
+            far: FarId(1),
+        };
+        buffers.expect(0, owner, FLOW, None, 0, Nanos(0));
         let may = buffers.may_store(0, 90);
         let is_stored = buffers.store(0, VecBuf::new(&[0; 90]), Nanos(0)).is_ok();
         assert_eq!(may, is_stored);
@@ -88,9 +91,12 @@ fn a_session_with_many_fars_leaves_others_their_room() {
         timeout: Duration::from_secs(60),
     };
     let mut buffers = Buffers::new(limits);
-    let owner = |session: u32, number: u32| (SessionIndex(session), FarId(number % 20));
-    let store = |buffers: &mut Buffers<VecBuf>, owner: Owner, octets: usize| {
-        buffers.expect(0, (owner, FLOW), None, 0, Nanos(0));
+    let owner = |session: u32, number: u32| QueueKey {
+        session: SessionIndex(session),
+        far: FarId(number % 20),
+    };
+    let store = |buffers: &mut Buffers<VecBuf>, owner: QueueKey, octets: usize| {
+        buffers.expect(0, owner, FLOW, None, 0, Nanos(0));
         let may = buffers.may_store(0, octets);
         let stored = buffers.store(0, VecBuf::new(&vec![0; octets]), Nanos(0));
         assert_eq!(may, stored.is_ok());
@@ -137,8 +143,11 @@ fn long_packets_of_some_leave_room_for_the_first_of_others() {
     };
     let mut buffers = Buffers::new(limits);
     let mut store = |session: u32, octets: usize| {
-        let owner = (SessionIndex(session), FarId(1));
-        buffers.expect(0, (owner, FLOW), None, 0, Nanos(0));
+        let owner = QueueKey {
+            session: SessionIndex(session),
+            far: FarId(1),
+        };
+        buffers.expect(0, owner, FLOW, None, 0, Nanos(0));
         buffers.store(0, VecBuf::new(&vec![0; octets]), Nanos(0)).is_ok()
     };
     let long = (0..1_000).filter(|_| store(1, 500)).count();
@@ -188,7 +197,7 @@ proptest! {
         let mut hops: BTreeMap<u32, Option<NextHop>> = BTreeMap::new();
         let mut now = Nanos(0);
         for (number, step) in (0u8..).zip(steps) {
-            let owner = |far| (SessionIndex(7 + far % 2), FarId(far));
+            let owner = |far| QueueKey { session: SessionIndex(7 + far % 2), far: FarId(far) };
             let model_fits = |model: &Model, far: u32, octets: usize, most: u16| {
                 let count = |wanted: &dyn Fn(u32) -> bool| {
                     let queues = model.iter().filter(|(other, _)| wanted(**other));
@@ -209,7 +218,7 @@ proptest! {
                 Step::Store(far, octets, most) => {
                     let is_first = !model.contains_key(&far);
                     let has_queue = !is_first || model.len() < LIMITS.queues;
-                    prop_assert_eq!(buffers.expect(3, (owner(far), FLOW), most, 9, now), is_first && has_queue);
+                    prop_assert_eq!(buffers.expect(3, owner(far), FLOW, most, 9, now), is_first && has_queue);
                     if has_queue {
                         model.entry(far).or_insert((VecDeque::new(), now));
                     }
@@ -226,7 +235,7 @@ proptest! {
                 Step::Park(far, octets, hop) => {
                     let hop = NextHop::Slot(AdjacencyId(hop));
                     let has_queue = model.contains_key(&far) || model.len() < LIMITS.queues;
-                    prop_assert_eq!(buffers.park(4, (owner(far), FLOW), (hop, true), now), has_queue);
+                    prop_assert_eq!(buffers.park(4, owner(far), FLOW, UnresolvedHop { next_hop: hop, is_named: true }, now), has_queue);
                     if has_queue {
                         model.entry(far).or_insert((VecDeque::new(), now + NEXT_HOP_TIMEOUT));
                         let awaited = hops.entry(far).or_insert(Some(hop));
@@ -308,8 +317,11 @@ proptest! {
 #[test]
 fn control_is_told_once_of_each_qos_flow_until_it_is_to_be_told_again() {
     let mut buffers: Buffers<VecBuf> = Buffers::new(LIMITS);
-    let owner = (SessionIndex(1), FarId(1));
-    let expect = |buffers: &mut Buffers<VecBuf>, qfi| buffers.expect(0, (owner, FLOW), None, qfi, Nanos(0));
+    let owner = QueueKey {
+        session: SessionIndex(1),
+        far: FarId(1),
+    };
+    let expect = |buffers: &mut Buffers<VecBuf>, qfi| buffers.expect(0, owner, FLOW, None, qfi, Nanos(0));
     assert_eq!(
         [5, 5, 9, 5, 0].map(|qfi| expect(&mut buffers, qfi)),
         [true, false, true, false, true]

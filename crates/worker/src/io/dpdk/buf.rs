@@ -4,7 +4,7 @@ use dpdk::{Mbuf, flags};
 use flow::PortId;
 use packet::{PacketBuf, ipv6};
 
-use crate::Ingress;
+use crate::{ChargeId, PacketMetadata};
 
 /// An mbuf as the packet path uses it.
 pub struct DpdkBuf(Mbuf);
@@ -99,7 +99,7 @@ impl PacketBuf for DpdkBuf {
     }
 }
 
-impl Ingress for DpdkBuf {
+impl PacketMetadata for DpdkBuf {
     #[inline]
     fn ingress(&self) -> PortId {
         PortId(self.0.port())
@@ -108,5 +108,15 @@ impl Ingress for DpdkBuf {
     #[inline]
     fn set_ingress(&mut self, port: PortId) {
         self.0.set_port(port.0);
+    }
+
+    #[inline]
+    fn charge(&self) -> ChargeId {
+        ChargeId(self.0.tag())
+    }
+
+    #[inline]
+    fn set_charge(&mut self, charge: ChargeId) {
+        self.0.set_tag(charge.0);
     }
 }

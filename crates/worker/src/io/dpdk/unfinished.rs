@@ -1,6 +1,6 @@
 //! What comes in by a port unfinished ([`packet::unfinished`]): packets that are several in one, and how far they are cut up.
 //!
-//! One worker's, of one port. What is cut up lies in the buffers that it came in until its last piece is out, and what came
+//! One worker's, of one port. A packet that is cut up stays in its mbufs until its last piece is out, and what came
 //! behind it waits.
 
 use std::collections::VecDeque;
@@ -89,7 +89,7 @@ impl Unfinished {
                         next: 0,
                     });
                 }
-                // One packet; or several that cannot be told apart, as in a tunnel: those go on as they are.
+                // One packet; or several that cannot be separated, as in a tunnel: those pass as they are.
                 None => push(out, mbuf, port),
             }
         }
