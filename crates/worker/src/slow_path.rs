@@ -19,7 +19,10 @@ pub(crate) mod budget;
 pub(crate) mod deficit_round_robin;
 pub(crate) mod idle_time;
 
-use flow::{Blocks, ContentId, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick, Verdict};
+use flow::{
+    Blocks, ContentId, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick,
+    Verdict,
+};
 use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::{PacketView, Side};

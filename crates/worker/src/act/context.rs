@@ -1,7 +1,10 @@
 //! The state of stage `act` while it works on a burst, and the steps that all actions share.
 
 use flow::meter::{Colour, Offer, SharedMeters};
-use flow::{AdjacencyId, Blocks, Direction, FlowFlags, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward, Verdict};
+use flow::{
+    AdjacencyId, Blocks, Direction, FlowFlags, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward,
+    Verdict,
+};
 use packet::{DropReason, PacketBuf};
 use rules::image::SessionImage;
 

@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use flow::{AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, PackedForward, SessionIndex, Verdict};
+use flow::{
+    AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, PackedForward, SessionIndex, Verdict,
+};
 use packet::{DropReason, PacketBuf};
 use rules::network::multipath::Spread;
 use transport::{Adjacency, Via};
