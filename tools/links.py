@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 TOP = r"(?:crates|docs|examples|fuzz|tests|tools|\.ci)"
-LINK = re.compile(r"\[[^]\n]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"\[[^][]*\]\(([^)\s]+)\)")
 TEST = re.compile(r"\[`\w+::(\w+)`\]\(([^)\s#]+)\)")
 PATH = re.compile(rf"(?<![\w./-]){TOP}/[\w./-]*\w")
 DOCUMENT = re.compile(r"(?<![\w./-])docs/[\w/-]+(?:\.(?:md|json)\b)?")
