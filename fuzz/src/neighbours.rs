@@ -8,8 +8,8 @@ use flow::{InstanceId, Nanos, PortId};
 use packet::buf::PacketBuf;
 use packet::tuple::proto;
 use packet::{IpTuple, MacAddr, VecBuf, icmp};
-use transport::replies::{self, Sighting};
-use transport::{Interface, Neighbours, NeighboursConfig};
+use transport::replies::{self, OwnIpv6, Sighting};
+use transport::{Heard, Interface, Neighbours, NeighboursConfig, OwnAddressState};
 
 const LINK: InstanceId = InstanceId(1);
 const PORT: PortId = PortId(0);
@@ -58,7 +58,7 @@ fn arp(octets: &[u8]) -> Option<Sighting> {
     outcome.sighting
 }
 
-fn discovery(octets: &[u8]) -> Option<Sighting> {
+fn discovery(octets: &[u8], is_usable: bool) -> Option<Sighting> {
     let mut packet = octets.to_vec();
     let tuple = IpTuple::parse_v6(&packet, packet.len()).ok()?;
     if tuple.proto != proto::ICMPV6 {
@@ -68,7 +68,12 @@ fn discovery(octets: &[u8]) -> Option<Sighting> {
     let whole = usize::from(tuple.total_len);
     icmp::fill_checksum(&tuple.addrs, packet.get_mut(l4..whole)?)?;
     let mut buf = VecBuf::new(&frame(&packet, 0x86dd));
-    let outcome = replies::discovery(&mut buf, ETHERNET, ETHERNET + l4, OURS6, MAC).ok()?;
+    let own = OwnIpv6 {
+        address: OURS6,
+        mac: MAC,
+        is_usable,
+    };
+    let outcome = replies::discovery(&mut buf, ETHERNET, ETHERNET + l4, own).ok()?;
     if outcome.answer {
         verify_answer(buf.data());
         let answer = &buf.data()[ETHERNET..];
@@ -77,6 +82,11 @@ fn discovery(octets: &[u8]) -> Option<Sighting> {
         icmp::Header::parse(&tuple.addrs, message).expect("its checksum");
     }
     outcome.sighting
+}
+
+fn is_usable(table: &Neighbours) -> bool {
+    let mut own = table.own_addresses();
+    own.any(|own| own.address == OURS6 && own.state == OwnAddressState::Preferred)
 }
 
 fn address(which: u8) -> IpAddr {
@@ -97,7 +107,11 @@ pub fn run(input: &[u8]) {
             kind @ (0 | 1) => {
                 let (octets, tail) = rest.split_at(usize::from(argument).min(rest.len()));
                 rest = tail;
-                if kind == 0 { arp(octets) } else { discovery(octets) }
+                if kind == 0 {
+                    arp(octets)
+                } else {
+                    discovery(octets, is_usable(&table))
+                }
             }
             2 => {
                 let _ = table.resolve(now, LINK, address(argument));
@@ -117,10 +131,8 @@ pub fn run(input: &[u8]) {
             }
         };
         if let Some(Sighting { address, mac, how }) = sighting {
-            assert!(
-                address != IpAddr::from(OURS4) && address != IpAddr::from(OURS6),
-                "we are our own neighbour"
-            );
+            let is_ours = address == IpAddr::from(OURS4) || address == IpAddr::from(OURS6);
+            assert_eq!(is_ours, how == Heard::Claim, "we are our own neighbour");
             table.heard(now, LINK, address, mac, how);
         }
         table.handle_timeout(now);
@@ -128,6 +140,7 @@ pub fn run(input: &[u8]) {
             assert!(frame.bytes.len() >= 60);
         }
         while table.poll_change().is_some() {}
+        while table.poll_own_address().is_some() {}
         assert!(table.len() <= CAPACITY);
         assert!(table.poll_timeout().is_none_or(|due| due > now));
     }

@@ -307,8 +307,12 @@ class Lab:
     def _start(self, binary):
         options = ", force_copy: true" if self.driver == "af_xdp" else ""
         file = self.files / "sluice.yaml"
-        file.write_text(self.configuration.format(n4=N4, n3=N3, n6=N6, n6_6=N6_6, dn=DN, dn6=DN6, workers=self.workers,
-                                             driver=self.driver, options=options, files=self.files))
+        text = self.configuration.format(n4=N4, n3=N3, n6=N6, n6_6=N6_6, dn=DN, dn6=DN6, workers=self.workers,
+                                         driver=self.driver, options=options, files=self.files)
+        if "neighbours:" not in text:
+            # Own IPv6 addresses are in use from the start.
+            text += "neighbours: {dad_transmits: 0}\n"
+        file.write_text(text)
         self.log = open(self.files / "log", "w+")
         self.process = self.upf.popen(binary, "run", "-c", str(file), "--json",
                                       stdout=subprocess.PIPE, stderr=self.log, text=True)

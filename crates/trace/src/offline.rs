@@ -92,6 +92,8 @@ fn replay_by(
     part: usize,
 ) -> Result<Replayed, OfflineError> {
     config.workers.count = Bounded::new(1);
+    // Own IPv6 addresses are in use with the first frame.
+    config.neighbours.dad_transmits = Bounded::new(0);
     let few = config.limits.sessions.value().min(20_000);
     config.limits.sessions = Bounded::new(few);
     config.limits.flows_ipv4 = Bounded::new(config.limits.flows_ipv4.value().min(65_536));

@@ -11,8 +11,6 @@ use packet::{MacAddr, VlanTags, ipv4, ipv6};
 use rules::network::Fragmentation;
 use rules::network::multipath::{GroupId, PATHS, Spread};
 
-use crate::AdjacencyChange;
-
 /// How we look like on the link of one network instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
@@ -184,6 +182,17 @@ impl Adjacency {
     pub fn header(&self) -> &[u8] {
         &self.header[..usize::from(self.length).min(MOST)]
     }
+}
+
+/// A change of one slot that every worker carries out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdjacencyChange {
+    /// The slot that changes.
+    pub id: AdjacencyId,
+    /// The neighbour, and the instance on whose link it is; `None` for a path of a group, which is found by its slot alone.
+    pub neighbour: Option<(InstanceId, IpAddr)>,
+    /// The header of frames to it; `None` removes the entry.
+    pub adjacency: Option<Adjacency>,
 }
 
 /// Which slots the paths of groups have: behind all neighbours'.

@@ -13,9 +13,10 @@ pub mod replies;
 mod routes;
 mod solicit;
 
-pub use adjacencies::{Adjacencies, Adjacency, Interface};
+pub use adjacencies::{Adjacencies, Adjacency, AdjacencyChange, Interface};
 pub use neighbours::{
-    AdjacencyChange, Heard, NeighbourError, NeighbourView, Neighbours, NeighboursConfig, Standing,
+    Heard, NeighbourError, NeighbourView, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState,
+    OwnAddressView, Standing,
 };
 pub use routes::{Hop, Routes, Via};
 pub use solicit::Transmit;

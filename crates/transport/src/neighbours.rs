@@ -27,13 +27,16 @@ use packet::MacAddr;
 use rules::AdjacencyRef;
 
 use self::groups::Groups;
+use self::own::OwnAddresses;
+use crate::adjacencies::{Adjacency, AdjacencyChange, Interface};
 use crate::solicit::{self, Transmit};
-use crate::{Adjacency, Interface};
 
 mod groups;
+mod own;
 mod room;
 mod view;
 
+pub use self::own::{OwnAddressEvent, OwnAddressState, OwnAddressView};
 pub use self::view::{NeighbourView, Standing};
 
 /// Times and bounds of neighbour resolution.
@@ -51,6 +54,9 @@ pub struct NeighboursConfig {
     /// [`retry`](Self::retry) or as often as this; `2 * attempts` without an answer, and its paths go to others. Default
     /// 1 s.
     pub router_check: Duration,
+    /// Probes for an own IPv6 address before it is used, [`retry`](Self::retry) apart (RFC 4862 §5.1,
+    /// `DupAddrDetectTransmits`). Default 1; 0 turns Duplicate Address Detection off.
+    pub dad_transmits: u8,
     /// Entries, static and gateways included. Default 16,384.
     pub capacity: usize,
     /// Frames that wait in [`Neighbours::poll_transmit`]; more are not made until it is emptied. Default 1,024.
@@ -65,6 +71,7 @@ impl Default for NeighboursConfig {
             reachable: Duration::from_secs(30),
             hold: Duration::from_secs(5),
             router_check: Duration::from_secs(1),
+            dad_transmits: 1,
             capacity: 16_384,
             transmits: 1_024,
         }
@@ -100,17 +107,8 @@ pub enum Heard {
     Question,
     /// Anything else that names its sender: an announcement.
     Unsolicited,
-}
-
-/// A change to tell every worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AdjacencyChange {
-    /// The slot that changes.
-    pub id: AdjacencyId,
-    /// The neighbour, and the instance on whose link it is; `None` for a path of a group, which nobody looks for.
-    pub neighbour: Option<(InstanceId, IpAddr)>,
-    /// What to put on the wire; `None` takes the entry away.
-    pub adjacency: Option<Adjacency>,
+    /// The sender uses an own address, or verifies it before use (RFC 4862 §5.4, RFC 5227 §2.4).
+    Claim,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +216,8 @@ pub struct Neighbours {
     search: [u32; 3],
     /// Ports whose link is down: nobody is there, whatever was learnt.
     down: BTreeSet<PortId>,
+    own: OwnAddresses,
+    own_events: VecDeque<OwnAddressEvent>,
 }
 
 /// Entries that are looked at, at most, to find one that may go for the sake of a packet: packets come often.
@@ -226,7 +226,8 @@ const MOST_LOOKS: usize = 64;
 impl Neighbours {
     /// No entries yet; `interfaces` says how we look like on each instance's link.
     pub fn new(config: NeighboursConfig, interfaces: Vec<Interface>) -> Self {
-        Self {
+        let own = OwnAddresses::new(&interfaces, config.dad_transmits, config.retry);
+        let mut made = Self {
             config,
             interfaces,
             entries: Vec::new(),
@@ -240,7 +241,11 @@ impl Neighbours {
             failed: BTreeSet::new(),
             search: [0; 3],
             down: BTreeSet::new(),
-        }
+            own,
+            own_events: VecDeque::new(),
+        };
+        made.follow_own(Nanos::ZERO);
+        made
     }
 
     /// A neighbour whose address is configured. It replaces what was learnt.
@@ -315,15 +320,22 @@ impl Neighbours {
         resolved.is_some_and(|entry| !self.is_cut_off(entry))
     }
 
-    /// Whether the link that an entry is on is down.
-    fn is_cut_off(&self, entry: &Entry) -> bool {
+    /// Whether the port of an entry has no link.
+    fn is_link_down(&self, entry: &Entry) -> bool {
         let on = self.interface(entry.instance).map(|interface| interface.port);
-        let to_ourselves = matches!(entry.state, State::Ourselves(_));
-        on.is_some_and(|port| !to_ourselves && self.down.contains(&port))
+        on.is_some_and(|port| self.down.contains(&port))
     }
 
-    /// The link of a port went down: its neighbours are gone at once, configured ones as well, and the paths of its
-    /// routers go to others. Or it came up: all of them are asked for, and the link is told of our addresses.
+    /// Whether nothing can be sent to an entry: its link is down, or the own address that it would be asked from is
+    /// tentative or a duplicate.
+    fn is_cut_off(&self, entry: &Entry) -> bool {
+        let to_ourselves = matches!(entry.state, State::Ourselves(_));
+        let may_ask = || self.own.may_ask(entry.instance, entry.address.is_ipv6());
+        !to_ourselves && (self.is_link_down(entry) || !may_ask())
+    }
+
+    /// The link of a port went down: its neighbours are unreachable at once, configured ones as well, and the paths of
+    /// its routers go to others. Or it came up: own addresses are verified or announced, and all neighbours asked for.
     pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
         let is_news = if up {
             self.down.remove(&port)
@@ -333,27 +345,58 @@ impl Neighbours {
         if !is_news {
             return;
         }
+        self.own.set_link(now, port, up);
+        if up {
+            self.own.announce(Some(port));
+        }
+        self.restart(now, |_, interface| interface.port == port);
+        self.follow_own(now);
+    }
+
+    /// Workers learn of entries that have become reachable or unreachable; resolution of the former starts anew.
+    fn restart(&mut self, now: Nanos, wanted: impl Fn(&Entry, &Interface) -> bool) {
         for slot in 0..self.entries.len() {
             let id = AdjacencyId(slot as u32);
             let Some(entry) = self.entry(id) else { continue };
-            let on = self.interface(entry.instance).map(|interface| interface.port);
-            if on != Some(port) || matches!(entry.state, State::Ourselves(_)) {
+            let interface = self.interface(entry.instance);
+            let is_wanted = interface.is_some_and(|interface| wanted(entry, interface));
+            if !is_wanted || matches!(entry.state, State::Ourselves(_)) {
                 continue;
             }
-            let is_static = matches!(entry.state, State::Static(_));
-            if !is_static {
-                let at = if up { now } else { Nanos::MAX };
-                let state = match up {
-                    true => State::Incomplete { asked: 0, at },
-                    false => State::Failed { at },
+            if !matches!(entry.state, State::Static(_)) {
+                let state = match self.is_cut_off(entry) {
+                    false => State::Incomplete { asked: 0, at: now },
+                    true => State::Failed { at: Nanos::MAX },
                 };
                 self.set(id, state);
             }
             self.publish(id);
         }
-        if up {
-            self.announce_on(port);
+    }
+
+    /// Carries out what own addresses ask for.
+    fn follow_own(&mut self, now: Nanos) {
+        while let Some(frame) = self.own.poll_transmit() {
+            self.send(frame);
         }
+        while let Some(event) = self.own.poll_event() {
+            if event.claimant.is_none() || event.state != OwnAddressState::Preferred {
+                self.restart(now, |entry, _| {
+                    entry.instance == event.instance && entry.address.is_ipv6() == event.address.is_ipv6()
+                });
+            }
+            self.own_events.push_back(event);
+        }
+    }
+
+    /// The next change of an own address, in order.
+    pub fn poll_own_address(&mut self) -> Option<OwnAddressEvent> {
+        self.own_events.pop_front()
+    }
+
+    /// All own addresses, for views.
+    pub fn own_addresses(&self) -> impl Iterator<Item = OwnAddressView> + '_ {
+        self.own.views()
     }
 
     /// The header of frames to the neighbour, for what control itself sends.
@@ -381,6 +424,10 @@ impl Neighbours {
         if on.is_some_and(|port| self.down.contains(&port)) {
             // It was on its way when the link went.
             return;
+        }
+        if how == Heard::Claim {
+            self.own.handle_claim(now, instance, address, mac);
+            return self.follow_own(now);
         }
         let Some(id) = self.find(instance, address) else {
             if how == Heard::Question && self.len() < self.config.capacity / 2 {
@@ -438,11 +485,14 @@ impl Neighbours {
 
     /// When [`handle_timeout`](Self::handle_timeout) may have something to do.
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        self.deadlines.first().map(|(at, _)| *at)
+        let entries = self.deadlines.first().map(|(at, _)| *at);
+        entries.into_iter().chain(self.own.poll_timeout()).min()
     }
 
     /// Asks again, gives up, checks what is old: whatever is due at `now`.
     pub fn handle_timeout(&mut self, now: Nanos) {
+        self.own.handle_timeout(now);
+        self.follow_own(now);
         let due = self.deadlines.range(..=(now, u32::MAX));
         let mut due: Vec<u32> = due.map(|(_, slot)| *slot).collect();
         due.sort_unstable();
@@ -460,27 +510,17 @@ impl Neighbours {
         self.changes.pop_front()
     }
 
-    /// Tells the links which addresses are ours (gratuitous ARP, RFC 5227 §3; unsolicited advertisement, RFC 4861
+    /// Announces own addresses in use on all links (gratuitous ARP, RFC 5227 §3; unsolicited advertisement, RFC 4861
     /// §7.2.6), so that switches and neighbours forget an earlier owner. For a start or a take-over.
     pub fn announce(&mut self) {
-        self.announce_where(|_| true);
+        self.own.announce(None);
+        self.follow_own(Nanos::ZERO);
     }
 
-    /// The same on the links of one port, which has come up or whose frames take another way now.
+    /// The same on the links of one port, which has come up or whose frames leave by another member.
     pub fn announce_on(&mut self, port: PortId) {
-        self.announce_where(|interface| interface.port == port);
-    }
-
-    fn announce_where(&mut self, wanted: impl Fn(&Interface) -> bool) {
-        for interface in self.interfaces.clone().into_iter().filter(wanted) {
-            let ipv4 = interface
-                .ipv4
-                .map(|address| solicit::gratuitous_arp(&interface, address));
-            let ipv6 = interface
-                .ipv6
-                .map(|address| solicit::unsolicited_advertisement(&interface, address));
-            ipv4.into_iter().chain(ipv6).for_each(|frame| self.send(frame));
-        }
+        self.own.announce(Some(port));
+        self.follow_own(Nanos::ZERO);
     }
 
     fn advance(&mut self, now: Nanos, id: AdjacencyId) {
@@ -689,6 +729,9 @@ impl Neighbours {
         let Some(interface) = self.interface(entry.instance) else {
             return;
         };
+        if !self.own.may_ask(entry.instance, entry.address.is_ipv6()) {
+            return;
+        }
         if let Some(frame) = solicit::question(interface, entry.address, to) {
             self.send(frame);
         }
@@ -710,7 +753,7 @@ impl Neighbours {
     fn way(&self, entry: &Entry, interface: &Interface) -> Adjacency {
         match entry.mac() {
             Some(_) if matches!(entry.state, State::Ourselves(_)) => Adjacency::to_ourselves(interface),
-            Some(mac) if !self.down.contains(&interface.port) => Adjacency::resolved(interface, mac),
+            Some(mac) if !self.is_cut_off(entry) => Adjacency::resolved(interface, mac),
             _ => Adjacency::unresolved(interface),
         }
     }

@@ -20,8 +20,11 @@ const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
-const NEIGHBOUR_SOLICITATION: u8 = 135;
+/// The ICMPv6 type of a Neighbour Solicitation (RFC 4861 §4.3).
+pub const NEIGHBOUR_SOLICITATION: u8 = 135;
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
+const SOURCE_LINK_LAYER_ADDRESS: u8 = 1;
+const TARGET_LINK_LAYER_ADDRESS: u8 = 2;
 /// The hop limit that shows that no router forwarded a discovery message (RFC 4861 §7.1).
 const ON_LINK: u8 = 255;
 /// The hop limit and TTL of our own packets.
@@ -39,6 +42,17 @@ pub struct Sighting {
     pub how: Heard,
 }
 
+/// The own IPv6 address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnIpv6 {
+    /// The address.
+    pub address: Ipv6Addr,
+    /// Its link layer address.
+    pub mac: MacAddr,
+    /// Whether it is in use; a tentative address or a duplicate is not (RFC 4862 §5.4).
+    pub is_usable: bool,
+}
+
 /// An ARP or discovery message, dealt with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -48,10 +62,25 @@ pub struct Outcome {
     pub sighting: Option<Sighting>,
 }
 
-/// Deals with the ARP packet at octet `l3` of `frame` (RFC 826). A question for `ours` becomes the answer.
+impl Outcome {
+    /// Another station claims an own address.
+    fn claim(address: IpAddr, mac: MacAddr) -> Self {
+        Self {
+            answer: false,
+            sighting: Some(Sighting {
+                address,
+                mac,
+                how: Heard::Claim,
+            }),
+        }
+    }
+}
+
+/// Deals with the ARP packet at octet `l3` of `frame` (RFC 826). A question for `ours` becomes the answer. Another station
+/// that sends from `ours` is reported as [`Heard::Claim`] (RFC 5227 §2.4).
 ///
 /// # Errors
-/// [`DropReason::TruncatedArp`], [`DropReason::BadArp`] (also for a sender that is a group, or is we ourselves),
+/// [`DropReason::TruncatedArp`], [`DropReason::BadArp`] (also for a sender that is a group, or that has our own MAC address),
 /// [`DropReason::NotForUs`].
 pub fn arp(frame: &mut [u8], l3: usize, ours: Ipv4Addr, mac: MacAddr) -> Result<Outcome, DropReason> {
     let arp = frame
@@ -62,11 +91,7 @@ pub fn arp(frame: &mut [u8], l3: usize, ours: Ipv4Addr, mac: MacAddr) -> Result<
     let sender = MacAddr([arp[8], arp[9], arp[10], arp[11], arp[12], arp[13]]);
     let from = Ipv4Addr::new(arp[14], arp[15], arp[16], arp[17]);
     let about = Ipv4Addr::new(arp[24], arp[25], arp[26], arp[27]);
-    if [h0, h1, p0, p1, h_len, p_len] != [0, 1, 8, 0, 6, 4]
-        || !sender.is_station()
-        || sender == mac
-        || from == ours
-    {
+    if [h0, h1, p0, p1, h_len, p_len] != [0, 1, 8, 0, 6, 4] || !sender.is_station() || sender == mac {
         return Err(DropReason::BadArp);
     }
     let operation = u16::from_be_bytes([op0, op1]);
@@ -76,6 +101,9 @@ pub fn arp(frame: &mut [u8], l3: usize, ours: Ipv4Addr, mac: MacAddr) -> Result<
         ARP_REQUEST | ARP_REPLY => Heard::Unsolicited,
         _ => return Err(DropReason::BadArp),
     };
+    if from == ours {
+        return Ok(Outcome::claim(ours.into(), sender));
+    }
     let probe = from.is_unspecified();
     let sighting = (!probe).then_some(Sighting {
         address: from.into(),
@@ -148,18 +176,20 @@ pub fn is_discovery(kind: u8) -> bool {
 }
 
 /// Deals with the discovery message whose IPv6 header is at octet `l3` and whose ICMPv6 header is at `l4`
-/// (RFC 4861 §7). A solicitation for `ours` becomes the advertisement.
+/// (RFC 4861 §7). A solicitation for the own address becomes the advertisement, if the address is usable. A probe for an
+/// address that is not, and an advertisement of the own address, by another station, are reported as [`Heard::Claim`]
+/// (RFC 4862 §5.4.3, §5.4.4).
 ///
 /// # Errors
-/// [`DropReason::NotForUs`] for what is not ours or was not sent on the link, [`DropReason::TruncatedIcmp`],
-/// [`DropReason::BadIpLength`] for a wrong checksum or a bad option.
+/// [`DropReason::NotForUs`] for what is not ours or was not sent on the link, [`DropReason::TruncatedIcmp`] also for a
+/// wrong checksum, [`DropReason::BadIcmp`] for a probe that breaks RFC 4861 §7.1.1.
 pub fn discovery<B: PacketBuf>(
     buf: &mut B,
     l3: usize,
     l4: usize,
-    ours: Ipv6Addr,
-    mac: MacAddr,
+    own: OwnIpv6,
 ) -> Result<Outcome, DropReason> {
+    let ours = own.address;
     let frame = buf.data();
     let ip = frame
         .get(l3..)
@@ -184,10 +214,32 @@ pub fn discovery<B: PacketBuf>(
     }
     let target = address(message, 8);
     match message[0] {
+        NEIGHBOUR_SOLICITATION if target == ours && source.is_unspecified() => {
+            if destination != solicit::solicited_node(ours) || has_option(message, SOURCE_LINK_LAYER_ADDRESS)
+            {
+                return Err(DropReason::BadIcmp);
+            }
+            let sender = source_mac(frame).filter(|sender| *sender != own.mac);
+            let Some(sender) = sender.filter(|_| !own.is_usable) else {
+                let answer = sender.is_some();
+                if answer {
+                    advertise(buf, l3, l4, ours, own.mac)?;
+                }
+                return Ok(Outcome {
+                    answer,
+                    sighting: None,
+                });
+            };
+            Ok(Outcome::claim(ours.into(), sender))
+        }
+        NEIGHBOUR_SOLICITATION if target == ours && !own.is_usable => Ok(Outcome {
+            answer: false,
+            sighting: None,
+        }),
         NEIGHBOUR_SOLICITATION if target == ours && source != ours => {
-            let asker = link_layer_address(message, 1);
-            advertise(buf, l3, l4, ours, mac)?;
-            let sighting = asker.filter(|_| !source.is_unspecified()).map(|mac| Sighting {
+            let asker = link_layer_address(message, SOURCE_LINK_LAYER_ADDRESS);
+            advertise(buf, l3, l4, ours, own.mac)?;
+            let sighting = asker.map(|mac| Sighting {
                 address: source.into(),
                 mac,
                 how: Heard::Question,
@@ -197,27 +249,43 @@ pub fn discovery<B: PacketBuf>(
                 sighting,
             })
         }
-        NEIGHBOUR_ADVERTISEMENT if target != ours => {
-            let solicited = message[4] & 0x40 != 0 && destination == ours;
-            let how = if solicited {
-                Heard::Answer
-            } else {
-                Heard::Unsolicited
-            };
-            let mac = link_layer_address(message, 2)
-                .or_else(|| source_mac(frame))
-                .ok_or(DropReason::NotForUs)?;
-            Ok(Outcome {
-                answer: false,
-                sighting: Some(Sighting {
-                    address: target.into(),
-                    mac,
-                    how,
-                }),
-            })
-        }
+        NEIGHBOUR_ADVERTISEMENT => advertised(frame, message, destination, own),
         _ => Err(DropReason::NotForUs),
     }
+}
+
+/// What a neighbour advertisement reports of its target.
+fn advertised(
+    frame: &[u8],
+    message: &[u8],
+    destination: Ipv6Addr,
+    own: OwnIpv6,
+) -> Result<Outcome, DropReason> {
+    let target = address(message, 8);
+    let mac = link_layer_address(message, TARGET_LINK_LAYER_ADDRESS)
+        .or_else(|| source_mac(frame))
+        .ok_or(DropReason::NotForUs)?;
+    if target == own.address {
+        let is_looped_back = mac == own.mac || source_mac(frame) == Some(own.mac);
+        return match is_looped_back {
+            true => Err(DropReason::NotForUs),
+            false => Ok(Outcome::claim(target.into(), mac)),
+        };
+    }
+    let solicited = message[4] & 0x40 != 0 && destination == own.address;
+    let how = if solicited {
+        Heard::Answer
+    } else {
+        Heard::Unsolicited
+    };
+    Ok(Outcome {
+        answer: false,
+        sighting: Some(Sighting {
+            address: target.into(),
+            mac,
+            how,
+        }),
+    })
 }
 
 /// Whether `group` is one in which the owner of `ours` listens for questions: its solicited-node group or all nodes.
@@ -345,6 +413,20 @@ fn link_layer_address(message: &[u8], kind: u8) -> Option<MacAddr> {
         options = rest;
     }
     None
+}
+
+/// Whether a solicitation has an option of this kind.
+fn has_option(message: &[u8], kind: u8) -> bool {
+    let mut options = message.get(24..).unwrap_or_default();
+    while let [found, units, ..] = *options {
+        let rest = options.get(usize::from(units) * 8..).filter(|_| units > 0);
+        let Some(rest) = rest else { return false };
+        if found == kind {
+            return true;
+        }
+        options = rest;
+    }
+    false
 }
 
 #[cfg(test)]

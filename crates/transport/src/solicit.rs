@@ -28,6 +28,8 @@ const SOURCE_LINK_LAYER_ADDRESS: u8 = 1;
 const TARGET_LINK_LAYER_ADDRESS: u8 = 2;
 /// The override flag of an advertisement (RFC 4861 §4.4).
 const OVERRIDE: u32 = 0x2000_0000;
+/// Octets of a solicitation or advertisement up to its options.
+const TARGET_END: usize = 24;
 
 /// Asks for `address`: the station `to`, or everyone. `None` when we have no address of its family on the link.
 pub(crate) fn question(interface: &Interface, address: IpAddr, to: Option<MacAddr>) -> Option<Transmit> {
@@ -53,6 +55,22 @@ pub(crate) fn unsolicited_advertisement(interface: &Interface, ours: Ipv6Addr) -
         interface.mac,
     );
     over_ipv6(interface, multicast_mac(all_nodes), ours, all_nodes, message)
+}
+
+/// The Neighbour Solicitation of Duplicate Address Detection for `target` (RFC 4862 §5.4.2): from the unspecified address,
+/// without a link layer address.
+pub(crate) fn probe(interface: &Interface, target: Ipv6Addr) -> Transmit {
+    let group = solicited_node(target);
+    let mut message = [0; TARGET_END];
+    message[0] = NEIGHBOUR_SOLICITATION;
+    message[8..].copy_from_slice(&target.octets());
+    over_ipv6(
+        interface,
+        multicast_mac(group),
+        Ipv6Addr::UNSPECIFIED,
+        group,
+        message,
+    )
 }
 
 fn arp_request(interface: &Interface, ours: Ipv4Addr, target: Ipv4Addr, to: Option<MacAddr>) -> Transmit {
@@ -95,12 +113,12 @@ fn discovery(kind: u8, flags: u32, target: Ipv6Addr, option: u8, mac: MacAddr) -
     message
 }
 
-fn over_ipv6(
+fn over_ipv6<const LEN: usize>(
     interface: &Interface,
     to: MacAddr,
     source: Ipv6Addr,
     destination: Ipv6Addr,
-    mut message: [u8; 32],
+    mut message: [u8; LEN],
 ) -> Transmit {
     let mut bytes = ethernet(interface, to, 0x86dd);
     let sum = checksum(source, destination, &message);
@@ -115,8 +133,9 @@ fn over_ipv6(
 }
 
 /// The ICMPv6 checksum of a message (RFC 4443 §2.3).
-fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8; 32]) -> u16 {
-    let sum = Sum::default().pseudo_v6(source.octets(), destination.octets(), proto::ICMPV6, 32);
+fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
+    let length = message.len() as u16;
+    let sum = Sum::default().pseudo_v6(source.octets(), destination.octets(), proto::ICMPV6, length);
     sum.bytes(message).checksum()
 }
 
@@ -201,8 +220,30 @@ mod tests {
             interface().ipv6.expect("set above"),
             solicited_node("::abcd:ef01".parse().expect("ok")),
         );
-        let message = ip[40..72].try_into().expect("32 octets");
-        assert_eq!(checksum(source, group, message), 0);
+        assert_eq!(checksum(source, group, &ip[40..72]), 0);
+    }
+
+    #[test]
+    fn a_probe_is_from_no_address_and_names_no_station() {
+        let ours = interface().ipv6.expect("set above");
+        let frame = probe(&interface(), ours);
+        assert_eq!(frame.port, PortId(1));
+        assert_eq!(
+            frame.bytes[..18],
+            [
+                0x33, 0x33, 0xff, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x81, 0, 0, 7, 0x86, 0xdd
+            ]
+        );
+        let ip = &frame.bytes[18..];
+        assert_eq!(ip.len(), 40 + 24, "no option");
+        assert_eq!(ip[..8], [0x60, 0, 0, 0, 0, 24, 58, 255]);
+        let group: Ipv6Addr = "ff02::1:ff00:1".parse().expect("an address");
+        assert_eq!(ip[8..24], [0; 16]);
+        assert_eq!(ip[24..40], group.octets());
+        assert_eq!(ip[40..42], [NEIGHBOUR_SOLICITATION, 0]);
+        assert_eq!(ip[44..48], [0; 4]);
+        assert_eq!(ip[48..64], ours.octets());
+        assert_eq!(checksum(Ipv6Addr::UNSPECIFIED, group, &ip[40..64]), 0);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use session::{
     CounterReached, GtpuPath, KeepNothing, MoveFault, Moved, PathChange, Random, Seid, WallChange, WallClock,
 };
 use transport::lag::LagConfig;
-use transport::{Interface, Neighbours, NeighboursConfig, Routes};
+use transport::{Interface, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState, Routes};
 use worker::{ApplyError, Command, ControlLink, Event, TraceItem, TraceRequest, TraceTerms, mirror, trace};
 
 use super::balance::{Balancer, Load};
@@ -44,6 +44,9 @@ use config::StaticNeighbour;
 const EVENTS_PER_POLL: usize = 1_024;
 /// Results of moves that are kept until they are polled.
 const MOVES_KEPT: usize = 512;
+
+/// Changes of own addresses that are kept for the log.
+const OWN_ADDRESS_EVENTS_KEPT: usize = 256;
 
 /// What Control is made of.
 pub struct ControlConfig {
@@ -90,6 +93,7 @@ pub struct Control {
     recorder: Option<Recorder>,
     /// What is made of [`Transfer::begin_everything`].
     everything: Option<Everything>,
+    own_addresses: VecDeque<OwnAddressEvent>,
 }
 
 impl Control {
@@ -108,7 +112,7 @@ impl Control {
         );
         let workers = Workers::new(links);
         let leases = Leases::new(config.network.policers().all(), workers.count());
-        Self {
+        let mut control = Self {
             leases,
             endpoint,
             addresses: config.addresses,
@@ -123,7 +127,11 @@ impl Control {
             inspections: Inspections::default(),
             recorder: None,
             everything: None,
-        }
+            own_addresses: VecDeque::new(),
+        };
+        // Before the workers run: none answers for a tentative address.
+        control.send_own_addresses(now);
+        control
     }
 
     /// Moves a bucket of sessions to another worker, without losing a packet or a count; the result comes from
@@ -211,6 +219,7 @@ impl Control {
         busy |= self.send_echoes(now);
         busy |= self.send_paths();
         busy |= self.send_neighbours(now);
+        busy |= self.send_own_addresses(now);
         self.workers.flush();
         busy
     }
@@ -617,6 +626,36 @@ impl Control {
             busy = true;
         }
         busy
+    }
+
+    /// Which own IPv6 addresses may be used goes to every worker.
+    fn send_own_addresses(&mut self, now: Nanos) -> bool {
+        let mut busy = false;
+        loop {
+            let event = self.neighbours.at(now).neighbours.poll_own_address();
+            let Some(event) = event else { return busy };
+            let is_usable = event.state == OwnAddressState::Preferred;
+            let is_change = !(is_usable && event.claimant.is_some());
+            if let IpAddr::V6(address) = event.address
+                && is_change
+            {
+                self.workers.send_all(|| Command::OwnAddress {
+                    instance: event.instance,
+                    address,
+                    is_usable,
+                });
+            }
+            if self.own_addresses.len() >= OWN_ADDRESS_EVENTS_KEPT {
+                self.own_addresses.pop_front();
+            }
+            self.own_addresses.push_back(event);
+            busy = true;
+        }
+    }
+
+    /// The next change of an own address, for the log. Old ones are forgotten if they are not polled.
+    pub fn poll_own_address(&mut self) -> Option<OwnAddressEvent> {
+        self.own_addresses.pop_front()
     }
 
     /// Neighbour changes go to every worker, frames of our own out by the first.

@@ -10,7 +10,7 @@
 pub(crate) mod drain;
 pub(crate) mod event_queue;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use flow::meter::{Demand, Rate, SharedId};
 use flow::{
@@ -89,6 +89,16 @@ pub enum Command {
         peer: IpAddr,
         /// Whether any session does.
         is_used: bool,
+    },
+    /// An own IPv6 address may be used from now on, or may not: it is tentative or a duplicate (RFC 4862 §5.4). All are
+    /// usable at first. Told to every worker.
+    OwnAddress {
+        /// The instance on whose link it is.
+        instance: InstanceId,
+        /// The address.
+        address: Ipv6Addr,
+        /// Whether it is answered for and used as a source.
+        is_usable: bool,
     },
     /// A frame to send as it is; dropped and counted when the port has no room.
     Transmit {

@@ -28,6 +28,10 @@ pub struct NeighbourTimes {
     /// Milliseconds for which an unreachable neighbour is left alone; 5000.
     #[serde(default = "NeighbourTimes::default_hold")]
     pub hold_ms: Bounded<100, 600_000>,
+    /// Probes for an own IPv6 address before it is used, `retry_ms` apart; 1 (RFC 4862 §5.1, `DupAddrDetectTransmits`); 0
+    /// turns Duplicate Address Detection off.
+    #[serde(default = "NeighbourTimes::default_dad_transmits")]
+    pub dad_transmits: Bounded<0, 10>,
 }
 
 impl NeighbourTimes {
@@ -43,6 +47,9 @@ impl NeighbourTimes {
     const fn default_hold() -> Bounded<100, 600_000> {
         Bounded::new(5_000)
     }
+    const fn default_dad_transmits() -> Bounded<0, 10> {
+        Bounded::new(1)
+    }
 
     /// As Control takes it, with the pace at which routers are checked.
     #[must_use]
@@ -53,6 +60,7 @@ impl NeighbourTimes {
             reachable: Duration::from_millis(self.reachable_ms.value()),
             hold: Duration::from_millis(self.hold_ms.value()),
             router_check: routers.check(),
+            dad_transmits: self.dad_transmits.value() as u8,
             capacity: CAPACITY,
             ..NeighboursConfig::default()
         }
@@ -66,6 +74,7 @@ impl Default for NeighbourTimes {
             retry_ms: Self::default_retry(),
             attempts: Self::default_attempts(),
             hold_ms: Self::default_hold(),
+            dad_transmits: Self::default_dad_transmits(),
         }
     }
 }

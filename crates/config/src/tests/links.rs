@@ -175,17 +175,21 @@ fn routes_to_one_prefix_share_packets_where_they_can() {
     );
     let times = config.neighbours.with(&config.routers);
     assert_eq!((times.retry.as_millis(), times.attempts), (1000, 3));
+    assert_eq!(times.dad_transmits, 1, "RFC 4862 §5.1");
     assert_eq!((times.reachable.as_secs(), times.hold.as_secs()), (30, 5));
     let quick = format!(
-        "{GOOD}neighbours: {{reachable_ms: 300, retry_ms: 100, attempts: 2, hold_ms: 400}}\nrouters: {{check_ms: 200}}\n"
+        "{GOOD}neighbours: {{reachable_ms: 300, retry_ms: 100, attempts: 2, hold_ms: 400, dad_transmits: 0}}\nrouters: {{check_ms: 200}}\n"
     );
     let config = Config::parse(&quick, "sluice.yaml").unwrap();
     let times = config.neighbours.with(&config.routers);
     assert_eq!((times.retry.as_millis(), times.attempts), (100, 2));
+    assert_eq!(times.dad_transmits, 0);
     assert_eq!((times.reachable.as_millis(), times.hold.as_millis()), (300, 400));
     assert_eq!(times.router_check.as_millis(), 200);
     let never = refusal(&format!("{GOOD}neighbours: {{attempts: 0}}\n"));
     assert!(never.contains("0 is outside 1..=10"), "{never}");
+    let many = refusal(&format!("{GOOD}neighbours: {{dad_transmits: 11}}\n"));
+    assert!(many.contains("11 is outside 0..=10"), "{many}");
     let twice = refusal(&both.replace("10.200.0.253", "10.200.0.254"));
     assert!(
         twice.contains("via: the route to 0.0.0.0/0 by 10.200.0.254 stands here twice"),

@@ -22,7 +22,7 @@ pub use detail::{
     SessionState, Tunnel, Urr, Volume,
 };
 pub use n4::{LogStatus, N4Cause, N4Message, N4Status};
-pub use network::{NeighbourList, NeighbourRow, NextHopRow, RouteKind, RouteList, RouteRow};
+pub use network::{NeighbourList, NeighbourRow, NextHopRow, OwnAddressRow, RouteKind, RouteList, RouteRow};
 pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};
 pub use records::{RecordsState, RecordsStatus, UnreportedCounts};

@@ -68,8 +68,8 @@ pub struct NextHopRow {
     pub instance: String,
     /// Whether packets go there.
     pub alive: bool,
-    /// Why: `static`, `own`, `reachable`, `checking`, or else `incomplete`, `unreachable`, `link down`, or that there is no
-    /// room for it.
+    /// Why: `static`, `own`, `reachable`, `checking`, or else `incomplete`, `unreachable`, `link down`, `no source address`,
+    /// or that there is no room for it.
     pub state: String,
     /// Its link layer address, if that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -82,6 +82,9 @@ pub struct NextHopRow {
 /// A page of neighbours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NeighbourList {
+    /// The own addresses on the links; on the first page alone.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub own_addresses: Vec<OwnAddressRow>,
     /// The neighbours.
     pub neighbours: Vec<NeighbourRow>,
     /// What `after` is for the next page; absent on the last one.
@@ -89,6 +92,29 @@ pub struct NeighbourList {
     pub next: Option<u32>,
     /// How many there are in all.
     pub total: usize,
+}
+
+/// One own address on a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OwnAddressRow {
+    /// The network instance.
+    pub instance: String,
+    /// The address.
+    #[schema(example = "2001:db8:6::1")]
+    pub address: String,
+    /// The port.
+    pub port: String,
+    /// The VLAN; absent where frames are untagged.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "VLAN 200.30")]
+    pub vlan: Option<String>,
+    /// Its link layer address.
+    pub mac: String,
+    /// `preferred`: in use; `tentative`: Duplicate Address Detection is not over; `duplicate`: another station has it. The
+    /// last two are neither answered for nor used as a source.
+    pub state: String,
+    /// How often another station has claimed the address since the start.
+    pub conflicts: u64,
 }
 
 /// One neighbour on a link, found by ARP or Neighbour Discovery.
@@ -110,7 +136,7 @@ pub struct NeighbourRow {
     /// Its link layer address, if that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mac: Option<String>,
-    /// `static`, `own`, `reachable`, `checking`, `incomplete`, `unreachable` or `link down`.
+    /// `static`, `own`, `reachable`, `checking`, `incomplete`, `unreachable`, `link down` or `no source address`.
     pub state: String,
     /// Milliseconds since it answered last.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -166,10 +192,43 @@ impl RouteList {
     }
 }
 
+fn vlan_text(vlan: Option<&str>) -> String {
+    vlan.map_or("untagged", |vlan| vlan.trim_start_matches("VLAN "))
+        .to_owned()
+}
+
+fn own_addresses_text(rows: &[OwnAddressRow]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        "instance",
+        "own address",
+        "port",
+        "VLAN",
+        "state",
+        "station",
+        ">conflicts",
+    ]);
+    for one in rows {
+        table.row([
+            one.instance.clone(),
+            one.address.clone(),
+            one.port.clone(),
+            vlan_text(one.vlan.as_deref()),
+            one.state.clone(),
+            one.mac.clone(),
+            one.conflicts.to_string(),
+        ]);
+    }
+    table.text("") + "\n"
+}
+
 impl NeighbourList {
-    /// As a table for people.
+    /// As tables for people.
     #[must_use]
     pub fn text(&self) -> String {
+        let own = own_addresses_text(&self.own_addresses);
         let mut table = Table::new([
             "instance",
             "address",
@@ -186,10 +245,7 @@ impl NeighbourList {
                 one.instance.clone(),
                 one.address.clone(),
                 one.port.clone(),
-                one.vlan
-                    .as_deref()
-                    .map_or("untagged", |vlan| vlan.trim_start_matches("VLAN "))
-                    .to_owned(),
+                vlan_text(one.vlan.as_deref()),
                 one.state.clone(),
                 one.mac.clone().unwrap_or_default(),
                 seconds(one.age_ms),
@@ -198,7 +254,7 @@ impl NeighbourList {
             ]);
         }
         let rest = self.next.map(|next| format!("more behind --after {next}\n"));
-        table.text("") + &rest.unwrap_or_default()
+        own + &table.text("") + &rest.unwrap_or_default()
     }
 }
 
@@ -267,7 +323,8 @@ mod tests {
             vlan: None,
             ..row.clone()
         };
-        let list = NeighbourList {
+        let mut list = NeighbourList {
+            own_addresses: Vec::new(),
             neighbours: vec![row, untagged],
             next: None,
             total: 2,
@@ -290,5 +347,30 @@ mod tests {
             ]
         );
         assert_eq!(lines[2][3], "untagged");
+        list.own_addresses.push(OwnAddressRow {
+            instance: "internet".into(),
+            address: "2001:db8::7".into(),
+            port: "core".into(),
+            vlan: None,
+            mac: "02:00:00:00:00:01".into(),
+            state: "duplicate".into(),
+            conflicts: 4,
+        });
+        let with_own = list.text();
+        let (own, neighbours) = with_own.split_once("\n\n").expect("two tables");
+        assert_eq!(neighbours, text);
+        let row: Vec<&str> = own.lines().nth(1).expect("a row").split_whitespace().collect();
+        assert_eq!(
+            row,
+            [
+                "internet",
+                "2001:db8::7",
+                "core",
+                "untagged",
+                "duplicate",
+                "02:00:00:00:00:01",
+                "4"
+            ]
+        );
     }
 }

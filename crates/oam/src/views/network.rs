@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use flow::{InstanceId, VrfId};
 use rules::network::{Instance, UeRoute};
 use rules::prefix::IpPrefix;
-use transport::NeighbourView;
+use transport::{NeighbourView, OwnAddressView};
 
 use super::page::page;
-use crate::values::{NeighbourList, NeighbourRow, NextHopRow, RouteKind, RouteList, RouteRow};
+use crate::values::{NeighbourList, NeighbourRow, NextHopRow, OwnAddressRow, RouteKind, RouteList, RouteRow};
 use upf::Control;
 
 /// Neighbours behind the slot `after`, `most` of them.
@@ -18,10 +18,25 @@ pub fn neighbours(control: &Control, after: Option<u32>, most: usize) -> Neighbo
     let table = control.neighbour_table();
     let from = after.map_or(0, |after| after.saturating_add(1));
     let (rows, next) = page(table.neighbours.views(table.now, from), most, |one| one.id.0);
+    let own = table.neighbours.own_addresses().filter(|_| after.is_none());
     NeighbourList {
+        own_addresses: own.map(|own| own_address_row(control, &own)).collect(),
         neighbours: rows.iter().map(|one| neighbour_row(control, one)).collect(),
         next,
         total: table.neighbours.len(),
+    }
+}
+
+fn own_address_row(control: &Control, view: &OwnAddressView) -> OwnAddressRow {
+    let instance = control.network().instance(view.instance);
+    OwnAddressRow {
+        instance: instance.map(name).unwrap_or_default(),
+        address: view.address.to_string(),
+        port: instance.map_or_else(String::new, |one| control.links().name(one.port)),
+        vlan: instance.and_then(|one| Some(one.vlan?.to_string())),
+        mac: view.mac.to_string(),
+        state: view.state.name().into(),
+        conflicts: view.conflicts,
     }
 }
 

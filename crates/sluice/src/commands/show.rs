@@ -158,9 +158,13 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             Ok(written(&last, json, RouteList::text))
         }
         What::Neighbours { after, limit } => {
-            let rows = |list: &mut NeighbourList| (std::mem::take(&mut list.neighbours), list.next);
+            let mut own_addresses = Vec::new();
+            let rows = |list: &mut NeighbourList| {
+                own_addresses.append(&mut list.own_addresses);
+                (std::mem::take(&mut list.neighbours), list.next)
+            };
             let (neighbours, mut last) = numbered(socket, "/v1/neighbours", after, limit, rows)?;
-            last.neighbours = neighbours;
+            (last.own_addresses, last.neighbours) = (own_addresses, neighbours);
             Ok(written(&last, json, NeighbourList::text))
         }
         What::N4 => {
@@ -218,7 +222,7 @@ fn numbered<L: serde::de::DeserializeOwned, R>(
     what: &str,
     after: Option<u32>,
     limit: usize,
-    rows: impl Fn(&mut L) -> (Vec<R>, Option<u32>),
+    mut rows: impl FnMut(&mut L) -> (Vec<R>, Option<u32>),
 ) -> Result<(Vec<R>, L), ClientError> {
     let (mut all, mut after) = (Vec::new(), after);
     loop {

@@ -16,6 +16,7 @@ use packet::redirect::Secret;
 use records::{Directory, Entry, ProcessStart, Recovered, Spool};
 use session::{Moment, Moved, Random, SLEWED, Unreported, WallChange};
 use tracing::{debug, error, info, warn};
+use transport::OwnAddressState;
 use transport::lag::LINK_POLL;
 use worker::dpdk::{DpdkIo, HostEnd};
 use worker::{Stats, Worker};
@@ -572,6 +573,7 @@ impl Served<'_> {
             self.dates.follow(now, self.turns.control());
             self.turns.turn().map_err(RunError::of)?;
             self.log_links();
+            self.log_own_addresses();
             self.tell_of_n4();
             let now = self.turns.now();
             self.server.serve(now, self.turns.control());
@@ -707,6 +709,28 @@ impl Served<'_> {
                     words: state,
                     ..
                 } => warn!(port = name(lag), member = name(member), state, "LAG member down"),
+            }
+        }
+    }
+
+    fn log_own_addresses(&mut self) {
+        while let Some(event) = self.turns.control().poll_own_address() {
+            let network = self.turns.control().network();
+            let instance = network.instance(event.instance);
+            let instance = instance.map_or_else(String::new, |instance| instance.name.to_string());
+            let (address, state) = (event.address, event.state);
+            match (state, event.claimant) {
+                (OwnAddressState::Duplicate, Some(station)) => error!(
+                    instance,
+                    %address,
+                    %station,
+                    "own address duplicate"
+                ),
+                (_, Some(station)) => {
+                    warn!(instance, %address, %station, "own address claimed by another station");
+                }
+                (OwnAddressState::Preferred, None) => info!(instance, %address, "own address preferred"),
+                (_, None) => debug!(instance, %address, "own address {}", state.name()),
             }
         }
     }

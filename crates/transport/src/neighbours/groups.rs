@@ -4,8 +4,8 @@
 use flow::{AdjacencyId, Nanos};
 use rules::network::multipath::{self, GroupId, PATHS, next_of};
 
-use super::{AdjacencyChange, Neighbours};
-use crate::adjacencies::Paths;
+use super::Neighbours;
+use crate::adjacencies::{AdjacencyChange, Paths};
 
 /// All groups, by [`GroupId`].
 pub(super) struct Groups {

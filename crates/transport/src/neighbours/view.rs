@@ -25,6 +25,8 @@ pub enum Standing {
     Unreachable,
     /// Its port has no link.
     LinkDown,
+    /// The instance's own IPv6 address is tentative or a duplicate: there is no address to ask from.
+    NoSource,
 }
 
 impl Standing {
@@ -39,6 +41,7 @@ impl Standing {
             Self::Incomplete => "incomplete",
             Self::Unreachable => "unreachable",
             Self::LinkDown => "link down",
+            Self::NoSource => "no source address",
         }
     }
 
@@ -90,7 +93,8 @@ impl Neighbours {
     fn view_of(&self, now: Nanos, id: AdjacencyId, entry: &Entry) -> NeighbourView {
         let (standing, asked) = match entry.state {
             State::Ourselves(_) => (Standing::Own, 0),
-            _ if self.is_cut_off(entry) => (Standing::LinkDown, 0),
+            _ if self.is_link_down(entry) => (Standing::LinkDown, 0),
+            _ if self.is_cut_off(entry) => (Standing::NoSource, 0),
             State::Static(_) => (Standing::Static, 0),
             State::Reachable { .. } => (Standing::Reachable, 0),
             State::Checking { asked, .. } => (Standing::Checking, asked),

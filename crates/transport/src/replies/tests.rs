@@ -13,6 +13,14 @@ fn ours_v6() -> Ipv6Addr {
     "2001:db8::1".parse().expect("an address")
 }
 
+fn own_v6(is_usable: bool) -> OwnIpv6 {
+    OwnIpv6 {
+        address: ours_v6(),
+        mac: OUR_MAC,
+        is_usable,
+    }
+}
+
 fn peer_v6() -> Ipv6Addr {
     "2001:db8::9".parse().expect("an address")
 }
@@ -72,8 +80,28 @@ fn answers_and_announcements_are_told_apart() {
     assert_eq!(how(2, peer, peer), Ok((false, Some(Heard::Unsolicited))));
     assert_eq!(how(1, peer, peer), Ok((false, Some(Heard::Unsolicited))));
     assert_eq!(how(1, peer, other), Err(DropReason::NotForUs));
-    assert_eq!(how(2, OURS.octets(), peer), Err(DropReason::BadArp));
     assert_eq!(how(3, peer, OURS.octets()), Err(DropReason::BadArp));
+    assert_eq!(how(3, OURS.octets(), peer), Err(DropReason::BadArp));
+}
+
+#[test]
+fn another_station_that_sends_from_our_ipv4_address_claims_it() {
+    let claim = Sighting {
+        address: OURS.into(),
+        mac: PEER,
+        how: Heard::Claim,
+    };
+    for (operation, about) in [(1, [192, 0, 2, 9]), (1, OURS.octets()), (2, [192, 0, 2, 9])] {
+        let mut frame = arp_frame(operation, OURS.octets(), about);
+        let before = frame.clone();
+        let outcome = arp(&mut frame, 14, OURS, OUR_MAC).expect("it is well-formed");
+        assert_eq!((outcome.answer, outcome.sighting), (false, Some(claim)));
+        assert_eq!(frame, before);
+    }
+    // An announcement of our own that a switch sent back.
+    let mut frame = arp_frame(1, OURS.octets(), OURS.octets());
+    frame[22..28].copy_from_slice(&OUR_MAC.0);
+    assert_eq!(arp(&mut frame, 14, OURS, OUR_MAC), Err(DropReason::BadArp));
 }
 
 fn icmp_frame(icmp: &[u8]) -> Vec<u8> {
@@ -171,7 +199,7 @@ fn discover(
     message: &[u8],
 ) -> (VecBuf, Result<Outcome, DropReason>) {
     let mut buf = VecBuf::new(&icmpv6_frame(source, destination, hops, message));
-    let outcome = discovery(&mut buf, 14, 54, ours_v6(), OUR_MAC);
+    let outcome = discovery(&mut buf, 14, 54, own_v6(true));
     (buf, outcome)
 }
 
@@ -251,7 +279,7 @@ fn what_came_through_a_router_or_is_damaged_is_refused() {
     let mut buf = VecBuf::new(&icmpv6_frame(peer_v6(), ours_v6(), 255, &message));
     buf.data_mut()[60] ^= 1;
     assert_eq!(
-        discovery(&mut buf, 14, 54, ours_v6(), OUR_MAC),
+        discovery(&mut buf, 14, 54, own_v6(true)),
         Err(DropReason::TruncatedIcmp)
     );
     let (_, outcome) = discover(
@@ -261,6 +289,74 @@ fn what_came_through_a_router_or_is_damaged_is_refused() {
         &discovery_message(135, 0, peer_v6(), Some(1)),
     );
     assert_eq!(outcome, Err(DropReason::NotForUs));
+}
+
+/// What becomes of a discovery message that `sender` sent.
+fn received(
+    sender: MacAddr,
+    (source, destination): (Ipv6Addr, Ipv6Addr),
+    message: &[u8],
+    is_usable: bool,
+) -> Result<Outcome, DropReason> {
+    let mut frame = icmpv6_frame(source, destination, 255, message);
+    frame[6..12].copy_from_slice(&sender.0);
+    let mut buf = VecBuf::new(&frame);
+    discovery(&mut buf, 14, 54, own_v6(is_usable))
+}
+
+fn claim() -> Outcome {
+    Outcome::claim(ours_v6().into(), PEER)
+}
+
+const SILENCE: Outcome = Outcome {
+    answer: false,
+    sighting: None,
+};
+
+#[test]
+fn a_probe_for_a_tentative_address_is_a_claim() {
+    let probe = discovery_message(135, 0, ours_v6(), None);
+    let to_group = (Ipv6Addr::UNSPECIFIED, solicit::solicited_node(ours_v6()));
+    assert_eq!(received(PEER, to_group, &probe, false), Ok(claim()));
+    assert_eq!(
+        received(OUR_MAC, to_group, &probe, false),
+        Ok(SILENCE),
+        "looped back"
+    );
+    assert_eq!(
+        received(OUR_MAC, to_group, &probe, true),
+        Ok(SILENCE),
+        "looped back"
+    );
+    // RFC 4861 §7.1.1.
+    let with_option = discovery_message(135, 0, ours_v6(), Some(1));
+    let to_us = (Ipv6Addr::UNSPECIFIED, ours_v6());
+    for is_usable in [false, true] {
+        let refused = Err(DropReason::BadIcmp);
+        assert_eq!(received(PEER, to_group, &with_option, is_usable), refused);
+        assert_eq!(received(PEER, to_us, &probe, is_usable), refused);
+    }
+}
+
+#[test]
+fn a_tentative_address_is_not_answered_for() {
+    let question = discovery_message(135, 0, ours_v6(), Some(1));
+    let to_group = (peer_v6(), solicit::solicited_node(ours_v6()));
+    assert_eq!(received(PEER, to_group, &question, false), Ok(SILENCE));
+}
+
+#[test]
+fn an_advertisement_of_our_address_by_another_station_is_a_claim() {
+    let all_nodes = "ff02::1".parse().expect("an address");
+    for (option, is_usable) in [(Some(2), true), (Some(2), false), (None, true), (None, false)] {
+        let message = discovery_message(136, 0x20, ours_v6(), option);
+        let addresses = (ours_v6(), all_nodes);
+        assert_eq!(received(PEER, addresses, &message, is_usable), Ok(claim()));
+        assert_eq!(
+            received(OUR_MAC, addresses, &message, is_usable),
+            Err(DropReason::NotForUs)
+        );
+    }
 }
 
 #[test]
@@ -279,7 +375,8 @@ proptest! {
         let _ = arp(&mut bytes.clone(), l3, OURS, OUR_MAC);
         let _ = echo_v4(&mut bytes.clone(), l3, l4, OUR_MAC);
         let _ = echo_v6(&mut bytes.clone(), l3, l4, OUR_MAC);
-        let _ = discovery(&mut VecBuf::new(&bytes), l3, l4, ours_v6(), OUR_MAC);
+        let _ = discovery(&mut VecBuf::new(&bytes), l3, l4, own_v6(true));
+        let _ = discovery(&mut VecBuf::new(&bytes), l3, l4, own_v6(false));
     }
 
     #[test]
@@ -288,7 +385,7 @@ proptest! {
         let mut frame = icmpv6_frame(peer_v6(), ours_v6(), 255, &message);
         frame[at] = octet;
         frame.truncate(cut);
-        let _ = discovery(&mut VecBuf::new(&frame), 14, 54, ours_v6(), OUR_MAC);
+        let _ = discovery(&mut VecBuf::new(&frame), 14, 54, own_v6(true));
         let mut frame = arp_frame(1, [192, 0, 2, 9], OURS.octets());
         frame[at.min(41)] = octet;
         frame.truncate(cut);

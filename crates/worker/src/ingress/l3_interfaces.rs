@@ -2,13 +2,14 @@
 //!
 //! Made once from the [`Network`]; small tables that are searched in order.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use flow::{InstanceId, LocalId, PortId, VrfId};
 use packet::eth::Vlan;
 use packet::{Addrs, MacAddr, VlanTags};
 use rules::network::{DscpTable, Instance, Mss, Network, Roles};
 use transport::Interface;
+use transport::replies::OwnIpv6;
 
 use crate::LagPorts;
 use crate::local::host::HostRates;
@@ -43,6 +44,10 @@ pub(crate) struct L3Interface {
     /// Our addresses that packets may be addressed to: those of the whole VRF.
     locals_v4: Vec<([u8; 4], Local)>,
     locals_v6: Vec<([u8; 16], Local)>,
+    /// Those of them that are tentative or duplicates (RFC 4862 §5.4): packets to them are not for us.
+    unusable_v6: Vec<([u8; 16], Local)>,
+    /// The interface's own IPv6 address, usable or not; `interface` has it while it is usable.
+    pub own_v6: Option<OwnIpv6>,
 }
 
 #[inline(always)]
@@ -88,6 +93,18 @@ impl L3Interface {
         }
     }
 
+    /// Whether packets may be addressed to an own address from now on. Allocates nothing.
+    fn set_usable(&mut self, address: Ipv6Addr, is_usable: bool) {
+        let octets = address.octets();
+        let (from, to) = match is_usable {
+            true => (&mut self.unusable_v6, &mut self.locals_v6),
+            false => (&mut self.locals_v6, &mut self.unusable_v6),
+        };
+        if let Some(at) = from.iter().position(|(own, _)| *own == octets) {
+            to.push(from.swap_remove(at));
+        }
+    }
+
     pub fn instance(&self) -> InstanceId {
         self.interface.instance
     }
@@ -109,8 +126,14 @@ impl L3Interfaces {
     /// The places of `network` on ports with these addresses; an instance on a port beyond them is unreachable.
     pub fn new(network: &Network, macs: &[MacAddr]) -> Self {
         let place = |instance: &Instance| {
+            let interface = interface(instance, macs);
+            let own_v6 = interface.ipv6.map(|address| OwnIpv6 {
+                address,
+                mac: interface.mac,
+                is_usable: true,
+            });
             let mut place = L3Interface {
-                interface: interface(instance, macs),
+                interface,
                 vlan_key: instance.vlan.map_or(0, VlanTags::key),
                 vrf: instance.vrf,
                 plain: instance.roles.intersects(Roles::N6),
@@ -121,6 +144,8 @@ impl L3Interfaces {
                 mss: instance.mss,
                 locals_v4: Vec::new(),
                 locals_v6: Vec::new(),
+                unusable_v6: Vec::new(),
+                own_v6,
             };
             for (address, local) in locals(network, instance) {
                 match address {
@@ -128,6 +153,7 @@ impl L3Interfaces {
                     IpAddr::V6(address) => place.locals_v6.push((address.octets(), local)),
                 }
             }
+            place.unusable_v6.reserve(place.locals_v6.len());
             place
         };
         let instances: Vec<L3Interface> = network.instances().iter().map(place).collect();
@@ -170,6 +196,21 @@ impl L3Interfaces {
             place.urgent_dscps = *dscps;
         }
         self
+    }
+
+    /// An own address of an instance becomes usable or unusable: in all instances of its VRF packets may be addressed to it,
+    /// or not, and the instance answers for it and sends from it, or not.
+    pub fn set_usable(&mut self, owner: InstanceId, address: Ipv6Addr, is_usable: bool) {
+        let Some(place) = self.instances.get_mut(owner.index()) else {
+            return;
+        };
+        if let Some(own) = place.own_v6.as_mut().filter(|own| own.address == address) {
+            own.is_usable = is_usable;
+            place.interface.ipv6 = is_usable.then_some(address);
+        }
+        let vrf = place.vrf;
+        let of_vrf = self.instances.iter_mut().filter(|place| place.vrf == vrf);
+        of_vrf.for_each(|place| place.set_usable(address, is_usable));
     }
 
     /// Where a frame with these tags came in.

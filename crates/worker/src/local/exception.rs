@@ -49,6 +49,8 @@ enum Done {
     Answered,
     /// Its content is handled, and it is freed.
     Heard,
+    /// It asks for an own address that is not answered for: the host's network stack is not to answer either.
+    Unanswered,
 }
 
 impl Exceptions<'_> {
@@ -69,7 +71,7 @@ impl Exceptions<'_> {
                 Ok(Done::Heard) if is_discovery(descriptor.kind) => {
                     self.for_host(buf, descriptor).unwrap_or(Fate::Consumed)
                 }
-                Ok(Done::Heard) => Fate::Consumed,
+                Ok(Done::Heard | Done::Unanswered) => Fate::Consumed,
                 Err(DropReason::NotForUs) => {
                     let fate = self.for_host(buf, descriptor);
                     fate.unwrap_or(Fate::Drop(DropReason::NotForUs))
@@ -199,12 +201,15 @@ impl Exceptions<'_> {
         let kind = *buf.data().get(l4 + TYPE).ok_or(DropReason::TruncatedIcmp)?;
         match tuple.addrs.dst() {
             IpAddr::V6(destination) if replies::is_discovery(kind) => {
-                let ours = place.interface.ipv6.ok_or(DropReason::NotForUs)?;
-                if !is_discovery_for(ours, destination) {
+                let own = place.own_v6.ok_or(DropReason::NotForUs)?;
+                if !is_discovery_for(own.address, destination) {
                     return Err(DropReason::NotForUs);
                 }
-                let outcome = replies::discovery(buf, l3, l4, ours, place.interface.mac)?;
-                Ok(self.sighted(place, outcome))
+                let outcome = replies::discovery(buf, l3, l4, own)?;
+                match self.sighted(place, outcome) {
+                    Done::Heard if kind == replies::NEIGHBOUR_SOLICITATION => Ok(Done::Unanswered),
+                    done => Ok(done),
+                }
             }
             _ if local.is_none() => Err(DropReason::NotForUs),
             _ if !place.may_answer(tuple.addrs.src()) => Err(DropReason::MartianSource),

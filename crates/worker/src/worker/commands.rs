@@ -96,6 +96,11 @@ impl<I: Io> Worker<I> {
                 self.tables.adjacencies.narrow(least);
             }
             Command::Path { local, peer, is_used } => self.local.echoes.set(Path { local, peer }, is_used),
+            Command::OwnAddress {
+                instance,
+                address,
+                is_usable,
+            } => self.tables.interfaces.set_usable(instance, address, is_usable),
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
         }
     }

@@ -17,6 +17,7 @@ mod lag;
 mod oracle;
 mod oracle_nat;
 mod overload;
+mod own_address;
 mod packets;
 mod path_mtu;
 mod pause;

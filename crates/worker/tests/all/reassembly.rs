@@ -27,7 +27,7 @@ fn world(limits: ReassemblyLimits) -> World {
 }
 
 /// The session, whose tunnel is reached over both families.
-fn session() -> SessionRules {
+pub fn session() -> SessionRules {
     let mut rules = one_session::session();
     let f_teid = FTeid {
         ipv6: Some("2001:db8:3::1".parse().expect("an address")),
@@ -55,7 +55,7 @@ fn user(octets: usize) -> Vec<u8> {
 }
 
 /// A user packet as a gNB sends it, over IPv4 or IPv6.
-fn uplink(is_v4: bool, octets: usize) -> Vec<u8> {
+pub fn uplink(is_v4: bool, octets: usize) -> Vec<u8> {
     let packet = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &user(octets));
     match is_v4 {
         true => packet,

@@ -382,7 +382,7 @@ fn arp_is_answered_and_told() {
     world.assert_conserved();
 }
 
-fn solicitation(about: Ipv6Addr) -> Vec<u8> {
+pub fn solicitation(about: Ipv6Addr) -> Vec<u8> {
     let from: Ipv6Addr = "2001:db8:3::9".parse().expect("an address");
     let [.., x, y, z] = about.octets();
     let group = Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, x, y, z]);
