@@ -35,7 +35,6 @@ MODULES_IN_CIRCLES = {
     "packet": 5,
     "rules": 35,
     "sim": 5,
-    "transport": 5,
     "usage": 5,
     "worker": 28,
 }

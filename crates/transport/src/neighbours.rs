@@ -18,22 +18,26 @@
 //! lacked as long as it answers; what rules name as long as an image [holds](AdjacencyRef) it. Traffic gets at most half of the
 //! table and rules three quarters, so that neither leaves the other without.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use flow::{AdjacencyId, InstanceId, Nanos, PortId};
 use packet::MacAddr;
 use rules::AdjacencyRef;
+use rules::network::multipath::{self, GroupId};
 
+use self::entry::{Entry, State, WantedBy};
 use self::groups::Groups;
 use self::own::OwnAddresses;
+use self::table::{Full, Table};
 use crate::adjacencies::{Adjacency, AdjacencyChange, Interface};
 use crate::solicit::{self, Transmit};
 
+mod entry;
 mod groups;
 mod own;
-mod room;
+mod table;
 mod view;
 
 pub use self::own::{OwnAddressEvent, OwnAddressState, OwnAddressView};
@@ -111,37 +115,6 @@ pub enum Heard {
     Claim,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Configured, for ever.
-    Static(MacAddr),
-    /// An address of ours: packets to it come in again.
-    Ourselves(MacAddr),
-    /// Never answered, or not any more: ask everyone. `asked` questions so far, the next (or the giving up) at `at`.
-    Incomplete { asked: u8, at: Nanos },
-    /// Did not answer: left alone until `at`.
-    Failed { at: Nanos },
-    /// Good until `at`. `conflict` is the earliest time at which another station's claim starts a check.
-    Reachable {
-        mac: MacAddr,
-        at: Nanos,
-        conflict: Nanos,
-    },
-    /// In use while it is checked: the first `attempts` questions go to the known station, the next to everyone.
-    Checking { mac: MacAddr, asked: u8, at: Nanos },
-}
-
-/// Who wants an entry; of several, the last of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum WantedBy {
-    /// Rules: it goes when no image refers to it any more.
-    Rules,
-    /// Packets, or who asked for us: it goes when it does not answer.
-    Traffic,
-    /// The configuration: it never goes.
-    Configuration,
-}
-
 /// The times of [`NeighboursConfig`] that an entry has.
 struct Pace {
     retry: Duration,
@@ -149,79 +122,19 @@ struct Pace {
     hold: Duration,
 }
 
-struct Entry {
-    instance: InstanceId,
-    address: IpAddr,
-    wanted: WantedBy,
-    /// What it stands under among the deadlines.
-    due: Option<Nanos>,
-    /// When it answered last.
-    answered: Option<Nanos>,
-    /// Copies are in the images that refer to the slot: until they are gone, no other neighbour gets it.
-    hold: AdjacencyRef,
-    state: State,
-}
-
-impl Entry {
-    /// Whether something refers to the slot.
-    fn is_kept(&self) -> bool {
-        self.wanted == WantedBy::Configuration || self.hold.is_shared()
-    }
-
-    /// Whether it may go although its time has not come: nobody refers to it, and rules are done with it or it does
-    /// not answer.
-    fn is_spare(&self) -> bool {
-        !self.is_kept() && (self.wanted == WantedBy::Rules || matches!(self.state, State::Failed { .. }))
-    }
-
-    fn deadline(&self) -> Option<Nanos> {
-        match self.state {
-            State::Static(_) | State::Ourselves(_) => None,
-            State::Incomplete { at, .. }
-            | State::Failed { at }
-            | State::Reachable { at, .. }
-            | State::Checking { at, .. } => Some(at),
-        }
-    }
-
-    fn mac(&self) -> Option<MacAddr> {
-        match self.state {
-            State::Static(mac)
-            | State::Ourselves(mac)
-            | State::Reachable { mac, .. }
-            | State::Checking { mac, .. } => Some(mac),
-            State::Incomplete { .. } | State::Failed { .. } => None,
-        }
-    }
-}
-
 /// The neighbours of every instance, and what is being asked about them.
 pub struct Neighbours {
     config: NeighboursConfig,
     interfaces: Vec<Interface>,
-    /// By [`AdjacencyId`]; `None` is free.
-    entries: Vec<Option<Entry>>,
-    free: Vec<u32>,
-    index: HashMap<(InstanceId, IpAddr), AdjacencyId>,
-    /// Entries by [`WantedBy`].
-    counts: [usize; 3],
+    table: Table,
     groups: Groups,
     transmits: VecDeque<Transmit>,
     changes: VecDeque<AdjacencyChange>,
-    /// Which slot's deadline is when.
-    deadlines: BTreeSet<(Nanos, u32)>,
-    /// Slots of entries that do not answer: what makes room, if nobody refers to it.
-    failed: BTreeSet<(WantedBy, u32)>,
-    /// Where the next search for one that may go begins, by [`WantedBy`].
-    search: [u32; 3],
     /// Ports whose link is down: nobody is there, whatever was learnt.
     down: BTreeSet<PortId>,
     own: OwnAddresses,
     own_events: VecDeque<OwnAddressEvent>,
 }
-
-/// Entries that are looked at, at most, to find one that may go for the sake of a packet: packets come often.
-const MOST_LOOKS: usize = 64;
 
 impl Neighbours {
     /// No entries yet; `interfaces` says how we look like on each instance's link.
@@ -230,16 +143,10 @@ impl Neighbours {
         let mut made = Self {
             config,
             interfaces,
-            entries: Vec::new(),
-            free: Vec::new(),
-            index: HashMap::new(),
-            counts: [0; 3],
+            table: Table::new(config.capacity),
             groups: Groups::behind(config.capacity),
             transmits: VecDeque::new(),
             changes: VecDeque::new(),
-            deadlines: BTreeSet::new(),
-            failed: BTreeSet::new(),
-            search: [0; 3],
             down: BTreeSet::new(),
             own,
             own_events: VecDeque::new(),
@@ -259,7 +166,7 @@ impl Neighbours {
         mac: MacAddr,
     ) -> Result<AdjacencyId, NeighbourError> {
         let id = self.slot(instance, address, WantedBy::Configuration, State::Static(mac))?;
-        self.set(id, State::Static(mac));
+        self.table.set(id, State::Static(mac));
         self.publish(id);
         Ok(id)
     }
@@ -293,7 +200,10 @@ impl Neighbours {
 
     /// Keeps an entry in its slot as long as this or a copy lives.
     pub fn hold(&self, id: AdjacencyId) -> AdjacencyRef {
-        self.entry(id).map(|entry| entry.hold.clone()).unwrap_or_default()
+        self.table
+            .get(id)
+            .map(|entry| entry.hold.clone())
+            .unwrap_or_default()
     }
 
     /// A worker lacks this neighbour. An unreachable one is not asked for again before its hold is over.
@@ -311,12 +221,12 @@ impl Neighbours {
 
     /// The slot of a neighbour that is in the table.
     pub fn find(&self, instance: InstanceId, address: IpAddr) -> Option<AdjacencyId> {
-        self.index.get(&(instance, address)).copied()
+        self.table.find(instance, address)
     }
 
     /// Whether frames can be sent to the neighbour now.
     pub fn is_resolved(&self, id: AdjacencyId) -> bool {
-        let resolved = self.entry(id).filter(|entry| entry.mac().is_some());
+        let resolved = self.table.get(id).filter(|entry| entry.mac().is_some());
         resolved.is_some_and(|entry| !self.is_cut_off(entry))
     }
 
@@ -329,9 +239,8 @@ impl Neighbours {
     /// Whether nothing can be sent to an entry: its link is down, or the own address that it would be asked from is
     /// tentative or a duplicate.
     fn is_cut_off(&self, entry: &Entry) -> bool {
-        let to_ourselves = matches!(entry.state, State::Ourselves(_));
         let may_ask = || self.own.may_ask(entry.instance, entry.address.is_ipv6());
-        !to_ourselves && (self.is_link_down(entry) || !may_ask())
+        !entry.is_ourselves() && (self.is_link_down(entry) || !may_ask())
     }
 
     /// The link of a port went down: its neighbours are unreachable at once, configured ones as well, and the paths of
@@ -355,12 +264,11 @@ impl Neighbours {
 
     /// Workers learn of entries that have become reachable or unreachable; resolution of the former starts anew.
     fn restart(&mut self, now: Nanos, wanted: impl Fn(&Entry, &Interface) -> bool) {
-        for slot in 0..self.entries.len() {
-            let id = AdjacencyId(slot as u32);
-            let Some(entry) = self.entry(id) else { continue };
+        for id in self.table.slots() {
+            let Some(entry) = self.table.get(id) else { continue };
             let interface = self.interface(entry.instance);
             let is_wanted = interface.is_some_and(|interface| wanted(entry, interface));
-            if !is_wanted || matches!(entry.state, State::Ourselves(_)) {
+            if !is_wanted || entry.is_ourselves() {
                 continue;
             }
             if !matches!(entry.state, State::Static(_)) {
@@ -368,7 +276,7 @@ impl Neighbours {
                     false => State::Incomplete { asked: 0, at: now },
                     true => State::Failed { at: Nanos::MAX },
                 };
-                self.set(id, state);
+                self.table.set(id, state);
             }
             self.publish(id);
         }
@@ -399,20 +307,55 @@ impl Neighbours {
         self.own.views()
     }
 
+    /// Adds all groups, in the order of their ids, and requests their routers from now on. A router that cannot be a
+    /// neighbour, or that there is no room for, has no paths.
+    pub fn balance(&mut self, now: Nanos, groups: &[multipath::Group]) {
+        for group in groups {
+            let pin = |&(instance, address): &_| self.pin(now, instance, address).ok();
+            let routers = group.iter().filter_map(pin).collect();
+            let id = self.groups.add(routers);
+            self.publish_paths(id, None);
+        }
+    }
+
+    /// The slot of a path; `None` without that group.
+    pub fn path(&self, group: GroupId, path: u8) -> Option<AdjacencyId> {
+        self.groups.slot(group, path)
+    }
+
+    /// The router that a path leads to now.
+    pub fn router_of_path(&self, group: GroupId, path: u8) -> Option<AdjacencyId> {
+        self.groups.router(group, path)
+    }
+
+    /// Workers learn of the paths of a group that lead to another router, or to `changed`.
+    fn publish_paths(&mut self, group: GroupId, changed: Option<AdjacencyId>) {
+        let routers = self.groups.routers(group);
+        let resolved: Vec<bool> = routers.iter().map(|router| self.is_resolved(*router)).collect();
+        for path in self.groups.assign(group, &resolved, changed) {
+            let adjacency = path.router.and_then(|router| self.adjacency(router));
+            self.changes.push_back(AdjacencyChange {
+                id: path.slot,
+                neighbour: None,
+                adjacency,
+            });
+        }
+    }
+
     /// The header of frames to the neighbour, for what control itself sends.
     pub fn adjacency(&self, id: AdjacencyId) -> Option<Adjacency> {
-        let entry = self.entry(id)?;
+        let entry = self.table.get(id)?;
         Some(self.way(entry, self.interface(entry.instance)?))
     }
 
     /// Entries in the table.
     pub fn len(&self) -> usize {
-        self.index.len()
+        self.table.len()
     }
 
     /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
-        self.index.is_empty()
+        self.table.len() == 0
     }
 
     /// A worker heard that `address` is at `mac`.
@@ -436,14 +379,14 @@ impl Neighbours {
             }
             return;
         };
-        let Some(entry) = self.entry(id) else { return };
+        let Some(entry) = self.table.get(id) else { return };
         let (known, believed) = (entry.mac(), self.believe(now, entry, mac, how));
         let Some(state) = believed else { return };
-        self.set(id, state);
-        if let (State::Reachable { .. }, Some(entry)) = (state, self.entry_mut(id)) {
-            entry.answered = Some(now);
+        self.table.set(id, state);
+        if matches!(state, State::Reachable { .. }) {
+            self.table.set_answered(id, now);
         }
-        if self.entry(id).and_then(Entry::mac) != known {
+        if self.table.get(id).and_then(Entry::mac) != known {
             self.publish(id);
         }
     }
@@ -485,7 +428,7 @@ impl Neighbours {
 
     /// When [`handle_timeout`](Self::handle_timeout) may have something to do.
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        let entries = self.deadlines.first().map(|(at, _)| *at);
+        let entries = self.table.poll_timeout();
         entries.into_iter().chain(self.own.poll_timeout()).min()
     }
 
@@ -493,11 +436,9 @@ impl Neighbours {
     pub fn handle_timeout(&mut self, now: Nanos) {
         self.own.handle_timeout(now);
         self.follow_own(now);
-        let due = self.deadlines.range(..=(now, u32::MAX));
-        let mut due: Vec<u32> = due.map(|(_, slot)| *slot).collect();
-        due.sort_unstable();
-        due.into_iter()
-            .for_each(|slot| self.advance(now, AdjacencyId(slot)));
+        for id in self.table.due(now) {
+            self.advance(now, id);
+        }
     }
 
     /// The next frame to send.
@@ -524,13 +465,13 @@ impl Neighbours {
     }
 
     fn advance(&mut self, now: Nanos, id: AdjacencyId) {
-        let Some(entry) = self.entry(id) else { return };
+        let Some(entry) = self.table.get(id) else { return };
         let (attempts, again) = (self.config.attempts, now + self.pace(entry).retry);
         match entry.state {
             State::Static(_) | State::Ourselves(_) => {}
             State::Incomplete { asked, .. } if asked >= attempts => self.give_up(now, id),
             State::Incomplete { asked, .. } => {
-                self.set(
+                self.table.set(
                     id,
                     State::Incomplete {
                         asked: asked + 1,
@@ -540,13 +481,13 @@ impl Neighbours {
                 self.ask(id, None);
             }
             State::Failed { .. } if entry.is_kept() => {
-                self.set(id, State::Incomplete { asked: 1, at: again });
+                self.table.set(id, State::Incomplete { asked: 1, at: again });
                 self.ask(id, None);
             }
             State::Failed { .. } => self.remove(id),
             State::Reachable { .. } if entry.is_spare() => self.remove(id),
             State::Reachable { mac, .. } => {
-                self.set(
+                self.table.set(
                     id,
                     State::Checking {
                         mac,
@@ -558,7 +499,7 @@ impl Neighbours {
             }
             State::Checking { asked, .. } if asked >= attempts.saturating_mul(2) => self.give_up(now, id),
             State::Checking { mac, asked, .. } => {
-                self.set(
+                self.table.set(
                     id,
                     State::Checking {
                         mac,
@@ -572,9 +513,9 @@ impl Neighbours {
     }
 
     fn give_up(&mut self, now: Nanos, id: AdjacencyId) {
-        let Some(entry) = self.entry(id) else { return };
+        let Some(entry) = self.table.get(id) else { return };
         let (known, at) = (entry.mac().is_some(), now + self.pace(entry).hold);
-        self.set(id, State::Failed { at });
+        self.table.set(id, State::Failed { at });
         if known {
             self.publish(id);
         }
@@ -615,7 +556,7 @@ impl Neighbours {
             return self.ourselves((instance, address), mac, wanted);
         }
         if let Some(id) = self.find(instance, address) {
-            self.want(id, wanted);
+            self.table.want(id, wanted);
             return Ok(id);
         }
         if interface.is_some_and(|interface| !interface.may_have_neighbour(address)) {
@@ -654,63 +595,28 @@ impl Neighbours {
         state: State,
     ) -> Result<AdjacencyId, NeighbourError> {
         if let Some(id) = self.find(instance, address) {
-            self.want(id, wanted);
+            self.table.want(id, wanted);
             return Ok(id);
         }
-        self.make_room(wanted)?;
-        let slot = self.free.pop().unwrap_or(self.entries.len() as u32);
-        let entry = Entry {
-            instance,
-            address,
-            wanted,
-            due: None,
-            answered: None,
-            hold: AdjacencyRef::default(),
-            state,
-        };
-        match self.entries.get_mut(slot as usize) {
-            Some(place) => *place = Some(entry),
-            None => self.entries.push(Some(entry)),
+        let spare = self.table.entry_to_remove(wanted);
+        if let Some(spare) = spare.map_err(|Full| NeighbourError::Full)? {
+            self.remove(spare);
         }
-        self.counts[wanted as usize] += 1;
-        self.index.insert((instance, address), AdjacencyId(slot));
-        self.set(AdjacencyId(slot), state);
-        Ok(AdjacencyId(slot))
-    }
-
-    /// Somebody wants an entry that is there.
-    fn want(&mut self, id: AdjacencyId, wanted: WantedBy) {
-        let Some(entry) = self.entry_mut(id) else { return };
-        let before = entry.wanted;
-        let after = before.max(wanted);
-        entry.wanted = after;
-        self.counts[before as usize] -= 1;
-        self.counts[after as usize] += 1;
-        if self.failed.remove(&(before, id.0)) {
-            self.failed.insert((after, id.0));
-        }
+        Ok(self.table.insert(instance, address, wanted, state))
     }
 
     fn remove(&mut self, id: AdjacencyId) {
-        let Some(entry) = self.entries.get_mut(id.0 as usize).and_then(Option::take) else {
-            return;
-        };
-        self.counts[entry.wanted as usize] -= 1;
-        self.failed.remove(&(entry.wanted, id.0));
-        if let Some(at) = entry.due {
-            self.deadlines.remove(&(at, id.0));
+        if let Some(entry) = self.table.remove(id) {
+            self.changes.push_back(AdjacencyChange {
+                id,
+                neighbour: Some((entry.instance, entry.address)),
+                adjacency: None,
+            });
         }
-        self.index.remove(&(entry.instance, entry.address));
-        self.free.push(id.0);
-        self.changes.push_back(AdjacencyChange {
-            id,
-            neighbour: Some((entry.instance, entry.address)),
-            adjacency: None,
-        });
     }
 
     fn publish(&mut self, id: AdjacencyId) {
-        let Some(entry) = self.entry(id) else { return };
+        let Some(entry) = self.table.get(id) else { return };
         let Some(interface) = self.interface(entry.instance) else {
             return;
         };
@@ -720,12 +626,14 @@ impl Neighbours {
             adjacency: Some(self.way(entry, interface)),
         };
         self.changes.push_back(change);
-        self.publish_paths_by(id);
+        for group in self.groups.of_router(id) {
+            self.publish_paths(group, Some(id));
+        }
     }
 
     /// Asks `to`, or everyone, for the entry's address.
     fn ask(&mut self, id: AdjacencyId, to: Option<MacAddr>) {
-        let Some(entry) = self.entry(id) else { return };
+        let Some(entry) = self.table.get(id) else { return };
         let Some(interface) = self.interface(entry.instance) else {
             return;
         };
@@ -752,36 +660,10 @@ impl Neighbours {
     /// What workers put before a frame to an entry.
     fn way(&self, entry: &Entry, interface: &Interface) -> Adjacency {
         match entry.mac() {
-            Some(_) if matches!(entry.state, State::Ourselves(_)) => Adjacency::to_ourselves(interface),
+            Some(_) if entry.is_ourselves() => Adjacency::to_ourselves(interface),
             Some(mac) if !self.is_cut_off(entry) => Adjacency::resolved(interface, mac),
             _ => Adjacency::unresolved(interface),
         }
-    }
-
-    fn entry(&self, id: AdjacencyId) -> Option<&Entry> {
-        self.entries.get(id.0 as usize)?.as_ref()
-    }
-
-    fn entry_mut(&mut self, id: AdjacencyId) -> Option<&mut Entry> {
-        self.entries.get_mut(id.0 as usize)?.as_mut()
-    }
-
-    fn set(&mut self, id: AdjacencyId, state: State) {
-        let Some(entry) = self.entry_mut(id) else { return };
-        entry.state = state;
-        let deadline = entry.deadline();
-        let before = std::mem::replace(&mut entry.due, deadline);
-        let failed = (entry.wanted, id.0);
-        if let Some(at) = before {
-            self.deadlines.remove(&(at, id.0));
-        }
-        if let Some(at) = deadline {
-            self.deadlines.insert((at, id.0));
-        }
-        match state {
-            State::Failed { .. } => self.failed.insert(failed),
-            _ => self.failed.remove(&failed),
-        };
     }
 }
 

@@ -1,11 +1,10 @@
-//! Groups of routers ([`rules::network::multipath`]): each path has a slot of its own, and in it the way to one that
-//! answers. Workers see slots like all others change; no flow and no forward does.
+//! Groups of routers ([`rules::network::multipath`]): each path has a slot of its own, which has the adjacency of one
+//! resolved router. Workers see a change of a path as a change of its slot; no flow and no forward changes.
 
-use flow::{AdjacencyId, Nanos};
-use rules::network::multipath::{self, GroupId, PATHS, next_of};
+use flow::AdjacencyId;
+use rules::network::multipath::{GroupId, PATHS, next_of};
 
-use super::Neighbours;
-use crate::adjacencies::{AdjacencyChange, Paths};
+use crate::adjacencies::Paths;
 
 /// All groups, by [`GroupId`].
 pub(super) struct Groups {
@@ -16,82 +15,85 @@ pub(super) struct Groups {
 struct Group {
     /// The routers' slots.
     routers: Box<[AdjacencyId]>,
-    /// Whose way each path has.
+    /// The router of each path.
     paths: [Option<AdjacencyId>; PATHS as usize],
 }
 
+/// A path whose slot has to be written again.
+pub(super) struct PathChange {
+    pub slot: AdjacencyId,
+    pub router: Option<AdjacencyId>,
+}
+
 impl Groups {
-    pub(super) const fn behind(capacity: usize) -> Self {
+    /// No groups; slots of paths begin behind those of `capacity` neighbours.
+    pub const fn behind(capacity: usize) -> Self {
         Self {
             all: Vec::new(),
             slots: Paths::behind(capacity),
         }
     }
-}
 
-impl Neighbours {
-    /// Takes in all groups, in the order of their ids, and asks for their routers from now on. One that cannot be a
-    /// neighbour, or that there is no room for, has no paths.
-    pub fn balance(&mut self, now: Nanos, groups: &[multipath::Group]) {
-        for group in groups {
-            let pin = |&(instance, address): &_| self.pin(now, instance, address).ok();
-            let routers: Vec<AdjacencyId> = group.iter().filter_map(pin).collect();
-            self.groups.all.push(Group {
-                routers: routers.into(),
-                paths: [None; PATHS as usize],
-            });
-            self.publish_paths(self.groups.all.len() - 1, None);
-        }
+    /// Adds a group, whose paths have no router yet.
+    pub fn add(&mut self, routers: Box<[AdjacencyId]>) -> GroupId {
+        self.all.push(Group {
+            routers,
+            paths: [None; PATHS as usize],
+        });
+        GroupId((self.all.len() - 1) as u16)
     }
 
     /// The slot of a path; `None` without that group.
-    pub fn path(&self, group: GroupId, path: u8) -> Option<AdjacencyId> {
-        self.groups.all.get(usize::from(group.0))?;
-        (path < PATHS).then(|| self.groups.slots.slot(group, path))
+    pub fn slot(&self, group: GroupId, path: u8) -> Option<AdjacencyId> {
+        self.all.get(usize::from(group.0))?;
+        (path < PATHS).then(|| self.slots.slot(group, path))
     }
 
-    /// The router that a path leads to now.
-    pub fn router_of_path(&self, group: GroupId, path: u8) -> Option<AdjacencyId> {
-        let group = self.groups.all.get(usize::from(group.0))?;
+    /// The router of a path.
+    pub fn router(&self, group: GroupId, path: u8) -> Option<AdjacencyId> {
+        let group = self.all.get(usize::from(group.0))?;
         *group.paths.get(usize::from(path))?
     }
 
-    /// Workers are told of the paths that a change of a router changes.
-    pub(super) fn publish_paths_by(&mut self, changed: AdjacencyId) {
-        for number in 0..self.groups.all.len() {
-            if self.groups.all[number].routers.contains(&changed) {
-                self.publish_paths(number, Some(changed));
-            }
-        }
+    /// The routers of a group.
+    pub fn routers(&self, group: GroupId) -> &[AdjacencyId] {
+        self.all
+            .get(usize::from(group.0))
+            .map_or(&[], |group| &group.routers)
     }
 
-    fn publish_paths(&mut self, number: usize, changed: Option<AdjacencyId>) {
-        let id = GroupId(number as u16);
-        for path in 0..PATHS {
-            let router = self.router_for(number, path);
-            let before = &mut self.groups.all[number].paths[usize::from(path)];
+    /// The groups that a router is in.
+    pub fn of_router(&self, router: AdjacencyId) -> Vec<GroupId> {
+        let groups = (0..).map(GroupId).zip(&self.all);
+        let groups = groups.filter(|(_, group)| group.routers.contains(&router));
+        groups.map(|(id, _)| id).collect()
+    }
+
+    /// Assigns routers to the paths of a group: a path gets a resolved router; if none is, the one that it would have if
+    /// all were. `resolved` is by place in [`routers`](Self::routers). Gives the paths that have another router than
+    /// before, or `changed`.
+    pub fn assign(
+        &mut self,
+        id: GroupId,
+        resolved: &[bool],
+        changed: Option<AdjacencyId>,
+    ) -> Vec<PathChange> {
+        let Some(group) = self.all.get_mut(usize::from(id.0)) else {
+            return Vec::new();
+        };
+        let mut changes = Vec::new();
+        for (path, before) in (0..).zip(&mut group.paths) {
+            let count = group.routers.len();
+            let place =
+                next_of(path, count, |place| resolved[place]).or_else(|| next_of(path, count, |_| true));
+            let router = place.and_then(|place| group.routers.get(place).copied());
             let is_other = std::mem::replace(before, router) != router;
-            if !is_other && router != changed {
-                continue;
+            if is_other || router == changed {
+                let slot = self.slots.slot(id, path);
+                changes.push(PathChange { slot, router });
             }
-            let way = router.and_then(|router| {
-                let entry = self.entry(router)?;
-                Some(self.way(entry, self.interface(entry.instance)?))
-            });
-            self.changes.push_back(AdjacencyChange {
-                id: self.groups.slots.slot(id, path),
-                neighbour: None,
-                adjacency: way,
-            });
         }
-    }
-
-    /// The router that a path is to lead to: one that answers; if none does, the one that it would be if all did.
-    fn router_for(&self, number: usize, path: u8) -> Option<AdjacencyId> {
-        let routers = &self.groups.all[number].routers;
-        let answers = next_of(path, routers.len(), |place| self.is_resolved(routers[place]));
-        let place = answers.or_else(|| next_of(path, routers.len(), |_| true))?;
-        routers.get(place).copied()
+        changes
     }
 }
 
@@ -100,10 +102,10 @@ mod tests {
     use std::collections::BTreeMap;
     use std::net::IpAddr;
 
-    use flow::InstanceId;
+    use flow::{InstanceId, Nanos};
     use packet::MacAddr;
 
-    use super::super::{Heard, NeighboursConfig};
+    use super::super::{Heard, Neighbours, NeighboursConfig};
     use super::*;
     use crate::{Adjacency, Interface};
 

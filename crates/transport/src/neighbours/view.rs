@@ -6,7 +6,8 @@ use std::time::Duration;
 use flow::{AdjacencyId, InstanceId, Nanos};
 use packet::MacAddr;
 
-use super::{Entry, Neighbours, State, WantedBy};
+use super::Neighbours;
+use super::entry::{Entry, State, WantedBy};
 
 /// How a neighbour stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,18 +77,15 @@ pub struct NeighbourView {
 impl Neighbours {
     /// All neighbours from slot `from` on, in the order of their slots.
     pub fn views(&self, now: Nanos, from: u32) -> impl Iterator<Item = NeighbourView> + '_ {
-        let entries = self.entries.iter().enumerate().skip(from as usize);
-        entries.filter_map(move |(slot, entry)| {
-            let entry = entry.as_ref()?;
-            Some(self.view_of(now, AdjacencyId(slot as u32), entry))
-        })
+        let slots = self.table.slots().skip(from as usize);
+        slots.filter_map(move |id| Some(self.view_of(now, id, self.table.get(id)?)))
     }
 
     /// One neighbour, if it is in the table.
     #[must_use]
     pub fn view(&self, now: Nanos, instance: InstanceId, address: IpAddr) -> Option<NeighbourView> {
         let id = self.find(instance, address)?;
-        Some(self.view_of(now, id, self.entry(id)?))
+        Some(self.view_of(now, id, self.table.get(id)?))
     }
 
     fn view_of(&self, now: Nanos, id: AdjacencyId, entry: &Entry) -> NeighbourView {
