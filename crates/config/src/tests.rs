@@ -171,7 +171,7 @@ fn qos_flows_are_marked_as_the_instance_says() {
         ("[{qfi: 1, dscp: 1, yellow: 99}]", "99 is outside 0..=63"),
         (
             "[{qfi: 1, dscp: 1}, {qfi: 1, dscp: 2}]",
-            "dscp: QFI 1 stands here twice",
+            "dscp: QFI 1 is configured twice",
         ),
         ("[{qfi: 1}]", "dscp"),
     ] {
@@ -414,7 +414,7 @@ fn mistakes_over_several_fields_name_the_instance_and_the_line() {
             "[127.0.0.8]",
             "[127.0.0.8], smfs: [127.0.0.9, 127.0.0.9]",
             "line 2",
-            "n4.smfs: 127.0.0.9 stands here twice",
+            "n4.smfs: 127.0.0.9 is configured twice",
         ),
         (
             "[127.0.0.8]",
@@ -649,7 +649,7 @@ fn predefined_rules_that_contradict_something_are_refused() {
         (
             "{id: 0x80000002,",
             "{id: 0x80000001,",
-            "predefined: FAR 2147483649 stands here twice",
+            "predefined: FAR 2147483649 is configured twice",
         ),
         (
             "{id: 0x80000002,",

@@ -395,7 +395,7 @@ fn check_dscp(instance: &InstanceConfig) -> Result<(), Fault> {
         .iter()
         .find(|mark| !seen.insert(mark.qfi.value.value()));
     twice.map_or(Ok(()), |mark| {
-        let message = format!("dscp: QFI {} stands here twice", mark.qfi.value.value());
+        let message = format!("dscp: QFI {} is configured twice", mark.qfi.value.value());
         Err(Fault::new(&mark.qfi, message))
     })
 }

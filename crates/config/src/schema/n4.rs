@@ -388,7 +388,7 @@ fn check_hosts(field: &str, addresses: &[Spanned<IpAddr>], most: usize) -> Resul
         } else if value.is_unspecified() || value.is_multicast() {
             format!("{field}: {value} is no address of one host")
         } else if earlier.clone().any(|other| other.value == value) {
-            format!("{field}: {value} stands here twice")
+            format!("{field}: {value} is configured twice")
         } else {
             continue;
         };

@@ -61,7 +61,10 @@ impl Groups {
             let is_same =
                 |other: &RouteConfig| prefix(other) == prefix(route) && other.via.value == route.via.value;
             if instance.routes[..place].iter().any(is_same) {
-                let message = format!("via: the route to {to} by {} stands here twice", route.via.value);
+                let message = format!(
+                    "via: the route to {to} by {} is configured twice",
+                    route.via.value
+                );
                 return Err(Fault::new(&route.via, message));
             }
             let (count, leads) = self.seen.entry((vrf, prefix(route))).or_insert((0, leads_out));

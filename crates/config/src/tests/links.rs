@@ -192,7 +192,7 @@ fn routes_to_one_prefix_share_packets_where_they_can() {
     assert!(many.contains("11 is outside 0..=10"), "{many}");
     let twice = refusal(&both.replace("10.200.0.253", "10.200.0.254"));
     assert!(
-        twice.contains("via: the route to 0.0.0.0/0 by 10.200.0.254 stands here twice"),
+        twice.contains("via: the route to 0.0.0.0/0 by 10.200.0.254 is configured twice"),
         "{twice}"
     );
     let mixed = mistake(

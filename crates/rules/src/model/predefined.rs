@@ -250,7 +250,7 @@ impl fmt::Display for PredefinedError {
                 f,
                 "{rule}: predefined numbers are from 2147483648 (0x80000000) on"
             ),
-            Self::Twice(rule) => write!(f, "{rule} stands here twice"),
+            Self::Twice(rule) => write!(f, "{rule} is configured twice"),
             Self::Unknown(rule) => write!(f, "{rule} is not predefined"),
             Self::Name => write!(
                 f,
