@@ -31,7 +31,6 @@ MAY_SHARE = {"dpdk", "runtime", "trace", "oam", "bench", "sluice"}
 MODULES_IN_CIRCLES = {
     "dpdk": 11,
     "flow": 20,
-    "n4": 32,
     "packet": 5,
     "rules": 35,
     "sim": 5,
