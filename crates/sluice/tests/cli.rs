@@ -319,7 +319,7 @@ fn the_log_tells_of_n4_in_plain_text_at_the_level_that_is_set() {
     // A session of nobody's.
     let deletion = [&[0x21, 54, 0, 12][..], &[0; 7], &[9, 0, 0, 2, 0]].concat();
     patiently("a refusal", &|| {
-        exchange(&deletion, 55) && says("N4 request refused")
+        exchange(&deletion, 55) && says("N4 request rejected")
     });
     let sluice_log = |level: &[&str]| {
         let output = sluice(&[&["log", "-c", path], level].concat());
@@ -335,7 +335,7 @@ fn the_log_tells_of_n4_in_plain_text_at_the_level_that_is_set() {
     for words in [
         format!("N4 open version=\"{version}\" node=\"127.0.0.8\" addresses=\"127.0.0.8:18807\""),
         "INFO N4 association up node=\"127.0.0.78\" peer=\"127.0.0.78:8805\"".into(),
-        "WARN N4 datagram not served source=127.0.0.79:8805 why=\"outside n4.peers\"".into(),
+        "WARN N4 datagram discarded source=127.0.0.79:8805 why=\"outside n4.peers\"".into(),
         "cause=65 meaning=\"Session context not found\"".into(),
     ] {
         assert!(text.contains(&words), "{words} is not in:\n{text}");

@@ -17,11 +17,11 @@ pub fn tell(news: &LogEvent, suppressed: u64) {
         }
         LogEvent::PeerReachable { peer, sessions } => {
             let (node, peer) = names(peer);
-            info!(node, peer, sessions, suppressed, "N4 peer answers again");
+            info!(node, peer, sessions, suppressed, "N4 peer reachable");
         }
         LogEvent::PeerUnreachable { peer, sessions } => {
             let (node, peer) = names(peer);
-            warn!(node, peer, sessions, suppressed, "N4 peer silent");
+            warn!(node, peer, sessions, suppressed, "N4 peer unreachable");
         }
         LogEvent::PeerRestarted { peer, sessions } => {
             let (node, peer) = names(peer);
@@ -55,7 +55,7 @@ pub fn tell(news: &LogEvent, suppressed: u64) {
             let ie = ie.map(|ie| format!("{} ({})", ie.name(), ie.0));
             let rule = rule.map(|rule| Rule(rule).to_string());
             let (cause, meaning) = (cause.value(), cause.name());
-            warn!(%peer, %request, cause, meaning, ie, rule, suppressed, "N4 request refused");
+            warn!(%peer, %request, cause, meaning, ie, rule, suppressed, "N4 request rejected");
         }
         LogEvent::RejectedByPeer {
             peer,
@@ -63,16 +63,16 @@ pub fn tell(news: &LogEvent, suppressed: u64) {
             cause,
         } => {
             let (cause, meaning) = (cause.value(), cause.name());
-            warn!(%peer, %response, cause, meaning, suppressed, "N4 request of ours refused");
+            warn!(%peer, %response, cause, meaning, suppressed, "N4 request rejected by peer");
         }
         LogEvent::Discarded { source, why } => {
-            warn!(%source, why = reason_not_taken(*why), suppressed, "N4 datagram not served");
+            warn!(%source, why = reason_not_taken(*why), suppressed, "N4 datagram discarded");
         }
         LogEvent::Suppressed(kind) => {
             let kind = match kind {
                 LogKind::Associations => "associations",
-                LogKind::Rejections => "refusals",
-                LogKind::Discards => "datagrams not served",
+                LogKind::Rejections => "rejections",
+                LogKind::Discards => "discarded datagrams",
             };
             warn!(of = kind, suppressed, "N4 lines suppressed");
         }
@@ -86,9 +86,9 @@ fn names(peer: &PeerName) -> (String, String) {
 fn reason(why: AssociationEnd) -> &'static str {
     match why {
         AssociationEnd::Released => "released by the peer",
-        AssociationEnd::Ended => "ended here",
+        AssociationEnd::Ended => "released by this node",
         AssociationEnd::HandedOver => "handed over to another process",
-        AssociationEnd::Evicted => "silent and without sessions, and in another's place",
+        AssociationEnd::Evicted => "evicted: unreachable and without sessions",
     }
 }
 
@@ -97,7 +97,7 @@ fn reason_not_taken(why: DiscardReason) -> &'static str {
         DiscardReason::OutsidePeers => "outside n4.peers",
         DiscardReason::UnknownSource => "over n4.unknown_source_s",
         DiscardReason::Unverified => {
-            "wants more than n4.unverified_percent, and has answered no heartbeat yet"
+            "over n4.unverified_percent without a heartbeat response"
         }
     }
 }
