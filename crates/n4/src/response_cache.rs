@@ -28,12 +28,12 @@ pub(crate) struct RequestKey {
 /// What a request turns out to be.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Never seen.
+    /// A new request.
     New,
-    /// In work: its answer will come.
+    /// A retransmission of a pending request.
     Pending,
-    /// Answered so.
-    Answered(Arc<[u8]>),
+    /// A retransmission of a request with this response.
+    Responded(Arc<[u8]>),
 }
 
 /// Octets that an entry takes beside the answer, about.
@@ -63,20 +63,20 @@ impl Key {
 enum Kind {
     Pending,
     /// The first to go.
-    Refusal,
-    Answer,
+    Rejection,
+    Response,
     Deletion,
 }
 
 impl Kind {
-    const KEPT: [Kind; 3] = [Kind::Refusal, Kind::Answer, Kind::Deletion];
+    const KEPT: [Kind; 3] = [Kind::Rejection, Kind::Response, Kind::Deletion];
 }
 
 #[derive(Debug)]
 enum State {
     Pending(Ticket),
     /// Until when it is kept.
-    Answered(Arc<[u8]>, Nanos),
+    Responded(Arc<[u8]>, Nanos),
 }
 
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Entry {
     fn octets(&self) -> usize {
         match &self.state {
             State::Pending(_) => 0,
-            State::Answered(bytes, _) => bytes.len() + OVERHEAD,
+            State::Responded(bytes, _) => bytes.len() + OVERHEAD,
         }
     }
 }
@@ -131,7 +131,7 @@ pub(crate) struct ResponseCache {
     by_port: Keyed<(Number, u16), Number>,
     by_address: Keyed<IpAddr, Number>,
     holders: Numbered<Holder>,
-    /// The holder whose old answers are looked at next.
+    /// The holder whose old responses are looked at next.
     turn: Number,
     octets: usize,
     max_octets: usize,
@@ -193,7 +193,7 @@ impl<T> Numbered<T> {
 }
 
 impl ResponseCache {
-    /// Keeps answers for `age`, and no more than `max_octets` of them.
+    /// Keeps responses for `age`, and no more than `max_octets` of them.
     pub(crate) fn new(seed: u64, max_octets: usize, age: Duration) -> ResponseCache {
         ResponseCache {
             by_key: keyed(seed),
@@ -218,8 +218,8 @@ impl ResponseCache {
         match self.entries.get(number) {
             Some(entry) if entry.digest == digest => match &entry.state {
                 State::Pending(_) => Known::Pending,
-                State::Answered(bytes, until) if *until > now => Known::Answered(Arc::clone(bytes)),
-                State::Answered(..) => {
+                State::Responded(bytes, until) if *until > now => Known::Responded(Arc::clone(bytes)),
+                State::Responded(..) => {
                     self.drop_entry(number);
                     Known::New
                 }
@@ -242,12 +242,12 @@ impl ResponseCache {
             MessageType::SESSION_DELETION_REQUEST | MessageType::SESSION_SET_DELETION_REQUEST => {
                 Kind::Deletion
             }
-            _ => Kind::Answer,
+            _ => Kind::Response,
         };
         let until = now + self.age;
         self.unlist(number);
         if let Some(entry) = self.entries.get_mut(number) {
-            (entry.state, entry.kind) = (State::Answered(bytes, until), kind);
+            (entry.state, entry.kind) = (State::Responded(bytes, until), kind);
         }
         self.list(number);
         self.make_room(key.peer.ip());
@@ -255,9 +255,9 @@ impl ResponseCache {
 
     /// Notes that a request that began nothing was refused, so that it is not served when it comes again and things are
     /// otherwise.
-    pub(crate) fn refuse(&mut self, now: Nanos, key: RequestKey, digest: u64, bytes: Arc<[u8]>) {
+    pub(crate) fn reject(&mut self, now: Nanos, key: RequestKey, digest: u64, bytes: Arc<[u8]>) {
         let until = now + self.age;
-        self.enter(&key, digest, State::Answered(bytes, until), Kind::Refusal);
+        self.enter(&key, digest, State::Responded(bytes, until), Kind::Rejection);
         self.make_room(key.peer.ip());
     }
 
@@ -285,7 +285,7 @@ impl ResponseCache {
         self.octets
     }
 
-    /// How many answers went before their time for want of room.
+    /// How many responses were evicted before their time.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted
     }
@@ -454,7 +454,7 @@ impl ResponseCache {
             0
         };
         for kind in Kind::KEPT {
-            let is_over = |entry: &Entry| matches!(entry.state, State::Answered(_, until) if until <= now);
+            let is_over = |entry: &Entry| matches!(entry.state, State::Responded(_, until) if until <= now);
             while let Some(oldest) = self.oldest(holder, kind)
                 && self.entries.get(oldest).is_some_and(is_over)
             {
@@ -468,7 +468,7 @@ impl ResponseCache {
         (oldest != NONE).then_some(oldest)
     }
 
-    /// Lets answers go until there is room for those of `address`: its own if it has more than its share, else those of
+    /// Evicts responses until there is room for those of `address`: its own if it has more than its share, else those of
     /// the peer that has most.
     fn make_room(&mut self, address: IpAddr) {
         while self.octets > self.max_octets {
@@ -516,141 +516,138 @@ mod tests {
     #[test]
     fn answers_of_as_many_requests_as_may_come_again_are_kept() {
         const IN_ALL: u32 = 75_000;
-        let mut answers = ResponseCache::new(1, 38_400_000, Duration::from_secs(40));
+        let mut cache = ResponseCache::new(1, 38_400_000, Duration::from_secs(40));
         let bytes = answer(512 - OVERHEAD);
         for number in 0..IN_ALL {
             let now = Nanos(u64::from(number) * 40_000);
             let ticket = Ticket(u64::from(number));
-            answers.begin(key(number), 7, ticket);
-            answers.finish(now, key(number), ticket, Arc::clone(&bytes));
+            cache.begin(key(number), 7, ticket);
+            cache.finish(now, key(number), ticket, Arc::clone(&bytes));
         }
-        assert_eq!(answers.evicted(), 0);
+        assert_eq!(cache.evicted(), 0);
         let now = Nanos::from_secs(3);
-        let is_known = |number: &u32| matches!(answers.look_up(now, &key(*number), 7), Known::Answered(_));
+        let is_known = |number: &u32| matches!(cache.look_up(now, &key(*number), 7), Known::Responded(_));
         assert_eq!((0..IN_ALL).filter(is_known).count(), IN_ALL as usize);
     }
 
     #[test]
     fn a_request_is_new_then_in_work_then_answered_then_new_again() {
-        let mut answers = ResponseCache::new(1, 10_000, AGE);
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::New);
-        answers.begin(key(1), 5, Ticket(1));
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::Pending);
-        answers.finish(Nanos::from_secs(1), key(1), Ticket(1), answer(3));
+        let mut cache = ResponseCache::new(1, 10_000, AGE);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5), Known::New);
+        cache.begin(key(1), 5, Ticket(1));
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5), Known::Pending);
+        cache.finish(Nanos::from_secs(1), key(1), Ticket(1), answer(3));
         assert_eq!(
-            answers.look_up(Nanos::from_secs(10), &key(1), 5),
-            Known::Answered(answer(3))
+            cache.look_up(Nanos::from_secs(10), &key(1), 5),
+            Known::Responded(answer(3))
         );
-        assert_eq!(answers.look_up(Nanos::from_secs(11), &key(1), 5), Known::New);
-        assert_eq!((answers.entries.len(), answers.octets()), (0, 0));
+        assert_eq!(cache.look_up(Nanos::from_secs(11), &key(1), 5), Known::New);
+        assert_eq!((cache.entries.len(), cache.octets()), (0, 0));
     }
 
     #[test]
     fn another_content_under_the_same_number_is_another_request() {
-        let mut answers = ResponseCache::new(1, 10_000, AGE);
-        answers.begin(key(1), 5, Ticket(1));
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 6), Known::New);
-        answers.begin(key(1), 6, Ticket(2));
-        answers.finish(Nanos::ZERO, key(1), Ticket(1), answer(3));
+        let mut cache = ResponseCache::new(1, 10_000, AGE);
+        cache.begin(key(1), 5, Ticket(1));
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 6), Known::New);
+        cache.begin(key(1), 6, Ticket(2));
+        cache.finish(Nanos::ZERO, key(1), Ticket(1), answer(3));
         assert_eq!(
-            answers.look_up(Nanos::ZERO, &key(1), 6),
+            cache.look_up(Nanos::ZERO, &key(1), 6),
             Known::Pending,
             "the first one's answer is not the second's"
         );
-        answers.finish(Nanos::ZERO, key(1), Ticket(2), answer(4));
+        cache.finish(Nanos::ZERO, key(1), Ticket(2), answer(4));
         assert_eq!(
-            answers.look_up(Nanos::ZERO, &key(1), 6),
-            Known::Answered(answer(4))
+            cache.look_up(Nanos::ZERO, &key(1), 6),
+            Known::Responded(answer(4))
         );
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(2), 6), Known::New);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(2), 6), Known::New);
     }
 
     #[test]
     fn the_cache_is_bounded_in_octets() {
-        let mut answers = ResponseCache::new(1, 1_200, AGE);
+        let mut cache = ResponseCache::new(1, 1_200, AGE);
         for sequence in 0..100 {
-            answers.begin(key(sequence), 5, Ticket(u64::from(sequence)));
-            answers.finish(
+            cache.begin(key(sequence), 5, Ticket(u64::from(sequence)));
+            cache.finish(
                 Nanos::ZERO,
                 key(sequence),
                 Ticket(u64::from(sequence)),
                 answer(40),
             );
-            assert!(answers.octets() <= 1_200);
+            assert!(cache.octets() <= 1_200);
         }
-        assert_eq!(answers.evicted(), 95);
+        assert_eq!(cache.evicted(), 95);
         assert_eq!(
-            answers.look_up(Nanos::ZERO, &key(99), 5),
-            Known::Answered(answer(40))
+            cache.look_up(Nanos::ZERO, &key(99), 5),
+            Known::Responded(answer(40))
         );
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(94), 5), Known::New);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(94), 5), Known::New);
     }
 
     #[test]
     fn an_answer_under_a_reused_number_lives_its_own_life() {
-        let mut answers = ResponseCache::new(1, 10_000, AGE);
-        answers.begin(key(1), 5, Ticket(1));
-        answers.finish(Nanos::ZERO, key(1), Ticket(1), answer(3));
-        answers.begin(key(1), 6, Ticket(2));
-        answers.finish(Nanos::from_secs(5), key(1), Ticket(2), answer(4));
+        let mut cache = ResponseCache::new(1, 10_000, AGE);
+        cache.begin(key(1), 5, Ticket(1));
+        cache.finish(Nanos::ZERO, key(1), Ticket(1), answer(3));
+        cache.begin(key(1), 6, Ticket(2));
+        cache.finish(Nanos::from_secs(5), key(1), Ticket(2), answer(4));
         assert_eq!(
-            answers.look_up(Nanos::from_secs(12), &key(1), 6),
-            Known::Answered(answer(4))
+            cache.look_up(Nanos::from_secs(12), &key(1), 6),
+            Known::Responded(answer(4))
         );
-        assert_eq!(answers.octets(), 4 + OVERHEAD);
+        assert_eq!(cache.octets(), 4 + OVERHEAD);
     }
     #[test]
     fn a_number_that_is_used_over_and_over_takes_one_place() {
-        let mut answers = ResponseCache::new(1, 10_000, AGE);
+        let mut cache = ResponseCache::new(1, 10_000, AGE);
         for digest in 0..1_000 {
-            answers.begin(key(1), digest, Ticket(digest));
-            answers.finish(Nanos::ZERO, key(1), Ticket(digest), answer(4));
+            cache.begin(key(1), digest, Ticket(digest));
+            cache.finish(Nanos::ZERO, key(1), Ticket(digest), answer(4));
         }
         assert_eq!(
-            (answers.entries.len(), answers.by_key.len(), answers.holders.len()),
+            (cache.entries.len(), cache.by_key.len(), cache.holders.len()),
             (1, 1, 1)
         );
-        assert_eq!((answers.octets(), answers.evicted()), (4 + OVERHEAD, 0));
+        assert_eq!((cache.octets(), cache.evicted()), (4 + OVERHEAD, 0));
     }
 
     #[test]
     fn a_peer_that_starts_anew_is_answered_anew_but_for_its_set_ups() {
-        let mut answers = ResponseCache::new(1, 10_000, AGE);
+        let mut cache = ResponseCache::new(1, 10_000, AGE);
         let setup = RequestKey {
             message_type: 5,
             ..key(1)
         };
         for (key, ticket) in [(setup, 1), (key(1), 2), (key(2), 3)] {
-            answers.begin(key, 5, Ticket(ticket));
-            answers.finish(Nanos::ZERO, key, Ticket(ticket), answer(4));
+            cache.begin(key, 5, Ticket(ticket));
+            cache.finish(Nanos::ZERO, key, Ticket(ticket), answer(4));
         }
-        answers.begin(key(3), 5, Ticket(4));
-        answers.forget_life_of("192.0.2.2:8805".parse().unwrap());
-        assert_eq!(answers.entries.len(), 4);
-        answers.forget_life_of(key(1).peer);
-        answers.finish(Nanos::ZERO, key(3), Ticket(4), answer(4));
-        assert_eq!((answers.entries.len(), answers.octets()), (1, 4 + OVERHEAD));
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::New);
-        assert_eq!(
-            answers.look_up(Nanos::ZERO, &setup, 5),
-            Known::Answered(answer(4))
-        );
+        cache.begin(key(3), 5, Ticket(4));
+        cache.forget_life_of("192.0.2.2:8805".parse().unwrap());
+        assert_eq!(cache.entries.len(), 4);
+        cache.forget_life_of(key(1).peer);
+        cache.finish(Nanos::ZERO, key(3), Ticket(4), answer(4));
+        assert_eq!((cache.entries.len(), cache.octets()), (1, 4 + OVERHEAD));
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5), Known::New);
+        assert_eq!(cache.look_up(Nanos::ZERO, &setup, 5), Known::Responded(answer(4)));
     }
 
     #[test]
     fn a_request_without_answer_is_new_when_it_comes_again() {
-        let mut answers = ResponseCache::new(1, 10_000, AGE);
-        answers.begin(key(1), 5, Ticket(1));
-        answers.abandon(&key(1), Ticket(2));
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::Pending);
-        answers.abandon(&key(1), Ticket(1));
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::New);
-        answers.begin(key(1), 5, Ticket(3));
-        answers.finish(Nanos::ZERO, key(1), Ticket(3), answer(4));
-        answers.abandon(&key(1), Ticket(3));
+        let mut cache = ResponseCache::new(1, 10_000, AGE);
+        cache.begin(key(1), 5, Ticket(1));
+        cache.abandon(&key(1), Ticket(2));
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5), Known::Pending);
+        cache.abandon(&key(1), Ticket(1));
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5), Known::New);
+        cache.begin(key(1), 5, Ticket(3));
+        cache.finish(Nanos::ZERO, key(1), Ticket(3), answer(4));
+        cache.abandon(&key(1), Ticket(3));
         assert_eq!(
-            answers.look_up(Nanos::ZERO, &key(1), 5),
-            Known::Answered(answer(4))
+            cache.look_up(Nanos::ZERO, &key(1), 5),
+            Known::Responded(answer(4))
         );
     }
 
@@ -662,64 +659,64 @@ mod tests {
         }
     }
 
-    fn answered(answers: &mut ResponseCache, key: RequestKey) {
+    fn answered(cache: &mut ResponseCache, key: RequestKey) {
         let ticket = Ticket(u64::from(key.sequence));
-        answers.begin(key, 5, ticket);
-        answers.finish(Nanos::ZERO, key, ticket, answer(40));
+        cache.begin(key, 5, ticket);
+        cache.finish(Nanos::ZERO, key, ticket, answer(40));
     }
 
-    fn is_known(answers: &mut ResponseCache, key: RequestKey) -> bool {
-        answers.look_up(Nanos::ZERO, &key, 5) != Known::New
+    fn is_known(cache: &mut ResponseCache, key: RequestKey) -> bool {
+        cache.look_up(Nanos::ZERO, &key, 5) != Known::New
     }
 
     #[test]
     fn a_busy_peer_takes_nothing_of_what_a_quiet_one_has() {
-        // Six answers fit: three are a share.
-        let mut answers = ResponseCache::new(1, 1_440, AGE);
+        // Six responses fit: three are a share.
+        let mut cache = ResponseCache::new(1, 1_440, AGE);
         let quiet = |sequence| of("192.0.2.1:8805", sequence, 50);
-        answered(&mut answers, quiet(1));
-        answered(&mut answers, quiet(2));
+        answered(&mut cache, quiet(1));
+        answered(&mut cache, quiet(2));
         for sequence in 0..100 {
-            answered(&mut answers, of("192.0.2.2:8805", sequence, 50));
-            answered(&mut answers, of("192.0.2.2:9", sequence, 50));
+            answered(&mut cache, of("192.0.2.2:8805", sequence, 50));
+            answered(&mut cache, of("192.0.2.2:9", sequence, 50));
         }
-        assert!(is_known(&mut answers, quiet(1)) && is_known(&mut answers, quiet(2)));
-        answered(&mut answers, quiet(3));
-        assert!(is_known(&mut answers, quiet(1)), "the busy one makes room");
-        assert!((1..=3).all(|sequence| is_known(&mut answers, quiet(sequence))));
-        assert!(answers.octets() <= 1_440);
+        assert!(is_known(&mut cache, quiet(1)) && is_known(&mut cache, quiet(2)));
+        answered(&mut cache, quiet(3));
+        assert!(is_known(&mut cache, quiet(1)), "the busy one makes room");
+        assert!((1..=3).all(|sequence| is_known(&mut cache, quiet(sequence))));
+        assert!(cache.octets() <= 1_440);
     }
 
     #[test]
     fn answers_to_deletions_stay_longest_and_refusals_go_first() {
-        let mut answers = ResponseCache::new(1, 1_200, AGE);
+        let mut cache = ResponseCache::new(1, 1_200, AGE);
         let deletion = of("192.0.2.1:8805", 1, 54);
         let refused = of("192.0.2.1:8805", 2, 50);
-        answered(&mut answers, deletion);
+        answered(&mut cache, deletion);
         let establishment = |sequence| of("192.0.2.1:8805", sequence, 50);
-        answered(&mut answers, establishment(3));
-        answers.refuse(Nanos::ZERO, refused, 5, answer(40));
+        answered(&mut cache, establishment(3));
+        cache.reject(Nanos::ZERO, refused, 5, answer(40));
         assert_eq!(
-            answers.look_up(Nanos::ZERO, &refused, 5),
-            Known::Answered(answer(40))
+            cache.look_up(Nanos::ZERO, &refused, 5),
+            Known::Responded(answer(40))
         );
         for sequence in 4..7 {
-            answered(&mut answers, establishment(sequence));
+            answered(&mut cache, establishment(sequence));
         }
-        assert!(!is_known(&mut answers, refused) && is_known(&mut answers, establishment(3)));
+        assert!(!is_known(&mut cache, refused) && is_known(&mut cache, establishment(3)));
         for sequence in 7..100 {
-            answered(&mut answers, establishment(sequence));
+            answered(&mut cache, establishment(sequence));
         }
-        assert!(is_known(&mut answers, deletion) && !is_known(&mut answers, establishment(3)));
+        assert!(is_known(&mut cache, deletion) && !is_known(&mut cache, establishment(3)));
     }
 
     #[test]
     fn a_refusal_is_not_for_ever_and_takes_the_place_of_nothing_else() {
-        let mut answers = ResponseCache::new(1, 10_000, AGE);
-        answers.refuse(Nanos::ZERO, key(1), 5, answer(3));
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 6), Known::New);
-        assert_eq!(answers.look_up(Nanos::from_secs(10), &key(1), 5), Known::New);
-        assert_eq!((answers.entries.len(), answers.octets()), (0, 0));
+        let mut cache = ResponseCache::new(1, 10_000, AGE);
+        cache.reject(Nanos::ZERO, key(1), 5, answer(3));
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 6), Known::New);
+        assert_eq!(cache.look_up(Nanos::from_secs(10), &key(1), 5), Known::New);
+        assert_eq!((cache.entries.len(), cache.octets()), (0, 0));
     }
 
     proptest::proptest! {
@@ -728,7 +725,7 @@ mod tests {
         fn it_knows_what_it_was_told(
             steps in proptest::collection::vec((0u8..5, 0u16..3, 0u32..6, 0u64..3), 0..200),
         ) {
-            let mut answers = ResponseCache::new(7, 1 << 20, AGE);
+            let mut cache = ResponseCache::new(7, 1 << 20, AGE);
             let mut model: Vec<(RequestKey, u64, Option<Ticket>)> = Vec::new();
             for (step, (what, port, sequence, digest)) in (0..).zip(steps) {
                 let key = of(&format!("192.0.2.{}:{port}", port % 2), sequence, 50);
@@ -736,25 +733,25 @@ mod tests {
                 match what {
                     0 => {
                         known.map(|place| model.remove(place));
-                        answers.begin(key, digest, Ticket(step));
+                        cache.begin(key, digest, Ticket(step));
                         model.push((key, digest, Some(Ticket(step))));
                     }
                     1 => {
                         known.map(|place| model.remove(place));
-                        answers.refuse(Nanos::ZERO, key, digest, answer(1));
+                        cache.reject(Nanos::ZERO, key, digest, answer(1));
                         model.push((key, digest, None));
                     }
                     2 => {
                         let ticket = known.and_then(|place| model[place].2.take());
-                        answers.finish(Nanos::ZERO, key, ticket.unwrap_or(Ticket(u64::MAX)), answer(1));
+                        cache.finish(Nanos::ZERO, key, ticket.unwrap_or(Ticket(u64::MAX)), answer(1));
                     }
                     3 => {
                         let ticket = known.and_then(|place| model[place].2);
-                        answers.abandon(&key, ticket.unwrap_or(Ticket(u64::MAX)));
+                        cache.abandon(&key, ticket.unwrap_or(Ticket(u64::MAX)));
                         model.retain(|(own, _, ticket)| *own != key || ticket.is_none());
                     }
                     _ if step % 5 == 0 => {
-                        answers.forget_life_of(key.peer);
+                        cache.forget_life_of(key.peer);
                         model.retain(|(own, ..)| own.peer != key.peer);
                     }
                     _ => {}
@@ -762,16 +759,16 @@ mod tests {
                 let expected = model.iter().find(|(own, of, _)| (*own, *of) == (key, digest));
                 let expected = expected.map_or(Known::New, |(.., ticket)| match ticket {
                     Some(_) => Known::Pending,
-                    None => Known::Answered(answer(1)),
+                    None => Known::Responded(answer(1)),
                 });
-                proptest::prop_assert_eq!(answers.look_up(Nanos::ZERO, &key, digest), expected);
+                proptest::prop_assert_eq!(cache.look_up(Nanos::ZERO, &key, digest), expected);
                 let kept = model.iter().filter(|(.., ticket)| ticket.is_none()).count();
-                proptest::prop_assert_eq!(answers.octets(), kept * (1 + OVERHEAD));
-                proptest::prop_assert_eq!((answers.entries.len(), answers.by_key.len()), (model.len(), model.len()));
+                proptest::prop_assert_eq!(cache.octets(), kept * (1 + OVERHEAD));
+                proptest::prop_assert_eq!((cache.entries.len(), cache.by_key.len()), (model.len(), model.len()));
                 let mut peers: Vec<_> = model.iter().map(|(own, ..)| own.peer).collect();
                 peers.sort();
                 peers.dedup();
-                proptest::prop_assert_eq!(answers.by_port.len(), peers.len());
+                proptest::prop_assert_eq!(cache.by_port.len(), peers.len());
             }
         }
     }

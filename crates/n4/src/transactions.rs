@@ -134,7 +134,7 @@ impl Transactions {
             .digests
             .hash_one((frame.header.seid.map(|seid| seid.0), frame.body));
         match self.responses.look_up(now, &key, digest) {
-            Known::Answered(bytes) => {
+            Known::Responded(bytes) => {
                 self.messages.duplicate(frame.header.message_type);
                 self.messages.resent(&bytes);
                 self.push(path, bytes);
@@ -184,7 +184,7 @@ impl Transactions {
     /// Caches the rejection of the request that is being served, if it is to be kept.
     pub(crate) fn finish_rejected(&mut self, now: Nanos, is_kept: bool, response: Option<Arc<[u8]>>) {
         if let (true, Some((key, digest)), Some(bytes)) = (is_kept, self.serving.take(), response) {
-            self.responses.refuse(now, key, digest, bytes);
+            self.responses.reject(now, key, digest, bytes);
         }
     }
 

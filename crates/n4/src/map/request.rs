@@ -67,7 +67,8 @@ pub(crate) fn establishment(
     changes.create_fars = collect(&request.create_far, context, |far| far::create(far, context))?;
     create_endpoints(
         &mut changes,
-        (&request.create_traffic_endpoint, &request.create_pdr),
+        &request.create_traffic_endpoint,
+        &request.create_pdr,
         context,
     )?;
     create_pdrs(&mut changes, &request.create_pdr, context)?;
@@ -172,7 +173,8 @@ pub(crate) fn modification(
     changes.create_fars = collect(&request.create_far, context, |far| far::create(far, context))?;
     create_endpoints(
         &mut changes,
-        (&request.create_traffic_endpoint, &request.create_pdr),
+        &request.create_traffic_endpoint,
+        &request.create_pdr,
         context,
     )?;
     create_pdrs(&mut changes, &request.create_pdr, context)?;
@@ -332,10 +334,8 @@ fn query(request: &SessionModificationRequest<'_>) -> Query {
 /// Traffic Endpoints; the pools that their UE addresses come from are those that a PDR names which names the endpoint.
 fn create_endpoints(
     changes: &mut Changes,
-    (endpoints, pdrs): (
-        &Repeated<'_, CreateTrafficEndpoint<'_>>,
-        &Repeated<'_, CreatePdr<'_>>,
-    ),
+    endpoints: &Repeated<'_, CreateTrafficEndpoint<'_>>,
+    pdrs: &Repeated<'_, CreatePdr<'_>>,
     context: Context<'_>,
 ) -> Result<(), Reject> {
     // Each PDR is read once: requests are long.

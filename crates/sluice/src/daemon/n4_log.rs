@@ -96,9 +96,7 @@ fn reason_not_taken(why: DiscardReason) -> &'static str {
     match why {
         DiscardReason::OutsidePeers => "outside n4.peers",
         DiscardReason::UnknownSource => "over n4.unknown_source_s",
-        DiscardReason::Unverified => {
-            "over n4.unverified_percent without a heartbeat response"
-        }
+        DiscardReason::Unverified => "over n4.unverified_percent without a heartbeat response",
     }
 }
 
