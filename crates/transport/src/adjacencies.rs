@@ -1,7 +1,7 @@
-//! What a worker puts before a packet that leaves: each worker's mirror of Control's [`Neighbours`](crate::Neighbours).
+//! The link layer header of packets that a worker sends: each worker's copy of Control's
+//! [`Neighbours`](crate::Neighbours).
 //!
-//! A worker owns it, and changes it by Control's commands alone. It has a place for every slot from the start, so
-//! that nothing is allocated later. It asks nobody anything.
+//! A worker owns it and changes it by Control's commands alone. All slots are allocated at the start.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use packet::{MacAddr, VlanTags, ipv4, ipv6};
 use rules::network::Fragmentation;
 use rules::network::multipath::{GroupId, PATHS, Spread};
 
-/// How we look like on the link of one network instance.
+/// This node on the link of one network instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// The instance.
@@ -45,7 +45,7 @@ impl Interface {
         }
     }
 
-    /// Whether a neighbour can have this address: it is some node's, and neither ours nor everyone's.
+    /// Whether a neighbour can have this address: it is a unicast address and not an own one.
     pub fn may_have_neighbour(&self, address: IpAddr) -> bool {
         match address {
             _ if self.has(address) => false,
@@ -151,8 +151,8 @@ impl Adjacency {
         self.port
     }
 
-    /// The largest IP packet that is sent there without a closer look, octets: what the link takes, or less, where a path
-    /// takes less ([`Adjacencies::narrow`]).
+    /// The largest IP packet that is sent there without a closer look, octets: the link's MTU, or less if a path's is
+    /// less ([`Adjacencies::narrow`]).
     #[inline(always)]
     pub fn mtu(&self) -> u16 {
         self.mtu
@@ -163,7 +163,7 @@ impl Adjacency {
         self.link_mtu
     }
 
-    /// The same, where some path takes no more than so many octets.
+    /// The same, if the MTU of some path is `least` octets.
     const fn narrowed(self, least: u16) -> Self {
         let is_narrow = self.tunnels && least < self.link_mtu;
         Self {
@@ -227,7 +227,7 @@ pub struct Adjacencies {
 }
 
 impl Adjacencies {
-    /// Room for `capacity` neighbours (`NeighboursConfig::capacity`), and for the paths of so many groups.
+    /// Room for `capacity` neighbours (`NeighboursConfig::capacity`) and for the paths of `groups` groups.
     pub fn new(capacity: usize, groups: usize) -> Self {
         let paths = Paths::behind(capacity);
         Self {
@@ -249,8 +249,7 @@ impl Adjacencies {
     }
 
     /// Carries out Control's change. False, and no change, when its slot is beyond the capacity. What leads to
-    /// ourselves is found by its slot alone, not by its address: nobody gets there by sending a packet to an address of
-    /// ours.
+    /// an own address is found by its slot alone: a packet's destination address does not lead there.
     pub fn apply(&mut self, change: &AdjacencyChange) -> bool {
         let Some(slot) = self.slots.get_mut(change.id.0 as usize) else {
             return false;

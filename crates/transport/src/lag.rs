@@ -1,12 +1,12 @@
 //! Several ports as one: link aggregation (IEEE 802.1AX), static, active-backup or by LACP.
 //!
-//! Control owns each [`Lag`]. It is told of links ([`Lag::set_link`]) and of LACPDUs ([`Lag::handle`]); what comes out are
-//! LACPDUs to send ([`Lag::poll_transmit`]) and which members carry frames ([`Lag::share`]), for every worker's copy.
-//! Which packet takes which member is the worker's affair. It holds no packets and reads no clock.
+//! Control owns each [`Lag`]. The input is links ([`Lag::set_link`]) and LACPDUs ([`Lag::handle`]); the output is LACPDUs to
+//! send ([`Lag::poll_transmit`]) and which members carry frames ([`Lag::share`]), for every worker's copy. The worker
+//! selects the member of a packet. A [`Lag`] holds no packets and reads no clock.
 //!
-//! With LACP a link carries nothing before its partner is known, is in the same group as the others, and says that it
-//! takes and sends frames. Of several groups, partners that are no one switch or that have several keys, the one with
-//! the most links carries; it keeps that as long as it has a link.
+//! With LACP a link carries no frames before its partner is known, is in the same group as the others, and reports that it
+//! collects and distributes. Of several groups (partners with different systems or keys) the one with the most links is
+//! selected, and stays selected as long as it has a link.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub enum LagMode {
     Lacp(LacpConfig),
 }
 
-/// How this node speaks LACP.
+/// The LACP parameters of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LacpConfig {
     /// Whether the partner is asked to send an LACPDU every second rather than every 30, so that its silence is noticed
@@ -78,7 +78,7 @@ pub struct MemberStatus {
     pub link: bool,
     /// Whether frames leave by it.
     pub distributing: bool,
-    /// How it stands, in words.
+    /// Its state as text.
     pub words: &'static str,
     /// With LACP: what is known of the other end.
     pub partner: Option<End>,
@@ -90,9 +90,9 @@ pub struct Lag {
     links: Vec<bool>,
     /// With LACP, one for each member.
     lacp: Vec<Member>,
-    /// With LACP, the group that carries.
+    /// With LACP, the selected group.
     selected: Option<PartnerId>,
-    /// With active-backup, who carries.
+    /// With active-backup, the active member.
     active: Option<usize>,
 }
 
@@ -153,7 +153,7 @@ impl Lag {
         self.choose(now);
     }
 
-    /// An LACPDU has come to the member at `place`.
+    /// The member at `place` has received an LACPDU.
     pub fn handle(&mut self, now: Nanos, place: usize, pdu: &Lacpdu) {
         if let Some(member) = self.lacp.get_mut(place) {
             member.handle(now, pdu);
@@ -232,7 +232,7 @@ impl Lag {
         })
     }
 
-    /// Chooses the group that carries, and lets each member follow.
+    /// Selects the group that carries frames, and advances each member.
     fn choose(&mut self, now: Nanos) {
         if self.lacp.is_empty() {
             return;
@@ -253,7 +253,7 @@ impl Lag {
     }
 }
 
-/// How long a LAG may take, at most, to notice that a link has gone, if its ports tell of it: how often they are asked.
+/// How often the links of ports are polled: the most time in which a LAG notices a link that goes down.
 pub const LINK_POLL: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

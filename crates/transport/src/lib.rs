@@ -1,7 +1,8 @@
-//! Getting IP packets across a link: neighbours, adjacencies, routes, and answers for our own addresses. Sans-IO.
+//! Delivery of IP packets on links: neighbours, adjacencies, routes, and replies for own addresses. Sans-IO.
 //!
-//! [`Neighbours`] is Control's and decides who is where; [`Adjacencies`] and [`Routes`] are each worker's own copies;
-//! [`lag`] makes one port of several; [`replies`] has no state at all. Nothing here reads a clock, opens a socket or knows of sessions.
+//! Control owns [`Neighbours`], which resolves link layer addresses; each worker owns copies of [`Adjacencies`] and
+//! [`Routes`]; [`lag`] aggregates links; [`replies`] has no state. Nothing here reads a clock, opens a socket or knows
+//! sessions.
 
 #![forbid(unsafe_code)]
 

@@ -1,22 +1,21 @@
-//! Which link layer address a next hop has: ARP (RFC 826, RFC 5227) and Neighbour Discovery (RFC 4861) as one state
-//! machine.
+//! Resolution of link layer addresses: ARP (RFC 826, RFC 5227) and Neighbour Discovery (RFC 4861) as one state machine.
 //!
-//! Control owns it. Workers tell what they heard ([`Neighbours::heard`]) and what they lack ([`Neighbours::resolve`]);
-//! what comes out are frames to send ([`Neighbours::poll_transmit`]) and changes for every worker's
-//! [`Adjacencies`](crate::Adjacencies) ([`Neighbours::poll_change`]). It holds no packets: the worker keeps
-//! a few that have no neighbour yet, and drops and counts the others.
+//! Control owns it. Workers report what they receive ([`Neighbours::heard`]) and which neighbour a packet needs
+//! ([`Neighbours::resolve`]). The output is frames to send ([`Neighbours::poll_transmit`]) and changes for every worker's
+//! [`Adjacencies`](crate::Adjacencies) ([`Neighbours::poll_change`]). It holds no packets: a worker buffers a few that wait
+//! for resolution, and drops and counts the others.
 //!
-//! Nobody on the link can say where anyone is, himself included: only an answer to a question that is open is believed.
-//! Who asks for us is asked back, since we shall have to answer soon, as long as the table is less than half full.
-//! While an entry is good, a different address is not taken over; it starts a check of the known one, at most one a
-//! second, and only when that fails is the question put to all. Static entries never change.
+//! No message on the link is authenticated: only a reply to a pending request changes an entry. A neighbour that requests
+//! an own address is requested in turn, since a reply to it will need its address soon, as long as the table is less than
+//! half full. While an entry is valid, a different address is not taken over: it starts a check of the known station, at
+//! most once a second, and only if that fails does a request go to all. Static entries never change.
 //!
-//! Routers that routes lead through are asked more often than others, so that the paths of one that falls silent go to
-//! the others of its group.
+//! Routers of routes are checked more often than other neighbours, so that the paths of one that fails move to the others
+//! of its group soon.
 //!
-//! Who wants an entry decides how long it stays ([`WantedBy`]): what the configuration names for ever; what a packet
-//! lacked as long as it answers; what rules name as long as an image [holds](AdjacencyRef) it. Traffic gets at most half of the
-//! table and rules three quarters, so that neither leaves the other without.
+//! What wants an entry decides how long it stays: an entry of the configuration for ever, that of a packet as long as it
+//! replies, that of rules as long as an image [holds](AdjacencyRef) it. Traffic gets at most half of the table and rules
+//! three quarters, so that neither takes all.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -46,17 +45,16 @@ pub use self::view::{NeighbourView, Standing};
 /// Times and bounds of neighbour resolution.
 #[derive(Clone, Copy, Debug)]
 pub struct NeighboursConfig {
-    /// Time between questions. Default 1 s (RFC 4861 §10, `RETRANS_TIMER`).
+    /// Time between requests. Default 1 s (RFC 4861 §10, `RETRANS_TIMER`).
     pub retry: Duration,
-    /// Questions before an entry counts as unreachable. Default 3 (RFC 4861 §10, `MAX_MULTICAST_SOLICIT`).
+    /// Requests before an entry counts as unreachable. Default 3 (RFC 4861 §10, `MAX_MULTICAST_SOLICIT`).
     pub attempts: u8,
-    /// How long an answer is believed before it is checked. Default 30 s (RFC 4861 §10, `REACHABLE_TIME`).
+    /// How long a reply is valid before it is checked. Default 30 s (RFC 4861 §10, `REACHABLE_TIME`).
     pub reachable: Duration,
-    /// How long an unreachable neighbour is left alone. Default 5 s.
+    /// How long an unreachable neighbour is not requested. Default 5 s.
     pub hold: Duration,
-    /// How long the answer of a router that routes lead through is believed. Then it is asked again, every
-    /// [`retry`](Self::retry) or as often as this; `2 * attempts` without an answer, and its paths go to others. Default
-    /// 1 s.
+    /// How long the reply of a router of routes is valid. Then it is requested again, every [`retry`](Self::retry) or as
+    /// often as this; after `2 * attempts` requests without a reply its paths move to others. Default 1 s.
     pub router_check: Duration,
     /// Probes for an own IPv6 address before it is used, [`retry`](Self::retry) apart (RFC 4862 §5.1,
     /// `DupAddrDetectTransmits`). Default 1; 0 turns Duplicate Address Detection off.
@@ -102,12 +100,12 @@ impl std::fmt::Display for NeighbourError {
 
 impl std::error::Error for NeighbourError {}
 
-/// How a neighbour's address was heard.
+/// The kind of message that named a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// An ARP reply or a solicited Neighbour Advertisement, addressed to us.
     Answer,
-    /// A question for our own address: its sender is about to talk to us.
+    /// A request for an own address: its sender is about to send to it.
     Question,
     /// Anything else that names its sender: an announcement.
     Unsolicited,
@@ -122,7 +120,7 @@ struct Pace {
     hold: Duration,
 }
 
-/// The neighbours of every instance, and what is being asked about them.
+/// The neighbours of every instance and the state of their resolution.
 pub struct Neighbours {
     config: NeighboursConfig,
     interfaces: Vec<Interface>,
@@ -130,14 +128,14 @@ pub struct Neighbours {
     groups: Groups,
     transmits: VecDeque<Transmit>,
     changes: VecDeque<AdjacencyChange>,
-    /// Ports whose link is down: nobody is there, whatever was learnt.
+    /// Ports whose link is down: their neighbours are unreachable.
     down: BTreeSet<PortId>,
     own: OwnAddresses,
     own_events: VecDeque<OwnAddressEvent>,
 }
 
 impl Neighbours {
-    /// No entries yet; `interfaces` says how we look like on each instance's link.
+    /// An empty table; `interfaces` are those of all instances.
     pub fn new(config: NeighboursConfig, interfaces: Vec<Interface>) -> Self {
         let own = OwnAddresses::new(&interfaces, config.dad_transmits, config.retry);
         let mut made = Self {
@@ -155,7 +153,7 @@ impl Neighbours {
         made
     }
 
-    /// A neighbour whose address is configured. It replaces what was learnt.
+    /// A neighbour with a configured link layer address, which replaces a learnt one.
     ///
     /// # Errors
     /// [`NeighbourError`].
@@ -171,7 +169,7 @@ impl Neighbours {
         Ok(id)
     }
 
-    /// The neighbour that a route leads through, asked for from now on and kept for ever.
+    /// The router of a route: it is requested from now on and never removed.
     ///
     /// # Errors
     /// [`NeighbourError`].
@@ -184,8 +182,8 @@ impl Neighbours {
         self.ask_for(now, instance, address, WantedBy::Configuration)
     }
 
-    /// The neighbour that rules send to, asked for from now on. It is kept from the next [`hold`](Self::hold) on; to be
-    /// called before any other neighbour is asked for.
+    /// The neighbour that rules send to: it is requested from now on, and stays from the next [`hold`](Self::hold) on,
+    /// which has to come before the next new neighbour.
     ///
     /// # Errors
     /// [`NeighbourError`].
@@ -206,7 +204,7 @@ impl Neighbours {
             .unwrap_or_default()
     }
 
-    /// A worker lacks this neighbour. An unreachable one is not asked for again before its hold is over.
+    /// A packet needs this neighbour. An unreachable one is not requested before its hold time is over.
     ///
     /// # Errors
     /// [`NeighbourError`].
@@ -236,15 +234,15 @@ impl Neighbours {
         on.is_some_and(|port| self.down.contains(&port))
     }
 
-    /// Whether nothing can be sent to an entry: its link is down, or the own address that it would be asked from is
-    /// tentative or a duplicate.
+    /// Whether nothing can be sent to an entry: its link is down, or the own address to request it from is tentative or a
+    /// duplicate.
     fn is_cut_off(&self, entry: &Entry) -> bool {
         let may_ask = || self.own.may_ask(entry.instance, entry.address.is_ipv6());
         !entry.is_ourselves() && (self.is_link_down(entry) || !may_ask())
     }
 
     /// The link of a port went down: its neighbours are unreachable at once, configured ones as well, and the paths of
-    /// its routers go to others. Or it came up: own addresses are verified or announced, and all neighbours asked for.
+    /// its routers move to others. Or it came up: own addresses are verified or announced, and all neighbours requested.
     pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
         let is_news = if up {
             self.down.remove(&port)
@@ -282,7 +280,7 @@ impl Neighbours {
         }
     }
 
-    /// Carries out what own addresses ask for.
+    /// Sends the frames of own addresses and follows their changes.
     fn follow_own(&mut self, now: Nanos) {
         while let Some(frame) = self.own.poll_transmit() {
             self.send(frame);
@@ -358,14 +356,14 @@ impl Neighbours {
         self.table.len() == 0
     }
 
-    /// A worker heard that `address` is at `mac`.
+    /// A worker has received a message that says that `address` is at `mac`.
     pub fn heard(&mut self, now: Nanos, instance: InstanceId, address: IpAddr, mac: MacAddr, how: Heard) {
         if !mac.is_station() {
             return;
         }
         let on = self.interface(instance).map(|interface| interface.port);
         if on.is_some_and(|port| self.down.contains(&port)) {
-            // It was on its way when the link went.
+            // It was received before the link went down.
             return;
         }
         if how == Heard::Claim {
@@ -374,7 +372,7 @@ impl Neighbours {
         }
         let Some(id) = self.find(instance, address) else {
             if how == Heard::Question && self.len() < self.config.capacity / 2 {
-                // Who cannot be a neighbour is answered all the same, where the answer goes to its station.
+                // A sender that cannot be a neighbour gets its reply all the same, at its link layer address.
                 let _ = self.resolve(now, instance, address);
             }
             return;
@@ -391,7 +389,7 @@ impl Neighbours {
         }
     }
 
-    /// The state after `mac` was heard, or `None` when it changes nothing.
+    /// The state after a message that names `mac`, or `None` if it changes nothing.
     fn believe(&self, now: Nanos, entry: &Entry, mac: MacAddr, how: Heard) -> Option<State> {
         let at = now + self.pace(entry).reachable;
         let reachable = State::Reachable {
@@ -421,7 +419,7 @@ impl Neighbours {
                 let conflict = now + self.config.retry;
                 Some(State::Reachable { mac, at, conflict })
             }
-            // Only once the known station kept silent is another one believed.
+            // Another station is accepted only after the known one has not replied.
             State::Checking { asked, .. } => (answer && asked > self.config.attempts).then_some(reachable),
         }
     }
@@ -432,7 +430,7 @@ impl Neighbours {
         entries.into_iter().chain(self.own.poll_timeout()).min()
     }
 
-    /// Asks again, gives up, checks what is old: whatever is due at `now`.
+    /// Does what is due at `now`: requests, checks, and removal of entries that do not reply.
     pub fn handle_timeout(&mut self, now: Nanos) {
         self.own.handle_timeout(now);
         self.follow_own(now);
@@ -446,7 +444,7 @@ impl Neighbours {
         self.transmits.pop_front()
     }
 
-    /// The next change to tell every worker, in order.
+    /// The next change for every worker, in order.
     pub fn poll_change(&mut self) -> Option<AdjacencyChange> {
         self.changes.pop_front()
     }
@@ -631,7 +629,7 @@ impl Neighbours {
         }
     }
 
-    /// Asks `to`, or everyone, for the entry's address.
+    /// Requests the entry's link layer address from `to`, or from all.
     fn ask(&mut self, id: AdjacencyId, to: Option<MacAddr>) {
         let Some(entry) = self.table.get(id) else { return };
         let Some(interface) = self.interface(entry.instance) else {
@@ -657,7 +655,7 @@ impl Neighbours {
             .find(|interface| interface.instance == instance)
     }
 
-    /// What workers put before a frame to an entry.
+    /// The adjacency of an entry.
     fn way(&self, entry: &Entry, interface: &Interface) -> Adjacency {
         match entry.mac() {
             Some(_) if entry.is_ourselves() => Adjacency::to_ourselves(interface),

@@ -1,8 +1,8 @@
-//! Answers to packets for our own addresses, built where the packet lies: ARP, Neighbour Discovery, ICMP echo.
+//! Replies to packets for own addresses, written over the packet: ARP, Neighbour Discovery, ICMP echo.
 //!
-//! Stateless: the worker that met the packet owns the buffer and sends it back by the port it came from. Each
-//! function checks what it reads; `None` or an error leaves the packet unusable, to be dropped. What a packet *says*
-//! (who is where) is returned for [`Neighbours`](crate::Neighbours), which decides whether to believe it.
+//! Stateless: the worker that received the packet owns the buffer and sends it back by the port it came from. Each
+//! function checks what it reads; after `None` or an error the packet has to be dropped. The link layer address that a
+//! packet reports is returned for [`Neighbours`](crate::Neighbours), which decides whether to use it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,14 +31,14 @@ const ON_LINK: u8 = 255;
 const TTL: u8 = 64;
 const IPV6_HEADER: usize = 40;
 
-/// What a neighbour said about itself.
+/// The link layer address that a message reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
     /// Its address.
     pub address: IpAddr,
     /// Its station.
     pub mac: MacAddr,
-    /// Whether it was answering us.
+    /// The kind of message.
     pub how: Heard,
 }
 
@@ -53,12 +53,12 @@ pub struct OwnIpv6 {
     pub is_usable: bool,
 }
 
-/// An ARP or discovery message, dealt with.
+/// The outcome of an ARP or discovery message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The frame is now our answer, to be sent back by the port it came from; else it has done its work.
+    /// Whether the frame is now the reply, to be sent back by the port it came from.
     pub answer: bool,
-    /// What it told.
+    /// What it reports.
     pub sighting: Option<Sighting>,
 }
 
@@ -76,7 +76,7 @@ impl Outcome {
     }
 }
 
-/// Deals with the ARP packet at octet `l3` of `frame` (RFC 826). A question for `ours` becomes the answer. Another station
+/// Handles the ARP packet at octet `l3` of `frame` (RFC 826). A request for `ours` becomes the reply. Another station
 /// that sends from `ours` is reported as [`Heard::Claim`] (RFC 5227 §2.4).
 ///
 /// # Errors
@@ -175,7 +175,7 @@ pub fn is_discovery(kind: u8) -> bool {
     (133..=137).contains(&kind)
 }
 
-/// Deals with the discovery message whose IPv6 header is at octet `l3` and whose ICMPv6 header is at `l4`
+/// Handles the discovery message whose IPv6 header is at octet `l3` and whose ICMPv6 header is at `l4`
 /// (RFC 4861 §7). A solicitation for the own address becomes the advertisement, if the address is usable. A probe for an
 /// address that is not, and an advertisement of the own address, by another station, are reported as [`Heard::Claim`]
 /// (RFC 4862 §5.4.3, §5.4.4).
@@ -288,7 +288,7 @@ fn advertised(
     })
 }
 
-/// Whether `group` is one in which the owner of `ours` listens for questions: its solicited-node group or all nodes.
+/// Whether `group` is one in which the owner of `ours` receives solicitations: its solicited-node group or all nodes.
 pub fn listens_to(ours: Ipv6Addr, group: Ipv6Addr) -> bool {
     group == solicit::solicited_node(ours) || group == Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)
 }
@@ -304,14 +304,14 @@ fn advertise<B: PacketBuf>(
     /// Solicited and override.
     const FLAGS: u8 = 0x60;
     const LEN: usize = 32;
-    // An extension header before the message is gone in the answer.
+    // The reply has no extension header.
     let (_, whole) = (l4, l3 + IPV6_HEADER + LEN);
     resize(buf, whole)?;
     let frame = buf.data_mut();
     let asker = source_mac(frame).ok_or(DropReason::NotForUs)?;
     let packet = frame.get_mut(l3..whole).ok_or(DropReason::TruncatedIpv6)?;
     let source = address(packet, 8);
-    // Duplicate address detection asks from no address and is told to all nodes.
+    // Duplicate Address Detection solicits from `::`: the advertisement goes to all nodes.
     let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
     let (to, flags) = if source.is_unspecified() {
         (all_nodes, FLAGS & 0x20)

@@ -1,4 +1,4 @@
-//! Where a plain packet goes: longest prefix match in its VRF, over connected prefixes and static routes.
+//! Routes of plain packets: longest prefix match in its VRF, over connected prefixes and static routes.
 //!
 //! Each worker owns a copy, and so does Control. Prefixes are fixed once the table is made; which slot a router has
 //! changes. `rules::network::Network::next_hop` is the plain reading of the same rules.
@@ -23,7 +23,7 @@ pub enum Via {
     Gateway {
         /// The router's address.
         address: IpAddr,
-        /// The router's slot, once Control has told it.
+        /// The router's slot, once Control has assigned one.
         adjacency: Option<AdjacencyId>,
     },
     /// Through one of several routers, by the packet's path.
@@ -42,7 +42,7 @@ impl Via {
     }
 }
 
-/// The way to a destination.
+/// The route to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// The instance that the packet leaves by; of a group that of its first route.
@@ -76,7 +76,7 @@ pub struct Routes {
 
 impl Routes {
     /// The connected prefixes, static routes and UEs' prefixes of `network`. Of equal ones in a VRF the first connected
-    /// counts, else all static ones together, else the first of UEs. The way to UEs is by a gateway that is ourselves.
+    /// counts, else all static ones together, else the first of UEs. The route to UEs has an own address as its gateway.
     pub fn new(network: &Network) -> Self {
         let mut drafts = Drafts::default();
         for instance in network.instances() {
@@ -104,7 +104,7 @@ impl Routes {
         drafts.finish()
     }
 
-    /// The way to `destination` in `vrf`.
+    /// The route to `destination` in `vrf`.
     #[inline(always)]
     pub fn lookup(&self, vrf: VrfId, destination: IpAddr) -> Option<&Hop> {
         let tables = self.vrfs.get(usize::from(vrf.0))?;
@@ -125,7 +125,7 @@ impl Routes {
         }
     }
 
-    /// Every router that a route leads through alone, once for each route.
+    /// The router of every route with one router, once for each route.
     pub fn gateways(&self) -> impl Iterator<Item = (InstanceId, IpAddr)> + '_ {
         self.hops.iter().filter_map(|hop| match hop.via {
             Via::Gateway { address, .. } => Some((hop.instance, address)),

@@ -1,4 +1,4 @@
-//! Frames that ask for a neighbour or tell of ourselves: ARP (RFC 826), Neighbour Discovery (RFC 4861 §4.3, §4.4).
+//! Frames that request a neighbour's link layer address or announce an own address: ARP (RFC 826), Neighbour Discovery (RFC 4861 §4.3, §4.4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,7 +31,8 @@ const OVERRIDE: u32 = 0x2000_0000;
 /// Octets of a solicitation or advertisement up to its options.
 const TARGET_END: usize = 24;
 
-/// Asks for `address`: the station `to`, or everyone. `None` when we have no address of its family on the link.
+/// Requests the link layer address of `address` from the station `to`, or from all. `None` without an own address of
+/// its family on the link.
 pub(crate) fn question(interface: &Interface, address: IpAddr, to: Option<MacAddr>) -> Option<Transmit> {
     match address {
         IpAddr::V4(target) => Some(arp_request(interface, interface.ipv4?, target, to)),
@@ -154,7 +155,7 @@ fn finish(interface: &Interface, mut bytes: Vec<u8>) -> Transmit {
     }
 }
 
-/// The group in which the owner of `address` listens for questions (RFC 4291 §2.7.1).
+/// The solicited-node multicast address of `address` (RFC 4291 §2.7.1).
 pub(crate) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., x, y, z] = address.octets();
     Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, x, y, z])

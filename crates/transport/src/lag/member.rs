@@ -21,11 +21,11 @@ const MOST_IN_PERIOD: u8 = 3;
 enum Receive {
     /// The link is down.
     Disabled,
-    /// Nothing was heard for as long as it may be silent; a little longer, and it is taken for nobody.
+    /// No LACPDU within the timeout; without one until `until` the partner is defaulted.
     Expired { until: Nanos },
     /// There is no partner.
     Defaulted,
-    /// Heard in time.
+    /// An LACPDU was received within the timeout.
     Current { until: Nanos },
 }
 
@@ -43,13 +43,13 @@ enum Mux {
 #[derive(Debug)]
 pub(super) struct Member {
     actor: End,
-    /// As it was heard last; nobody while it is not known.
+    /// As its last LACPDU reported it; all zero while it is not known.
     partner: End,
     receive: Receive,
     mux: Mux,
     /// An LACPDU is to be sent.
     wanted: bool,
-    /// When the next one is sent without being wanted.
+    /// When the next periodic one is due.
     periodic: Option<Nanos>,
     /// When those stop to count that were sent lately, and how many they are.
     period: (Nanos, u8),
@@ -88,7 +88,7 @@ impl Member {
         &self.partner
     }
 
-    /// What a person is told of it.
+    /// Its state as text.
     pub fn words(&self) -> &'static str {
         match (self.receive, self.mux) {
             (Receive::Disabled, _) => "link down",
@@ -110,12 +110,12 @@ impl Member {
         self.mux == Mux::Distributing
     }
 
-    /// The group that the link could belong to, if its partner was heard and is ready to share.
+    /// The group of the link, if its partner is known and may aggregate.
     pub fn candidate(&self) -> Option<PartnerId> {
         let heard = matches!(self.receive, Receive::Current { .. } | Receive::Expired { .. });
         let known = !self.actor.state.has(PortState::DEFAULTED);
         let ready = heard && known && self.partner.state.has(PortState::AGGREGATION);
-        // A link back to ourselves is no link.
+        // A link that is looped back is no candidate.
         let other = self.partner.system != self.actor.system;
         (ready && other).then_some((
             self.partner.system_priority,
@@ -138,7 +138,7 @@ impl Member {
         }
     }
 
-    /// The partner has fallen silent: its last word on synchronization counts no more (§6.4.12, EXPIRED).
+    /// No LACPDU within the timeout: the partner's synchronization is no longer valid (§6.4.12, EXPIRED).
     fn expire(&mut self, now: Nanos) {
         self.receive = Receive::Expired {
             until: now + SHORT_TIMEOUT,
@@ -151,11 +151,11 @@ impl Member {
         self.note(PortState::EXPIRED, true);
     }
 
-    /// Nobody is there (§6.4.12, DEFAULTED).
+    /// There is no partner (§6.4.12, DEFAULTED).
     fn default(&mut self) {
         self.receive = Receive::Defaulted;
         self.partner = End {
-            // So that we go on asking every second.
+            // LACPDUs are still sent every second.
             state: PortState::SHORT_TIMEOUT,
             ..End::default()
         };
@@ -215,7 +215,7 @@ impl Member {
         }
     }
 
-    /// A partner that wants to hear more often than before gets it from now on.
+    /// A partner that has changed to the short timeout gets an LACPDU every second from now on.
     fn pace(&mut self, now: Nanos) {
         let latest = now + self.interval();
         self.periodic = Some(self.periodic.map_or(latest, |at| at.min(latest)));
@@ -298,7 +298,7 @@ impl Member {
         }
     }
 
-    /// The LACPDU to send now, if one is wanted and may be.
+    /// The LACPDU to send now, if one is due and the rate allows it.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Lacpdu> {
         if !self.wanted || self.receive == Receive::Disabled {
             return None;

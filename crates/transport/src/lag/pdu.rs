@@ -1,9 +1,9 @@
-//! LACPDUs (IEEE 802.1AX-2020 §6.4.2.3) and Marker PDUs (§6.5.3.3) as they lie in a frame.
+//! LACPDUs (IEEE 802.1AX-2020 §6.4.2.3) and Marker PDUs (§6.5.3.3) in a frame.
 
 use packet::MacAddr;
 use packet::eth::ether_type;
 
-/// Where slow protocols send to (IEEE 802.3 Annex 57A): no switch passes it on.
+/// The destination of slow protocols (IEEE 802.3 Annex 57A), which no switch forwards.
 pub const SLOW_PROTOCOLS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 2]);
 
 const LACP: u8 = 1;
@@ -18,14 +18,14 @@ const COLLECTOR_LEN: u8 = 16;
 const LEN: usize = 110;
 const ETHERNET: usize = 14;
 
-/// What an actor says of the state of its port (IEEE 802.1AX §6.4.2.3, m): one octet.
+/// Actor_State (IEEE 802.1AX §6.4.2.3, m): one octet.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct PortState(pub u8);
 
 impl PortState {
-    /// It sends LACPDUs without being asked.
+    /// Active LACP: it sends LACPDUs whatever the partner does.
     pub const ACTIVITY: Self = Self(1);
-    /// It wants one every second, and waits for three seconds.
+    /// Short timeout: it wants an LACPDU every second, and its timeout is three seconds.
     pub const SHORT_TIMEOUT: Self = Self(1 << 1);
     /// The link may be one of several.
     pub const AGGREGATION: Self = Self(1 << 2);
@@ -37,7 +37,7 @@ impl PortState {
     pub const DISTRIBUTING: Self = Self(1 << 5);
     /// The partner is not known.
     pub const DEFAULTED: Self = Self(1 << 6);
-    /// The partner has fallen silent.
+    /// No LACPDU of the partner within the timeout.
     pub const EXPIRED: Self = Self(1 << 7);
 
     /// Whether all of `bits` are set.
@@ -67,7 +67,7 @@ impl std::fmt::Debug for PortState {
     }
 }
 
-/// One end of a link as it is told in LACPDUs.
+/// One end of a link as LACPDUs report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct End {
     /// The system's priority.
@@ -116,7 +116,7 @@ impl End {
     }
 }
 
-/// What one end tells the other: how it is, and how it takes the other to be.
+/// An LACPDU: the sender's end, and what the sender knows of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lacpdu {
     /// The sender.
@@ -130,9 +130,9 @@ pub struct Lacpdu {
 pub enum Slow {
     /// An LACPDU.
     Lacp(Lacpdu),
-    /// A Marker PDU, to be answered with [`answer_marker`].
+    /// A Marker PDU, which [`answer_marker`] replies to.
     Marker,
-    /// The answer to one, which we never ask for.
+    /// A Marker Response PDU; Sluice sends no Marker PDU.
     MarkerResponse,
 }
 
@@ -155,7 +155,8 @@ impl Slow {
     }
 }
 
-/// Makes a Marker PDU its own answer, sent from `mac`: everything sent before it has been taken (IEEE 802.1AX §6.5.4).
+/// Makes a Marker PDU the Marker Response PDU, sent from `mac`: all frames before it have been received (IEEE 802.1AX
+/// §6.5.4).
 pub fn answer_marker(frame: &mut [u8], mac: MacAddr) {
     if let Some(source) = frame.get_mut(6..12) {
         source.copy_from_slice(&mac.0);
@@ -175,7 +176,7 @@ impl Lacpdu {
         out.extend([LACP, VERSION]);
         self.actor.write(ACTOR, &mut out);
         self.partner.write(PARTNER, &mut out);
-        // We keep no frame back: the longest delay is 0.
+        // No frame is delayed: CollectorMaxDelay is 0.
         out.extend([COLLECTOR, COLLECTOR_LEN]);
         out.resize(ETHERNET + LEN, 0);
         out

@@ -1,4 +1,4 @@
-//! The table as an operator sees it.
+//! The table for views.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use packet::MacAddr;
 use super::Neighbours;
 use super::entry::{Entry, State, WantedBy};
 
-/// How a neighbour stands.
+/// The state of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Configured, for ever.
+    /// Configured; it never changes.
     Static,
-    /// An address of ours.
+    /// An own address.
     Own,
-    /// It has answered, and is believed.
+    /// It has replied, and the reply is valid.
     Reachable,
-    /// It has answered a while ago; packets go on to it while it is asked.
+    /// Its reply is no longer valid: it is requested again, and packets are still sent to it.
     Checking,
-    /// It is asked for and has not answered yet.
+    /// It is requested and has not replied yet.
     Incomplete,
-    /// It does not answer, and is left alone for a while.
+    /// It has not replied, and is not requested for some time.
     Unreachable,
     /// Its port has no link.
     LinkDown,
-    /// The instance's own IPv6 address is tentative or a duplicate: there is no address to ask from.
+    /// The instance's own IPv6 address is tentative or a duplicate: there is no source address for a request.
     NoSource,
 }
 
 impl Standing {
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Standing {
         }
     }
 
-    /// Whether packets go there.
+    /// Whether packets are sent there.
     #[must_use]
     pub const fn is_alive(self) -> bool {
         matches!(self, Self::Static | Self::Own | Self::Reachable | Self::Checking)
@@ -60,17 +60,17 @@ pub struct NeighbourView {
     pub id: AdjacencyId,
     /// On whose link it is.
     pub instance: InstanceId,
-    /// Who it is.
+    /// Its address.
     pub address: IpAddr,
-    /// Where it is, as far as that is known.
+    /// Its link layer address, if that is known.
     pub mac: Option<MacAddr>,
-    /// How it stands.
+    /// Its state.
     pub standing: Standing,
-    /// Since its last answer; `None` where it never gave one.
+    /// Time since its last reply; `None` if it never replied.
     pub age: Option<Duration>,
-    /// Questions since then, or since it was wanted, without an answer.
+    /// Requests without a reply since then, or since the entry was made.
     pub asked: u8,
-    /// Who wants it: `configuration`, `traffic`, `rules`.
+    /// What wants it: `configuration`, `traffic`, `rules`.
     pub wanted_by: &'static str,
 }
 
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(shown(&table, 0), (Standing::Incomplete, 1, None));
         table.heard(second(1), N6, address, PEER, Heard::Answer);
         assert_eq!(shown(&table, 1), (Standing::Reachable, 0, Some(0)));
-        // A router is believed for a second, and asked six times then.
+        // A router's reply is valid for a second; then it is requested six times.
         table.handle_timeout(second(2));
         assert_eq!(shown(&table, 2), (Standing::Checking, 1, Some(1)));
         (3..9).for_each(|at| table.handle_timeout(second(at)));
