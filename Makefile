@@ -4,6 +4,12 @@ CARGO  ?= cargo
 SLUICE := target/release/sluice
 DEMO   ?= --seconds 10 --sessions 10000
 
+# The pinned toolchain under another name, if this machine has it so.
+TOOLCHAIN := $(shell tools/toolchain.sh)
+ifneq ($(TOOLCHAIN),)
+export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
+endif
+
 .PHONY: run test unit interop lint instructions sanitize bench fuzz clean setup-build setup-test build
 
 run: build               ## build, then forward packets for ten seconds with a live view
