@@ -6,13 +6,12 @@ use core::ops::Range;
 use super::allocator::LineAllocator;
 use super::content_counters::ContentCounters;
 use super::forwards::PackedForward;
-use super::layout::{Counts, HEAD, INLINE_MARKS, INLINE_URRS, MARKS_PER_LINE, read_line_at, write_line_at};
+use super::layout::{Counts, HEAD, INLINE_URRS, read_line_at, write_line_at};
 use super::lines::{Line, ReadLine};
 use super::write::{Identity, write_block};
 use super::{BlockImage, BlockRef, LiveBlock, SessionBlock};
 use crate::memory::{OutOfMemory, Slab};
-use crate::meter::SharedId;
-use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, prefetch};
+use crate::{Direction, FlowEntry, Forward, SessionIndex, prefetch};
 
 // `Blocks::prefetch` compares both with the same number.
 const _: () = assert!(HEAD == 1 << INLINE_URRS);
@@ -289,35 +288,6 @@ impl Blocks {
         self.change_read_lines(block, |read_line, direction| {
             read_line.closed = [closed_ul, closed_dl][direction as usize];
         })
-    }
-
-    /// Changes what a QER marks packets with. Returns whether there is such a block and slot.
-    pub fn set_mark(&mut self, block: BlockRef, slot: u8, mark: Mark) -> bool {
-        let Some(counts) = self.get(block).map(|block| block.counts()) else {
-            return false;
-        };
-        let at = usize::from(slot);
-        if slot >= counts.marks {
-            return false;
-        }
-        if usize::from(counts.marks) > INLINE_MARKS
-            && let Some(lines) = self.lines_mut(block, counts.marks_at()..counts.bounds_at())
-        {
-            lines[at / MARKS_PER_LINE].marks_mut()[at % MARKS_PER_LINE] = mark.bits();
-        }
-        for direction in Direction::BOTH {
-            if let Some(read_line) = self.read_line_mut(block, direction)
-                && let Some(bits) = read_line.marks.get_mut(at)
-            {
-                *bits = mark.bits();
-            }
-        }
-        true
-    }
-
-    /// Puts the session under a meter that others share, or under none. Returns whether there is such a block.
-    pub fn set_shared(&mut self, block: BlockRef, shared: SharedId) -> bool {
-        self.change_read_lines(block, |read_line, _| read_line.shared = shared.0)
     }
 
     /// Writes all lines of a block, counts zero and meters full.

@@ -7,9 +7,6 @@ use crate::memory::OutOfMemory;
 use crate::{ContentId, Direction, Nanos, SessionIndex};
 
 impl Blocks {
-    /// The most content counters that one session has. What is of further contents is to be counted together.
-    pub const MOST_CONTENTS: usize = ContentCounters::MOST;
-
     /// Makes room for this many content counters of sessions with an index below `sessions`. A worker does so once,
     /// before there is any session.
     ///

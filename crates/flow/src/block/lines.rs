@@ -136,10 +136,6 @@ impl Line {
         transmute_mut!(&mut self.0)
     }
 
-    pub(super) fn marks_mut(&mut self) -> &mut [u16; MARKS_PER_LINE] {
-        transmute_mut!(&mut self.0)
-    }
-
     pub(super) fn of_marks(marks: &[Mark]) -> Self {
         let mut bits = [0; MARKS_PER_LINE];
         bits.iter_mut()

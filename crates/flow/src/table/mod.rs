@@ -328,13 +328,6 @@ impl<K: FlowKey> FlowTable<K> {
         old.map(|old| *old = entry).is_some()
     }
 
-    /// Takes the flow at a hit out. `None` for a miss.
-    pub fn remove_hit(&mut self, hit: Hit) -> Option<FlowEntry<K>> {
-        let entry = *self.entry(hit)?;
-        self.release(hit);
-        Some(entry)
-    }
-
     /// Takes a flow out.
     pub fn remove(&mut self, key: &K) -> Option<FlowEntry<K>> {
         let hit = self.lookup(key);

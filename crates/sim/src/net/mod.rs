@@ -18,8 +18,7 @@ pub use error::Error;
 use crate::smf::{Progress, Servers, Smf, State};
 use crate::{Nanos, Report};
 use socket::{LONGEST, RECEIVE_MOST, bind, receive, send};
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 use user_plane::UserPlane;
 
@@ -125,11 +124,6 @@ impl Run {
     /// N4 so far.
     pub fn progress(&self) -> Progress {
         self.smf.progress()
-    }
-
-    /// Where the SMF's socket is bound.
-    pub fn n4_address(&self) -> io::Result<SocketAddr> {
-        self.n4.local_addr()
     }
 
     fn step_n4(&mut self, now: Nanos) -> Result<bool, Error> {
