@@ -196,7 +196,7 @@ pub struct DpdkConfig {
     /// Packet memory, MiB; 256.
     #[serde(default = "DpdkConfig::default_memory")]
     pub memory_mib: Bounded<64, 1_048_576>,
-    /// Packet buffers; 32,768.
+    /// Packet buffers, those of all workers together; 32,768.
     #[serde(default = "DpdkConfig::default_buffers")]
     pub buffers: Bounded<2_048, 16_777_216>,
 }
