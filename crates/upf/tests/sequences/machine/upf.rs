@@ -32,6 +32,7 @@ workers: {count: 2}
 limits: {sessions: 64, flows_ipv4: 1024, flows_ipv6: 1024}
 flows: {idle_s: {udp: 30, other: 30}}
 fragments: {datagrams: 0}
+neighbours: {dad_transmits: 0}
 buffering: {packets: 4096, per_far: 512, per_session: 512, bytes_per_session: 1048576, timeout_s: 86400}
 ports: [{name: ran, driver: {memory: {}}}, {name: dn, driver: {memory: {}}}]
 instances:
