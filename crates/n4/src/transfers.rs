@@ -64,7 +64,7 @@ impl core::error::Error for ExportError {}
 pub enum Imported {
     /// An association with this node; the one that there was, if there was one.
     Association(NodeName),
-    /// A session, once its worker has it: given by [`Endpoint::poll_imported`].
+    /// A session, once its worker has it: given by [`Endpoint::poll_imported`](crate::Endpoint::poll_imported).
     Session(Seid),
     /// This node continues as that which wrote the record, with its Recovery Time Stamp: seconds since 1970.
     Node(u64),

@@ -134,7 +134,7 @@ impl Requests {
         self.machines.table.put(session);
     }
 
-    /// Takes a session in, with all of its numbers. Whether the worker has taken it too is in the [`Outcome`] of
+    /// Takes a session in, with all of its numbers. Whether the worker has taken it too is in the [`Outcome`](crate::Outcome) of
     /// `ticket`.
     ///
     /// # Errors

@@ -107,7 +107,7 @@ impl UsageAccounts {
         self.update_with_bounds(now, urrs, renewed, &[]);
     }
 
-    /// The same, and [`reached`](Self::reached) with it.
+    /// The same; `bounds`, by slot, are those that the counters have been given with these rules.
     pub fn update_with_bounds(
         &mut self,
         now: Nanos,

@@ -18,7 +18,7 @@ pub struct UrrCheckpoint {
     pub since: Moment,
     /// What was counted since then, as the counter counts it.
     pub count: UrrCount,
-    /// What an octet in the count is, in billionths of one of usage ([`Urr::unit`]).
+    /// What an octet in the count is, in billionths of one of usage (`Urr::unit`).
     pub unit: u64,
     /// What is left of what was reported in whole octets: uplink and downlink, in billionths of one.
     pub rest: [u64; 2],

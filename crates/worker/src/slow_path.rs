@@ -2,14 +2,14 @@
 //!
 //! What has no verdict is compacted into a list and taken through in passes, each of which asks for the memory of the
 //! next: find the sessions, deal the budgets out, match PDRs, write flow entries. Budgets are for each burst, of three
-//! classes of work and fair over sessions ([`deficit_round_robin`](crate::slow_path::deficit_round_robin)); over budget a packet is dropped and counted, never
+//! classes of work and fair over sessions ([`deficit_round_robin`]); over budget a packet is dropped and counted, never
 //! queued. Finding the session is not in the budget: it is one look into a map, and unknown ones end there. Only where
-//! the worker is busy, and the stage has no more than its [`budget`](crate::slow_path::budget) of the time, not even that is done
+//! the worker is busy, and the stage has no more than its [`budget`] of the time, not even that is done
 //! for what has to wait.
 //!
 //! A flow whose entry is of an older *snapshot* keeps its verdict until the budget gets to it; one whose session
 //! changed has none any more, and is decided before its packet passes. Which entries there may be is decided by
-//! [`admission`](crate::slow_path::admission); a flow without one comes here with each of its packets.
+//! [`admission`]; a flow without one comes here with each of its packets.
 //!
 //! Decisions are `rules`'; nothing is cached that [`Classifier`](rules::classifier::Classifier) did not call correct
 //! for the key. The worker owns the state; nothing is allocated after the start.

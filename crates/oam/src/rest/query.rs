@@ -148,7 +148,7 @@ impl QueryClient {
     /// A page of associations.
     ///
     /// # Errors
-    /// [`QueryTimeout`], as of all queries.
+    /// `QueryTimeout`, as of all queries.
     pub async fn associations(
         &self,
         after: Option<u32>,

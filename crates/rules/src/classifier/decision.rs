@@ -8,9 +8,9 @@ use super::source_check::SourceCheck;
 /// is part of each match: [`Match::key`](crate::Match::key).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// The slot of the PDR, its place in [`SessionRules::pdrs`].
+    /// The slot of the PDR, its place in [`SessionRules::pdrs`](crate::model::SessionRules::pdrs).
     pub pdr: u16,
-    /// The slot of the forward, its place in [`BlockImage::forwards`].
+    /// The slot of the forward, its place in [`BlockImage::forwards`](flow::BlockImage::forwards).
     pub forward: u8,
     /// The QERs that a packet must pass: bit n is slot n.
     pub qers: u64,
