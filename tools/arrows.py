@@ -28,15 +28,7 @@ NEVER_IN_PURE = {"dpdk", "dpdk-sys", "tokio"}
 APART = {("session", "worker"), ("session", "transport"), ("n4", "worker"), ("n4", "transport"), ("rules", "pfcp")}
 OPTIONAL_DPDK = {"worker"}
 MAY_SHARE = {"dpdk", "runtime", "trace", "oam", "bench", "sluice"}
-MODULES_IN_CIRCLES = {
-    "dpdk": 11,
-    "flow": 20,
-    "packet": 5,
-    "rules": 35,
-    "sim": 5,
-    "usage": 5,
-    "worker": 28,
-}
+MODULES_IN_CIRCLES = {"packet": 5}
 # What only benchmarks and the demo need: no part of a daemon built without features.
 NEVER_IN_DAEMON = {"hdrhistogram", "indicatif", "plotters", "ratatui", "sim"}
 SHARING = re.compile(r"sync::atomic|\bAtomic[A-Z]\w+|\bUnsafeCell\b|\bstatic mut\b")
