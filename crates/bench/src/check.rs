@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flow::{InstanceId, PortId};
 use packet::IpTuple;
-use rules::interpret::{Outcome, Verdict, interpret};
+use rules::reference_interpreter::{Outcome, Verdict, interpret};
 use rules::network::Network;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dpdk::{Burst, Eal, Mempool, PoolConfig, Port, PortConfig, PortSpec, Registration, RxQueue, TxQueue};
-use flow::floor::{Floor, Pool, Size, Sketch, Work, World};
+use flow::floor::{Floor, Pool, Size, Sketch, Work, Workload};
 use serde::Serialize;
 
 use super::clock::{Moment, Presence, Rounds, Spread};
@@ -61,19 +61,19 @@ impl Floors {
     /// When there is no memory for them.
     pub fn measure(flows: u32, sessions: u32, seconds: f64) -> Result<Self, BenchError> {
         let size = Size { flows, sessions };
-        // It is gone before the world is made: only one of them has to fit.
+        // It is gone before the workload is made: only one of them has to fit.
         let sketch = {
             let mut sketch = Sketch::new(size, POOL).map_err(BenchError::of)?;
             floor(|| sketch.measure(Duration::ZERO), seconds)
         };
-        let mut world = World::new(size).map_err(BenchError::of)?;
-        let memory = world.built().memory.clone();
+        let mut workload = Workload::new(size).map_err(BenchError::of)?;
+        let memory = workload.built().memory.clone();
         Ok(Self {
             flows,
             sessions,
             sketch,
-            lookup: floor(|| world.measure(Work::Lookup, Duration::ZERO), seconds),
-            line_budget: floor(|| world.measure(Work::LineBudget, Duration::ZERO), seconds),
+            lookup: floor(|| workload.measure(Work::Lookup, Duration::ZERO), seconds),
+            line_budget: floor(|| workload.measure(Work::LineBudget, Duration::ZERO), seconds),
             memory_octets: memory.octets,
             huge_octets: memory.huge(),
         })

@@ -13,11 +13,11 @@
 //!
 //! A kernel interface can be a port without DPDK's drivers, by packet sockets of our own: what they report of a frame goes into
 //! the fields that DPDK has for it. Otherwise this crate knows nothing of what is in a packet, and it spawns no thread (EAL has one for interrupts).
-//! Beside DPDK's memory there is the process's allocator ([`Allocator`]), whose memory can be touched ahead of its use
-//! ([`Ahead`]).
-//! Of DPDK's own log it keeps what was said during a call that failed: that is the reason in [`Error`].
+//! Beside DPDK's memory there is the process's allocator ([`Allocator`]), whose memory can be prefaulted
+//! ([`AllocatorPrefault`]).
+//! DPDK's log lines of a call that failed are the reason in its [`Error`].
 
-mod ahead;
+mod allocator_prefault;
 mod allocator;
 mod burst;
 mod cpu;
@@ -32,7 +32,7 @@ mod ring;
 mod sockets;
 pub mod testing;
 
-pub use ahead::Ahead;
+pub use allocator_prefault::AllocatorPrefault;
 pub use allocator::Allocator;
 pub use burst::{BURST_MAX, Burst, Drain};
 pub use cpu::{on_cpu, pin_current_thread, thread_cpus};

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use flow::floor::{Pool, Size, Sketch, Work, World};
+use flow::floor::{Pool, Size, Sketch, Work, Workload};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -38,11 +38,11 @@ fn number(text: &str) -> u32 {
 }
 
 fn print_size(size: Size, duration: Duration) {
-    let mut world = match World::new(size) {
-        Ok(world) => world,
+    let mut workload = match Workload::new(size) {
+        Ok(workload) => workload,
         Err(error) => return println!("{} flows: {error}", size.flows),
     };
-    let built = world.built();
+    let built = workload.built();
     println!(
         "{} flows, {} sessions: {}; inserted in {:.0} ns each, {} moves",
         size.flows,
@@ -52,7 +52,7 @@ fn print_size(size: Size, duration: Duration) {
         built.moves,
     );
     for work in [Work::Lookup, Work::LineBudget, Work::FarForward] {
-        let floor = world.measure(work, duration);
+        let floor = workload.measure(work, duration);
         println!(
             "  {work:?}: best {:.1} ns, mean {:.1} ns ({:.0} ticks); {} packets, {} hits, {} green",
             floor.best_nanos_per_packet(),
@@ -63,7 +63,7 @@ fn print_size(size: Size, duration: Duration) {
             floor.green,
         );
     }
-    drop(world);
+    drop(workload);
     for (buffers, window) in [(1_280, 512), (16_384, 16_384)] {
         let mut sketch = match Sketch::new(size, Pool { buffers, window }) {
             Ok(sketch) => sketch,

@@ -10,7 +10,7 @@ use core::ops::Range;
 use zerocopy::FromZeros;
 
 use crate::flags::flags;
-use crate::memory::{OutOfMemory, Slab};
+use crate::slab::{OutOfMemory, Slab};
 use crate::prefetch;
 
 /// The number of a line of [`Extensions`]; 0 is none.

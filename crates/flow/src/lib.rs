@@ -14,7 +14,7 @@ pub mod cycles;
 pub mod fake;
 pub mod floor;
 pub mod local;
-pub mod memory;
+pub mod slab;
 pub mod meter;
 pub mod prefetch;
 pub mod residency;

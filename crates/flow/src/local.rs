@@ -10,7 +10,7 @@ use crate::contract::{
     Actions, AnyKey, Backend, Capabilities, Epoch, Event, Fate, Flow, FlowOp, Notice, Object, ObjectId,
     Outcome, Refusal, Reply, Request, Why,
 };
-use crate::memory::OutOfMemory;
+use crate::slab::OutOfMemory;
 use crate::meter::{Offer, SharedMeters};
 use crate::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, Counted, Direction, Extension, ExtensionId, Extensions,

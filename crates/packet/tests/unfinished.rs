@@ -1,7 +1,7 @@
 //! What a sender has left to a NIC, finished, and read by etherparse.
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
-use packet::unfinished::{Cut, fill_checksum};
+use packet::offload_completion::{Segmentation, fill_checksum};
 use proptest::prelude::*;
 
 /// How a packet is made.
@@ -176,8 +176,8 @@ proptest! {
         let mut whole = build(made);
         leave_checksum(&mut whole, made);
         let (l4, _) = transport(made);
-        let cut = Cut::of(&whole, whole.len(), l4, size).unwrap();
-        prop_assert_eq!(Cut::of(&whole, whole.len(), 0, size), Some(cut));
+        let cut = Segmentation::of(&whole, whole.len(), l4, size).unwrap();
+        prop_assert_eq!(Segmentation::of(&whole, whole.len(), 0, size), Some(cut));
         let pieces = made.payload.div_ceil(size.into()).max(1);
         prop_assert_eq!(cut.pieces(), pieces);
         let mut payload = Vec::new();
@@ -204,7 +204,7 @@ proptest! {
     #[test]
     fn anything_is_taken(mut frame in prop::collection::vec(any::<u8>(), 0..200), layer4 in 0..100_usize, size in any::<u16>()) {
         fill_checksum(&mut frame);
-        if let Some(cut) = Cut::of(&frame, frame.len(), layer4, size) {
+        if let Some(cut) = Segmentation::of(&frame, frame.len(), layer4, size) {
             let mut piece = frame[..cut.header()].to_vec();
             piece.extend(&frame[cut.payload(0)]);
             prop_assert!(cut.finish(0, &mut piece));
@@ -217,7 +217,7 @@ proptest! {
         let headers = frame.len().min(80);
         frame[place.index(headers)] = octet;
         fill_checksum(&mut frame.clone());
-        if let Some(cut) = Cut::of(&frame, frame.len(), 0, size) {
+        if let Some(cut) = Segmentation::of(&frame, frame.len(), 0, size) {
             let last = cut.pieces() - 1;
             let mut piece = frame[..cut.header()].to_vec();
             piece.extend(&frame[cut.payload(last)]);
@@ -238,7 +238,7 @@ fn the_longest_packets_are_cut_up() {
         let mut whole = build(made);
         leave_checksum(&mut whole, made);
         for size in [1_400, u16::MAX] {
-            let cut = Cut::of(&whole, whole.len(), 0, size).unwrap();
+            let cut = Segmentation::of(&whole, whole.len(), 0, size).unwrap();
             let mut octets = 0;
             for place in 0..cut.pieces() {
                 let mut piece = whole[..cut.header()].to_vec();
@@ -264,10 +264,10 @@ fn what_is_no_such_packet_stays() {
     leave_checksum(&mut fragment, made);
     fragment[20] = 0x20;
     assert!(!fill_checksum(&mut fragment.clone()));
-    assert_eq!(Cut::of(&fragment, fragment.len(), 0, 50), None);
+    assert_eq!(Segmentation::of(&fragment, fragment.len(), 0, 50), None);
     let whole = build(made);
     // The port says that it is the header of a packet in a tunnel.
-    assert_eq!(Cut::of(&whole, whole.len(), 70, 50), None);
-    assert_eq!(Cut::of(&whole, whole.len(), 0, 0), None);
-    assert_eq!(Cut::of(&whole, whole.len() - 1, 0, 50), None);
+    assert_eq!(Segmentation::of(&whole, whole.len(), 70, 50), None);
+    assert_eq!(Segmentation::of(&whole, whole.len(), 0, 0), None);
+    assert_eq!(Segmentation::of(&whole, whole.len() - 1, 0, 50), None);
 }

@@ -5,9 +5,10 @@
 
 mod kernel;
 mod nic;
+mod numa_placement;
 mod ports;
 
 pub use kernel::ingress::addresses_on;
 pub use nic::expectation;
-pub use nic::numa::Placement;
+pub use numa_placement::NumaPlacement;
 pub use ports::{PortError, Ports, start_eal};

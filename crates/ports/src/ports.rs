@@ -20,7 +20,7 @@ use crate::kernel::ingress::Drops;
 use crate::kernel::xdp;
 use crate::nic::audit::{Place, Seen};
 use crate::nic::checksums::UdpChecksums;
-use crate::nic::numa::{self, Placement, Topology};
+use crate::numa_placement::{self, NumaPlacement, NumaTopology};
 use crate::nic::{Report, Steered, Traffic, plan};
 use config::{Config, Driver, PortConfig};
 
@@ -64,7 +64,7 @@ pub struct Ports {
     /// By worker, until the workers take them.
     queues: Vec<Queues>,
     /// By worker, where it belongs.
-    placements: Vec<Placement>,
+    placements: Vec<NumaPlacement>,
     /// By worker, where its packets are received and its own are made.
     pools: Vec<Mempool>,
     swept: Vec<String>,
@@ -153,8 +153,8 @@ impl Ports {
         mut failed: impl FnMut(PortError) -> Result<(), PortError>,
     ) -> Result<Self, PortError> {
         let workers = config.workers.count.value() as u16;
-        let placements = Placement::of_workers(&config.workers, &Topology::read());
-        let pools = numa::pools(eal, &placements, config.dpdk.buffers.value() as u32);
+        let placements = NumaPlacement::of_workers(&config.workers, &NumaTopology::read());
+        let pools = numa_placement::pools(eal, &placements, config.dpdk.buffers.value() as u32);
         let pools = pools.map_err(|error| PortError {
             port: "(packet memory)".into(),
             reason: error.to_string(),
@@ -418,7 +418,7 @@ impl Ports {
     pub fn take_io(&mut self, eal: &'static Eal) -> Result<Vec<DpdkIo>, dpdk::Error> {
         let queues = std::mem::take(&mut self.queues);
         let inbox =
-            |placement: &Placement| placement.make("inbox", |node| dpdk::mpsc_on(eal, INBOX_DEPTH, node));
+            |placement: &NumaPlacement| placement.make("inbox", |node| dpdk::mpsc_on(eal, INBOX_DEPTH, node));
         let inboxes = self.placements.iter().map(inbox).collect::<Result<Vec<_>, _>>()?;
         let (producers, consumers): (Vec<_>, Vec<_>) = inboxes.into_iter().unzip();
         let own = queues.into_iter().zip(&self.pools).zip(consumers);
@@ -430,7 +430,7 @@ impl Ports {
 
     /// Where each worker belongs, by worker.
     #[must_use]
-    pub fn placements(&self) -> &[Placement] {
+    pub fn placements(&self) -> &[NumaPlacement] {
         &self.placements
     }
 

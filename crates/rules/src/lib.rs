@@ -12,7 +12,8 @@
 //! classifier       finds the PDR of a packet, and the flow key that the result is valid for
 //! image            a session as control sends it to a worker
 //! compile          rules and network become an image, or an error
-//! interpret        the same rules evaluated for one packet, plainly: uses model and network, and is a second
+//! reference_interpreter
+//!                  evaluates the same rules for one packet, plainly: uses model and network, and is a second
 //!                  implementation on purpose
 //! ```
 
@@ -25,7 +26,7 @@ pub mod compile;
 mod compile_error;
 pub mod counter_slots;
 pub mod image;
-pub mod interpret;
+pub mod reference_interpreter;
 pub mod model;
 pub mod network;
 mod packet_view;

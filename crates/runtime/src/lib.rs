@@ -6,7 +6,7 @@
 mod clock;
 mod control_loop;
 mod idle;
-mod memory;
+mod prefault_thread;
 mod sockets;
 mod threads;
 mod wakeup;
@@ -14,7 +14,7 @@ mod wakeup;
 pub use clock::{Clock, HOST_LOOK, HostTime};
 pub use control_loop::ControlLoop;
 pub use idle::{Idle, Waiter, sockets_of_workers};
-pub use memory::keep_memory_ahead;
+pub use prefault_thread::spawn_prefault_thread;
 pub use sockets::Sockets;
 pub use threads::{PublishedStats, ThreadConfig, ThreadError, WakeTargets, WorkerThread};
 pub use wakeup::Wakeup;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::Nanos;
-use flow::memory::OutOfMemory;
+use flow::slab::OutOfMemory;
 use worker::{Io, Stats, Worker};
 
 use super::idle::Idle;

@@ -7,7 +7,7 @@ use flow::{Direction, KeyFields, PortId};
 use packet::eth::ether_type;
 use packet::gtpu::MessageType;
 use packet::{DropReason, MacAddr};
-use rules::interpret::{Outcome, Verdict, evaluate_pdrs};
+use rules::reference_interpreter::{Outcome, Verdict, evaluate_pdrs};
 use rules::model::{Pdr, Qer, SessionRules};
 use rules::network::{InstanceId, Network};
 use worker::{
@@ -15,7 +15,7 @@ use worker::{
     TracedSession,
 };
 
-use super::agree::{Agreement, agree};
+use super::compare_with_interpreter::{Compared, Comparison, compare_with_interpreter};
 use super::fields::{self, Outer, Parsed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -106,16 +106,16 @@ impl Explainer {
     /// Explains a packet, as number `number` of its trace.
     #[must_use]
     pub fn explain(&self, traced: &Traced, number: u64) -> PacketTrace {
-        let (agreement, verdict) = agree(&self.network, traced);
+        let Compared { comparison, verdict } = compare_with_interpreter(&self.network, traced);
         let parsed = self.read(&traced.received);
         let rules = traced.session.as_ref().map(|session| &*session.rules);
         let pdr = self.pdr_of(traced, verdict.as_ref());
         let decision = traced.decision.as_ref();
         let direction = decision.map(|decision| decision.direction);
-        let (disagreement, unchecked) = match agreement {
-            Agreement::Same => (None, None),
-            Agreement::Differs(words) => (Some(words), None),
-            Agreement::Unchecked(why) => (None, Some(why.to_owned())),
+        let (disagreement, unchecked) = match comparison {
+            Comparison::Same => (None, None),
+            Comparison::Differs(words) => (Some(words), None),
+            Comparison::Unchecked(why) => (None, Some(why.to_owned())),
         };
         let mut told = PacketTrace {
             number,

@@ -1,12 +1,12 @@
 //! Packets explained one by one: what each is, what the user plane did with it, and why.
 //!
-//! A worker tells what it has done with a packet ([`worker::Traced`]). Here that is put into words ([`Explainer`]), and
-//! held against what `rules::interpret` says of the same packet under the same rules (`agree`): where the two differ
-//! there is a mistake in one of them, and it is said. Nothing here changes what happens to packets.
+//! A worker reports what it has done with a packet ([`worker::Traced`]). [`Explainer`] makes text and JSON of that, and
+//! [`compare_with_interpreter`] compares it with what `rules::reference_interpreter` decides for the same packet under the
+//! same rules: a difference is a mistake of one of the two, and is reported. This crate does not influence packets.
 
 #![forbid(unsafe_code)]
 
-mod agree;
+mod compare_with_interpreter;
 mod capture;
 mod explain;
 mod fields;
@@ -16,7 +16,7 @@ mod query;
 mod replay;
 mod values;
 
-pub use agree::{Agreement, agree};
+pub use compare_with_interpreter::{Compared, Comparison, compare_with_interpreter};
 pub use capture::{CaptureError, Captured, Interface, Reader, Writer, Written};
 pub use explain::Explainer;
 pub use fields::Parsed;

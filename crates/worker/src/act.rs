@@ -1,7 +1,7 @@
 //! Stage `act`: what was decided is done.
 //!
 //! Gates, then meters, then counters, then headers: off, on, TTL. Everything that a packet needs was prefetched by
-//! `lookup`. The order of the checks is that of `rules::interpret`, so that a packet which fails several is dropped for
+//! `lookup`. The order of the checks is that of `rules::reference_interpreter`, so that a packet which fails several is dropped for
 //! the same reason: gate, quota, action, extension headers, TTL; then it passes the meters; then route, neighbour and
 //! length. What is left counts: a packet that is dropped for any reason is not charged, and one that `tx` loses is
 //! credited back. Only URRs that measure before QoS enforcement count a packet before all of this.

@@ -23,7 +23,7 @@ use super::super::network::{MACS, N3_ADDRESS, ROUTER, VLANS, Wire};
 use super::super::rules::Identity;
 use config::Config;
 use runtime::Clock;
-use runtime::{ControlLoop, Idle, Sockets, ThreadConfig, WakeTargets, WorkerThread, keep_memory_ahead};
+use runtime::{ControlLoop, Idle, Sockets, ThreadConfig, WakeTargets, WorkerThread, spawn_prefault_thread};
 use upf::{Assembly, Surroundings, assemble};
 
 /// Who runs on which core.
@@ -160,7 +160,7 @@ impl Plant {
         let config =
             Config::parse(&configuration(address, sessions, &model), "bench").map_err(BenchError::of)?;
         let sockets = Sockets::open([address.into()].into_iter(), pfcp::PORT).map_err(BenchError::of)?;
-        keep_memory_ahead(sessions as usize);
+        spawn_prefault_thread(sessions as usize);
         let clock = Clock::starting_now(eal.tsc_hz());
         let network = Arc::new(config.network().map_err(BenchError::of)?);
         let seed = Random::system_seed().map_err(BenchError::of)?;

@@ -7,7 +7,7 @@
 mod config;
 mod device;
 mod flow;
-mod memory;
+mod memory_port;
 mod queue;
 mod rss;
 mod sockets;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use config::PortConfig;
 pub use flow::{FlowRule, Packets, SpreadRule};
-pub use memory::{MemoryPeer, MemorySpec};
+pub use memory_port::{MemoryPeer, MemorySpec};
 pub use queue::{Queues, RxQueue, TxQueue};
 pub use rss::{RssConfig, RssFields, RssStatus};
 pub use spec::PortSpec;
@@ -74,7 +74,7 @@ impl Port {
     ///
     /// [`Error::Config`] for a value out of bounds; [`Error::Resource`] when EAL's memory does not hold the rings.
     pub fn memory(eal: &Eal, spec: &MemorySpec) -> Result<(Port, MemoryPeer), Error> {
-        let (device, peer) = memory::open(eal, spec)?;
+        let (device, peer) = memory_port::open(eal, spec)?;
         Ok((Port::new(Side::Driver(Arc::new(device))), peer))
     }
 

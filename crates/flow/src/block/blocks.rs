@@ -10,7 +10,7 @@ use super::layout::{Counts, HEAD, INLINE_URRS, read_line_at, write_line_at};
 use super::lines::{Line, ReadLine};
 use super::write::{Identity, write_block};
 use super::{BlockImage, BlockRef, LiveBlock, SessionBlock};
-use crate::memory::{OutOfMemory, Slab};
+use crate::slab::{OutOfMemory, Slab};
 use crate::{Direction, FlowEntry, Forward, SessionIndex, prefetch};
 
 // `Blocks::prefetch` compares both with the same number.

@@ -14,7 +14,7 @@ use zerocopy::FromZeros;
 
 use super::UrrCount;
 use super::allocator::LineAllocator;
-use crate::memory::{OutOfMemory, Slab};
+use crate::slab::{OutOfMemory, Slab};
 use crate::{ContentId, Direction, Nanos, SessionIndex};
 
 /// What a session counted of one content, since that was last taken.

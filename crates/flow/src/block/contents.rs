@@ -3,7 +3,7 @@
 use super::content_counters::ContentCounters;
 use super::lines::Line;
 use super::{BlockRef, Blocks, ContentUsage};
-use crate::memory::OutOfMemory;
+use crate::slab::OutOfMemory;
 use crate::{ContentId, Direction, Nanos, SessionIndex};
 
 impl Blocks {

@@ -1,6 +1,6 @@
 //! The frames of the floors: made outside the measured time, read and written inside it.
 
-use crate::memory::{OutOfMemory, Slab};
+use crate::slab::{OutOfMemory, Slab};
 use crate::{Direction, KeyFields, LocalId, PackedForward, Scope, VrfId, prefetch};
 use crate::{FlowKey4, Mark};
 

@@ -11,12 +11,12 @@
 mod frames;
 mod layout;
 mod sketch;
-mod world;
+mod workload;
 
 use crate::residency::Residency;
 
 pub use sketch::{Pool, Sketch};
-pub use world::World;
+pub use workload::Workload;
 
 /// Packets of one round.
 pub const ROUND: usize = 16384;
@@ -32,7 +32,7 @@ pub enum Work {
     FarForward,
 }
 
-/// The size of the world.
+/// The size of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Flow entries; a flow is one direction of a 5-tuple. At least 2.
@@ -76,7 +76,7 @@ impl Floor {
     }
 }
 
-/// What making the world took.
+/// What making the workload took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Built {
     /// Nanoseconds in the insertion of all flows, one after the other.

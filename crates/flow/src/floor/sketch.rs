@@ -20,7 +20,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::layout::{BUCKET, BlockLines, ENTRY, LINE, SLOTS, buckets};
 use super::{Floor, ROUND, Size};
-use crate::memory::{OutOfMemory, Slab};
+use crate::slab::{OutOfMemory, Slab};
 use crate::{cycles, prefetch};
 
 /// Packets of a burst.
@@ -125,7 +125,7 @@ impl Sketch {
             window,
             buffers: (pool.buffers.max(window) / BURST) * BURST,
         };
-        let shape = BlockLines::of(&super::world::image(0)).ok_or(OutOfMemory { octets: 0 })?;
+        let shape = BlockLines::of(&super::workload::image(0)).ok_or(OutOfMemory { octets: 0 })?;
         let mut sketch = Self {
             size,
             pool,

@@ -2,7 +2,7 @@
 
 use core::hint::select_unpredictable;
 
-use super::place::Home;
+use super::cuckoo::PrimaryBucket;
 use super::{BURST, FlowTable, Hit, Tick};
 use crate::{FlowEntry, FlowKey, prefetch};
 
@@ -31,13 +31,13 @@ impl<K: FlowKey> FlowTable<K> {
         now: Tick,
         mut found: impl FnMut(usize, &FlowEntry<K>),
     ) {
-        let mut homes = [Home::default(); BURST];
-        for (home, key) in homes.iter_mut().zip(keys) {
-            *home = self.home(key);
-            prefetch::nth_to_write(&self.buckets, home.bucket as usize);
+        let mut primaries = [PrimaryBucket::default(); BURST];
+        for (primary, key) in primaries.iter_mut().zip(keys) {
+            *primary = self.primary(key);
+            prefetch::nth_to_write(&self.buckets, primary.bucket as usize);
         }
-        self.probe_burst(&homes, keys.len(), hits);
-        for (place, ((hit, key), home)) in hits.iter_mut().zip(keys).zip(&homes).enumerate() {
+        self.probe_burst(&primaries, keys.len(), hits);
+        for (place, ((hit, key), primary)) in hits.iter_mut().zip(keys).zip(&primaries).enumerate() {
             match self.entry(*hit) {
                 None => {
                     *hit = Hit::MISS;
@@ -45,7 +45,7 @@ impl<K: FlowKey> FlowTable<K> {
                 }
                 Some(entry) if entry.key == *key => {}
                 // Another key with the same tag: rare, so the rest of the slots are tried one by one.
-                Some(_) => *hit = self.find(key, *home),
+                Some(_) => *hit = self.find(key, *primary),
             }
             if let Some(entry) = self.visit(*hit, now) {
                 found(place, entry);
@@ -55,13 +55,13 @@ impl<K: FlowKey> FlowTable<K> {
 
     /// Puts the first slot with the right tag into each hit: in the first bucket, else in the other one.
     #[inline]
-    fn probe_burst(&self, homes: &[Home; BURST], len: usize, hits: &mut [Hit]) {
+    fn probe_burst(&self, primaries: &[PrimaryBucket; BURST], len: usize, hits: &mut [Hit]) {
         let mut elsewhere = [0u8; BURST];
         let mut count = 0;
-        for (place, (home, hit)) in homes.iter().take(len).zip(hits.iter_mut()).enumerate() {
-            *hit = self.probe(home.bucket, home.tag);
+        for (place, (primary, hit)) in primaries.iter().take(len).zip(hits.iter_mut()).enumerate() {
+            *hit = self.probe(primary.bucket, primary.tag);
             // Which of the two comes next is hard to predict: no branch here.
-            let other = self.placement.other(home.bucket, home.tag);
+            let other = self.candidates.other(primary.bucket, primary.tag);
             let entry = (&*self.entries, hit.entry as usize);
             prefetch::either(hit.is_hit(), entry, (&*self.buckets, other as usize));
             prefetch::nth_second_line(&self.entries, hit.entry as usize);
@@ -69,9 +69,9 @@ impl<K: FlowKey> FlowTable<K> {
             count += usize::from(!hit.is_hit());
         }
         for &place in &elsewhere[..count.min(BURST)] {
-            let home = homes[usize::from(place) % BURST];
+            let primary = primaries[usize::from(place) % BURST];
             if let Some(hit) = hits.get_mut(usize::from(place)) {
-                *hit = self.probe(self.placement.other(home.bucket, home.tag), home.tag);
+                *hit = self.probe(self.candidates.other(primary.bucket, primary.tag), primary.tag);
                 prefetch::nth(&self.entries, hit.entry as usize);
                 prefetch::nth_second_line(&self.entries, hit.entry as usize);
             }

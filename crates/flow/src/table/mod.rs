@@ -9,7 +9,7 @@
 
 mod bucket_line;
 mod bulk;
-mod place;
+mod cuckoo;
 mod probe;
 mod search;
 #[cfg(test)]
@@ -22,11 +22,11 @@ use core::fmt;
 use core::ops::Range;
 
 use self::bucket_line::{BucketLine, Slot};
-use self::place::{Home, Placement};
+use self::cuckoo::{PrimaryBucket, CandidateBuckets};
 pub(crate) use self::probe::SLOTS;
 use self::search::Search;
 use crate::hash::Hasher;
-use crate::memory::{OutOfMemory, Slab};
+use crate::slab::{OutOfMemory, Slab};
 use crate::{BlockRef, FlowEntry, FlowKey, Seed, prefetch};
 
 /// Keys in one pass.
@@ -44,7 +44,7 @@ pub(crate) const fn buckets(flows: usize) -> usize {
 /// The table of all flows with keys of one kind.
 pub struct FlowTable<K> {
     hasher: Hasher,
-    placement: Placement,
+    candidates: CandidateBuckets,
     buckets: Slab<BucketLine>,
     entries: Slab<FlowEntry<K>>,
     search: Box<Search>,
@@ -69,12 +69,12 @@ pub struct Hit {
 
 /// Where a key goes, whatever is there: the first half of an insert.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Prepared(Home);
+pub struct Prepared(PrimaryBucket);
 
 /// Where a key is, or is to go: good until the table changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot {
-    home: Home,
+    primary: PrimaryBucket,
     hit: Hit,
 }
 
@@ -172,7 +172,7 @@ impl<K: FlowKey> FlowTable<K> {
     fn with_buckets(flows: usize, buckets: usize, seed: Seed) -> Result<Self, OutOfMemory> {
         Ok(Self {
             hasher: Hasher::new(seed),
-            placement: Placement::new(buckets as u32),
+            candidates: CandidateBuckets::new(buckets as u32),
             buckets: Slab::new(buckets)?,
             entries: Slab::new(flows)?,
             search: Box::new(Search::new()),
@@ -217,7 +217,7 @@ impl<K: FlowKey> FlowTable<K> {
 
     /// Finds one flow; bursts of them are found faster by [`visit_bulk`](Self::visit_bulk).
     pub fn lookup(&self, key: &K) -> Hit {
-        self.find(key, self.home(key))
+        self.find(key, self.primary(key))
     }
 
     /// The entry of a hit; `None` for a miss.
@@ -256,41 +256,41 @@ impl<K: FlowKey> FlowTable<K> {
     ///
     /// [`Full`]: nothing has changed, but slots may have moved.
     pub fn insert(&mut self, entry: FlowEntry<K>, now: Tick) -> Result<Hit, Full> {
-        let home = self.home(&entry.key);
-        let hit = self.find(&entry.key, home);
-        self.put(entry, Spot { home, hit }, now)
+        let primary = self.primary(&entry.key);
+        let hit = self.find(&entry.key, primary);
+        self.put(entry, Spot { primary, hit }, now)
     }
 
     /// The first half of an insert: asks for the memory that the second half will need.
     #[inline]
     pub fn prepare(&self, key: &K) -> Prepared {
-        let home = self.home(key);
-        let other = self.placement.other(home.bucket, home.tag);
-        prefetch::nth_to_write(&self.buckets, home.bucket as usize);
+        let primary = self.primary(key);
+        let other = self.candidates.other(primary.bucket, primary.tag);
+        prefetch::nth_to_write(&self.buckets, primary.bucket as usize);
         prefetch::nth_to_write(&self.buckets, other as usize);
-        Prepared(home)
+        Prepared(primary)
     }
 
     /// Between the halves of an insert, when the memory of the first one is there: asks for what making room will read,
     /// if there is no room.
     #[inline]
     pub fn foresee(&self, prepared: Prepared) {
-        let Home { bucket, tag } = prepared.0;
+        let PrimaryBucket { bucket, tag } = prepared.0;
         let is_full = |bucket: u32| {
             let line = self.buckets.get(bucket as usize);
             line.is_some_and(|line| line.free_slot().is_none())
         };
-        if is_full(bucket) && is_full(self.placement.other(bucket, tag)) {
-            search::prefetch(&self.buckets, self.placement, bucket);
+        if is_full(bucket) && is_full(self.candidates.other(bucket, tag)) {
+            search::prefetch(&self.buckets, self.candidates, bucket);
         }
     }
 
     /// Where a key is, or is to go. Good until the table changes.
     #[inline]
     pub fn spot(&self, key: &K, prepared: Prepared) -> Spot {
-        let home = prepared.0;
-        let hit = self.find(key, home);
-        Spot { home, hit }
+        let primary = prepared.0;
+        let hit = self.find(key, primary);
+        Spot { primary, hit }
     }
 
     /// The second half of an insert: puts `entry` at the spot of its key, which must be that of the table as it is.
@@ -299,7 +299,7 @@ impl<K: FlowKey> FlowTable<K> {
     ///
     /// [`Full`]: nothing has changed, but slots may have moved.
     pub fn put(&mut self, entry: FlowEntry<K>, spot: Spot, now: Tick) -> Result<Hit, Full> {
-        let Spot { home, hit } = spot;
+        let Spot { primary, hit } = spot;
         if let Some(old) = self.entries.get_mut(hit.entry as usize) {
             *old = entry;
             self.touch(hit, now);
@@ -308,10 +308,10 @@ impl<K: FlowKey> FlowTable<K> {
         if self.free == NONE && self.touched as usize == self.entries.len() {
             return Err(Full::Entries);
         }
-        let (bucket, slot) = self.free_slot(home).ok_or(Full::Buckets)?;
+        let (bucket, slot) = self.free_slot(primary).ok_or(Full::Buckets)?;
         let hit = Hit::new(bucket, slot as u32, self.take_entry());
         let content = Slot {
-            tag: home.tag,
+            tag: primary.tag,
             expires: now.after(entry.idle),
             entry: hit.entry,
         };
@@ -383,16 +383,16 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     #[inline(always)]
-    fn home(&self, key: &K) -> Home {
-        self.placement.home(self.hasher.hash(key.words().as_ref()))
+    fn primary(&self, key: &K) -> PrimaryBucket {
+        self.candidates.primary(self.hasher.hash(key.words().as_ref()))
     }
 
-    fn find(&self, key: &K, home: Home) -> Hit {
-        let hit = self.find_in(key, home.bucket, home.tag);
+    fn find(&self, key: &K, primary: PrimaryBucket) -> Hit {
+        let hit = self.find_in(key, primary.bucket, primary.tag);
         if hit.is_hit() {
             return hit;
         }
-        self.find_in(key, self.placement.other(home.bucket, home.tag), home.tag)
+        self.find_in(key, self.candidates.other(primary.bucket, primary.tag), primary.tag)
     }
 
     fn find_in(&self, key: &K, bucket: u32, tag: u16) -> Hit {
@@ -416,15 +416,15 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     /// A free slot in one of the two buckets of a key: the first bucket's if possible, since lookups start there.
-    fn free_slot(&mut self, home: Home) -> Option<(u32, usize)> {
-        let both = [home.bucket, self.placement.other(home.bucket, home.tag)];
+    fn free_slot(&mut self, primary: PrimaryBucket) -> Option<(u32, usize)> {
+        let both = [primary.bucket, self.candidates.other(primary.bucket, primary.tag)];
         for bucket in both {
             if let Some(slot) = self.buckets[bucket as usize].free_slot() {
                 return Some((bucket, slot));
             }
         }
         let (bucket, slot, moves) =
-            search::make_room(&mut self.search, &mut self.buckets, self.placement, both)?;
+            search::make_room(&mut self.search, &mut self.buckets, self.candidates, both)?;
         self.moves += moves as u64;
         Some((bucket, slot))
     }

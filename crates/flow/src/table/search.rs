@@ -1,9 +1,9 @@
 //! Making room: a breadth-first search for the shortest chain of moves that frees a slot in one of two buckets.
 
 use super::bucket_line::BucketLine;
-use super::place::Placement;
+use super::cuckoo::CandidateBuckets;
 use super::probe::SLOTS;
-use crate::memory::Slab;
+use crate::slab::Slab;
 use crate::prefetch;
 
 /// Buckets that one insert looks at, at most.
@@ -35,7 +35,7 @@ pub(super) struct Search {
 pub(super) fn make_room(
     search: &mut Search,
     buckets: &mut Slab<BucketLine>,
-    placement: Placement,
+    candidates: CandidateBuckets,
     first: [u32; 2],
 ) -> Option<(u32, usize, usize)> {
     search.len = 0;
@@ -61,19 +61,19 @@ pub(super) fn make_room(
             return None;
         }
         if usize::from(search.nodes[at].moves) < MAX_MOVES {
-            search.expand(buckets, placement, at);
+            search.expand(buckets, candidates, at);
         }
         at += 1;
     }
 }
 
 /// Asks for the buckets that a search from `bucket` looks at first.
-pub(super) fn prefetch(buckets: &Slab<BucketLine>, placement: Placement, bucket: u32) {
+pub(super) fn prefetch(buckets: &Slab<BucketLine>, candidates: CandidateBuckets, bucket: u32) {
     let Some(line) = buckets.get(bucket as usize) else {
         return;
     };
     for slot in 0..SLOTS {
-        prefetch::nth(buckets, placement.other(bucket, line.slot(slot).tag) as usize);
+        prefetch::nth(buckets, candidates.other(bucket, line.slot(slot).tag) as usize);
     }
 }
 
@@ -86,10 +86,10 @@ impl Search {
     }
 
     /// Adds the other buckets of everything in the bucket of node `at`.
-    fn expand(&mut self, buckets: &Slab<BucketLine>, placement: Placement, at: usize) {
+    fn expand(&mut self, buckets: &Slab<BucketLine>, candidates: CandidateBuckets, at: usize) {
         let Node { bucket, moves, .. } = self.nodes[at];
         for slot in 0..SLOTS {
-            let other = placement.other(bucket, buckets[bucket as usize].slot(slot).tag);
+            let other = candidates.other(bucket, buckets[bucket as usize].slot(slot).tag);
             if !self.is_on_path(at, other) {
                 self.push(
                     buckets,

@@ -6,7 +6,7 @@ use flow::InstanceId;
 use packet::Qfi;
 use packet::build::packet::{addrs, g_pdu, udp};
 use packet::build::{GtpuEncap, Marking};
-use rules::interpret::{Outcome, interpret};
+use rules::reference_interpreter::{Outcome, interpret};
 use rules::model::SessionRules;
 
 use super::fleet::network;

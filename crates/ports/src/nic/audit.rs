@@ -9,7 +9,7 @@ use dpdk::{Capabilities, Mempool};
 use flow::residency::Mappings;
 
 use super::checksums::UdpChecksums;
-use super::numa::Placement;
+use crate::numa_placement::NumaPlacement;
 use super::{Basis, Report, Traffic};
 use config::Driver;
 
@@ -28,8 +28,8 @@ pub struct Place {
 impl Place {
     /// Of workers that are placed like this, and of packets in these pools.
     #[must_use]
-    pub fn of(placements: &[Placement], pools: &[Mempool]) -> Self {
-        let core = |placement: &Placement| Some((placement.core?, placement.node));
+    pub fn of(placements: &[NumaPlacement], pools: &[Mempool]) -> Self {
+        let core = |placement: &NumaPlacement| Some((placement.core?, placement.node));
         let areas: Vec<_> = pools.iter().flat_map(Mempool::areas).collect();
         Self {
             cores: placements.iter().filter_map(core).collect(),

@@ -6,7 +6,6 @@
 
 pub mod audit;
 pub mod checksums;
-pub mod numa;
 
 use std::fmt;
 

@@ -15,7 +15,7 @@ use super::*;
 use crate::compile::compile;
 use crate::compile_error::CompileFault;
 use crate::image::SessionImage;
-use crate::interpret::{Outcome, interpret};
+use crate::reference_interpreter::{Outcome, interpret};
 use crate::model::{
     Edit, OuterHeaderCreation, Pdi, PdiUpdate, Pdr, PdrUpdate, RuleRef, SdfFilter, SdfFilterId,
     SourceInterface,

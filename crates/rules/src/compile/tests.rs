@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::adjacencies::AdjacencyRef;
 use crate::image::SourceCheck;
-use crate::interpret::{Outcome, Verdict, interpret};
+use crate::reference_interpreter::{Outcome, Verdict, interpret};
 use crate::model::{
     Aggregated, ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate,
     ForwardingParameters, ForwardingParametersUpdate, Multiplier, OuterHeader, OuterHeaderCreation,

@@ -25,10 +25,10 @@ use config::{Config, Driver, IdlePolicy, RecordsConfig};
 use oam::LogControl;
 use oam::rest::{Access, QueryClient, QueryServer, Reader, RestSocket, Service, default_path, query_channel};
 use oam::values::WorkerMemory;
-use ports::{Placement, Ports};
+use ports::{NumaPlacement, Ports};
 use runtime::{
     Clock, ControlLoop, HOST_LOOK, HostTime, Idle, PublishedStats, Sockets, ThreadConfig, Waiter,
-    WakeTargets, Wakeup, WorkerThread, keep_memory_ahead, sockets_of_workers,
+    WakeTargets, Wakeup, WorkerThread, spawn_prefault_thread, sockets_of_workers,
 };
 use trace::Explainer;
 use upf::{Assembly, Control, LinkNews, RecordSink, Surroundings, assemble};
@@ -78,7 +78,7 @@ pub fn run(
     log: &LogControl,
 ) -> Result<Vec<Stats>, RunError> {
     // Before DPDK, which may leave this thread on one core.
-    keep_memory_ahead(config.limits.sessions.size());
+    spawn_prefault_thread(config.limits.sessions.size());
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
     ports.swept().iter().for_each(|what| warn!("{what}"));
@@ -182,7 +182,7 @@ fn workers_memory(threads: &mut [WorkerThread], ports: &Ports) -> Result<Vec<Wor
     let mappings = Mappings::read();
     let workers = tables.iter().zip(ports.pools()).zip(ports.placements());
     let mut memory = Vec::new();
-    for (worker, ((tables, pool), &Placement { core, node })) in workers.enumerate() {
+    for (worker, ((tables, pool), &NumaPlacement { core, node })) in workers.enumerate() {
         let tables = mappings.residency(tables);
         let packet_buffers = mappings.residency(&pool.areas());
         for (what, found) in [("tables", &tables), ("packet buffers", &packet_buffers)] {

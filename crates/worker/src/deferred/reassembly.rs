@@ -13,7 +13,7 @@
 use std::hash::BuildHasher;
 
 use flow::{Nanos, Seed, WorkerId};
-use packet::join::{Datagram, Part};
+use packet::ip_reassembly::{DatagramId, UdpFragment};
 use packet::{Addrs, DropReason, PacketBuf};
 
 use crate::ReassemblyLimits;
@@ -39,13 +39,13 @@ struct Range {
 
 /// One place for a datagram.
 struct Place {
-    datagram: Option<Datagram>,
+    datagram: Option<DatagramId>,
     until: Nanos,
     /// What came before, in the order of `ranges`.
     chain: PacketList,
     ranges: [Range; MOST],
     /// The first fragment, when it has come.
-    first: Option<Part>,
+    first: Option<UdpFragment>,
     /// How long the datagram is, when the last fragment has come.
     length: Option<u16>,
     /// It is given up: what comes of it is dropped.
@@ -73,7 +73,7 @@ impl Place {
     }
 
     /// What a fragment is among those that have come.
-    fn judge(&self, part: &Part) -> Placement {
+    fn judge(&self, part: &UdpFragment) -> Placement {
         let (from, to) = (part.offset, part.end());
         let ranges = self.ranges();
         if ranges
@@ -166,7 +166,7 @@ impl<B: PacketBuf> Reassembly<B> {
     /// Which of `workers` reassembles the datagram of a fragment. `None` for what is no fragment that waits.
     #[cold]
     pub fn owner(&self, packet: &B, workers: u16) -> Option<WorkerId> {
-        let part = Part::read(packet.data()).ok()?;
+        let part = UdpFragment::read(packet.data()).ok()?;
         let hash = self.hasher.hash_one((part.of, "owner"));
         Some(WorkerId((hash % u64::from(workers.max(1))) as u16))
     }
@@ -202,7 +202,7 @@ impl<B: PacketBuf> Reassembly<B> {
         if !self.is_on() {
             return Err((packet, DropReason::Fragment));
         }
-        let part = match Part::read(packet.data()) {
+        let part = match UdpFragment::read(packet.data()) {
             Ok(part) => part,
             Err(reason) => return Err((packet, reason)),
         };
@@ -310,10 +310,10 @@ impl<B: PacketBuf> Reassembly<B> {
     }
 
     /// The place of a datagram, or one that is free.
-    fn place(&self, datagram: &Datagram) -> Option<(usize, usize)> {
+    fn place(&self, datagram: &DatagramId) -> Option<(usize, usize)> {
         let number = self.hasher.hash_one(datagram) as usize % self.places.len().max(1);
         let set = self.places.get(number)?;
-        let find = |wanted: Option<&Datagram>| set.iter().position(|place| place.datagram.as_ref() == wanted);
+        let find = |wanted: Option<&DatagramId>| set.iter().position(|place| place.datagram.as_ref() == wanted);
         let way = find(Some(datagram)).or_else(|| find(None))?;
         Some((number, way))
     }

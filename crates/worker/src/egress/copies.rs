@@ -8,7 +8,7 @@
 use flow::PortId;
 use packet::PacketBuf;
 use packet::buf::{copy_behind, copy_of};
-use packet::split::Split;
+use packet::ip_fragmentation::Fragmentation;
 
 use crate::burst::batch::Batch;
 use crate::egress::fragmentation::Fragmenter;
@@ -23,7 +23,7 @@ pub(crate) struct Originated<B> {
     /// The port that it leaves by.
     pub port: PortId,
     /// How it is cut up, if it leaves in fragments.
-    pub order: Option<Split>,
+    pub order: Option<Fragmentation>,
 }
 
 /// The copies of one burst.
@@ -48,7 +48,7 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (packet, order): (&B, Option<Split>),
+        (packet, order): (&B, Option<Fragmentation>),
         port: PortId,
     ) {
         let copy = match order {

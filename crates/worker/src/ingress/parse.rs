@@ -7,7 +7,7 @@ use flow::{LocalId, prefetch};
 use packet::eth::{L2, ether_type};
 use packet::gtpu::{MessageType, Unknown};
 use packet::tuple::proto;
-use packet::{Addrs, DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketBuf, frame, usual};
+use packet::{Addrs, DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketBuf, frame, common_gtpu_form};
 use rules::classifier::Side;
 
 use crate::PacketMetadata;
@@ -199,7 +199,7 @@ fn is_to_group(bytes: &[u8]) -> bool {
 fn read_usual<B: PacketBuf>(place: &L3Interface, buf: &B, l2: &L2, to: &mut To<'_>) -> bool {
     let l2_len = usize::from(l2.len);
     let packet = buf.data().get(l2_len..).unwrap_or_default();
-    let Some(found) = usual::tunnelled(packet, buf.len().saturating_sub(l2_len)) else {
+    let Some(found) = common_gtpu_form::parse(packet, buf.len().saturating_sub(l2_len)) else {
         return false;
     };
     let local = place.local_v4(found.destination);

@@ -38,7 +38,7 @@ pub struct DpdkIo {
 #[inline]
 fn fill_checksum(mbuf: &mut Mbuf) {
     if !mbuf.is_chained() {
-        packet::unfinished::fill_checksum(mbuf.data_mut());
+        packet::offload_completion::fill_checksum(mbuf.data_mut());
     }
 }
 

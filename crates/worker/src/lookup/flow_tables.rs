@@ -12,7 +12,7 @@
 
 use core::ops::Range;
 
-use flow::memory::OutOfMemory;
+use flow::slab::OutOfMemory;
 use flow::{
     BlockRef, Blocks, Extension, ExtensionId, Extensions, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable,
     Hit, KeyFields, Nat, Prepared, Scope, Seed, SessionIndex, Shape, Tick, Verdict,

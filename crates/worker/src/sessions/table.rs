@@ -109,7 +109,7 @@ impl Sessions {
         max_sessions: usize,
         own: usize,
         content_counters: usize,
-    ) -> Result<Self, flow::memory::OutOfMemory> {
+    ) -> Result<Self, flow::slab::OutOfMemory> {
         Ok(Self {
             slots: (0..max_sessions).map(|_| None).collect(),
             tunnels: FixedMap::new(WorkerConfig::tunnels(own)),

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use flow::memory::OutOfMemory;
+use flow::slab::OutOfMemory;
 use flow::meter::SharedMeters;
 use flow::{FlowKey4, Nanos, SessionIndex};
 use packet::rewrite::Rewrite;

@@ -10,7 +10,7 @@ use flow::{Direction, InstanceId};
 use proptest::prelude::*;
 use rules::SessionRules;
 use rules::image::SessionChange;
-use rules::interpret::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
+use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
 use rules::model::{
     BitRates, BitsPerSecond, CorrelationId, Edit, Pdi, Qer, QerId, QerUpdate, SourceInterface,
 };

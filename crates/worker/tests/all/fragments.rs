@@ -12,7 +12,7 @@ use packet::tuple::proto;
 use packet::{DropReason, Teid, checksum};
 use proptest::prelude::*;
 use rules::SessionRules;
-use rules::interpret::{Outcome, Verdict, interpret};
+use rules::reference_interpreter::{Outcome, Verdict, interpret};
 use rules::model::{Far, OuterHeaderCreation, Pdi, QerId, SdfFilter, SourceInterface, Urr, UrrId};
 use rules::testing::{
     self, GNB, N3, N3_ADDRESS, N6, UE, UE_V6, UserPacket, f_teid, pdr, pdu_session, tunnelled, ue_ip,

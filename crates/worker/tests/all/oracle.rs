@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::image::{Counter, ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
-use rules::interpret::{
+use rules::reference_interpreter::{
     Billed, Conditions, Counted, Duplicate, Metering, Outcome, Quotas, ReferenceMeters, Verdict, interpret,
     interpret_with,
 };

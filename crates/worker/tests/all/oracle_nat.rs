@@ -14,7 +14,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::SessionRules;
 use rules::classifier::{Key, Side, whole_key};
-use rules::interpret::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
+use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
 use rules::model::{ApplyAction, FarUpdate};
 use rules::network::Network;
 use rules::testing::{Sent, any_network, any_sent, runnable_rules};

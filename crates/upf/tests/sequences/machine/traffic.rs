@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use rules::interpret::{Counted, Outcome, interpret};
+use rules::reference_interpreter::{Counted, Outcome, interpret};
 use rules::model::{FarId, SessionRules};
 use rules::network::{InstanceId, Network};
 use rules::testing::{UserPacket, tunnelled};

@@ -1,4 +1,4 @@
-//! What comes in by a port unfinished ([`packet::unfinished`]): packets that are several in one, and how far they are cut up.
+//! What comes in by a port unfinished ([`packet::offload_completion`]): packets that are several in one, and how far they are cut up.
 //!
 //! One worker's, of one port. A packet that is cut up stays in its mbufs until its last piece is out, and what came
 //! behind it waits.
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use dpdk::{BURST_MAX, Burst, Mbuf, Mempool};
 use flow::PortId;
 use packet::PacketBuf;
-use packet::unfinished::Cut;
+use packet::offload_completion::Segmentation;
 
 use crate::Batch;
 use crate::io::dpdk::buf::DpdkBuf;
@@ -28,7 +28,7 @@ pub(super) struct Unfinished {
 /// A packet that is cut up.
 struct Cutting {
     whole: Mbuf,
-    cut: Cut,
+    cut: Segmentation,
     /// The place of the next piece.
     next: usize,
 }
@@ -80,7 +80,7 @@ impl Unfinished {
                 return;
             };
             let coalesced = mbuf.coalesced();
-            let cut = coalesced.and_then(|of| Cut::of(mbuf.data(), mbuf.len(), of.layer4, of.size));
+            let cut = coalesced.and_then(|of| Segmentation::of(mbuf.data(), mbuf.len(), of.layer4, of.size));
             match cut {
                 Some(cut) => {
                     self.cutting = Some(Cutting {

@@ -16,9 +16,9 @@ use config::WorkersConfig;
 
 /// The NUMA node of each core, as far as the kernel tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Topology(BTreeMap<u32, u16>);
+pub struct NumaTopology(BTreeMap<u32, u16>);
 
-impl Topology {
+impl NumaTopology {
     /// That of this machine.
     #[must_use]
     pub fn read() -> Self {
@@ -50,17 +50,17 @@ impl Topology {
 
 /// Where a worker and its memory belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Placement {
+pub struct NumaPlacement {
     /// The core that its thread is pinned to; `None`: any.
     pub core: Option<u32>,
     /// The node of its tables, its pool and its inbox; `None`: any.
     pub node: Option<u16>,
 }
 
-impl Placement {
+impl NumaPlacement {
     /// Of each worker, in the order of their ids.
     #[must_use]
-    pub fn of_workers(workers: &WorkersConfig, topology: &Topology) -> Vec<Self> {
+    pub fn of_workers(workers: &WorkersConfig, topology: &NumaTopology) -> Vec<Self> {
         let placement = |worker: usize| {
             let core = workers.cores.get(worker).map(|core| core.value() as u32);
             let node = core.and_then(|core| topology.node_of(core));
@@ -95,9 +95,9 @@ impl Placement {
 ///
 /// # Errors
 /// DPDK's, when there is no memory for one.
-pub fn pools(eal: &Eal, placements: &[Placement], buffers: u32) -> Result<Vec<Mempool>, dpdk::Error> {
+pub fn pools(eal: &Eal, placements: &[NumaPlacement], buffers: u32) -> Result<Vec<Mempool>, dpdk::Error> {
     let shape = pool_shape(buffers, placements.len() as u32);
-    let pool = |placement: &Placement| {
+    let pool = |placement: &NumaPlacement| {
         placement.make("packet buffers", |socket| {
             Mempool::new(eal, PoolConfig { socket, ..shape })
         })
@@ -122,18 +122,18 @@ mod tests {
     use super::*;
 
     /// Two nodes of four cores each; the second half of each core's threads follows, as Linux numbers them.
-    fn two_nodes() -> Topology {
+    fn two_nodes() -> NumaTopology {
         let cores = (0..16).map(|core| (core, (core / 4 % 2) as u16));
-        Topology(cores.collect())
+        NumaTopology(cores.collect())
     }
 
     #[test]
     fn memory_is_on_the_node_of_the_workers_core() {
         let placements = |workers| {
             let workers: WorkersConfig = serde_saphyr::from_str(workers).expect("a configuration");
-            Placement::of_workers(&workers, &two_nodes())
+            NumaPlacement::of_workers(&workers, &two_nodes())
         };
-        let at = |core, node| Placement {
+        let at = |core, node| NumaPlacement {
             core: Some(core),
             node: Some(node),
         };
@@ -141,8 +141,8 @@ mod tests {
             placements("{count: 4, cores: [1, 5, 9, 14]}"),
             [at(1, 0), at(5, 1), at(9, 0), at(14, 1)]
         );
-        assert_eq!(placements("{count: 2}"), [Placement::default(); 2], "not pinned");
-        let unknown = Placement {
+        assert_eq!(placements("{count: 2}"), [NumaPlacement::default(); 2], "not pinned");
+        let unknown = NumaPlacement {
             core: Some(40),
             node: None,
         };
@@ -162,12 +162,12 @@ mod tests {
         ] {
             fs::create_dir_all(folder.join(name)).expect("a folder");
         }
-        let topology = Topology::read_from(&folder);
+        let topology = NumaTopology::read_from(&folder);
         assert_eq!(
             [0, 1, 7, 9, 12].map(|core| topology.node_of(core)),
             [Some(0), Some(0), Some(1), None, None]
         );
-        assert_eq!(Topology::read_from(&folder.join("none")), Topology::default());
+        assert_eq!(NumaTopology::read_from(&folder.join("none")), NumaTopology::default());
         fs::remove_dir_all(&folder).expect("the folder");
     }
 
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_made_on_its_node_is_made_anywhere() {
-        let placement = Placement {
+        let placement = NumaPlacement {
             core: None,
             node: Some(1),
         };
@@ -186,13 +186,13 @@ mod tests {
             None => Ok(7),
         };
         assert_eq!(placement.make("memory", refused).ok(), Some(7));
-        let absent = Placement {
+        let absent = NumaPlacement {
             core: Some(5_000),
             node: None,
         };
         assert_eq!(absent.make("memory", refused).ok(), Some(7));
         let fails = |_| Err::<(), _>(refusal());
-        assert!(Placement::default().make("memory", fails).is_err());
+        assert!(NumaPlacement::default().make("memory", fails).is_err());
     }
 
     #[test]

@@ -1,48 +1,69 @@
-//! Whether a worker did with a packet what the interpreter says of it.
+//! Comparison of what a worker did with a packet and what the interpreter decides for the same packet, rules and network.
+//!
+//! The two share no decision code, so a difference is a mistake of one of them. The interpreter sees one packet: it knows
+//! no budgets, tables, neighbours, MTUs or earlier packets. What depends on those is [`Comparison::Unchecked`].
 
 use flow::meter::Colour;
 use packet::DropReason;
 use packet::eth::L2;
-use rules::interpret::{Conditions, Metering, Outcome, Quotas, Verdict, interpret_with};
+use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, Verdict, interpret_with};
 use rules::network::{InstanceId, Network};
 use worker::{Traced, TracedEnd, TracedFrame, TracedSession};
 
-/// What came of the comparison.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Agreement {
-    /// The interpreter says the same.
+pub enum Comparison {
+    /// The interpreter and the worker decided the same.
     Same,
-    /// It has no word in this: why.
+    /// The interpreter cannot decide this packet: why.
     Unchecked(&'static str),
-    /// It says something else: a mistake of one of the two. What each says.
+    /// The interpreter and the worker decided differently: both decisions, as text.
     Differs(String),
 }
 
-/// Holds what a worker did against the interpreter, and gives what that says of the packet, if it has a session.
+/// A compared packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// Result of the comparison.
+    pub comparison: Comparison,
+    /// The interpreter's decision; `None` for a packet without a session.
+    pub verdict: Option<Verdict>,
+}
+
+/// Interprets a traced packet and compares the result with what the worker did.
 #[must_use]
-pub fn agree(network: &Network, traced: &Traced) -> (Agreement, Option<Verdict>) {
+pub fn compare_with_interpreter(network: &Network, traced: &Traced) -> Compared {
     let (Some(session), Some(ingress)) = (&traced.session, traced.instance) else {
-        return (Agreement::Unchecked("no session decides about it"), None);
+        return Compared {
+            comparison: Comparison::Unchecked("no session decides about it"),
+            verdict: None,
+        };
     };
     let verdict = interpreted(network, ingress, traced, session, true);
-    let free = (!session.exhausted.is_empty())
+    let unlimited = (!session.exhausted.is_empty())
         .then(|| interpreted(network, ingress, traced, session, false))
-        .filter(|free| *free != verdict);
-    let agreement = match compare(network, traced, &verdict) {
-        // Zeros stand for what was not kept, and the interpreter reads them.
-        Agreement::Differs(_) if !is_whole(&traced.received) => {
-            Agreement::Unchecked("it was cut short (--snap)")
+        .filter(|unlimited| *unlimited != verdict);
+    let comparison = match compare(network, traced, &verdict) {
+        // The interpreter reads zeros in place of octets that the trace did not keep.
+        Comparison::Differs(_) if !is_whole(&traced.received) => {
+            Comparison::Unchecked("it was cut short (--snap)")
         }
-        agreement => agreement,
+        comparison => comparison,
     };
-    // Quotas are known as they are behind the packet; it may have been the last that had room.
-    if let (Agreement::Differs(_), Some(free)) = (&agreement, free) {
-        let other = compare(network, traced, &free);
-        if !matches!(other, Agreement::Differs(_)) {
-            return (other, Some(free));
+    // A trace has the quotas as they are after the packet. This packet may have been the last within them.
+    if let (Comparison::Differs(_), Some(unlimited)) = (&comparison, unlimited) {
+        let comparison = compare(network, traced, &unlimited);
+        if !matches!(comparison, Comparison::Differs(_)) {
+            return Compared {
+                comparison,
+                verdict: Some(unlimited),
+            };
         }
     }
-    (agreement, Some(verdict))
+    Compared {
+        comparison,
+        verdict: Some(verdict),
+    }
 }
 
 fn interpreted(
@@ -69,7 +90,7 @@ fn interpreted(
     interpret_with(&session.rules, network, ingress, &packet, conditions)
 }
 
-/// A frame behind its link layer, with zeros in place of what was not kept.
+/// A frame without its link layer header, with zeros in place of octets that the trace did not keep.
 fn packet_of(frame: &TracedFrame) -> Vec<u8> {
     let start = L2::parse(&frame.octets).map_or(0, |l2| l2.len.into());
     let mut packet = frame.octets.get(start..).unwrap_or_default().to_vec();
@@ -81,26 +102,26 @@ fn is_whole(frame: &TracedFrame) -> bool {
     frame.octets.len() == frame.len as usize
 }
 
-fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Agreement {
+fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Comparison {
     if let Some(why) = out_of_sight(traced) {
-        return Agreement::Unchecked(why);
+        return Comparison::Unchecked(why);
     }
     let decided = traced.decision.as_ref().map(|decision| decision.pdr);
     if let (Some(decided), Some(pdr)) = (decided, verdict.pdr)
         && decided != pdr
     {
-        return Agreement::Differs(format!(
+        return Comparison::Differs(format!(
             "the worker took PDR {decided}, the interpreter takes PDR {pdr}"
         ));
     }
     match (&traced.end, &verdict.outcome) {
-        (TracedEnd::Dropped(did), Outcome::Dropped(says)) if did == says => Agreement::Same,
-        (TracedEnd::Buffered, Outcome::Dropped(DropReason::FarBuffer)) => Agreement::Same,
-        (TracedEnd::Buffered, Outcome::Forwarded { .. }) => Agreement::Unchecked("it waits for its next hop"),
+        (TracedEnd::Dropped(did), Outcome::Dropped(says)) if did == says => Comparison::Same,
+        (TracedEnd::Buffered, Outcome::Dropped(DropReason::FarBuffer)) => Comparison::Same,
+        (TracedEnd::Buffered, Outcome::Forwarded { .. }) => Comparison::Unchecked("it waits for its next hop"),
         (TracedEnd::Sent { frame, .. }, Outcome::Recirculated { is_answer: true, .. })
             if !frame.octets.is_empty() =>
         {
-            Agreement::Unchecked("it is answered, and answers are not compared")
+            Comparison::Unchecked("it is answered, and answers are not compared")
         }
         (
             TracedEnd::Sent {
@@ -118,7 +139,7 @@ fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Agreement {
             },
             Outcome::Recirculated { bytes, ingress, .. },
         ) => compare_frames(network, traced, frame, bytes, *ingress),
-        (did, says) => Agreement::Differs(format!(
+        (did, says) => Comparison::Differs(format!(
             "the worker says: {}; the interpreter says: {}",
             worker_says(did),
             interpreter_says(network, says)
@@ -126,7 +147,7 @@ fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Agreement {
     }
 }
 
-/// What of a packet only the worker knows.
+/// Why the interpreter lacks what the worker decided this packet by; `None` if it lacks nothing.
 fn out_of_sight(traced: &Traced) -> Option<&'static str> {
     if traced.flow.is_postponed {
         return Some(
@@ -161,7 +182,7 @@ fn out_of_sight(traced: &Traced) -> Option<&'static str> {
     }
 }
 
-/// Why a drop depends on more than rules and packet, if it does. Every reason has its place here.
+/// Why a drop with this reason depends on more than rules and packet; `None` if it does not. The match is exhaustive.
 fn depends_on_more(reason: DropReason) -> Option<&'static str> {
     use DropReason as R;
     match reason {
@@ -247,11 +268,11 @@ fn compare_frames(
     frame: &TracedFrame,
     bytes: &[u8],
     instance: InstanceId,
-) -> Agreement {
+) -> Comparison {
     let port = network.instance(instance).map(|instance| instance.port);
-    // Of several routers, those that answer get the packets: the interpreter does not know which do.
+    // Packets to a group of routers go to those that are reachable. The interpreter does not know which are.
     if port != Some(frame.port) && network.groups().is_empty() {
-        return Agreement::Differs(format!(
+        return Comparison::Differs(format!(
             "the worker sent by port {}, the interpreter says by {}",
             frame.port,
             name_of(network, instance)
@@ -263,18 +284,18 @@ fn compare_frames(
         (frame.len as usize).saturating_sub(start),
     );
     if len != bytes.len() {
-        return Agreement::Differs(format!(
+        return Comparison::Differs(format!(
             "the worker sent {len} octets of IP, the interpreter says {}",
             bytes.len()
         ));
     }
     if !is_whole(&traced.received) {
-        return Agreement::Unchecked("it was cut short: port and length agree");
+        return Comparison::Unchecked("it was cut short: port and length agree");
     }
     let first = sent.iter().zip(bytes).position(|(did, says)| did != says);
     match first {
-        None => Agreement::Same,
-        Some(place) => Agreement::Differs(format!(
+        None => Comparison::Same,
+        Some(place) => Comparison::Differs(format!(
             "octet {place} behind the link layer is {:#04x}, the interpreter says {:#04x}",
             sent[place], bytes[place]
         )),
@@ -323,7 +344,7 @@ mod tests {
 
     use super::*;
 
-    /// A packet that PDR 1 is for, of a flow whose entry says another.
+    /// A packet that matches PDR 1, of a flow whose entry has another PDR.
     fn by_another_pdr(is_postponed: bool) -> Traced {
         const TEID: u32 = 0x1001;
         let packet = UserPacket::udp(UE, [192, 0, 2, 1], 1000, 53).bytes();
@@ -368,13 +389,13 @@ mod tests {
         }
     }
 
-    /// What goes by older rules cannot be held against the newer ones that the interpreter has.
+    /// A packet that was forwarded by older rules is not compared with the newer rules.
     #[test]
     fn a_flow_that_was_put_off_is_no_disagreement() {
         let network = testing::network();
-        let agreement = |is_postponed| agree(&network, &by_another_pdr(is_postponed)).0;
-        assert!(matches!(agreement(false), Agreement::Differs(_)));
-        assert!(matches!(agreement(true), Agreement::Unchecked(why) if why.contains("older rules")));
+        let comparison = |is_postponed| compare_with_interpreter(&network, &by_another_pdr(is_postponed)).comparison;
+        assert!(matches!(comparison(false), Comparison::Differs(_)));
+        assert!(matches!(comparison(true), Comparison::Unchecked(why) if why.contains("older rules")));
     }
 
     #[test]

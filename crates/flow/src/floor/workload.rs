@@ -1,11 +1,11 @@
-//! `World`: a table, blocks and frames, and the measured loop over them.
+//! `Workload`: a flow table, session blocks and frames, and the measured loop over them.
 
 use core::time::Duration;
 use std::time::Instant;
 
 use super::frames::{self, Frame};
 use super::{Built, Floor, ROUND, Size, Work};
-use crate::memory::{OutOfMemory, Slab};
+use crate::slab::{OutOfMemory, Slab};
 use crate::meter::{MeterSpec, Offer, Rate, SharedId, SharedMeters};
 use crate::residency::Mappings;
 use crate::{
@@ -22,7 +22,7 @@ const SHARED_METERS: u16 = 8;
 const LINKS: usize = 64;
 
 /// Everything that the floors touch, made once for several measurements.
-pub struct World {
+pub struct Workload {
     size: Size,
     table: FlowTable<FlowKey4>,
     blocks: Blocks,
@@ -33,8 +33,8 @@ pub struct World {
     built: Built,
 }
 
-impl World {
-    /// A world with all its flows inserted.
+impl Workload {
+    /// A workload with all its flows inserted.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl World {
             flows: size.flows.max(2),
             sessions: size.sessions.max(1),
         };
-        let mut world = Self {
+        let mut workload = Self {
             size,
             table: FlowTable::new(size.flows as usize, Seed([0x5eed, size.flows.into()]))?,
             blocks: Blocks::new(size.sessions as usize, BLOCK_LINES)?,
@@ -54,8 +54,8 @@ impl World {
             random: 0x9e37_79b9_7f4a_7c15,
             built: Built::default(),
         };
-        world.insert_all()?;
-        Ok(world)
+        workload.insert_all()?;
+        Ok(workload)
     }
 
     /// What making it took.
@@ -189,9 +189,9 @@ impl World {
     }
 }
 
-impl core::fmt::Debug for World {
+impl core::fmt::Debug for Workload {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("World")
+        f.debug_struct("Workload")
             .field("size", &self.size)
             .field("built", &self.built)
             .finish_non_exhaustive()
@@ -329,13 +329,13 @@ mod tests {
 
     #[test]
     fn every_packet_of_a_small_world_is_a_hit_and_is_counted() {
-        let mut world = World::new(Size {
+        let mut workload = Workload::new(Size {
             flows: 1000,
             sessions: 10,
         })
         .unwrap();
         for work in [Work::Lookup, Work::LineBudget, Work::FarForward] {
-            let floor = world.measure(work, Duration::ZERO);
+            let floor = workload.measure(work, Duration::ZERO);
             assert_eq!((floor.packets, floor.hits), (ROUND as u64, ROUND as u64));
             assert_eq!(floor.best_round_nanos, floor.nanos);
             let green = if work == Work::Lookup { 0 } else { floor.packets };

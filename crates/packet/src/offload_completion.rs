@@ -1,9 +1,9 @@
-//! Packets that their sender has left unfinished, as a NIC would finish them: without checksums, or several in one.
+//! Completion of offloads that a sending kernel left to the interface: checksums and segmentation.
 //!
-//! A kernel that sends by an interface which says that it can (a veth, a TAP) leaves the sum of the pseudo header in the
-//! checksum field of TCP and UDP, and gives TCP segments and UDP datagrams of up to 64 KiB as one packet (TSO, USO); what
-//! comes in by a NIC it puts together the same way (GRO). Over a wire nothing of that is seen. Where a packet comes
-//! straight from another part of the kernel, somebody has to finish it.
+//! A kernel that sends by an interface with these offloads (a veth, a TAP) leaves the sum of the pseudo header in the
+//! checksum field of TCP and UDP, and passes TCP segments and UDP datagrams of up to 64 KiB as one packet (TSO, USO).
+//! GRO coalesces received packets in the same way. A NIC completes such packets before they are on a wire; packets that
+//! come directly from the kernel are completed here.
 
 use core::ops::Range;
 
@@ -12,14 +12,14 @@ use crate::eth::{L2, ether_type};
 use crate::tuple::proto;
 use crate::{Fragment, ipv4, ipv6, tcp, udp};
 
-/// Where a TCP header has its checksum.
+/// Offset of the checksum in a TCP header.
 const TCP_CHECKSUM: usize = 16;
-/// Where a UDP header has its checksum.
+/// Offset of the checksum in a UDP header.
 const UDP_CHECKSUM: usize = 6;
-/// The sender has made its congestion window smaller (RFC 3168): the first segment alone says so.
+/// Congestion Window Reduced (RFC 3168): set in the first segment only.
 const CWR: u8 = 0x80;
 
-/// Where a TCP segment or UDP datagram lies in a frame.
+/// Offsets of a TCP segment or UDP datagram in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layers {
     is_v4: bool,
@@ -28,7 +28,7 @@ struct Layers {
     l3: usize,
     /// Octets before the TCP or UDP header.
     l4: usize,
-    /// Octets before what is behind the IP packet.
+    /// Octets up to the end of the IP packet.
     end: usize,
 }
 
@@ -94,11 +94,11 @@ impl Layers {
     }
 }
 
-/// Fills in the checksum of a TCP segment or UDP datagram that has the sum of its pseudo header in its place. Tells whether
-/// it did.
+/// Fills in the checksum of a TCP segment or UDP datagram whose checksum field has the sum of the pseudo header. Returns
+/// whether it did.
 ///
-/// Of the packets whose checksum is right, one in 65,536 has that sum there, too: what is filled in is the same then.
-/// Fragments have their checksums from whoever made them fragments.
+/// One in 65,536 packets with a correct checksum has that sum there as well; the value that is filled in is the same
+/// then. Fragments are left as they are: their checksum was computed before fragmentation.
 #[inline]
 pub fn fill_checksum(frame: &mut [u8]) -> bool {
     let Some(layers) = Layers::of(frame, frame.len()) else {
@@ -117,10 +117,10 @@ pub fn fill_checksum(frame: &mut [u8]) -> bool {
     true
 }
 
-/// How a frame that is several TCP segments or UDP datagrams is cut up. The pieces have no more in common than what is
-/// read here: each gets a copy of the headers, and its own payload behind them.
+/// Segmentation of a frame that holds several TCP segments or UDP datagrams. Each segment gets a copy of the headers and
+/// its own part of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct Segmentation {
     layers: Layers,
     /// Octets of the headers that each piece has.
     header: usize,
@@ -128,7 +128,7 @@ pub struct Cut {
     size: usize,
 }
 
-impl Cut {
+impl Segmentation {
     /// Of a frame of `total` octets that starts with `head`, whose pieces have a payload of `size` octets. `layer4`:
     /// octets before its TCP or UDP header, as the port knows them; 0: it does not. `None` where it is no such frame, as of
     /// TCP in a tunnel.

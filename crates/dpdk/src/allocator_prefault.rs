@@ -1,12 +1,12 @@
-//! Memory for the process's allocator, there before it is asked for.
+//! Prefaulting of memory for the process's allocator: pages are touched before the allocator hands them out.
 //!
-//! The kernel gives a page when it is first touched, and clears it then; to a virtual machine the host may have to give
-//! it first. A session takes some kilobytes, and to touch them for the first time was a fifth of the time that control
-//! spent on a new one. [`Ahead`] gives the allocator (mimalloc) a run of addresses to take from, learns how far it has
-//! come, and has the pages touched that lie ahead of that, on a thread that has nothing else to do.
+//! The kernel allocates and clears a page at its first use; below a virtual machine the host may have to allocate it as
+//! well. A session takes some kilobytes, and their page faults were a fifth of the time that control spent on a new
+//! session. [`AllocatorPrefault`] gives the allocator (mimalloc) a range of addresses, is notified how much of it is in
+//! use, and touches the following pages on a thread of its own.
 //!
-//! What the allocator reserved before, a gigabyte of addresses when the process starts, it uses first, without this.
-//! Nothing that was touched is given back to the kernel: sessions that come again find their memory.
+//! The allocator uses first what it reserved before: a gigabyte of addresses at process start, without prefaulting.
+//! Touched memory is never returned to the kernel, so later sessions find it resident.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -18,19 +18,19 @@ use std::thread::{self, Thread};
 // For its symbols alone.
 use libmimalloc_sys as _;
 
-/// Octets that are touched ahead of what is in use.
+/// Octets that are touched beyond what is in use.
 const AHEAD: usize = 32 << 20;
 /// Octets touched by one call, so that threads that map memory do not wait long.
 const STEP: usize = 4 << 20;
 /// What huge pages are aligned to.
 const HUGE: usize = 2 << 20;
-/// The least that the allocator takes.
+/// The smallest range that the allocator accepts.
 const LEAST: usize = 64 << 20;
-/// The largest that the allocator takes as one piece: of several it would commit the ends of all at once, and be taken
-/// to have come there.
+/// The largest range that the allocator takes as one arena. Of several arenas it commits the ends of all at once, which
+/// would count as use up to there.
 const MOST: usize = 16 << 30;
 
-/// Tells that memory is about to be used, or that it could be given back; the answer is whether that was done.
+/// Commit (true) or decommit (false) of a range; returns whether it was done.
 type CommitFn = unsafe extern "C" fn(bool, *mut c_void, usize, *mut bool, *mut c_void) -> bool;
 
 unsafe extern "C" {
@@ -50,20 +50,20 @@ unsafe extern "C" {
     ) -> bool;
 }
 
-/// A run of addresses. It stays for as long as the process lives.
+/// A range of addresses, mapped for the life of the process.
 struct Region {
     start: usize,
     size: usize,
-    /// How far the allocator has come, in octets from the start.
+    /// End of what the allocator has committed, in octets from the start.
     reached: AtomicUsize,
-    /// How far pages were touched.
+    /// End of the touched pages, in octets from the start.
     touched: AtomicUsize,
-    /// Who touches them.
+    /// The thread that touches them.
     thread: OnceLock<Thread>,
 }
 
 impl Region {
-    /// Maps `size` octets, readable and writable, of which nothing is there yet.
+    /// Maps `size` octets, readable and writable, without resident pages.
     fn map(size: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping at a place of the kernel's choice touches no memory in use.
@@ -93,7 +93,7 @@ impl Region {
         })
     }
 
-    /// The allocator is about to use what is before `end`. Called by the allocator: does not allocate, and does not wait.
+    /// The allocator commits addresses up to `end`. Called by the allocator: neither allocates nor blocks.
     fn note(&self, end: usize) {
         let end = end.saturating_sub(self.start).min(self.size);
         let before = self.reached.fetch_max(end, Ordering::Relaxed);
@@ -151,11 +151,11 @@ unsafe extern "C" fn commit(
     is_wanted
 }
 
-/// Memory that the allocator has been given, one run for the process.
-pub struct Ahead(&'static Region);
+/// The range of addresses given to the allocator, one per process.
+pub struct AllocatorPrefault(&'static Region);
 
-impl Ahead {
-    /// Gives the allocator this many octets of addresses, of which nothing is touched before it comes to use them.
+impl AllocatorPrefault {
+    /// Gives the allocator `octets` of address space. No page is touched until the allocator commits the first.
     ///
     /// # Errors
     /// When the process has some already, and the system's and the allocator's refusal.
@@ -190,13 +190,13 @@ impl Ahead {
         }
     }
 
-    /// Touches the memory ahead of the allocator, and waits for it to come nearer, for as long as the process lives: the
-    /// body of a thread.
+    /// Touches memory ahead of the allocator and waits for further commits, for the life of the process: the body of a
+    /// thread.
     ///
     /// # Errors
     /// The system's, when it cannot: pages are then touched by the threads that use them.
     pub fn serve(&self) -> io::Result<()> {
-        // It is one thread's: of a second, the first is woken.
+        // One thread serves a range; a second call does not replace the thread that is woken.
         let _ = self.0.thread.set(thread::current());
         loop {
             thread::park();
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_ahead_is_touched_and_what_is_there_stays() {
+    fn memory_ahead_is_touched_and_contents_stay() {
         let region = Region::map(LEAST).unwrap();
         let octet = |at: usize| {
             assert!(at < region.size);
@@ -245,8 +245,8 @@ mod tests {
 
     #[test]
     fn the_allocator_takes_from_it() {
-        let ahead = Ahead::reserve(LEAST).unwrap();
-        assert!(Ahead::reserve(LEAST).is_err(), "one for a process");
+        let ahead = AllocatorPrefault::reserve(LEAST).unwrap();
+        assert!(AllocatorPrefault::reserve(LEAST).is_err(), "one for a process");
         let region = ahead.0;
         thread::spawn(move || ahead.serve());
         // The first commit was of the allocator's own management data.

@@ -1,7 +1,7 @@
-//! Fragments of packets for ourselves, read and put together (RFC 791 §3.2, RFC 5722, RFC 8200 §4.5).
+//! Reassembly of UDP datagrams to own addresses (RFC 791 §3.2, RFC 5722, RFC 8200 §4.5).
 //!
-//! [`Part`] says what a fragment is of and where in it; [`Part::begin`] and [`Part::finish`] make of fragments that cover
-//! a datagram the frame in which it would have come. Who keeps them until then is somebody else's question.
+//! [`UdpFragment`] has a fragment's datagram and its range of octets. [`UdpFragment::begin`] and [`UdpFragment::finish`]
+//! make the frame of the datagram from fragments that cover it. The caller keeps the fragments until then.
 
 use crate::eth::{L2, ether_type};
 use crate::tuple::proto;
@@ -10,12 +10,12 @@ use crate::{Addrs, DropReason, PacketBuf, checksum, gtpu, ipv4, ipv6, udp};
 /// Octets of IPv6's fragment header, and its type.
 const FRAGMENT_HEADER: usize = 8;
 const FRAGMENT: u8 = 44;
-/// The least that a first fragment has: a UDP and a GTP-U header. No link is so narrow that it has less.
+/// Least octets of a first fragment: a UDP and a GTP-U header. Every link's MTU has room for more.
 const LEAST_FIRST: u16 = (udp::HEADER_LEN + gtpu::HEADER_LEN) as u16;
 
-/// What fragments of one UDP datagram have in common.
+/// Identifies the UDP datagram of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Datagram {
+pub struct DatagramId {
     /// Addresses.
     pub addrs: Addrs,
     /// Identification.
@@ -24,22 +24,22 @@ pub struct Datagram {
 
 /// A fragment of a UDP datagram in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// What it is a fragment of.
-    pub of: Datagram,
+pub struct UdpFragment {
+    /// The datagram that it is a fragment of.
+    pub of: DatagramId,
     /// Octets before its IP header.
     pub l3: u16,
     /// Octets of its IP header, and of the fragment header.
     pub header: u16,
-    /// Where its octets lie in the datagram.
+    /// Offset of its octets in the datagram.
     pub offset: u16,
-    /// How many they are.
+    /// Number of its octets.
     pub octets: u16,
-    /// Whether there are more behind them.
+    /// More Fragments: it is not the last.
     pub more: bool,
 }
 
-impl Part {
+impl UdpFragment {
     /// Reads the fragment in `frame`, an IP packet that is whole and of the right checksum.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Part {
         let field = u16::from_be_bytes([start[6], start[7]]);
         let [.., a, b, c, d, e, f, g, h] = *start;
         Ok(Self {
-            of: Datagram {
+            of: DatagramId {
                 addrs: Addrs::V4 {
                     src: [a, b, c, d],
                     dst: [e, f, g, h],
@@ -103,7 +103,7 @@ impl Part {
         };
         let id = [fragment[4], fragment[5], fragment[6], fragment[7]];
         Ok(Self {
-            of: Datagram {
+            of: DatagramId {
                 addrs: Addrs::V6 {
                     src: address(8),
                     dst: address(24),

@@ -1,35 +1,35 @@
-//! Where a key may be: two buckets, each of which follows from the other and the tag.
+//! Partial-key cuckoo hashing: the two buckets in which a key may be. Each is computed from the other and the tag.
 
-/// The two buckets of every key, in a table of any number of buckets.
+/// Computes the two buckets of a key, in a table of any number of buckets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placement {
+pub(super) struct CandidateBuckets {
     buckets: u32,
 }
 
-/// Where one key is looked for first, and by what tag.
+/// The bucket of a key that is searched first, and its tag.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Home {
+pub(super) struct PrimaryBucket {
     pub(super) bucket: u32,
     /// Never 0.
     pub(super) tag: u16,
 }
 
-impl Placement {
+impl CandidateBuckets {
     pub(super) const fn new(buckets: u32) -> Self {
         Self { buckets }
     }
 
     /// The first bucket comes from the upper half of the hash, the tag from the lowest 16 bits.
     #[inline(always)]
-    pub(super) const fn home(self, hash: u64) -> Home {
+    pub(super) const fn primary(self, hash: u64) -> PrimaryBucket {
         let tag = hash as u16;
-        Home {
+        PrimaryBucket {
             bucket: self.scale(hash >> 32),
             tag: if tag == 0 { 1 } else { tag },
         }
     }
 
-    /// The other bucket of what has this tag and may be in `bucket`; the other's other is `bucket` again.
+    /// The other bucket of a key with this tag, one of whose buckets is `bucket`. An involution.
     #[inline(always)]
     pub(super) const fn other(self, bucket: u32, tag: u16) -> u32 {
         let sum = self.scale((tag as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32);
@@ -57,11 +57,11 @@ mod tests {
     proptest! {
         #[test]
         fn both_buckets_exist_and_follow_from_each_other(buckets in 1u32.., hash: u64) {
-            let placement = Placement::new(buckets);
-            let Home { bucket, tag } = placement.home(hash);
-            let other = placement.other(bucket, tag);
+            let candidates = CandidateBuckets::new(buckets);
+            let PrimaryBucket { bucket, tag } = candidates.primary(hash);
+            let other = candidates.other(bucket, tag);
             prop_assert!(bucket < buckets && other < buckets && tag != 0);
-            prop_assert_eq!(placement.other(other, tag), bucket);
+            prop_assert_eq!(candidates.other(other, tag), bucket);
         }
     }
 }

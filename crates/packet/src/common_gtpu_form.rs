@@ -1,9 +1,9 @@
-//! The form that nearly every tunnelled packet has, recognised at one glance: IPv4 without options, UDP, GTP-U with one
-//! short PDU Session Container or nothing optional, and a whole IPv4 datagram of UDP or TCP.
+//! Shortcut for the most common form of a G-PDU: outer IPv4 without options, UDP, GTP-U with one short PDU Session
+//! Container or nothing optional, and an unfragmented inner IPv4 packet of UDP or TCP.
 //!
-//! Every field is at a constant place then, and a few comparisons tell whether it is so. Any other packet, right or
-//! wrong, is for [`GtpuFrame`](crate::GtpuFrame) and [`parse_inner`](crate::frame::parse_inner), which read the usual
-//! ones alike.
+//! Every field of this form is at a constant offset, and a few comparisons recognise it. All other packets, valid or
+//! not, are parsed by [`GtpuFrame`](crate::GtpuFrame) and [`parse_inner`](crate::frame::parse_inner), which give the same
+//! result for this form.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -11,9 +11,9 @@ use crate::gtpu::{self, ExtensionType, MessageType, flags};
 use crate::tuple::{Start, proto};
 use crate::{IpTuple, Qfi, Teid, checksum, ipv4, psc, udp};
 
-/// A G-PDU of the usual form.
+/// A G-PDU of the common form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tunnelled {
+pub struct CommonGpdu {
     /// Outer destination address.
     pub destination: [u8; 4],
     /// The receiver's tunnel endpoint identifier.
@@ -51,7 +51,7 @@ const MARKED_LEN: usize = gtpu::OPTIONAL_LEN + 4;
 impl Outer {
     /// Whether these are the headers of a whole G-PDU, in a packet of which `available` octets were received.
     #[inline(always)]
-    fn is_usual(&self, available: usize) -> bool {
+    fn is_common(&self, available: usize) -> bool {
         let [total, datagram, message] =
             [self.ip.total_len, self.udp.len, self.gtpu.length].map(|length| usize::from(length.get()));
         let fragment = self.ip.fragment.get() & (ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET);
@@ -82,11 +82,11 @@ impl Marked {
 
 /// Reads the G-PDU that starts at `packet[0]` with its outer IPv4 header. `available` is how many octets were received
 /// from there on, of which `packet` holds at least the headers. Both header checksums are verified. `None` when it is
-/// not of the usual form, whatever it is.
+/// not of this form.
 #[inline(always)]
-pub fn tunnelled(packet: &[u8], available: usize) -> Option<Tunnelled> {
+pub fn parse(packet: &[u8], available: usize) -> Option<CommonGpdu> {
     let (outer, rest) = Outer::ref_from_prefix(packet).ok()?;
-    if !outer.is_usual(available) {
+    if !outer.is_common(available) {
         return None;
     }
     let message = usize::from(outer.gtpu.length.get());
@@ -98,7 +98,7 @@ pub fn tunnelled(packet: &[u8], available: usize) -> Option<Tunnelled> {
         flags::VERSION_1 => (None, 0, Start::ref_from_prefix(rest).ok()?.0),
         _ => return None,
     };
-    Some(Tunnelled {
+    Some(CommonGpdu {
         destination: outer.ip.dst,
         teid: Teid(outer.gtpu.teid.get()),
         qfi,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn both_usual_forms_are_recognised() {
+    fn both_common_forms_are_recognised() {
         for (marking, qfi, offset) in [
             (None, None, 36),
             (
@@ -151,11 +151,11 @@ mod tests {
             ),
         ] {
             let packet = g_pdu(marking);
-            let found = tunnelled(&packet, packet.len()).expect("it is usual");
+            let found = parse(&packet, packet.len()).expect("it is of the common form");
             assert_eq!((found.destination, found.teid), ([10, 0, 0, 2], Teid(77)));
             assert_eq!((found.qfi, found.offset), (qfi, offset));
             assert_eq!((found.tuple.src_port, found.tuple.dst_port), (1000, 53));
-            assert_eq!(tunnelled(&packet, packet.len() - 1), None);
+            assert_eq!(parse(&packet, packet.len() - 1), None);
         }
     }
 
@@ -173,7 +173,7 @@ mod tests {
         ] {
             let mut packet = g_pdu(None);
             packet[at] = octet;
-            assert_eq!(tunnelled(&packet, packet.len()), None, "octet {at}");
+            assert_eq!(parse(&packet, packet.len()), None, "octet {at}");
         }
     }
 }

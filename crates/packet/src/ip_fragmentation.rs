@@ -1,16 +1,16 @@
-//! Fragments of packets that are too long for a link (RFC 791 §3.2, RFC 8200 §4.5).
+//! Fragmentation of packets that exceed an MTU (RFC 791 §3.2, RFC 8200 §4.5).
 //!
-//! A frame is cut up behind one of its IP headers: the outermost, or that of the user packet in a tunnel, and then each
-//! fragment gets the tunnel's headers. The frame's own buffer becomes the first fragment; the others lie in new ones.
-//! Whether a packet may be fragmented is the caller's question.
+//! Either the outermost IP packet is fragmented, or the user packet in a tunnel; then each fragment gets the tunnel's
+//! headers. The frame's own buffer becomes the first fragment; the others are in new buffers. The caller decides whether a
+//! packet may be fragmented.
 
 use crate::buf::copy_behind;
 use crate::build::fill_udp_checksum;
 use crate::checksum;
 use crate::{DropReason, PacketBuf, gtpu, ipv4, ipv6, udp};
 
-/// The most fragments of one packet: what 65,535 octets make on a link of 1,280.
-pub const MOST: usize = 64;
+/// Most fragments of one packet: 65,535 octets with an MTU of 1,280.
+pub const MAX_FRAGMENTS: usize = 64;
 
 /// Octets of IPv6's fragment header.
 const FRAGMENT_HEADER: usize = 8;
@@ -19,9 +19,9 @@ const FRAGMENT: u8 = 44;
 /// In the type of an IPv4 option: every fragment has it (RFC 791 §3.1).
 const COPIED: u8 = 0x80;
 
-/// How a frame is cut up.
+/// How a frame is fragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Split {
+pub struct Fragmentation {
     /// Octets before its outermost IP header.
     pub l3: usize,
     /// Octets of the tunnel's headers, from there on; 0: it is the outermost packet that is fragmented.
@@ -32,10 +32,10 @@ pub struct Split {
     pub id: Option<u32>,
 }
 
-/// What is read of the packet before it is cut up.
+/// Fields of the packet that is fragmented.
 #[derive(Clone, Copy)]
 struct Shape {
-    split: Split,
+    fragmentation: Fragmentation,
     is_v4: bool,
     /// Octets of the header that each fragment has.
     header: usize,
@@ -48,28 +48,28 @@ struct Shape {
     more: bool,
 }
 
-/// Where a fragment lies in the payload.
+/// Range of a fragment in the payload.
 #[derive(Clone, Copy)]
 struct Piece {
     from: usize,
     octets: usize,
 }
 
-/// Cuts `whole` up: it becomes the first fragment, the others are put into `rest` in their order. `alloc` gives empty
+/// Fragments `whole`: it becomes the first fragment, the others are put into `rest` in their order. `alloc` gives empty
 /// buffers with headroom.
 ///
 /// # Errors
-/// [`DropReason::TooBig`] when the link has no room for 8 octets, or the fragments would be more than [`MOST`];
+/// [`DropReason::TooBig`] when the link has no room for 8 octets, or the fragments would be more than [`MAX_FRAGMENTS`];
 /// [`DropReason::NoBuffer`], [`DropReason::NoHeadroom`]; and [`DropReason::BadIpLength`] for a fragment that ends behind
 /// the longest packet. The packet is of no use then, and `rest` is empty.
-pub fn split<B: PacketBuf>(
+pub fn fragment<B: PacketBuf>(
     whole: &mut B,
-    split: Split,
+    fragmentation: Fragmentation,
     rest: &mut Vec<B>,
     mut alloc: impl FnMut() -> Option<B>,
 ) -> Result<(), DropReason> {
     rest.clear();
-    let done = cut(whole, split, rest, &mut alloc);
+    let done = cut(whole, fragmentation, rest, &mut alloc);
     if done.is_err() {
         rest.clear();
     }
@@ -78,11 +78,11 @@ pub fn split<B: PacketBuf>(
 
 fn cut<B: PacketBuf>(
     whole: &mut B,
-    split: Split,
+    fragmentation: Fragmentation,
     rest: &mut Vec<B>,
     alloc: &mut dyn FnMut() -> Option<B>,
 ) -> Result<(), DropReason> {
-    let shape = Shape::of(whole.data(), split)?;
+    let shape = Shape::of(whole.data(), fragmentation)?;
     let mut from = shape.room;
     while from < shape.payload {
         let octets = shape.room.min(shape.payload - from);
@@ -98,9 +98,9 @@ fn cut<B: PacketBuf>(
 }
 
 impl Shape {
-    fn of(frame: &[u8], split: Split) -> Result<Self, DropReason> {
+    fn of(frame: &[u8], fragmentation: Fragmentation) -> Result<Self, DropReason> {
         let packet = frame
-            .get(split.l3 + split.outer..)
+            .get(fragmentation.l3 + fragmentation.outer..)
             .ok_or(DropReason::TruncatedIpv4)?;
         let (is_v4, header, total, field) = match packet.first_chunk::<{ ipv4::HEADER_LEN }>() {
             Some(start) if start[0] >> 4 == 4 => {
@@ -120,17 +120,17 @@ impl Shape {
             None => return Err(DropReason::TruncatedIpv4),
         };
         let extra = if is_v4 { 0 } else { FRAGMENT_HEADER };
-        let room = split.mtu.saturating_sub(split.outer + header + extra) & !7;
+        let room = fragmentation.mtu.saturating_sub(fragmentation.outer + header + extra) & !7;
         let payload = total.checked_sub(header).ok_or(DropReason::BadIpLength)?;
         let base = field & ipv4::FRAGMENT_OFFSET;
-        if room == 0 || payload.div_ceil(room) > MOST {
+        if room == 0 || payload.div_ceil(room) > MAX_FRAGMENTS {
             return Err(DropReason::TooBig);
         }
         if usize::from(base) * 8 + payload > usize::from(u16::MAX) {
             return Err(DropReason::BadIpLength);
         }
         Ok(Self {
-            split,
+            fragmentation,
             is_v4,
             header,
             payload,
@@ -142,7 +142,7 @@ impl Shape {
 
     /// Octets of a frame before the header that fragments have.
     const fn start(&self) -> usize {
-        self.split.l3 + self.split.outer
+        self.fragmentation.l3 + self.fragmentation.outer
     }
 
     /// Octets of a frame before the payload of the packet that is cut up.
@@ -194,15 +194,15 @@ impl Shape {
         match self.is_v4 {
             true => {
                 let header = packet.get_mut(..self.header).ok_or(DropReason::BadIpLength)?;
-                write_v4(header, octets as u16, place, self.split.id);
+                write_v4(header, octets as u16, place, self.fragmentation.id);
             }
             false => {
                 let header = packet.first_chunk_mut().ok_or(DropReason::BadIpLength)?;
-                let id = self.split.id.ok_or(DropReason::TooBig)?;
+                let id = self.fragmentation.id.ok_or(DropReason::TooBig)?;
                 write_v6(header, (octets - ipv6::HEADER_LEN) as u16, place, id);
             }
         }
-        match self.split.outer {
+        match self.fragmentation.outer {
             0 => Ok(()),
             _ => self.write_outer(fragment, octets).ok_or(DropReason::BadIpLength),
         }
@@ -210,7 +210,7 @@ impl Shape {
 
     /// Writes the lengths and checksums of the tunnel's headers.
     fn write_outer<B: PacketBuf>(&self, fragment: &mut B, inner: usize) -> Option<()> {
-        let Split { l3, outer, .. } = self.split;
+        let Fragmentation { l3, outer, .. } = self.fragmentation;
         let payload = fragment.sum_from(l3 + outer);
         let headers = fragment.data_mut().get_mut(l3..l3 + outer)?;
         let total = (outer + inner) as u16;
