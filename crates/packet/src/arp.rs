@@ -10,7 +10,7 @@ use crate::{DropReason, MacAddr};
 /// Octets of an ARP packet for IPv4 over Ethernet.
 pub const LEN: usize = 28;
 
-/// An ARP packet as it lies on the wire.
+/// An ARP packet in wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Packet {

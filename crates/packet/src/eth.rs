@@ -30,7 +30,7 @@ pub mod ether_type {
     pub const MIN: u16 = 0x0600;
 }
 
-/// An Ethernet header as it lies on the wire.
+/// An Ethernet header in wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -42,7 +42,7 @@ pub struct Header {
     pub ether_type: U16,
 }
 
-/// A VLAN tag as it lies on the wire, behind the EtherType that announced it.
+/// A VLAN tag in wire format, behind the EtherType that announced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Tag {

@@ -53,7 +53,7 @@ pub mod v6_type {
     pub const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 }
 
-/// The header of an ICMP message as it lies on the wire.
+/// The header of an ICMP message in wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
@@ -325,7 +325,7 @@ pub struct Neighbour {
     pub mac: Option<MacAddr>,
 }
 
-/// A Neighbour Discovery message without options, as it lies on the wire.
+/// A Neighbour Discovery message without options, in wire format.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct NeighbourMessage {

@@ -16,7 +16,7 @@ pub const MORE_FRAGMENTS: u16 = 0x2000;
 /// The offset, in units of 8 octets, in [`Header::fragment`].
 pub const FRAGMENT_OFFSET: u16 = 0x1fff;
 
-/// An IPv4 header without options, as it lies on the wire.
+/// An IPv4 header without options, in wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {

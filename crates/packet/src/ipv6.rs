@@ -32,7 +32,7 @@ pub mod next_header {
     pub const DESTINATION_OPTIONS: u8 = 60;
 }
 
-/// The fixed header as it lies on the wire.
+/// The fixed header in wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {

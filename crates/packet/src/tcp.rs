@@ -14,7 +14,7 @@ pub const HEADER_LEN: usize = 20;
 /// Where the control bits are in the header.
 pub const FLAGS_AT: usize = core::mem::offset_of!(Header, flags);
 
-/// A TCP header without options, as it lies on the wire.
+/// A TCP header without options, in wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {

@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
+use crate::fragment::Fragment;
 use crate::{DropReason, checksum, ipv4, ipv6};
 
 /// Protocol numbers that have a meaning here (the IANA registry has the rest).
@@ -104,19 +105,6 @@ impl Addrs {
             Addrs::V6 { dst, .. } => ipv6::is_unforwardable(dst),
         }
     }
-}
-
-/// Whether a packet is a fragment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-#[repr(u8)]
-pub enum Fragment {
-    /// Whole.
-    #[default]
-    None,
-    /// The fragment with offset 0: it has the ports.
-    First,
-    /// Another fragment: it has no ports.
-    Later,
 }
 
 /// What an IP packet's headers say.

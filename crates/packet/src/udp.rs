@@ -10,7 +10,7 @@ use crate::{Addrs, DropReason};
 /// Octets of a UDP header.
 pub const HEADER_LEN: usize = 8;
 
-/// A UDP header as it lies on the wire.
+/// A UDP header in wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {

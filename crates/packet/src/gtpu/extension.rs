@@ -2,7 +2,8 @@
 
 use crate::DropReason;
 
-use super::MAX_EXTENSIONS;
+/// Most extension headers of one message; a longer chain is dropped.
+pub const MAX_EXTENSIONS: usize = 8;
 
 /// The type of a GTP-U extension header (TS 29.281 §5.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

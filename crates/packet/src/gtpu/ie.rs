@@ -4,8 +4,6 @@ use core::net::IpAddr;
 
 use crate::{DropReason, Teid};
 
-use super::{ExtensionType, Message, MessageType};
-
 /// The type of an information element. Below 128 the length is fixed, from 128 on two length octets follow, except
 /// in the Extension Header Type List, which has one (TS 29.281 §8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -242,45 +240,6 @@ impl Writer<'_> {
         self.put(&[kind.0])?;
         self.put(&len.to_be_bytes())?;
         parts.iter().try_for_each(|part| self.put(part))
-    }
-}
-
-/// What an Error Indication says (TS 29.281 §7.3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ErrorIndication {
-    /// The TEID that the peer does not know.
-    pub teid: Teid,
-    /// The peer's address, to which the G-PDU was sent.
-    pub peer: IpAddr,
-    /// The UDP source port of that G-PDU, from the UDP Port extension header.
-    pub udp_port: Option<u16>,
-}
-
-impl ErrorIndication {
-    /// Reads the mandatory elements; the first of each type counts, others are skipped.
-    ///
-    /// # Errors
-    /// [`DropReason::BadGtpuIe`] when an element is malformed or a mandatory one is missing,
-    /// [`DropReason::UnsupportedGtpuMessage`] when the message is none.
-    pub fn read(message: &Message<'_>) -> Result<Self, DropReason> {
-        if message.message_type != MessageType::ERROR_INDICATION {
-            return Err(DropReason::UnsupportedGtpuMessage);
-        }
-        let (mut teid, mut peer) = (None, None);
-        for ie in message.ies() {
-            match ie? {
-                Ie::TeidDataI(value) => teid = teid.or(Some(value)),
-                Ie::PeerAddress(value) => peer = peer.or(Some(value)),
-                _ => {}
-            }
-        }
-        let udp_port = message.extensions.find(ExtensionType::UDP_PORT);
-        let udp_port = udp_port.and_then(|content| content.first_chunk::<2>());
-        Ok(Self {
-            teid: teid.ok_or(DropReason::BadGtpuIe)?,
-            peer: peer.ok_or(DropReason::BadGtpuIe)?,
-            udp_port: udp_port.map(|port| u16::from_be_bytes(*port)),
-        })
     }
 }
 

@@ -10,7 +10,7 @@
 
 use flow::{FlowKey4, FlowKey6, PortId, prefetch};
 use packet::eth::{L2, ether_type};
-use packet::tuple::Fragment;
+use packet::Fragment;
 use packet::{Addrs, IpFrame, IpTuple, PacketBuf};
 use rules::network::multipath::{PATHS, next_of};
 use transport::lag::LagShare;
