@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use flow::{InstanceId, PortId};
 use packet::IpTuple;
-use rules::reference_interpreter::{Outcome, Verdict, interpret};
 use rules::network::Network;
+use rules::reference_interpreter::{Outcome, Verdict, interpret};
 use serde::Serialize;
 
 use super::network::{ROUTER, Wire};

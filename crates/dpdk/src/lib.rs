@@ -17,8 +17,8 @@
 //! ([`AllocatorPrefault`]).
 //! DPDK's log lines of a call that failed are the reason in its [`Error`].
 
-mod allocator_prefault;
 mod allocator;
+mod allocator_prefault;
 mod burst;
 mod cpu;
 mod eal;
@@ -32,8 +32,8 @@ mod ring;
 mod sockets;
 pub mod testing;
 
-pub use allocator_prefault::AllocatorPrefault;
 pub use allocator::Allocator;
+pub use allocator_prefault::AllocatorPrefault;
 pub use burst::{BURST_MAX, Burst, Drain};
 pub use cpu::{on_cpu, pin_current_thread, thread_cpus};
 pub use eal::{Eal, EalBuilder, PciAddress, tsc};

@@ -10,8 +10,8 @@ use core::ops::Range;
 use zerocopy::FromZeros;
 
 use crate::flags::flags;
-use crate::slab::{OutOfMemory, Slab};
 use crate::prefetch;
+use crate::slab::{OutOfMemory, Slab};
 
 /// The number of a line of [`Extensions`]; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromZeros)]

@@ -14,10 +14,10 @@ pub mod cycles;
 pub mod fake;
 pub mod floor;
 pub mod local;
-pub mod slab;
 pub mod meter;
 pub mod prefetch;
 pub mod residency;
+pub mod slab;
 mod token_bucket;
 
 mod block;

@@ -10,8 +10,8 @@ use crate::contract::{
     Actions, AnyKey, Backend, Capabilities, Epoch, Event, Fate, Flow, FlowOp, Notice, Object, ObjectId,
     Outcome, Refusal, Reply, Request, Why,
 };
-use crate::slab::OutOfMemory;
 use crate::meter::{Offer, SharedMeters};
+use crate::slab::OutOfMemory;
 use crate::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, Counted, Direction, Extension, ExtensionId, Extensions,
     FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Flows, Forward, Installed, LiveBlock, Mark,

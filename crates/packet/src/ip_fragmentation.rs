@@ -1,4 +1,4 @@
-//! Fragmentation of packets that exceed an MTU (RFC 791 §3.2, RFC 8200 §4.5).
+//! FragmentSpec of packets that exceed an MTU (RFC 791 §3.2, RFC 8200 §4.5).
 //!
 //! Either the outermost IP packet is fragmented, or the user packet in a tunnel; then each fragment gets the tunnel's
 //! headers. The frame's own buffer becomes the first fragment; the others are in new buffers. The caller decides whether a
@@ -19,9 +19,9 @@ const FRAGMENT: u8 = 44;
 /// In the type of an IPv4 option: every fragment has it (RFC 791 §3.1).
 const COPIED: u8 = 0x80;
 
-/// How a frame is fragmented.
+/// Which packet of a frame is fragmented, and for which MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fragmentation {
+pub struct FragmentSpec {
     /// Octets before its outermost IP header.
     pub l3: usize,
     /// Octets of the tunnel's headers, from there on; 0: it is the outermost packet that is fragmented.
@@ -35,7 +35,7 @@ pub struct Fragmentation {
 /// Fields of the packet that is fragmented.
 #[derive(Clone, Copy)]
 struct Shape {
-    fragmentation: Fragmentation,
+    spec: FragmentSpec,
     is_v4: bool,
     /// Octets of the header that each fragment has.
     header: usize,
@@ -64,12 +64,12 @@ struct Piece {
 /// the longest packet. The packet is of no use then, and `rest` is empty.
 pub fn fragment<B: PacketBuf>(
     whole: &mut B,
-    fragmentation: Fragmentation,
+    spec: FragmentSpec,
     rest: &mut Vec<B>,
     mut alloc: impl FnMut() -> Option<B>,
 ) -> Result<(), DropReason> {
     rest.clear();
-    let done = cut(whole, fragmentation, rest, &mut alloc);
+    let done = cut(whole, spec, rest, &mut alloc);
     if done.is_err() {
         rest.clear();
     }
@@ -78,11 +78,11 @@ pub fn fragment<B: PacketBuf>(
 
 fn cut<B: PacketBuf>(
     whole: &mut B,
-    fragmentation: Fragmentation,
+    spec: FragmentSpec,
     rest: &mut Vec<B>,
     alloc: &mut dyn FnMut() -> Option<B>,
 ) -> Result<(), DropReason> {
-    let shape = Shape::of(whole.data(), fragmentation)?;
+    let shape = Shape::of(whole.data(), spec)?;
     let mut from = shape.room;
     while from < shape.payload {
         let octets = shape.room.min(shape.payload - from);
@@ -98,9 +98,9 @@ fn cut<B: PacketBuf>(
 }
 
 impl Shape {
-    fn of(frame: &[u8], fragmentation: Fragmentation) -> Result<Self, DropReason> {
+    fn of(frame: &[u8], spec: FragmentSpec) -> Result<Self, DropReason> {
         let packet = frame
-            .get(fragmentation.l3 + fragmentation.outer..)
+            .get(spec.l3 + spec.outer..)
             .ok_or(DropReason::TruncatedIpv4)?;
         let (is_v4, header, total, field) = match packet.first_chunk::<{ ipv4::HEADER_LEN }>() {
             Some(start) if start[0] >> 4 == 4 => {
@@ -120,7 +120,7 @@ impl Shape {
             None => return Err(DropReason::TruncatedIpv4),
         };
         let extra = if is_v4 { 0 } else { FRAGMENT_HEADER };
-        let room = fragmentation.mtu.saturating_sub(fragmentation.outer + header + extra) & !7;
+        let room = spec.mtu.saturating_sub(spec.outer + header + extra) & !7;
         let payload = total.checked_sub(header).ok_or(DropReason::BadIpLength)?;
         let base = field & ipv4::FRAGMENT_OFFSET;
         if room == 0 || payload.div_ceil(room) > MAX_FRAGMENTS {
@@ -130,7 +130,7 @@ impl Shape {
             return Err(DropReason::BadIpLength);
         }
         Ok(Self {
-            fragmentation,
+            spec,
             is_v4,
             header,
             payload,
@@ -142,7 +142,7 @@ impl Shape {
 
     /// Octets of a frame before the header that fragments have.
     const fn start(&self) -> usize {
-        self.fragmentation.l3 + self.fragmentation.outer
+        self.spec.l3 + self.spec.outer
     }
 
     /// Octets of a frame before the payload of the packet that is cut up.
@@ -194,15 +194,15 @@ impl Shape {
         match self.is_v4 {
             true => {
                 let header = packet.get_mut(..self.header).ok_or(DropReason::BadIpLength)?;
-                write_v4(header, octets as u16, place, self.fragmentation.id);
+                write_v4(header, octets as u16, place, self.spec.id);
             }
             false => {
                 let header = packet.first_chunk_mut().ok_or(DropReason::BadIpLength)?;
-                let id = self.fragmentation.id.ok_or(DropReason::TooBig)?;
+                let id = self.spec.id.ok_or(DropReason::TooBig)?;
                 write_v6(header, (octets - ipv6::HEADER_LEN) as u16, place, id);
             }
         }
-        match self.fragmentation.outer {
+        match self.spec.outer {
             0 => Ok(()),
             _ => self.write_outer(fragment, octets).ok_or(DropReason::BadIpLength),
         }
@@ -210,7 +210,7 @@ impl Shape {
 
     /// Writes the lengths and checksums of the tunnel's headers.
     fn write_outer<B: PacketBuf>(&self, fragment: &mut B, inner: usize) -> Option<()> {
-        let Fragmentation { l3, outer, .. } = self.fragmentation;
+        let FragmentSpec { l3, outer, .. } = self.spec;
         let payload = fragment.sum_from(l3 + outer);
         let headers = fragment.data_mut().get_mut(l3..l3 + outer)?;
         let total = (outer + inner) as u16;

@@ -5,6 +5,7 @@ use core::net::Ipv4Addr;
 use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::header_option::{self, HeaderOption};
 use crate::{DropReason, checksum};
 
 /// Octets of a header without options.
@@ -129,15 +130,15 @@ pub const fn header_len(version_ihl: u8) -> Result<usize, DropReason> {
     }
 }
 
-/// The options of a header (RFC 791 §3.1): (type, data without type and length). Ends after an error.
+/// The options of a header (RFC 791 §3.1). Ends after an error.
 #[derive(Clone, Debug)]
 pub struct Options<'a>(&'a [u8]);
 
 impl<'a> Options<'a> {
     /// End of Option List.
-    pub const END: u8 = 0;
+    pub const END: u8 = header_option::END;
     /// No Operation.
-    pub const NOP: u8 = 1;
+    pub const NOP: u8 = header_option::NOP;
     /// Loose Source and Record Route.
     pub const LOOSE_SOURCE_ROUTE: u8 = 131;
     /// Strict Source and Record Route.
@@ -152,26 +153,11 @@ impl<'a> Options<'a> {
 }
 
 impl<'a> Iterator for Options<'a> {
-    type Item = Result<(u8, &'a [u8]), DropReason>;
+    type Item = Result<HeaderOption<'a>, DropReason>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (&kind, rest) = self.0.split_first()?;
-        match kind {
-            Self::END => {
-                self.0 = &[];
-                None
-            }
-            Self::NOP => {
-                self.0 = rest;
-                Some(Ok((kind, &[])))
-            }
-            _ => {
-                let len = usize::from(rest.first().copied().unwrap_or(0));
-                let data = self.0.get(2..len);
-                self.0 = self.0.get(len..).filter(|_| data.is_some()).unwrap_or_default();
-                Some(data.map(|data| (kind, data)).ok_or(DropReason::BadIpv4Header))
-            }
-        }
+        let option = header_option::take(&mut self.0)?;
+        Some(option.map_err(|header_option::BadLength| DropReason::BadIpv4Header))
     }
 }
 
@@ -298,7 +284,8 @@ mod tests {
         let alert = with_options([148, 4, 0, 0, 1, 0, 99, 99]);
         assert_eq!(verify_header(&alert), Ok(28));
         let read: Vec<_> = Options::new(&alert[20..]).collect();
-        assert_eq!(read, [Ok((148, &[0u8, 0][..])), Ok((1, &[][..]))]);
+        let option = |kind, data| Ok(HeaderOption { kind, data });
+        assert_eq!(read, [option(148, &[0, 0]), option(1, &[])]);
         for overrun in [
             [7, 9, 0, 0, 0, 0, 0, 0],
             [7, 1, 0, 0, 0, 0, 0, 0],

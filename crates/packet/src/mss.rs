@@ -47,8 +47,7 @@ pub fn clamp(segment: &mut [u8], most: u16) -> bool {
 /// Whether all options are there, and sizes of their length.
 fn are_whole(options: &[u8]) -> bool {
     Options::new(options).all(|option| match option {
-        Ok((Options::MSS, data)) => data.len() == 2,
-        Ok(_) => true,
+        Ok(option) => option.kind != Options::MSS || option.data.len() == 2,
         Err(_) => false,
     })
 }

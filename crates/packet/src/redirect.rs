@@ -13,7 +13,7 @@
 use zerocopy::IntoBytes;
 
 use crate::tuple::proto;
-use crate::{Addrs, DropReason, Fragment, IpTuple, ipv4, ipv6, tcp};
+use crate::{Addrs, DropReason, Fragment, HeaderOption, IpTuple, ipv4, ipv6, tcp};
 
 /// The port of HTTP.
 pub const HTTP: u16 = 80;
@@ -114,7 +114,10 @@ pub fn answer(
 /// Whether a client that begins with these options takes no more than the least that there must be.
 fn takes_short(options: &[u8], is_v4: bool) -> bool {
     let mut sizes = tcp::Options::new(options).filter_map(|option| match option {
-        Ok((tcp::Options::MSS, &[high, low])) => Some(u16::from_be_bytes([high, low])),
+        Ok(HeaderOption {
+            kind: tcp::Options::MSS,
+            data: &[high, low],
+        }) => Some(u16::from_be_bytes([high, low])),
         _ => None,
     });
     let unsaid = if is_v4 { SHORT_SEGMENT } else { SEGMENT };

@@ -4,6 +4,7 @@ use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::checksum::Sum;
+use crate::header_option::{self, HeaderOption};
 use crate::tuple::proto;
 use crate::udp::pseudo_header;
 use crate::{Addrs, DropReason};
@@ -85,15 +86,15 @@ impl Header {
     }
 }
 
-/// The options of a header: (kind, data without kind and length). Ends after an error.
+/// The options of a header (RFC 9293 §3.1). Ends after an error.
 #[derive(Clone, Debug)]
 pub struct Options<'a>(&'a [u8]);
 
 impl<'a> Options<'a> {
     /// End of Option List.
-    pub const END: u8 = 0;
+    pub const END: u8 = header_option::END;
     /// No-Operation.
-    pub const NOP: u8 = 1;
+    pub const NOP: u8 = header_option::NOP;
     /// Maximum Segment Size, 2 octets of data.
     pub const MSS: u8 = 2;
 
@@ -104,26 +105,11 @@ impl<'a> Options<'a> {
 }
 
 impl<'a> Iterator for Options<'a> {
-    type Item = Result<(u8, &'a [u8]), DropReason>;
+    type Item = Result<HeaderOption<'a>, DropReason>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (&kind, rest) = self.0.split_first()?;
-        match kind {
-            Self::END => {
-                self.0 = &[];
-                None
-            }
-            Self::NOP => {
-                self.0 = rest;
-                Some(Ok((kind, &[])))
-            }
-            _ => {
-                let len = usize::from(rest.first().copied().unwrap_or(0));
-                let data = self.0.get(2..len);
-                self.0 = self.0.get(len..).filter(|_| data.is_some()).unwrap_or_default();
-                Some(data.map(|data| (kind, data)).ok_or(DropReason::TruncatedTcp))
-            }
-        }
+        let option = header_option::take(&mut self.0)?;
+        Some(option.map_err(|header_option::BadLength| DropReason::TruncatedTcp))
     }
 }
 
@@ -194,7 +180,8 @@ mod tests {
     #[test]
     fn options_are_walked_to_their_end() {
         let read: Vec<_> = Options::new(&[1, 2, 4, 5, 0xb4, 0, 9]).collect();
-        assert_eq!(read, [Ok((1, &[][..])), Ok((2, &[5, 0xb4]))]);
+        let option = |kind, data| Ok(HeaderOption { kind, data });
+        assert_eq!(read, [option(1, &[]), option(2, &[5, 0xb4])]);
         for bad in [&[2][..], &[2, 0], &[2, 1], &[2, 5, 0, 0]] {
             assert_eq!(
                 Options::new(bad).collect::<Vec<_>>(),

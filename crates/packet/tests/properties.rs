@@ -7,7 +7,9 @@ use packet::eth::L2;
 use packet::gtpu::{ErrorIndication, ExtensionType, Ies, Message, MessageType};
 use packet::icmp::{self, Neighbour};
 use packet::psc::{PduSessionContainer, Summary};
-use packet::{DropReason, Frame, IpTuple, PacketBuf, VecBuf, arp, frame, ipv4, ipv6, tcp, udp, common_gtpu_form};
+use packet::{
+    DropReason, Frame, IpTuple, PacketBuf, VecBuf, arp, common_gtpu_form, frame, ipv4, ipv6, tcp, udp,
+};
 use proptest::prelude::*;
 
 use common::{any_frame, damaged, g_pdu, good_frame, marking, user_packet};

@@ -1,6 +1,6 @@
 //! Fragments, against a reference that puts them together octet by octet.
 
-use packet::ip_fragmentation::{MAX_FRAGMENTS, Fragmentation, fragment};
+use packet::ip_fragmentation::{FragmentSpec, MAX_FRAGMENTS, fragment};
 use packet::{DropReason, PacketBuf, VecBuf, checksum};
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn packet(is_v4: bool, options: &[u8], octets: usize) -> Vec<u8> {
 }
 
 /// The fragments of a frame, without the octets before the outermost IP header.
-fn fragments(frame: &[u8], cut: Fragmentation) -> Result<Vec<Vec<u8>>, DropReason> {
+fn fragments(frame: &[u8], cut: FragmentSpec) -> Result<Vec<Vec<u8>>, DropReason> {
     let (mut whole, mut rest) = (VecBuf::new(frame), Vec::new());
     fragment(&mut whole, cut, &mut rest, || Some(VecBuf::new(&[])))?;
     let all = std::iter::once(&whole).chain(&rest);
@@ -68,7 +68,7 @@ proptest! {
         let options = if is_v4 { &options[..words * 4] } else { &[] };
         let whole = packet(is_v4, options, octets);
         let id = (!is_v4).then_some(0x1234_5678);
-        let cut = Fragmentation { l3, outer: 0, mtu, id };
+        let cut = FragmentSpec { l3, outer: 0, mtu, id };
         let frame = [vec![9; l3], whole.clone()].concat();
         let fragments = fragments(&frame, cut).expect("it can be cut up");
         prop_assert!(fragments.iter().all(|fragment| fragment.len() <= mtu));
@@ -103,7 +103,7 @@ proptest! {
             packet::build::fill_udp_checksum(&mut headers_and_sum, sum).expect("headers");
         }
         let frame = [vec![9; 14], headers_and_sum, inner.clone()].concat();
-        let cut = Fragmentation { l3: 14, outer: headers.len(), mtu, id: None };
+        let cut = FragmentSpec { l3: 14, outer: headers.len(), mtu, id: None };
         let fragments = fragments(&frame, cut).expect("it can be cut up");
         let mut users = Vec::new();
         for fragment in &fragments {
@@ -126,7 +126,7 @@ proptest! {
 fn a_fragment_is_cut_up_further() {
     let mut first = packet(true, &[], 1_600);
     first[6..8].copy_from_slice(&(0x2000 | 100u16).to_be_bytes());
-    let cut = Fragmentation {
+    let cut = FragmentSpec {
         l3: 0,
         outer: 0,
         mtu: 820,
@@ -146,7 +146,7 @@ fn a_fragment_is_cut_up_further() {
 #[test]
 fn what_cannot_be_cut_up_is_refused() {
     let whole = packet(true, &[], 40_000);
-    let with = |mtu| Fragmentation {
+    let with = |mtu| FragmentSpec {
         l3: 0,
         outer: 0,
         mtu,

@@ -141,7 +141,11 @@ mod tests {
             placements("{count: 4, cores: [1, 5, 9, 14]}"),
             [at(1, 0), at(5, 1), at(9, 0), at(14, 1)]
         );
-        assert_eq!(placements("{count: 2}"), [NumaPlacement::default(); 2], "not pinned");
+        assert_eq!(
+            placements("{count: 2}"),
+            [NumaPlacement::default(); 2],
+            "not pinned"
+        );
         let unknown = NumaPlacement {
             core: Some(40),
             node: None,
@@ -167,7 +171,10 @@ mod tests {
             [0, 1, 7, 9, 12].map(|core| topology.node_of(core)),
             [Some(0), Some(0), Some(1), None, None]
         );
-        assert_eq!(NumaTopology::read_from(&folder.join("none")), NumaTopology::default());
+        assert_eq!(
+            NumaTopology::read_from(&folder.join("none")),
+            NumaTopology::default()
+        );
         fs::remove_dir_all(&folder).expect("the folder");
     }
 

@@ -20,8 +20,8 @@ use crate::kernel::ingress::Drops;
 use crate::kernel::xdp;
 use crate::nic::audit::{Place, Seen};
 use crate::nic::checksums::UdpChecksums;
-use crate::numa_placement::{self, NumaPlacement, NumaTopology};
 use crate::nic::{Report, Steered, Traffic, plan};
+use crate::numa_placement::{self, NumaPlacement, NumaTopology};
 use config::{Config, Driver, PortConfig};
 
 /// Packets that an inbox holds: at a million packets handed over a second, what comes in while its owner is off its

@@ -26,11 +26,11 @@ pub mod compile;
 mod compile_error;
 pub mod counter_slots;
 pub mod image;
-pub mod reference_interpreter;
 pub mod model;
 pub mod network;
 mod packet_view;
 pub mod prefix;
+pub mod reference_interpreter;
 pub mod sdf;
 pub mod steering;
 #[cfg(any(test, feature = "testing"))]

@@ -6,8 +6,8 @@
 use flow::meter::Colour;
 use packet::DropReason;
 use packet::eth::L2;
-use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, Verdict, interpret_with};
 use rules::network::{InstanceId, Network};
+use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, Verdict, interpret_with};
 use worker::{Traced, TracedEnd, TracedFrame, TracedSession};
 
 /// Result of a comparison.
@@ -117,7 +117,9 @@ fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Comparison 
     match (&traced.end, &verdict.outcome) {
         (TracedEnd::Dropped(did), Outcome::Dropped(says)) if did == says => Comparison::Same,
         (TracedEnd::Buffered, Outcome::Dropped(DropReason::FarBuffer)) => Comparison::Same,
-        (TracedEnd::Buffered, Outcome::Forwarded { .. }) => Comparison::Unchecked("it waits for its next hop"),
+        (TracedEnd::Buffered, Outcome::Forwarded { .. }) => {
+            Comparison::Unchecked("it waits for its next hop")
+        }
         (TracedEnd::Sent { frame, .. }, Outcome::Recirculated { is_answer: true, .. })
             if !frame.octets.is_empty() =>
         {
@@ -393,7 +395,8 @@ mod tests {
     #[test]
     fn a_flow_that_was_put_off_is_no_disagreement() {
         let network = testing::network();
-        let comparison = |is_postponed| compare_with_interpreter(&network, &by_another_pdr(is_postponed)).comparison;
+        let comparison =
+            |is_postponed| compare_with_interpreter(&network, &by_another_pdr(is_postponed)).comparison;
         assert!(matches!(comparison(false), Comparison::Differs(_)));
         assert!(matches!(comparison(true), Comparison::Unchecked(why) if why.contains("older rules")));
     }

@@ -7,9 +7,9 @@ use flow::{Direction, KeyFields, PortId};
 use packet::eth::ether_type;
 use packet::gtpu::MessageType;
 use packet::{DropReason, MacAddr};
-use rules::reference_interpreter::{Outcome, Verdict, evaluate_pdrs};
 use rules::model::{Pdr, Qer, SessionRules};
 use rules::network::{InstanceId, Network};
+use rules::reference_interpreter::{Outcome, Verdict, evaluate_pdrs};
 use worker::{
     LagPorts, TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
     TracedSession,

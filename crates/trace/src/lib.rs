@@ -6,8 +6,8 @@
 
 #![forbid(unsafe_code)]
 
-mod compare_with_interpreter;
 mod capture;
+mod compare_with_interpreter;
 mod explain;
 mod fields;
 mod file;
@@ -16,8 +16,8 @@ mod query;
 mod replay;
 mod values;
 
-pub use compare_with_interpreter::{Compared, Comparison, compare_with_interpreter};
 pub use capture::{CaptureError, Captured, Interface, Reader, Writer, Written};
+pub use compare_with_interpreter::{Compared, Comparison, compare_with_interpreter};
 pub use explain::Explainer;
 pub use fields::Parsed;
 pub use file::{Bounds, CaptureFile};

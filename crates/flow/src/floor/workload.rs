@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::frames::{self, Frame};
 use super::{Built, Floor, ROUND, Size, Work};
-use crate::slab::{OutOfMemory, Slab};
 use crate::meter::{MeterSpec, Offer, Rate, SharedId, SharedMeters};
 use crate::residency::Mappings;
+use crate::slab::{OutOfMemory, Slab};
 use crate::{
     AdjacencyId, BlockImage, Blocks, Direction, FlowEntry, FlowFlags, FlowKey4, FlowTable, Forward,
     ForwardFlags, ForwardKind, Hit, InstanceId, Mark, Millisecond, Nanos, Seed, SessionIndex, Template, Tick,

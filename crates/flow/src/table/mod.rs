@@ -22,7 +22,7 @@ use core::fmt;
 use core::ops::Range;
 
 use self::bucket_line::{BucketLine, Slot};
-use self::cuckoo::{PrimaryBucket, CandidateBuckets};
+use self::cuckoo::{CandidateBuckets, PrimaryBucket};
 pub(crate) use self::probe::SLOTS;
 use self::search::Search;
 use crate::hash::Hasher;
@@ -392,7 +392,11 @@ impl<K: FlowKey> FlowTable<K> {
         if hit.is_hit() {
             return hit;
         }
-        self.find_in(key, self.candidates.other(primary.bucket, primary.tag), primary.tag)
+        self.find_in(
+            key,
+            self.candidates.other(primary.bucket, primary.tag),
+            primary.tag,
+        )
     }
 
     fn find_in(&self, key: &K, bucket: u32, tag: u16) -> Hit {

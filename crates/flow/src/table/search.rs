@@ -3,8 +3,8 @@
 use super::bucket_line::BucketLine;
 use super::cuckoo::CandidateBuckets;
 use super::probe::SLOTS;
-use crate::slab::Slab;
 use crate::prefetch;
+use crate::slab::Slab;
 
 /// Buckets that one insert looks at, at most.
 pub(super) const MAX_SEARCHED: usize = 256;

@@ -6,8 +6,8 @@ use flow::InstanceId;
 use packet::Qfi;
 use packet::build::packet::{addrs, g_pdu, udp};
 use packet::build::{GtpuEncap, Marking};
-use rules::reference_interpreter::{Outcome, interpret};
 use rules::model::SessionRules;
+use rules::reference_interpreter::{Outcome, interpret};
 
 use super::fleet::network;
 use super::{GNB, N3};

@@ -9,8 +9,8 @@ use dpdk::{Capabilities, Mempool};
 use flow::residency::Mappings;
 
 use super::checksums::UdpChecksums;
-use crate::numa_placement::NumaPlacement;
 use super::{Basis, Report, Traffic};
+use crate::numa_placement::NumaPlacement;
 use config::Driver;
 
 /// Octets of an Ethernet header with one VLAN tag and the frame check sequence, which a driver adds to an MTU.

@@ -15,11 +15,11 @@ use super::*;
 use crate::compile::compile;
 use crate::compile_error::CompileFault;
 use crate::image::SessionImage;
-use crate::reference_interpreter::{Outcome, interpret};
 use crate::model::{
     Edit, OuterHeaderCreation, Pdi, PdiUpdate, Pdr, PdrUpdate, RuleRef, SdfFilter, SdfFilterId,
     SourceInterface,
 };
+use crate::reference_interpreter::{Outcome, interpret};
 use crate::testing::{self, NumberedHops, Sent, UserPacket, any_sent, runnable_rules, tunnelled};
 
 /// Where a packet came in and what it is; `None` for malformed ones and messages without a user packet.

@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::adjacencies::AdjacencyRef;
 use crate::image::SourceCheck;
-use crate::reference_interpreter::{Outcome, Verdict, interpret};
 use crate::model::{
     Aggregated, ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate,
     ForwardingParameters, ForwardingParametersUpdate, Multiplier, OuterHeader, OuterHeaderCreation,
@@ -17,6 +16,7 @@ use crate::model::{
     SourceInterface, TosTrafficClass, Urr, UrrId, UrrTerms,
 };
 use crate::network::LocalId;
+use crate::reference_interpreter::{Outcome, Verdict, interpret};
 use crate::testing::{
     self, GNB, N3, N6, N9, NumberedHops, OTHER_N6, any_edit, any_rules, any_sent, runnable_rules,
 };

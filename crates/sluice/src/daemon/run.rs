@@ -28,7 +28,7 @@ use oam::values::WorkerMemory;
 use ports::{NumaPlacement, Ports};
 use runtime::{
     Clock, ControlLoop, HOST_LOOK, HostTime, Idle, PublishedStats, Sockets, ThreadConfig, Waiter,
-    WakeTargets, Wakeup, WorkerThread, spawn_prefault_thread, sockets_of_workers,
+    WakeTargets, Wakeup, WorkerThread, sockets_of_workers, spawn_prefault_thread,
 };
 use trace::Explainer;
 use upf::{Assembly, Control, LinkNews, RecordSink, Surroundings, assemble};

@@ -313,7 +313,8 @@ impl<B: PacketBuf> Reassembly<B> {
     fn place(&self, datagram: &DatagramId) -> Option<(usize, usize)> {
         let number = self.hasher.hash_one(datagram) as usize % self.places.len().max(1);
         let set = self.places.get(number)?;
-        let find = |wanted: Option<&DatagramId>| set.iter().position(|place| place.datagram.as_ref() == wanted);
+        let find =
+            |wanted: Option<&DatagramId>| set.iter().position(|place| place.datagram.as_ref() == wanted);
         let way = find(Some(datagram)).or_else(|| find(None))?;
         Some((number, way))
     }

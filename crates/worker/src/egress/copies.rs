@@ -8,7 +8,7 @@
 use flow::PortId;
 use packet::PacketBuf;
 use packet::buf::{copy_behind, copy_of};
-use packet::ip_fragmentation::Fragmentation;
+use packet::ip_fragmentation::FragmentSpec;
 
 use crate::burst::batch::Batch;
 use crate::egress::fragmentation::Fragmenter;
@@ -23,7 +23,7 @@ pub(crate) struct Originated<B> {
     /// The port that it leaves by.
     pub port: PortId,
     /// How it is cut up, if it leaves in fragments.
-    pub order: Option<Fragmentation>,
+    pub order: Option<FragmentSpec>,
 }
 
 /// The copies of one burst.
@@ -48,7 +48,7 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (packet, order): (&B, Option<Fragmentation>),
+        (packet, order): (&B, Option<FragmentSpec>),
         port: PortId,
     ) {
         let copy = match order {

@@ -8,7 +8,7 @@ use flow::{Forward, PackedForward};
 use packet::PacketBuf;
 use packet::buf::copy_behind;
 use packet::gtpu::MessageType;
-use packet::ip_fragmentation::Fragmentation;
+use packet::ip_fragmentation::FragmentSpec;
 use rules::image::Copies as WantedCopies;
 
 use crate::act::encap::{self, Chain, Cut, Hop, Message, Optional, addresses_v6};
@@ -67,7 +67,7 @@ impl<I: Io> Copying<'_, I> {
     }
 
     /// How a packet is cut up that leaves in fragments: to ourselves none does.
-    fn order_of(&self, burst: &Burst<I::Buf>, place: usize) -> Option<Fragmentation> {
+    fn order_of(&self, burst: &Burst<I::Buf>, place: usize) -> Option<FragmentSpec> {
         let leaves = matches!(burst.descriptors[place].fate, Fate::Send(port) if port.lap() == 0);
         (leaves && self.fragmenter.has(place)).then(|| self.fragmenter.at(place))
     }

@@ -1,6 +1,6 @@
 //! User packets that leave in fragments: noted in `act`, cut up in `tx`.
 //!
-//! A packet is metered, counted and given its headers as a whole; only then is it cut up ([`packet::ip_fragmentation`]), so that it
+//! A packet is metered, counted and given its headers as a whole, and fragmented then ([`packet::ip_fragmentation`]), so that it
 //! counts once, as it came. If one of its fragments finds no room or no buffer, it has not left, and counts not at all.
 //!
 //! Duplicates (DUPL) that are too long leave in fragments of the tunnel's packet, unless the instance allows none: their
@@ -8,7 +8,7 @@
 
 use flow::WorkerId;
 use packet::eth::L2;
-use packet::ip_fragmentation::{MAX_FRAGMENTS, Fragmentation, fragment};
+use packet::ip_fragmentation::{FragmentSpec, MAX_FRAGMENTS, fragment};
 use packet::{DropReason, PacketBuf};
 use rules::network::Fragmentation;
 
@@ -30,7 +30,7 @@ pub(crate) struct FragmentationNeed {
 
 /// Packets of a burst that are to leave in fragments, and what it takes.
 pub(crate) struct Fragmenter<B> {
-    orders: [Fragmentation; BURST],
+    orders: [FragmentSpec; BURST],
     /// Bit n is place n.
     wanted: u64,
     /// Identifications of outer packets: workers take turns, so that no two give the same at once.
@@ -43,7 +43,7 @@ pub(crate) struct Fragmenter<B> {
 impl<B: PacketBuf> Fragmenter<B> {
     /// For worker `me` of `workers`.
     pub fn new(me: WorkerId, workers: u16) -> Self {
-        let order = Fragmentation {
+        let order = FragmentSpec {
             l3: 0,
             outer: 0,
             mtu: 0,
@@ -74,7 +74,7 @@ impl<B: PacketBuf> Fragmenter<B> {
     /// How a duplicate is cut up that is too long for its way, whatever the user packet in it says: it has left its sender
     /// behind. `None` where nothing is to leave in fragments.
     #[cold]
-    pub fn of_duplicate(&mut self, wish: FragmentationNeed) -> Option<Fragmentation> {
+    pub fn of_duplicate(&mut self, wish: FragmentationNeed) -> Option<FragmentSpec> {
         (wish.how != Fragmentation::Never).then(|| {
             self.order(FragmentationNeed {
                 how: Fragmentation::Outer,
@@ -84,12 +84,12 @@ impl<B: PacketBuf> Fragmenter<B> {
     }
 
     /// What is to be done to a packet, but for where its headers begin.
-    fn order(&mut self, wish: FragmentationNeed) -> Fragmentation {
+    fn order(&mut self, wish: FragmentationNeed) -> FragmentSpec {
         let inner = wish.how != Fragmentation::Outer;
         let is_outer = wish.outer > 0 && !inner;
         let id = is_outer.then_some(self.next_id);
         self.next_id = self.next_id.wrapping_add(if is_outer { self.step } else { 0 });
-        Fragmentation {
+        FragmentSpec {
             l3: 0,
             outer: if inner { wish.outer.into() } else { 0 },
             mtu: wish.mtu.into(),
@@ -131,7 +131,7 @@ impl<B: PacketBuf> Fragmenter<B> {
 
     /// How the packet at `place` is cut up, which [goes in fragments](Self::has).
     #[cold]
-    pub fn at(&self, place: usize) -> Fragmentation {
+    pub fn at(&self, place: usize) -> FragmentSpec {
         self.orders[place % BURST]
     }
 
@@ -141,12 +141,12 @@ impl<B: PacketBuf> Fragmenter<B> {
     /// As [`split`].
     pub fn cut(
         &mut self,
-        order: Fragmentation,
+        order: FragmentSpec,
         whole: &mut B,
         alloc: impl FnMut() -> Option<B>,
     ) -> Result<std::vec::Drain<'_, B>, DropReason> {
         let l3 = L2::parse(whole.data())?.len.into();
-        fragment(whole, Fragmentation { l3, ..order }, &mut self.rest, alloc)?;
+        fragment(whole, FragmentSpec { l3, ..order }, &mut self.rest, alloc)?;
         Ok(self.rest.drain(..))
     }
 }

@@ -9,8 +9,8 @@
 //! their tunnels, whose flows take all members.
 
 use flow::{FlowKey4, FlowKey6, PortId, prefetch};
-use packet::eth::{L2, ether_type};
 use packet::Fragment;
+use packet::eth::{L2, ether_type};
 use packet::{Addrs, IpFrame, IpTuple, PacketBuf};
 use rules::network::multipath::{PATHS, next_of};
 use transport::lag::LagShare;

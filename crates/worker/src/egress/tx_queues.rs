@@ -8,7 +8,7 @@
 //! need be.
 
 use flow::{Blocks, Nanos, PortId, WorkerId};
-use packet::ip_fragmentation::Fragmentation;
+use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 
 use crate::LagPorts;
@@ -169,7 +169,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         io: &mut I,
         stats: &mut Stats,
         (port, mut whole): (PortId, B),
-        (order, fragmenter): (Fragmentation, &mut Fragmenter<B>),
+        (order, fragmenter): (FragmentSpec, &mut Fragmenter<B>),
     ) {
         let charge = whole.charge();
         let rest = match fragmenter.cut(order, &mut whole, || io.alloc()) {

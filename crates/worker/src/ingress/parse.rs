@@ -7,7 +7,9 @@ use flow::{LocalId, prefetch};
 use packet::eth::{L2, ether_type};
 use packet::gtpu::{MessageType, Unknown};
 use packet::tuple::proto;
-use packet::{Addrs, DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketBuf, frame, common_gtpu_form};
+use packet::{
+    Addrs, DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketBuf, common_gtpu_form, frame,
+};
 use rules::classifier::Side;
 
 use crate::PacketMetadata;

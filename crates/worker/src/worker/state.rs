@@ -2,8 +2,8 @@
 
 use core::ops::Range;
 
-use flow::slab::OutOfMemory;
 use flow::meter::SharedMeters;
+use flow::slab::OutOfMemory;
 use flow::{FlowKey4, Nanos, SessionIndex};
 use packet::rewrite::Rewrite;
 use rtrb::Consumer;

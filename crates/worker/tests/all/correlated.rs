@@ -10,10 +10,10 @@ use flow::{Direction, InstanceId};
 use proptest::prelude::*;
 use rules::SessionRules;
 use rules::image::SessionChange;
-use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
 use rules::model::{
     BitRates, BitsPerSecond, CorrelationId, Edit, Pdi, Qer, QerId, QerUpdate, SourceInterface,
 };
+use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, f_teid, pdr, tunnelled};
 use worker::Command;
 

@@ -12,8 +12,8 @@ use packet::tuple::proto;
 use packet::{DropReason, Teid, checksum};
 use proptest::prelude::*;
 use rules::SessionRules;
-use rules::reference_interpreter::{Outcome, Verdict, interpret};
 use rules::model::{Far, OuterHeaderCreation, Pdi, QerId, SdfFilter, SourceInterface, Urr, UrrId};
+use rules::reference_interpreter::{Outcome, Verdict, interpret};
 use rules::testing::{
     self, GNB, N3, N3_ADDRESS, N6, UE, UE_V6, UserPacket, f_teid, pdr, pdu_session, tunnelled, ue_ip,
 };

@@ -17,13 +17,13 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::image::{Counter, ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
+use rules::model::Content;
+use rules::model::{EditError, UrrId};
+use rules::network::Network;
 use rules::reference_interpreter::{
     Billed, Conditions, Counted, Duplicate, Metering, Outcome, Quotas, ReferenceMeters, Verdict, interpret,
     interpret_with,
 };
-use rules::model::Content;
-use rules::model::{EditError, UrrId};
-use rules::network::Network;
 use rules::testing::{
     Activation, Edited, Sent, any_activation, any_edit, any_network, any_sent, runnable_rules,
     runnable_rules_with,

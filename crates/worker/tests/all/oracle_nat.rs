@@ -14,9 +14,9 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::SessionRules;
 use rules::classifier::{Key, Side, whole_key};
-use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
 use rules::model::{ApplyAction, FarUpdate};
 use rules::network::Network;
+use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
 use rules::testing::{Sent, any_network, any_sent, runnable_rules};
 
 use common::World;

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use flow::{PortId, SessionIndex, WorkerId};
-use packet::ip_fragmentation::{Fragmentation, fragment};
+use packet::ip_fragmentation::{FragmentSpec, fragment};
 use packet::{DropReason, VecBuf, checksum};
 use proptest::prelude::*;
 use rules::SessionRules;
@@ -79,7 +79,7 @@ fn over_ipv6(packet: &[u8]) -> Vec<u8> {
 /// The frames of the fragments of a packet.
 fn fragments(packet: &[u8], mtu: usize, id: u32) -> Vec<Vec<u8>> {
     let (mut whole, mut rest) = (VecBuf::new(&frame(N3_PORT, packet)), Vec::new());
-    let cut = Fragmentation {
+    let cut = FragmentSpec {
         l3: 14,
         outer: 0,
         mtu,

@@ -68,7 +68,7 @@ fn told(packet: &[u8]) -> Option<u16> {
     assert!(tcp::checksum_is_right(&tuple.addrs, segment));
     let end = usize::from(segment[12] >> 4) * 4;
     let mut options = tcp::Options::new(&segment[20..end]).filter_map(Result::ok);
-    let (_, size) = options.find(|(kind, _)| *kind == tcp::Options::MSS)?;
+    let size = options.find(|option| option.kind == tcp::Options::MSS)?.data;
     Some(u16::from_be_bytes([size[0], size[1]]))
 }
 

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use rules::reference_interpreter::{Counted, Outcome, interpret};
 use rules::model::{FarId, SessionRules};
 use rules::network::{InstanceId, Network};
+use rules::reference_interpreter::{Counted, Outcome, interpret};
 use rules::testing::{UserPacket, tunnelled};
 
 use super::model::{Kept, Rules};
