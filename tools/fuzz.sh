@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for so many seconds (default 60). Needs a nightly toolchain and cargo-fuzz.
+# Runs every fuzz target for a number of seconds (default 60). Needs a nightly toolchain and cargo-fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

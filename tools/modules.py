@@ -39,7 +39,7 @@ class Module:
         self.children = {}
         self.text = strip(path.read_text())
         self.items = set(ITEM.findall(self.text))
-        self.names = {}  # name -> path it stands for, by `use`
+        self.names = {}  # name -> path that it names, by `use`
         self.globs = []
 
     def root(self):

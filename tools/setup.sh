@@ -51,8 +51,8 @@ need_test() {
 # What does not come from the distribution.
 complete_tests() {
     make_venv
-    # Without optimization: it looks at a few hundred licences, and takes three times as long to compile with it. Nobody
-    # debugs it, either.
+    # Without optimization: it looks at a few hundred licences, and takes three times as long to compile with it. It is
+    # not debugged, either.
     have cargo-deny || CARGO_PROFILE_DEV_DEBUG=false cargo install -q --locked --debug "cargo-deny@$CARGO_DENY"
 }
 

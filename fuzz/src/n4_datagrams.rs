@@ -1,5 +1,5 @@
-//! Any sequence of datagrams at the PFCP endpoint, after an association. The input is a list of length (2 octets),
-//! and so many octets. Workers confirm every effect.
+//! Any sequence of datagrams at the PFCP endpoint, after an association. The input is a list of length (2 octets) and
+//! that number of octets. Workers confirm every effect.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

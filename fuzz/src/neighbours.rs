@@ -1,6 +1,7 @@
-//! Any ARP or Neighbour Discovery frame at our addresses, and what it tells at the table of neighbours, with links that
-//! come and go, neighbours that are wanted, and time. The input is a list of event (1 octet), an argument (1 octet) and,
-//! of frames, octets behind the Ethernet header. Checksums of ICMPv6 are made right, so that they keep nothing out.
+//! Any ARP or Neighbour Discovery frame at our addresses, and its effect on the table of neighbours, with links that
+//! come and go, neighbours that are wanted, and time. The input is a list of event (1 octet), an argument (1 octet)
+//! and, of frames, octets behind the Ethernet header. Checksums of ICMPv6 are made right, so that they keep nothing
+//! out.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

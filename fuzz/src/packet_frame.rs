@@ -4,7 +4,7 @@ use packet::frame::{self, Frame};
 
 /// See the module.
 pub fn run(bytes: &[u8]) {
-    // The packet may be longer than the part that lies in one piece.
+    // The packet may be longer than the part that is contiguous.
     for length in [bytes.len(), bytes.len() + 1000] {
         for gtpu in [true, false] {
             if let Ok(Frame::Gtpu(tunnel)) = frame::parse(bytes, length, |_| gtpu) {

@@ -1,6 +1,6 @@
-//! Any sequence of frames at a worker with a session. The input is a list of port (1 octet: the upper half says how long
-//! the parts of a chained buffer are, in units of 16 octets, 0 for one part), length (1 octet, in units of 8 octets) and
-//! so many octets; the first octets of a frame are made to be for us, so that it gets further in.
+//! Any sequence of frames at a worker with a session. The input is a list of port (1 octet: the upper half says how
+//! long the parts of a chained buffer are, in units of 16 octets, 0 for one part), length (1 octet, in units of 8
+//! octets) and that number of octets; the first octets of a frame are made to be for us, so that it gets further in.
 
 use std::sync::Arc;
 

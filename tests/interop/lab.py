@@ -193,7 +193,7 @@ class Namespace:
 
 
 class Client:
-    """An SMF of go-pfcp as a child process in the UPF's namespace: it does what it is told, a line each."""
+    """An SMF of go-pfcp as a child process in the UPF's namespace: it executes commands, a line each."""
 
     def __init__(self, namespace, program, local, *options, upf=N4):
         at = lambda address: f"[{address}]:8805" if ":" in address else f"{address}:8805"

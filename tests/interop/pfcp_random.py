@@ -31,7 +31,7 @@ OF_AN_IE = {MISSING, CONDITIONAL_MISSING, INCORRECT}
 NAMES_OFFENDING_IE = {4, 15, 17, 51, 53, 55}
 # §7.6.1: Cause, Node ID, Offending IE, Failed Rule ID, Load and Overload Control, Recovery Time Stamp.
 IN_REJECTIONS = {CAUSE, NODE_ID, OFFENDING_IE, 114, 51, 54, RECOVERY}
-# Table 8.1.2-1: of what stands in new rules, the IEs that have fixed octets; and the groups in these groups. A null
+# Table 8.1.2-1: of the contents of new rules, the IEs that have fixed octets; and the groups in these groups. A null
 # length removes something that there is (§5.6.3), and has no place there.
 FIXED = {
     1: {56, 29, 95, 108, 81, 109}, 2: {20, 21, 93, 23, 124}, 3: {108, 44, 88}, 4: {42, 84, 30},

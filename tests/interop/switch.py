@@ -68,18 +68,18 @@ class Link(TaggedSocket):
     def speak(self):
         if not self.speaks:
             return
-        told = LACP(actor_system=self.system, actor_key=self.key, actor_port_number=self.number + 1, actor_state=0x3f)
+        reported = LACP(actor_system=self.system, actor_key=self.key, actor_port_number=self.number + 1, actor_state=0x3f)
         if self.partner:
             ours = self.partner
-            told.partner_system_priority, told.partner_system = ours.actor_system_priority, ours.actor_system
-            told.partner_key, told.partner_state = ours.actor_key, ours.actor_state
-            told.partner_port_priority, told.partner_port_number = ours.actor_port_priority, ours.actor_port_number
-        self.send(Ether(src=STATION, dst=SLOW_PROTOCOLS, type=0x8809) / SlowProtocol() / told)
+            reported.partner_system_priority, reported.partner_system = ours.actor_system_priority, ours.actor_system
+            reported.partner_key, reported.partner_state = ours.actor_key, ours.actor_state
+            reported.partner_port_priority, reported.partner_port_number = ours.actor_port_priority, ours.actor_port_number
+        self.send(Ether(src=STATION, dst=SLOW_PROTOCOLS, type=0x8809) / SlowProtocol() / reported)
 
 
 class Switch:
-    """Speaks LACP on both links, answers ARP for whoever is asked for, and keeps what else comes, with its link. It learns
-    by which link our station was heard last."""
+    """Speaks LACP on both links, answers ARP for every address, and keeps what else comes, with its link. It learns
+    by which link our station sent last."""
 
     def __init__(self, lab, speaks=True):
         self.links, self.frames, self.stop = [Link(lab, number) for number in (0, 1)], [], threading.Event()
@@ -171,7 +171,7 @@ def flows_at_dn(switch):
 
 
 def flow_on(lab, switch, session, event, link=lambda: 1):
-    """Sends at the known rate, each packet by the link that `link` tells, and lets `event` happen after a third. How many
+    """Sends at the known rate, each packet by the link that `link` returns, and lets `event` happen after a third. Number of
     packets were lost, and how many were sent from the first of them to the last. Who is late does not catch up, so that a
     busy machine makes the packets fewer, not more."""
     switch.frames.clear()

@@ -38,8 +38,8 @@ def check(host, directory, dn):
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out, err = process.communicate(timeout=30)
     ports = {}
-    _, _, told = out.partition("The ports, opened")
-    for block in told.split("\nport       ")[1:]:
+    _, _, reported = out.partition("The ports, opened")
+    for block in reported.split("\nport       ")[1:]:
         name, *lines = block.splitlines()
         ports[name] = {line[11:29].strip(): line[31:] for line in lines if line.startswith(" " * 11)}
     return process.returncode, ports, err
@@ -50,7 +50,7 @@ def test_kernel_interfaces_say_what_they_can_do(host, tmp_path):
     assert status == 0, err
     ran, dn = ports["ran"], ports["dn"]
     assert ran["driver"].startswith("packet sockets") and dn["driver"].startswith("net_af_xdp")
-    # Only one of them has somebody at the other end.
+    # Only one of them has a peer at the other end.
     assert ran["link"].startswith("up") and dn["link"].startswith("down")
     # What keeps their frames from the host, and what is on the interface.
     assert "`table netdev sluice-n3`" in ran["host"] and "XDP" not in ran["host"]

@@ -4,8 +4,8 @@ import pytest
 from conftest import serve
 from switch import MODES, MOST_LOST, RATE, LagLab, Switch, flow_on, until
 
-# How the members stand with both links, without the first, and with it again. With `active_backup` the link that
-# carries goes on carrying.
+# How the members stand with both links, without the first, and with it again. With `active_backup` the active link
+# stays active.
 STATES = {
     "lacp": (("distributing", "distributing"), ("link down", "distributing"), ("distributing", "distributing")),
     "balance": (("active", "active"), ("link down", "active"), ("active", "active")),
@@ -34,7 +34,7 @@ def session(lab, switch):
 
 def passes(lab, switch, session, what, event):
     """The event takes nothing from packets, or what 100 ms hold. A switch sends to a LAG of several by a link that stays,
-    to a station that moves by the link where it was heard last."""
+    to a station that moves by the link where it sent last."""
     learned = lambda: switch.learned
     lost, span = flow_on(lab, switch, session, event, *([learned] if lab.mode == "active_backup" else []))
     print(f"{lab.mode}: {what}: {lost} of {span} packets lost, {RATE} a second")

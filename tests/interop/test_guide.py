@@ -1,4 +1,4 @@
-"""docs/guide/network.md is held to what `sluice check` says: its file is good, and each of its mistakes is told."""
+"""docs/guide/network.md is held to what `sluice check` says: its file is good, and each of its mistakes is reported."""
 import os
 import re
 import subprocess
@@ -13,7 +13,7 @@ TABLE = GUIDE.split("| Instead of | Written | It says |\n|---|---|---|\n")[1]
 
 
 def code(cell):
-    """What stands in a code span, of one backtick or of two."""
+    """The content of a code span, of one backtick or of two."""
     return re.fullmatch(r"`` (.*) ``|`(.*)`", cell.strip()).expand(r"\1\2")
 
 
@@ -40,7 +40,7 @@ def test_the_table_has_mistakes():
 
 
 @pytest.mark.parametrize("instead, written, words", MISTAKES)
-def test_each_mistake_is_told_in_these_words(tmp_path, instead, written, words):
+def test_each_mistake_is_reported_in_these_words(tmp_path, instead, written, words):
     assert instead in FILE
     said = check(tmp_path, FILE.replace(instead, written, 1))
     assert said.returncode == 2, said.stdout

@@ -19,7 +19,7 @@ USELESS = "198.51.100.7"
 
 class HostLab(Lab):
     """The host has addresses behind Sluice's interfaces, listens there, and forwards. N4 is at one of them. Its neighbours
-    on N3 and N6 know the way, and no filter of source addresses stands in it."""
+    on N3 and N6 know the way, and no filter of source addresses is in it."""
 
     def _wire(self):
         super()._wire()
@@ -89,7 +89,7 @@ class TwoQueuesLab(HostLab):
             self.upf.run(f"ethtool -L {there} rx 2")
 
 
-def test_what_comes_by_queues_that_nobody_polls_is_not_the_hosts():
+def test_packets_of_unpolled_queues_are_not_the_hosts():
     lab = TwoQueuesLab(os.environ["SLUICE"], "af_xdp")
     try:
         for address in (MANAGEMENT, MANAGEMENT6):
@@ -136,7 +136,7 @@ def test_neighbours_do_not_reach_the_host(host_side):
 
 
 def test_the_host_forwards_nothing(host_side):
-    """User packets to an address that the host has a route to do not leave by it a second time, and no gNB is told that
+    """User packets to an address that the host has a route to do not leave by it a second time, and no gNB gets an error that
     there is no port."""
     lab = host_side
     lab.associate()
@@ -148,8 +148,8 @@ def test_the_host_forwards_nothing(host_side):
     with lab.upf.entered():
         outside = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     with lab.ran.entered():
-        told = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-    with outside, told, lab.gnb_socket() as gnb, kernel_ue(lab, gnb):
+        reported = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    with outside, reported, lab.gnb_socket() as gnb, kernel_ue(lab, gnb):
         outside.bind(("management", 3))
         outside.settimeout(0.5)
         done = lab.ue.run(f"ping -n -c 5 -i 0.2 -W 2 {DN}", check=False)
@@ -161,9 +161,9 @@ def test_the_host_forwards_nothing(host_side):
                 if frame[12:14] == b"\x08\x00":
                     forwarded.append(frame)
         assert not forwarded
-        told.setblocking(False)
+        reported.setblocking(False)
         with pytest.raises(BlockingIOError):
-            told.recv(2048)
+            reported.recv(2048)
 
 
 def test_another_interface_is_taken_by_the_next_start(host_side):
@@ -207,8 +207,8 @@ def answers_heartbeats(lab):
 
 
 @pytest.mark.parametrize("shared, device, answers", [(True, "", True), (True, ", device: lo", False), (False, "", False)])
-def test_n4_hears_what_it_is_to_hear(shared, device, answers):
-    """Where the host gets the frames of a port, too, `n4.device` says by which interface N4 hears."""
+def test_n4_receives_on_its_interface_alone(shared, device, answers):
+    """Where the host gets the frames of a port, too, `n4.device` names the interface on which N4 receives."""
     leave = ", leave_to_host: true" if shared else ""
     configuration = CONFIGURATION.replace("{options}", f"{{options}}{leave}") \
         .replace("addresses: [{n4}]", f"addresses: [{{n4}}, {MANAGEMENT}]{device}")

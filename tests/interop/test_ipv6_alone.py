@@ -72,15 +72,15 @@ def test_echoes_are_answered(lab):
         assert answer[1] == ECHO_RESPONSE and struct.unpack("!H", answer[8:10]) == (7,)
 
 
-def test_an_unknown_tunnel_is_told_of(lab):
+def test_an_unknown_tunnel_gets_an_error_indication(lab):
     """The GTP-U Peer Address of an Error Indication has 16 octets (TS 29.281 §8.4)."""
     with lab.gnb_socket(GNB6) as gnb:
         gnb.sendto(struct.pack("!BBHI", 0x30, 255, 4, 0x7fff0001) + bytes(4), (N3_6, 2152))
-        while (told := gnb.recv(200))[1] != ERROR_INDICATION:
+        while (reported := gnb.recv(200))[1] != ERROR_INDICATION:
             pass
-        at = told.index(b"\x10\x7f\xff\x00\x01")
-        kind, length = struct.unpack("!BH", told[at + 5:at + 8])
-        assert (kind, length) == (133, 16) and told[at + 8:at + 24] == ipaddress.ip_address(N3_6).packed
+        at = reported.index(b"\x10\x7f\xff\x00\x01")
+        kind, length = struct.unpack("!BH", reported[at + 5:at + 8])
+        assert (kind, length) == (133, 16) and reported[at + 8:at + 24] == ipaddress.ip_address(N3_6).packed
 
 
 def next_hops(lab):

@@ -44,7 +44,7 @@ def test_a_host_gets_the_packets_of_a_ue(api_lab, tunnel):
     packet = bytes(GTP_U_Header(teid=session["teid"], gtp_type=255, E=1, next_ex=0x85)
                    / GTPPDUSessionContainer(type=1, QFI=session["qfi"]) / inner)
     sock, arguments, read = tunnel(api_lab)
-    # Somebody listens, so that nothing comes back to the UE.
+    # A socket listens, so that nothing comes back to the UE.
     with sock, api_lab.dn_udp_socket(DN, 9), api_lab.gnb_socket() as gnb:
         # The first one asks for the neighbour.
         gnb.sendto(packet, (N3, 2152))

@@ -123,7 +123,7 @@ def mtu_of(namespace, address):
 
 
 def test_ping_and_tcp_find_their_size(lab, outer):
-    """Of each path that is narrower than the links at its ends a kernel learns the MTU, and TCP goes on."""
+    """Of each path that is narrower than the links at its ends a kernel learns the MTU, and TCP continues."""
     with attached(lab, outer) as ues:
         for target in (SERVER, SERVER6, DN, DN6):
             done = lab.ue.run(f"ping -n -c 3 -i 0.05 -W 2 {target}", check=False)
@@ -142,7 +142,7 @@ def test_ping_and_tcp_find_their_size(lab, outer):
 
 
 def neighbour(address):
-    """How a neighbour stands, as an operator sees it; where it is, and on which port."""
+    """The state of a neighbour, as an operator sees it; where it is, and on which port."""
     shown = subprocess.run([os.environ["SLUICE"], "show", "neighbours", "--json", "--socket", SOCKET],
                            capture_output=True, text=True, check=True)
     rows = [row for row in json.loads(shown.stdout)["neighbours"] if row["address"] == address]
@@ -173,10 +173,10 @@ def test_a_neighbour_ages_and_comes_back(lab, where, link, address, length):
     namespace = getattr(lab, where)
     version = 6 if ":" in address else 4
     with attached(lab, version if where == "ran" else 4) as _, frames_at(namespace, link) as frames:
-        eventually(lambda: answers(lab, version), "nobody answers at first")
+        eventually(lambda: answers(lab, version), "no reply at first")
         namespace.run(f"ip addr del {address}/{length} dev {link}")
         try:
-            eventually(lambda: any(asks(frame, address) for frame in frames()), "nobody looks for it")
+            eventually(lambda: any(asks(frame, address) for frame in frames()), "no request for it")
             eventually(lambda: neighbour(address)["state"] == "unreachable", "it is not given up")
             assert not answers(lab, version)
         finally:
@@ -206,7 +206,7 @@ def test_a_station_that_changes_is_found(lab, where, link, version):
     namespace = getattr(lab, where)
     before = namespace.run(f"cat /sys/class/net/{link}/address").stdout.strip()
     with attached(lab, version if where == "ran" else 4):
-        eventually(lambda: answers(lab, version), "nobody answers at first")
+        eventually(lambda: answers(lab, version), "no reply at first")
         for station in ("02:00:00:00:77:01", before):
             namespace.run(f"ip link set {link} address {station}")
             eventually(lambda: answers(lab, version), f"{station} is not found")
@@ -219,7 +219,7 @@ class Numbered:
         self.send, self.receive, self.next, self.came = send, receive, 0, []
 
     def offer(self, count):
-        """Sends so many; the numbers."""
+        """Sends this number of packets; returns their numbers."""
         first, self.next = self.next, self.next + count
         for number in range(first, self.next):
             # Without a link there is no way.
@@ -286,7 +286,7 @@ def test_a_link_that_flaps_loses_what_was_under_way(lab, where, link):
 
 
 def test_a_connection_outlives_a_flap(lab, outer):
-    """TCP goes on where it was when both links have been down."""
+    """TCP continues where it was when both links have been down."""
     words = b"0123456789" * 10_000
     with attached(lab, outer):
         with lab.dn.entered():

@@ -222,7 +222,7 @@ class Witness:
         assert usage == [{"urr": 1, "total": 2 * self.octets, "uplink": self.octets, "downlink": self.octets}]
 
 
-def test_random_messages_are_answered_by_the_rules_and_harm_nobody(random_lab):
+def test_random_messages_are_answered_by_the_rules_and_do_no_harm(random_lab):
     seed = int(os.environ.get("SLUICE_SEED", "20240917"))
     witness = Witness(random_lab)
     attacker = Attacker(random_lab, seed)

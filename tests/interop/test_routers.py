@@ -1,4 +1,4 @@
-"""Two routers towards the data network, played here: who answers for his address gets his share, who falls silent none."""
+"""Two routers towards the data network, simulated here: one that answers gets its share of packets, a silent one none."""
 import threading
 import time
 

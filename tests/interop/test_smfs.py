@@ -39,7 +39,7 @@ class Node:
     def receive(self):
         return GTP_U_Header(self.socket.recv(65535))
 
-    def hears_nothing(self):
+    def receives_nothing(self):
         assert silent(self.socket)
 
 
@@ -82,12 +82,12 @@ class Network:
         for smf in self.smfs.values():
             smf("reports")
 
-    def others_heard_nothing(self, name):
+    def others_received_nothing(self, name):
         """Of downlink data: usage is reported when it is due."""
         for other, smf in self.smfs.items():
             if other != name:
-                heard = [report for report in smf("reports")["reports"] if report["downlink_data"]]
-                assert not heard, (other, heard)
+                received = [report for report in smf("reports")["reports"] if report["downlink_data"]]
+                assert not received, (other, received)
 
 
 class Session:
@@ -169,10 +169,10 @@ class Session:
         while not report["downlink_data"]:
             report = self.smf("report")
         assert report["seid"] == self.seid and len(report["downlink_data"]) == 1, report
-        self.network.others_heard_nothing(self.name)
+        self.network.others_received_nothing(self.name)
 
     def charged(self, op="delete"):
-        """What passed QoS enforcement, by URR. None of it was lost there: where a URR tells what came before, which
+        """What passed QoS enforcement, by URR. None of it was lost there: where a URR measures what came before, which
         free5GC asks for, that is as much."""
         charged = {usage.pop("urr"): usage for usage in self(op)["charged"]}
         self.seconds = {urr: usage.pop("seconds", 0) for urr, usage in charged.items()}
@@ -221,13 +221,13 @@ def test_the_life_of_a_session(network, name):
         marker = gnb.receive()
         assert (marker.gtp_type, marker.teid) == (END_MARKER, downlink["teid"])
     session.down(200)
-    gnb.hears_nothing()
+    gnb.receives_nothing()
 
     session("idle")
     for number in range(3):
         session.reply(b"wake up %d" % number)
     session.is_reported_once()
-    session.gnb.hears_nothing()
+    session.gnb.receives_nothing()
     session.activate()
     for number in range(3):
         # OAI's rule for paging has no QER, and so no QFI.
@@ -258,7 +258,7 @@ def test_nothing_leaves_before_the_gnb_is_known(network, name):
     """FORW without a tunnel, DROP, no PDR at all."""
     session = Session(network, name)
     session.reply(b"early")
-    network.gnb.hears_nothing()
+    network.gnb.receives_nothing()
     session.activate()
     session.down(50)
     session.up(50)
@@ -316,14 +316,14 @@ def test_open5gs_adds_changes_and_removes_a_qos_flow(network):
     session("delete")
 
 
-def test_open5gs_is_granted_as_much_as_the_ocs_wants_to_hear_of(network):
+def test_open5gs_is_granted_as_much_as_the_ocs_asks_reports_of(network):
     """A Volume Threshold of 0: the quota stops the downlink, which is what the URR counts."""
     session = Session(network, "open5gs")
     session.activate()
     session("grant", octets=500)
     session.down(300)
     session.reply(data(300))
-    session.gnb.hears_nothing()
+    session.gnb.receives_nothing()
     session("grant", octets=10_000)
     session.down(300)
     session.up(300)
@@ -393,24 +393,24 @@ def test_open5gs_framed_routes_lead_to_the_ue_and_from_it(network, variant):
         assert session.gnb.receive()[IPv6].dst == behind
     # Of the UPF's route to all that is framed, but of no session.
     session.server.sendto(b"astray", ("10.60.3.1", UE_PORT))
-    session.gnb.hears_nothing()
+    session.gnb.receives_nothing()
     session.gnb.send(N3, session.teid, IP(src="10.60.3.1", dst=DN) / UDP(sport=UE_PORT, dport=DN_PORT) / b"spoofed",
                      session.qfi)
     assert silent(session.server)
     session("delete")
     network.drain()
     session.server.sendto(b"late", ("10.60.1.7", UE_PORT))
-    session.gnb.hears_nothing()
+    session.gnb.receives_nothing()
 
 
-def test_open5gs_time_quota_stops_the_downlink_and_the_next_one_lets_it_go_on(network):
+def test_open5gs_time_quota_stops_the_downlink_until_the_next_one(network):
     session = Session(network, "open5gs")
     session.activate()
     session("grant", seconds=1)
     session.down(100)
     is_reported(session, TIMQU)
     session.reply(data(100))
-    session.gnb.hears_nothing()
+    session.gnb.receives_nothing()
     session("grant", seconds=60, seconds_threshold=59)
     session.down(200)
     is_reported(session, TIMTH)
@@ -427,7 +427,7 @@ def test_open5gs_quota_is_void_when_its_validity_ends_and_the_next_one_holds(net
     session.down(100)
     is_reported(session, QUVTI)
     session.reply(data(100))
-    session.gnb.hears_nothing()
+    session.gnb.receives_nothing()
     session("grant", octets=10_000, validity=60)
     session.down(100)
     assert list(session.charged().values()) == [volume(0, session.got)]
@@ -498,12 +498,12 @@ def test_sdcore_sends_on_by_n9(network):
 
 
 def test_sdcore_anchors_behind_another_upf(network):
-    """The last UPF of two: the downlink waits although its tunnel is known, until it is told to go on."""
+    """The last UPF of two: the downlink waits although its tunnel is known, until it is forwarded."""
     before = {"address": GNB, "teid": 0xA0002}
     session = Session(network, "sdcore", variant="anchor", next=before)
     session.up(100)
     session.reply(b"early")
-    session.gnb.hears_nothing()
+    session.gnb.receives_nothing()
     session.is_reported_once()
     session.activate()
     session.arrives(b"early")
@@ -550,7 +550,7 @@ def test_sdcore_closes_and_opens_gates(network):
     session("gate", on=True)
     session.send(b"stop")
     session.reply(b"stop")
-    session.gnb.hears_nothing()
+    session.gnb.receives_nothing()
     assert silent(session.server)
     session("gate", on=False)
     session.up(10)
@@ -563,12 +563,12 @@ def test_sdcore_pages_in_vain(network):
     session.activate()
     session("idle")
     session.smf("page_in_vain", on=True)
-    session.reply(b"nobody is there")
+    session.reply(b"no host is there")
     session.is_reported_once()
     session.smf("page_in_vain", on=False)
     time.sleep(DROP_SECONDS)
     session.activate()
-    session.gnb.hears_nothing()
+    session.gnb.receives_nothing()
     session.down(10)
     session("delete")
 
@@ -577,7 +577,7 @@ def test_oai_with_an_instance_for_each_interface(network):
     session = Session(network, "oai", prefix="10.46.0", variant="named")
     session.gnb, session.server, session.n3 = network.oai_gnb, network.oai_server, OAI_N3
     session.reply(b"early")
-    session.gnb.hears_nothing()
+    session.gnb.receives_nothing()
     session.activate()
     session.up(100)
     session.down(100)

@@ -93,7 +93,7 @@ def test_neighbour_discovery_on_two_tags(lab):
             asked = router.got(lambda frame: ICMPv6ND_NS in frame and frame[ICMPv6ND_NS].tgt == DN6)
             assert asked and all(vlans(frame) == N6_VLANS for frame in asked)
 
-            # Who asks on other tags, on one, or without any, hears nothing.
+            # A request on other tags, on one, or without any gets no reply.
             router.frames.clear()
             for tags in ((201, 30), (200, 31), (200,)):
                 router.asks(tags)

@@ -212,7 +212,7 @@ PERIO, VOLTH, VOLQU = 0x01, 0x02, 0x100
 
 
 def pinged(gnb, tap, session, size, number):
-    """Sends an echo request of so many octets: whether the data network got it, and the UE the answer."""
+    """Sends an echo request of a given size: whether the data network got it, and the UE the answer."""
     request = IP(src=session["ue_ipv4"], dst=DN) / ICMP(id=21, seq=number) / Raw(b"c" * (size - 28))
     gnb.sendto(g_pdu(session, request), (N3, 2152))
     for sock in (tap, gnb):
@@ -398,7 +398,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_gtpu_harms_nobody(lab, gnb, session, name):
+def test_malformed_gtpu_does_no_harm(lab, gnb, session, name):
     for _ in range(3):
         gnb.sendto(MALFORMED[name], (N3, 2152))
     request = IP(src=session["ue_ipv4"], dst=DN) / ICMP(id=11) / Raw(b"alive")

@@ -4,7 +4,7 @@
 use dpdk::{Eal, Error, PciAddress, Port, PortSpec};
 
 #[test]
-fn a_device_that_is_not_there_is_told() {
+fn a_missing_device_is_reported() {
     let address: PciAddress = "0000:fe:1e.7".parse().unwrap();
     let eal = Eal::builder().allow_pci(address).init().unwrap();
     assert!(eal.has_pci());

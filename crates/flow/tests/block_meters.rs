@@ -142,7 +142,7 @@ fn halves_of_meters_admit_no_more_than_the_whole() {
 /// Two sessions that have a meter together: what one takes the other has not, and what another meter refuses takes
 /// nothing from it.
 #[test]
-fn a_shared_meter_stands_in_the_place_of_a_sessions_own() {
+fn a_shared_meter_replaces_a_sessions_own() {
     let mut blocks = Blocks::new(2, 64).expect("memory");
     let mut shared = SharedMeters::new(1);
     assert!(shared.set(SharedId(1), Direction::Uplink, Rate::ZERO, 3_000));
@@ -214,9 +214,9 @@ proptest! {
         }
     }
 
-    /// The tokens of a QER that stays go on, wherever its slot and its block are now.
+    /// The tokens of a QER that stays are kept, wherever its slot and its block are now.
     #[test]
-    fn meters_go_on_when_a_block_is_replaced(old in specs(), new in specs(), stay: [Option<u8>; 6], octets in 1u32..8000) {
+    fn meters_are_kept_when_a_block_is_replaced(old in specs(), new in specs(), stay: [Option<u8>; 6], octets in 1u32..8000) {
         let mut blocks = Blocks::new(2, Blocks::TYPICAL_LINES).unwrap();
         let installed = blocks.install(SessionIndex(0), &image(&old)).unwrap();
         let offer = Offer::new(octets, Nanos(1_000_000));

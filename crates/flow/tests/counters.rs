@@ -69,18 +69,18 @@ fn limit(octets: Volumes, action: LimitAction) -> Bounds {
 }
 
 #[test]
-fn a_watermark_is_told_once_at_the_packet_that_reaches_it() {
+fn a_watermark_is_reported_once_at_the_packet_that_reaches_it() {
     let mut world = World::new(&[watermark(1000), Bounds::NONE]);
-    for (direction, octets, told) in [(UP, 400, 0), (DOWN, 599, 0), (UP, 1, 1), (DOWN, 5000, 0)] {
+    for (direction, octets, reported) in [(UP, 400, 0), (DOWN, 599, 0), (UP, 1, 1), (DOWN, 5000, 0)] {
         let counted = world.count(0b11, direction, octets);
-        assert_eq!((counted.watermarks, counted.action), (told, None));
+        assert_eq!((counted.watermarks, counted.action), (reported, None));
     }
     assert_eq!([world.octets(0), world.octets(1)], [[401, 5599]; 2]);
     world.replace(&ReplaceMap::SAME);
     assert_eq!(
         world.count(0b11, UP, 1),
         Counted::PASSED,
-        "the same watermark is not told again"
+        "the same watermark is not reported again"
     );
     assert!(
         world
@@ -140,10 +140,10 @@ fn a_limit_of_one_direction_stops_that_one() {
 }
 
 #[test]
-fn an_event_limit_is_told_once_and_stops_nothing() {
+fn an_event_limit_is_reported_once_and_stops_nothing() {
     let mut world = World::new(&[limit(Volumes::of_total(10), LimitAction::Event)]);
-    let told: Vec<u64> = (0..4).map(|_| world.count(1, UP, 6).limits).collect();
-    assert_eq!((told, world.octets(0)), (vec![0, 1, 0, 0], [24, 0]));
+    let reported: Vec<u64> = (0..4).map(|_| world.count(1, UP, 6).limits).collect();
+    assert_eq!((reported, world.octets(0)), (vec![0, 1, 0, 0], [24, 0]));
     assert!(!world.live(UP).is_stopped(1));
 }
 
@@ -225,7 +225,7 @@ fn a_counter_by_weight_counts_what_all_slots_of_a_packet_weigh() {
     assert_eq!(count(&mut world, 0b11111), Counted::PASSED);
     assert_eq!(octets(&world), [1000, 1000, 500 + 2500 + 3000]);
     assert!(world.live(UP).has_before_qos(0b10110) && !world.live(UP).has_before_qos(0b00110));
-    // One is lost, and what is counted goes on where the block is another.
+    // One is lost, and counting continues where the block is another.
     let flow::Installed { block, generation } = world.installed;
     assert!(world.blocks.uncount(block, generation, 0b10110, UP, 500));
     assert_eq!(octets(&world), [1000, 500, 3500]);
@@ -251,7 +251,7 @@ fn a_counter_of_units_counts_one_for_each_packet_and_its_limit_stops_all() {
     assert_eq!(count(&mut world, 0b01), Counted::PASSED);
     assert_eq!(count(&mut world, 0b11), Counted::PASSED);
     assert_eq!([0, 1].map(|slot| world.octets(slot)[0]), [1500, 2]);
-    // One is lost, and what is counted goes on where the block is another.
+    // One is lost, and counting continues where the block is another.
     let flow::Installed { block, generation } = world.installed;
     assert!(world.blocks.uncount(block, generation, 0b11, UP, 500));
     assert_eq!([0, 1].map(|slot| world.octets(slot)[0]), [1000, 1]);
@@ -284,7 +284,7 @@ fn limit_of(most: u64) -> Bounds {
 struct Model {
     bounds: Bounds,
     count: UrrCount,
-    told: [bool; 3],
+    reported: [bool; 3],
     reached: [bool; 3],
     stopped: [bool; 2],
 }
@@ -339,10 +339,10 @@ impl Model {
         (self.count.ul_octets, self.count.dl_octets) = (sums[1], sums[2]);
         let (watermarks, (limits, _)) = (list(self.bounds.watermarks), self.limits());
         let mut new = [false; 2];
-        // What was beyond the other direction's bound from the start is told by a packet of that direction.
+        // What was beyond the other direction's bound from the start is reported by a packet of that direction.
         for kind in [0, 1 + direction as usize] {
-            if !self.told[kind] && watermarks[kind].is_some_and(|at| sums[kind] >= at) {
-                (self.told[kind], new[0]) = (true, true);
+            if !self.reported[kind] && watermarks[kind].is_some_and(|at| sums[kind] >= at) {
+                (self.reported[kind], new[0]) = (true, true);
             }
             if !self.reached[kind] && limits[kind].is_some_and(|at| sums[kind] >= at) {
                 self.stop(kind);
@@ -384,7 +384,7 @@ proptest! {
     ) {
         let mut world = World::new(&bounds);
         let fresh = |&bounds: &Bounds| Model {
-            bounds, count: UrrCount::default(), told: [false; 3], reached: [false; 3], stopped: [false; 2],
+            bounds, count: UrrCount::default(), reported: [false; 3], reached: [false; 3], stopped: [false; 2],
         };
         let mut models: Vec<Model> = bounds.iter().map(fresh).collect();
         for (downlink, urrs, octets) in packets {

@@ -47,7 +47,7 @@ fn session_of_endpoints(cp: u64, uplink_endpoint: &[Octets], downlink_endpoint: 
 
 /// Number, TEID and UE addresses of every Created Traffic Endpoint.
 fn endpoints(reply: &Reply) -> Vec<(u8, Option<u32>, Vec<UeIpAddress>)> {
-    let told = |endpoint: CreatedTrafficEndpoint<'_>| {
+    let reported = |endpoint: CreatedTrafficEndpoint<'_>| {
         let teid = endpoint.local_f_teid.map(|own| match own {
             FTeid::Endpoint { teid, .. } => teid.0,
             FTeid::Choose { .. } => panic!("{own:?}"),
@@ -60,10 +60,10 @@ fn endpoints(reply: &Reply) -> Vec<(u8, Option<u32>, Vec<UeIpAddress>)> {
     };
     match reply.message() {
         Message::SessionEstablishmentResponse(response) => {
-            response.created_traffic_endpoint.iter().map(told).collect()
+            response.created_traffic_endpoint.iter().map(reported).collect()
         }
         Message::SessionModificationResponse(response) => {
-            response.created_traffic_endpoint.iter().map(told).collect()
+            response.created_traffic_endpoint.iter().map(reported).collect()
         }
         other => panic!("{other:?}"),
     }
@@ -223,7 +223,7 @@ fn traffic_endpoints_that_cannot_be_had_change_nothing() {
 }
 
 #[test]
-fn ue_addresses_are_given_told_and_forwarded_to() {
+fn ue_addresses_are_allocated_reported_and_forwarded_to() {
     let mut world = world_with_pools();
     let reply = world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(100)]);
     let Message::AssociationSetupResponse(response) = reply.message() else {
@@ -240,10 +240,10 @@ fn ue_addresses_are_given_told_and_forwarded_to() {
         Some(0),
         &session_to_address(1, "internet", &choose_ue_ip(CHV4 | CHV6, &[]), &[]),
     );
-    let told = created_ue_ips(&reply);
-    let (v4, v6) = (told[0].ipv4.unwrap(), told[0].ipv6.unwrap());
-    assert_eq!((told.len(), told[0]), (2, told[1]));
-    assert_eq!(told[0].ipv6_prefix_length, None);
+    let reported = created_ue_ips(&reply);
+    let (v4, v6) = (reported[0].ipv4.unwrap(), reported[0].ipv6.unwrap());
+    assert_eq!((reported.len(), reported[0]), (2, reported[1]));
+    assert_eq!(reported[0].ipv6_prefix_length, None);
     assert!(v4.octets()[..3] == [10, 45, 1] && v6.segments()[2] >> 12 == 1);
     let rules = world.only_session().rules().clone();
     let teid = reply.created_teid();
@@ -359,9 +359,9 @@ fn an_endpoint_and_an_update_are_given_addresses() {
         Some(0),
         &session_of_endpoints(1, &[choose(V4, None)], &of_core),
     );
-    let told = endpoints(&reply);
-    assert_eq!((told.len(), told[1].0, told[1].2.len()), (2, 2, 1));
-    let v4 = told[1].2[0].ipv4.unwrap();
+    let reported = endpoints(&reply);
+    assert_eq!((reported.len(), reported[1].0, reported[1].2.len()), (2, 2, 1));
+    let v4 = reported[1].2[0].ipv4.unwrap();
     assert!(matches!(
         downlink(world.only_session().rules(), v4, SERVER),
         Fate::Tunnel(..)
@@ -369,9 +369,9 @@ fn an_endpoint_and_an_update_are_given_addresses() {
     let seid = reply.up_seid();
     let more = group(129, &[endpoint_id(2), choose_ue_ip(CHV6, &[])]);
     let reply = world.ask(52, Some(seid), &[more]);
-    let told = endpoints(&reply);
+    let reported = endpoints(&reply);
     assert_eq!(
-        (told[0].2.len(), told[0].2[0].ipv4),
+        (reported[0].2.len(), reported[0].2[0].ipv4),
         (2, Some(v4)),
         "all that it has"
     );

@@ -171,7 +171,7 @@ fn solicitation() -> (Neighbour, Vec<u8>) {
 }
 
 #[test]
-fn neighbours_ask_and_tell() {
+fn neighbours_request_and_reply() {
     let (asked, packet) = solicitation();
     assert_eq!(packet.len(), Neighbour::PACKET_LEN);
     assert_eq!(packet[..8], hex("60000000 00203aff"));
@@ -186,17 +186,17 @@ fn neighbours_ask_and_tell() {
     );
 
     let flags = Neighbour::SOLICITED | Neighbour::OVERRIDE;
-    let told = Neighbour {
+    let reported = Neighbour {
         is_advertisement: true,
         flags,
         ..asked
     };
     let mut out = [0; 72];
     assert_eq!(
-        told.write(&mut out, asked.target, "fe80::1".parse().unwrap()),
+        reported.write(&mut out, asked.target, "fe80::1".parse().unwrap()),
         Some(72)
     );
-    assert_eq!(Neighbour::parse(&out, &tuple(&out)), Ok(Some(told)));
+    assert_eq!(Neighbour::parse(&out, &tuple(&out)), Ok(Some(reported)));
     assert_eq!((out[40], out[44], out[64]), (136, 0x60, 2));
 }
 

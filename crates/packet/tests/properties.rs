@@ -100,7 +100,7 @@ proptest! {
 
     /// All offsets of a frame lie within it, and the lengths add up.
     #[test]
-    fn a_frame_lies_within_its_octets(bytes in any_frame()) {
+    fn a_frame_is_within_its_octets(bytes in any_frame()) {
         match frame::parse(&bytes, bytes.len(), |_| true) {
             Ok(Frame::Gtpu(gtpu)) => {
                 let end = usize::from(gtpu.payload_offset) + usize::from(gtpu.payload_len);

@@ -111,7 +111,7 @@ fn read(frame: &[u8]) -> (u16, u32, bool, bool, Vec<u8>) {
         frame.len()
     );
     let payload;
-    let (sequence, fin, psh, told, right) = match sliced.transport.unwrap() {
+    let (sequence, fin, psh, reported, right) = match sliced.transport.unwrap() {
         TransportSlice::Tcp(tcp) => {
             payload = tcp.payload().to_vec();
             let header = tcp.to_header();
@@ -142,8 +142,8 @@ fn read(frame: &[u8]) -> (u16, u32, bool, bool, Vec<u8>) {
         other => panic!("{other:?}"),
     };
     assert!(
-        told == right || told == 0xffff && right == 0,
-        "checksum {told:#x}, right is {right:#x}"
+        reported == right || reported == 0xffff && right == 0,
+        "checksum {reported:#x}, right is {right:#x}"
     );
     (id, sequence, fin, psh, payload)
 }

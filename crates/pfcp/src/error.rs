@@ -1,4 +1,4 @@
-//! What can be wrong with an IE, and what the other side is told about it.
+//! What can be wrong with an IE, and the cause that the peer receives for it.
 //!
 //! A decode error is total: it always names a cause, and the offending IE wherever one is known, so that the
 //! endpoint can build the rejection without looking at the message again (TS 29.244 §7.6).

@@ -211,12 +211,12 @@ pub enum HeaderError {
     Version {
         /// The version.
         version: u8,
-        /// The message's Sequence Number, if it lies where version 1 has it in messages without a SEID.
+        /// The message's Sequence Number, if it is at the position of version 1 in messages without a SEID.
         sequence: SequenceNumber,
     },
     /// The Length field and the datagram disagree. A request is answered with cause 68, a response discarded.
     Length {
-        /// The header as it stands.
+        /// The header as received.
         header: Header,
         /// Octets that the message has by its Length field.
         claimed: usize,

@@ -24,13 +24,13 @@ pub enum Interface {
     Sxb,
 }
 
-/// The reference points that messages of one peer may be of: one, or several that are not told apart, as Sxa and Sxb
+/// The reference points that messages of one peer may be of: one, or several that are not distinguished, as Sxa and Sxb
 /// of a combined SGW-C and PGW-C (TS 29.244 §5.2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Interfaces(u8);
 
 impl Interfaces {
-    /// Any of them: nobody knows which.
+    /// Any of them: it is unknown which.
     pub const ANY: Self = Self(0b111);
     /// N4 alone.
     pub const N4: Self = Self(0b001);

@@ -13,8 +13,8 @@
 //! | `On` | `Repeated<T>` | nothing | as `O` |
 //!
 //! (TS 29.244 §7.2.3.2, §7.6.6 to §7.6.10.) Of an IE that is no list the first occurrence counts. A null length counts
-//! as absence here, since a table does not know whether it stands in an update (§5.6.3); `check_values` is for where it
-//! does not.
+//! as absence here, since a table does not know whether it is used in an update (§5.6.3); `check_values` is for where
+//! it does not.
 //!
 //! Reading a message checks every IE on every level and keeps the fields of the message itself (`read_table`). Groups
 //! are checked with it and kept nowhere (`check_table`); `fill_table` takes their fields, and cannot fail, when the
@@ -223,7 +223,7 @@ macro_rules! table {
                     }
                 }
 
-                /// Goes on where the IEs leave the order of the table, or have a length that is not the usual one.
+                /// Continues where the IEs leave the order of the table, or have a length that is not the usual one.
                 #[cold]
                 fn check_disorder(mut at: Cursor<'a>, mut seen: u64) -> Result<u64, Error> {
                     while !at.is_done() {
@@ -346,7 +346,7 @@ macro_rules! slot {
     (sample Mn $field:ident $source:ident) => { $crate::sample::Sample::list($source, 1) };
     (sample Cn $field:ident $source:ident) => { $crate::sample::Sample::list($source, 0) };
     (sample On $field:ident $source:ident) => { $crate::sample::Sample::list($source, 0) };
-    // Two rows of one type are told apart by their order alone, so that the first has to be there.
+    // Two rows of one type are distinguished by their order alone, so that the first has to be there.
     (sample C local_f_teid $source:ident) => { Some($crate::sample::Sample::sample($source)) };
     (sample C local_f_teid_for_redundant_transmission $source:ident) => {
         Some($crate::sample::Sample::sample($source))

@@ -5,7 +5,7 @@
 use crate::error::{Error, Fault, NoRoom};
 use crate::ie_type::IeType;
 
-/// One IE as it lies in a message (TS 29.244 §8.1.1).
+/// One IE as encoded in a message (TS 29.244 §8.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlv<'a> {
     /// The IE's type.
@@ -81,24 +81,24 @@ impl<'a> Iterator for Tlvs<'a> {
     }
 }
 
-/// Stands on one IE of a body after the other, for those who know what they look for.
+/// Cursor over the IEs of a body, for callers that know which IEs they look for.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
-    /// The IE that this stands on, and all behind it.
+    /// The current IE, and all behind it.
     pub(crate) rest: &'a [u8],
     /// The first four octets of `rest`, the first lowest; 0, which is no row's, where there are fewer.
     front: u32,
 }
 
 impl<'a> Cursor<'a> {
-    /// Stands on the first IE of `body`.
+    /// A cursor at the first IE of `body`.
     #[inline(always)]
     pub(crate) fn new(body: &'a [u8]) -> Self {
         let front = body.first_chunk().map_or(0, |front| u32::from_le_bytes(*front));
         Self { rest: body, front }
     }
 
-    /// Goes on to `behind`; says whether there is at least the front of an IE.
+    /// Moves to `behind`; returns whether there is at least the front of an IE.
     #[inline(always)]
     pub(crate) fn go_on(&mut self, behind: &'a [u8]) -> bool {
         self.rest = behind;
@@ -114,18 +114,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether this stands behind the last IE.
+    /// Whether the cursor is behind the last IE.
     #[inline(always)]
     pub(crate) const fn is_done(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The type of the IE that this stands on.
+    /// The type of the current IE.
     pub(crate) const fn ie_type(&self) -> IeType {
         IeType((self.front as u16).swap_bytes())
     }
 
-    /// Whether this stands on an IE of that type; with `fixed` other than 0, on one of that length too.
+    /// Whether the current IE has that type; with `fixed` other than 0, on one of that length too.
     #[inline(always)]
     pub(crate) const fn is_at(&self, ie_type: u16, fixed: usize) -> bool {
         let front = (fixed as u16).swap_bytes() as u32;
@@ -135,7 +135,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The value of the IE that this stands on, and what is behind. `fixed` is its length if that is known.
+    /// The value of the current IE, and what is behind. `fixed` is its length if that is known.
     #[inline(always)]
     pub(crate) fn split(&self, fixed: usize) -> Result<(&'a [u8], &'a [u8]), Error> {
         let length = match fixed {

@@ -446,7 +446,7 @@ impl<'a, T: Ie<'a>> Ie<'a> for Edit<T> {
 /// vendor, is copied. What the value has beyond the layout follows in the table's order. So an untouched message
 /// comes out as it went in, a changed field comes out changed, and a field set to `None` is gone.
 ///
-/// Not kept, because the receiver is told to ignore it: spare bits, second occurrences of an IE that is no list, null
+/// Not kept, because the receiver has to ignore it: spare bits, second occurrences of an IE that is no list, null
 /// lengths outside of updates, and optional IEs without meaning.
 ///
 /// A layout takes no part in comparisons. `..new()` gives an empty one: the table's order.

@@ -1,4 +1,4 @@
-//! What a peer is told about a message that is wrong, by the rules of TS 29.244 §7.6.
+//! Responses to wrong messages, by the rules of TS 29.244 §7.6.
 
 use std::net::Ipv4Addr;
 
@@ -372,7 +372,7 @@ fn null_lengths_remove_in_updates() {
 }
 
 #[test]
-fn null_lengths_elsewhere_are_told_when_asked_for() {
+fn null_lengths_elsewhere_are_reported_when_asked_for() {
     let body = establishment(&[
         ie(IeType::PDN_TYPE, &[]),
         ie(IeType::CREATE_URR, &[]),
@@ -402,7 +402,7 @@ fn null_lengths_elsewhere_are_told_when_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_removed_is_told() {
+fn what_cannot_be_removed_is_reported() {
     for (null, refused) in [
         (IeType::PRECEDENCE, true),
         (IeType::PDI, true),
@@ -578,7 +578,7 @@ fn requests_and_responses_belong_together() {
 }
 
 #[test]
-fn a_far_of_each_kind_is_told_apart() {
+fn a_far_of_each_kind_is_distinguished() {
     let buffering = CreateFar::new(FarId(1), ApplyAction::BUFF | ApplyAction::NOCP);
     assert!(buffering.apply_action.contains(ApplyAction::BUFF));
     assert!(

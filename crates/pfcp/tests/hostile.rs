@@ -111,12 +111,12 @@ proptest! {
     #[test]
     fn truncated_messages(datagram in real_datagram(), at in any::<Index>()) {
         exercise_datagram(&datagram[..at.index(datagram.len())]);
-        let mut told = datagram[..at.index(datagram.len())].to_vec();
-        let length = told.len().saturating_sub(4) as u16;
-        if let Some(field) = told.get_mut(2..4) {
+        let mut reported = datagram[..at.index(datagram.len())].to_vec();
+        let length = reported.len().saturating_sub(4) as u16;
+        if let Some(field) = reported.get_mut(2..4) {
             field.copy_from_slice(&length.to_be_bytes());
         }
-        exercise_datagram(&told);
+        exercise_datagram(&reported);
     }
 
     #[test]

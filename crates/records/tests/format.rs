@@ -200,7 +200,7 @@ proptest! {
 }
 
 #[test]
-fn numbers_that_do_not_follow_on_each_other_are_told() {
+fn gaps_in_record_numbers_are_reported() {
     let mut audit = Audit::default();
     let lost = |first, records| {
         Entry::Lost(Lost {

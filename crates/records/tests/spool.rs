@@ -199,7 +199,7 @@ fn a_file_that_cannot_be_read_is_named() {
 
 /// What was durable in it is gone with it, which a reader sees by the numbers; nothing that waits is.
 #[test]
-fn records_go_on_when_the_file_is_taken_away() {
+fn records_continue_when_the_file_is_taken_away() {
     let directory = std::env::temp_dir().join(format!("records-taken-away-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
     let disk = Directory::open(&directory).unwrap();
@@ -225,17 +225,11 @@ fn a_file_without_a_record_goes() {
     let mut disk = FakeDisk::new(1);
     disk.create("usage-00000000000000000000.open").unwrap();
     disk.append("usage-00000000000000000000.open", b"\0\0\0").unwrap();
-    disk.create("somebody-else.open").unwrap();
+    disk.create("foreign.open").unwrap();
     let (mut spool, found) = open(disk);
     assert_eq!((found.torn_octets, found.last), (3, None));
     assert!(spool.disk().names().is_empty());
-    assert!(
-        spool
-            .disk()
-            .list()
-            .unwrap()
-            .contains(&"somebody-else.open".to_owned())
-    );
+    assert!(spool.disk().list().unwrap().contains(&"foreign.open".to_owned()));
 }
 
 /// What the caller knows to be durable.

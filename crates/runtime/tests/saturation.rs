@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// Sends a request, and tells its number.
+    /// Sends a request; returns its number.
     fn send(&mut self, message_type: u8, seid: Option<u64>, ies: &[Octets]) -> u32 {
         self.sequence += 1;
         let octets = message(message_type, seid, self.sequence, ies);
@@ -213,7 +213,7 @@ fn a_flood_of_new_sessions_is_refused_and_everything_else_goes_through() {
             world.establish();
         }
         world.turn();
-        // Whoever is neither let in nor waiting has been told so by now.
+        // Clients that are neither accepted nor waiting have been refused by now.
         let open = world.sent.len() - world.answers.len();
         assert!(
             open <= world.waiting() + 2 * 16,
@@ -246,8 +246,8 @@ fn a_flood_of_new_sessions_is_refused_and_everything_else_goes_through() {
     assert_eq!(sessions, accepted - (100 - seids.len()));
 }
 
-/// Sends a heartbeat, a modification and a deletion, which are answered before those who waited before them. One if
-/// there was somebody waiting.
+/// Sends a heartbeat, a modification and a deletion, which are answered before those who waited before them. One if a
+/// client was waiting.
 fn everything_else(world: &mut World, seids: &mut Vec<u64>) -> usize {
     let before = world.waiting();
     let deleted = seids.pop().expect("a session");
@@ -255,7 +255,7 @@ fn everything_else(world: &mut World, seids: &mut Vec<u64>) -> usize {
     let heartbeat = world.send(HEARTBEAT, None, &[recovery(100)]);
     let modification = world.send(MODIFICATION, Some(modified), &[]);
     let deletion = world.send(DELETION, Some(deleted), &[]);
-    // One turn to take them, two for what control and the worker tell each other.
+    // One turn to take them, two for the messages between control and the worker.
     for _ in 0..3 {
         world.turn();
     }

@@ -318,7 +318,7 @@ fn nothing_is_lost_where_nothing_is_spoilt() {
 }
 
 #[test]
-fn loss_duplication_and_reordering_are_told_apart() {
+fn loss_duplication_and_reordering_are_distinguished() {
     let (mut shard, upf) = world();
     let report = run(&mut shard, &upf, |step, wires| match step {
         100 => drop(wires.to_core.pop_front()),

@@ -94,7 +94,7 @@ fn ports_are_opened_and_explained_when_that_is_asked_for() {
     for (about, words) in [
         ("driver", "net_ring, on "),
         ("queues", "1 of "),
-        ("link", "nobody tells whether it is up"),
+        ("link", "unknown: it is taken for up"),
         ("MTU", "1500, of "),
         ("receiving in parts", "a frame of the MTU fits one buffer"),
         ("RSS", "none"),
@@ -127,7 +127,7 @@ fn ports_that_cannot_be_had_are_named_beside_those_that_can() {
     );
 }
 
-/// The last line of the output of a demo with so many sessions.
+/// The last line of the output of a demo with this number of sessions.
 fn demo(sessions: &str, arguments: &[&str]) -> serde_json::Value {
     let small = [
         "demo",
@@ -207,7 +207,7 @@ fn receive(smf: &UdpSocket, message_type: u8) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_daemon_that_is_told_to_end_asks_its_smf_for_a_release_and_waits_for_it() {
+fn a_daemon_that_ends_requests_a_release_of_its_smf_and_waits_for_it() {
     const NODE: [u8; 9] = [0, 60, 0, 5, 0, 127, 0, 0, 77];
     const STARTED: [u8; 8] = [0, 96, 0, 4, 0, 0, 0, 100];
     const ACCEPTED: [u8; 5] = [0, 19, 0, 1, 1];
@@ -232,7 +232,7 @@ fn a_daemon_that_is_told_to_end_asks_its_smf_for_a_release_and_waits_for_it() {
         answer.expect("an answer within a minute")
     };
     let setup = pfcp(5, 1, &[&NODE[..], &STARTED].concat());
-    let (asks, hears) = (
+    let (asks, monitor) = (
         smf.try_clone().expect("a socket"),
         smf.try_clone().expect("a socket"),
     );
@@ -241,11 +241,11 @@ fn a_daemon_that_is_told_to_end_asks_its_smf_for_a_release_and_waits_for_it() {
         std::thread::sleep(Duration::from_millis(50));
         asks.send(&setup).ok().and_then(|_| receive(&asks, 6))
     }));
-    let told = Command::new("kill")
+    let killed = Command::new("kill")
         .args(["-TERM", &daemon.id().to_string()])
         .status();
-    assert!(told.expect("kill runs").success());
-    let update = patiently(Box::new(move || receive(&hears, 7)));
+    assert!(killed.expect("kill runs").success());
+    let update = patiently(Box::new(move || receive(&monitor, 7)));
     assert!(update.windows(SARR.len()).any(|ie| ie == SARR), "{update:?}");
     assert_eq!(daemon.try_wait().expect("a state"), None, "it waits");
     smf.send(&pfcp(8, update[6], &[&NODE[..], &ACCEPTED].concat()))
@@ -256,17 +256,17 @@ fn a_daemon_that_is_told_to_end_asks_its_smf_for_a_release_and_waits_for_it() {
     assert!(daemon.wait().expect("a status").success());
 }
 
-/// Tells a daemon to end.
+/// Ends a daemon.
 fn end(mut daemon: std::process::Child) {
-    let told = Command::new("kill")
+    let killed = Command::new("kill")
         .args(["-TERM", &daemon.id().to_string()])
         .status();
-    assert!(told.expect("kill runs").success());
+    assert!(killed.expect("kill runs").success());
     assert!(daemon.wait().expect("a status").success());
 }
 
 #[test]
-fn the_log_tells_of_n4_in_plain_text_at_the_level_that_is_set() {
+fn the_log_has_n4_events_in_plain_text_at_the_configured_level() {
     const NODE: [u8; 9] = [0, 60, 0, 5, 0, 127, 0, 0, 78];
     const STARTED: [u8; 8] = [0, 96, 0, 4, 0, 0, 0, 100];
     let socket = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("log-control.sock");
@@ -298,7 +298,7 @@ fn the_log_tells_of_n4_in_plain_text_at_the_level_that_is_set() {
             .expect("a time");
         socket
     };
-    let (smf, stranger) = (socket_of("127.0.0.78:8805"), socket_of("127.0.0.79:8805"));
+    let (smf, unknown) = (socket_of("127.0.0.78:8805"), socket_of("127.0.0.79:8805"));
     let patiently = |what: &str, ask: &dyn Fn() -> bool| {
         let is_done = (0..300).any(|_| {
             std::thread::sleep(Duration::from_millis(100));
@@ -313,10 +313,10 @@ fn the_log_tells_of_n4_in_plain_text_at_the_level_that_is_set() {
     let setup = pfcp(5, 1, &[&NODE[..], &STARTED].concat());
     let exchange = |request: &[u8], answer: u8| smf.send(request).is_ok() && receive(&smf, answer).is_some();
     patiently("a set-up", &|| exchange(&setup, 6));
-    stranger.send(&setup).expect("sent");
+    unknown.send(&setup).expect("sent");
     let says = |words: &str| fs::read_to_string(&log).is_ok_and(|text| text.contains(words));
-    patiently("a stranger", &|| says("outside n4.peers"));
-    // A session of nobody's.
+    patiently("an unauthorised peer", &|| says("outside n4.peers"));
+    // A session that does not exist.
     let deletion = [&[0x21, 54, 0, 12][..], &[0; 7], &[9, 0, 0, 2, 0]].concat();
     patiently("a refusal", &|| {
         exchange(&deletion, 55) && says("N4 request rejected")

@@ -22,11 +22,11 @@ pub enum TraceLine {
 pub struct TraceSummary {
     /// Packets that were wanted, as far as they were seen.
     pub wanted: u64,
-    /// Packets that were told.
+    /// Packets that were reported.
     pub told: u64,
-    /// Packets that were not told because of the rate or the number that was asked for.
+    /// Packets that were not reported because of the rate or the number that was asked for.
     pub over_rate: u64,
-    /// Packets that were not told because nobody read fast enough.
+    /// Packets that were not reported because the reader was too slow.
     pub lost: u64,
     /// Packets about which the worker and the interpreter do not agree: mistakes of Sluice.
     pub disagreements: u64,
@@ -489,7 +489,7 @@ impl TraceSummary {
         if self.over_rate > 0 {
             let _ = write!(
                 text,
-                "; {} not told: beyond the rate or the number asked for",
+                "; {} not reported: beyond the rate or the number asked for",
                 grouped(self.over_rate)
             );
         }

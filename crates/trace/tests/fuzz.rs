@@ -54,7 +54,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// The datagrams of recorded control planes: what lies behind Ethernet, IPv4 and UDP headers.
+/// The datagrams of recorded control planes: the payload of UDP.
 fn datagrams() -> Vec<Vec<u8>> {
     let mut datagrams = Vec::new();
     for path in files(&root().join("tests/interop/recordings"), "pcap") {

@@ -2,7 +2,7 @@
 //! up every packet that left.
 //!
 //! Sessions have QERs and URRs of all kinds: thresholds, quotas, periods, times, links, starts and stops. Their PDRs
-//! tell packets apart by port, and each counts in URRs of its own. Quotas are granted, URRs paused, removed and made
+//! distinguish packets by port, and each counts in URRs of its own. Quotas are granted, URRs paused, removed and made
 //! anew, buckets move, sessions leave as records and come back, flows age. At any moment of rest the sum of all reports
 //! of a URR is what the model has added up. Everything follows from the seed.
 
@@ -54,7 +54,7 @@ impl Dice {
         self.below(many) == 0
     }
 
-    /// One of so many, or nothing as often as that.
+    /// One of these, or as often none.
     fn maybe(&mut self, bound: usize) -> Option<u32> {
         self.one_in(2).then(|| 1 + self.below(bound) as u32)
     }
@@ -66,7 +66,7 @@ struct Ue {
     /// The URRs of each kind of packets, up and down: bit n is the URR n + 1.
     counts_in: [[u8; KINDS]; 2],
     paused: u8,
-    /// What left in the packets of each URR, and what was told of it.
+    /// What left in the packets of each URR, and what was reported of it.
     passed: [UrrCount; URRS],
     reported: [UrrCount; URRS],
     /// Frames to it, by direction, kind and size.
@@ -81,7 +81,7 @@ struct World {
     seids: BTreeMap<Seid, usize>,
     /// A session on its way.
     record: Option<Vec<u8>>,
-    /// What there was of each, so that nobody takes a test without them for one with.
+    /// Counts of each, so that a run without them fails.
     sent: u64,
     received: u64,
     reports: BTreeMap<&'static str, u64>,
@@ -366,7 +366,7 @@ impl World {
         }
     }
 
-    /// All packets leave, and everybody does what is left to do.
+    /// All packets leave, and all pending work is done.
     fn rest(&mut self) {
         loop {
             let mut is_busy = false;
@@ -380,7 +380,7 @@ impl World {
         }
     }
 
-    /// Packets of anybody, and what happens beside.
+    /// Packets of any UE, and concurrent events.
     fn bustle(&mut self, packets: u64) {
         let until = self.sent + packets;
         while self.sent < until {
@@ -583,7 +583,7 @@ impl World {
         }
     }
 
-    /// What was told of a UE's URRs is what left.
+    /// The reported usage of a UE's URRs is what left.
     fn check(&self, ue: usize) {
         (0..URRS).for_each(|place| self.check_one(ue, place));
     }
@@ -610,7 +610,7 @@ impl World {
             let ue = self.dice.below(UES);
             self.ask_all(ue);
             self.change();
-            // What has used up its quotas goes on.
+            // What has used up its quotas continues.
             (0..UES).for_each(|ue| self.grant(ue));
         }
         self.rest();

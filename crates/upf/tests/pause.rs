@@ -1,5 +1,5 @@
 //! Pauses of Charging (NSPOC, TS 29.244 §5.30) under random interleavings of workers, control, packets, requests and
-//! moves: what a URR measures that charging is paused for is all that passes while it goes on, nothing that passes
+//! moves: a URR that charging is paused for measures all that passes while charging is active, nothing that passes
 //! while it is paused, and beside that only of what passes while that changes. A URR that it is not for measures
 //! everything.
 //!
@@ -33,22 +33,22 @@ const PAUSE: [u8; 4] = [230, 0, 1, 1];
 #[derive(Clone, Debug)]
 enum Step {
     Worker(u16),
-    /// Control takes so many events from each worker.
+    /// Control takes a number of events from each worker.
     Control(u8),
-    /// So many packets come in at a worker.
+    /// A number of packets come in at a worker.
     Packets {
         up: bool,
         via: u16,
         count: u8,
     },
-    /// The node downstream tells of a pause, at a worker.
+    /// The node downstream signals a pause, at a worker.
     Status(u16),
     Request(Request),
     /// The session's bucket moves.
     Move(u16),
-    /// So many milliseconds pass.
+    /// Time passes, in milliseconds.
     Wait(u16),
-    /// Everybody does what is left.
+    /// All pending work is done.
     Settle,
 }
 
@@ -91,7 +91,7 @@ struct World {
     passed: UrrCount,
     /// What passed while charging surely went on, and what may have.
     charged: [UrrCount; 2],
-    /// Whether charging goes on, if nothing is under way that changes it.
+    /// Whether charging is active, if no change is pending.
     charging: Option<bool>,
     reported: [UrrCount; 2],
 }
@@ -195,7 +195,7 @@ impl World {
         assert_eq!(self.upf.sessions.poll_usage(), None, "a pause makes no report");
     }
 
-    /// Everybody does what is left: then it is known whether charging goes on.
+    /// All pending work is done: then it is known whether charging is paused.
     fn settle(&mut self) {
         let mut idle = 0;
         while idle < 4 {
@@ -330,7 +330,7 @@ proptest! {
 
 /// With nothing between the steps the counts are exact.
 #[test]
-fn charging_stops_with_the_message_and_goes_on_with_the_request() {
+fn charging_stops_with_the_message_and_resumes_with_the_request() {
     let mut world = World::new();
     let packets = |world: &mut World| {
         for up in [true, false] {

@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// What is counted by second so much: one packet of so many octets each way a second, and an event.
+    /// What is counted by a second: one packet of this number of octets each way a second, and an event.
     fn count(second: u64) -> UrrCount {
         UrrCount {
             ul_packets: second,
@@ -110,10 +110,10 @@ impl Kind {
 }
 
 /// The triggers of a report, and what it says was used.
-type Told = (UsageTriggers, u64);
+type Reported = (UsageTriggers, u64);
 
 /// Ten seconds of a URR.
-fn ten_seconds(kind: Kind, urr: &Urr) -> (Vec<Told>, UsageAccounts) {
+fn ten_seconds(kind: Kind, urr: &Urr) -> (Vec<Reported>, UsageAccounts) {
     let urrs = std::slice::from_ref(urr);
     let mut accounts = UsageAccounts::default();
     accounts.update(Nanos::ZERO, urrs, &[]);
@@ -123,8 +123,8 @@ fn ten_seconds(kind: Kind, urr: &Urr) -> (Vec<Told>, UsageAccounts) {
         accounts.tick(now, urrs);
         reports.extend(accounts.evaluate(now, urrs, &counted, &[]));
     }
-    let told = |report: &UsageReport| (report.triggers, kind.used(report));
-    (reports.iter().map(told).collect(), accounts)
+    let reported = |report: &UsageReport| (report.triggers, kind.used(report));
+    (reports.iter().map(reported).collect(), accounts)
 }
 
 /// "To stop forwarding packets and, if no Volume Threshold is provisioned, to also generate a usage report"; beside a
@@ -135,7 +135,7 @@ fn a_used_up_quota_is_reported_where_no_threshold_of_its_kind_is_or_the_trigger_
         let ([threshold, quota], [at_threshold, at_quota]) = kind.triggers();
         let both = ReportingTriggers(threshold.0 | quota.0);
         let none = ReportingTriggers(0);
-        let cases: [(Option<u32>, ReportingTriggers, &[Told]); 8] = [
+        let cases: [(Option<u32>, ReportingTriggers, &[Reported]); 8] = [
             (None, none, &[(at_quota, 8)]),
             (None, threshold, &[(at_quota, 8)]),
             (None, quota, &[(at_quota, 8)]),
@@ -147,11 +147,11 @@ fn a_used_up_quota_is_reported_where_no_threshold_of_its_kind_is_or_the_trigger_
         ];
         for (least, triggers, expected) in cases {
             let urr = kind.urr(least, Some(8), triggers);
-            let (mut told, accounts) = ten_seconds(kind, &urr);
+            let (mut reported, accounts) = ten_seconds(kind, &urr);
             // What comes after the quota is not stopped here, and may reach the threshold once more.
-            told.truncate(expected.len().max(1));
-            told.retain(|(_, used)| expected.iter().any(|(_, wanted)| wanted == used));
-            assert_eq!(told, expected, "{kind:?}, threshold {least:?}, {triggers:?}");
+            reported.truncate(expected.len().max(1));
+            reported.retain(|(_, used)| expected.iter().any(|(_, wanted)| wanted == used));
+            assert_eq!(reported, expected, "{kind:?}, threshold {least:?}, {triggers:?}");
             assert!(kind.is_stopped(&accounts), "{kind:?}");
         }
     }
@@ -162,12 +162,12 @@ fn a_used_up_quota_is_reported_where_no_threshold_of_its_kind_is_or_the_trigger_
 fn a_threshold_of_another_kind_does_not_keep_a_used_up_quota_from_being_reported() {
     let mut urr = Kind::Time.urr(None, Some(8), ReportingTriggers::VOLTH);
     urr.volume_threshold = Kind::Total.volume(1_000);
-    let (told, _) = ten_seconds(Kind::Time, &urr);
-    assert_eq!(told, [(UsageTriggers::TIMQU, 8)]);
+    let (reported, _) = ten_seconds(Kind::Time, &urr);
+    assert_eq!(reported, [(UsageTriggers::TIMQU, 8)]);
     let mut urr = Kind::Total.urr(None, Some(8), ReportingTriggers::TIMTH);
     urr.time_threshold = Some(1_000);
-    let (told, _) = ten_seconds(Kind::Total, &urr);
-    assert_eq!(told[0], (UsageTriggers::VOLQU, 8));
+    let (reported, _) = ten_seconds(Kind::Total, &urr);
+    assert_eq!(reported[0], (UsageTriggers::VOLQU, 8));
 }
 
 fn renewed(kind: Kind) -> Renewed {
@@ -198,11 +198,11 @@ fn a_quota_of_0_stops_at_once_and_what_was_measured_until_then_is_reported() {
             assert!(kind.is_stopped(&accounts), "{kind:?}");
             assert!(accounts.deadline(&urrs).is_some_and(|at| at <= now), "{kind:?}");
             let reports = accounts.evaluate(now, &urrs, &counted, &[]);
-            let told: Vec<_> = reports.iter().map(|one| (one.triggers, kind.used(one))).collect();
+            let reported: Vec<_> = reports.iter().map(|one| (one.triggers, kind.used(one))).collect();
             let used = if kind == Kind::Total { 10 } else { 5 };
-            assert_eq!(told, [(at_quota, used)], "{kind:?}");
+            assert_eq!(reported, [(at_quota, used)], "{kind:?}");
 
-            // Nothing was measured since: another one has nothing to tell.
+            // Nothing was measured since: another report has no usage.
             accounts.update(now, &urrs, &[(ID, renewed(kind))]);
             assert_eq!(accounts.evaluate(now, &urrs, &counted, &[]), [], "{kind:?}");
             assert!(accounts.deadline(&urrs).is_none_or(|at| at > now), "{kind:?}");
@@ -211,7 +211,7 @@ fn a_quota_of_0_stops_at_once_and_what_was_measured_until_then_is_reported() {
 }
 
 #[test]
-fn a_urr_that_is_created_with_a_quota_of_0_stops_and_has_nothing_to_tell() {
+fn a_urr_that_is_created_with_a_quota_of_0_stops_and_has_nothing_to_report() {
     for kind in KINDS {
         let (_, [_, at_quota]) = kind.triggers();
         let urrs = [kind.urr(None, Some(0), kind.triggers().0[1])];
@@ -219,7 +219,7 @@ fn a_urr_that_is_created_with_a_quota_of_0_stops_and_has_nothing_to_tell() {
         accounts.update(Nanos::ZERO, &urrs, &[]);
         assert!(kind.is_stopped(&accounts), "{kind:?}");
         assert!(accounts.deadline(&urrs).is_none(), "{kind:?}");
-        // The other direction goes on.
+        // The other direction continues.
         let counted = [(ID, Kind::count(3))];
         let reports = accounts.evaluate(Nanos::from_secs(3), &urrs, &counted, &[]);
         assert_eq!(reports, [], "{kind:?} {at_quota:?}");
@@ -232,8 +232,8 @@ fn a_threshold_that_holds_from_a_monitoring_time_on_is_one() {
     let mut urr = Kind::Time.urr(None, Some(8), ReportingTriggers(0));
     urr.terms.as_mut().unwrap().monitoring_time = Some(UnixSeconds(2));
     urr.terms.as_mut().unwrap().subsequent.time_threshold = Some(1_000);
-    let (told, accounts) = ten_seconds(Kind::Time, &urr);
-    let triggers: Vec<_> = told.iter().map(|(triggers, _)| *triggers).collect();
+    let (reported, accounts) = ten_seconds(Kind::Time, &urr);
+    let triggers: Vec<_> = reported.iter().map(|(triggers, _)| *triggers).collect();
     assert_eq!(triggers, [UsageTriggers::MONIT, UsageTriggers::MONIT]);
     assert!(Kind::Time.is_stopped(&accounts));
 }

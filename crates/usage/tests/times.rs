@@ -48,7 +48,8 @@ impl World {
         world
     }
 
-    /// Time passes with so many octets a second in each of `traffic`, and with every look that the accounts wants.
+    /// Time passes with a number of octets a second in each of `traffic`; the accounts are evaluated whenever they are
+    /// due.
     fn pass(&mut self, traffic: &[u64]) -> Vec<UsageReport> {
         let mut reports = Vec::new();
         for octets in traffic {
@@ -79,7 +80,7 @@ impl World {
 }
 
 #[test]
-fn usage_before_and_after_a_monitoring_time_is_told_apart_and_what_is_subsequent_holds() {
+fn usage_before_and_after_a_monitoring_time_is_distinguished_and_what_is_subsequent_holds() {
     let terms = UrrTerms {
         monitoring_time: Some(UnixSeconds(STARTED + 10)),
         subsequent: Subsequent {
@@ -99,25 +100,26 @@ fn usage_before_and_after_a_monitoring_time_is_told_apart_and_what_is_subsequent
         ..Urr::volume(ID)
     });
     let reports = world.pass(&[100; 11]);
-    let told = |report: &UsageReport| (report.sequence, report.triggers, report.count, report.information);
+    let reported =
+        |report: &UsageReport| (report.sequence, report.triggers, report.count, report.information);
     let [before, after] = &reports[..] else {
         panic!("{reports:?}");
     };
     let monitoring = UsageTriggers::MONIT;
     assert_eq!(
-        told(before),
+        reported(before),
         (0, monitoring, octets(900), Some(UsageInformation::BEF))
     );
     assert_eq!(
-        told(after),
+        reported(after),
         (1, monitoring, octets(0), Some(UsageInformation::AFT))
     );
     assert_eq!(before.end, after.start);
     let threshold = UsageTriggers::VOLTH;
     let reports = world.pass(&[100]);
-    let told_all = |reports: &[UsageReport]| reports.iter().map(told).collect::<Vec<_>>();
-    assert_eq!(told_all(&reports), [(2, threshold, octets(300), None)]);
-    // Nothing is subsequent to the second one: what is left of the threshold goes on.
+    let all_reported = |reports: &[UsageReport]| reports.iter().map(reported).collect::<Vec<_>>();
+    assert_eq!(all_reported(&reports), [(2, threshold, octets(300), None)]);
+    // Nothing is subsequent to the second one: what is left of the threshold continues.
     assert_eq!(world.pass(&[50; 5]), []);
     let reports = world.pass(&[0; 3]);
     assert_eq!(reports[0].count.ul_octets, 250);
@@ -219,8 +221,9 @@ fn a_monitoring_time_brings_other_bounds_of_events() {
         let now = Nanos::from_secs(seconds);
         accounts.tick(now, &urrs);
         let reports = accounts.evaluate(now, &urrs, &[(ID, count)], &[]);
-        let told = reports.into_iter();
-        told.map(|one| (one.triggers, one.count.events, one.information))
+        let reported = reports.into_iter();
+        reported
+            .map(|one| (one.triggers, one.count.events, one.information))
             .collect::<Vec<_>>()
     };
     assert_eq!(evaluate(5, 9), []);
@@ -299,22 +302,23 @@ fn what_is_subsequent_of_volumes_and_times_holds_from_the_monitoring_time_on() {
                 terms: Some(Box::new(terms)),
                 ..Urr::volume(ID)
             });
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             for second in 1..=15 {
                 let reports = world.pass(&[100]);
                 let limit = world.accounts.bounds(&world.urrs)[0].limit;
                 let is_full = limit.and_then(|limit| limit.octets.total) == Some(world.count);
                 let full = if is_full { world.look() } else { Vec::new() };
-                told.extend(reports.into_iter().chain(full).map(|one| (second, one.triggers)));
+                reported.extend(reports.into_iter().chain(full).map(|one| (second, one.triggers)));
             }
-            told.retain(|(_, triggers)| triggers.0 & !(UsageTriggers::START | UsageTriggers::MONIT).0 != 0);
-            assert_eq!(told.first(), Some(&(due, trigger)), "{then:?}");
+            reported
+                .retain(|(_, triggers)| triggers.0 & !(UsageTriggers::START | UsageTriggers::MONIT).0 != 0);
+            assert_eq!(reported.first(), Some(&(due, trigger)), "{then:?}");
         }
     }
 }
 
 #[test]
-fn time_stands_still_while_nothing_comes() {
+fn time_stops_while_nothing_comes() {
     let terms = UrrTerms {
         inactivity_detection_time: Some(4),
         ..UrrTerms::NONE
@@ -336,14 +340,14 @@ fn time_stands_still_while_nothing_comes() {
     assert!((exact..=exact + 2).contains(&measured), "{measured}");
 }
 
-/// Seconds at which traffic started and stopped, as reports tell.
+/// Seconds at which traffic started and stopped, from the reports.
 fn starts_and_stops(reports: &[UsageReport]) -> Vec<(u64, bool)> {
-    let told = reports.iter().map(|report| {
+    let reported = reports.iter().map(|report| {
         let at = report.end.on_clock().0.div_ceil(1_000_000_000);
         assert!(report.triggers == UsageTriggers::START || report.triggers == UsageTriggers::STOPT);
         (at, report.triggers == UsageTriggers::START)
     });
-    told.collect()
+    reported.collect()
 }
 
 fn telling(triggers: u32) -> World {
@@ -354,7 +358,7 @@ fn telling(triggers: u32) -> World {
 }
 
 #[test]
-fn a_start_measures_nothing_and_a_stop_tells_all() {
+fn a_start_measures_nothing_and_a_stop_reports_all() {
     let mut world = telling(ReportingTriggers::START.0 | ReportingTriggers::STOPT.0);
     let traffic = [[0; 2].as_slice(), &[100; 10], &[0; 30], &[100]].concat();
     let reports = world.pass(&traffic);
@@ -365,7 +369,7 @@ fn a_start_measures_nothing_and_a_stop_tells_all() {
 }
 
 #[test]
-fn who_wants_to_hear_of_starts_alone_hears_of_the_first_and_is_not_looked_for_again() {
+fn a_report_of_the_start_alone_is_made_once() {
     let mut world = telling(ReportingTriggers::START.0);
     let traffic = [[100; 3].as_slice(), &[0; 100], &[100; 3]].concat();
     let reports = world.pass(&traffic);
@@ -377,18 +381,18 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn starts_are_told_at_once_and_stops_after_the_silence_and_hardly_later(
+    fn starts_are_reported_at_once_and_stops_after_the_silence_and_hardly_later(
         phases in prop::collection::vec((1..6_usize, 0..30_usize), 1..8),
     ) {
         let both = ReportingTriggers::START.0 | ReportingTriggers::STOPT.0;
         let mut world = telling(both);
         let traffic: Vec<u64> = phases.iter().flat_map(|(packets, silence)| [vec![100; *packets], vec![0; *silence]].concat()).collect();
         let reports = world.pass(&traffic);
-        let told = starts_and_stops(&reports);
+        let reported = starts_and_stops(&reports);
         // What came in a second came at its end.
         let packets: Vec<u64> = (1..).zip(&traffic).filter(|(_, octets)| **octets > 0).map(|(second, _)| second).collect();
         let mut on: Option<u64> = None;
-        let mut left = told.iter().copied();
+        let mut left = reported.iter().copied();
         let mut next = left.next();
         for second in 1..=traffic.len() as u64 {
             if let Some(last) = on {
@@ -398,7 +402,7 @@ proptest! {
                     prop_assert!(second >= last + u64::from(SILENCE), "{} after {}", second, last);
                     (on, next) = (None, left.next());
                 } else {
-                    prop_assert!(second <= latest, "{} after {}: {:?}", second, last, told);
+                    prop_assert!(second <= latest, "{} after {}: {:?}", second, last, reported);
                 }
             }
             if packets.contains(&second) {
@@ -413,7 +417,7 @@ proptest! {
     }
 }
 
-/// Two members of a pool, whose time counts twice and half; the first stands still when no packet comes for 5 seconds.
+/// Two members of a pool, whose time counts twice and half; the first stops when no packet comes for 5 seconds.
 fn timed_pool(threshold: Option<u32>) -> [Urr; 3] {
     let durat = |id, inactivity| Urr {
         method: MeasurementMethod::DURAT,
@@ -457,7 +461,7 @@ fn the_time_of_a_pool_is_the_weighted_sum_of_its_members_times() {
     // The first runs from second 1 on, the other from 4 on.
     evaluate(&mut accounts, 1, 100, 0);
     evaluate(&mut accounts, 4, 100, 100);
-    // That the first stands still since second 6 is seen in second 8.
+    // That the first has stopped since second 6 is seen in second 8.
     evaluate(&mut accounts, 8, 100, 100);
     evaluate(&mut accounts, 10, 100, 100);
     let asked = [(UrrId(3), UsageTriggers::IMMER)];
@@ -465,7 +469,7 @@ fn the_time_of_a_pool_is_the_weighted_sum_of_its_members_times() {
     let seconds: Vec<_> = reports.iter().map(|report| report.duration).collect();
     // 5 seconds twice, and 6 seconds half.
     assert_eq!(seconds, [Some(Seconds(13))]);
-    // It goes on from there, in another process, too.
+    // It continues from there, in another process, too.
     let checkpoints = accounts.checkpoints(&counts(100, 100));
     let mut accounts = UsageAccounts::resuming(&checkpoints, Setting::default());
     accounts.update(at(10), &urrs, &[]);
@@ -501,9 +505,9 @@ fn the_time_threshold_of_a_pool_is_due_when_its_members_reach_it() {
     assert_eq!(accounts.evaluate(Nanos::from_secs(9), &urrs, &counts, &[]), []);
     accounts.tick(Nanos::from_secs(10), &urrs);
     let reports = accounts.evaluate(Nanos::from_secs(10), &urrs, &counts, &[]);
-    let told: Vec<_> = reports
+    let reported: Vec<_> = reports
         .iter()
         .map(|report| (report.urr, report.triggers, report.duration))
         .collect();
-    assert_eq!(told, [(UrrId(3), UsageTriggers::TIMTH, Some(Seconds(9)))]);
+    assert_eq!(reported, [(UrrId(3), UsageTriggers::TIMTH, Some(Seconds(9)))]);
 }

@@ -102,7 +102,7 @@ fn worker(id: u16, io: DpdkIo) -> Worker<DpdkIo> {
     worker_in(testing::network(), (id, 2), io)
 }
 
-/// Worker `id` of so many; number 1 has the session.
+/// The worker of an id and a count, `of`; number 1 has the session.
 fn worker_in(network: rules::network::Network, of: (u16, u16), io: DpdkIo) -> Worker<DpdkIo> {
     let gnb = OuterHeaderCreation::gtpu_ipv4(Teid(77), GNB);
     worker_with(pdu_session(0x1001, gnb), network, of, io)
@@ -215,7 +215,7 @@ fn chain(pool: &Mempool, packet: &[u8]) -> dpdk::Mbuf {
     head
 }
 
-/// A chain of so many octets, as a NIC spreads them.
+/// A chained packet of a given length in octets, as a NIC makes it.
 fn spread(pool: &Mempool, octets: &[u8], part: usize) -> DpdkBuf {
     let mut parts = octets
         .chunks(part)
@@ -347,7 +347,7 @@ impl Tap {
 }
 
 #[test]
-fn a_kernel_gets_the_same_whoever_computes_checksums() {
+fn a_kernel_gets_the_same_with_and_without_checksum_offload() {
     if !dpdk::testing::own_network() {
         println!("not run: only root can make a network");
         return;

@@ -87,7 +87,7 @@ type Gater interface {
 type Granted struct {
 	Octets  uint64 `json:"octets"`
 	Seconds uint32 `json:"seconds"`
-	// SecondsThreshold is how much of Seconds is left when the OCS wants to hear.
+	// SecondsThreshold is how much of Seconds is left when the OCS asks for a report.
 	SecondsThreshold uint32 `json:"seconds_threshold"`
 	Validity         uint32 `json:"validity"` // seconds
 }
@@ -113,7 +113,7 @@ type Applications interface {
 	AddApplication(seid uint64, application string) (map[uint16]Tunnel, error)
 }
 
-// Pager is an SMF that tells the UPF when it has paged in vain.
+// Pager is an SMF that notifies the UPF when it has paged in vain.
 type Pager interface {
 	// PageInVain says whether the next reports of downlink data are answered so.
 	PageInVain(vain bool)
@@ -203,7 +203,7 @@ func addressOf(created []*ie.IE) string {
 	return ""
 }
 
-// ProvisionPFDs tells the UPF the flow descriptions of an application, each in a PFD of its own.
+// ProvisionPFDs sends the UPF the flow descriptions of an application, each in a PFD of its own.
 func (c *Client) ProvisionPFDs(application string, descriptions ...string) error {
 	var contents []*ie.IE
 	for _, description := range descriptions {

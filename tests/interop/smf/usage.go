@@ -10,7 +10,7 @@ import (
 )
 
 // Usage is the volume that one URR measured, in octets: what passed QoS enforcement, and the total before it where the
-// URR tells of that (MBQE), in reports of their own (TS 29.244 §5.2.2.3.1).
+// URR measures that (MBQE), in reports of their own (TS 29.244 §5.2.2.3.1).
 type Usage struct {
 	URR       uint32  `json:"urr"`
 	Total     uint64  `json:"total"`
@@ -59,7 +59,7 @@ func (l ledger) add(seid uint64, reports []*ie.IE) error {
 	return nil
 }
 
-// isBeforeQoS tells whether a report is of usage before QoS enforcement (UBE of TS 29.244 §8.2.91).
+// isBeforeQoS reports whether a report is of usage before QoS enforcement (UBE of TS 29.244 §8.2.91).
 func isBeforeQoS(report *ie.IE) bool {
 	information, err := report.FindByType(ie.UsageInformation)
 	return err == nil && len(information.Payload) > 0 && information.Payload[0]&0x08 != 0
@@ -83,7 +83,7 @@ func (c *Client) charge(seid uint64, reports []*ie.IE) error {
 	return c.ledger.add(seid, reports)
 }
 
-// canRead tells whether the Usage Reports of a message have nothing in them that the codec does not know.
+// canRead reports whether the Usage Reports of a message have nothing in them that the codec does not know.
 func (c *Client) canRead(m message.Message) bool {
 	var reports []*ie.IE
 	switch m := m.(type) {
@@ -145,7 +145,7 @@ func (c *Client) NextReport(patience time.Duration) (Report, error) {
 	}
 }
 
-// Reports are the Session Report Requests that have come and nobody waited for.
+// Reports are the Session Report Requests that have come and no test waited for.
 func (c *Client) Reports() []Report {
 	reports := []Report{}
 	for {
@@ -189,7 +189,7 @@ func readUsage(report *ie.IE) (Usage, error) {
 	}
 	measurement, err := report.FindByType(ie.VolumeMeasurement)
 	if err != nil {
-		return usage, nil // it tells of a time, or of an event
+		return usage, nil // it reports a time, or an event
 	}
 	volume, err := measurement.VolumeMeasurement()
 	if err != nil {

@@ -110,7 +110,7 @@ fn common_start() -> Vec<Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Whatever is asked and sent, both backends answer, tell and do the same.
+    /// For all requests and packets, both backends return, report and do the same.
     #[test]
     fn backends_agree(steps in prop::collection::vec(any_step(), 1..60), seed: u64) {
         let mut drivers = [Driver::new(local(seed)), Driver::new(fake(seed))];

@@ -77,7 +77,7 @@ impl Driver {
         }
     }
 
-    /// Until all is answered and told.
+    /// Until all is answered and reported.
     pub fn settle(&mut self) {
         for _ in 0..100_000 {
             if self.awaited == 0 {
@@ -164,7 +164,7 @@ pub fn plain(adjacency: u32) -> Forward {
     }
 }
 
-/// The forward in slot 0, told by its adjacency.
+/// The forward in slot 0, known by its adjacency.
 pub fn forward(adjacency: u32) -> Object {
     Object::Forward {
         slot: 0,

@@ -28,7 +28,7 @@ macro_rules! conformance {
                 idle_flows_age_and_used_ones_do_not
                 watermarks_and_limits_act_at_the_packet
                 limits_of_all_actions
-                misses_are_told
+                misses_are_reported
                 gates_marks_and_buffers_act
                 a_meter_has_one_home
                 a_nat_goes_with_its_flow
@@ -357,12 +357,12 @@ fn limits_of_all_actions(make: Make<'_>) {
         assert_eq!(driver.send(key(1), 100), passed(1), "it fits");
         assert_eq!(driver.take_events().len(), 1);
         assert_eq!(driver.send(key(1), 1), then.unwrap_or(passed(1)));
-        assert_eq!(driver.send(key(0), 1), passed(1), "the other direction goes on");
-        assert_eq!(driver.take_events(), [], "it is told once");
+        assert_eq!(driver.send(key(0), 1), passed(1), "the other direction continues");
+        assert_eq!(driver.take_events(), [], "it is reported once");
     }
 }
 
-fn misses_are_told(make: Make<'_>) {
+fn misses_are_reported(make: Make<'_>) {
     let mut driver = make(10);
     assert_eq!(driver.send(key(9), 1), Fate::Missed);
     assert_eq!(driver.take_events(), [Event::Miss { key: key(9) }]);
@@ -518,7 +518,7 @@ fn a_meter_has_one_home(make: Make<'_>) {
     let last = driver.ask(A, FlowOp::Remove(up));
     assert_eq!(last, held);
     let Ok(Outcome::Meter(state)) = last else {
-        panic!("a meter tells what it holds")
+        panic!("a meter returns what it holds")
     };
     let mut home = make(13);
     home.open(Bounds::NONE);

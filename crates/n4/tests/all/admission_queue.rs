@@ -226,7 +226,7 @@ fn new_sessions_beyond_what_can_be_done_are_refused_in_time() {
     assert_eq!(taken + refused.count(), 8_000);
     // Two seconds are 2,000 new sessions, less what all the refusals take.
     assert!((1_200..2_100).contains(&taken), "{taken} of 8000");
-    // Far below any T1: whoever waits, waits less than the patience and a turn.
+    // Far below any T1: no request waits longer than the patience and a turn.
     assert!(
         slowest(&flood) < Duration::from_millis(150),
         "{:?}",
@@ -255,7 +255,7 @@ fn deletions_modifications_and_heartbeats_pass_what_waits() {
 }
 
 #[test]
-fn when_the_flood_is_over_nobody_is_refused() {
+fn when_the_flood_is_over_no_request_is_refused() {
     let mut core = flooded();
     assert_eq!(
         (core.intake.waiting(), core.intake.backlog()),
@@ -276,7 +276,7 @@ fn when_the_flood_is_over_nobody_is_refused() {
 }
 
 #[test]
-fn a_core_that_is_taken_away_for_a_while_turns_nobody_away_that_it_can_serve() {
+fn a_core_that_is_taken_away_for_a_while_rejects_no_request_that_it_can_serve() {
     // Half of what the core can do, as long as it has it: 25,000 a second at 20 us each. Every 100 ms it is away for
     // 20 ms, in which 500 come.
     let mut core = Core::new(AdmissionLimits::default());
@@ -371,13 +371,13 @@ fn the_highest_priority_gets_in_whatever_waits() {
 }
 
 #[test]
-fn strangers_do_not_wait_and_room_is_bounded() {
+fn unknown_sources_do_not_wait_and_room_is_bounded() {
     let limits = AdmissionLimits {
         max_waiting: 10,
         ..AdmissionLimits::default()
     };
     let mut core = Core::new(limits);
-    let stranger: SocketAddr = "10.100.9.9:8805".parse().unwrap();
+    let unknown: SocketAddr = "10.100.9.9:8805".parse().unwrap();
     let mut sent = stream(100, Duration::ZERO, FLOOD, |place, sequence| {
         establishment(place, sequence)
     });
@@ -386,10 +386,7 @@ fn strangers_do_not_wait_and_room_is_bounded() {
             establishment(place, sequence)
         })
         .into_iter()
-        .map(|one| Sent {
-            from: stranger,
-            ..one
-        }),
+        .map(|one| Sent { from: unknown, ..one }),
     );
     core.serve(sent);
     assert_eq!(core.most_waiting, 10);
@@ -402,7 +399,7 @@ fn strangers_do_not_wait_and_room_is_bounded() {
 }
 
 #[test]
-fn in_a_bundle_new_sessions_wait_each_and_the_rest_goes_on() {
+fn in_a_bundle_new_sessions_wait_each_and_the_rest_is_served() {
     let mut core = Core::new(AdmissionLimits::default());
     let seid = core.world.establish(77, ue(77));
     let mut octets = message(54, Some(seid), 900, &[]);

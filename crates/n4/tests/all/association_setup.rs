@@ -99,7 +99,7 @@ fn a_configured_smf_is_asked_and_its_answer_is_the_association() {
     );
     let seid = world.establish(1, UE);
     world.ask(54, Some(seid), &[]).assert_accepted();
-    assert_eq!(world.pass(SECOND * 1000), [], "nobody else is to be asked");
+    assert_eq!(world.pass(SECOND * 1000), [], "no other peer is to be asked");
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn a_refusal_is_no_association_and_is_not_insisted_on() {
         world.now = world.now + Duration::from_nanos(1);
     }
     let request = world.asks(Duration::ZERO);
-    let nobody = message(6, None, request.header().sequence.get(), &[cause(ACCEPTED)]);
-    assert_eq!(world.send(smf(), &nobody), []);
+    let unmatched = message(6, None, request.header().sequence.get(), &[cause(ACCEPTED)]);
+    assert_eq!(world.send(smf(), &unmatched), []);
     assert_eq!(world.n4.associations().count(), 0, "it does not say who it is");
     assert_eq!(world.n4.counters().setups_refused, 4);
 }

@@ -56,7 +56,7 @@ fn association_setup_answers_who_we_are_and_only_what_we_can_do() {
 }
 
 #[test]
-fn a_heartbeat_of_a_stranger_is_answered() {
+fn a_heartbeat_of_an_unknown_peer_is_answered() {
     let mut world = World::new();
     for heartbeat in [message(1, None, 7, &[recovery(1)]), message(1, None, 7, &[])] {
         let reply = world.datagram(&heartbeat);
@@ -151,7 +151,7 @@ fn an_update_names_other_addresses_and_another_set_of_the_peer() {
         known(&world),
         (vec![SMF_ADDRESS.into(), second.into()], Some(labels("set.b")))
     );
-    // It is heard from there, too.
+    // Messages from there are accepted, too.
     let seid = world.establish(1, UE);
     let sequence = world.next_sequence();
     let from = std::net::SocketAddr::new(second.into(), 8805);
@@ -159,7 +159,7 @@ fn an_update_names_other_addresses_and_another_set_of_the_peer() {
     replies[0].assert_accepted();
 }
 
-/// The release of an association with a session, before any worker has heard of it.
+/// The release of an association with a session, before any worker has applied it.
 fn released(world: &mut World) -> Vec<u8> {
     world.establish(1, UE);
     let sequence = world.next_sequence();
@@ -232,7 +232,7 @@ fn our_heartbeats_are_sent_again_the_same_by_t1_and_n1_and_sessions_outlive_a_si
     assert_eq!(
         world.n4.counters().unmatched_responses,
         1,
-        "the second answer is nobody's"
+        "the second response matches no request"
     );
 }
 
@@ -255,7 +255,7 @@ fn a_peer_that_has_restarted_has_lost_its_sessions() {
         smf(),
         &message(2, None, sent[0].header().sequence.get(), &[recovery(102)]),
     );
-    assert_eq!(world.sessions(), 0, "told by its answer to ours");
+    assert_eq!(world.sessions(), 0, "reported by its response to ours");
 
     world.establish(1, UE);
     let mut ies = plain_session(2, Ipv4Addr::new(10, 45, 0, 9));
@@ -264,7 +264,7 @@ fn a_peer_that_has_restarted_has_lost_its_sessions() {
     assert_eq!(
         world.sessions(),
         1,
-        "told by an establishment, which is itself of the new life"
+        "learned from an establishment, which is itself of the new life"
     );
     assert_eq!(world.n4.counters().peer_restarts, 2);
     assert_eq!(world.n4.counters().doubted_recoveries, 1);

@@ -1,5 +1,5 @@
-//! Messages that broke other user planes, as their public issue trackers tell: each must be survived, answered with
-//! the right cause, and leave nothing behind.
+//! Messages that broke other user planes, from their public issue trackers: each must be survived, answered with the
+//! right cause, and leave nothing behind.
 
 use crate::support;
 
@@ -159,7 +159,7 @@ fn open5gs_4152_4153_4154_grouped_ies_cut_anywhere() {
 }
 
 #[test]
-fn open5gs_4181_4423_unknown_types_and_responses_that_nobody_asked_for() {
+fn open5gs_4181_4423_unknown_types_and_unsolicited_responses() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
     let known = [1, 3, 5, 7, 9, 14, 16, 50, 52, 54];
@@ -461,8 +461,8 @@ fn a_qer_that_guarantees_more_than_it_lets_pass_is_refused_and_nothing_changes()
     assert_eq!(*world.only_session().rules(), before);
 }
 
-/// SMFs write a very high AMBR for none. What no meter can reach costs no packet anything, and is told once for each
-/// QER.
+/// SMFs write a very high AMBR for none. A rate that no meter can reach costs no packet anything, and is logged once
+/// for each QER.
 #[test]
 fn rates_that_nothing_reaches_are_no_limit_and_are_counted() {
     let mut world = World::associated();
@@ -552,7 +552,7 @@ fn a_threshold_of_1000_bytes_makes_no_storm_of_reports() {
         limits: 0,
         ..flow::Reached::NOTHING
     };
-    let (mut told, mut messages) = (0, 0);
+    let (mut reported, mut messages) = (0, 0);
     for packets in 1..=1000 {
         world.fleet.count(index, UrrId(1), counted(1));
         let now = world.now;
@@ -565,7 +565,7 @@ fn a_threshold_of_1000_bytes_makes_no_storm_of_reports() {
                 panic!("{reply:?}")
             };
             let usage = request.usage_report.iter();
-            told += usage
+            reported += usage
                 .map(|one| one.volume_measurement.unwrap().total.unwrap())
                 .sum::<u64>();
             messages += 1;
@@ -576,7 +576,7 @@ fn a_threshold_of_1000_bytes_makes_no_storm_of_reports() {
     assert!((1..=4).contains(&messages), "{messages} in one moment");
     let last = world.ask(54, Some(seid), &[]).usage();
     let last: u64 = last.iter().map(|(_, _, octets)| octets.unwrap()).sum();
-    assert_eq!(told + last, 1_000_000, "nothing is lost");
+    assert_eq!(reported + last, 1_000_000, "nothing is lost");
 }
 
 #[test]
@@ -656,10 +656,7 @@ fn omec_smf_626_after_a_restart_of_either_side_old_sessions_are_no_more_and_new_
     config.recovery_unix = UPF_START + 1000;
     let mut restarted = World::with(config);
     let second = restarted.ask(1, None, &[recovery(100)]);
-    assert_ne!(
-        first.0.bytes, second.0.bytes,
-        "the time stamp tells that we have restarted"
-    );
+    assert_ne!(first.0.bytes, second.0.bytes, "the time stamp shows the restart");
     let cause = restarted.ask(52, Some(seid), &[]).cause();
     assert_eq!(
         cause,

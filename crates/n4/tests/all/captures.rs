@@ -134,7 +134,7 @@ impl Stage {
         assert!(accepted, "{:?}", reply.message());
     }
 
-    /// A response of the captured user plane: it tells which SEID the control plane will use.
+    /// A response of the captured user plane: it shows which SEID the control plane will use.
     fn response(&mut self, datagram: &Datagram) {
         let frame = Frames::new(&datagram.payload).next().unwrap().unwrap();
         let Ok(Message::SessionEstablishmentResponse(response)) = Message::decode(&frame) else {

@@ -22,8 +22,8 @@ fn session(cp: u64, host: u8, ies: &[Octets]) -> Vec<Octets> {
     session
 }
 
-/// The rates that are to be told, each with its meter, uplink and downlink, and how many workers have it.
-fn told(world: &mut World) -> Vec<(u16, [u64; 2], usize)> {
+/// The rates that are to be distributed, each with its meter, uplink and downlink, and how many workers have it.
+fn reported(world: &mut World) -> Vec<(u16, [u64; 2], usize)> {
     let changed = std::iter::from_fn(|| world.n4.poll_shared_rate());
     changed
         .map(|rate| (rate.id.0, rate.rates.map(|rate| rate.kbit()), rate.workers.len()))
@@ -35,22 +35,22 @@ fn sessions_of_one_correlation_have_one_rate_the_lowest_that_their_qers_say() {
     let mut world = World::associated();
     let first = session(1, 1, &[correlation(9), mbr(1_000, 2_000)]);
     let first = world.ask(50, Some(0), &first).up_seid();
-    assert_eq!(told(&mut world), [(1, [1_000, 2_000], 1)]);
+    assert_eq!(reported(&mut world), [(1, [1_000, 2_000], 1)]);
     let rules = world.only_session().rules().clone();
     assert_eq!(rules.qer(QerId(2)).unwrap().correlation, Some(CorrelationId(9)));
     let second = session(2, 2, &[correlation(9), mbr(3_000, 1_500)]);
     let second = world.ask(50, Some(0), &second).up_seid();
-    let both = told(&mut world);
+    let both = reported(&mut world);
     assert_eq!((both[0].0, both[0].1), (1, [1_000, 1_500]));
     let more = group(14, &[qer_id(2), mbr(5_000, 5_000)]);
     world.ask(52, Some(first), &[more]).assert_accepted();
-    assert_eq!(told(&mut world)[0].1, [3_000, 1_500]);
+    assert_eq!(reported(&mut world)[0].1, [3_000, 1_500]);
     // An empty IE takes the correlation away.
     let alone = group(14, &[qer_id(2), ie(28, [])]);
     world.ask(52, Some(second), &[alone]).assert_accepted();
-    assert_eq!(told(&mut world), [(1, [5_000, 5_000], 1)]);
+    assert_eq!(reported(&mut world), [(1, [5_000, 5_000], 1)]);
     world.ask(54, Some(first), &[]).assert_accepted();
-    assert_eq!(told(&mut world), [(1, [u64::MAX; 2], 0)]);
+    assert_eq!(reported(&mut world), [(1, [u64::MAX; 2], 0)]);
 }
 
 #[test]
@@ -73,17 +73,17 @@ fn what_sessions_cannot_have_together_is_refused_with_the_rule_and_nothing_chang
     let reply = world.ask(50, Some(0), &twice);
     assert_eq!(reply.verdict(), refusal);
     assert_eq!(reply.failed_rule(), Some(FailedRuleId::Qer(ie::QerId(3))));
-    assert_eq!((world.sessions(), told(&mut world)), (0, vec![]));
+    assert_eq!((world.sessions(), reported(&mut world)), (0, vec![]));
 
     let good = session(1, 1, &[correlation(9), mbr(10, 10)]);
     let seid = world.ask(50, Some(0), &good).up_seid();
-    told(&mut world);
+    reported(&mut world);
     for rate in rates {
         let reply = world.ask(52, Some(seid), &[group(14, &[qer_id(2), rate])]);
         assert_eq!(reply.verdict(), refusal);
         assert_eq!(reply.failed_rule(), Some(FailedRuleId::Qer(ie::QerId(2))));
     }
-    assert_eq!(told(&mut world), []);
+    assert_eq!(reported(&mut world), []);
     assert_eq!(world.n4.sessions().count().correlations, 1);
 }
 

@@ -213,7 +213,7 @@ fn the_answer_to_a_report_may_throw_the_packets_away() {
 }
 
 #[test]
-fn a_new_session_under_the_same_number_hears_nothing_of_the_old_one() {
+fn a_new_session_under_the_same_number_gets_no_events_of_the_old_one() {
     let (mut world, seid, session) = idle(&[ie(46, [10])]);
     comes(&mut world, session, 9);
     world.ask(54, Some(seid), &[]).assert_accepted();
@@ -223,7 +223,7 @@ fn a_new_session_under_the_same_number_hears_nothing_of_the_old_one() {
 }
 
 #[test]
-fn a_delivery_status_is_told_whatever_is_said_of_notifications() {
+fn a_delivery_status_is_reported_with_and_without_notifications() {
     const BUFFERED: Option<DataStatus> = Some(DataStatus::Buffered);
     const DISCARDED: Option<DataStatus> = Some(DataStatus::Discarded);
     let (mut world, _, session) = idle(&[]);

@@ -1,5 +1,5 @@
-//! What is of Sxa and Sxb alone: a user plane function serves SGW-C, PGW-C and SMF alike and cannot tell them apart, so
-//! what only one of them sends is understood from all (TS 29.244 §6.2.6.2). Forwarding: golden cases sgw_u, pgw_u.
+//! What is of Sxa and Sxb alone: a user plane function serves SGW-C, PGW-C and SMF alike and cannot distinguish them,
+//! so what only one of them sends is understood from all (TS 29.244 §6.2.6.2). Forwarding: golden cases sgw_u, pgw_u.
 
 use crate::support;
 
@@ -177,7 +177,7 @@ fn a_session_is_set_up_with_charging_paused() {
     assert_eq!(paused(&world), [false, true, true, false]);
 }
 
-/// A worker tells of a Tunnel Status: all that are for charging stop, no report comes, and counts are kept.
+/// A worker reports a Tunnel Status: all that are for charging stop, no report comes, and counts are kept.
 #[test]
 fn the_node_downstream_pauses_charging() {
     let mut world = World::associated();

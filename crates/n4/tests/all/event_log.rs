@@ -1,4 +1,4 @@
-//! What is told for the log: what becomes of associations, and what is refused.
+//! Events for the log: states of associations, and refused requests.
 
 use crate::support;
 
@@ -24,7 +24,7 @@ impl World {
             .collect()
     }
 
-    /// Lets the next heartbeat come, and answers it if the peer has a start to tell of.
+    /// Lets the next heartbeat come, and answers it if the peer has a Recovery Time Stamp.
     fn next_beat(&mut self, started: Option<u32>) {
         let sent = self.pass(SECOND * 10);
         let heartbeat = sent.iter().find(|one| one.header().message_type.0 == 1);
@@ -37,7 +37,7 @@ impl World {
 }
 
 #[test]
-fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
+fn states_of_an_association_are_logged_with_the_number_of_its_sessions() {
     let mut world = World::with(Config {
         heartbeat_interval: Some(SECOND * 10),
         ..World::config(1)
@@ -116,7 +116,7 @@ fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
 }
 
 #[test]
-fn a_refusal_is_told_with_its_cause_the_ie_and_the_rule_and_counted() {
+fn a_rejection_is_logged_with_its_cause_the_ie_and_the_rule_and_counted() {
     let mut world = World::associated();
     world.news();
     let mut session = plain_session(1, UE);
@@ -155,7 +155,7 @@ fn a_refusal_is_told_with_its_cause_the_ie_and_the_rule_and_counted() {
 }
 
 #[test]
-fn what_a_peer_refuses_is_told_and_counted() {
+fn what_a_peer_refuses_is_reported_and_counted() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
     world.news();

@@ -1,5 +1,5 @@
-//! Nodes that nobody knows take what they can get, where the configuration does not say who may speak. A control plane
-//! that answers heartbeats gets its sessions all the same.
+//! Unknown nodes use up what they can, where the configuration names no peers. A control plane that answers heartbeats
+//! gets its sessions all the same.
 
 use crate::support;
 
@@ -148,7 +148,7 @@ impl Siege {
         }
     }
 
-    /// A step of time: everybody sends, everything is served, everybody takes what came.
+    /// A step of time: all peers send, all requests are served, all peers receive.
     fn step(&mut self, peers: &mut [Peer]) {
         self.world.now = self.world.now + STEP;
         let mut sent: Vec<_> = peers
@@ -256,14 +256,14 @@ fn a_control_plane_that_answers_heartbeats_gets_an_association_among_a_thousand(
     let association = siege.world.n4.associations().last().unwrap();
     assert!(association.verified);
     // One that is not where it says stays outside.
-    let mut stranger = [Peer::new(8, false)];
-    stranger[0].set_up();
-    (0..500).for_each(|_| siege.step(&mut stranger));
-    assert!(!stranger[0].associated);
+    let mut unknown = [Peer::new(8, false)];
+    unknown[0].set_up();
+    (0..500).for_each(|_| siege.step(&mut unknown));
+    assert!(!unknown[0].associated);
 }
 
 #[test]
-fn datagrams_from_outside_the_prefixes_of_peers_are_counted_and_told_and_not_read() {
+fn datagrams_from_outside_the_prefixes_of_peers_are_counted_and_logged_and_not_read() {
     let prefix: rules::prefix::IpPrefix = "10.100.9.0/29".parse().unwrap();
     let mut siege = Siege::new(|config| config.peers = vec![Peers::from(prefix)]);
     let mut peers = [Peer::new(1, false), Peer::new(9, false)];
@@ -294,7 +294,7 @@ fn datagrams_from_outside_the_prefixes_of_peers_are_counted_and_told_and_not_rea
 fn sources_without_an_association_are_read_at_a_rate() {
     let mut siege = Siege::new(|_| ());
     let heartbeat = message(1, None, 1, &[recovery(100)]);
-    let stranger = SocketAddr::new([10, 100, 9, 1].into(), 8805);
+    let unknown = SocketAddr::new([10, 100, 9, 1].into(), 8805);
     let offer = |siege: &mut Siege, from| {
         let now = siege.world.now;
         siege
@@ -302,7 +302,7 @@ fn sources_without_an_association_are_read_at_a_rate() {
             .offer(now, &mut siege.world.n4, from, upf(), &heartbeat);
         siege.world.transmits().len()
     };
-    let answered: usize = (0..1_000).map(|_| offer(&mut siege, stranger)).sum();
+    let answered: usize = (0..1_000).map(|_| offer(&mut siege, unknown)).sum();
     assert_eq!((answered, siege.counters().unknown_over_rate), (100, 900));
     let other = SocketAddr::new([10, 100, 9, 2].into(), 8805);
     assert_eq!(offer(&mut siege, other), 1);
@@ -315,7 +315,7 @@ fn sources_without_an_association_are_read_at_a_rate() {
 fn each_message_of_a_bundle_counts_against_the_rate_of_its_source() {
     const FOLLOW_ON: u8 = 4;
     let mut siege = Siege::new(|_| ());
-    let stranger = SocketAddr::new([10, 100, 9, 1].into(), 8805);
+    let unknown = SocketAddr::new([10, 100, 9, 1].into(), 8805);
     for datagram in 0..100 {
         let mut bundle = Octets::new();
         for number in 1..=40 {
@@ -326,7 +326,7 @@ fn each_message_of_a_bundle_counts_against_the_rate_of_its_source() {
         let now = siege.world.now;
         siege
             .intake
-            .offer(now, &mut siege.world.n4, stranger, upf(), &bundle);
+            .offer(now, &mut siege.world.n4, unknown, upf(), &bundle);
     }
     // Two seconds' worth of 50 messages: two datagrams of 40.
     assert_eq!((siege.counters().answered, siege.counters().datagrams), (80, 2));
@@ -335,7 +335,7 @@ fn each_message_of_a_bundle_counts_against_the_rate_of_its_source() {
 
 /// Who speaks from an address of its own, and in the name of others, is not to know what these are asked.
 #[test]
-fn the_heartbeat_of_one_peer_does_not_tell_the_number_of_anothers() {
+fn the_heartbeat_of_one_peer_does_not_show_the_number_of_anothers() {
     let mut siege = Siege::new(|_| ());
     let mut peers: Vec<Peer> = (1..=8).map(|last| Peer::new(last, false)).collect();
     peers.iter_mut().for_each(Peer::set_up);

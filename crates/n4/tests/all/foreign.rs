@@ -184,7 +184,7 @@ fn every_cut_of_every_request_is_survived() {
 }
 
 #[test]
-fn a_flood_of_strangers_leaves_no_memory() {
+fn a_flood_of_unknown_peers_leaves_no_memory() {
     let mut world = World::new();
     for port in 1..2000u16 {
         let from =

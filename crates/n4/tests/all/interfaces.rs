@@ -177,7 +177,7 @@ fn an_operator_sees_which_interfaces_a_peer_speaks_over() {
     ] {
         let world = speaking(interfaces);
         let association = world.n4.associations().next().unwrap();
-        let told = world.n4.interfaces_of(association);
-        assert_eq!((told, told.to_string().as_str()), (interfaces, shown));
+        let reported = world.n4.interfaces_of(association);
+        assert_eq!((reported, reported.to_string().as_str()), (interfaces, shown));
     }
 }

@@ -89,7 +89,7 @@ fn what_is_used_of_an_association_that_is_released_is_in_the_ledger_with_its_nam
 }
 
 #[test]
-fn without_room_for_records_new_sessions_get_cause_75_and_others_go_on() {
+fn without_room_for_records_new_sessions_get_cause_75_and_others_continue() {
     let mut world = recorded();
     let seid = world.establish(1, UE);
     world.n4.refuse_new_sessions(true);
@@ -104,7 +104,7 @@ fn without_room_for_records_new_sessions_get_cause_75_and_others_go_on() {
     world.establish(2, other);
 }
 
-/// Usage that the session's worker tells of, in a report with this number.
+/// Usage that the session's worker reports, in a report with this number.
 fn used(sequence: u32, octets: u64) -> SessionEvent {
     SessionEvent::Usage(UsageReport {
         urr: UrrId(1),
@@ -216,7 +216,7 @@ fn a_usage_report_that_is_accepted_or_asked_for_again_leaves_no_entry() {
 }
 
 #[test]
-fn a_usage_report_that_nobody_answers_is_entered_when_its_association_is_gone() {
+fn a_usage_report_without_a_response_is_entered_when_its_association_is_gone() {
     let (mut world, seid, _) = reporting();
     // N1 times T1, and the pause behind it: it is tried again.
     for _ in 0..20 {
@@ -238,7 +238,7 @@ fn a_usage_report_whose_session_is_gone_meanwhile_is_entered_by_its_seid() {
     entries(&mut world);
     answer(&mut world, &sent, &[ie(19, [65])]);
     assert_eq!(untaken(&mut world), [(seid, 0, 60, Unreported::Refused(65))]);
-    // And if there is none, nobody is left to send it again for.
+    // And if there is none, no peer is left to send it again for.
     let (mut world, seid, _) = reporting();
     world.ask(54, Some(seid.0), &[]).assert_accepted();
     entries(&mut world);

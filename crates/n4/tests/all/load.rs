@@ -1,4 +1,5 @@
-//! Load and overload: what peers are told, who is turned away, who shares with whom; several messages in a datagram.
+//! Load and overload: the metrics that peers receive, which requests are rejected, how peers share; several messages in
+//! a datagram.
 
 use crate::support;
 
@@ -52,7 +53,7 @@ fn response(reply: &Reply) -> SessionEstablishmentResponse<'_> {
 }
 
 /// The load metric and the overload reduction metric in a response.
-fn told(reply: &Reply) -> (Option<u8>, Option<u8>) {
+fn reported(reply: &Reply) -> (Option<u8>, Option<u8>) {
     let response = response(reply);
     (
         response.load_control_information.map(|load| load.load_metric.0),
@@ -63,26 +64,26 @@ fn told(reply: &Reply) -> (Option<u8>, Option<u8>) {
 }
 
 #[test]
-fn load_is_told_once_to_who_wants_to_hear_it_and_again_when_it_has_changed() {
+fn load_is_sent_once_to_peers_that_support_it_and_again_when_it_has_changed() {
     let mut world = associated(World::config(1), LOAD | OVRL);
-    assert_eq!(told(&establish(&mut world, 1, None)), (Some(0), None));
-    assert_eq!(told(&establish(&mut world, 2, None)), (None, None));
+    assert_eq!(reported(&establish(&mut world, 1, None)), (Some(0), None));
+    assert_eq!(reported(&establish(&mut world, 2, None)), (None, None));
     world.n4.set_load(50);
     let reply = establish(&mut world, 3, None);
-    assert_eq!(told(&reply), (Some(50), None));
+    assert_eq!(reported(&reply), (Some(50), None));
     let first = response(&reply)
         .load_control_information
         .unwrap()
         .load_control_sequence_number;
     world.n4.set_load(54);
     assert_eq!(
-        told(&establish(&mut world, 4, None)),
+        reported(&establish(&mut world, 4, None)),
         (None, None),
         "too small a change"
     );
     world.n4.set_load(60);
     let reply = establish(&mut world, 5, None);
-    assert_eq!(told(&reply), (Some(60), None));
+    assert_eq!(reported(&reply), (Some(60), None));
     let second = response(&reply)
         .load_control_information
         .unwrap()
@@ -91,14 +92,14 @@ fn load_is_told_once_to_who_wants_to_hear_it_and_again_when_it_has_changed() {
 }
 
 #[test]
-fn who_has_not_said_that_it_listens_is_told_nothing() {
+fn a_peer_that_does_not_support_it_gets_nothing() {
     let mut world = associated(World::config(1), 0);
     world.n4.set_load(95);
-    assert_eq!(told(&establish(&mut world, 1, Some(0))), (None, None));
+    assert_eq!(reported(&establish(&mut world, 1, Some(0))), (None, None));
 }
 
 #[test]
-fn overload_is_told_renewed_while_it_lasts_and_taken_back() {
+fn overload_is_announced_renewed_while_it_lasts_and_taken_back() {
     let mut world = associated(World::config(1), OVRL);
     world.n4.set_load(90);
     let reply = establish(&mut world, 1, Some(0));
@@ -106,7 +107,7 @@ fn overload_is_told_renewed_while_it_lasts_and_taken_back() {
     assert_eq!(overload.overload_reduction_metric.0, 50);
     assert_eq!(overload.period_of_validity.seconds(), Some(60));
     assert_eq!(overload.overload_control_information_flags, Some(OciFlags::AOCI));
-    assert_eq!(told(&establish(&mut world, 2, Some(0))), (None, None));
+    assert_eq!(reported(&establish(&mut world, 2, Some(0))), (None, None));
     world.pass(31 * SECOND);
     let reply = establish(&mut world, 3, Some(0));
     let again = response(&reply).overload_control_information.unwrap();
@@ -119,21 +120,21 @@ fn overload_is_told_renewed_while_it_lasts_and_taken_back() {
         overload.overload_control_sequence_number
     );
     world.n4.set_load(10);
-    assert_eq!(told(&establish(&mut world, 4, Some(0))), (None, Some(0)));
-    assert_eq!(told(&establish(&mut world, 5, Some(0))), (None, None));
+    assert_eq!(reported(&establish(&mut world, 4, Some(0))), (None, Some(0)));
+    assert_eq!(reported(&establish(&mut world, 5, Some(0))), (None, None));
 }
 
 #[test]
-fn a_refusal_for_congestion_tells_of_the_overload() {
+fn a_rejection_for_congestion_reports_the_overload() {
     let mut world = associated(World::config(1), OVRL);
     world.n4.set_load(100);
     let reply = establish(&mut world, 1, None);
     assert_eq!(reply.cause(), Some(Cause::PFCP_ENTITY_IN_CONGESTION));
-    assert_eq!(told(&reply), (None, Some(100)));
+    assert_eq!(reported(&reply), (None, Some(100)));
 }
 
 #[test]
-fn reports_tell_of_load_too() {
+fn reports_have_load_control_information_too() {
     let mut world = associated(World::config(1), LOAD);
     establish(&mut world, 1, None);
     world.n4.set_load(70);

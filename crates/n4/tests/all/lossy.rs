@@ -1,5 +1,5 @@
 //! A control plane that retransmits by T1 and N1, and a network that loses, duplicates and reorders, both ways, from
-//! one seed: what the peer was told is what there is.
+//! one seed: the peer's view equals the state.
 
 use crate::support;
 
@@ -197,7 +197,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_the_peer_was_told_is_what_there_is(
+    fn the_peers_view_equals_the_state(
         loss in 0u8..40, duplication in 0u8..60, delay in 1u64..400, seed: u64,
     ) {
         let mut play = Play::new(Trouble { loss, duplication, delay }, seed);

@@ -105,7 +105,7 @@ fn a_path_in_use_is_asked_and_an_answer_ends_the_round() {
 }
 
 #[test]
-fn failure_and_recovery_are_told_once_to_those_with_sessions_on_the_path() {
+fn failure_and_recovery_are_reported_once_to_those_with_sessions_on_the_path() {
     let mut world = supervised(10);
     let other = SocketAddr::new(OTHER_SMF.into(), 8805);
     world.send(other, &message(5, None, 1, &[node_v4(OTHER_SMF), recovery(1)]));
@@ -129,7 +129,7 @@ fn failure_and_recovery_are_told_once_to_those_with_sessions_on_the_path() {
     world
         .n4
         .handle_echo_response(world.now, PATH, echo.sequence.wrapping_add(1));
-    assert!(world.run().is_empty(), "nobody asked that");
+    assert!(world.run().is_empty(), "no request for that");
     world.n4.handle_echo_response(world.now, PATH, echo.sequence);
     let sent = world.run();
     assert_eq!(node_report(&sent[0]).node_report_type, NodeReportType::UPRR);
@@ -140,7 +140,7 @@ fn failure_and_recovery_are_told_once_to_those_with_sessions_on_the_path() {
 }
 
 #[test]
-fn who_comes_to_a_failed_path_later_is_told_after_the_next_round() {
+fn a_session_that_comes_to_a_failed_path_is_reported_after_the_next_round() {
     let mut world = supervised(10);
     world.establish(1, UE);
     let sent = silence(&mut world);
@@ -157,7 +157,7 @@ fn who_comes_to_a_failed_path_later_is_told_after_the_next_round() {
 }
 
 #[test]
-fn an_unheard_report_is_sent_anew_unless_it_has_become_untrue() {
+fn an_unacknowledged_report_is_sent_anew_unless_it_has_become_untrue() {
     let mut world = supervised(10);
     world.establish(1, UE);
     let sent = silence(&mut world);
@@ -185,7 +185,7 @@ fn an_unheard_report_is_sent_anew_unless_it_has_become_untrue() {
     assert_eq!(
         (failed(last), recovered(last)),
         (vec![], vec![Some(GNB)]),
-        "the failure may have been heard"
+        "the failure may have been received"
     );
     acknowledge(&mut world, last);
     assert_eq!(world.n4.outstanding(), (0, 0));
@@ -201,7 +201,7 @@ fn paths_are_bounded_and_those_beyond_are_counted() {
 }
 
 #[test]
-fn without_supervision_nobody_is_asked() {
+fn without_supervision_no_echo_request_is_sent() {
     let mut world = World::associated();
     world.establish(1, UE);
     world.pass(600 * SECOND);

@@ -26,7 +26,7 @@ fn named(name: u32) -> Octets {
 }
 
 impl World {
-    /// With heartbeats every ten seconds and room for so many associations, in all and of one address.
+    /// With heartbeats every ten seconds and room for this number of associations, in all and of one address.
     fn roomy(all: usize, of_one_address: usize) -> World {
         World::with(Config {
             heartbeat_interval: Some(SECOND * 10),
@@ -48,7 +48,7 @@ impl World {
             .collect()
     }
 
-    /// Lets our heartbeats to everybody but the peers at `answering` go unanswered until they are given up.
+    /// Leaves heartbeats to all but the peers at `answering` without response until they are given up.
     fn fall_silent(&mut self, answering: &[SocketAddr]) {
         for sent in self.pass(SECOND * 10) {
             if answering.contains(&sent.0.to) {
@@ -70,7 +70,7 @@ fn the_oldest_silent_association_without_sessions_makes_room() {
     let mut session = plain_session(1, UE);
     session[0] = named(1);
     world.send(at(1), &message(50, Some(0), 77, &session))[0].assert_accepted();
-    assert_eq!(world.set_up(at(9), 9), NO_ROOM, "nobody is silent yet");
+    assert_eq!(world.set_up(at(9), 9), NO_ROOM, "no peer is silent yet");
     world.fall_silent(&[at(0)]);
     assert_eq!(world.set_up(at(9), 9), ACCEPTED);
     assert_eq!(
@@ -86,7 +86,7 @@ fn the_oldest_silent_association_without_sessions_makes_room() {
 }
 
 #[test]
-fn what_has_made_room_is_a_stranger_and_may_come_back() {
+fn an_evicted_peer_is_unknown_and_may_come_back() {
     let mut world = World::roomy(1, 1);
     world.set_up(at(1), 1);
     world.fall_silent(&[]);
@@ -120,7 +120,7 @@ fn one_address_cannot_take_all_places() {
 }
 
 #[test]
-fn a_known_peer_finds_room_among_a_thousand_silent_strangers() {
+fn a_known_peer_finds_room_among_a_thousand_silent_unknown_peers() {
     let mut world = World::roomy(1_000, 32);
     for name in 0..1_000u32 {
         let from = SocketAddr::new([10, 200, (name / 100) as u8, (name % 100) as u8].into(), 8805);
@@ -132,7 +132,7 @@ fn a_known_peer_finds_room_among_a_thousand_silent_strangers() {
     assert_eq!(world.n4.associations().count(), 1_000);
 }
 
-const STRANGER: Option<Cause> = Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION);
+const UNKNOWN_PEER: Option<Cause> = Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION);
 
 /// Alternative SMF IP Address.
 fn alternative(last: u8) -> Octets {
@@ -172,7 +172,7 @@ fn a_peer_is_its_node_id_in_every_spelling_and_from_every_port() {
 }
 
 #[test]
-fn a_stranger_who_names_another_is_a_stranger() {
+fn a_sender_that_names_another_peer_is_unauthorised() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
     let node = node_v4(SMF_ADDRESS);
@@ -186,7 +186,7 @@ fn a_stranger_who_names_another_is_a_stranger() {
         (54, Some(seid), vec![]),
     ] {
         let cause = world.cause_from(at(1), message_type, seid, &ies);
-        assert_eq!(cause, STRANGER, "message type {message_type}");
+        assert_eq!(cause, UNKNOWN_PEER, "message type {message_type}");
     }
     assert_eq!(world.n4.counters().unauthorised, 6);
     assert_eq!(world.sessions(), 1);
@@ -207,7 +207,7 @@ fn a_peer_has_the_addresses_that_it_names() {
     let mut ies = plain_session(1, UE);
     ies[0] = name.clone();
     ies[1] = f_seid(1, at(7).ip());
-    assert_eq!(world.cause_from(at(7), 50, Some(0), &ies), STRANGER);
+    assert_eq!(world.cause_from(at(7), 50, Some(0), &ies), UNKNOWN_PEER);
     assert_eq!(world.cause_from(at(2), 50, Some(0), &ies), ACCEPTED);
     let seid = world.only_session().seid().0;
     assert_eq!(
@@ -220,7 +220,7 @@ fn a_peer_has_the_addresses_that_it_names() {
     assert_eq!(world.cause_from(at(1), 7, None, &update), ACCEPTED);
     assert_eq!(
         world.cause_from(at(1), 7, None, &update),
-        STRANGER,
+        UNKNOWN_PEER,
         "no longer named"
     );
     assert_eq!(world.cause_from(at(3), 54, Some(seid), &[]), ACCEPTED);
@@ -273,7 +273,7 @@ impl World {
 }
 
 #[test]
-fn a_heartbeat_that_tells_of_a_restart_is_believed_when_the_peer_says_so_too() {
+fn a_restart_shown_by_a_heartbeat_is_believed_when_the_peer_confirms_it() {
     let mut world = World::associated();
     world.establish(1, UE);
     assert_eq!(world.beat(smf(), 100), None);
@@ -283,13 +283,13 @@ fn a_heartbeat_that_tells_of_a_restart_is_believed_when_the_peer_says_so_too() {
     assert_eq!(asked.0.to, smf());
     assert_eq!(world.beat(neighbour, 102), None, "once at a time");
     world.answer_heartbeat(&asked, 100);
-    assert_eq!(world.sessions(), 1, "it was somebody else at that address");
+    assert_eq!(world.sessions(), 1, "it was another node at that address");
 
     let asked = world.beat(smf(), 101).unwrap();
     world.answer_heartbeat(&asked, 101);
     assert_eq!(world.sessions(), 0);
     assert_eq!(world.n4.counters().peer_restarts, 1);
-    assert_eq!(world.beat(at(1), 500), None, "nobody's");
+    assert_eq!(world.beat(at(1), 500), None, "of no association");
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_restarted_peer_that_releases_as_in_its_last_life_is_released() {
 }
 
 #[test]
-fn a_peer_that_lives_is_not_put_in_the_place_of_by_a_stranger() {
+fn a_live_peer_is_not_displaced_by_an_unknown_one() {
     let mut world = World::roomy(9, 9);
     world.associate();
     world.establish(1, Ipv4Addr::new(10, 45, 0, 1));

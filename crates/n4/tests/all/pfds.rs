@@ -224,13 +224,13 @@ fn applications_and_their_flows_are_bounded() {
 }
 
 #[test]
-fn strangers_provision_nothing() {
+fn unauthorised_peers_provision_nothing() {
     let mut world = World::new();
     let reply = world.provision(&[]);
     assert_eq!(reply.cause(), Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION));
     world.associate();
-    let stranger = node_v4(Ipv4Addr::new(10, 100, 0, 77));
-    let reply = world.provision(&[stranger]);
+    let unknown = node_v4(Ipv4Addr::new(10, 100, 0, 77));
+    let reply = world.provision(&[unknown]);
     assert_eq!(reply.cause(), Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION));
     world.provision(&[node_v4(SMF_ADDRESS)]).assert_accepted();
 }
@@ -354,7 +354,7 @@ fn each_threshold_of_events_has_a_report_with_a_time_and_no_volume() {
         limits,
         ..flow::Reached::NOTHING
     };
-    // The worker tells it once more under each new bounds, until they are not reached.
+    // The worker reports it once more under each new set of bounds, until they are not reached.
     let mut reports = Vec::new();
     for _ in 0..2 {
         let now = world.now;
@@ -393,7 +393,7 @@ fn each_threshold_of_events_has_a_report_with_a_time_and_no_volume() {
 }
 
 #[test]
-fn the_start_and_the_stop_of_an_application_are_told_with_its_identifier() {
+fn the_start_and_the_stop_of_an_application_are_reported_with_its_identifier() {
     let mut world = World::associated();
     world
         .provision(&[application("video", &[flow(TO_VIDEO)])])
@@ -401,7 +401,7 @@ fn the_start_and_the_stop_of_an_application_are_told_with_its_identifier() {
     let mut ies = session(1, UE);
     ies.push(create_urr(&[urr_id(7), method(2), triggers(&[0x30, 0, 0])]));
     let seid = world.ask(50, Some(0), &ies).up_seid();
-    // Urr 7 belongs to the PDRs of the application; the rest is nobody's.
+    // URR 7 belongs to the PDRs of the application; the rest belongs to no URR.
     let counted = [1, 2].map(|id| update_pdr(&[pdr_id(id), urr_id(7)]));
     world.ask(52, Some(seid), &counted).assert_accepted();
     let index = world.only_session().index();
@@ -420,7 +420,7 @@ fn the_start_and_the_stop_of_an_application_are_told_with_its_identifier() {
     world
         .n4
         .handle_counter_reached(now, index, counter_reached(counted, reached));
-    let told = |reply: &Reply| {
+    let reported = |reply: &Reply| {
         let Message::SessionReportRequest(request) = reply.message() else {
             panic!("{:?}", reply.message())
         };
@@ -433,11 +433,11 @@ fn the_start_and_the_stop_of_an_application_are_told_with_its_identifier() {
     };
     let sent = world.run();
     assert_eq!(sent.len(), 1);
-    assert_eq!(told(&sent[0]), (0, UsageReportTrigger::START, None));
+    assert_eq!(reported(&sent[0]), (0, UsageReportTrigger::START, None));
     let accepted = message(57, Some(0), sent[0].header().sequence.get(), &[ie(19, [1])]);
     assert!(world.send(smf(), &accepted).is_empty());
     let sent = world.pass(Duration::from_secs(70));
-    assert_eq!(told(&sent[0]), (1, UsageReportTrigger::STOPT, Some(60)));
+    assert_eq!(reported(&sent[0]), (1, UsageReportTrigger::STOPT, Some(60)));
 }
 
 /// The instance, the direction and the description of the flow, and the PDR, of a report about an application.
@@ -477,7 +477,7 @@ fn start_and_stop(flows: &[Octets], pdrs: &[u16], information: u8) -> [Flow; 2] 
     world
         .n4
         .handle_counter_reached(now, index, counter_reached(counted, reached));
-    let told = |reply: &Reply| {
+    let reported = |reply: &Reply| {
         let Message::SessionReportRequest(request) = reply.message() else {
             panic!("{:?}", reply.message())
         };
@@ -494,30 +494,30 @@ fn start_and_stop(flows: &[Octets], pdrs: &[u16], information: u8) -> [Flow; 2] 
     let accepted = message(57, Some(0), start[0].header().sequence.get(), &[ie(19, [1])]);
     assert!(world.send(smf(), &accepted).is_empty());
     let stop = world.pass(Duration::from_secs(70));
-    [told(&start[0]), told(&stop[0])]
+    [reported(&start[0]), reported(&stop[0])]
 }
 
-/// TS 29.244 §5.4.11, Table 7.5.8.3-2: flow and instance at the start "if the traffic flow information is deducible", the
-/// instance at the stop if it was told at the start, and with RADI the Application ID alone.
+/// TS 29.244 §5.4.11, Table 7.5.8.3-2: flow and instance at the start "if the traffic flow information is deducible",
+/// the instance at the stop if it was reported at the start, and with RADI the Application ID alone.
 #[test]
-fn the_flow_of_an_application_is_told_where_it_can_be_no_other() {
+fn the_flow_of_an_application_is_reported_where_it_can_be_no_other() {
     let instance = || Some(vec![0, 0, 0, 7]);
     let as_it_is_kept = b"permit out ip from 198.51.100.7/32 to assigned".to_vec();
-    let flow_told = |direction| Some((direction, as_it_is_kept.clone()));
+    let flow_reported = |direction| Some((direction, as_it_is_kept.clone()));
     let one = [flow(TO_VIDEO)];
     for (pdrs, direction, pdr) in [(&[1, 2][..], 3, None), (&[1], 2, Some(1)), (&[2], 1, Some(2))] {
         let [start, stop] = start_and_stop(&one, pdrs, 0);
-        assert_eq!(start, (instance(), flow_told(direction), pdr));
+        assert_eq!(start, (instance(), flow_reported(direction), pdr));
         assert_eq!(stop, (instance(), None, pdr));
     }
-    for told in start_and_stop(&one, &[1], 0x04) {
-        assert_eq!(told, (None, None, None), "reduced");
+    for reported in start_and_stop(&one, &[1], 0x04) {
+        assert_eq!(reported, (None, None, None), "reduced");
     }
     let two = [
         flow(TO_VIDEO),
         flow("permit out 17 from 203.0.113.77 to assigned"),
     ];
-    for told in start_and_stop(&two, &[1, 2], 0) {
-        assert_eq!(told, (None, None, None), "one of two flows");
+    for reported in start_and_stop(&two, &[1, 2], 0) {
+        assert_eq!(reported, (None, None, None), "one of two flows");
     }
 }

@@ -94,22 +94,22 @@ fn a_session_passes_the_policers_of_the_slice_that_it_gets_into() {
         for (sd, want) in [(10, &inside), (11, &outside), (10, &inside)] {
             world.ask(52, Some(seid), &[slice(sd)]).assert_accepted();
             assert_eq!(&names(&world, &network), want);
-            let told = world.only_session().subscriber().and_then(|one| one.s_nssai);
+            let reported = world.only_session().subscriber().and_then(|one| one.s_nssai);
             let slice = SNssai {
                 sst: 1,
                 sd: [0, 0, sd],
             };
-            assert_eq!(told, Some(slice), "for its records");
+            assert_eq!(reported, Some(slice), "for its records");
         }
         // A request that is refused changes nothing.
         let refused = world.ask(52, Some(seid), &[slice(11), group(16, &[far_id(77)])]);
         assert!(!refused.cause().expect("a cause").is_accepted());
         assert_eq!(names(&world, &network), inside);
-        let told = world.only_session().subscriber().and_then(|one| one.s_nssai);
+        let reported = world.only_session().subscriber().and_then(|one| one.s_nssai);
         let slice = SNssai {
             sst: 1,
             sd: [0, 0, 10],
         };
-        assert_eq!(told, Some(slice));
+        assert_eq!(reported, Some(slice));
     }
 }

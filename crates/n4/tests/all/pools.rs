@@ -59,7 +59,7 @@ fn urr(world: &World, id: u32) -> Urr {
     world.only_session().rules().urr(UrrId(id)).unwrap().clone()
 }
 
-fn told(reply: &Reply) -> Vec<(u32, u64, UsageReportTrigger)> {
+fn reported(reply: &Reply) -> Vec<(u32, u64, UsageReportTrigger)> {
     let Message::SessionReportRequest(SessionReportRequest { usage_report, .. }) = reply.message() else {
         panic!("it is a report");
     };
@@ -77,7 +77,7 @@ fn what_a_pool_cannot_have_is_refused_and_changes_nothing() {
     let before = world.only_session().rules().clone();
     let one = || member(1, 1, -1);
     let cases = [
-        // Multipliers that are none, or cannot be told exactly.
+        // Multipliers that are zero, or cannot be represented exactly.
         (vec![member(1, 0, 0)], IeType::MULTIPLIER),
         (vec![member(1, -1, 0)], IeType::MULTIPLIER),
         (vec![member(1, 1, -10)], IeType::MULTIPLIER),
@@ -159,7 +159,7 @@ fn a_pool_reports_the_weighted_sum_and_so_do_its_members_that_are_linked() {
         (POOL, 60, UsageReportTrigger::VOLQU),
         (2, 40, UsageReportTrigger::LIUSA),
     ];
-    assert_eq!(told(&sent[0]), expected);
+    assert_eq!(reported(&sent[0]), expected);
     // A new quota counts from there on, and what was left of whole octets with it.
     world
         .ask(52, Some(seid), &[update(&[total(73, 1000)])])

@@ -1,4 +1,5 @@
-//! Predefined rules: activated by name and by number, deactivated, and what an SMF is told when it errs.
+//! Predefined rules: activated by name and by number, deactivated, and the causes that an SMF receives for wrong
+//! requests.
 
 use crate::support;
 

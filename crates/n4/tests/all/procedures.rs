@@ -153,7 +153,7 @@ fn a_peer_that_restarted_and_counts_anew_is_not_answered_from_the_past() {
 }
 
 #[test]
-fn a_stranger_gets_cause_72_for_everything_but_heartbeat_and_setup() {
+fn an_unknown_peer_gets_cause_72_for_everything_but_heartbeat_and_setup() {
     let mut world = World::new();
     let node = node_v4(SMF_ADDRESS);
     for (message_type, seid, ies) in [
@@ -536,7 +536,7 @@ fn an_error_indication_is_reported_once_at_a_time_to_the_sessions_owner() {
     let gnb = IpAddr::V4(GNB);
     let teid = Teid(0x100 + 0x77);
     world.n4.handle_error_indication(world.now, gnb, Teid(0xdead));
-    assert!(world.transmits().is_empty(), "nobody's tunnel");
+    assert!(world.transmits().is_empty(), "a tunnel of no session");
     world.n4.handle_error_indication(world.now, gnb, teid);
     world.n4.handle_error_indication(world.now, gnb, teid);
     let sent = world.transmits();

@@ -1,5 +1,5 @@
 //! Associations that end in order (TS 29.244 §5.18, §6.2.7): begun by either side, with sessions that were used, that
-//! were not, and that somebody else deletes meanwhile; with peers that take part, refuse, or say nothing.
+//! were not, and that another peer deletes meanwhile; with peers that take part, refuse, or say nothing.
 
 use crate::support;
 
@@ -34,7 +34,7 @@ fn ue(number: u8) -> Ipv4Addr {
 }
 
 impl World {
-    /// With a peer of these features and so many sessions, the first of which were used.
+    /// With a peer of these features and this number of sessions, the first of which were used.
     fn with_sessions(config: Config, features: u8, sessions: u8, used: u8) -> World {
         let mut world = World::with(config);
         let ies = [node_v4(SMF_ADDRESS), recovery(100), cp_features(features)];
@@ -101,7 +101,7 @@ fn update<'m>(reply: &'m Reply) -> AssociationUpdateRequest<'m> {
     }
 }
 
-/// Of each session, by the peer's SEID, the octets that its last reports tell, and whether it is said to be gone.
+/// Of each session, by the peer's SEID, the octets of its last reports, and whether it is said to be gone.
 fn last_reports<'m>(sent: impl IntoIterator<Item = &'m Reply>) -> BTreeMap<u64, (u64, bool)> {
     let mut all = BTreeMap::new();
     for reply in sent {
@@ -129,7 +129,7 @@ fn last_reports<'m>(sent: impl IntoIterator<Item = &'m Reply>) -> BTreeMap<u64, 
 }
 
 #[test]
-fn a_peer_that_prepares_a_release_hears_of_all_usage_and_then_that_it_has() {
+fn a_peer_that_prepares_a_release_gets_all_usage_and_then_the_end_of_it() {
     let mut world = World::with_sessions(World::config(2), EPFAR, 5, 3);
     let sequence = world.next_sequence();
     let mut sent = world.send(smf(), &message(7, None, sequence, &prepare()));
@@ -224,7 +224,7 @@ fn an_association_that_is_set_up_anew_does_not_end() {
 }
 
 #[test]
-fn when_we_end_a_peer_with_epfar_hears_of_all_usage_before() {
+fn at_the_end_a_peer_with_epfar_gets_all_usage_before() {
     let mut world = World::with_sessions(World::config(2), EPFAR, 3, 2);
     let sent = world.end();
     assert_eq!(sent.len(), 1);
@@ -271,7 +271,7 @@ fn when_we_end_another_peer_is_asked_to_release_and_deletes_its_sessions_itself(
 
 /// TS 29.244 Table 7.4.4.4-1: CP Function Features in a response of the control plane's.
 #[test]
-fn the_answer_to_our_update_tells_what_the_peer_can_do() {
+fn the_response_to_an_own_update_has_the_peers_features() {
     let mut world = World::with_sessions(World::config(2), 0, 1, 1);
     let sent = world.end();
     let sequence = sent[0].header().sequence.get();
@@ -327,10 +327,10 @@ fn a_peer_that_refuses_or_is_silent_or_slow_does_not_keep_us() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Over a network that loses: what the peer has heard, by whatever message, is what was used, once; and in the end
-    /// nothing is left.
+    /// Over a network that loses: the usage that the peer has received, by whatever message, is what was used, once;
+    /// and in the end nothing is left.
     #[test]
-    fn every_octet_is_told_once(
+    fn every_octet_is_reported_once(
         sessions in 1u8..40,
         used in 0u8..40,
         window in 1usize..10,
@@ -357,7 +357,7 @@ proptest! {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (dice >> 33) % 5 < 2
         };
-        let (mut heard, mut numbers) = (Vec::new(), BTreeSet::new());
+        let (mut received, mut numbers) = (Vec::new(), BTreeSet::new());
         for _ in 0..1000 {
             let mut next = Vec::new();
             for request in sent {
@@ -365,22 +365,22 @@ proptest! {
                     continue;
                 }
                 if numbers.insert(request.header().sequence) {
-                    heard.push(request.clone());
+                    received.push(request.clone());
                 }
                 if !is_lost() {
                     next.extend(world.answer(&request, OK));
                 }
             }
             sent = if next.is_empty() { world.pass(SECOND) } else { next };
-            if heard.iter().any(|one| matches!(one.message(), Message::AssociationUpdateRequest(update)
+            if received.iter().any(|one| matches!(one.message(), Message::AssociationUpdateRequest(update)
                 if update.pfcp_association_release_request.is_some())) {
                 break;
             }
         }
-        let reports = heard.iter().filter(|one| one.header().message_type == MessageType::SESSION_REPORT_REQUEST);
-        let told = last_reports(reports);
-        prop_assert_eq!(told.len(), usize::from(sessions));
-        for (cp, (octets, gone)) in told {
+        let reports = received.iter().filter(|one| one.header().message_type == MessageType::SESSION_REPORT_REQUEST);
+        let reported = last_reports(reports);
+        prop_assert_eq!(reported.len(), usize::from(sessions));
+        for (cp, (octets, gone)) in reported {
             let expected = if cp <= u64::from(used) { 10 * cp } else { 0 };
             prop_assert_eq!((octets, gone), (expected, true));
         }
@@ -390,13 +390,13 @@ proptest! {
 }
 
 #[test]
-fn what_is_left_of_packet_rates_is_told_with_the_last_report() {
+fn what_is_left_of_packet_rates_is_reported_with_the_last_report() {
     let mut world = World::with_sessions(World::config(2), EPFAR, 0, 0);
     let seid = world.establish(1, ue(1));
-    // 7 packets a minute up; QER 41 is told of when the session is released (RCSR), 42 is not.
-    let rated = |id, told: &[Octets]| {
+    // 7 packets a minute up; QER 41 is reported when the session is released (RCSR), 42 is not.
+    let rated = |id, reported: &[Octets]| {
         let rate = ie(94, [1, 0, 0, 7]);
-        create_qer(&[&[qer_id(id), gate(0, 0), rate], told].concat())
+        create_qer(&[&[qer_id(id), gate(0, 0), rate], reported].concat())
     };
     let rates = [rated(41, &[ie(251, [1])]), rated(42, &[])];
     world.ask(52, Some(seid), &rates).assert_accepted();

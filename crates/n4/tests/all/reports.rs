@@ -213,7 +213,7 @@ fn usage_that_waits_is_added_up_under_one_number_without_a_gap() {
 }
 
 #[test]
-fn nothing_is_added_to_usage_that_a_peer_may_have_heard_of() {
+fn nothing_is_added_to_usage_that_a_peer_may_have_received() {
     let mut world = World::associated();
     world.establish(1, UE);
     let session = index(&world);
@@ -227,10 +227,10 @@ fn nothing_is_added_to_usage_that_a_peer_may_have_heard_of() {
     let again = world.pass(10 * SECOND);
     let usage: Vec<_> = report(&again[0]).usage_report.iter().collect();
     assert_eq!(Some(usage[0]), report(&sent[0]).usage_report.first());
-    let told = usage
+    let reported = usage
         .iter()
         .map(|one| (one.ur_seqn.0, one.volume_measurement.unwrap().total));
-    assert_eq!(told.collect::<Vec<_>>(), [(0, Some(60)), (1, Some(12))]);
+    assert_eq!(reported.collect::<Vec<_>>(), [(0, Some(60)), (1, Some(12))]);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn a_report_is_sent_again_to_the_octet_and_then_anew_while_its_session_lives() {
 }
 
 #[test]
-fn a_refusal_is_heard_and_counted() {
+fn a_rejection_is_received_and_counted() {
     let mut world = World::associated();
     world.establish(1, UE);
     let session = index(&world);
@@ -382,15 +382,15 @@ fn one_associations_flood_and_silence_leave_the_others_in_peace() {
     let next = acknowledge(&mut world, &sent[0], Cause::REQUEST_ACCEPTED);
     assert_eq!(next.len(), 1, "an answer makes room for one");
     // All reach their end in the end, none twice.
-    let mut heard: Vec<_> = [sent[0].header().seid].into();
+    let mut received: Vec<_> = [sent[0].header().seid].into();
     let mut open: Vec<_> = sent.drain(1..).chain(next).collect();
     while let Some(reply) = open.pop() {
-        heard.push(reply.header().seid);
+        received.push(reply.header().seid);
         open.extend(acknowledge(&mut world, &reply, Cause::REQUEST_ACCEPTED));
     }
-    heard.sort();
+    received.sort();
     let expected: Vec<_> = (1..=50).chain([99]).map(|seid| Some(pfcp::Seid(seid))).collect();
-    assert_eq!(heard, expected);
+    assert_eq!(received, expected);
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn an_association_keeps_to_its_pace() {
 }
 
 #[test]
-fn a_released_association_is_told_nothing_more() {
+fn a_released_association_gets_no_more_messages() {
     let mut world = World::associated();
     world.establish(1, UE);
     let session = index(&world);
@@ -424,16 +424,16 @@ fn a_released_association_is_told_nothing_more() {
     world.assert_clean();
 }
 
-/// A control plane function behind a bad line: hears and answers some of what is sent, and knows usage that it has
-/// heard of by its number.
+/// A control plane function behind a bad line: receives and acknowledges some of what is sent, and knows usage that it
+/// has received by its number.
 #[derive(Default)]
-struct Hearer {
+struct Receiver {
     known: BTreeMap<(u64, u32), u64>,
 }
 
-impl Hearer {
+impl Receiver {
     /// `luck`: 0 the report is lost, 1 its answer is.
-    fn hear(&mut self, world: &mut World, sent: Vec<Reply>, luck: u8) {
+    fn receive(&mut self, world: &mut World, sent: Vec<Reply>, luck: u8) {
         let mut sent = sent;
         while let Some(reply) = sent.pop() {
             if luck == 0 {
@@ -445,7 +445,7 @@ impl Hearer {
                 let known = self.known.insert((seid, usage.ur_seqn.0), octets);
                 assert!(
                     known.is_none_or(|known| known == octets),
-                    "a number stands for one report"
+                    "a number belongs to one report"
                 );
             }
             if luck > 1 {
@@ -460,14 +460,14 @@ proptest! {
 
     /// Whatever is lost on the way: usage comes to be known, all of it and once.
     #[test]
-    fn usage_is_told_exactly_once(steps in prop::collection::vec((any::<bool>(), 0usize..3, 1u64..100, 0u8..4), 1..120)) {
+    fn usage_is_reported_exactly_once(steps in prop::collection::vec((any::<bool>(), 0usize..3, 1u64..100, 0u8..4), 1..120)) {
         let mut world = World::with(paced(pace(300, 2), pace(50, 2), 2));
         world.associate();
         for cp in 1..=3 {
             world.establish(cp, Ipv4Addr::new(10, 45, 0, cp as u8));
         }
         let sessions: Vec<_> = world.n4.sessions().iter().map(|one| (one.index(), one.cp().seid)).collect();
-        let (mut happened, mut hearer, mut next) = (0, Hearer::default(), [0; 3]);
+        let (mut happened, mut receiver, mut next) = (0, Receiver::default(), [0; 3]);
         for (is_event, whom, amount, luck) in steps {
             let sent = if is_event {
                 happened += amount;
@@ -479,13 +479,13 @@ proptest! {
             } else {
                 world.pass(Duration::from_millis(amount * 100))
             };
-            hearer.hear(&mut world, sent, luck);
+            receiver.receive(&mut world, sent, luck);
         }
         for _ in 0..400 {
             let sent = world.pass(Duration::from_millis(500));
-            hearer.hear(&mut world, sent, 2);
+            receiver.receive(&mut world, sent, 2);
         }
-        prop_assert_eq!(hearer.known.values().sum::<u64>(), happened);
+        prop_assert_eq!(receiver.known.values().sum::<u64>(), happened);
         prop_assert_eq!((world.n4.reporting(), world.n4.outstanding()), (0, (0, 0)));
     }
 }

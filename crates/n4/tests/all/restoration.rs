@@ -144,7 +144,7 @@ fn an_sgw_c_that_does_not_say_that_it_restores_finds_its_tunnels_again() {
     let mut teids: Vec<u32> = session.rules().f_teids().map(|own| own.teid.0).collect();
     teids.sort_unstable();
     assert_eq!(teids, [s1u.min(s5u), s1u.max(s5u)]);
-    // As before the restart, no worker has to be told of them one by one.
+    // As before the restart, no worker needs a command for each of them.
     assert_eq!(session.bucket(), of_teid(s1u));
     assert_eq!(of_teid(s5u), of_teid(s1u));
 

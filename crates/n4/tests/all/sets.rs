@@ -19,7 +19,7 @@ const SSET: u8 = 0x08;
 const MPAS: u8 = 0x20;
 const SECOND_SMF: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 3);
 const THIRD_SMF: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 4);
-const STRANGER: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 99);
+const OTHER_SMF: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 99);
 
 fn at(address: Ipv4Addr) -> SocketAddr {
     SocketAddr::new(address.into(), 8805)
@@ -57,13 +57,13 @@ fn with_one_association() -> World {
     world
 }
 
-/// Two members of a set, and somebody else.
+/// Two members of a set, and another SMF.
 fn with_one_each() -> World {
     members_in(World::new())
 }
 
 fn members_in(mut world: World) -> World {
-    for (address, set) in [(SMF_ADDRESS, "set"), (SECOND_SMF, "SET"), (STRANGER, "other")] {
+    for (address, set) in [(SMF_ADDRESS, "set"), (SECOND_SMF, "SET"), (OTHER_SMF, "other")] {
         let setup = [node_v4(address), recovery(100), cp_features(MPAS), set_id(set)];
         let sequence = world.next_sequence();
         let reply = world.send(at(address), &message(5, None, sequence, &setup));
@@ -188,11 +188,11 @@ fn a_redirected_report_goes_where_it_is_sent_and_not_in_circles() {
 }
 
 #[test]
-fn any_member_may_modify_and_delete_and_nobody_else() {
+fn only_members_may_modify_and_delete() {
     let mut world = with_one_each();
     let seid = set_session(&mut world, 7, &[]);
     let modify = message(52, Some(seid), 50, &[f_seid(0x99, SECOND_SMF.into())]);
-    let refused = world.send(at(STRANGER), &modify);
+    let refused = world.send(at(OTHER_SMF), &modify);
     assert_eq!(refused[0].cause(), Some(Cause::SESSION_CONTEXT_NOT_FOUND));
     world.send(at(SECOND_SMF), &modify)[0].assert_accepted();
     let sent = happens(&mut world, seid);
@@ -206,7 +206,7 @@ fn who_takes_a_session_over_names_itself_and_owns_it_from_then_on() {
     let mut world = with_one_each();
     let seid = set_session(&mut world, 7, &[]);
     let take = |node: Ipv4Addr| [node_v4(node), f_seid(0x99, node.into())];
-    let reply = world.send(at(STRANGER), &message(52, Some(seid), 50, &take(STRANGER)));
+    let reply = world.send(at(OTHER_SMF), &message(52, Some(seid), 50, &take(OTHER_SMF)));
     assert_eq!(reply[0].cause(), Some(Cause::SESSION_CONTEXT_NOT_FOUND));
     world.send(at(SECOND_SMF), &message(52, Some(seid), 51, &take(SECOND_SMF)))[0].assert_accepted();
     // The first one goes; the session stays.
@@ -280,7 +280,10 @@ fn sessions_of_a_set_are_deleted_together() {
     assert_eq!(left, [1, 4]);
     let reply = world.ask(14, None, &[node_v4(SMF_ADDRESS)]);
     assert_eq!(reply.cause(), Some(Cause::CONDITIONAL_IE_MISSING));
-    let reply = world.send(at(STRANGER), &message(14, None, 1, &[node_v4(STRANGER), csid(1)]));
+    let reply = world.send(
+        at(OTHER_SMF),
+        &message(14, None, 1, &[node_v4(OTHER_SMF), csid(1)]),
+    );
     assert_eq!(reply[0].cause(), Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION));
 }
 
@@ -288,11 +291,15 @@ fn sessions_of_a_set_are_deleted_together() {
 fn one_smf_cannot_delete_or_move_anothers_sets() {
     let mut world = with_one_each();
     set_session(&mut world, 7, &[csid(1)]);
-    let sent = [node_v4(STRANGER), csid(1)];
-    world.send(at(STRANGER), &message(14, None, 1, &sent))[0].assert_accepted();
+    let sent = [node_v4(OTHER_SMF), csid(1)];
+    world.send(at(OTHER_SMF), &message(14, None, 1, &sent))[0].assert_accepted();
     assert_eq!(world.sessions(), 1);
-    let change = group(290, &[csid(1), alternative(STRANGER, false)]);
-    world.send(at(STRANGER), &message(16, None, 2, &[node_v4(STRANGER), change]))[0].assert_accepted();
+    let change = group(290, &[csid(1), alternative(OTHER_SMF, false)]);
+    world.send(
+        at(OTHER_SMF),
+        &message(16, None, 2, &[node_v4(OTHER_SMF), change]),
+    )[0]
+    .assert_accepted();
     assert_eq!(world.only_session().sets().reports_to, None);
 }
 

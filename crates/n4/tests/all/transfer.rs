@@ -1,4 +1,5 @@
-//! What a control plane has yet to hear of a session goes along with it to another process, under the same numbers.
+//! What a control plane has yet to receive of a session is transferred with it to another process, under the same
+//! numbers.
 
 use crate::support;
 
@@ -105,7 +106,7 @@ fn reports_that_were_not_acknowledged_are_sent_by_the_next_process_under_their_n
     let accepted = wire::message(57, Some(1), sequence, &[wire::ie(19, [1])]);
     assert!(second.send(sent[0].0.to, &accepted).is_empty());
 
-    // The SMF goes on with the session as if nothing had been.
+    // The SMF continues the session without noticing.
     second.ask(54, Some(seid), &[]).assert_accepted();
     assert_eq!(second.sessions(), 0);
 }
@@ -124,7 +125,7 @@ fn the_record_of_one_session_does_not_disturb_it() {
 }
 
 /// What comes back for a request.
-fn heard(world: &mut World, message_type: u8, seid: Option<u64>, ies: &[wire::Octets]) -> Vec<Reply> {
+fn deliver(world: &mut World, message_type: u8, seid: Option<u64>, ies: &[wire::Octets]) -> Vec<Reply> {
     world.send(smf(), &wire::message(message_type, seid, 0x77, ies))
 }
 
@@ -137,7 +138,7 @@ fn provision(world: &mut World, id: &str, flow: &str) {
 }
 
 #[test]
-fn peers_hear_the_recovery_time_stamp_that_goes_on_and_applications_stay_known() {
+fn the_recovery_time_stamp_and_applications_are_kept() {
     let mut first = World::associated();
     provision(&mut first, "video", "permit out 17 from 198.51.100.7 to assigned");
     let records = first.n4.export_node().unwrap();
@@ -190,7 +191,7 @@ fn an_smf_that_we_ask_for_associations_is_not_asked_for_one_that_came_along() {
 }
 
 #[test]
-fn peers_hear_nothing_while_sessions_are_handed_over_and_all_again_if_they_come_back() {
+fn peers_receive_nothing_while_sessions_are_handed_over_and_all_again_if_they_come_back() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
     let session = world.only_session().index();
@@ -198,7 +199,7 @@ fn peers_hear_nothing_while_sessions_are_handed_over_and_all_again_if_they_come_
     world.n4.handle_session_event(world.now, session, used(0, 60));
     assert!(world.run().is_empty());
     assert!(
-        heard(&mut world, 54, Some(seid), &[]).is_empty(),
+        deliver(&mut world, 54, Some(seid), &[]).is_empty(),
         "the SMF repeats it"
     );
     assert_eq!(world.sessions(), 1);
@@ -212,5 +213,5 @@ fn peers_hear_nothing_while_sessions_are_handed_over_and_all_again_if_they_come_
     world.n4.handed_over(world.now);
     assert!(world.n4.has_ended());
     assert!(world.pass(std::time::Duration::from_secs(60)).is_empty());
-    assert!(heard(&mut world, 1, None, &[wire::recovery(100)]).is_empty());
+    assert!(deliver(&mut world, 1, None, &[wire::recovery(100)]).is_empty());
 }

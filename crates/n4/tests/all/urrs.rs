@@ -38,7 +38,7 @@ fn urr(world: &World, id: u32) -> Urr {
 
 const VOLTH: [u8; 3] = [2, 0, 0];
 
-/// Asks to create URR 2 with, and to change URR 1 to, these IEs. Gives what both are told.
+/// Asks to create URR 2 with, and to change URR 1 to, these IEs. Gives what both responses report.
 fn both(world: &mut World, seid: u64, measured: u8, ies: &[Octets]) -> [Reply; 2] {
     let with = |mut all: Vec<Octets>| {
         all.extend_from_slice(ies);
@@ -209,7 +209,8 @@ fn octets(ul_octets: u64) -> UrrCount {
     }
 }
 
-/// The worker tells that the counter of a URR, at so many octets, has reached its watermark. Gives what is sent then.
+/// The worker reports that the counter of a URR, at this number of octets, has reached its watermark. Gives what is
+/// sent then.
 fn watermark(world: &mut World, urr: u32, counted: u64) -> Vec<Reply> {
     let index = world.only_session().index();
     let reached = Reached {
@@ -293,18 +294,18 @@ fn reports_that_do_not_fit_into_a_response_are_announced_and_follow_with_the_que
     let announced = AdditionalUsageReportsInformation::Count(URRS as u16 - ONE_MESSAGE as u16);
     assert_eq!(answer.additional_usage_reports_information, Some(announced));
     let at_once = answer.usage_report.iter();
-    let mut told: Vec<_> = at_once
+    let mut all: Vec<_> = at_once
         .map(|one| (one.urr_id.0, one.volume_measurement.unwrap().total.unwrap()))
         .collect();
-    assert_eq!(told.len(), ONE_MESSAGE);
+    assert_eq!(all.len(), ONE_MESSAGE);
     let rest = report(follows);
     let is_of_query = |one: &ie::QueryUrrReference| *one == ie::QueryUrrReference(0xabcd);
     for one in rest.usage_report.iter() {
         assert!(one.query_urr_reference.as_ref().is_some_and(is_of_query));
         assert_eq!(one.usage_report_trigger, UsageReportTrigger::IMMER);
     }
-    told.extend(reported(&rest));
-    assert_eq!(told, expected());
+    all.extend(reported(&rest));
+    assert_eq!(all, expected());
     assert_eq!(acknowledge(&mut world, follows).len(), 0);
 }
 
@@ -326,32 +327,32 @@ fn a_control_plane_that_waits_gets_the_last_usage_in_several_messages() {
             panic!()
         };
         let at_once = answer.usage_report.iter();
-        let mut told: Vec<_> = at_once
+        let mut all: Vec<_> = at_once
             .map(|one| (one.urr_id.0, one.volume_measurement.unwrap().total.unwrap()))
             .collect();
         if waits {
             assert_eq!(answer.cause, Cause::MORE_USAGE_REPORT_TO_SEND);
             let announced = AdditionalUsageReportsInformation::Count(URRS as u16 - ONE_MESSAGE as u16);
             assert_eq!(answer.additional_usage_reports_information, Some(announced));
-            assert_eq!(told.len(), ONE_MESSAGE);
+            assert_eq!(all.len(), ONE_MESSAGE);
             assert_eq!(sent.len(), 2);
             let last = report(&sent[1]);
             assert_eq!(last.pfcpsrreq_flags, Some(ie::PfcpSrReqFlags::PSDBU));
             assert_eq!(sent[1].header().seid, Some(pfcp::Seid(1)));
-            told.extend(reported(&last));
+            all.extend(reported(&last));
             assert_eq!(acknowledge(&mut world, &sent[1]).len(), 0);
         } else {
             assert_eq!(answer.cause, Cause::REQUEST_ACCEPTED);
             assert_eq!(answer.additional_usage_reports_information, None);
             assert_eq!(sent.len(), 1);
         }
-        assert_eq!(told, expected());
+        assert_eq!(all, expected());
         world.assert_clean();
     }
 }
 
 #[test]
-fn packets_are_told_to_those_who_want_them() {
+fn packets_are_counted_for_peers_that_request_it() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
     let index = world.only_session().index();
@@ -384,16 +385,16 @@ fn a_threshold_that_a_counter_reaches_and_a_period_that_is_over_are_reported() {
     world.ask(52, Some(seid), &[group(13, &both)]).assert_accepted();
     world.fleet.count(index, UrrId(1), octets(1200));
     let sent = watermark(&mut world, 1, 1200);
-    let told = |reply: &Reply| {
+    let usage = |reply: &Reply| {
         let request = report(reply);
         let one = request.usage_report.first().unwrap();
         (one.ur_seqn.0, one.usage_report_trigger, reported(&request))
     };
-    assert_eq!(told(&sent[0]), (0, UsageReportTrigger::VOLTH, vec![(1, 1200)]));
+    assert_eq!(usage(&sent[0]), (0, UsageReportTrigger::VOLTH, vec![(1, 1200)]));
     assert!(acknowledge(&mut world, &sent[0]).is_empty());
     world.fleet.count(index, UrrId(1), octets(30));
     let sent = world.pass(Duration::from_secs(60));
-    assert_eq!(told(&sent[0]), (1, UsageReportTrigger::PERIO, vec![(1, 30)]));
+    assert_eq!(usage(&sent[0]), (1, UsageReportTrigger::PERIO, vec![(1, 30)]));
     assert!(acknowledge(&mut world, &sent[0]).is_empty());
     assert_eq!(world.ask(54, Some(seid), &[]).usage(), [(1, 2, Some(0))]);
 }
@@ -408,13 +409,13 @@ fn an_end_marker_is_reported_with_what_was_measured_until_then() {
         (0..2).for_each(|_| world.n4.handle_end_marker(now, index, PdrId(1)));
         world.run()
     };
-    assert!(marked(&mut world).is_empty(), "nobody asks");
+    assert!(marked(&mut world).is_empty(), "no query");
     let asks = group(13, &[urr_id(1), triggers(&[0, 0, 1])]);
     world.ask(52, Some(seid), &[asks]).assert_accepted();
     for (number, used) in [(0, 700), (1, 0)] {
         world.fleet.count(index, UrrId(1), octets(used));
         let sent = marked(&mut world);
-        assert_eq!(sent.len(), 1, "two at once are told once");
+        assert_eq!(sent.len(), 1, "two at once are reported once");
         let request = report(&sent[0]);
         let one = request.usage_report.first().unwrap();
         assert_eq!(
@@ -454,7 +455,7 @@ fn dropped_downlink_traffic_is_reported_at_its_threshold_and_measures_nothing() 
         refused,
         because(Cause::RULE_CREATION_MODIFICATION_FAILURE, offending)
     );
-    // Nobody asks yet.
+    // No query yet.
     world.n4.handle_dropped_reached(world.now, index, UrrId(1));
     assert!(world.run().is_empty());
     let update = group(13, &[urr_id(1), triggers(&[0x40, 0, 0]), threshold(5)]);
@@ -465,8 +466,8 @@ fn dropped_downlink_traffic_is_reported_at_its_threshold_and_measures_nothing() 
         let sent = world.run();
         let request = report(&sent[0]);
         let one = request.usage_report.first().unwrap();
-        let told = (one.ur_seqn.0, one.usage_report_trigger);
-        assert_eq!(told, (number, UsageReportTrigger::DROTH));
+        let sent_report = (one.ur_seqn.0, one.usage_report_trigger);
+        assert_eq!(sent_report, (number, UsageReportTrigger::DROTH));
         assert!(one.volume_measurement.is_none() && one.start_time.is_some());
         assert!(acknowledge(&mut world, &sent[0]).is_empty());
     }
@@ -730,7 +731,7 @@ fn a_session_exempts_no_more_flows_than_are_looked_through_for_each_packet() {
 }
 
 #[test]
-fn usage_before_qos_is_told_beside_that_after_it() {
+fn usage_before_qos_is_reported_beside_that_after_it() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
     let index = world.only_session().index();
@@ -752,7 +753,7 @@ fn usage_before_qos_is_told_beside_that_after_it() {
         [(0, Some(60), Some(0b0100)), (1, Some(100), Some(0b1000))]
     );
     assert!(parts(&world.ask(52, Some(seid), &[query()])).is_empty());
-    // Nothing has left, and yet there is something to tell.
+    // Nothing has left, and yet there is something to report.
     world.fleet.count_before_qos(index, UrrId(1), octets(40));
     let reply = world.ask(52, Some(seid), &[query()]);
     assert_eq!(

@@ -83,18 +83,18 @@ fn octets(ul_octets: u64) -> UrrCount {
     }
 }
 
-/// What a message tells of URR 2: UR-SEQN, octets, and Usage Information.
-fn told(reply: &Reply) -> Vec<(u32, u64, Option<u8>)> {
+/// What a message reports of URR 2: UR-SEQN, octets, and Usage Information.
+fn usage(reply: &Reply) -> Vec<(u32, u64, Option<u8>)> {
     macro_rules! of {
         ($message:expr) => {{
             let reports = $message.usage_report.iter();
             let twin = reports.filter(|one| one.urr_id == ie::UrrId(2));
-            let told = twin.map(|one| {
+            let of_urr = twin.map(|one| {
                 let volume = one.volume_measurement.and_then(|volume| volume.total);
                 let information = one.usage_information.map(|part| part.0);
                 (one.ur_seqn.0, volume.unwrap(), information)
             });
-            told.collect()
+            of_urr.collect()
         }};
     }
     match reply.message() {
@@ -109,7 +109,7 @@ fn query() -> Octets {
     group(77, &[urr_id(2)])
 }
 
-/// The worker tells that URR 2 has counted more than its threshold.
+/// The worker reports that URR 2 has counted more than its threshold.
 fn watermark(world: &mut World, counted: u64) -> Vec<Reply> {
     let reached = Reached {
         watermark: true,
@@ -123,26 +123,27 @@ fn watermark(world: &mut World, counted: u64) -> Vec<Reply> {
     world.run()
 }
 
-/// What is told of URR 2 in a Session Modification Response, a Session Report Request and a Session Deletion Response.
+/// What is reported of URR 2 in a Session Modification Response, a Session Report Request and a Session Deletion
+/// Response.
 fn life(world: &mut World) -> [Vec<(u32, u64, Option<u8>)>; 3] {
     let seid = twins(world);
     count(world, 2, 60, 100);
-    let queried = told(&world.ask(52, Some(seid), &[query()]));
+    let queried = usage(&world.ask(52, Some(seid), &[query()]));
     count(world, 2, 1200, 1300);
     let sent = watermark(world, 1260);
-    let reported = told(&sent[0]);
+    let reported = usage(&sent[0]);
     count(world, 2, 5, 7);
-    let deleted = told(&world.ask(54, Some(seid), &[]));
+    let deleted = usage(&world.ask(54, Some(seid), &[]));
     [queried, reported, deleted]
 }
 
 #[test]
-fn a_peer_that_reads_usage_information_hears_of_usage_before_qos_and_after() {
+fn a_peer_that_reads_usage_information_gets_usage_before_qos_and_after() {
     let expected = [[60, 100], [1200, 1300], [5, 7]];
     let mut sequence = 0;
-    for (told, [after, before]) in life(&mut associated(true)).iter().zip(expected) {
+    for (reports, [after, before]) in life(&mut associated(true)).iter().zip(expected) {
         let both = [(sequence, after, Some(UAE)), (sequence + 1, before, Some(UBE))];
-        assert_eq!(*told, both);
+        assert_eq!(*reports, both);
         sequence += 2;
     }
 }
@@ -150,12 +151,12 @@ fn a_peer_that_reads_usage_information_hears_of_usage_before_qos_and_after() {
 #[test]
 fn a_peer_that_cannot_read_usage_information_gets_one_report_without_it_in_every_message() {
     let mut world = associated(false);
-    let told = life(&mut world);
-    assert_eq!(told, [[(0, 60, None)], [(1, 1200, None)], [(2, 5, None)]]);
+    let reports = life(&mut world);
+    assert_eq!(reports, [[(0, 60, None)], [(1, 1200, None)], [(2, 5, None)]]);
 }
 
 #[test]
-fn what_such_a_peer_cannot_hear_of_is_not_measured() {
+fn what_such_a_peer_cannot_receive_is_not_measured() {
     let mut world = associated(false);
     let seid = twins(&mut world);
     let information = |world: &World| world.only_session().rules().urr(UrrId(2)).unwrap().information;
@@ -166,7 +167,7 @@ fn what_such_a_peer_cannot_hear_of_is_not_measured() {
 }
 
 #[test]
-fn usage_before_and_after_a_monitoring_time_is_told_apart_by_numbers_alone() {
+fn usage_before_and_after_a_monitoring_time_is_distinguished_by_numbers_alone() {
     for (usage_information, of) in [(true, [Some(BEF), Some(AFT)]), (false, [None; 2])] {
         let mut world = associated(usage_information);
         let seid = twins(&mut world);
@@ -179,13 +180,13 @@ fn usage_before_and_after_a_monitoring_time_is_told_apart_by_numbers_alone() {
         let reports = sent
             .iter()
             .filter(|one| one.header().message_type == MessageType::SESSION_REPORT_REQUEST);
-        let reported: Vec<_> = reports.flat_map(told).collect();
+        let reported: Vec<_> = reports.flat_map(usage).collect();
         assert_eq!(reported, [(0, 60, of[0]), (1, 0, of[1])]);
     }
 }
 
 #[test]
-fn a_session_that_measures_before_qos_is_told_of_without_it_once_the_peer_is_known_not_to_read_it() {
+fn a_session_that_measures_before_qos_is_reported_without_it_once_the_peer_is_known_not_to_read_it() {
     let mut first = associated(true);
     let seid = twins(&mut first);
     let association = first.n4.export_associations().unwrap().concat();
@@ -201,5 +202,5 @@ fn a_session_that_measures_before_qos_is_told_of_without_it_once_the_peer_is_kno
     second.run();
     count(&mut second, 2, 60, 100);
     let reply = second.ask(52, Some(seid), &[query()]);
-    assert_eq!(told(&reply), [(0, 60, None)]);
+    assert_eq!(usage(&reply), [(0, 60, None)]);
 }

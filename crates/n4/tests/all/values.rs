@@ -166,7 +166,7 @@ fn a_null_length_takes_a_part_out_of_a_pdi() {
     let after = pdi_of(&world);
     assert!(after.instance.is_none() && after.sdf_filters.is_empty() && after.qfis.is_empty());
     assert_eq!(after.ue_ip, before.ue_ip);
-    // Without its F-TEID a PDR on the access side detects what nothing else tells apart; it goes as said.
+    // Without its F-TEID a PDR on the access side detects what nothing else distinguishes; it is deleted as requested.
     let update = update_pdr(&[pdr_id(1), pdi(&[source_if(ACCESS), null(21)])]);
     world.ask(52, Some(seid), &[update]).assert_accepted();
     assert_eq!(

@@ -124,7 +124,7 @@ impl World {
         replies.remove(0)
     }
 
-    /// Sends a datagram and answers all that come back to anybody once the workers are done.
+    /// Sends a datagram and acknowledges all requests that come back once the workers are done.
     pub fn send(&mut self, from: SocketAddr, datagram: &[u8]) -> Vec<Reply> {
         self.n4.handle_datagram(self.now, from, upf(), datagram);
         self.run()
@@ -278,7 +278,7 @@ impl Reply {
     /// URR, number and total octets of every usage report.
     pub fn usage(&self) -> Vec<(u32, u32, Option<u64>)> {
         // The two groups differ only in their type.
-        macro_rules! told {
+        macro_rules! reported {
             ($reports:expr) => {
                 $reports
                     .iter()
@@ -290,8 +290,8 @@ impl Reply {
             };
         }
         match self.message() {
-            Message::SessionModificationResponse(response) => told!(response.usage_report),
-            Message::SessionDeletionResponse(response) => told!(response.usage_report),
+            Message::SessionModificationResponse(response) => reported!(response.usage_report),
+            Message::SessionDeletionResponse(response) => reported!(response.usage_report),
             other => panic!("{other:?}"),
         }
     }

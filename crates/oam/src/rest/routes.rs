@@ -377,7 +377,7 @@ async fn records(State(service): State<Service>) -> Answer<RecordsStatus> {
         ("seconds" = Option<u64>, Query, minimum = 1, maximum = 3_600, description = "Seconds at most; 60"),
         ("rate" = Option<u32>, Query, minimum = 1, maximum = 10_000, description = "Packets a second of each worker at most; 1000"),
         ("snap" = Option<u16>, Query, minimum = 64, maximum = 9_216, description = "Octets of each packet that are kept; 512"),
-        ("octets" = Option<bool>, Query, description = "Whether the packets' octets are told, too; false"),
+        ("octets" = Option<bool>, Query, description = "Whether the packets' octets are reported, too; false"),
     ),
     responses(
         (status = 200, body = TraceLine, content_type = "application/x-ndjson"),

@@ -21,7 +21,7 @@ pub struct N4Status {
     /// Where we are reached: addresses and ports.
     #[schema(example = json!(["10.100.0.1:8805"]))]
     pub addresses: Vec<String>,
-    /// The prefixes that peers may speak from; empty: anybody may.
+    /// The prefixes that peers may speak from; empty: any.
     pub peers: Vec<String>,
     /// Since when (RFC 3339): our Recovery Time Stamp.
     pub since: String,
@@ -104,7 +104,7 @@ impl N4Status {
     #[must_use]
     pub fn text(&self) -> String {
         let peers = match self.peers.is_empty() {
-            true => "ANYBODY: n4.peers is not configured".into(),
+            true => "ANY SOURCE: n4.peers is not configured".into(),
             false => list(&self.peers),
         };
         let mut text = format!(

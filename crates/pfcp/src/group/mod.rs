@@ -1,8 +1,7 @@
 //! The grouped IEs of TS 29.244 R17, one struct each, from the presence tables of §7.4 and §7.5.
 //!
-//! `new` takes what is mandatory; the rest is set by field. How presence and errors go together is told in
-//! the table macro's module; lists are [`Repeated`](crate::Repeated), parameters that an update can remove are
-//! [`Edit`](crate::Edit).
+//! `new` takes what is mandatory; the rest is set by field. Presence and errors are described in the table macro's
+//! module; lists are [`Repeated`](crate::Repeated), parameters that an update can remove are [`Edit`](crate::Edit).
 
 mod far;
 mod node;

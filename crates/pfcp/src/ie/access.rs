@@ -125,7 +125,7 @@ impl<'a> Leaf<'a> for L2tpUserAuthentication<'a> {
     }
 }
 
-/// The L2TP network server (IE type 280, TS 29.244 §8.2.188). The length tells the version.
+/// The L2TP network server (IE type 280, TS 29.244 §8.2.188). The length determines the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LnsAddress {
     /// By an IPv4 address.

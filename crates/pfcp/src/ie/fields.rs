@@ -14,8 +14,8 @@ pub trait Field<'a>: Sized {
     /// Reads the field.
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault>;
 
-    /// Where the field that begins at `at` ends, if it can be told at a glance that its content is good. Else, or if
-    /// the field is cut, somewhere beyond the value.
+    /// Where the field that begins at `at` ends, if a fast check shows that its content is good. Else, or if the field
+    /// is cut, somewhere beyond the value.
     #[inline(always)]
     fn skip(_value: &[u8], _at: usize) -> usize {
         BEYOND

@@ -80,7 +80,7 @@ flags! {
         PRIUEAI = 0x01 "No copy of a packet that came from the session's UE",
         PRIN19I = 0x02 "No copy of a packet that came over N19",
         PRIN6I = 0x04 "No copy of a packet that came over N6",
-        DCARONI = 0x08 "Go on with PDRs of other sessions",
+        DCARONI = 0x08 "Continue with PDRs of other sessions",
     }
     /// Whether Reliable Data Service applies.
     RdsConfigurationInformation = 262, "§8.2.180" {
@@ -94,7 +94,7 @@ numbers_of_octets! {
 }
 
 numbers! {
-    /// How long to wait before the CP function is told of a packet, in units of 50 ms. 0: no longer.
+    /// How long to wait before the CP function is notified of a packet, in units of 50 ms. 0: no longer.
     DownlinkDataNotificationDelay: u8 = 46, "§8.2.28";
     /// How many packets, of both directions, to buffer.
     SuggestedBufferingPacketsCount: u8 = 140, "§8.2.100";

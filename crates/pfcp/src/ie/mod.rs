@@ -52,8 +52,7 @@ pub trait Ie<'a>: Sized {
     #[doc(hidden)]
     const NEVER_WRONG: bool;
 
-    /// Whether it can be told at a glance that `value` passes [`check`](Self::check). A value that passes may get a
-    /// no.
+    /// Whether a fast check shows that `value` passes [`check`](Self::check). A value that passes may get a no.
     #[doc(hidden)]
     fn is_surely_good(value: &[u8]) -> bool;
 
@@ -133,7 +132,7 @@ pub trait Leaf<'a>: Sized {
     /// [`Fault::Short`] where a field is cut, [`Fault::Value`] where the value cannot be meant.
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault>;
 
-    /// Whether it can be told at a glance that [`read`](Self::read) takes `value`. A value that it takes may get a no.
+    /// Whether a fast check shows that [`read`](Self::read) accepts `value`. A value that it takes may get a no.
     #[doc(hidden)]
     #[inline]
     fn is_surely_good(value: &[u8]) -> bool {

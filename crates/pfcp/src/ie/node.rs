@@ -153,7 +153,7 @@ times! {
 numbers! {
     /// The IE that a rejection is about.
     OffendingIe: u16 = 40, "§8.2.22";
-    /// Tells newer load, overload or usage information from older.
+    /// Distinguishes newer load, overload or usage information from older.
     SequenceNumber: u32 = 52, "§8.2.33";
     /// Load, overload reduction or use of addresses, in percent.
     Metric: u8 = 53, "§8.2.34";

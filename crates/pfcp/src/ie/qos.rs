@@ -168,7 +168,7 @@ bit_rates! {
     Gbr = 27, "§8.2.9";
 }
 
-/// So many packets in a unit of time.
+/// Packets in a unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PacketsPerUnit {
     /// 0 minute, 1 six minutes, 2 hour, 3 day, 4 week.

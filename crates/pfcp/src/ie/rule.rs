@@ -210,7 +210,7 @@ impl<'a> Octets16<'a> {
 pub enum FailedRuleId {
     /// A Packet Detection Rule.
     Pdr(PdrId),
-    /// A Forwarding Action Rule; also stands for types of rules that R17 does not know.
+    /// A Forwarding Action Rule; also the value for types of rules that R17 does not know.
     Far(FarId),
     /// A QoS Enforcement Rule.
     Qer(QerId),

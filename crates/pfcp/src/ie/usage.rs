@@ -134,7 +134,7 @@ numbers! {
 }
 
 times! {
-    /// When usage before is told apart from usage after.
+    /// The time that separates usage before from usage after.
     MonitoringTime = 33, "§8.2.15";
     /// When the first packet of the report came.
     TimeOfFirstPacket = 69, "§8.2.46";
@@ -284,7 +284,7 @@ impl<'a> Leaf<'a> for Multiplier {
 pub enum AdditionalUsageReportsInformation {
     /// AURI: reports will follow, it is not said how many.
     WillFollow,
-    /// So many reports follow in all: 0 to 32,767.
+    /// Number of reports that follow in all: 0 to 32,767.
     Count(u16),
 }
 

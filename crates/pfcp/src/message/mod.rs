@@ -4,7 +4,7 @@ use crate::error::{Error, NoRoom};
 use crate::header::{Frame, Header, MessageType};
 use crate::tlv::Writer;
 
-/// What stands behind the header of one type of message.
+/// The body of one type of message.
 pub trait Body<'a>: Sized {
     /// The type in the header.
     const MESSAGE_TYPE: MessageType;

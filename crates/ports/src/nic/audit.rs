@@ -153,19 +153,19 @@ impl Seen<'_> {
         }
         match cores.iter().all(|(_, of)| of.is_some()) {
             true => "the workers' cores are on the port's node".into(),
-            false => "the kernel does not tell on which node the workers' cores are".into(),
+            false => "the kernel does not report on which node the workers' cores are".into(),
         }
     }
 
     fn of_link(&self) -> String {
         let speed = self.speed_mbps.map_or_else(
-            || ", of a speed that nobody tells".into(),
+            || ", of unknown speed".into(),
             |speed| format!(", {speed} Mbit/s"),
         );
         match self.link {
             Some(true) => format!("up{speed}"),
             Some(false) => "down: its routers count as silent until it is up".into(),
-            None => "nobody tells whether it is up: it is taken for up".into(),
+            None => "unknown: it is taken for up".into(),
         }
     }
 

@@ -27,7 +27,7 @@ fn bucket() -> Bucket {
         .unwrap()
 }
 
-/// Three workers, and so many sessions in [`bucket`].
+/// Three workers, and this number of sessions in [`bucket`].
 fn world(sessions: u32) -> (World, Vec<Seid>) {
     let mut world = World::new(3);
     let establish = |number: u32| {
@@ -42,7 +42,7 @@ fn begin(world: &mut World, to: WorkerId) {
     world.sessions.move_bucket(world.now, bucket(), to).unwrap();
 }
 
-/// Lets everybody finish, and the one move's end.
+/// Lets all workers finish, and the one move's end.
 fn finish(world: &mut World) -> Result<usize, MoveFault> {
     world.run();
     let moved = world.sessions.poll_moved().expect("the move has an end");
@@ -276,7 +276,7 @@ fn every_packet_is_counted_at_one_of_the_two() {
 }
 
 #[test]
-fn usage_before_qos_is_told_once_wherever_the_session_is() {
+fn usage_before_qos_is_reported_once_wherever_the_session_is() {
     let (mut world, seids) = world(1);
     let measures = UrrUpdate {
         information: Some(MeasurementInformation::MBQE),
@@ -303,8 +303,11 @@ fn usage_before_qos_is_told_once_wherever_the_session_is() {
         query: Query::All(Vec::new()),
         ..Changes::default()
     };
-    let told = world.modify(seids[0], query).unwrap().usage[0];
-    assert_eq!((told.sequence, told.before_qos), (0, Some(uplink_count(15))));
+    let reported = world.modify(seids[0], query).unwrap().usage[0];
+    assert_eq!(
+        (reported.sequence, reported.before_qos),
+        (0, Some(uplink_count(15)))
+    );
     came(&mut world, NEW, 16);
     let last = world.delete(seids[0]).unwrap().usage[0];
     assert_eq!((last.sequence, last.before_qos), (2, Some(uplink_count(16))));
@@ -338,7 +341,7 @@ fn requests_wait_for_the_move_and_happen_at_the_new_owner() {
     assert_eq!(world.sessions.poll_outcome(), None);
     let outcomes = world.run();
     assert!(
-        matches!(&outcomes[..], [Outcome { ticket: told, result: Ok(_) }] if *told == ticket),
+        matches!(&outcomes[..], [Outcome { ticket: reported, result: Ok(_) }] if *reported == ticket),
         "{outcomes:?}"
     );
     let session = world.sessions.session(seids[0]).unwrap();
@@ -445,7 +448,7 @@ fn a_move_that_is_late_while_sessions_are_installed_is_undone() {
 }
 
 #[test]
-fn a_move_that_is_late_while_workers_are_told_goes_back_with_the_counts_of_both() {
+fn a_move_that_is_late_while_workers_are_notified_goes_back_with_the_counts_of_both() {
     let (mut world, seids) = world(1);
     let seid = seids[0];
     receive(&mut world, OLD, seid);

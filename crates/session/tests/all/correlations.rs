@@ -1,5 +1,4 @@
-//! QERs of several sessions with one correlation id: whose rates are one, what it is, and where its workers are told
-//! it.
+//! QERs of several sessions with one correlation id: which QERs share a rate, what it is, and which workers receive it.
 
 use crate::support;
 
@@ -69,8 +68,8 @@ fn established(world: &mut World, cp: u64, changes: Changes) -> Seid {
     world.establish(cp, changes).unwrap().seid
 }
 
-/// What there is to tell: the number, the uplink rate in kbit/s, the workers.
-fn told(world: &mut World) -> Vec<(u16, u64, Vec<u16>)> {
+/// What is distributed: the number, the uplink rate in kbit/s, the workers.
+fn reported(world: &mut World) -> Vec<(u16, u64, Vec<u16>)> {
     let changed = std::iter::from_fn(|| world.sessions.poll_shared_rate());
     let words = |rate: SharedRate| {
         let workers = rate.workers.iter().map(|worker| worker.0).collect();
@@ -94,9 +93,9 @@ fn meter(world: &World, seid: Seid) -> Option<SharedId> {
 fn the_lowest_rate_that_any_of_the_qers_says_holds_for_all() {
     let mut world = World::new(3);
     let first = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
-    assert_eq!(told(&mut world), [(1, 1_000, vec![0])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![0])]);
     let second = established(&mut world, 2, correlated(ue_at(2, 0), ID, 4_000));
-    assert_eq!(told(&mut world), [(1, 1_000, vec![0, 2])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![0, 2])]);
     assert_eq!(
         (meter(&world, first), meter(&world, second)),
         (Some(SharedId(1)), Some(SharedId(1)))
@@ -106,25 +105,25 @@ fn the_lowest_rate_that_any_of_the_qers_says_holds_for_all() {
     world
         .modify(first, update(|qer| qer.mbr = Edit::Set(rates(9_000, 2_000))))
         .unwrap();
-    assert_eq!(told(&mut world), [(1, 4_000, vec![0, 2])]);
+    assert_eq!(reported(&mut world), [(1, 4_000, vec![0, 2])]);
     world.modify(second, update(|qer| qer.mbr = Edit::Clear)).unwrap();
-    assert_eq!(told(&mut world), [(1, 9_000, vec![0, 2])]);
+    assert_eq!(reported(&mut world), [(1, 9_000, vec![0, 2])]);
     world.delete(first).unwrap();
-    assert_eq!(told(&mut world), [(1, Rate::UNLIMITED.kbit(), vec![2])]);
+    assert_eq!(reported(&mut world), [(1, Rate::UNLIMITED.kbit(), vec![2])]);
     world.delete(second).unwrap();
-    assert_eq!(told(&mut world), [(1, Rate::UNLIMITED.kbit(), vec![])]);
+    assert_eq!(reported(&mut world), [(1, Rate::UNLIMITED.kbit(), vec![])]);
     world.assert_clean();
 }
 
 #[test]
-fn a_worker_is_told_before_it_gets_the_session() {
+fn a_worker_is_notified_before_it_gets_the_session() {
     let mut world = World::new(3);
     let ticket = world.ticket();
     let changes = correlated(ue_at(1, 0), ID, 1_000);
     world
         .sessions
         .establish(world.now, ticket, SMF, cp_f_seid(1), changes);
-    assert_eq!(told(&mut world), [(1, 1_000, vec![1])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![1])]);
     assert!(
         world.sessions.poll_effect().is_some(),
         "what needs it comes after it"
@@ -138,12 +137,12 @@ fn other_control_plane_functions_mean_something_else_by_the_same_id() {
     let theirs = establish(&mut world, OTHER, 2, correlated(ue_at(0, 1), ID, 10))
         .unwrap()
         .seid;
-    assert_eq!(told(&mut world), [(1, 1_000, vec![0]), (2, 10, vec![0])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![0]), (2, 10, vec![0])]);
     assert_ne!(meter(&world, ours), meter(&world, theirs));
 }
 
 #[test]
-fn what_another_of_the_set_takes_over_goes_on_and_what_it_adds_is_with_it() {
+fn what_another_of_the_set_takes_over_continues_and_what_it_adds_is_with_it() {
     let mut world = World::new(3);
     let first = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
     world.sessions.hand_over(first, OTHER);
@@ -151,7 +150,7 @@ fn what_another_of_the_set_takes_over_goes_on_and_what_it_adds_is_with_it() {
         .unwrap()
         .seid;
     assert_eq!(meter(&world, first), meter(&world, second));
-    assert_eq!(told(&mut world), [(1, 1_000, vec![0, 1])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![0, 1])]);
     world.delete(first).unwrap();
     world.delete(second).unwrap();
     assert_eq!(world.sessions.count(), Count::default());
@@ -170,7 +169,7 @@ fn what_an_association_had_in_common_means_nothing_once_it_has_no_session_of_it(
     // Another subscriber of theirs: not that of ours.
     let theirs = establish(&mut world, OTHER, 4, correlated(ue_at(0, 3), ID, 10)).unwrap();
     assert_ne!(meter(&world, theirs.seid), meter(&world, first));
-    // And ours that is handed over leaves the name to whoever comes.
+    // And one of this node that is handed over leaves the name to the next session.
     world.sessions.hand_over(first, OTHER);
     let new = established(&mut world, 5, correlated(ue_at(0, 4), ID, 5));
     assert!(
@@ -193,16 +192,16 @@ fn a_qer_may_get_and_lose_its_correlation() {
     alone.create_qers[0].mbr = Some(rates(500, 500));
     let second = established(&mut world, 2, alone);
     assert_eq!(meter(&world, second), None);
-    told(&mut world);
+    reported(&mut world);
     world
         .modify(second, update(|qer| qer.correlation = Edit::Set(ID)))
         .unwrap();
-    assert_eq!(told(&mut world), [(1, 500, vec![0, 1])]);
+    assert_eq!(reported(&mut world), [(1, 500, vec![0, 1])]);
     assert_eq!(meter(&world, second), Some(SharedId(1)));
     world
         .modify(first, update(|qer| qer.correlation = Edit::Clear))
         .unwrap();
-    assert_eq!(told(&mut world), [(1, 500, vec![1])]);
+    assert_eq!(reported(&mut world), [(1, 500, vec![1])]);
     assert_eq!(meter(&world, first), None);
     world
         .modify(
@@ -211,7 +210,7 @@ fn a_qer_may_get_and_lose_its_correlation() {
         )
         .unwrap();
     assert_eq!(
-        told(&mut world),
+        reported(&mut world),
         [(1, Rate::UNLIMITED.kbit(), vec![]), (2, 500, vec![1])]
     );
     assert_eq!(meter(&world, second), Some(SharedId(2)));
@@ -219,7 +218,7 @@ fn a_qer_may_get_and_lose_its_correlation() {
         .modify(first, update(|qer| qer.correlation = Edit::Set(ID)))
         .unwrap();
     assert_eq!(
-        told(&mut world),
+        reported(&mut world),
         [(1, 1_000, vec![0])],
         "the number is given again"
     );
@@ -230,18 +229,18 @@ fn a_qer_may_get_and_lose_its_correlation() {
 fn in_5gc_sessions_have_nothing_in_common_and_when_the_ue_goes_to_epc_they_have() {
     let mut world = World::new(3);
     let there = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
-    told(&mut world);
+    reported(&mut world);
     let mut changes = correlated(ue_at(1, 0), ID, 500);
     changes.create_qers[0].qfi = Qfi::new(9);
     let seid = established(&mut world, 2, changes);
-    assert_eq!((told(&mut world), meter(&world, seid)), (vec![], None));
+    assert_eq!((reported(&mut world), meter(&world, seid)), (vec![], None));
     world.modify(seid, update(|qer| qer.qfi = Edit::Clear)).unwrap();
-    assert_eq!(told(&mut world), [(1, 500, vec![0, 1])]);
+    assert_eq!(reported(&mut world), [(1, 500, vec![0, 1])]);
     assert_eq!(meter(&world, seid), meter(&world, there));
     world
         .modify(seid, update(|qer| qer.qfi = Edit::Set(Qfi::from_low_bits(9))))
         .unwrap();
-    assert_eq!(told(&mut world), [(1, 1_000, vec![0])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![0])]);
     assert_eq!(meter(&world, seid), None);
 }
 
@@ -253,18 +252,18 @@ fn a_change_that_is_refused_leaves_the_rate_and_who_shares_it() {
     alone.create_qers[0].qfi = None;
     alone.create_qers[0].mbr = Some(rates(500, 500));
     let second = established(&mut world, 2, alone);
-    told(&mut world);
+    reported(&mut world);
     let before = world.sessions.count();
     // Refused by the worker: at first lowered, then as it was.
     world.fleet.worker(WorkerId(0)).refuses_replace = true;
     world.fleet.worker(WorkerId(1)).refuses_replace = true;
     let lower = update(|qer| qer.mbr = Edit::Set(rates(1, 1)));
     assert!(world.modify(first, lower).is_err());
-    assert_eq!(told(&mut world), [(1, 1_000, vec![0])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![0])]);
     let join = update(|qer| qer.correlation = Edit::Set(ID));
     assert!(world.modify(second, join).is_err());
-    assert_eq!(told(&mut world), [(1, 1_000, vec![0])]);
-    // Refused before a worker hears of it.
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![0])]);
+    // Refused before any worker receives it.
     let mut unknown = update(|qer| qer.correlation = Edit::Set(CorrelationId(8)));
     unknown.remove_urrs.push(UrrId(99));
     assert!(world.modify(second, unknown).is_err());
@@ -272,7 +271,7 @@ fn a_change_that_is_refused_leaves_the_rate_and_who_shares_it() {
     world.fleet.worker(WorkerId(2)).room = Some(0);
     let refused = world.establish(3, correlated(ue_at(2, 0), CorrelationId(9), 5));
     assert_eq!(refused, Err(Refusal::NoResources));
-    told(&mut world);
+    reported(&mut world);
     assert_eq!(world.sessions.count(), before);
 }
 
@@ -351,7 +350,7 @@ fn there_are_no_more_than_configured_and_among_others_an_association_has_its_sha
     world.sessions.share_among(2);
     world.sessions.unite([vec![SMF, AssociationId(3)]].into_iter());
     let united = ask(&mut world, AssociationId(3), 9);
-    assert_eq!(united, Err(Refusal::NoResources), "it holds what its party holds");
+    assert_eq!(united, Err(Refusal::NoResources), "it holds what its group holds");
     world.sessions.share_among(1);
     world.delete(second).unwrap();
     assert_eq!(
@@ -385,15 +384,15 @@ fn while_a_bucket_moves_both_workers_have_their_shares() {
     let mut world = World::new(3);
     let ue = ue_at(0, 0);
     let seid = established(&mut world, 1, correlated(ue, ID, 1_000));
-    told(&mut world);
+    reported(&mut world);
     world
         .sessions
         .move_bucket(world.now, home(ue), WorkerId(1))
         .unwrap();
-    assert_eq!(told(&mut world), [(1, 1_000, vec![0, 1])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![0, 1])]);
     world.run();
     assert_eq!(world.sessions.poll_moved().map(|moved| moved.result), Some(Ok(1)));
-    assert_eq!(told(&mut world), [(1, 1_000, vec![1])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![1])]);
     assert_eq!(meter(&world, seid), Some(SharedId(1)));
     // The new owner has no room: the worker that has it all the time has the whole again.
     world.fleet.worker(WorkerId(2)).room = Some(0);
@@ -401,13 +400,13 @@ fn while_a_bucket_moves_both_workers_have_their_shares() {
         .sessions
         .move_bucket(world.now, home(ue), WorkerId(2))
         .unwrap();
-    assert_eq!(told(&mut world), [(1, 1_000, vec![1, 2])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![1, 2])]);
     world.run();
     assert_eq!(
         world.sessions.poll_moved().map(|moved| moved.result),
         Some(Err(MoveFault::NoResources))
     );
-    assert_eq!(told(&mut world), [(1, 1_000, vec![1])]);
+    assert_eq!(reported(&mut world), [(1, 1_000, vec![1])]);
 }
 
 #[test]
@@ -426,10 +425,10 @@ fn sessions_that_go_to_another_process_keep_their_rate_together_there() {
     for record in &records {
         let ticket = there.ticket();
         let taken = there.sessions.import(there.now, ticket, OTHER, record);
-        taken.expect("nobody has what it has");
+        taken.expect("no other session has what it has");
         there.run().remove(0).result.unwrap();
     }
-    let all = told(&mut there);
+    let all = reported(&mut there);
     assert_eq!((all.len(), all[0].0, all[0].1), (1, 1, 1_000));
     assert_eq!(there.sessions.count().correlations, 1);
     // Among others it has no share that this fits into, and it is taken in all the same.
@@ -512,7 +511,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_workers_were_told_last_is_what_the_rules_of_live_sessions_say(
+    fn what_workers_received_last_is_what_the_rules_of_live_sessions_say(
         all in prop::collection::vec((0..8u32, happens(), prop::bool::weighted(0.2)), 1..60),
     ) {
         let mut world = World::new(3);
@@ -557,7 +556,7 @@ proptest! {
                 _ => {}
             }
             seids.retain(|_, seid| world.sessions.session(*seid).is_some());
-            for (id, kbit, workers) in told(&mut world) {
+            for (id, kbit, workers) in reported(&mut world) {
                 if workers.is_empty() {
                     known.remove(&id);
                 } else {

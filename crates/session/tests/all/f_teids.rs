@@ -100,7 +100,7 @@ fn equal_choose_ids_have_one_f_teid_across_network_instances() {
         assert_eq!(done.created.len(), 2);
         assert_eq!(done.created[0].1, done.created[1].1, "{instances:?}");
         assert_eq!(world.sessions.count().tunnels, 1);
-        // Either name stands for it in a later message.
+        // Either name is valid for it in a later message.
         let mut later = added_pdr(choose(PdrId(6), Some(5)));
         later.create_pdrs[0].pdi.instance = instances[1].map(flow::InstanceId);
         let modified = world.modify(done.seid, later).unwrap();
@@ -329,7 +329,7 @@ fn what_a_request_draws_and_then_does_without_is_free_again() {
         ..PdrUpdate::new(PdrId(3))
     }];
     let modified = world.modify(done.seid, changes).unwrap();
-    assert_eq!(modified.created, [], "nothing is told that is not so");
+    assert_eq!(modified.created, [], "nothing is reported that is not so");
     assert_eq!(world.sessions.count().tunnels, before);
     world.delete(done.seid).unwrap();
     world.assert_clean();

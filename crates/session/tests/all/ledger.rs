@@ -96,9 +96,9 @@ fn a_report_that_is_asked_for_and_the_last_one_are_entered_once() {
         usage(&entries),
         [(done.seid, 0, uplink_count(3)), (done.seid, 1, uplink_count(4))]
     );
-    let told = asked.usage.len() + deleted.usage.len();
-    assert_eq!(ends(&entries), [(done.seid, EndCause::Deleted, told as u64)]);
-    assert_eq!(entries.len(), told + 1);
+    let reported = asked.usage.len() + deleted.usage.len();
+    assert_eq!(ends(&entries), [(done.seid, EndCause::Deleted, reported as u64)]);
+    assert_eq!(entries.len(), reported + 1);
     for entry in &entries {
         assert_eq!(entry.subscriber, Some(subscriber()));
         assert_eq!((entry.association, entry.cp), (SMF, cp_f_seid(1)));
@@ -166,7 +166,7 @@ fn a_session_that_was_never_live_leaves_nothing() {
 }
 
 #[test]
-fn a_session_that_goes_to_another_process_goes_on_with_its_account() {
+fn a_session_that_goes_to_another_process_keeps_its_account() {
     let (mut world, done) = living(2);
     world.modify(done.seid, query()).unwrap();
     let before = entries(&mut world);
@@ -248,7 +248,7 @@ fn every_session_that_becomes_live_has_a_start_with_what_is_known_of_it() {
 }
 
 #[test]
-fn without_being_told_to_nothing_is_entered() {
+fn without_configuration_nothing_is_entered() {
     let mut world = World::new(2);
     let done = world.establish(1, subscribed()).unwrap();
     world.delete(done.seid).unwrap();

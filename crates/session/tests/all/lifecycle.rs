@@ -1,4 +1,4 @@
-//! Sessions from establishment to deletion: what they hold, what is refused, what is told.
+//! Sessions from establishment to deletion: what they hold, what is refused, what is reported.
 
 use crate::support;
 
@@ -220,7 +220,7 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
     let index = world.sessions.session(done.seid).unwrap().index();
     let count =
         |world: &mut World| (1..=3).for_each(|id| world.fleet.count(index, UrrId(id), uplink_count(1)));
-    let told = |done: &Done| {
+    let reported = |done: &Done| {
         let reports = done.usage.iter();
         reports
             .map(|report| {
@@ -242,11 +242,11 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
         ..Changes::default()
     };
     assert_eq!(
-        told(&world.modify(done.seid, asked.clone()).unwrap()),
+        reported(&world.modify(done.seid, asked.clone()).unwrap()),
         [(1, 0, IMMEDIATE, 1)]
     );
     assert_eq!(
-        told(&world.modify(done.seid, asked).unwrap()),
+        reported(&world.modify(done.seid, asked).unwrap()),
         [],
         "nothing since"
     );
@@ -257,7 +257,7 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
         ..Changes::default()
     };
     assert_eq!(
-        told(&world.modify(done.seid, removed).unwrap()),
+        reported(&world.modify(done.seid, removed).unwrap()),
         [(2, 0, TERMINATION, 2)]
     );
 
@@ -270,7 +270,7 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
         ..Changes::default()
     };
     assert_eq!(
-        told(&world.modify(done.seid, dissociated).unwrap()),
+        reported(&world.modify(done.seid, dissociated).unwrap()),
         [(3, 0, TERMINATION, 2)]
     );
 
@@ -279,11 +279,14 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
         ..Changes::default()
     };
     assert_eq!(
-        told(&world.modify(done.seid, all).unwrap()),
+        reported(&world.modify(done.seid, all).unwrap()),
         [(1, 1, IMMEDIATE, 1)]
     );
     let deleted = world.delete(done.seid).unwrap();
-    assert_eq!(told(&deleted), [(1, 2, TERMINATION, 0), (3, 1, TERMINATION, 0)]);
+    assert_eq!(
+        reported(&deleted),
+        [(1, 2, TERMINATION, 0), (3, 1, TERMINATION, 0)]
+    );
     world.assert_clean();
 }
 

@@ -86,11 +86,11 @@ impl World {
     fn reports(&mut self) -> Vec<(u32, UsageTriggers, u64, Option<Seconds>)> {
         self.run();
         let reports = std::iter::from_fn(|| self.sessions.poll_usage());
-        let told = reports.map(|(_, report)| {
+        let reported = reports.map(|(_, report)| {
             let octets = report.count.ul_octets + report.count.dl_octets;
             (report.sequence, report.triggers, octets, report.duration)
         });
-        told.collect()
+        reported.collect()
     }
 
     /// The bounds that the URR's counter was given last on the live session.
@@ -107,7 +107,7 @@ impl World {
 }
 
 #[test]
-fn bounds_that_came_with_the_rules_are_not_told_again() {
+fn bounds_that_came_with_the_rules_are_not_sent_again() {
     let mut world = World::new(1);
     let (seid, _) = world.metered(volumes());
     assert_eq!(world.bounds_set(), 0);
@@ -140,7 +140,7 @@ fn a_threshold_is_reported_and_starts_again_and_a_quota_stops() {
     let due = UsageTriggers::VOLTH | UsageTriggers::VOLQU;
     assert_eq!(world.reports(), [(1, due, 1_300, None)]);
     assert_eq!(world.bounds().limit.unwrap().octets, Volumes::of_total(0));
-    // It is told again when that is set, which is no news.
+    // It is reported again when that is set, without a change.
     let set = world.bounds_set();
     world.reaches(index, octets(2_400), LIMIT);
     assert_eq!((world.reports().len(), world.bounds_set()), (0, set));
@@ -291,9 +291,9 @@ fn silence_is_found_and_voids_the_quota() {
     panic!("silence was not found");
 }
 
-fn told(done: &Done) -> Vec<(u32, u32, UsageTriggers, u64)> {
+fn reported(done: &Done) -> Vec<(u32, u32, UsageTriggers, u64)> {
     let reports = done.usage.iter();
-    let told = reports.map(|report| {
+    let reported = reports.map(|report| {
         (
             report.urr.0,
             report.sequence,
@@ -301,7 +301,7 @@ fn told(done: &Done) -> Vec<(u32, u32, UsageTriggers, u64)> {
             report.count.ul_packets,
         )
     });
-    told.collect()
+    reported.collect()
 }
 
 /// URRs 1 to 5, of which 2 reports with 1, 3 with 2, 4 with 1 but does not ask for that, and 5 with 1 and 2.
@@ -346,7 +346,10 @@ fn urrs_that_are_linked_to_one_that_is_removed_report_with_it() {
         ..changes
     };
     count(&mut world, &[2, 4]);
-    assert_eq!(told(&world.modify(seid, anew(Changes::default())).unwrap()), []);
+    assert_eq!(
+        reported(&world.modify(seid, anew(Changes::default())).unwrap()),
+        []
+    );
 
     // The links went with the old one.
     let link = UrrUpdate {
@@ -368,19 +371,19 @@ fn urrs_that_are_linked_to_one_that_is_removed_report_with_it() {
     world.modify(seid, again).unwrap();
     count(&mut world, &[1, 3, 4]);
     assert_eq!(
-        told(&world.modify(seid, anew(Changes::default())).unwrap()),
+        reported(&world.modify(seid, anew(Changes::default())).unwrap()),
         [(1, 0, LAST, 3), (2, 0, LINKED, 3), (3, 0, LINKED, 3)],
         "5 has nothing to report, 4 does not ask for it"
     );
 
-    // What goes as well is told once, for that.
+    // What is removed as well is reported once, for that.
     count(&mut world, &[2, 3, 5]);
     let removed = Changes {
         remove_urrs: vec![UrrId(2), UrrId(3)],
         ..Changes::default()
     };
     assert_eq!(
-        told(&world.modify(seid, removed).unwrap()),
+        reported(&world.modify(seid, removed).unwrap()),
         [(2, 1, LAST, 3), (3, 1, LAST, 3), (5, 0, LINKED, 3)]
     );
     world.delete(seid).unwrap();
@@ -419,7 +422,7 @@ fn a_urr_without_pdrs_measures_no_time_and_begins_anew_with_the_next_pdr() {
     assert_eq!(done.usage[0].duration, Some(Seconds(20)));
     assert_eq!(done.usage[0].triggers, UsageTriggers::TERMR);
 
-    // No PDR, no measurement. That no packet comes is told, and takes nothing from the quota of the next PDR.
+    // No PDR, no measurement. That no packet comes is reported, and takes nothing from the quota of the next PDR.
     for _ in 0..6 {
         world.pass(Duration::from_secs(10));
     }
@@ -443,7 +446,7 @@ fn a_urr_without_pdrs_measures_no_time_and_begins_anew_with_the_next_pdr() {
 
 /// TS 29.244 §5.2.2.3.1: a quota of 0 stops what it is of, and the usage since the last report is reported.
 #[test]
-fn a_quota_of_0_has_the_usage_since_the_last_report_told_at_once() {
+fn a_quota_of_0_has_the_usage_since_the_last_report_reported_at_once() {
     let mut world = World::new(1);
     let (seid, index) = world.metered(Urr {
         triggers: ReportingTriggers::VOLTH,
@@ -470,5 +473,5 @@ fn a_quota_of_0_has_the_usage_since_the_last_report_told_at_once() {
     assert_eq!(world.reports(), [(0, UsageTriggers::VOLQU, 700, None)]);
     world.modify(seid, grant()).unwrap();
     world.pass(Duration::from_secs(10));
-    assert_eq!(world.reports(), [], "there is nothing to tell");
+    assert_eq!(world.reports(), [], "there is nothing to report");
 }

@@ -28,10 +28,10 @@ enum Event {
     },
     Modify(prop::sample::Index, Edited),
     Delete(prop::sample::Index),
-    /// A worker does so many effects.
+    /// A worker performs this number of effects.
     Step(u16, u8),
     Pass(u16),
-    /// So many packets of a session come in at a worker.
+    /// A number of packets of a session come in at a worker.
     Count(prop::sample::Index, u16, u8),
     /// A worker takes what is in its inbox.
     Serve(u16),
@@ -103,7 +103,7 @@ struct Play {
     deletions: BTreeSet<Ticket>,
     /// Packets reported of URR 1.
     reported: u64,
-    /// Moves that have begun and of which nothing was heard since.
+    /// Moves that have begun and whose result is pending.
     moves: usize,
 }
 
@@ -290,7 +290,7 @@ impl Play {
         }
     }
 
-    /// Lets everybody finish, without trouble.
+    /// Lets all workers finish, without faults.
     fn finish(&mut self) {
         self.act(&Event::Trouble(false, None));
         (0..WORKERS).for_each(|worker| self.act(&Event::Serve(worker)));
@@ -411,7 +411,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_refused_changes_nothing_while_nobody_is_late(events in prop::collection::vec(event(), 1..80)) {
+    fn what_is_refused_changes_nothing_while_no_worker_is_late(events in prop::collection::vec(event(), 1..80)) {
         let mut play = Play::new();
         let in_time = |event: &&Event| !matches!(event, Event::Pass(_) | Event::RemoveAssociation);
         events.iter().filter(in_time).for_each(|event| play.act(event));
@@ -422,7 +422,7 @@ proptest! {
     }
 
     #[test]
-    fn no_packet_is_lost_or_reported_twice_while_nobody_gives_up(
+    fn no_packet_is_lost_or_reported_twice_until_a_peer_gives_up(
         events in prop::collection::vec(event(), 1..80),
     ) {
         let mut play = Play::new();

@@ -92,7 +92,7 @@ fn all_that_a_request_chooses_is_one_address_in_one_bucket() {
     for worker in &world.fleet.workers {
         assert!(
             worker.steering.is_empty(),
-            "all lies in the bucket: {:?}",
+            "all is in the bucket: {:?}",
             worker.steering
         );
     }

@@ -11,7 +11,7 @@ use support::*;
 
 const OTHER: AssociationId = AssociationId(2);
 
-/// A session of so many tunnels.
+/// A session of this number of tunnels.
 fn wide(host: u8, tunnels: u16) -> Changes {
     let mut changes = chosen_session(Ipv4Addr::new(10, 45, 0, host));
     for id in 100..100 + tunnels - 1 {
@@ -152,8 +152,7 @@ fn among_others_an_association_has_its_share_of_sessions_and_of_ue_addresses() {
     ask(&mut world, SMF, 4, 0).expect("alone, it may have all");
 }
 
-/// Addresses that SMFs chose lie in any bucket: those that lie in another than their session's are told to every
-/// worker.
+/// Addresses that SMFs chose are in any bucket: those in another than their session's are sent to every worker.
 #[test]
 fn one_association_cannot_take_all_room_for_keys_that_stray() {
     let mut world = World::with(Config {
@@ -162,7 +161,7 @@ fn one_association_cannot_take_all_room_for_keys_that_stray() {
         ..Config::for_workers(2)
     });
     world.sessions.share_among(2);
-    // A UE address of each session lies elsewhere: its bucket is that of the first.
+    // A UE address of each session is in another bucket: its bucket is that of the first.
     let stray = |host: u8| {
         let mut changes = chosen_session(Ipv4Addr::new(10, 45, 0, host));
         let second = Ipv4Addr::new(10, 46, 0, host);

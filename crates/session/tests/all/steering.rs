@@ -1,4 +1,4 @@
-//! Which worker a session lives in, and what every worker is told so that packets find it.
+//! Which worker owns a session, and the steering entries that every worker receives.
 
 use crate::support;
 

@@ -58,7 +58,7 @@ fn refused_for_its_rules_it_leaves_the_live_session_alone() {
         world
             .sessions
             .establish(world.now, ticket, SMF, cp_f_seid(1), refused);
-        assert!(world.sessions.poll_effect().is_none(), "no worker hears of it");
+        assert!(world.sessions.poll_effect().is_none(), "no worker receives it");
         let outcome = world.sessions.poll_outcome().unwrap();
         assert!(matches!(outcome.result, Err(Refusal::Rule { .. })), "{outcome:?}");
     }

@@ -118,7 +118,7 @@ fn an_endpoint_without_pdrs_holds_its_f_teid_until_it_goes() {
 }
 
 #[test]
-fn an_endpoint_takes_its_pdrs_along_and_their_usage_is_told() {
+fn an_endpoint_takes_its_pdrs_along_and_their_usage_is_reported() {
     let mut world = World::new(2);
     let mut changes = session_with_endpoint();
     changes.create_pdrs[1].urrs.clear();

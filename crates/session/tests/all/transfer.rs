@@ -53,7 +53,7 @@ fn import(world: &mut World, record: &SessionRecord) -> Result<(), ImportError> 
     outcome(world, ticket).map(drop).map_err(ImportError::from)
 }
 
-/// The record as another process reads it, whose clock began so many seconds later.
+/// The record as another process reads it, whose clock began this number of seconds later.
 fn sent(record: &SessionRecord, later: u64) -> SessionRecord {
     let network = network();
     let octets = record
@@ -80,7 +80,7 @@ fn query(world: &mut World, seid: Seid) -> UsageReport {
 }
 
 #[test]
-fn a_session_goes_on_elsewhere_with_its_numbers_and_every_octet_is_reported_once() {
+fn a_session_continues_elsewhere_with_its_numbers_and_every_octet_is_reported_once() {
     let mut first = World::new(2);
     let done = first.establish(1, chosen_session(UE)).unwrap();
     counts(&mut first, done.seid, 7);
@@ -206,7 +206,7 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
 }
 
 #[test]
-fn what_was_dropped_of_urrs_that_tell_of_it_goes_along() {
+fn counts_of_dropped_packets_that_are_reported_go_along() {
     let mut first = World::new(1);
     let mut changes = session(UE);
     let terms = UrrTerms {
@@ -236,7 +236,7 @@ fn what_was_dropped_of_urrs_that_tell_of_it_goes_along() {
 }
 
 #[test]
-fn what_is_left_of_packet_rates_is_told_beside_contents_where_no_urr_counts() {
+fn what_is_left_of_packet_rates_is_reported_beside_contents_where_no_urr_counts() {
     let mut world = World::new(1);
     let mut changes = chosen_session(UE);
     changes.create_urrs.clear();
@@ -263,8 +263,8 @@ fn what_is_left_of_packet_rates_is_told_beside_contents_where_no_urr_counts() {
         last: Nanos(1),
     };
     world.fleet.count_content(index, content);
-    let told = world.delete(seid).unwrap().packets;
-    assert_eq!(told[0].left, [Some((4, None)), None]);
+    let reported = world.delete(seid).unwrap().packets;
+    assert_eq!(reported[0].left, [Some((4, None)), None]);
 }
 
 #[test]

@@ -32,8 +32,8 @@ fn with_all_urrs() -> Changes {
     changes
 }
 
-/// Adds a PDR with a tunnel that all workers must be told of, so that the worker's answer is not the last one.
-fn told_to_all(mut changes: Changes, id: u16) -> Changes {
+/// Adds a PDR with a tunnel that all workers must receive, so that the owner's confirmation is not the last one.
+fn sent_to_all(mut changes: Changes, id: u16) -> Changes {
     let mut added = pdr(PdrId(id), SourceInterface::Access, FarId(1));
     added.pdi.f_teid = Some(given(stray_teid(UE) + u32::from(id) * 512));
     added.urrs.clear();
@@ -61,7 +61,7 @@ fn begin(world: &mut World, seid: Seid, changes: Changes) -> Ticket {
     ticket
 }
 
-/// Lets the worker that has the session do what it was sent, and nobody else.
+/// Lets only the worker that owns the session apply its effects.
 fn owner_acts(world: &mut World) {
     let owner = world.sessions.owner(home(UE));
     while let Some(answer) = world.fleet.worker(owner).step() {
@@ -83,7 +83,7 @@ fn a_change_that_one_worker_has_done_and_another_is_late_with_loses_nothing() {
     let mut world = two_workers();
     let (seid, index) = begun(&mut world);
     world.fleet.count(index, UrrId(2), uplink_count(5));
-    let changes = told_to_all(removal(2), 3);
+    let changes = sent_to_all(removal(2), 3);
     let ticket = begin(&mut world, seid, changes);
     owner_acts(&mut world);
     world.pass(Duration::from_secs(1));
@@ -118,14 +118,14 @@ fn what_was_read_for_a_change_that_is_refused_is_reported_by_the_next() {
 }
 
 #[test]
-fn a_change_that_cannot_be_told_to_all_workers_is_taken_back_where_it_was_made() {
+fn a_change_that_cannot_be_sent_to_all_workers_is_taken_back_where_it_was_made() {
     let mut world = two_workers();
     let (seid, index) = begun(&mut world);
     world.fleet.count(index, UrrId(2), uplink_count(5));
     let owner = world.sessions.owner(home(UE));
     let other = WorkerId(1 - owner.0);
     world.fleet.worker(other).refuses_fence = true;
-    let refused = world.modify(seid, told_to_all(removal(2), 3));
+    let refused = world.modify(seid, sent_to_all(removal(2), 3));
     assert_eq!(refused, Err(Refusal::NoResources));
     let images = world.fleet.images();
     assert_eq!(
@@ -145,10 +145,10 @@ fn a_change_that_cannot_be_told_to_all_workers_is_taken_back_where_it_was_made()
 }
 
 #[test]
-fn a_session_that_cannot_be_told_to_all_workers_leaves_no_ghost() {
+fn a_session_that_cannot_be_sent_to_all_workers_leaves_no_ghost() {
     let mut world = two_workers();
     world.fleet.workers[0].refuses_fence = true;
-    let refused = world.establish(1, told_to_all(with_all_urrs(), 3));
+    let refused = world.establish(1, sent_to_all(with_all_urrs(), 3));
     assert_eq!(refused, Err(Refusal::NoResources));
     world.assert_clean();
 }
@@ -189,7 +189,7 @@ enum Event {
     Create(u32),
     Anew(u32),
     Query,
-    /// A request with a tunnel that all workers are told of.
+    /// A request with a tunnel that all workers receive.
     Widen(Option<u32>),
     Count(u32, u8),
     Step(u16, u8),
@@ -253,7 +253,7 @@ impl Play {
             }),
             Event::Widen(urr) => {
                 self.tunnels += 1;
-                self.ask(told_to_all(urr.map(removal).unwrap_or_default(), self.tunnels));
+                self.ask(sent_to_all(urr.map(removal).unwrap_or_default(), self.tunnels));
             }
             Event::Count(urr, packets) => self.count(UrrId(urr), u64::from(packets)),
             Event::Step(worker, steps) => {

@@ -9,7 +9,7 @@ use session::*;
 
 use support::*;
 
-/// Asks for a change; the worker has been told, and has not done it.
+/// Requests a change; the worker has received it, and has not applied it.
 fn begin(world: &mut World, seid: Seid, changes: Changes) -> Ticket {
     let ticket = world.ticket();
     world.sessions.modify(world.now, ticket, seid, None, changes);

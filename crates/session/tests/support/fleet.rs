@@ -20,7 +20,7 @@ use session::{Effect, Seid, SteerChange, SteerKey, WorkerFault};
 #[derive(Clone, Copy, Debug)]
 pub struct Packets {
     pub session: SessionIndex,
-    /// The session that the index stood for when they came.
+    /// The session of the index when they came.
     pub seid: Seid,
     pub count: UrrCount,
 }
@@ -34,7 +34,7 @@ pub struct Worker {
     pub queue: VecDeque<Effect>,
     pub sessions: BTreeMap<SessionIndex, SessionImage>,
     pub counts: BTreeMap<(SessionIndex, UrrId), UrrCount>,
-    /// What came before QoS and was not told.
+    /// Usage before QoS that is not reported yet.
     pub before_qos: Vec<(SessionIndex, (UrrId, UrrCount))>,
     /// What it says is left of packet rates.
     pub packets: BTreeMap<SessionIndex, Vec<PacketsLeft>>,
@@ -135,8 +135,8 @@ impl Fleet {
         slot.events += count.events;
     }
 
-    /// What the worker that has the session says is left of its packet rates.
-    /// The worker that has the session will tell this of its contents when it gives the session up.
+    /// What the worker that has the session says is left of its packet rates. What the session's worker reports of its
+    /// contents when it gives the session up.
     pub fn count_content(&mut self, session: SessionIndex, usage: ContentUsage) {
         let workers = self.workers.iter_mut();
         for worker in workers.filter(|worker| worker.sessions.contains_key(&session)) {
@@ -312,8 +312,8 @@ impl Worker {
     }
 
     fn take_before_qos(&mut self, session: SessionIndex) -> Vec<(UrrId, UrrCount)> {
-        let told = self.before_qos.extract_if(.., |(index, _)| *index == session);
-        told.map(|(_, count)| count).collect()
+        let reported = self.before_qos.extract_if(.., |(index, _)| *index == session);
+        reported.map(|(_, count)| count).collect()
     }
 
     fn forget(&mut self, session: SessionIndex, counters: &[(UrrId, UrrCount)]) {

@@ -145,7 +145,7 @@ pub fn ue_in(bucket: Bucket, number: u32) -> Ipv4Addr {
     there.nth(number as usize).unwrap()
 }
 
-/// A TEID that lies in another bucket than `ue`.
+/// A TEID in another bucket than `ue`.
 pub fn stray_teid(ue: Ipv4Addr) -> u32 {
     (1..).find(|teid| bucket::of_teid(*teid) != home(ue)).unwrap()
 }

@@ -355,7 +355,7 @@ fn tell_of_start(config: &Config, addresses: impl Iterator<Item = SocketAddr>) {
         warn!(
             unverified_percent = config.n4.unverified_percent.value(),
             unknown_source_s = config.n4.unknown_source_s.value(),
-            "N4 takes datagrams from anybody: n4.peers names no prefixes"
+            "N4 accepts datagrams from any source: n4.peers names no prefixes"
         );
     }
 }

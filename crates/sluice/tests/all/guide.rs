@@ -202,9 +202,9 @@ impl Example {
         (address.into(), network(address))
     }
 
-    fn assert_is_told_as(&self, told: &Value) {
-        assert_eq!(&self.0["node"]["id"], told);
-        assert_eq!(&self.0["n4"]["addresses"][0], told);
+    fn assert_is_shown_as(&self, reported: &Value) {
+        assert_eq!(&self.0["node"]["id"], reported);
+        assert_eq!(&self.0["n4"]["addresses"][0], reported);
     }
 }
 
@@ -217,7 +217,7 @@ fn text(value: &Value) -> &str {
 }
 
 #[test]
-fn what_open5gs_is_told_fits_the_examples() {
+fn the_configuration_of_open5gs_fits_the_examples() {
     let page = read("docs/guide/open5gs.md");
     let blocks: Vec<Value> = yaml_blocks(&page).into_iter().map(yaml).collect();
     let [fiveg, fourg] = &blocks[..] else {
@@ -226,7 +226,7 @@ fn what_open5gs_is_told_fits_the_examples() {
     let (smf, sgwc) = (&fiveg["smf"], &fourg["sgwc"]);
     for name in ["open5gs.yaml", "open5gs-4g.yaml"] {
         let example = Example::read(name);
-        example.assert_is_told_as(&smf["pfcp"]["client"]["upf"][0]["address"]);
+        example.assert_is_shown_as(&smf["pfcp"]["client"]["upf"][0]["address"]);
         let (own, link) = example.link("n4u");
         let gtpu = text(&smf["gtpu"]["server"][0]["address"]);
         assert_eq!(network(gtpu), link, "on the link of N4-u");
@@ -243,7 +243,7 @@ fn what_open5gs_is_told_fits_the_examples() {
         }
     }
     let lte = Example::read("open5gs-4g.yaml");
-    lte.assert_is_told_as(&sgwc["pfcp"]["client"]["sgwu"][0]["address"]);
+    lte.assert_is_shown_as(&sgwc["pfcp"]["client"]["sgwu"][0]["address"]);
     assert_eq!(
         network(text(&sgwc["pfcp"]["server"][0]["address"])),
         network(text(&lte.0["n4"]["peers"][0]))
@@ -252,14 +252,14 @@ fn what_open5gs_is_told_fits_the_examples() {
 }
 
 #[test]
-fn what_free5gc_is_told_fits_the_example() {
+fn the_configuration_of_free5gc_fits_the_example() {
     let page = read("docs/guide/free5gc.md");
     let blocks = yaml_blocks(&page);
     let smf = &yaml(blocks[0])["configuration"];
     let upf = &smf["userplaneInformation"]["upNodes"]["UPF"];
     let example = Example::read("free5gc.yaml");
-    example.assert_is_told_as(&upf["nodeID"]);
-    example.assert_is_told_as(&upf["addr"]);
+    example.assert_is_shown_as(&upf["nodeID"]);
+    example.assert_is_shown_as(&upf["addr"]);
     let n3 = &upf["interfaces"][0];
     assert_eq!(text(&n3["endpoints"][0]), example.link("n3").0);
     let data_network = &example.instance("n6")["name"];
@@ -296,7 +296,7 @@ fn rows<'p>(page: &'p str, head: &str) -> Vec<Vec<&'p str>> {
     rows
 }
 
-/// What stands in backticks in `words`, in order.
+/// The texts in backticks in `words`, in order.
 fn spans(words: &str) -> impl Iterator<Item = &str> {
     words.split('`').skip(1).step_by(2)
 }
@@ -306,9 +306,9 @@ const TROUBLES: &str = "docs/guide/troubleshooting.md";
 #[test]
 fn the_drop_reasons_of_the_guide_are_there() {
     let page = read(TROUBLES);
-    let told = rows(&page, "Drop reason");
-    assert!(told.len() >= 20);
-    for row in &told {
+    let reported = rows(&page, "Drop reason");
+    assert!(reported.len() >= 20);
+    for row in &reported {
         for reason in spans(row[0]) {
             assert!(DropReason::from_label(reason).is_some(), "{reason}");
         }
@@ -475,7 +475,7 @@ fn arguments(line: &str) -> Vec<String> {
 /// Each command of these pages is understood: `--help` behind it ends it before it does anything.
 #[test]
 fn the_commands_of_the_guide_are_understood() {
-    let mut told = 0;
+    let mut reported = 0;
     for name in ["open5gs.md", "free5gc.md", "troubleshooting.md"] {
         let page = read(&format!("docs/guide/{name}"));
         let blocks = page.lines().filter_map(|line| line.strip_prefix("    "));
@@ -494,10 +494,10 @@ fn the_commands_of_the_guide_are_understood() {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let output = sluice(&words);
             assert!(output.status.success(), "{name}: sluice {command}: {output:?}");
-            told += 1;
+            reported += 1;
         }
     }
-    assert!(told > 20);
+    assert!(reported > 20);
 }
 
 #[test]

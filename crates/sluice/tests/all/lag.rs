@@ -128,7 +128,7 @@ impl World {
             None => {}
         }
         match frame[12..14] {
-            // Whoever is asked for is here.
+            // Every requested address is here.
             [8, 6] if frame[20..22] == [0, 1] && frame[28..32] != frame[38..42] => {
                 let mut answer = [&OURS.0[..], &STATION.0, &frame[12..20], &[0, 2], &STATION.0].concat();
                 answer.extend(&frame[38..42]);
@@ -145,7 +145,7 @@ impl World {
         (0..steps).for_each(|_| self.step());
     }
 
-    /// Sends a ping by a link in each of so many steps; how many were answered, by link.
+    /// Sends a ping by a link in each of a number of steps; how many were answered, by link.
     fn ping(&mut self, link: usize, steps: usize) -> [usize; 2] {
         self.answers = [0; 2];
         let mut icmp = vec![8, 0, 0, 0, 0, 1, 0, 1];
@@ -240,5 +240,5 @@ fn a_backup_takes_over_with_the_next_packet() {
     world.set_link(0, false);
     assert_eq!(world.ping(1, 10), [0, 10]);
     world.set_link(0, true);
-    assert_eq!(world.ping(1, 10), [0, 10], "who carries goes on");
+    assert_eq!(world.ping(1, 10), [0, 10], "the active link continues");
 }

@@ -70,7 +70,7 @@ struct Operator {
 }
 
 impl Operator {
-    /// With so many sessions that have had a little traffic.
+    /// With this number of sessions that have had a little traffic.
     fn new(name: &str, workers: u16, sessions: u32) -> Self {
         let mut world = World::new(workers, sessions, 51);
         world.smf.start(world.now);
@@ -360,7 +360,7 @@ fn a_session_is_found_by_its_users_imsi() {
 }
 
 #[test]
-fn what_n4_did_is_told_by_message_and_by_cause() {
+fn what_n4_did_is_reported_by_message_and_by_cause() {
     let mut operator = Operator::new("n4", 1, 3);
     let world = &mut operator.world;
     // A session that there is not, twice the same; a fourth session; and one who is none of ours.
@@ -402,7 +402,7 @@ fn what_n4_did_is_told_by_message_and_by_cause() {
     assert_eq!(status["addresses"], serde_json::json!(["127.0.0.8:8805"]));
     let text = operator.show(&["n4"]);
     for words in [
-        "peers         ANYBODY",
+        "peers         ANY SOURCE",
         "Session Establishment Request",
         "No established PFCP Association",
         "unauthorised",
@@ -484,7 +484,7 @@ fn the_socket_is_its_owners_and_goes_with_the_daemon() {
     assert!(Access::group("no such group").is_err());
 }
 
-/// Nobody answers for Control: the API says so and does not wait for ever.
+/// Control does not respond: the API says so and does not wait for ever.
 #[test]
 fn a_control_thread_without_time_is_a_problem_that_says_so() {
     let path = path("silent");
@@ -606,20 +606,24 @@ fn a_person_watches_the_packets_of_a_ue() {
             (&Value::Null, &Value::Null)
         );
     }
-    let is_told = |packet: &&Value| packet["end"]["outcome"] == "handed_over";
-    let others: Vec<_> = packets.iter().filter(is_told).collect();
+    let is_reported = |packet: &&Value| packet["end"]["outcome"] == "handed_over";
+    let others: Vec<_> = packets.iter().filter(is_reported).collect();
     assert_eq!(sent.len() + others.len(), 6, "{lines}");
-    // Of packets that are cut short nobody says that they are wrong.
+    // Packets that are cut short are not called wrong.
     let (output, _) = operator.trace(&ue, &["--ue", &ue, "--count", "4", "--snap", "64", "-v"]);
-    let told = String::from_utf8(output.stdout).expect("text");
-    assert!(output.status.success() && told.contains("SENT"), "{told}");
-    // Nobody is traced any more, so nothing is told any more, and others may ask.
+    let reported = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success() && reported.contains("SENT"), "{reported}");
+    // No UE is traced any more, so nothing is reported any more, and other clients may trace.
     for condition in [["--seid", &seid], ["--port", "ran"], ["--teid", "0x7fffffff"]] {
         let arguments = [&condition[..], &["--count", "1", "--seconds", "1"]].concat();
         let (output, _) = operator.trace(&ue, &arguments);
         assert!(output.status.success(), "{output:?}");
-        let told = String::from_utf8(output.stdout).expect("text");
-        assert_eq!(told.contains("-> SENT"), condition[0] != "--teid", "{told}");
+        let reported = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(
+            reported.contains("-> SENT"),
+            condition[0] != "--teid",
+            "{reported}"
+        );
     }
 }
 
@@ -631,7 +635,7 @@ fn a_trace_is_bounded_and_says_what_is_missing() {
     let words = String::from_utf8(output.stderr).expect("text");
     assert!(output.status.success() && sent > 2, "{words}");
     assert!(
-        words.contains("not told: beyond the rate or the number asked for"),
+        words.contains("not reported: beyond the rate or the number asked for"),
         "{words}"
     );
     assert_eq!(operator.problem("/v1/trace?port=nosuch").0, 400);

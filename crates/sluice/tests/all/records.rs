@@ -55,7 +55,8 @@ fn split(records: &Records) -> (Vec<Usage>, Vec<SessionEnd>) {
     (usage, ends)
 }
 
-/// That the usage records of all sessions have every octet that arrived, and that each session's end tells of them.
+/// That the usage records of all sessions have every octet that arrived, and that the record of each session's end has
+/// them.
 fn assert_exact(records: &Records, totals: &Totals, cause: EndCause) {
     let (usage, ends) = split(records);
     let sum = |of: fn(&Usage) -> u64| usage.iter().map(of).sum::<u64>();
@@ -73,8 +74,8 @@ fn assert_exact(records: &Records, totals: &Totals, cause: EndCause) {
         assert!(one.start_ms <= one.end_ms && one.start_ms >= 1_700_000_000_000);
     }
     for end in &ends {
-        let told = (end.usage_records, end.volumes.total_octets);
-        assert_eq!(of_session.get(&end.subject.seid), Some(&told));
+        let reported = (end.usage_records, end.volumes.total_octets);
+        assert_eq!(of_session.get(&end.subject.seid), Some(&reported));
         assert_eq!(end.cause, cause);
     }
 }
@@ -90,7 +91,7 @@ fn of_sessions_that_are_deleted_every_octet_is_in_a_record() {
 }
 
 #[test]
-fn of_sessions_that_nobody_asks_for_any_more_every_octet_is_in_a_record() {
+fn of_abandoned_sessions_every_octet_is_in_a_record() {
     for (workers, seed) in [(1, 52), (3, 53)] {
         let (mut world, records, totals) = used(workers, seed);
         // Another life of the SMF sets its association up anew.
@@ -143,8 +144,8 @@ fn times_are_exact_to_the_millisecond_and_follow_the_host() {
         assert!((end - 200..=end).contains(&last), "{end} {one:?}");
         assert!((end + HOUR..end + HOUR + 1_000).contains(&one.end_ms), "{one:?}");
     }
-    // Set back: the times of what comes are no earlier than what was told.
-    let told = usage.iter().map(|one| one.end_ms).max().unwrap();
+    // Set back: the times of what comes are no earlier than those reported.
+    let reported = usage.iter().map(|one| one.end_ms).max().unwrap();
     let now = world.now;
     let change = world.control.follow_wall(now, host(now, ms(now) - HOUR), 0);
     assert!(
@@ -165,7 +166,7 @@ fn times_are_exact_to_the_millisecond_and_follow_the_host() {
     assert!(
         later
             .iter()
-            .all(|one| one.start_ms >= told && one.end_ms >= one.start_ms)
+            .all(|one| one.start_ms >= reported && one.end_ms >= one.start_ms)
     );
 }
 
@@ -354,17 +355,17 @@ fn what_is_durable_survives_kill_9_and_the_rest_is_stated() {
     daemon.process.kill().expect("killed");
     daemon.process.wait().expect("a status");
 
-    // The next process puts it right, and goes on.
+    // The next process puts it right, and continues.
     let mut daemon = Daemon::start(name);
     let mut third = smf(80, 10);
     third.start(Nanos(0));
     daemon.drive(&mut third, 80, |smf| smf.state() == State::Established);
     third.release(Nanos(0));
     daemon.drive(&mut third, 80, |smf| smf.state() == State::Released);
-    let told = Command::new("kill")
+    let reported = Command::new("kill")
         .args(["-TERM", &daemon.process.id().to_string()])
         .status();
-    assert!(told.expect("kill runs").success());
+    assert!(reported.expect("kill runs").success());
     assert!(
         daemon.process.wait().expect("a status").success(),
         "{}",
@@ -390,14 +391,21 @@ fn what_is_durable_survives_kill_9_and_the_rest_is_stated() {
     // Those that were live at the kill have a start and no end.
     let open = typed("session_start") - typed("session_end");
     assert!(open >= 200, "{open}");
-    let told = daemon.records(&["open", "--json"]);
-    assert_eq!(told.stdout.iter().filter(|octet| **octet == b'\n').count(), open);
-    let told = daemon.records(&["open"]);
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
-    let orphans = told
+    let reported = daemon.records(&["open", "--json"]);
+    assert_eq!(
+        reported.stdout.iter().filter(|octet| **octet == b'\n').count(),
+        open
+    );
+    let reported = daemon.records(&["open"]);
+    let reported = String::from_utf8_lossy(&reported.stdout).into_owned();
+    let orphans = reported
         .matches("its process ended without a record of its end")
         .count();
-    assert_eq!((orphans, told.lines().count()), (open, open + 1), "{told}");
+    assert_eq!(
+        (orphans, reported.lines().count()),
+        (open, open + 1),
+        "{reported}"
+    );
     let seqs: Vec<u64> = records
         .iter()
         .map(|one| one["seq"].as_u64().expect("a number"))
@@ -418,7 +426,7 @@ fn what_is_durable_survives_kill_9_and_the_rest_is_stated() {
 }
 
 #[test]
-fn sessions_go_on_in_a_second_process_and_their_smf_sees_no_restart() {
+fn sessions_continue_in_a_second_process_and_their_smf_sees_no_restart() {
     let (name, sessions) = ("spool-of-two-processes", 20);
     let at = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let file = at.join("sessions-of-two-processes");
@@ -434,7 +442,7 @@ fn sessions_go_on_in_a_second_process_and_their_smf_sees_no_restart() {
     let started = first.recovery();
 
     // What cannot be written does not leave, and neither does what is only copied.
-    std::fs::write(&taken, b"of somebody else").expect("a file");
+    std::fs::write(&taken, b"of another owner").expect("a file");
     let refused = first.export(&taken, &[]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     std::fs::remove_file(&taken).expect("it is there");

@@ -26,7 +26,7 @@ impl Chosen {
     }
 }
 
-/// What a script goes on with after an answer.
+/// What a script continues with after a response.
 #[derive(Default)]
 pub struct Answer {
     pub cause: u8,

@@ -207,7 +207,7 @@ impl Case {
             };
             let (kind, sequence) = (header.message_type.0 + 1, header.sequence.get());
             let response = pfcp_octets::message(kind, up_seid, sequence, value::fields("response", &ies)?)?;
-            self.world.tell(said.to, &response);
+            self.world.receive_response(said.to, &response);
         }
         Ok(())
     }

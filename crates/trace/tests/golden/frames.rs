@@ -19,7 +19,7 @@ pub struct Stations {
     pub to: [u8; 6],
 }
 
-/// Tells TEIDs by the names of PDRs: `ue1.1` is what PDR 1 of session `ue1` was given.
+/// Names TEIDs by their PDRs: `ue1.1` is what PDR 1 of session `ue1` was given.
 pub type Names<'a> = &'a dyn Fn(&str) -> Option<u32>;
 
 /// The frame that a `send` step describes. Layers stand beside each other: `gtpu` is put around the packet.
@@ -61,7 +61,7 @@ fn vlans(name: &str, value: &Value) -> Result<Vec<u64>, Fault> {
     }
 }
 
-/// The innermost layer, and its EtherType where the octets do not tell.
+/// The innermost layer, and its EtherType where the octets do not show it.
 fn innermost(taker: &mut Taker<'_>) -> Result<(Option<u16>, Vec<u8>), Fault> {
     for (name, protocol) in [("udp", UDP), ("tcp", TCP), ("icmp", ICMP)] {
         if let Some(said) = taker.take(name) {

@@ -20,7 +20,7 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 pub fn write(ports: &[String], frames: &[Captured]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut section = BYTE_ORDER.to_le_bytes().to_vec();
-    // Version 1.0; the section's length is not told.
+    // Version 1.0; the section's length is not given.
     section.extend([1, 0, 0, 0]);
     section.extend([0xff; 8]);
     block(&mut file, SECTION, &section);

@@ -10,11 +10,11 @@ use crate::value::{self, Fault, Fields, Taker};
 enum Form {
     /// IEs in an IE.
     Group,
-    /// A number of so many octets.
+    /// A number of a given length in octets.
     Number(usize),
     /// One of these texts, counted from 0.
     Code(&'static [&'static str]),
-    /// Any of these texts, from bit 1 of octet 5 on, in so many octets.
+    /// Any of these texts, from bit 1 of octet 5 on, in a given number of octets.
     Flags(&'static [&'static str], usize),
     /// Octets as text.
     Text,

@@ -1,7 +1,7 @@
 //! Every case once more, as a person would look into it who has a capture of it and the configuration: PFCP and packets
-//! go through `trace` in a user plane of its own. It must say of each packet what became of it in the case, and
-//! the interpreter must agree about every one. Where a case has a `trace.txt`, the words are compared, too, and the capture
-//! lies beside it.
+//! go through `trace` in a user plane of its own. It must say of each packet what became of it in the case, and the
+//! interpreter must agree about every one. Where a case has a `trace.txt`, the texts are compared, too, and the capture
+//! is located beside it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,8 +23,8 @@ const CAPTURE: &str = "trace.pcapng";
 /// When the captures begin, seconds since 1970.
 const BEGIN: u64 = 1_700_000_000;
 
-/// Drops that come later, of packets that were told when they began to wait; those of packets that Sluice makes itself;
-/// and those for want of a next hop, which a replay knows.
+/// Drops that come later, of packets that were traced when they began to wait; those of packets that Sluice makes
+/// itself; and those for want of a next hop, which a replay knows.
 const NOT_TOLD: [DropReason; 6] = [
     DropReason::BadFragment,
     DropReason::NoNeighbour,
@@ -34,7 +34,7 @@ const NOT_TOLD: [DropReason; 6] = [
     DropReason::TxFull,
 ];
 
-/// Holds what is told of the case's packets against what became of them.
+/// Compares the trace of the case's packets with what became of them.
 pub fn check(folder: &Path, outcome: &Outcome, writes: bool) -> Result<(), Fault> {
     let capture = capture(outcome);
     let (packets, replayed) = replayed(folder, &capture)?;
@@ -67,12 +67,12 @@ pub fn check(folder: &Path, outcome: &Outcome, writes: bool) -> Result<(), Fault
 
 fn compare_drops(outcome: &Outcome, packets: &[PacketTrace]) -> Result<(), Fault> {
     for reason in DropReason::ALL {
-        let is_it = |packet: &&PacketTrace| matches!(&packet.end, EndTrace::Dropped { reason: told, .. } if told == reason.label());
-        let told = packets.iter().filter(is_it).count() as u64;
+        let is_it = |packet: &&PacketTrace| matches!(&packet.end, EndTrace::Dropped { reason: reported, .. } if reported == reason.label());
+        let reported = packets.iter().filter(is_it).count() as u64;
         let dropped = outcome.drops[reason.index()];
-        if told != dropped && !NOT_TOLD.contains(&reason) {
+        if reported != dropped && !NOT_TOLD.contains(&reason) {
             return Err(format!(
-                "{reason}: {dropped} packets were dropped, the trace tells of {told}"
+                "{reason}: {dropped} packets were dropped, the trace has {reported}"
             ));
         }
     }

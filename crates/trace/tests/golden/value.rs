@@ -139,12 +139,12 @@ impl<'a> Taker<'a> {
             .ok_or_else(|| format!("{}.{field} is missing", self.name))
     }
 
-    /// The fields that nobody took.
+    /// The fields that were not read.
     pub fn rest(self) -> Fields {
         self.left
     }
 
-    /// Fails if there are fields that nobody took.
+    /// Fails if there are fields that were not read.
     pub fn done(self) -> Result<(), Fault> {
         match self.left.keys().next() {
             None => Ok(()),

@@ -90,7 +90,7 @@ impl World {
         let ((mut worker, link), io) = made
             .filter(|_| config.workers.count.value() == 1)
             .ok_or("not one worker")?;
-        // The machine's speed is to tell nothing here.
+        // Results do not depend on the machine's speed.
         worker.slow_share_percent = 100;
         let records = Records::default();
         if config.records.is_some() {
@@ -155,7 +155,7 @@ impl World {
         queue
             .push(MemBuf::new(bytes))
             .map_err(|_| "send: the port is full")?;
-        // The second turn is for what Control and the worker tell each other.
+        // The second turn is for messages between control and the worker.
         self.turn();
         self.turn();
         Ok(())
@@ -186,7 +186,7 @@ impl World {
     }
 
     /// A response to Sluice arrives.
-    pub fn tell(&mut self, from: SocketAddr, response: &[u8]) {
+    pub fn receive_response(&mut self, from: SocketAddr, response: &[u8]) {
         self.control.handle_datagram(self.now, from, self.n4, response);
     }
 

@@ -108,8 +108,8 @@ fn bring(world: &mut World, session: u32, to: u16) {
     }
 }
 
-/// What all workers forward in ten seconds, by direction, a second after the traffic has begun; of so many packets a
-/// second of each session.
+/// What all workers forward in ten seconds, by direction, a second after the traffic has begun; at this number of
+/// packets a second of each session.
 fn forwarded_in_ten_seconds(world: &mut World, packets: &[u64]) -> [u64; 2] {
     let [settle, window] = [1, 10].map(Duration::from_secs);
     let (begin, mut samples) = (world.now, Vec::new());

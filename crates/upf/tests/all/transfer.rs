@@ -1,4 +1,4 @@
-//! A UPF's sessions go on in another process: same SEIDs and TEIDs, packets flow, and the reports of both lives
+//! A UPF's sessions continue in another process: same SEIDs and TEIDs, packets flow, and the reports of both lives
 //! together are every octet that was sent, numbered without a gap.
 
 use crate::support;
@@ -105,7 +105,7 @@ fn assert_lossless(totals: &Totals) {
 }
 
 #[test]
-fn sessions_go_on_in_another_process_and_every_octet_is_reported_once() {
+fn sessions_continue_in_another_process_and_every_octet_is_reported_once() {
     let mut world = World::new(2, SESSIONS, 45);
     world.smf.start(world.now);
     world.until(State::Established);
@@ -170,7 +170,7 @@ fn sessions_go_on_in_another_process_and_every_octet_is_reported_once() {
 }
 
 #[test]
-fn sessions_that_nobody_has_kept_come_back_and_lose_nothing() {
+fn sessions_that_no_process_has_kept_come_back_and_lose_nothing() {
     let mut world = World::new(2, SESSIONS, 49);
     world.smf.start(world.now);
     world.until(State::Established);
@@ -272,6 +272,6 @@ fn a_second_import_is_refused_and_changes_nothing() {
         .control
         .transfer(world.now)
         .import(&record)
-        .expect_err("nobody's");
+        .expect_err("of no session");
     assert_eq!(error.to_string(), "there is no association with 127.0.0.2");
 }

@@ -152,7 +152,7 @@ fn the_same_seed_makes_the_same_world() {
     assert_eq!(run(), run());
 }
 
-/// A gNB that nobody sends to any more gives its place in the neighbour table back; the configured gateway keeps its.
+/// The neighbour entry of a gNB that no session sends to any more is freed; that of the configured gateway stays.
 #[test]
 fn next_hops_go_with_the_sessions_that_named_them() {
     let mut world = World::new(2, 20, 11);
@@ -172,7 +172,7 @@ fn next_hops_go_with_the_sessions_that_named_them() {
     assert_eq!(leap(&mut world), 1, "the gateway");
 }
 
-/// Peers that sessions send to are asked by echo; when one does not answer, its SMF is told.
+/// Peers that sessions send to are supervised by Echo Requests; when one does not respond, its SMF receives a report.
 #[test]
 fn paths_are_asked_by_echo_and_a_silent_one_is_reported() {
     let mut world = World::with(1, 4, 44, "}\ngtpu: {echo: {interval_s: 60, t3_s: 1, n3: 2}");

@@ -1,5 +1,5 @@
 //! Buckets on the move under random interleavings of workers, control, packets and requests: every packet arrives,
-//! every octet is reported once, and no more of them pass than the rate allows, whoever served them.
+//! every octet is reported once, and no more of them pass than the rate allows, on any worker.
 //!
 //! Real workers and real sessions, tied together as `upf::Control` does it, but in steps that the test chooses.
 
@@ -34,9 +34,9 @@ const REMOTE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
 #[derive(Clone, Debug)]
 enum Step {
     Worker(u16),
-    /// Control takes so many events from each worker, and lets the links have what fits.
+    /// Control takes a number of events from each worker, and sends the commands that fit.
     Control(u8),
-    /// So many packets of a UE, up or down, IPv4 or IPv6, come in at a worker.
+    /// A number of packets of a UE, up or down, IPv4 or IPv6, come in at a worker.
     Packets {
         ue: u8,
         up: bool,
@@ -50,7 +50,7 @@ enum Step {
     Establish(u8),
     Modify(u8, Modified),
     Delete(u8),
-    /// So many milliseconds pass.
+    /// Time passes, in milliseconds.
     Wait(u8),
 }
 
@@ -69,7 +69,7 @@ enum Modified {
     /// Another precedence: flows are decided anew.
     Precedence(u32),
     Query,
-    /// A new quota, of so many octets.
+    /// A new quota, in octets.
     Grant(u64),
 }
 
@@ -131,7 +131,7 @@ impl World {
         };
         let upf = Upf::new(WORKERS, config, 5, room, |config| {
             (config.content_counters, config.content_interval) = (64, Duration::from_millis(20));
-            // Slow, so that workers are at different points of what control tells them.
+            // Slow, so that workers have applied different parts of control's commands.
             config.commands_per_poll = 2;
         });
         Self {
@@ -398,7 +398,7 @@ impl World {
         self.sent += 1;
     }
 
-    /// Everybody does what is left.
+    /// All pending work is done.
     fn settle(&mut self) {
         for _ in 0..400 {
             for worker in 0..WORKERS {
@@ -426,7 +426,7 @@ impl World {
         self.settle();
         for (number, ue) in self.ues.iter().enumerate() {
             assert_eq!(ue.passed, ue.reported, "UE {number}");
-            assert_eq!(ue.came, ue.told, "UE {number}");
+            assert_eq!(ue.came, ue.traffic_times, "UE {number}");
             // To the octet, whatever moves cut it into; a session that ends leaves less than one of each.
             let pooled = UrrCount {
                 ul_octets: ue.passed.ul_octets * 3 / 10,
@@ -437,13 +437,17 @@ impl World {
             } else {
                 UrrCount::default()
             };
-            let untold = pooled.ul_octets - ue.pooled.ul_octets;
-            assert!(untold <= ue.ended, "UE {number}: {untold} of {}", ue.ended);
-            let told = UrrCount {
-                ul_octets: ue.pooled.ul_octets + untold,
+            let unreported = pooled.ul_octets - ue.pooled.ul_octets;
+            assert!(
+                unreported <= ue.ended,
+                "UE {number}: {unreported} of {}",
+                ue.ended
+            );
+            let complete = UrrCount {
+                ul_octets: ue.pooled.ul_octets + unreported,
                 ..ue.pooled
             };
-            assert_eq!(told, pooled, "UE {number}");
+            assert_eq!(complete, pooled, "UE {number}");
             let mut billed = ue.billed[0];
             add(&mut billed, ue.billed[1]);
             let wanted = if is_billed(number as u8) {

@@ -110,14 +110,14 @@ pub struct Ue {
     pub reported: UrrCount,
     /// By its credit pool.
     pub pooled: UrrCount,
-    /// Sessions with one that have ended: each leaves less than an octet untold.
+    /// Sessions with one that have ended: each leaves less than an octet unreported.
     pub ended: u64,
     /// The seconds of the first and the last packet that has passed, and of what is reported.
     pub came: Option<(u64, u64)>,
-    pub told: Option<(u64, u64)>,
+    pub traffic_times: Option<(u64, u64)>,
     /// What records say of its contents.
     pub billed: [UrrCount; 2],
-    /// A charged UE's octets may be so many.
+    /// Largest number of octets of a charged UE.
     pub allowed: u64,
     /// By direction.
     pub policed: [Allowed; 2],
@@ -149,8 +149,8 @@ impl Ue {
         let times = report.first.map(second).zip(report.last.map(second));
         let is_null = report.count.ul_packets + report.count.dl_packets == 0;
         assert_eq!(times.is_none(), is_null, "{report:?}");
-        let all = self.told.into_iter().chain(times);
-        self.told = all.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+        let all = self.traffic_times.into_iter().chain(times);
+        self.traffic_times = all.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
     }
 }
 
@@ -173,8 +173,8 @@ impl Allowed {
     }
 }
 
-/// The UE's addresses. They are of two buckets, so that a move takes several sessions along; the IPv6 prefix lies
-/// anywhere, so it is steered by exception.
+/// The UE's addresses. They are of two buckets, so that a move takes several sessions along; the IPv6 prefix is in any
+/// bucket, so it is steered by exception.
 pub fn addresses(ue: u8) -> (Ipv4Addr, Ipv6Addr) {
     let home = bucket::of_ipv4([10, 45, 0, 2 + ue % 2]);
     let hosts = (2..).map(|host: u32| Ipv4Addr::from_bits(0x0a2d_0000 + host));

@@ -29,7 +29,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn workers_hold_what_smfs_were_told_and_in_the_end_nothing(seed in any::<u64>().no_shrink(), steps in steps()) {
+    fn workers_hold_what_smfs_know_and_in_the_end_nothing(seed in any::<u64>().no_shrink(), steps in steps()) {
         run(seed, &steps);
     }
 }
@@ -95,7 +95,7 @@ fn what_waited_for_a_superseded_session_is_not_sent_to_its_successor() {
 }
 
 #[test]
-fn packets_that_wait_go_on_under_the_rules_of_then() {
+fn buffered_packets_are_forwarded_under_the_rules_of_then() {
     let active = [Edit::Tunnel(1, 2), Edit::Action(1, 0)];
     let to = Step::Move { smf: 0, slot: 0 };
     let idle = establish(Shape::Idle(false));

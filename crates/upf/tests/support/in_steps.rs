@@ -39,7 +39,7 @@ pub struct Upf {
     tickets: u64,
 }
 
-/// How much lies between the parts.
+/// The distance between the parts.
 #[derive(Clone, Copy)]
 pub struct Room {
     /// Commands and events of a link.
@@ -49,7 +49,7 @@ pub struct Room {
 }
 
 impl Upf {
-    /// So many workers, with `size` settling their tables, on the testing network; all know its next hops.
+    /// `workers` workers, with tables for `size`, on the testing network; all know its next hops.
     pub fn new(
         workers: u16,
         config: Config,
@@ -96,7 +96,7 @@ impl Upf {
         upf
     }
 
-    /// Tells all workers where a next hop is.
+    /// Sends a next hop's address to all workers.
     fn meet(&mut self, instance: InstanceId, address: IpAddr, macs: &[MacAddr]) {
         let look = interface(self.network.instance(instance).expect("it is there"), macs);
         let change = AdjacencyChange {
@@ -113,7 +113,7 @@ impl Upf {
         &self.network
     }
 
-    /// A ticket that nobody had.
+    /// A ticket that was never issued.
     pub fn ticket(&mut self) -> Ticket {
         self.tickets += 1;
         Ticket(self.tickets)
@@ -125,7 +125,7 @@ impl Upf {
         wire.push(MemBuf::new(frame)).expect("room on the wire");
     }
 
-    /// One turn of a worker, after so much time. Tells whether packets had come.
+    /// One turn of a worker, after so much time. Returns whether packets had come.
     pub fn poll_worker(&mut self, worker: WorkerId, after: Duration) -> bool {
         self.now = self.now + after;
         self.workers[worker.index()].poll(self.now).rx > 0
@@ -138,8 +138,8 @@ impl Upf {
             .find_map(|port| self.wires.from(port).pop())
     }
 
-    /// One turn of control, as `Control::poll`: timeouts, at most so many events of each worker, and the commands that
-    /// fit into the links.
+    /// One turn of control, as `Control::poll`: timeouts, at most a number of events of each worker, and the commands
+    /// that fit into the links.
     pub fn poll_control(&mut self, events: usize) {
         if self.sessions.poll_timeout().is_some_and(|at| at <= self.now) {
             self.sessions.handle_timeout(self.now);
@@ -189,7 +189,7 @@ impl Upf {
                 let ticket = self.ticket();
                 self.sessions.pause_charging(self.now, ticket, session);
             }
-            // Before the next hops were told.
+            // Before the next hops were sent.
             Event::Resolve { .. } | Event::Neighbour { .. } => {}
             other => panic!("{other:?}"),
         }

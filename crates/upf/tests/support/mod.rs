@@ -97,7 +97,8 @@ pub struct World {
 /// A UPF as it starts: what is Control's, the workers', and the wires between the ports and the simulator.
 type Upf = (Control, Vec<Worker<MemIo>>, Wires);
 
-/// A UPF of so many workers with room for so many sessions, with more of the `workers` section, and more sections.
+/// A UPF with a number of workers and room for a number of sessions, with more of the `workers` section, and more
+/// sections.
 fn upf(now: Nanos, workers: u16, sessions: u32, seed: u64, (more, sections): (&str, &str)) -> Upf {
     let text = format!(
         "{sections}node: {{id: 127.0.0.8}}\n\
@@ -130,7 +131,7 @@ fn upf(now: Nanos, workers: u16, sessions: u32, seed: u64, (more, sections): (&s
     } = assemble(&config, &network, around);
     let (wires, ios) = Wires::new(usize::from(workers), 2, 4096);
     let workers = made.into_iter().zip(ios).map(|((mut config, link), io)| {
-        // The machine's speed is to tell nothing here.
+        // Results do not depend on the machine's speed.
         config.slow_share_percent = 100;
         Worker::new(config, io, link)
     });
@@ -275,7 +276,7 @@ impl World {
         self.shards_at(&[200_000])
     }
 
-    /// The same with so many packets a second of each shard, of the last number for those beyond.
+    /// The same with a number of packets a second of each shard, of the last number for those beyond.
     pub fn shards_at(&self, rates: &[u64]) -> Vec<Shard> {
         let servers = Servers {
             ipv4: SERVER,

@@ -153,17 +153,17 @@ impl Engine {
         let octets = due.map(|slot| (self.urrs[usize::from(slot)].id, block.reached(slot)));
         let due = self.event_slots().into_iter().filter(|(slot, _)| is_due(slot));
         let events = due.map(|(slot, urr)| (self.urrs[urr].id, block.reached(slot).of_events()));
-        let told: Vec<_> = octets.chain(events).collect();
-        let reports = self.accounts.evaluate(self.now(), &self.urrs, &counts, &told);
+        let reported: Vec<_> = octets.chain(events).collect();
+        let reports = self.accounts.evaluate(self.now(), &self.urrs, &counts, &reported);
         self.reports.extend(reports);
-        self.tell(false);
+        self.set_bounds(false);
     }
 
-    /// Sets the bounds that are not as they were told, until nothing is reached by that.
-    pub fn tell(&mut self, again: bool) {
-        let told = self.accounts.unsent_bounds(&self.urrs, again);
+    /// Sets the bounds that differ from those sent last, until nothing is reached by that.
+    pub fn set_bounds(&mut self, again: bool) {
+        let unsent = self.accounts.unsent_bounds(&self.urrs, again);
         let mut reached = 0_u64;
-        for (counter, bounds) in told {
+        for (counter, bounds) in unsent {
             let urr = self.urrs.iter().position(|urr| urr.id == counter.urr()).unwrap();
             let event_slots = self.event_slots();
             let slot = match counter {
@@ -192,11 +192,11 @@ impl Engine {
             .is_some_and(|at| at <= self.now())
         {
             self.accounts.tick(self.now(), &self.urrs);
-            self.tell(false);
+            self.set_bounds(false);
             let counts = self.counts();
             let reports = self.accounts.evaluate(self.now(), &self.urrs, &counts, &[]);
             self.reports.extend(reports);
-            self.tell(false);
+            self.set_bounds(false);
         }
     }
 
@@ -209,7 +209,7 @@ impl Engine {
         let counts = self.counts();
         let reports = self.accounts.query(self.now(), &self.urrs, &counts, &asked);
         self.reports.extend(reports);
-        self.tell(false);
+        self.set_bounds(false);
     }
 
     pub fn grant(&mut self, at: usize, new: Urr, renewed: Renewed) {
@@ -220,7 +220,7 @@ impl Engine {
         self.replace(bounds.clone());
         self.accounts.update(now, &urrs, &[(id, renewed)]);
         self.accounts.set_sent_bounds(&urrs, &bounds);
-        self.tell(true);
+        self.set_bounds(true);
         self.expire();
     }
 
@@ -243,7 +243,7 @@ impl Engine {
         }
         self.accounts.update(now, &urrs, &[]);
         self.accounts.set_sent_bounds(&urrs, &bounds);
-        self.tell(true);
+        self.set_bounds(true);
         self.expire();
     }
 
@@ -265,7 +265,7 @@ impl Engine {
             self.accounts.carry(urr, count);
         }
         self.install(self.accounts.bounds(&self.urrs));
-        self.tell(true);
+        self.set_bounds(true);
     }
 
     pub fn transfer(&mut self) {
@@ -276,6 +276,6 @@ impl Engine {
         let (now, urrs) = (self.now(), self.urrs.clone());
         self.install(self.accounts.preview_bounds(now, &urrs, &[]));
         self.accounts.update(now, &urrs, &[]);
-        self.tell(true);
+        self.set_bounds(true);
     }
 }

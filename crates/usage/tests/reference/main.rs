@@ -19,7 +19,7 @@ mod engine;
 mod model;
 
 use engine::Engine;
-use model::{Model, Reference, Told, after_grant};
+use model::{Model, Reference, Reported, after_grant};
 
 /// What happens.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ fn quota() -> impl Strategy<Value = Volume> {
     })
 }
 
-/// So many seconds at most, or now and then none.
+/// At most this number of seconds, or now and then none.
 fn time_quota(most: u8) -> impl Strategy<Value = u8> {
     prop_oneof![9 => 1..most, 1 => Just(0)]
 }
@@ -230,9 +230,9 @@ fn granted(
     (new, renewed)
 }
 
-fn sorted(mut told: Vec<Told>) -> Vec<Told> {
-    told.sort_by_key(|told| (told.urr, told.sequence));
-    told
+fn sorted(mut reported: Vec<Reported>) -> Vec<Reported> {
+    reported.sort_by_key(|reported| (reported.urr, reported.sequence));
+    reported
 }
 
 proptest! {
@@ -248,7 +248,7 @@ proptest! {
         let mut reference = Reference {
             now: 0,
             urrs: urrs.iter().map(Model::new).collect(),
-            told: Vec::new(),
+            reported: Vec::new(),
         };
         for step in steps {
             match step.clone() {
@@ -287,8 +287,8 @@ proptest! {
                 Step::Move => engine.move_away(),
                 Step::Transfer => engine.transfer(),
             }
-            let told: Vec<Told> = engine.reports.iter().map(Told::from).collect();
-            prop_assert_eq!(sorted(told), sorted(reference.told.clone()), "after {:?}", step);
+            let reported: Vec<Reported> = engine.reports.iter().map(Reported::from).collect();
+            prop_assert_eq!(sorted(reported), sorted(reference.reported.clone()), "after {:?}", step);
         }
         // What is not reported is what the list says.
         let counts = engine.counts();

@@ -12,7 +12,7 @@ pub struct Model {
     /// Where in the log the last report was, thresholds started, quotas started.
     pub report_from: usize,
     /// Whole octets of each direction that are reported, and those that were when thresholds and quotas started.
-    pub told: [u64; 2],
+    pub reported: [u64; 2],
     pub threshold_from: [u64; 2],
     pub quota_from: [u64; 2],
     /// The seconds in which time was measured, likewise; of the pool in billionths.
@@ -43,7 +43,7 @@ impl Model {
         Self {
             log: Vec::new(),
             report_from: 0,
-            told: [0; 2],
+            reported: [0; 2],
             threshold_from: [0; 2],
             quota_from: [0; 2],
             seconds: 0,
@@ -88,7 +88,7 @@ impl Model {
     /// Whether a quota that is used up is reported (§5.2.2.2.1). The Volume (Time, Event) Quota IE requests "to stop
     /// forwarding packets and, if no Volume Threshold is provisioned, to also generate a usage report"; beside a threshold
     /// the reporting trigger of the quota says so. `quota` is that trigger, and the report's.
-    pub fn tells(&self, quota: UsageTriggers) -> UsageTriggers {
+    pub fn reporting(&self, quota: UsageTriggers) -> UsageTriggers {
         let threshold = |volume: &Volume| {
             let parts = [volume.total, volume.uplink, volume.downlink];
             parts.into_iter().any(|part| part.is_some())
@@ -180,7 +180,7 @@ impl Model {
         for kind in 0..3 {
             if reached(used, bounds, kind) && !self.spent[kind] {
                 self.spent[kind] = true;
-                due |= self.tells(UsageTriggers::VOLQU);
+                due |= self.reporting(UsageTriggers::VOLQU);
             }
         }
         due
@@ -209,7 +209,7 @@ impl Model {
         let quota = self.urr.terms().event_quota.map(u64::from);
         if quota.is_some_and(|quota| used >= quota) && !self.events_spent {
             self.events_spent = true;
-            due |= self.tells(UsageTriggers::EVEQU);
+            due |= self.reporting(UsageTriggers::EVEQU);
         }
         due
     }
@@ -247,7 +247,7 @@ impl Model {
         if self.is_pool() { Multiplier::ONE } else { 1 }
     }
 
-    /// What was used since so many octets were.
+    /// Usage since these octets.
     fn used_since(&self, from: [u64; 2]) -> [u64; 3] {
         let one = self.one();
         let [total, uplink, downlink] = Self::sums(&self.log);
@@ -277,7 +277,7 @@ impl Model {
             && self.seconds_since(self.time_quota_from) >= u64::from(quota) * self.one()
         {
             self.time_spent = true;
-            due |= self.tells(UsageTriggers::TIMQU);
+            due |= self.reporting(UsageTriggers::TIMQU);
         }
         if self.valid_until == Some(now) {
             (self.void, self.valid_until, self.awaited) = (true, None, true);
@@ -296,7 +296,7 @@ impl Model {
 
     pub fn unreported(&self) -> ([u64; 3], u64) {
         let seconds = self.seconds_since(self.report_seconds) / self.one();
-        let [_, uplink, downlink] = self.used_since(self.told).map(|used| used / self.one());
+        let [_, uplink, downlink] = self.used_since(self.reported).map(|used| used / self.one());
         ([uplink + downlink, uplink, downlink], seconds)
     }
 
@@ -306,10 +306,10 @@ impl Model {
         Some((at(log.first()?), at(log.last()?)))
     }
 
-    pub fn report(&mut self, triggers: UsageTriggers) -> Told {
+    pub fn report(&mut self, triggers: UsageTriggers) -> Reported {
         if triggers == UsageTriggers::START {
             self.sequence += 1;
-            return Told {
+            return Reported {
                 urr: self.urr.id,
                 sequence: self.sequence - 1,
                 triggers,
@@ -321,7 +321,7 @@ impl Model {
             };
         }
         let (octets, seconds) = self.unreported();
-        // A threshold alone is told of as so many events, whatever has come.
+        // A threshold alone is reported as its number of events, whatever has come.
         let by_threshold = UsageTriggers::EVETH
             | UsageTriggers::VOLTH
             | UsageTriggers::TIMTH
@@ -331,7 +331,7 @@ impl Model {
         if triggers.contains(UsageTriggers::EVETH) && by_threshold.contains(triggers) {
             events = events.min(self.event_threshold_left().unwrap_or(events));
         }
-        let told = Told {
+        let reported = Reported {
             urr: self.urr.id,
             sequence: self.sequence,
             triggers,
@@ -343,24 +343,24 @@ impl Model {
         };
         self.sequence += 1;
         self.report_from = self.log.len();
-        self.told = [self.told[0] + octets[1], self.told[1] + octets[2]];
+        self.reported = [self.reported[0] + octets[1], self.reported[1] + octets[2]];
         self.report_seconds += seconds;
         self.report_events += events;
         if triggers.intersects(UsageTriggers::VOLTH | UsageTriggers::TIMTH | UsageTriggers::EVETH) {
             self.event_threshold_from = self.report_events;
-            self.threshold_from = self.told;
+            self.threshold_from = self.reported;
             self.time_threshold_from = self.report_seconds;
         }
-        told
+        reported
     }
 
     pub fn grant(&mut self, new: &Urr, renewed: Renewed, now: u64) {
         self.urr = new.clone();
         if renewed.volume_threshold {
-            self.threshold_from = self.told;
+            self.threshold_from = self.reported;
         }
         if renewed.volume_quota {
-            self.quota_from = self.told;
+            self.quota_from = self.reported;
             self.spent = Self::bounds(self.urr.volume_quota.as_deref()).map(|part| part == Some(0));
             self.void = false;
             if self.spent != [false; 3] {
@@ -393,7 +393,7 @@ impl Model {
 
 /// What is compared of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     pub urr: UrrId,
     pub sequence: u32,
     pub triggers: UsageTriggers,
@@ -404,10 +404,10 @@ pub struct Told {
     pub times: Option<(Moment, Moment)>,
 }
 
-impl From<&UsageReport> for Told {
-    fn from(report: &UsageReport) -> Told {
+impl From<&UsageReport> for Reported {
+    fn from(report: &UsageReport) -> Reported {
         let count = report.count;
-        Told {
+        Reported {
             urr: report.urr,
             sequence: report.sequence,
             triggers: report.triggers,
@@ -427,7 +427,7 @@ impl From<&UsageReport> for Told {
 pub struct Reference {
     pub now: u64,
     pub urrs: Vec<Model>,
-    pub told: Vec<Told>,
+    pub reported: Vec<Reported>,
 }
 
 impl Reference {
@@ -455,7 +455,7 @@ impl Reference {
             for kind in self.urrs[*slot].refuses(of(*slot)) {
                 fits = false;
                 self.urrs[*slot].spent[kind] = true;
-                due[*slot] |= self.urrs[*slot].tells(UsageTriggers::VOLQU);
+                due[*slot] |= self.urrs[*slot].reporting(UsageTriggers::VOLQU);
                 due[*slot] |= self.urrs[*slot].comes();
             }
         }
@@ -503,7 +503,7 @@ impl Reference {
         }
         for (model, triggers) in self.urrs.iter_mut().zip(due) {
             if !triggers.is_empty() {
-                self.told.push(model.report(triggers));
+                self.reported.push(model.report(triggers));
             }
         }
     }
@@ -531,7 +531,7 @@ impl Reference {
         }
         for (model, triggers) in self.urrs.iter_mut().zip(linked) {
             if !triggers.is_empty() {
-                self.told.push(model.report(triggers));
+                self.reported.push(model.report(triggers));
             }
         }
     }

@@ -88,7 +88,7 @@ fn from(mut packet: Vec<u8>, source: &str) -> Vec<u8> {
 }
 
 #[test]
-fn nobody_is_answered_who_is_no_other_node() {
+fn only_other_nodes_are_answered() {
     let mut world = world();
     let stray = tunnelled(N3_ADDRESS, 0xdead, 255, None, &[], &from_ue());
     let unknown = tunnelled(N3_ADDRESS, TEID, 255, None, &[(0x9f, vec![0, 0])], &from_ue());
@@ -134,8 +134,8 @@ fn nobody_is_answered_who_is_no_other_node() {
 fn an_error_indication_is_believed_from_the_tunnels_peer_alone() {
     let mut world = world();
     let indication = error_indication();
-    for stranger in ["10.0.3.9", "10.200.0.7"] {
-        let dropped = reason(&mut world, 0, &from(indication.clone(), stranger));
+    for unknown in ["10.0.3.9", "10.200.0.7"] {
+        let dropped = reason(&mut world, 0, &from(indication.clone(), unknown));
         assert_eq!(dropped, Some(DropReason::ForeignErrorIndication));
     }
     assert!(events(&mut world).is_empty());

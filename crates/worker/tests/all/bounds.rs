@@ -1,4 +1,4 @@
-//! Watermarks and limits of URRs: what Control is told, and what stops.
+//! Watermarks and limits of URRs: what control receives, and what stops.
 
 use crate::common;
 
@@ -56,7 +56,7 @@ fn ip(text: &str) -> std::net::IpAddr {
     text.parse().expect("an address")
 }
 
-fn told(world: &mut World) -> Vec<(UrrId, UrrCount, Reached)> {
+fn reported(world: &mut World) -> Vec<(UrrId, UrrCount, Reached)> {
     let events = std::iter::from_fn(|| world.controls[0].events.pop().ok());
     let reached = events.filter_map(|event| match event {
         Event::CounterReached {
@@ -79,34 +79,34 @@ fn octets(world: &mut World) -> u64 {
 }
 
 #[test]
-fn a_watermark_is_told_once_and_a_limit_stops_at_the_packet_that_does_not_fit() {
+fn a_watermark_is_reported_once_and_a_limit_stops_at_the_packet_that_does_not_fit() {
     let mut world = bounded(bounds(200, 450));
     assert!(send(&mut world));
-    assert_eq!(told(&mut world), []);
+    assert_eq!(reported(&mut world), []);
     assert!(send(&mut world));
-    let [(urr, count, reached)] = told(&mut world)[..] else {
-        panic!("one is told");
+    let [(urr, count, reached)] = reported(&mut world)[..] else {
+        panic!("one is reported");
     };
     assert_eq!((urr, count.dl_octets, count.dl_packets), (URR, 200, 2));
     assert_eq!((reached.watermark, reached.limits), (true, 0));
     assert!(send(&mut world) && send(&mut world));
-    assert_eq!(told(&mut world), []);
+    assert_eq!(reported(&mut world), []);
     let before = world.drops();
     assert!(!send(&mut world));
     assert_eq!(world.dropped_since(&before), Some(DropReason::QuotaExhausted));
-    let [(_, count, reached)] = told(&mut world)[..] else {
-        panic!("one is told");
+    let [(_, count, reached)] = reported(&mut world)[..] else {
+        panic!("one is reported");
     };
     assert_eq!((count.dl_octets, reached.limits), (400, 1));
     assert!(!send(&mut world));
-    assert_eq!((told(&mut world), octets(&mut world)), (vec![], 400));
+    assert_eq!((reported(&mut world), octets(&mut world)), (vec![], 400));
     world.assert_conserved();
 }
 
 /// A quota of 0 stops from the start: no packet is to find that, and use up the quota of another URR, which it does not
 /// fit into either.
 #[test]
-fn a_quota_of_0_stops_the_first_packet_and_nothing_is_told_of_other_quotas() {
+fn a_quota_of_0_stops_the_first_packet_and_other_quotas_are_not_reported() {
     const SECOND: UrrId = UrrId(2);
     let mut world = World::new();
     let mut rules = rules();
@@ -129,13 +129,15 @@ fn a_quota_of_0_stops_the_first_packet_and_nothing_is_told_of_other_quotas() {
     let before = world.drops();
     assert!(!send(&mut world));
     assert_eq!(world.dropped_since(&before), Some(DropReason::QuotaExhausted));
-    let limits = told(&mut world).into_iter().filter(|(.., told)| told.limits != 0);
+    let limits = reported(&mut world)
+        .into_iter()
+        .filter(|(.., reported)| reported.limits != 0);
     assert!(limits.map(|(urr, ..)| urr).all(|urr| urr == URR));
     world.assert_conserved();
 }
 
 #[test]
-fn new_bounds_let_a_live_session_go_on_and_touch_no_flow() {
+fn new_bounds_let_a_live_session_continue_and_touch_no_flow() {
     let mut world = bounded(bounds(10_000, 100));
     assert!(send(&mut world) && !send(&mut world));
     let stale = world.workers[0].stats().stale;
@@ -144,12 +146,12 @@ fn new_bounds_let_a_live_session_go_on_and_touch_no_flow() {
         vec![(URR.into(), bounds(150, 300)), (UrrId(9).into(), Bounds::NONE)],
     );
     assert_eq!(world.apply(0, change), Ok(None));
-    told(&mut world);
+    reported(&mut world);
     assert!(send(&mut world) && send(&mut world) && !send(&mut world));
     assert_eq!(octets(&mut world), 300);
     assert_eq!(world.workers[0].stats().stale, stale);
-    // What is beyond its bounds already is told, and stops, without a packet.
-    told(&mut world);
+    // A counter beyond its bounds already is reported, and stops, without a packet.
+    reported(&mut world);
     let change = SessionChange::Bound(SESSION, vec![(URR.into(), bounds(250, 0))]);
     assert_eq!(world.apply(0, change), Ok(None));
     world.poll();
@@ -158,14 +160,17 @@ fn new_bounds_let_a_live_session_go_on_and_touch_no_flow() {
         limits: 1,
         ..Reached::NOTHING
     };
-    assert_eq!(told(&mut world).first().map(|told| told.2), Some(reached));
+    assert_eq!(
+        reported(&mut world).first().map(|reported| reported.2),
+        Some(reached)
+    );
     assert!(!send(&mut world));
-    let nobody = SessionChange::Bound(SessionIndex(2), Vec::new());
-    assert_eq!(world.apply(0, nobody), Err(ApplyError::NotFound));
+    let unknown = SessionChange::Bound(SessionIndex(2), Vec::new());
+    assert_eq!(world.apply(0, unknown), Err(ApplyError::NotFound));
 }
 
 #[test]
-fn other_rules_with_bounds_that_are_reached_already_tell_so_without_a_packet() {
+fn other_rules_with_bounds_that_are_reached_already_report_it_without_a_packet() {
     let mut world = bounded(bounds(10_000, 10_000));
     assert!(send(&mut world) && send(&mut world));
     let rules = std::sync::Arc::new(rules());
@@ -179,8 +184,11 @@ fn other_rules_with_bounds_that_are_reached_already_tell_so_without_a_packet() {
         limits: 1,
         ..Reached::NOTHING
     };
-    let told: Vec<_> = told(&mut world).into_iter().map(|told| told.2).collect();
-    assert_eq!(told, [reached]);
+    let reported: Vec<_> = reported(&mut world)
+        .into_iter()
+        .map(|reported| reported.2)
+        .collect();
+    assert_eq!(reported, [reached]);
     assert!(!send(&mut world));
 }
 
@@ -201,7 +209,7 @@ fn a_session_on_its_way_out_keeps_half_of_its_limits() {
 }
 
 #[test]
-fn the_first_packet_that_a_trap_stops_is_told_once_whether_it_exceeds_or_comes_later() {
+fn the_first_packet_that_a_trap_stops_is_reported_once_whether_it_exceeds_or_comes_later() {
     let trap = |limit| Bounds {
         watermarks: Volumes::NONE,
         limit: Some(CounterLimit {
@@ -218,7 +226,10 @@ fn the_first_packet_that_a_trap_stops_is_told_once_whether_it_exceeds_or_comes_l
         let mut world = bounded(trap(limit));
         let passed: Vec<bool> = before.iter().map(|_| send(&mut world)).collect();
         assert_eq!(passed, before);
-        let at_limit: Vec<_> = told(&mut world).into_iter().map(|told| told.2).collect();
+        let at_limit: Vec<_> = reported(&mut world)
+            .into_iter()
+            .map(|reported| reported.2)
+            .collect();
         let stops = Reached {
             limits: 1,
             ..Reached::NOTHING
@@ -228,19 +239,25 @@ fn the_first_packet_that_a_trap_stops_is_told_once_whether_it_exceeds_or_comes_l
         assert!(!send(&mut world));
         assert_eq!(world.dropped_since(&drops), Some(DropReason::QuotaExhausted));
         assert_eq!(
-            told(&mut world).iter().map(|told| told.2).collect::<Vec<_>>(),
+            reported(&mut world)
+                .iter()
+                .map(|reported| reported.2)
+                .collect::<Vec<_>>(),
             [trapped(1)]
         );
         assert!(!send(&mut world));
-        assert_eq!(told(&mut world), []);
-        // The same limit once more: the next packet is told, too.
+        assert_eq!(reported(&mut world), []);
+        // The same limit once more: the next packet is reported, too.
         let again = SessionChange::Bound(SESSION, vec![(URR.into(), trap(limit))]);
         assert_eq!(world.apply(0, again), Ok(None));
         world.poll();
-        told(&mut world);
+        reported(&mut world);
         assert!(!send(&mut world));
         assert_eq!(
-            told(&mut world).iter().map(|told| told.2).collect::<Vec<_>>(),
+            reported(&mut world)
+                .iter()
+                .map(|reported| reported.2)
+                .collect::<Vec<_>>(),
             [trapped(1)]
         );
         world.assert_conserved();

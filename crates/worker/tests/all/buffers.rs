@@ -1,4 +1,5 @@
-//! FARs that buffer: what waits, in which order it goes on, what Control hears of it, and End Markers.
+//! FARs that buffer: which packets are buffered, in which order they are forwarded, what control receives, and End
+//! Markers.
 
 use crate::common;
 
@@ -20,13 +21,13 @@ use common::buffering::{BUFF, Case, LIMITS, numbered, with};
 use common::one_session::{events, ip, to_ue, uplink};
 use common::{World, mac_of};
 
-fn told(world: &mut World) -> usize {
-    let is_told = |event: &Event| matches!(event, Event::DownlinkData { .. });
-    events(world).iter().filter(|event| is_told(event)).count()
+fn reported(world: &mut World) -> usize {
+    let is_reported = |event: &Event| matches!(event, Event::DownlinkData { .. });
+    events(world).iter().filter(|event| is_reported(event)).count()
 }
 
 #[test]
-fn packets_wait_and_go_on_in_order_before_any_other() {
+fn packets_are_buffered_and_forwarded_in_order_before_any_other() {
     let mut case = Case::new(LIMITS, BUFF);
     for number in 0..5 {
         assert!(case.world.send(1, &numbered(number)).is_empty());
@@ -49,7 +50,7 @@ fn packets_wait_and_go_on_in_order_before_any_other() {
 }
 
 #[test]
-fn control_hears_of_the_first_packet_of_each_qos_flow() {
+fn control_is_notified_of_the_first_packet_of_each_qos_flow() {
     let mut case = Case::new(LIMITS, BUFF.with(ApplyAction::NOCP));
     let mut marked = to_ue();
     marked[1] = 46 << 2;
@@ -72,42 +73,42 @@ fn control_hears_of_the_first_packet_of_each_qos_flow() {
     assert_eq!((session, pdr, far), (SessionIndex(1), PdrId(2), FarId(2)));
     assert_eq!((qfi, dscp), (Qfi::new(9), Some(46)));
     case.world.send(1, &to_ue());
-    assert_eq!(told(&mut case.world), 0, "once is enough");
+    assert_eq!(reported(&mut case.world), 0, "once is enough");
     case.set(BUFF.with(ApplyAction::NOCP));
     case.world.send(1, &to_ue());
-    assert_eq!(told(&mut case.world), 0, "the FAR has not changed");
+    assert_eq!(reported(&mut case.world), 0, "the FAR has not changed");
     case.set(ApplyAction::FORW);
     case.set(BUFF.with(ApplyAction::NOCP));
     case.world.send(1, &to_ue());
-    assert_eq!(told(&mut case.world), 1, "idle again");
+    assert_eq!(reported(&mut case.world), 1, "idle again");
     case.set(BUFF);
     case.set(ApplyAction::FORW);
     case.set(BUFF);
     case.world.send(1, &to_ue());
-    assert_eq!(told(&mut case.world), 0, "without NOCP");
+    assert_eq!(reported(&mut case.world), 0, "without NOCP");
     case.world.assert_conserved();
 }
 
 #[test]
-fn it_is_told_even_if_nothing_has_room() {
+fn it_is_reported_even_if_nothing_has_room() {
     let limits = BufferLimits { packets: 0, ..LIMITS };
     let mut case = Case::new(limits, BUFF.with(ApplyAction::NOCP));
     case.world.send(1, &to_ue());
     case.world.send(1, &to_ue());
     assert_eq!(
-        (told(&mut case.world), case.dropped(DropReason::FarBuffer)),
+        (reported(&mut case.world), case.dropped(DropReason::FarBuffer)),
         (1, 2)
     );
     let mut case = Case::new(BufferLimits::OFF, BUFF.with(ApplyAction::NOCP));
     case.world.send(1, &to_ue());
     assert_eq!(
-        (told(&mut case.world), case.dropped(DropReason::FarBuffer)),
+        (reported(&mut case.world), case.dropped(DropReason::FarBuffer)),
         (0, 1)
     );
 }
 
 #[test]
-fn uplink_packets_wait_too_and_nobody_hears_of_them() {
+fn uplink_packets_are_buffered_too_without_a_report() {
     let mut case = Case::new(LIMITS, ApplyAction::FORW);
     let far = |action| FarUpdate {
         action: Some(action),
@@ -120,7 +121,7 @@ fn uplink_packets_wait_too_and_nobody_hears_of_them() {
     };
     set(&mut case, BUFF.with(ApplyAction::NOCP));
     assert!(case.world.send(0, &uplink()).is_empty());
-    assert_eq!(told(&mut case.world), 0);
+    assert_eq!(reported(&mut case.world), 0);
     set(&mut case, ApplyAction::FORW);
     assert_eq!(case.world.take().len(), 1);
 }
@@ -330,7 +331,7 @@ impl From<IpOf> for std::net::IpAddr {
     }
 }
 
-/// What Control has heard of delivery statuses, with whether it was notified (NOCP) by the same event.
+/// Delivery statuses that control has received, with whether it was notified (NOCP) by the same event.
 fn statuses(world: &mut World) -> Vec<(PdrId, bool, DataStatus)> {
     let status = |event: &Event| match event {
         Event::DownlinkData {
@@ -347,7 +348,7 @@ fn statuses(world: &mut World) -> Vec<(PdrId, bool, DataStatus)> {
 const PDR: PdrId = PdrId(2);
 
 #[test]
-fn the_first_buffered_and_the_first_discarded_packet_of_each_pdr_are_told() {
+fn the_first_buffered_and_the_first_discarded_packet_of_each_pdr_are_reported() {
     let all = BUFF
         .with(ApplyAction::NOCP)
         .with(ApplyAction::BDPN)
@@ -385,7 +386,7 @@ fn the_first_buffered_and_the_first_discarded_packet_of_each_pdr_are_told() {
 }
 
 #[test]
-fn packets_that_are_dropped_directly_are_told_once_for_each_pdr() {
+fn packets_that_are_dropped_directly_are_reported_once_for_each_pdr() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP.with(ApplyAction::DDPN));
     assert_eq!(
         (0..3)
@@ -409,17 +410,18 @@ fn packets_that_are_dropped_directly_are_told_once_for_each_pdr() {
 }
 
 #[test]
-fn what_control_throws_away_is_told_only_if_its_time_was_over() {
+fn what_control_throws_away_is_reported_only_if_its_time_was_over() {
     let mut case = Case::new(LIMITS, BUFF.with(ApplyAction::DDPN));
-    for (tells_discarded, told) in [(false, vec![]), (true, vec![(PDR, false, DataStatus::Discarded)])] {
+    for (reports_discarded, reported) in [(false, vec![]), (true, vec![(PDR, false, DataStatus::Discarded)])]
+    {
         case.world.send(1, &numbered(0));
         let immediate = ImmediateActions {
             discards_buffered: true,
-            tells_discarded,
+            tells_discarded: reports_discarded,
             ..ImmediateActions::default()
         };
         case.replace(case.image.clone(), immediate);
-        assert_eq!(statuses(&mut case.world), told);
+        assert_eq!(statuses(&mut case.world), reported);
     }
     assert_eq!(case.dropped(DropReason::BufferDiscarded), 2);
 }
@@ -478,7 +480,7 @@ fn what_waits_for_a_gnb_goes_where_its_session_says_then() {
     case.world.send(1, &numbered(0));
     case.set(BUFF.with(ApplyAction::NOCP));
     assert_eq!(
-        told(&mut case.world),
+        reported(&mut case.world),
         1,
         "the UE is idle, and the packet waits for it now"
     );
@@ -618,7 +620,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     /// Against a queue that is a list: what comes out, in order, and what became of the rest.
     #[test]
-    fn every_packet_goes_on_once_or_is_counted(steps in prop::collection::vec(step(), 1..60)) {
+    fn every_packet_is_forwarded_once_or_counted(steps in prop::collection::vec(step(), 1..60)) {
         let mut case = Case::new(LIMITS, BUFF);
         let (mut action, mut waiting, mut since) = (BUFF, VecDeque::new(), case.world.now);
         let (mut expected, mut dropped) = (Vec::new(), [0; 5]);
@@ -647,7 +649,7 @@ proptest! {
                     match next {
                         ApplyAction::FORW if is_met => expected.extend(waiting.drain(..)),
                         ApplyAction::DROP => dropped[0] += waiting.drain(..).count(),
-                        // What goes on and waits again waits from then on.
+                        // A packet that is forwarded and buffered again counts from then on.
                         BUFF if action == BUFF => {}
                         _ => since = case.world.now,
                     }

@@ -75,7 +75,7 @@ impl Trial {
             meters: ReferenceMeters::default(),
             passed: [0; 2],
         };
-        trial.tell();
+        trial.distribute();
         for place in 0..2 {
             let image = trial.image(place);
             trial
@@ -94,8 +94,8 @@ impl Trial {
         image
     }
 
-    /// The worker hears what the sessions have together: the lowest of what both say.
-    fn tell(&mut self) {
+    /// The worker receives the sessions' common rate: the lowest of both.
+    fn distribute(&mut self) {
         let said = self.rules.iter().map(|rules| rules.qers()[1].maximum()[0]);
         let rate = said.min().expect("two sessions");
         let Some(MeterSpec::Single { rate, burst }) = MeterSpec::mbr(rate) else {
@@ -145,7 +145,7 @@ impl Trial {
         rules.update_qer(update).expect("it is there");
         self.rules[place] = Arc::new(rules);
         assert_eq!(self.image(place).block, before.block);
-        self.tell();
+        self.distribute();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Thresholds of dropped downlink packets (DROTH): what counts against them, and when Control is told.
+//! Thresholds of dropped downlink packets (DROTH): what counts against them, and when control is notified.
 
 use crate::common;
 
@@ -22,7 +22,7 @@ use common::one_session::{REMOTE, events, uplink};
 
 const PDR: PdrId = PdrId(2);
 
-/// The rules with a URR of the downlink PDR that tells of so many dropped packets and octets.
+/// The rules with a URR of the downlink PDR that reports this number of dropped packets and octets.
 fn telling_of_dropped(rules: &SessionRules, packets: Option<u64>, octets: Option<u64>) -> SessionRules {
     let mut rules = rules.clone();
     let terms = UrrTerms {
@@ -43,14 +43,14 @@ fn telling_of_dropped(rules: &SessionRules, packets: Option<u64>, octets: Option
     rules
 }
 
-/// How often Control was told that a threshold of dropped packets is reached.
-fn told_dropped(world: &mut World) -> usize {
-    let is_told = |event: &Event| matches!(event, Event::DroppedReached { urr, .. } if *urr == UrrId(9));
-    events(world).iter().filter(|event| is_told(event)).count()
+/// How often control was notified that a threshold of dropped packets is reached.
+fn dropped_reports(world: &mut World) -> usize {
+    let is_reported = |event: &Event| matches!(event, Event::DroppedReached { urr, .. } if *urr == UrrId(9));
+    events(world).iter().filter(|event| is_reported(event)).count()
 }
 
 #[test]
-fn dropped_downlink_packets_are_told_at_their_thresholds() {
+fn dropped_downlink_packets_are_reported_at_their_thresholds() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP);
     case.change(ImmediateActions::default(), |rules| {
         *rules = telling_of_dropped(rules, Some(3), None)
@@ -61,10 +61,10 @@ fn dropped_downlink_packets_are_told_at_their_thresholds() {
             case.world.send(1, &numbered(number));
             number += 1;
         }
-        told_dropped(&mut case.world)
+        dropped_reports(&mut case.world)
     };
     assert_eq!([2, 1, 2].map(|count| send(&mut case, count)), [0, 1, 0]);
-    // Other rules change nothing of the count, which starts again when it is told.
+    // Other rules change nothing of the count, which starts again when it is reported.
     case.set(ApplyAction::DROP.with(ApplyAction::DDPN));
     assert_eq!([1, 2, 1].map(|count| send(&mut case, count)), [1, 0, 1]);
     // What waits is not dropped: until there is no room for more, or until it is thrown away.
@@ -76,7 +76,7 @@ fn dropped_downlink_packets_are_told_at_their_thresholds() {
     };
     case.replace(case.image.clone(), immediate);
     assert_eq!(
-        told_dropped(&mut case.world),
+        dropped_reports(&mut case.world),
         2,
         "eight more, of which two are left"
     );
@@ -84,18 +84,18 @@ fn dropped_downlink_packets_are_told_at_their_thresholds() {
     case.world.now = case.world.now + LIMITS.timeout;
     (0..3).for_each(|_| case.world.poll());
     assert_eq!(case.dropped(DropReason::BufferExpired), 1);
-    assert_eq!(told_dropped(&mut case.world), 1);
-    // Uplink packets are not downlink ones, and what goes on is not dropped.
+    assert_eq!(dropped_reports(&mut case.world), 1);
+    // Uplink packets do not count, nor do packets that are forwarded.
     case.set(ApplyAction::FORW);
     assert_eq!(send(&mut case, 9), 0);
     case.world.send(0, &uplink());
-    assert_eq!(told_dropped(&mut case.world), 0);
+    assert_eq!(dropped_reports(&mut case.world), 0);
     case.world.assert_conserved();
 }
 
 #[test]
-fn what_takes_the_place_of_a_session_or_a_urr_counts_from_nothing_and_all_else_goes_on() {
-    // Another image of the same rules, and whether it goes on with the count.
+fn what_replaces_a_session_or_a_urr_counts_from_zero_and_all_else_continues() {
+    // Another image of the same rules, and whether the count is kept.
     type Edit = fn(&mut SessionImage);
     let cases: [(Edit, bool); 3] = [
         (|_| {}, true),
@@ -109,32 +109,32 @@ fn what_takes_the_place_of_a_session_or_a_urr_counts_from_nothing_and_all_else_g
         });
         let send = |case: &mut Case| {
             case.world.send(1, &numbered(0));
-            told_dropped(&mut case.world)
+            dropped_reports(&mut case.world)
         };
         assert_eq!([send(&mut case), send(&mut case)], [0, 0]);
         let mut image = case.image.clone();
         edit(&mut image);
         case.replace(image, ImmediateActions::default());
-        assert_eq!(told_dropped(&mut case.world), 0);
-        let told = [1, 2, 3].map(|_| send(&mut case));
-        assert_eq!(told, if goes_on { [1, 0, 0] } else { [0, 0, 1] });
+        assert_eq!(dropped_reports(&mut case.world), 0);
+        let reported = [1, 2, 3].map(|_| send(&mut case));
+        assert_eq!(reported, if goes_on { [1, 0, 0] } else { [0, 0, 1] });
     }
 }
 
 #[test]
-fn a_threshold_below_what_is_counted_is_told_without_a_packet() {
+fn a_threshold_below_what_is_counted_is_reported_without_a_packet() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP);
     case.change(ImmediateActions::default(), |rules| {
         *rules = telling_of_dropped(rules, Some(3), None)
     });
     (0..2).for_each(|number| drop(case.world.send(1, &numbered(number))));
-    assert_eq!(told_dropped(&mut case.world), 0);
+    assert_eq!(dropped_reports(&mut case.world), 0);
     let mut image = case.image.clone();
     image.dropped.get_or_insert_default()[0].threshold.packets = Some(2);
     case.replace(image, ImmediateActions::default());
-    assert_eq!(told_dropped(&mut case.world), 1);
+    assert_eq!(dropped_reports(&mut case.world), 1);
     case.world.send(1, &numbered(2));
-    assert_eq!(told_dropped(&mut case.world), 0, "it starts again");
+    assert_eq!(dropped_reports(&mut case.world), 0, "it starts again");
 }
 
 #[test]
@@ -144,17 +144,17 @@ fn octets_of_dropped_packets_are_those_of_inner_ip() {
     case.change(ImmediateActions::default(), |rules| {
         *rules = telling_of_dropped(rules, Some(100), Some(octets * 2))
     });
-    let told = [0, 1, 2, 3].map(|number| {
+    let reported = [0, 1, 2, 3].map(|number| {
         case.world.send(1, &numbered(number));
-        told_dropped(&mut case.world)
+        dropped_reports(&mut case.world)
     });
-    assert_eq!(told, [0, 1, 0, 1]);
+    assert_eq!(reported, [0, 1, 0, 1]);
 }
 
 const PREDEFINED: UrrId = UrrId(0x8000_0001);
 
-/// Rules whose downlink PDR activates a predefined rule for packets from one host, with a URR of its own that tells of
-/// so many dropped packets.
+/// Rules whose downlink PDR activates a predefined rule for packets from one host, with a URR of its own that reports
+/// this number of dropped packets.
 fn of_predefined_rule(rules: &SessionRules, packets: u64) -> SessionRules {
     let terms = UrrTerms {
         dropped_dl_threshold: Some(DroppedDlThreshold {
@@ -196,10 +196,11 @@ fn of_predefined_rule(rules: &SessionRules, packets: u64) -> SessionRules {
     rules
 }
 
-/// How often Control was told of the predefined rule's URR.
-fn told_predefined(world: &mut World) -> usize {
-    let is_told = |event: &Event| matches!(event, Event::DroppedReached { urr, .. } if *urr == PREDEFINED);
-    events(world).iter().filter(|event| is_told(event)).count()
+/// How often control was notified of the predefined rule's URR.
+fn predefined_reports(world: &mut World) -> usize {
+    let is_reported =
+        |event: &Event| matches!(event, Event::DroppedReached { urr, .. } if *urr == PREDEFINED);
+    events(world).iter().filter(|event| is_reported(event)).count()
 }
 
 #[test]
@@ -209,29 +210,32 @@ fn dropped_packets_of_predefined_rules_count_in_their_urrs() {
     case.change(ImmediateActions::default(), |rules| {
         *rules = of_predefined_rule(rules, 2)
     });
-    let told = |case: &mut Case, packet: &[u8]| {
+    let reported = |case: &mut Case, packet: &[u8]| {
         case.world.send(1, packet);
-        told_predefined(&mut case.world)
+        predefined_reports(&mut case.world)
     };
     // Those of another rule of the same PDR are not of this one.
     let sent = [numbered(0), other(), numbered(1), numbered(2), other()];
-    assert_eq!(sent.map(|packet| told(&mut case, &packet)), [0, 0, 1, 0, 0]);
-    assert_eq!(told(&mut case, &numbered(3)), 1);
+    assert_eq!(sent.map(|packet| reported(&mut case, &packet)), [0, 0, 1, 0, 0]);
+    assert_eq!(reported(&mut case, &numbered(3)), 1);
     // What waits: for what there is no room, and what has waited for too long.
     case.set(BUFF);
     let waiting = (0..8)
-        .map(|number| told(&mut case, &numbered(number)))
+        .map(|number| reported(&mut case, &numbered(number)))
         .sum::<usize>();
     assert_eq!(waiting, 0);
-    assert_eq!([8, 9].map(|number| told(&mut case, &numbered(number))), [0, 1]);
+    assert_eq!(
+        [8, 9].map(|number| reported(&mut case, &numbered(number))),
+        [0, 1]
+    );
     case.world.now = case.world.now + LIMITS.timeout;
     (0..3).for_each(|_| case.world.poll());
     assert_eq!(case.dropped(DropReason::BufferExpired), 8);
-    assert_eq!(told_predefined(&mut case.world), 4);
+    assert_eq!(predefined_reports(&mut case.world), 4);
     case.world.assert_conserved();
 }
 
-/// A session's move: what its old worker counted goes on at the new one, which is the same here.
+/// A session's move: what its old worker counted is continued at the new one, which is the same here.
 #[test]
 fn what_was_counted_of_dropped_packets_goes_along_to_another_worker() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP);
@@ -262,15 +266,15 @@ fn what_was_counted_of_dropped_packets_goes_along_to_another_worker() {
     assert_eq!(removed(&mut case), [count]);
 }
 
-/// Two workers that have counted together what the threshold says: that is told when one goes on for both.
+/// Two workers that have counted together what the threshold says: that is reported when one continues for both.
 #[test]
-fn a_threshold_that_two_workers_reach_together_is_told() {
+fn a_threshold_that_two_workers_reach_together_is_reported() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP);
     case.change(ImmediateActions::default(), |rules| {
         *rules = telling_of_dropped(rules, Some(5), None)
     });
     (0..3).for_each(|number| drop(case.world.send(1, &numbered(number))));
-    assert_eq!(told_dropped(&mut case.world), 0);
+    assert_eq!(dropped_reports(&mut case.world), 0);
     let mut image = case.image.clone();
     image.add_dropped(&[DroppedCount {
         urr: UrrId(9),
@@ -286,5 +290,5 @@ fn a_threshold_that_two_workers_reach_together_is_told() {
         .push(command)
         .expect("there is room");
     case.world.poll();
-    assert_eq!(told_dropped(&mut case.world), 1);
+    assert_eq!(dropped_reports(&mut case.world), 1);
 }

@@ -306,7 +306,7 @@ proptest! {
         for (number, &(is_uplink, is_v4, port, cut)) in datagrams.iter().enumerate() {
             let mut datagram = Datagram::new(is_uplink, is_v4, port, number as u32);
             datagram.cut = cut;
-            // Payloads tell datagrams apart.
+            // Payloads distinguish datagrams.
             datagram.user.payload[0] = number as u8;
             let verdict = datagram.verdict(&world);
             for (packet, octets, payload) in datagram.fragments() {
@@ -350,7 +350,7 @@ proptest! {
                 **left > 0 && *egress == port.0 && is_whole
             });
             let found = matches.max_by_key(|((_, start), _)| start.len());
-            prop_assert!(found.is_some(), "nobody sent {frame:?}");
+            prop_assert!(found.is_some(), "not sent: {frame:?}");
             *found.expect("it is some").1 -= 1;
         }
         prop_assert!(expected.values().all(|left| *left == 0), "{expected:?}");

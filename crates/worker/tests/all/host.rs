@@ -77,7 +77,7 @@ fn of_protocol(protocol: u8, to: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_nobody_here_has_a_use_for_goes_to_the_host_as_it_came() {
+fn what_is_unused_here_goes_to_the_host_as_it_came() {
     let mut world = world();
     let ospf = to_group(
         frame(N6_PORT, &of_protocol(89, "224.0.0.5")),
@@ -149,16 +149,16 @@ fn it_gets_what_neighbours_answer_and_no_question() {
     };
     let queue = queue_of(&mut world, N6_PORT, &arp(2));
     assert_eq!(queue, Some(Urgency::Urgent));
-    let told = events(&mut world);
+    let reported = events(&mut world);
     assert!(
         matches!(
-            told[..],
+            reported[..],
             [Event::Neighbour {
                 how: Heard::Answer,
                 ..
             }]
         ),
-        "{told:?}"
+        "{reported:?}"
     );
     assert_eq!(world.send_frame(0, N6_PORT, &arp(1)).len(), 1, "answered");
     assert_eq!(given(&world), [vec![], vec![]] as [Vec<Vec<u8>>; 2]);
@@ -182,7 +182,7 @@ fn no_ue_reaches_the_host() {
 }
 
 #[test]
-fn what_no_host_wants_or_nobody_can_have_sent_is_dropped() {
+fn what_no_host_wants_or_can_have_sent_is_dropped() {
     let mut world = world();
     let from_us = udp("10.0.6.1", OURS, 99);
     assert_eq!(

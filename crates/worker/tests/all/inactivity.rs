@@ -1,4 +1,4 @@
-//! User plane inactivity of sessions (TS 29.244 §5.11.2): when a worker tells of it, and what counts as a packet.
+//! User plane inactivity of sessions (TS 29.244 §5.11.2): when a worker reports it, and what counts as a packet.
 
 use crate::common;
 
@@ -23,7 +23,7 @@ struct Case {
 }
 
 impl Case {
-    /// A session with a timer of so many seconds.
+    /// A session with a timer, in seconds.
     fn new(seconds: u32) -> Self {
         let mut rules = session();
         rules.set_inactivity_timer(seconds);
@@ -56,44 +56,44 @@ impl Case {
         });
     }
 
-    /// Lets so many seconds pass; after how many milliseconds inactivity was told of, each time.
+    /// Lets a number of seconds pass; returns after how many milliseconds inactivity was reported, each time.
     fn wait(&mut self, seconds: u32) -> Vec<u64> {
         let start = self.world.now;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for _ in 0..seconds * POLLS_PER_SECOND {
             self.world.now = self.world.now + Duration::from_secs(1) / POLLS_PER_SECOND;
             self.world.poll();
             for event in events(&mut self.world) {
                 if let Event::Inactive { session } = event {
                     assert_eq!(session, SessionIndex(1));
-                    told.push((self.world.now.0 - start.0) / 1_000_000);
+                    reported.push((self.world.now.0 - start.0) / 1_000_000);
                 }
             }
         }
-        told
+        reported
     }
 
-    /// That inactivity is told once, within the bound.
+    /// Inactivity is reported once, within the bound.
     #[track_caller]
-    fn assert_told_after(&mut self, seconds: u32) {
-        let told = self.wait(3 * seconds);
+    fn assert_reported_after(&mut self, seconds: u32) {
+        let reported = self.wait(3 * seconds);
         let (earliest, late) = (u64::from(seconds) * 1_000, u64::from(seconds) * 100);
         let latest = earliest + late.max(1_000);
         assert!(
-            told.len() == 1 && (earliest..=latest).contains(&told[0]),
-            "{told:?} for {seconds} s"
+            reported.len() == 1 && (earliest..=latest).contains(&reported[0]),
+            "{reported:?} for {seconds} s"
         );
     }
 }
 
 #[test]
-fn inactivity_is_told_once_and_again_after_packets() {
+fn inactivity_is_reported_once_and_again_after_packets() {
     let mut case = Case::new(10);
-    case.assert_told_after(10);
+    case.assert_reported_after(10);
     assert_eq!(case.world.send(0, &uplink()).len(), 1);
-    case.assert_told_after(10);
+    case.assert_reported_after(10);
     assert_eq!(case.world.send(1, &to_ue()).len(), 1);
-    case.assert_told_after(10);
+    case.assert_reported_after(10);
     case.world.assert_conserved();
 }
 
@@ -130,26 +130,26 @@ fn the_timer_can_be_changed_and_taken_away() {
     case.act(ApplyAction::FORW);
     assert_eq!(case.wait(3).len(), 1);
     case.edit(|rules| rules.set_inactivity_timer(20));
-    case.assert_told_after(20);
+    case.assert_reported_after(20);
     // The same again is a timer anew.
     case.edit(|rules| rules.set_inactivity_timer(20));
-    case.assert_told_after(20);
+    case.assert_reported_after(20);
     case.edit(|rules| rules.set_inactivity_timer(0));
     assert!(case.wait(100).is_empty());
     case.edit(|rules| rules.set_inactivity_timer(1));
-    case.assert_told_after(1);
+    case.assert_reported_after(1);
     let gone = case.world.apply(0, SessionChange::Remove(SessionIndex(1)));
     gone.expect("it is there");
     assert!(case.wait(10).is_empty());
 }
 
 #[test]
-fn who_shares_a_session_with_another_worker_tells_nothing() {
+fn a_worker_that_shares_a_session_reports_nothing() {
     let mut case = Case::new(2);
     case.change(MeterShare::Leaving, |_| {});
     assert!(case.wait(20).is_empty());
     case.edit(|_| {});
-    case.assert_told_after(2);
+    case.assert_reported_after(2);
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn what_comes_by_members_is_the_lags() {
 }
 
 #[test]
-fn lacpdus_are_told_and_markers_answered() {
+fn lacpdus_are_reported_and_markers_answered() {
     let mut world = world(1);
     events(&mut world);
     let end = |system| End {
@@ -138,10 +138,10 @@ fn lacpdus_are_told_and_markers_answered() {
     };
     // By a member that carries nothing, too.
     assert!(receive(&mut world, MEMBERS[1], &pdu.frame(PEER_MAC)).is_empty());
-    let told = events(&mut world);
+    let reported = events(&mut world);
     assert!(
-        matches!(told[..], [Event::Lacp { member: PortId(8), pdu: heard }] if heard == pdu),
-        "{told:?}"
+        matches!(reported[..], [Event::Lacp { member: PortId(8), pdu: received }] if received == pdu),
+        "{reported:?}"
     );
     let out = receive(&mut world, MEMBERS[0], &slow(2));
     let [(PortId(7), answer)] = &out[..] else {
@@ -202,7 +202,7 @@ fn frames_of_our_own_to_a_lag_leave_by_a_member() {
     world.assert_conserved();
 }
 
-/// The members that End Markers leave by when a session leaves these tunnels one after the other, with so many sent to
+/// The members that End Markers leave by when a session leaves these tunnels one after the other, with a number sent to
 /// each.
 fn end_markers(share: u8, tunnels: std::ops::Range<u32>) -> BTreeMap<PortId, usize> {
     const N3_LAG: PortId = PortId(0);

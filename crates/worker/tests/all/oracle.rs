@@ -33,7 +33,7 @@ use worker::WorkerConfig;
 
 use common::{World, mac_of};
 
-/// Laps that a packet may make inside this node.
+/// Recirculations that a packet may make.
 const MAX_LAPS: u32 = 7;
 
 /// What happens to the session and its packets.
@@ -47,7 +47,7 @@ enum Step {
     Edit(Box<Edited>),
     /// Predefined rules come and go.
     Activate(Activation),
-    /// So many microseconds pass.
+    /// Time passes, in microseconds.
     Wait(u64),
     /// The quotas of these URRs are used up, and no others: bit n is the URR in slot n.
     Exhaust(u16),
@@ -87,16 +87,16 @@ struct Trial {
     counts: BTreeMap<UrrId, UrrCount>,
     /// What came before QoS enforcement.
     before_qos: BTreeMap<UrrId, UrrCount>,
-    /// The same, as the worker has told.
-    told_before_qos: BTreeMap<UrrId, UrrCount>,
+    /// The same, as the worker has reported.
+    reported_before_qos: BTreeMap<UrrId, UrrCount>,
     /// The URRs whose quotas are used up.
     exhausted: Vec<UrrId>,
     /// Packets that went another way for that.
     substituted: u64,
     /// By content; all together, where the worker has no counters for them.
     billed: BTreeMap<Option<Content>, UrrCount>,
-    /// What the worker has told of that.
-    told: BTreeMap<Option<Content>, UrrCount>,
+    /// What the worker has reported of that.
+    reported: BTreeMap<Option<Content>, UrrCount>,
     has_contents: bool,
     meters: ReferenceMeters,
     /// Packets that would look otherwise if they were green.
@@ -144,11 +144,11 @@ impl Trial {
             image,
             counts: BTreeMap::new(),
             before_qos: BTreeMap::new(),
-            told_before_qos: BTreeMap::new(),
+            reported_before_qos: BTreeMap::new(),
             exhausted: Vec::new(),
             substituted: 0,
             billed: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             has_contents,
             meters: ReferenceMeters::default(),
             yellow: 0,
@@ -207,7 +207,7 @@ impl Trial {
         assert_eq!(packets_of(&out), expected.copies);
     }
 
-    /// What is to become of a packet, lap by lap, and of what it counts in.
+    /// The expected result of a packet, recirculation by recirculation, and what it counts in.
     fn expect(&mut self, sent: &Sent, now: Nanos) -> Expected {
         let (mut copies, mut duplicates) = (Vec::new(), Vec::new());
         let (mut ingress, mut packet) = (sent.ingress, sent.bytes.clone());
@@ -297,10 +297,10 @@ impl Trial {
             .expect("it is there");
     }
 
-    /// Takes up what the worker has told of usage before QoS enforcement.
+    /// Adds what the worker has reported of usage before QoS enforcement.
     fn tell_before_qos(&mut self, usage: Option<&UsageSnapshot>) {
         for (urr, count) in usage.iter().flat_map(|usage| &usage.before_qos) {
-            let sum = self.told_before_qos.entry(*urr).or_default();
+            let sum = self.reported_before_qos.entry(*urr).or_default();
             sum.ul_packets += count.ul_packets;
             sum.ul_octets += count.ul_octets;
             sum.dl_packets += count.dl_packets;
@@ -326,8 +326,8 @@ impl Trial {
         }
     }
 
-    /// Takes up what the worker has told of contents.
-    fn tell(&mut self, usage: impl IntoIterator<Item = ContentUsage>) {
+    /// Adds what the worker has reported of contents.
+    fn record_contents(&mut self, usage: impl IntoIterator<Item = ContentUsage>) {
         for one in usage {
             assert!(
                 !one.is_nothing() && one.first <= one.last && one.last <= self.world.now,
@@ -335,7 +335,7 @@ impl Trial {
             );
             let content = self.predefined.content(one.content).cloned();
             assert_eq!(content.is_some(), one.content.is_some());
-            let sum = self.told.entry(content).or_default();
+            let sum = self.reported.entry(content).or_default();
             sum.ul_packets += one.count.ul_packets;
             sum.ul_octets += one.count.ul_octets;
             sum.dl_packets += one.count.dl_packets;
@@ -381,7 +381,7 @@ impl Trial {
             .filter(|id| gone(id))
             .map(|id| (*id, self.count(*id)))
             .collect();
-        self.tell(last.iter().flat_map(|last| last.contents.iter().copied()));
+        self.record_contents(last.iter().flat_map(|last| last.contents.iter().copied()));
         self.tell_before_qos(last.as_ref());
         assert_eq!(counters(last), expected);
         self.counts.retain(|id, _| !gone(id));
@@ -410,13 +410,13 @@ impl Trial {
             .world
             .apply(0, SessionChange::Remove(SessionIndex(3)))
             .expect("it is there");
-        self.tell(last.iter().flat_map(|last| last.contents.iter().copied()));
+        self.record_contents(last.iter().flat_map(|last| last.contents.iter().copied()));
         self.tell_before_qos(last.as_ref());
         assert_eq!(counters(last), expected);
-        assert_eq!(self.told_before_qos, self.before_qos);
-        let told = self.world.take_contents();
-        self.tell(told);
-        assert_eq!(self.told, self.billed);
+        assert_eq!(self.reported_before_qos, self.before_qos);
+        let reported = self.world.take_contents();
+        self.record_contents(reported);
+        assert_eq!(self.reported, self.billed);
         assert_eq!(self.world.workers[0].holdings().contents, 0);
         self.world.assert_conserved();
     }

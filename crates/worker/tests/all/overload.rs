@@ -129,7 +129,7 @@ fn the_operator_says_whose_dscp_goes_first() {
 }
 
 #[test]
-fn without_room_to_wait_nobody_looks_ahead() {
+fn without_room_to_wait_no_worker_looks_ahead() {
     let mut world = world(0);
     (0..200).for_each(|n| push(&world, &user(n)));
     push(&world, &echo());
@@ -200,7 +200,7 @@ proptest! {
     }
 }
 
-/// Nothing is received and nothing sent while it goes on with what waits: it must not rest before that is done.
+/// Nothing is received and nothing sent while the backlog is processed: the worker must not sleep before that is done.
 #[test]
 fn a_worker_whose_packets_wait_is_not_idle() {
     let mut world = world(1_024);

@@ -82,11 +82,11 @@ fn replace(
 ) -> Vec<PacketsLeft> {
     let image = image(world, rules, share, left);
     let change = SessionChange::Replace(image, ImmediateActions::default());
-    let told = world.apply(0, change).expect("it is there");
-    told.map(|told| told.packets).unwrap_or_default()
+    let reported = world.apply(0, change).expect("it is there");
+    reported.map(|reported| reported.packets).unwrap_or_default()
 }
 
-/// How many of so many packets to the UE pass.
+/// How many of a number of packets to the UE pass.
 fn passed(world: &mut World, offered: usize) -> usize {
     (0..offered)
         .filter(|_| !world.send(1, &to_ue()).is_empty())
@@ -254,7 +254,7 @@ fn a_burst_is_not_granted_anew_to_a_session_that_comes_from_another_process() {
     );
 }
 
-/// A packet of so many octets to the UE.
+/// A packet to the UE, with its length in octets.
 fn sized(octets: usize) -> Vec<u8> {
     let mut user = UserPacket::udp(REMOTE, UE, 53, 1000);
     user.payload = vec![0; octets - 44];

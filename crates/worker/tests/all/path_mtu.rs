@@ -1,4 +1,4 @@
-//! Paths to GTP-U peers that are narrower than the link: what routers tell, and what becomes of packets then.
+//! Paths to GTP-U peers that are narrower than the link: what routers report, and what becomes of packets then.
 
 use std::net::IpAddr;
 
@@ -44,8 +44,8 @@ pub(crate) fn world(rules: SessionRules, how: Fragmentation) -> World {
     world
 }
 
-/// The worker is told of a path's MTU.
-pub(crate) fn tell(world: &mut World, (local, peer): (IpAddr, IpAddr), mtu: Option<u16>) {
+/// The worker receives a path's MTU.
+pub(crate) fn announce_mtu(world: &mut World, (local, peer): (IpAddr, IpAddr), mtu: Option<u16>) {
     let command = Command::PathMtu { local, peer, mtu };
     world.controls[0].commands.push(command).expect("there is room");
     world.poll();
@@ -55,7 +55,7 @@ pub(crate) fn to_gnb() -> (IpAddr, IpAddr) {
     (N3_ADDRESS.into(), GNB.into())
 }
 
-/// A packet for the UE, of so many octets.
+/// A packet for the UE, with its length in octets.
 fn to_ue(octets: usize, may_fragment: bool) -> Vec<u8> {
     let (from, to) = ((REMOTE, 5000).into(), (UE, 4000).into());
     let mut packet = build::udp(from, to, &vec![7; octets - 28]).expect("a packet");
@@ -78,7 +78,7 @@ fn a_narrow_path_has_its_own_mtu_and_others_keep_theirs() {
     for how in [Fragmentation::Inner, Fragmentation::Outer] {
         let mut world = world(session(), how);
         assert_eq!(sent(&mut world, &to_ue(1456, true)).len(), 1);
-        tell(&mut world, to_gnb(), Some(1400));
+        announce_mtu(&mut world, to_gnb(), Some(1400));
         let sizes = |world: &mut World, octets| {
             let out = sent(world, &to_ue(octets, true));
             out.iter().map(Vec::len).collect::<Vec<_>>()
@@ -90,14 +90,14 @@ fn a_narrow_path_has_its_own_mtu_and_others_keep_theirs() {
             "{cut:?}"
         );
         // Another path lowers the bound, and not this path's MTU.
-        tell(
+        announce_mtu(
             &mut world,
             (N3_ADDRESS.into(), [10, 200, 9, 9].into()),
             Some(1300),
         );
         assert_eq!(sizes(&mut world, 1356), [1400]);
         assert_eq!(sizes(&mut world, 1357).len(), 2);
-        tell(&mut world, to_gnb(), None);
+        announce_mtu(&mut world, to_gnb(), None);
         assert_eq!(sizes(&mut world, 1456), [1500]);
     }
 }
@@ -105,13 +105,13 @@ fn a_narrow_path_has_its_own_mtu_and_others_keep_theirs() {
 #[test]
 fn a_sender_learns_the_mtu_of_the_path() {
     let mut world = world(session(), Fragmentation::Inner);
-    tell(&mut world, to_gnb(), Some(1400));
-    let told = sent(&mut world, &to_ue(1357, false));
-    assert_eq!(told.len(), 1);
-    let told = &told[0];
-    assert_eq!(told[16..20], REMOTE.octets(), "to the sender");
-    assert_eq!((told[20], told[21]), (3, 4));
-    assert_eq!(told[26..28], 1356u16.to_be_bytes());
+    announce_mtu(&mut world, to_gnb(), Some(1400));
+    let reported = sent(&mut world, &to_ue(1357, false));
+    assert_eq!(reported.len(), 1);
+    let reported = &reported[0];
+    assert_eq!(reported[16..20], REMOTE.octets(), "to the sender");
+    assert_eq!((reported[20], reported[21]), (3, 4));
+    assert_eq!(reported[26..28], 1356u16.to_be_bytes());
     assert_eq!(world.workers[0].stats().dropped(DropReason::TooBig), 1);
     // What leaves without a tunnel is not affected.
     let plain = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &from_ue(1450));
@@ -127,7 +127,7 @@ fn from_ue(octets: usize) -> Vec<u8> {
 fn paths_over_ipv6_are_narrow_as_well() {
     let mut world = world(over_ipv6(), Fragmentation::Inner);
     let local = "2001:db8:3::1".parse().expect("an address");
-    tell(
+    announce_mtu(
         &mut world,
         (local, GNB_V6.parse().expect("an address")),
         Some(1400),
@@ -148,7 +148,7 @@ pub(crate) fn syn(from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Vec<u8> {
 #[test]
 fn tcp_connections_reckon_with_the_path_in_both_directions() {
     let mut world = world(session(), Fragmentation::Inner);
-    tell(&mut world, to_gnb(), Some(1400));
+    announce_mtu(&mut world, to_gnb(), Some(1400));
     let (ue, remote) = ((UE.octets(), 40_000), (REMOTE.octets(), 443));
     let down = &sent(&mut world, &syn(remote, ue))[0];
     assert_eq!(down[down.len() - 2..], 1316u16.to_be_bytes());
@@ -157,8 +157,8 @@ fn tcp_connections_reckon_with_the_path_in_both_directions() {
     assert_eq!(up[up.len() - 2..], 1316u16.to_be_bytes());
 }
 
-/// What a router tells of a packet to the gNB.
-fn told_by_router(outer: &[u8], error: IcmpError, router: IpAddr) -> Vec<u8> {
+/// A router's ICMP error about a packet to the gNB.
+fn router_error(outer: &[u8], error: IcmpError, router: IpAddr) -> Vec<u8> {
     let tuple = IpTuple::parse(outer, outer.len()).expect("a packet");
     let mut out = vec![0; 1500];
     let len = error
@@ -169,16 +169,16 @@ fn told_by_router(outer: &[u8], error: IcmpError, router: IpAddr) -> Vec<u8> {
 }
 
 fn too_big(world: &mut World) -> Vec<TooBig> {
-    let told = events(world);
-    let told = told.into_iter().filter_map(|event| match event {
-        Event::TooBig(told) => Some(told),
+    let reported = events(world);
+    let reported = reported.into_iter().filter_map(|event| match event {
+        Event::TooBig(reported) => Some(reported),
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
 #[test]
-fn control_hears_what_a_router_tells_of_our_packets() {
+fn control_gets_icmp_errors_about_own_packets() {
     for (rules, router, error) in [
         (
             session(),
@@ -194,9 +194,9 @@ fn control_hears_what_a_router_tells_of_our_packets() {
         let mut world = world(rules, Fragmentation::Inner);
         let outer = sent(&mut world, &to_ue(1400, true)).remove(0);
         let tuple = IpTuple::parse(&outer, outer.len()).expect("a packet");
-        let told = told_by_router(&outer, error, router);
+        let reported = router_error(&outer, error, router);
         events(&mut world);
-        assert_eq!(world.send(N3_PORT, &told), []);
+        assert_eq!(world.send(N3_PORT, &reported), []);
         let expected = TooBig {
             local: tuple.addrs.src(),
             peer: tuple.addrs.dst(),
@@ -205,12 +205,12 @@ fn control_hears_what_a_router_tells_of_our_packets() {
         };
         assert_eq!(too_big(&mut world), [expected]);
         world.assert_conserved();
-        // So many in a time, and none that is damaged.
+        // A limited number in a time, and none that is damaged.
         for _ in 0..100 {
-            world.send(N3_PORT, &told);
+            world.send(N3_PORT, &reported);
         }
         assert!(too_big(&mut world).len() <= 32);
-        let mut damaged = told;
+        let mut damaged = reported;
         *damaged.last_mut().expect("octets") ^= 1;
         world.send(N3_PORT, &damaged);
         assert_eq!(too_big(&mut world), []);
@@ -220,21 +220,21 @@ fn control_hears_what_a_router_tells_of_our_packets() {
 }
 
 #[test]
-fn nobody_else_is_heard() {
+fn other_sources_are_not_heeded() {
     let mut world = world(session(), Fragmentation::Inner);
     let outer = sent(&mut world, &to_ue(1400, true)).remove(0);
-    let told = told_by_router(&outer, IcmpError::fragmentation_needed_v4(1300), ROUTER.into());
+    let reported = router_error(&outer, IcmpError::fragmentation_needed_v4(1300), ROUTER.into());
     events(&mut world);
     // From the data network: tunnels do not end there.
-    world.send(N6_PORT, &told);
+    world.send(N6_PORT, &reported);
     // By a UE, through its tunnel.
-    let inside = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &told);
+    let inside = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &reported);
     world.send(N3_PORT, &inside);
     // About what is no GTP-U.
     let addrs = build::addrs(N3_ADDRESS.into(), GNB.into()).expect("one family");
     let other = build::ip(&addrs, 17, &IpOptions::default(), &[0; 1400]).expect("short");
-    let told = told_by_router(&other, IcmpError::fragmentation_needed_v4(1300), ROUTER.into());
-    world.send(N3_PORT, &told);
+    let reported = router_error(&other, IcmpError::fragmentation_needed_v4(1300), ROUTER.into());
+    world.send(N3_PORT, &reported);
     assert_eq!(too_big(&mut world), []);
     world.assert_conserved();
 }

@@ -1,5 +1,5 @@
-//! Pause of Charging over GTP-U (NSPOC, TS 29.244 §5.30): what of the node downstream is heeded and told to Control,
-//! and what the nodes upstream are told when downlink packets are dropped.
+//! Pause of Charging over GTP-U (NSPOC, TS 29.244 §5.30): which messages of the node downstream are heeded and reported
+//! to control, and which messages the nodes upstream receive when downlink packets are dropped.
 
 use crate::common;
 
@@ -44,7 +44,7 @@ fn pausable() -> SessionRules {
     rules
 }
 
-/// The same, or another, whose uplink goes on in the first of the tunnels upstream.
+/// The same, or another, whose uplink is forwarded into the first of the tunnels upstream.
 fn relaying(mut rules: SessionRules) -> SessionRules {
     let (teid, address) = UPSTREAM[0];
     let next = OuterHeaderCreation::gtpu_ipv4(Teid(teid), address);
@@ -81,7 +81,7 @@ impl Case {
         self.world.apply(0, change).expect("it is there");
     }
 
-    /// What becomes of a message in the tunnel: whether it goes on, or why not.
+    /// The result of a message in the tunnel: whether it is forwarded, or why not.
     fn send(&mut self, kind: u8, elements: &[u8]) -> Result<(), DropReason> {
         let before = self.world.drops();
         let packet = tunnelled(N3_ADDRESS, TEID, kind, None, &[], elements);
@@ -92,8 +92,8 @@ impl Case {
         }
     }
 
-    /// How often Control was told of a pause.
-    fn told(&mut self) -> usize {
+    /// How often control was notified of a pause.
+    fn reported(&mut self) -> usize {
         let session = self.image.session;
         let is_pause =
             |event: &Event| matches!(event, Event::PauseOfCharging { session: of } if *of == session);
@@ -105,7 +105,7 @@ impl Case {
 }
 
 #[test]
-fn control_is_told_once_until_charging_goes_on() {
+fn control_is_notified_once_until_charging_resumes() {
     let mut case = Case::new(pausable(), |_| {});
     for _ in 0..3 {
         assert_eq!(
@@ -113,22 +113,22 @@ fn control_is_told_once_until_charging_goes_on() {
             Err(DropReason::PauseOfChargingHeeded)
         );
     }
-    assert_eq!(case.told(), 1);
+    assert_eq!(case.reported(), 1);
     // It is paused: another message says nothing new.
     case.change(|rules| rules.pause_charging(true));
     assert_eq!(
         case.send(TUNNEL_STATUS, &PAUSE),
         Err(DropReason::PauseOfChargingHeeded)
     );
-    assert_eq!(case.told(), 0);
+    assert_eq!(case.reported(), 0);
     case.change(|rules| rules.pause_charging(false));
     assert!(case.send(TUNNEL_STATUS, &PAUSE).is_err());
-    assert_eq!(case.told(), 1);
+    assert_eq!(case.reported(), 1);
     case.world.assert_conserved();
 }
 
 #[test]
-fn what_is_no_pause_or_for_no_one_is_not_told() {
+fn what_is_no_pause_or_without_a_session_is_not_reported() {
     let unsupported = Err(DropReason::UnsupportedGtpuMessage);
     let mut case = Case::new(pausable(), |_| {});
     let others: [(u8, &[u8]); 4] = [
@@ -144,7 +144,7 @@ fn what_is_no_pause_or_for_no_one_is_not_told() {
         case.send(TUNNEL_STATUS, &[230, 0, 9, 1]),
         Err(DropReason::BadGtpuIe)
     );
-    assert_eq!(case.told(), 0);
+    assert_eq!(case.reported(), 0);
     case.change(|rules| inform(rules, 0));
     assert_eq!(case.send(TUNNEL_STATUS, &PAUSE), unsupported);
     // What comes from upstream is no word of a node downstream.
@@ -158,43 +158,43 @@ fn what_is_no_pause_or_for_no_one_is_not_told() {
             .expect("it is new");
     });
     assert_eq!(case.send(TUNNEL_STATUS, &PAUSE), unsupported);
-    assert_eq!(case.told(), 0);
+    assert_eq!(case.reported(), 0);
     case.world.assert_conserved();
 }
 
 #[test]
-fn between_tunnels_it_is_heeded_and_goes_on() {
+fn between_tunnels_it_is_heeded_and_relayed() {
     let mut case = Case::new(relaying(pausable()), |_| {});
     assert_eq!(case.send(TUNNEL_STATUS, &PAUSE), Ok(()));
     assert_eq!(case.send(TUNNEL_STATUS, &PAUSE), Ok(()));
-    assert_eq!(case.told(), 1);
+    assert_eq!(case.reported(), 1);
     assert_eq!(case.world.workers[0].stats().relayed, 2);
     case.world.assert_conserved();
 }
 
 #[test]
-fn a_session_tells_so_many_pauses_a_second_however_often_charging_goes_on() {
+fn a_session_reports_pauses_at_a_bounded_rate() {
     let mut case = Case::new(pausable(), |config| {
         config.relays = worker::PacketRates::new(100, 3)
     });
-    let mut told = 0;
+    let mut reported = 0;
     let mut refused = 0;
     for _ in 0..6 {
         case.change(|rules| rules.pause_charging(true));
         case.change(|rules| rules.pause_charging(false));
         refused += usize::from(case.send(TUNNEL_STATUS, &PAUSE) == Err(DropReason::RelayLimit));
-        told += case.told();
+        reported += case.reported();
     }
-    assert_eq!((told, refused), (3, 3));
-    // What could not be told is told with the next message.
+    assert_eq!((reported, refused), (3, 3));
+    // What could not be reported is reported with the next message.
     case.world.now = case.world.now + Duration::from_secs(2);
     assert!(case.send(TUNNEL_STATUS, &PAUSE).is_err());
-    assert_eq!(case.told(), 1);
+    assert_eq!(case.reported(), 1);
     case.world.assert_conserved();
 }
 
-/// A session of an SGW-U with two bearers upstream, that drops its downlink and tells the nodes upstream with every
-/// second packet, and Control if it `reports`.
+/// A session of an SGW-U with two bearers upstream, that drops its downlink and notifies the nodes upstream with every
+/// second packet, and control if it `reports`.
 fn dropping(reports: bool) -> SessionRules {
     let mut rules = relaying(session());
     let (teid, address) = UPSTREAM[1];
@@ -251,7 +251,7 @@ fn dropping(reports: bool) -> SessionRules {
 }
 
 #[test]
-fn nodes_upstream_are_told_in_each_tunnel_when_so_much_is_dropped() {
+fn nodes_upstream_are_notified_in_each_tunnel_at_the_threshold_of_drops() {
     for reports in [false, true] {
         let mut case = Case::new(dropping(reports), |_| {});
         assert!(case.world.send(1, &to_ue()).is_empty());
@@ -270,12 +270,12 @@ fn nodes_upstream_are_told_in_each_tunnel_when_so_much_is_dropped() {
             assert_eq!(message[..expected.len()], expected);
         }
         assert_eq!(messages.len(), 2);
-        let told = events(&mut case.world);
-        let dropped = told
+        let reported = events(&mut case.world);
+        let dropped = reported
             .iter()
             .filter(|event| matches!(event, Event::DroppedReached { .. }));
         assert_eq!(dropped.count(), usize::from(reports));
-        // The threshold starts again, and with it what is told.
+        // The threshold starts again, and with it the reports.
         let again = [0, 1].map(|_| case.world.send(1, &to_ue()).len());
         assert_eq!(again, [0, 2]);
         case.world.assert_conserved();
@@ -283,7 +283,7 @@ fn nodes_upstream_are_told_in_each_tunnel_when_so_much_is_dropped() {
 }
 
 #[test]
-fn nodes_upstream_are_told_so_many_times_a_second() {
+fn nodes_upstream_are_notified_at_a_bounded_rate() {
     let mut case = Case::new(dropping(true), |config| {
         config.relays = worker::PacketRates::new(100, 3)
     });

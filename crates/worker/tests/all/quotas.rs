@@ -1,4 +1,4 @@
-//! Quotas that are used up: what goes another way, what goes on, what waits; and what is counted before all of that.
+//! Exhausted quotas: what is redirected, what is forwarded, what is buffered; and what is counted before all of that.
 
 use crate::common;
 
@@ -35,7 +35,7 @@ struct Case {
 }
 
 impl Case {
-    /// With a quota of so many octets, the rest as `edit` says.
+    /// With a quota in octets, the rest as `edit` says.
     fn new(octets: u64, edit: impl FnOnce(&mut SessionRules)) -> Self {
         let mut world = World::with(testing::network(), 1, |config| {
             config.buffers = BufferLimits {
@@ -249,7 +249,7 @@ fn http_is_redirected_when_the_quota_is_over_and_the_answer_reaches_the_ue() {
 }
 
 #[test]
-fn what_is_exempt_goes_on_both_ways_and_nothing_else() {
+fn what_is_exempt_is_forwarded_both_ways_and_nothing_else() {
     for as_application in [false, true] {
         let mut case = Case::new(0, |rules| {
             let text = "permit out ip from 192.0.2.99 to assigned";
@@ -328,7 +328,7 @@ fn packets_count_before_qos_once_whatever_becomes_of_them() {
         reason(&mut case.world, 0, &uplink()),
         Some(DropReason::GateClosed)
     );
-    // What a change found was told with it, and each is told once.
+    // What a change found was reported with it, and each is reported once.
     assert_eq!(before(&mut case), Some((1, octets, 0)));
     assert_eq!(before(&mut case), None);
     case.change(1 << 40, |rules| {

@@ -1,5 +1,5 @@
 //! How exactly rates are kept: a source at twice the rate, on simulated time, through a real worker. Once the burst is
-//! spent, what passes in ten seconds is 99.9 to 100% of the rate, whatever it is and whoever else has a say.
+//! spent, what passes in ten seconds is 99.9 to 100% of the rate, whatever it is and whatever else limits the packets.
 
 use crate::common;
 

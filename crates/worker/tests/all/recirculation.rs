@@ -21,8 +21,8 @@ use common::{World, frame};
 
 const ALICE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 2);
 const BOB: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 3);
-/// Of the UEs' prefix, and nobody's.
-const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 4);
+/// Of the UEs' prefix, and of no session.
+const UNASSIGNED: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 4);
 const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 fn network(hairpin: impl Fn(Vec<IpPrefix>) -> Hairpin) -> Network {
@@ -116,7 +116,7 @@ fn a_packet_from_ue_to_ue_is_charged_to_both() {
     let to_world = world.send(0, &from_gnb(0x1001, ALICE, REMOTE));
     assert_eq!((to_world.len(), to_world[0].0), (1, PortId(1)));
     let before = world.drops();
-    assert_eq!(world.send(0, &from_gnb(0x1001, ALICE, NOBODY)), []);
+    assert_eq!(world.send(0, &from_gnb(0x1001, ALICE, UNASSIGNED)), []);
     assert_eq!(world.dropped_since(&before), Some(DropReason::UnknownUeAddress));
     assert_eq!(
         counted(&mut world, 0, 1),
@@ -257,18 +257,18 @@ fn a_long_packet_fits_between_ourselves() {
 }
 
 #[test]
-fn a_tunnel_of_ours_without_a_session_is_told_as_an_error_indication() {
+fn a_local_f_teid_without_a_session_gets_an_error_indication() {
     let mut world = World::new();
     world.install(1, intermediate());
     let before = world.drops();
     assert_eq!(world.send(0, &from_gnb(0x1001, ALICE, REMOTE)), []);
     assert_eq!(world.dropped_since(&before), Some(DropReason::UnknownTeid));
-    let told = std::iter::from_fn(|| world.controls[0].events.pop().ok());
-    let told: Vec<_> = told
+    let reported = std::iter::from_fn(|| world.controls[0].events.pop().ok());
+    let reported: Vec<_> = reported
         .filter(|event| matches!(event, Event::ErrorIndication { .. }))
         .collect();
-    let [Event::ErrorIndication { peer, teid }] = told[..] else {
-        panic!("{told:?}")
+    let [Event::ErrorIndication { peer, teid }] = reported[..] else {
+        panic!("{reported:?}")
     };
     assert_eq!((peer, teid), (N9_ADDRESS.into(), Teid(0x9001)));
     assert_eq!(world.workers[0].stats().originated, 0);
@@ -296,7 +296,7 @@ fn a_packet_goes_round_so_often_and_no_more() {
     assert_eq!(world.send(0, &from_gnb(0x1001, ALICE, REMOTE)), []);
     assert_eq!(world.dropped_since(&before), Some(DropReason::RecirculationLimit));
     assert_eq!(world.workers[0].stats().recirculated, 7);
-    // The last lap's is taken back.
+    // That of the last recirculation is taken back.
     assert_eq!(counted(&mut world, 0, 1), (1, 6));
     world.assert_conserved();
 }

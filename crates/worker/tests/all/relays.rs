@@ -23,7 +23,7 @@ const TUNNEL_STATUS: u8 = 253;
 /// The next node's tunnel.
 const NEXT: (u32, Ipv4Addr) = (0x9001, Ipv4Addr::new(10, 209, 1, 1));
 
-/// A session of an I-UPF in a world: its uplink goes on in a tunnel.
+/// A session of an I-UPF in a world: its uplink is forwarded into a tunnel.
 fn world(configure: impl Fn(&mut WorkerConfig)) -> (World, Box<SessionImage>) {
     let mut world = World::with(testing::network(), 1, configure);
     let mut rules = session();
@@ -45,7 +45,7 @@ fn message(kind: u8, elements: &[u8]) -> Vec<u8> {
     tunnelled(N3_ADDRESS, TEID, kind, None, &[], elements)
 }
 
-/// The message that goes on, from its GTP-U header on, or why none does.
+/// The relayed message, from its GTP-U header on, or why there is none.
 fn send(world: &mut World, kind: u8, elements: &[u8]) -> Result<Vec<u8>, DropReason> {
     let before = world.drops();
     let out = world.send(0, &message(kind, elements));
@@ -57,7 +57,7 @@ fn send(world: &mut World, kind: u8, elements: &[u8]) -> Result<Vec<u8>, DropRea
 }
 
 #[test]
-fn what_is_well_formed_goes_on_as_it_is_and_is_counted() {
+fn what_is_well_formed_is_forwarded_unchanged_and_counted() {
     let (mut world, image) = world(|_| {});
     let long = [&[255, 0, 125, 0, 9][..], &[7; 123]].concat();
     let status = [230, 0, 1, 1];
@@ -68,7 +68,7 @@ fn what_is_well_formed_goes_on_as_it_is_and_is_counted() {
         (TUNNEL_STATUS, &long),
     ];
     for (kind, elements) in sent {
-        let got = send(&mut world, kind, elements).expect("it goes on");
+        let got = send(&mut world, kind, elements).expect("it is relayed");
         let length = elements.len() as u8;
         assert_eq!(got[..8], [0x30, kind, 0, length, 0, 0, 0x90, 0x01]);
         assert_eq!(&got[8..], elements);
@@ -116,7 +116,7 @@ fn a_closed_gate_closes_for_them_too() {
 }
 
 #[test]
-fn an_end_marker_that_is_to_be_told_of_ends_here_and_is_told_so_many_times_a_second() {
+fn an_end_marker_to_be_reported_ends_here_and_is_reported_at_a_bounded_rate() {
     let (mut world, image) = world(|config| config.relays = worker::PacketRates::new(100, 4));
     world.change(&image, ImmediateActions::default(), |rules| {
         let update = UrrUpdate {
@@ -128,11 +128,11 @@ fn an_end_marker_that_is_to_be_told_of_ends_here_and_is_told_so_many_times_a_sec
     let sent: Vec<_> = (0..6).map(|_| send(&mut world, END_MARKER, &[])).collect();
     assert_eq!(sent[..4], [const { Err(DropReason::EndMarkerReported) }; 4]);
     assert_eq!(sent[4..], [const { Err(DropReason::RelayLimit) }; 2]);
-    let told = events(&mut world);
-    let told = told.iter().filter(|event| {
+    let reported = events(&mut world);
+    let reported = reported.iter().filter(|event| {
         matches!(event, Event::EndMarker { session, pdr } if (*session, *pdr) == (image.session, PdrId(1)))
     });
-    assert_eq!(told.count(), 4);
+    assert_eq!(reported.count(), 4);
     // The status of a tunnel is another thing.
     world.now = world.now + Duration::from_secs(2);
     assert!(send(&mut world, TUNNEL_STATUS, &[230, 0, 1, 1]).is_ok());

@@ -9,7 +9,7 @@ use flow::{Seed, WorkerId};
 use rules::testing;
 use worker::{Worker, WorkerConfig, link, mem};
 
-/// One page in so many octets is asked about: at least one of each huge page.
+/// Distance of the pages that are asked about, in octets: at least one page of each huge page.
 const STEP: usize = 1 << 20;
 
 /// The node of each asked page of an area by `move_pages(2)`, which moves nothing without target nodes. `None` where the

@@ -1,4 +1,4 @@
-//! What SYNs of users tell about their segments, bounded on their way.
+//! MSS clamping: the segment sizes of users' SYNs are lowered.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -61,8 +61,8 @@ fn pass(world: &mut World, is_uplink: bool, packet: &[u8]) -> Vec<u8> {
     frame[frame.len() - packet.len()..].to_vec()
 }
 
-/// What a segment that left tells, and that its checksum is right.
-fn told(packet: &[u8]) -> Option<u16> {
+/// The MSS option of a segment that left; checks its checksum.
+fn reported(packet: &[u8]) -> Option<u16> {
     let tuple = IpTuple::parse(packet, packet.len()).expect("a packet");
     let segment = &packet[tuple.l4_offset.into()..];
     assert!(tcp::checksum_is_right(&tuple.addrs, segment));
@@ -88,11 +88,11 @@ fn both_directions_are_bounded_by_both_sides() {
                 // The second finds the flow's entry.
                 for flags in [SYN, SYN | ACK] {
                     let out = pass(&mut world, is_uplink, &user(is_uplink, is_v4, flags, &OPTIONS));
-                    assert_eq!(told(&out), Some(expected), "{n3:?} {n6:?} {is_uplink}");
+                    assert_eq!(reported(&out), Some(expected), "{n3:?} {n6:?} {is_uplink}");
                     clamped += u64::from(expected < 1460);
                 }
                 let later = pass(&mut world, is_uplink, &user(is_uplink, is_v4, ACK, &OPTIONS));
-                assert_eq!(told(&later), Some(1460), "no SYN");
+                assert_eq!(reported(&later), Some(1460), "no SYN");
             }
         }
         assert_eq!(world.workers[0].stats().mss_clamped, clamped);
@@ -120,7 +120,7 @@ fn a_tunnel_over_ipv6_keeps_its_checksum() {
         let tuple = IpTuple::parse(outer, outer.len()).expect("a packet");
         let sum = checksum::Sum::default();
         packet::udp::verify_checksum(&tuple.addrs, &outer[40..], sum, true).expect("a checksum");
-        assert_eq!(told(&outer[outer.len() - packet.len()..]), Some(expected));
+        assert_eq!(reported(&outer[outer.len() - packet.len()..]), Some(expected));
     }
 }
 
@@ -137,14 +137,14 @@ fn extension_headers_and_options_stand_before_the_segment() {
     with_option[10..12].fill(0);
     let sum = checksum::of(&with_option[..24]);
     with_option[10..12].copy_from_slice(&sum.to_be_bytes());
-    assert_eq!(told(&pass(&mut world, true, &with_option)), Some(1416));
+    assert_eq!(reported(&pass(&mut world, true, &with_option)), Some(1416));
     // IPv6 with Hop-by-Hop and Destination Options.
     let mut with_headers = user(false, false, SYN, &OPTIONS);
     with_headers.splice(40..40, [60, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0]);
     with_headers[6] = 0;
     let payload = with_headers.len() as u16 - 40;
     with_headers[4..6].copy_from_slice(&payload.to_be_bytes());
-    assert_eq!(told(&pass(&mut world, false, &with_headers)), Some(1396));
+    assert_eq!(reported(&pass(&mut world, false, &with_headers)), Some(1396));
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn uplink_downlink_and_stale_flows_have_budgets_of_their_own() {
 }
 
 #[test]
-fn a_session_has_no_more_entries_than_it_may_and_its_packets_go_on() {
+fn a_session_has_no_more_entries_than_it_may_and_its_packets_are_forwarded() {
     let mut world = world(3, |config| {
         (config.max_flows_v4, config.flow_limits.per_session) = (1024, 100);
     });
@@ -278,7 +278,7 @@ fn softly_stale_flows_keep_their_decision_until_the_budget_gets_to_them() {
         .apply(0, SessionChange::Replace(changed, ImmediateActions::default()))
         .expect("there is room");
     assert_eq!(burst(&mut world, 0, &frames).len(), 10);
-    assert_eq!(counts(&mut world), [20, 0], "nobody has asked for anything yet");
+    assert_eq!(counts(&mut world), [20, 0], "no request yet");
     world.tell_all(|| Command::Revalidate);
     for (round, expected) in [[26, 4], [28, 12], [28, 22], [28, 32]].into_iter().enumerate() {
         assert_eq!(burst(&mut world, 0, &frames).len(), 10, "not one is dropped");
@@ -293,9 +293,9 @@ fn softly_stale_flows_keep_their_decision_until_the_budget_gets_to_them() {
     world.assert_conserved();
 }
 
-/// A trace tells which packets went by an entry that was decided under older rules, and which were decided again.
+/// A trace shows which packets went by an entry that was decided under older rules, and which were decided again.
 #[test]
-fn a_trace_tells_what_was_put_off() {
+fn a_trace_shows_what_was_put_off() {
     let mut world = world(0, |config| config.budgets.stale = 4);
     world.install(0, rules_of(0));
     let frames: Vec<_> = (0..10).map(|port| uplink(0, port)).collect();
@@ -307,13 +307,13 @@ fn a_trace_tells_what_was_put_off() {
         count: 1_000,
         lasts: Duration::from_secs(60),
     };
-    let (order, mut told) = worker::trace(terms, 64);
+    let (order, mut reported) = worker::trace(terms, 64);
     let order = Command::Trace(Box::new(order));
     assert!(world.controls[0].commands.push(order).is_ok());
     world.poll();
     let mut flows = |world: &mut World| {
         burst(world, 0, &frames);
-        let items = std::iter::from_fn(|| told.pop().ok());
+        let items = std::iter::from_fn(|| reported.pop().ok());
         let flow = |item| match item {
             TraceItem::Packet(traced) => (traced.flow.lookup, traced.flow.is_postponed),
             TraceItem::End(end) => panic!("it ended: {end:?}"),

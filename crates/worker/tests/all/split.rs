@@ -211,8 +211,8 @@ fn duplicating(action: ApplyAction, into: OuterHeaderCreation) -> SessionRules {
     rules
 }
 
-/// A duplicate that is too long leaves in fragments of the tunnel's packet, whatever the user packet says: nobody could
-/// be told, and who gets it gets the user packet whole.
+/// A duplicate that is too long leaves in fragments of the tunnel's packet, whatever the user packet says: no sender
+/// could be notified, and the receiver gets the user packet whole.
 #[test]
 fn duplicates_leave_in_fragments_too() {
     let over_ipv4 = OuterHeaderCreation::gtpu_ipv4(Teid(7), [10, 209, 1, 1].into());

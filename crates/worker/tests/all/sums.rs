@@ -113,7 +113,7 @@ fn session() -> SessionRules {
     pdu_session(TEID, to(77, "2001:db8:200::1"))
 }
 
-/// A packet to the UE of so many octets of payload.
+/// A packet to the UE, with its payload in octets.
 fn long(octets: usize) -> UserPacket {
     UserPacket {
         payload: (0..octets).map(|at| (at * 7 + at / 256) as u8).collect(),
@@ -291,7 +291,7 @@ fn what_is_looked_at_is_summed_here_as_long_as_it_is() {
     assert_eq!(twins.filled(), 1);
     let copies = |world: &mut World| {
         let to = CopyTo::Port(PortId(2));
-        let (order, told) = mirror(
+        let (order, reported) = mirror(
             TraceTerms { count: 1, ..TERMS },
             CopyTerms {
                 to,
@@ -303,7 +303,7 @@ fn what_is_looked_at_is_summed_here_as_long_as_it_is() {
         assert!(pushed.is_ok());
         world.poll();
         let out = world.send(N6_PORT, &to_ue());
-        drop(told);
+        drop(reported);
         world.poll();
         out
     };

@@ -1,4 +1,4 @@
-//! What a worker tells of single packets.
+//! Traces of single packets by a worker.
 
 use crate::{common, path_mtu};
 
@@ -37,20 +37,20 @@ pub const TERMS: TraceTerms = TraceTerms {
 };
 
 fn order(world: &mut World, terms: TraceTerms, room: usize) -> Consumer<TraceItem> {
-    let (order, told) = trace(terms, room);
+    let (order, reported) = trace(terms, room);
     let order = Command::Trace(Box::new(order));
     assert!(world.controls[0].commands.push(order).is_ok());
     world.poll();
-    told
+    reported
 }
 
 fn filtered(world: &mut World, filter: TraceFilter) -> Consumer<TraceItem> {
     order(world, TraceTerms { filter, ..TERMS }, 64)
 }
 
-fn packets(told: &mut Consumer<TraceItem>) -> Vec<Traced> {
+fn packets(reported: &mut Consumer<TraceItem>) -> Vec<Traced> {
     let mut packets = Vec::new();
-    while let Ok(item) = told.pop() {
+    while let Ok(item) = reported.pop() {
         match item {
             TraceItem::Packet(traced) => packets.push(*traced),
             TraceItem::End(end) => panic!("it ended: {end:?}"),
@@ -59,18 +59,18 @@ fn packets(told: &mut Consumer<TraceItem>) -> Vec<Traced> {
     packets
 }
 
-fn one(told: &mut Consumer<TraceItem>) -> Traced {
-    let mut packets = packets(told);
+fn one(reported: &mut Consumer<TraceItem>) -> Traced {
+    let mut packets = packets(reported);
     assert_eq!(packets.len(), 1);
     packets.remove(0)
 }
 
 #[test]
-fn a_packet_is_told_as_it_came_and_as_it_left() {
+fn a_packet_is_traced_as_it_came_and_as_it_left() {
     let mut world = world();
-    let mut told = filtered(&mut world, TraceFilter::default());
+    let mut reported = filtered(&mut world, TraceFilter::default());
     let out = world.send(0, &uplink());
-    let traced = one(&mut told);
+    let traced = one(&mut reported);
     assert_eq!(traced.received.octets, common::frame(0, &uplink()));
     assert_eq!((traced.number, traced.source), (1, TraceSource::Port));
     let decision = traced.decision.expect("a decision");
@@ -88,10 +88,10 @@ fn a_packet_is_told_as_it_came_and_as_it_left() {
     assert!(!recirculates);
     // The next one hits; one in an unknown tunnel ends for its reason.
     world.send(0, &uplink());
-    let hit = one(&mut told);
+    let hit = one(&mut reported);
     assert_eq!(hit.flow.lookup, TracedLookup::Hit { outdated: false });
     world.send(0, &tunnelled(N3_ADDRESS, TEID + 1, 255, None, &[], &from_ue()));
-    let unknown = one(&mut told);
+    let unknown = one(&mut reported);
     assert_eq!(unknown.end, TracedEnd::Dropped(DropReason::UnknownTeid));
     assert!(unknown.session.is_none() && unknown.decision.is_none());
 }
@@ -100,16 +100,16 @@ fn a_packet_is_told_as_it_came_and_as_it_left() {
 fn a_change_of_rules_shows_as_a_stale_entry() {
     let mut world = World::new();
     let image = world.install(1, session());
-    let mut told = filtered(&mut world, TraceFilter::default());
+    let mut reported = filtered(&mut world, TraceFilter::default());
     world.send(1, &to_ue());
-    assert_eq!(one(&mut told).flow.lookup, TracedLookup::Miss);
+    assert_eq!(one(&mut reported).flow.lookup, TracedLookup::Miss);
     let image = world.change(&image, ImmediateActions::default(), |rules| {
         let mut update = PdrUpdate::new(PdrId(2));
         update.precedence = Some(Precedence(7));
         rules.update_pdr(update).expect("it is there");
     });
     world.send(1, &to_ue());
-    assert_eq!(one(&mut told).flow.lookup, TracedLookup::Stale);
+    assert_eq!(one(&mut reported).flow.lookup, TracedLookup::Stale);
     // A FAR that drops changes no flow.
     world.change(&image, ImmediateActions::default(), |rules| {
         let mut update = FarUpdate::new(FarId(2));
@@ -117,13 +117,13 @@ fn a_change_of_rules_shows_as_a_stale_entry() {
         rules.update_far(update).expect("it is there");
     });
     world.send(1, &to_ue());
-    let dropped = one(&mut told);
+    let dropped = one(&mut reported);
     assert_eq!(dropped.flow.lookup, TracedLookup::Hit { outdated: false });
     assert_eq!(dropped.end, TracedEnd::Dropped(DropReason::FarDrop));
 }
 
 #[test]
-fn only_what_is_wanted_is_told() {
+fn only_what_the_filter_matches_is_traced() {
     let mut world = world();
     let other = UserPacket::udp([10, 45, 9, 9], REMOTE, 1, 2).bytes();
     let other = tunnelled(N3_ADDRESS, TEID + 7, 255, None, &[], &other);
@@ -209,35 +209,35 @@ fn only_what_is_wanted_is_told() {
         ),
     ];
     for (filter, wanted) in cases {
-        let mut told = filtered(&mut world, filter);
+        let mut reported = filtered(&mut world, filter);
         let sent = [(0, uplink()), (1, to_ue()), (0, other.clone())];
         for ((port, packet), wanted) in sent.into_iter().zip(wanted) {
             world.send(port, &packet);
-            assert_eq!(packets(&mut told).len(), usize::from(wanted), "{filter:?}");
+            assert_eq!(packets(&mut reported).len(), usize::from(wanted), "{filter:?}");
         }
-        drop(told);
+        drop(reported);
         world.poll();
     }
 }
 
 #[test]
-fn what_heeds_paths_that_nobody_else_knows_is_told_so() {
+fn commands_with_unknown_paths_report_it() {
     let mut world = path_mtu::world(session(), Fragmentation::Inner);
-    let mut told = filtered(&mut world, TraceFilter::default());
+    let mut reported = filtered(&mut world, TraceFilter::default());
     let opening = path_mtu::syn((REMOTE.octets(), 443), (UE.octets(), 40_000));
     let mut uses_path_mtus = |world: &mut World, packet: &[u8]| {
         world.send(1, packet);
-        one(&mut told).uses_path_mtus
+        one(&mut reported).uses_path_mtus
     };
     assert!(!uses_path_mtus(&mut world, &opening), "no path is known");
-    path_mtu::tell(&mut world, path_mtu::to_gnb(), Some(1400));
+    path_mtu::announce_mtu(&mut world, path_mtu::to_gnb(), Some(1400));
     assert!(uses_path_mtus(&mut world, &opening));
     assert!(!uses_path_mtus(&mut world, &to_ue()), "it opens nothing");
 }
 
-fn end_of(told: &mut Consumer<TraceItem>) -> (usize, Option<TraceEnd>) {
+fn end_of(reported: &mut Consumer<TraceItem>) -> (usize, Option<TraceEnd>) {
     let mut packets = 0;
-    while let Ok(item) = told.pop() {
+    while let Ok(item) = reported.pop() {
         match item {
             TraceItem::Packet(_) => packets += 1,
             TraceItem::End(end) => return (packets, Some(end)),
@@ -247,7 +247,7 @@ fn end_of(told: &mut Consumer<TraceItem>) -> (usize, Option<TraceEnd>) {
 }
 
 #[test]
-fn number_rate_room_and_time_bound_an_order_and_what_is_lost_is_told() {
+fn number_rate_room_and_time_bound_a_request_and_losses_are_reported() {
     let mut world = world();
     let burst = |world: &mut World, count: usize| (0..count).for_each(|_| drop(world.send(0, &uplink())));
     let end = |wanted, over_rate, lost| {
@@ -257,15 +257,15 @@ fn number_rate_room_and_time_bound_an_order_and_what_is_lost_is_told() {
             lost,
         })
     };
-    let mut told = order(&mut world, TraceTerms { count: 3, ..TERMS }, 64);
+    let mut reported = order(&mut world, TraceTerms { count: 3, ..TERMS }, 64);
     burst(&mut world, 5);
-    assert_eq!(end_of(&mut told), (3, end(3, 0, 0)));
+    assert_eq!(end_of(&mut reported), (3, end(3, 0, 0)));
     let rest = events(&mut world);
     assert!(matches!(rest[..], [Event::TraceOver { .. }]), "{rest:?}");
     drop(rest);
-    assert!(told.is_abandoned());
+    assert!(reported.is_abandoned());
 
-    let mut told = order(
+    let mut reported = order(
         &mut world,
         TraceTerms {
             rate: 2,
@@ -277,9 +277,9 @@ fn number_rate_room_and_time_bound_an_order_and_what_is_lost_is_told() {
     burst(&mut world, 5);
     world.now = world.now + Duration::from_millis(2);
     world.poll();
-    assert_eq!(end_of(&mut told), (2, end(5, 3, 0)));
+    assert_eq!(end_of(&mut reported), (2, end(5, 3, 0)));
 
-    let mut told = order(
+    let mut reported = order(
         &mut world,
         TraceTerms {
             lasts: Duration::from_millis(1),
@@ -291,13 +291,13 @@ fn number_rate_room_and_time_bound_an_order_and_what_is_lost_is_told() {
     world.now = world.now + Duration::from_millis(2);
     world.poll();
     // The end waits for room.
-    assert_eq!(end_of(&mut told), (4, None));
+    assert_eq!(end_of(&mut reported), (4, None));
     world.poll();
-    assert_eq!(end_of(&mut told), (0, end(9, 0, 5)));
+    assert_eq!(end_of(&mut reported), (0, end(9, 0, 5)));
 }
 
 #[test]
-fn an_order_ends_when_nobody_listens_and_one_too_many_is_given_up() {
+fn a_trace_request_ends_without_a_reader_and_one_too_many_is_given_up() {
     let mut world = world();
     let mut all: Vec<_> = (0..MAX_TRACES)
         .map(|_| filtered(&mut world, TERMS.filter))
@@ -305,31 +305,31 @@ fn an_order_ends_when_nobody_listens_and_one_too_many_is_given_up() {
     let mut refused = filtered(&mut world, TERMS.filter);
     assert!(refused.is_abandoned() && refused.pop().is_err());
     world.send(0, &uplink());
-    for told in &mut all {
-        assert_eq!(packets(told).len(), 1);
+    for reported in &mut all {
+        assert_eq!(packets(reported).len(), 1);
     }
     drop(all);
     world.poll();
-    let mut told = filtered(&mut world, TERMS.filter);
+    let mut reported = filtered(&mut world, TERMS.filter);
     world.send(0, &uplink());
-    one(&mut told);
-    assert!(!told.is_abandoned());
+    one(&mut reported);
+    assert!(!reported.is_abandoned());
 }
 
-/// What was told and not read when its reader goes is not the worker's to free: it goes to Control, as the session's
+/// Traces that are not read when their reader goes are not freed by the worker: they go to control, as the session's
 /// rules show, which every packet holds.
 #[test]
-fn control_frees_what_nobody_has_read() {
+fn control_frees_what_was_not_read() {
     let mut world = World::new();
     let image = world.install(1, session());
     let holders = |rules: &Arc<_>| Arc::strong_count(rules);
     let before = holders(&image.rules);
-    let told = order(&mut world, TERMS, 256);
+    let reported = order(&mut world, TERMS, 256);
     for _ in 0..200 {
         world.send(0, &uplink());
     }
     assert_eq!(holders(&image.rules), before + 200);
-    drop(told);
+    drop(reported);
     world.poll();
     assert_eq!(holders(&image.rules), before + 200);
     let rest = events(&mut world);
@@ -340,18 +340,18 @@ fn control_frees_what_nobody_has_read() {
     assert_eq!(holders(&image.rules), before);
 }
 
-/// While Control is behind, the order waits, and tells nothing any more.
+/// While control is behind, the trace request waits, and reports nothing any more.
 #[test]
-fn what_nobody_has_read_waits_until_control_has_room() {
+fn what_was_not_read_waits_until_control_has_room() {
     let mut world = world();
     let ue = TraceFilter {
         ue: Some(UE.into()),
         ..TERMS.filter
     };
-    let told = order(&mut world, TraceTerms { filter: ue, ..TERMS }, 64);
+    let reported = order(&mut world, TraceTerms { filter: ue, ..TERMS }, 64);
     world.send(0, &uplink());
     fill(&mut world);
-    drop(told);
+    drop(reported);
     world.poll();
     world.send(0, &uplink());
     let all = events(&mut world);
@@ -361,13 +361,13 @@ fn what_nobody_has_read_waits_until_control_has_room() {
     let [Event::TraceOver { ring }] = &rest[..] else {
         panic!("{rest:?}")
     };
-    assert_eq!(ring.slots(), 63, "one packet lies there");
+    assert_eq!(ring.slots(), 63, "one packet is there");
 }
 
 /// Events until there is room for answers alone.
 fn fill(world: &mut World) {
     for number in 0..200 {
-        let heard = [
+        let received = [
             &[0xff; 6][..],
             &common::PEER_MAC.0,
             &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1],
@@ -380,7 +380,7 @@ fn fill(world: &mut World) {
             &[10, 0, 6, 1],
         ]
         .concat();
-        let mut question = [heard, ends].concat();
+        let mut question = [received, ends].concat();
         question.resize(60, 0);
         world.send_frame(0, 1, &question);
     }
@@ -389,13 +389,13 @@ fn fill(world: &mut World) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever comes, each packet is told once, and tracing changes nothing of what becomes of it.
+    /// Each packet is traced once, and tracing changes nothing of its result.
     #[test]
-    fn every_packet_is_told_and_none_is_changed(
+    fn every_packet_is_traced_and_none_is_changed(
         sent in prop::collection::vec((0..3u16, prop::collection::vec(any::<u8>(), 0..90), any::<u8>()), 1..12),
     ) {
         let (mut traced, mut plain) = (world(), world());
-        let mut told = filtered(&mut traced, TERMS.filter);
+        let mut reported = filtered(&mut traced, TERMS.filter);
         for (port, octets, kind) in sent {
             let packet = match kind % 4 {
                 0 => uplink(),
@@ -405,7 +405,7 @@ proptest! {
             };
             let frame = common::frame(port, &packet);
             prop_assert_eq!(traced.send_frame(0, port, &frame), plain.send_frame(0, port, &frame));
-            let packets = packets(&mut told);
+            let packets = packets(&mut reported);
             let from_wire = packets.iter().filter(|one| one.source == TraceSource::Port);
             prop_assert_eq!(from_wire.count(), 1);
         }
@@ -414,11 +414,11 @@ proptest! {
 }
 
 fn copy(world: &mut World, terms: TraceTerms, copies: CopyTerms) -> Consumer<TraceItem> {
-    let (order, told) = mirror(terms, copies);
+    let (order, reported) = mirror(terms, copies);
     let order = Command::Trace(Box::new(order));
     assert!(world.controls[0].commands.push(order).is_ok());
     world.poll();
-    told
+    reported
 }
 
 #[test]
@@ -435,7 +435,7 @@ fn copies_go_to_a_port_as_packets_came_and_as_they_leave() {
         received: true,
         sent: true,
     };
-    let mut told = copy(&mut world, terms, copies);
+    let mut reported = copy(&mut world, terms, copies);
     let mut out = world.send(0, &uplink());
     out.sort();
     let sent = out[0].1.clone();
@@ -456,13 +456,13 @@ fn copies_go_to_a_port_as_packets_came_and_as_they_leave() {
         ),
     );
     world.assert_conserved();
-    assert!(told.pop().is_err());
+    assert!(reported.pop().is_err());
     let stats = world.workers[0].stats();
     assert_eq!((stats.mirrored, stats.mirrors_lost), (2, 0));
 }
 
 #[test]
-fn copies_go_into_a_tunnel_as_long_as_somebody_wants_them() {
+fn copies_go_into_a_tunnel_as_long_as_they_are_requested() {
     let mut world = world();
     let tunnel = |mtu, last| CopyTo::Tunnel {
         overlay: Overlay::Vxlan { vni: 7 },
@@ -475,7 +475,7 @@ fn copies_go_into_a_tunnel_as_long_as_somebody_wants_them() {
         received: true,
         sent: false,
     };
-    let told = copy(&mut world, TERMS, copies(1_500, 254));
+    let reported = copy(&mut world, TERMS, copies(1_500, 254));
     let came = common::frame(0, &uplink());
     let out = world.send(0, &uplink());
     let copied = |out: &[(PortId, Vec<u8>)]| {
@@ -494,19 +494,19 @@ fn copies_go_into_a_tunnel_as_long_as_somebody_wants_them() {
     let answer = UserPacket::udp(ip4("203.0.113.9"), UE, 53, 1000).bytes();
     assert_eq!(copied(&world.send(1, &answer)), None);
     // Too long for its way: cut.
-    drop(told);
+    drop(reported);
     world.poll();
-    let mut told = copy(&mut world, TraceTerms { count: 1, ..TERMS }, copies(96, 254));
+    let mut reported = copy(&mut world, TraceTerms { count: 1, ..TERMS }, copies(96, 254));
     let cut = copied(&world.send(0, &uplink())).expect("a copy");
     assert_eq!((cut.len(), &cut[50..]), (14 + 96, &came[..60]));
-    // The first order was over when nobody held its far end; the second has had its number, and says so.
+    // The first request was over when its far end was dropped; the second has had its number, and says so.
     assert_eq!(copied(&world.send(0, &uplink())), None);
     world.poll();
-    let Ok(TraceItem::End(end)) = told.pop() else {
+    let Ok(TraceItem::End(end)) = reported.pop() else {
         panic!("it has ended")
     };
     assert_eq!((end.wanted, end.lost), (1, 0));
-    // Nobody answers at that next hop.
+    // That next hop does not respond.
     let _told = copy(&mut world, TERMS, copies(1_500, 77));
     assert_eq!(copied(&world.send(0, &uplink())), None);
     assert_eq!(world.workers[0].stats().mirrors_lost, 1);

@@ -1,5 +1,4 @@
-//! What the senders of user packets are told that do not go on: ICMP errors, as from a router on the data network's
-//! link.
+//! ICMP errors to the senders of user packets that are not forwarded, as from a router on the data network's link.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -77,8 +76,8 @@ fn parsed(packet: &[u8]) -> IcmpError {
     (from, to, icmp[0], icmp[1], rest, icmp[8..].to_vec())
 }
 
-/// What the UE is told about a packet of its own.
-fn told_to_ue(world: &mut World, inner: &[u8]) -> Option<IcmpError> {
+/// The ICMP error to the UE about a packet of its own.
+fn error_to_ue(world: &mut World, inner: &[u8]) -> Option<IcmpError> {
     let mut out = world.send(N3_PORT, &uplink(inner));
     let (port, frame) = out.pop()?;
     assert!(
@@ -88,8 +87,8 @@ fn told_to_ue(world: &mut World, inner: &[u8]) -> Option<IcmpError> {
     Some(parsed(&frame[14 + usize::from(OUTER)..]))
 }
 
-/// What a host of the data network is told about a packet for the UE.
-fn told_to_host(world: &mut World, packet: &[u8]) -> Option<IcmpError> {
+/// The ICMP error to a host of the data network about a packet for the UE.
+fn error_to_host(world: &mut World, packet: &[u8]) -> Option<IcmpError> {
     let mut out = world.send(N6_PORT, packet);
     let (port, frame) = out.pop()?;
     assert!(
@@ -108,10 +107,10 @@ fn a_ue_learns_that_the_ttl_of_its_packet_ran_out() {
     let mut world = world(|_| {});
     let packet = udp(UE.into(), REMOTE.into(), 100, 1);
     let expected = (ip(OURS), UE.into(), 11, 0, 0, packet.clone());
-    assert_eq!(told_to_ue(&mut world, &packet), Some(expected));
+    assert_eq!(error_to_ue(&mut world, &packet), Some(expected));
     let packet = udp(ue_6(), ip(REMOTE_6), 100, 1);
     let expected = (ip(OURS_6), ue_6(), 3, 0, 0, packet.clone());
-    assert_eq!(told_to_ue(&mut world, &packet), Some(expected));
+    assert_eq!(error_to_ue(&mut world, &packet), Some(expected));
     let stats = world.workers[0].stats();
     assert_eq!((stats.dropped(DropReason::TtlExpired), stats.icmp_errors), (2, 2));
     assert_eq!(stats.unaccounted(), 0);
@@ -121,7 +120,7 @@ fn a_ue_learns_that_the_ttl_of_its_packet_ran_out() {
 fn a_ue_learns_how_long_its_packets_may_be() {
     let mut world = world(|_| {});
     let packet = udp(UE.into(), REMOTE.into(), 1501, 64);
-    let (from, to, kind, code, mtu, quoted) = told_to_ue(&mut world, &packet).expect("it is told");
+    let (from, to, kind, code, mtu, quoted) = error_to_ue(&mut world, &packet).expect("an ICMP error");
     assert_eq!((from, to, kind, code, mtu), (ip(OURS), UE.into(), 3, 4, 1500));
     assert!(
         packet.starts_with(&quoted) && quoted.len() == 576 - 28,
@@ -129,7 +128,7 @@ fn a_ue_learns_how_long_its_packets_may_be() {
         quoted.len()
     );
     let packet = udp(ue_6(), ip(REMOTE_6), 1501, 64);
-    let (from, to, kind, code, mtu, quoted) = told_to_ue(&mut world, &packet).expect("it is told");
+    let (from, to, kind, code, mtu, quoted) = error_to_ue(&mut world, &packet).expect("an ICMP error");
     assert_eq!((from, to, kind, code, mtu), (ip(OURS_6), ue_6(), 2, 0, 1500));
     assert!(
         packet.starts_with(&quoted) && quoted.len() == 1280 - 48,
@@ -144,22 +143,22 @@ fn a_host_learns_what_fits_into_the_tunnel() {
     let mut world = world(|_| {});
     let fits = 1500 - OUTER;
     let packet = udp(REMOTE.into(), UE.into(), usize::from(fits) + 1, 64);
-    let (from, to, kind, code, mtu, quoted) = told_to_host(&mut world, &packet).expect("it is told");
+    let (from, to, kind, code, mtu, quoted) = error_to_host(&mut world, &packet).expect("an ICMP error");
     assert_eq!(
         (from, to, kind, code, mtu),
         (ip(OURS), REMOTE.into(), 3, 4, fits.into())
     );
     assert!(packet.starts_with(&quoted));
     let packet = udp(ip(REMOTE_6), ue_6(), usize::from(fits) + 1, 64);
-    let (from, to, kind, _, mtu, _) = told_to_host(&mut world, &packet).expect("it is told");
+    let (from, to, kind, _, mtu, _) = error_to_host(&mut world, &packet).expect("an ICMP error");
     assert_eq!((from, to, kind, mtu), (ip(OURS_6), ip(REMOTE_6), 2, fits.into()));
     let packet = udp(REMOTE.into(), UE.into(), 100, 1);
-    let (_, _, kind, code, _, quoted) = told_to_host(&mut world, &packet).expect("it is told");
+    let (_, _, kind, code, _, quoted) = error_to_host(&mut world, &packet).expect("an ICMP error");
     assert_eq!((kind, code, quoted), (11, 0, packet));
 }
 
 #[test]
-fn what_fits_goes_on() {
+fn what_fits_is_forwarded() {
     let mut world = world(|_| {});
     let longest = udp(REMOTE.into(), UE.into(), usize::from(1500 - OUTER), 2);
     let out = world.send(N6_PORT, &longest);
@@ -169,18 +168,18 @@ fn what_fits_goes_on() {
 }
 
 #[test]
-fn nobody_is_told_what_errors_are_not_for() {
+fn no_error_is_sent_about_errors_and_multicasts() {
     let network = testing::network_with(|instance| instance.fragmentation = Fragmentation::Never);
     let mut world = World::with(network, 1, |_| {});
     world.install(1, session());
     // It might have been fragmented.
     let mut fragmentable = udp(REMOTE.into(), UE.into(), 1500, 64);
     set_flags(&mut fragmentable, 0);
-    assert_eq!(told_to_host(&mut world, &fragmentable), None);
+    assert_eq!(error_to_host(&mut world, &fragmentable), None);
     assert_eq!(world.workers[0].stats().dropped(DropReason::TooBig), 1);
     // An error itself.
     let about = udp(UE.into(), REMOTE.into(), 100, 1);
-    let error = told_to_ue(&mut world, &about).expect("it is told").5;
+    let error = error_to_ue(&mut world, &about).expect("an ICMP error").5;
     let message = [&[11, 0, 0, 0, 0, 0, 0, 0][..], &error].concat();
     let options = IpOptions {
         ttl: 1,
@@ -188,7 +187,7 @@ fn nobody_is_told_what_errors_are_not_for() {
     };
     let addrs = build::addrs(UE.into(), REMOTE.into()).expect("of one family");
     let error = build::ip(&addrs, 1, &options, &message).expect("a packet");
-    assert_eq!(told_to_ue(&mut world, &error), None);
+    assert_eq!(error_to_ue(&mut world, &error), None);
     assert_eq!(world.workers[0].stats().dropped(DropReason::TtlExpired), 2);
 }
 
@@ -196,19 +195,19 @@ fn nobody_is_told_what_errors_are_not_for() {
 fn a_session_gets_so_many_a_second() {
     let mut world = world(|config| config.icmp_errors = worker::PacketRates::new(100, 2));
     let packet = udp(UE.into(), REMOTE.into(), 100, 1);
-    let mut told = |count: usize| {
+    let mut reported = |count: usize| {
         (0..count)
-            .filter(|_| told_to_ue(&mut world, &packet).is_some())
+            .filter(|_| error_to_ue(&mut world, &packet).is_some())
             .count()
     };
-    let at_once = told(20);
+    let at_once = reported(20);
     assert!((1..=2).contains(&at_once), "{at_once}");
     world.now = world.now + Duration::from_secs(1);
-    let mut told = |count: usize| {
+    let mut reported = |count: usize| {
         (0..count)
-            .filter(|_| told_to_ue(&mut world, &packet).is_some())
+            .filter(|_| error_to_ue(&mut world, &packet).is_some())
             .count()
     };
-    assert!((1..=2).contains(&told(20)));
+    assert!((1..=2).contains(&reported(20)));
     assert!(world.workers[0].stats().dropped(DropReason::TtlExpired) == 40);
 }

@@ -86,7 +86,7 @@ fn a_burst_is_handed_over_in_order() {
 }
 
 #[test]
-fn exceptions_come_before_buckets_and_nobody_hands_over_twice() {
+fn exceptions_come_before_buckets_and_no_packet_is_handed_over_twice() {
     let mut world = world();
     let prefix = IpPrefix::host(UE.into());
     let vrf = flow::VrfId(0);
@@ -132,7 +132,7 @@ fn exceptions_come_before_buckets_and_nobody_hands_over_twice() {
 }
 
 #[test]
-fn a_drain_waits_for_what_lies_in_the_inbox_and_for_no_more() {
+fn a_drain_waits_for_the_packets_in_the_inbox_and_for_no_more() {
     let mut world = world();
     let queue = world.wires.to(WorkerId(0), PortId(1)).clone();
     let hand_over = |world: &mut World, bursts: usize| {
@@ -168,7 +168,7 @@ fn a_drain_waits_for_what_lies_in_the_inbox_and_for_no_more() {
     );
 }
 
-/// A bucket in which nothing of the session lies.
+/// A bucket with nothing of the session.
 fn empty_bucket() -> Bucket {
     let taken = [bucket::of_teid(TEID), bucket::of_ipv4(UE.octets())];
     Bucket::all().find(|bucket| !taken.contains(bucket)).unwrap()
@@ -246,11 +246,11 @@ fn a_fence_says_whether_all_exceptions_before_it_have_found_room() {
         other => panic!("{other:?}"),
     };
     let bucket = Some(empty_bucket());
-    let mut told = 0;
+    let mut reported = 0;
     while fence(&mut world) == Ok(()) {
-        told += 1;
-        assert!(told < 64, "the table is never full");
-        let teid = Teid(told);
+        reported += 1;
+        assert!(reported < 64, "the table is never full");
+        let teid = Teid(reported);
         let steer = SteerChange::Exception {
             key: SteerKey::Tunnel(local, teid),
             bucket,

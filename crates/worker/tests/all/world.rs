@@ -219,7 +219,7 @@ fn blocks_come_back_from_removed_sessions() {
 }
 
 #[test]
-fn an_unknown_teid_is_told_to_its_sender_at_a_bounded_rate() {
+fn error_indications_for_unknown_teids_have_a_bounded_rate() {
     let mut world = World::with(testing::network(), 1, |config| config.error_indications = 3);
     let stray = tunnelled(N3_ADDRESS, 0xdead, 255, None, &[], &from_ue());
     let mut answers = Vec::new();
@@ -251,7 +251,7 @@ fn an_unknown_teid_is_told_to_its_sender_at_a_bounded_rate() {
 }
 
 #[test]
-fn after_a_restart_nobody_is_told_of_unknown_teids_for_a_while() {
+fn after_a_restart_no_error_indications_are_sent_for_a_while() {
     let mut world = World::with(testing::network(), 1, |config| {
         config.error_indications_from = Nanos::from_secs(60);
     });
@@ -300,7 +300,7 @@ fn an_echo_request_is_answered_from_the_address_it_was_sent_to() {
 }
 
 #[test]
-fn what_peers_signal_is_told_to_control() {
+fn what_peers_signal_is_reported_to_control() {
     let mut world = world();
     let indication = error_indication();
     assert_eq!(reason(&mut world, 0, &indication), None);
@@ -342,7 +342,7 @@ fn arp(operation: u8, from: [u8; 4], about: [u8; 4]) -> Vec<u8> {
 }
 
 #[test]
-fn arp_is_answered_and_told() {
+fn arp_is_answered_and_reported() {
     let mut world = world();
     let out = world.send_frame(0, 0, &arp(1, [10, 0, 3, 9], N3_ADDRESS.octets()));
     assert_eq!(

@@ -46,7 +46,7 @@ impl Case {
         self.image = self.world.change(&self.image, immediate, edit);
     }
 
-    /// The worker gets an image, in one poll; what it tells then is left to be heard.
+    /// The worker gets an image, in one poll; its events stay in the queue.
     pub fn replace(&mut self, image: Box<SessionImage>, immediate: ImmediateActions) {
         let change = SessionChange::Replace(image, immediate);
         let op = OpId(900);

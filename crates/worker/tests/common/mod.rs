@@ -88,7 +88,7 @@ impl World {
         Self::with(testing::network(), 1, |_| {})
     }
 
-    /// So many workers in `network`, configured by `configure`.
+    /// `workers` workers in `network`, configured by `configure`.
     pub fn with(network: Network, workers: u16, configure: impl Fn(&mut WorkerConfig)) -> Self {
         Self::over(network, workers, configure, |_| {})
     }
@@ -145,7 +145,7 @@ impl World {
         world
     }
 
-    /// Tells all workers where the paths of a group lead while all its next hops answer.
+    /// Sends all workers the paths of a group while all its next hops answer.
     fn meet_group(&mut self, group: GroupId) {
         let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
         for path in 0..PATHS {
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// Tells all workers where a next hop is, if its instance exists: an address of ours is at ourselves.
+    /// Sends all workers the adjacency of a next hop, if its instance exists: an own address is on this node.
     pub fn meet(&mut self, instance: InstanceId, address: IpAddr) {
         let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
         let Some(configured) = self.network.instance(instance) else {
@@ -188,7 +188,7 @@ impl World {
         });
     }
 
-    /// Tells all workers that a next hop does not answer any more.
+    /// Sends all workers that a next hop does not answer any more.
     pub fn lose(&mut self, instance: InstanceId, address: IpAddr) {
         let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
         let configured = self.network.instance(instance).expect("an instance");
@@ -203,7 +203,7 @@ impl World {
         });
     }
 
-    /// Tells all workers something, and lets them apply it.
+    /// Sends all workers a command, and lets them apply it.
     pub fn tell_all(&mut self, command: impl Fn() -> Command) {
         for control in &mut self.controls {
             control
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// Tells one worker something with an answer, and lets it apply it.
+    /// Sends one worker a command with a result, and lets it apply it.
     pub fn ask(&mut self, worker: usize, command: impl FnOnce(OpId) -> Command) -> Event {
         self.next_op += 1;
         let command = command(OpId(self.next_op));
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// What workers have told of contents by themselves.
+    /// What workers have reported of contents by themselves.
     pub fn take_contents(&mut self) -> Vec<ContentUsage> {
         for control in &mut self.controls {
             while let Ok(event) = control.events.pop() {

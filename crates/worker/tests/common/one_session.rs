@@ -61,7 +61,7 @@ pub fn reason_of_frame(world: &mut World, port: u16, frame: &[u8]) -> Option<Dro
     world.dropped_since(&before)
 }
 
-/// What the worker has told since.
+/// What the worker has reported since.
 pub fn events(world: &mut World) -> Vec<Event> {
     std::iter::from_fn(|| world.controls[0].events.pop().ok()).collect()
 }

@@ -235,8 +235,8 @@ func (s *SMF) Idle(seid uint64) error {
 	return err
 }
 
-// Grant is what the SMF makes of an answer on Gy. Of volume the OCS wants to hear when as much is left as was granted: the
-// Volume Threshold is the difference, which is nothing. Of time the Time Threshold is the difference, too.
+// Grant is what the SMF makes of an answer on Gy. Of volume the OCS asks for a report when as much is left as was
+// granted: the Volume Threshold is the difference, which is nothing. Of time the Time Threshold is the difference, too.
 func (s *SMF) Grant(seid uint64, granted smf.Granted) error {
 	var octet5, octet6 uint8
 	var bounds []*ie.IE

@@ -68,7 +68,7 @@ func (s *SMF) Associate() error {
 
 func dnn() *ie.IE { return ie.NewNetworkInstance("internet") }
 
-// unset is a network instance that nobody configured.
+// unset is a network instance that is not configured.
 func unset() *ie.IE { return ie.New(ie.NetworkInstance, []byte{}) }
 
 func rule() *ie.IE {

@@ -78,7 +78,7 @@ fn ranges(cell: &str) -> Vec<(Clause, Clause)> {
     all
 }
 
-/// What stands before the first space or mark, and the rest.
+/// The text before the first space or mark, and the rest.
 fn numbers(part: &str) -> (&str, &str) {
     let end = part.find(|one: char| !one.is_ascii_alphanumeric() && one != '.' && one != '-');
     let (numbers, behind) = part.split_at(end.unwrap_or(part.len()));

@@ -31,7 +31,7 @@ pub enum Status {
     Absent,
 }
 
-/// Whether a feature is told to peers.
+/// Whether a feature is announced to peers.
 #[derive(Debug)]
 pub enum Feature {
     Set,
@@ -51,7 +51,7 @@ fn cells(line: &str) -> Option<Vec<String>> {
     Some(inside.split(" | ").map(|cell| cell.trim().to_owned()).collect())
 }
 
-/// All messages and groups of the document about IEs. A group without a heading of its own stands in the rows' first
+/// All messages and groups of the document about IEs. A group without a heading of its own is named in the rows' first
 /// column.
 pub fn tables() -> Vec<Table> {
     let document = read("ts29244-ies.md");
@@ -79,7 +79,7 @@ pub fn tables() -> Vec<Table> {
     all
 }
 
-/// What stands at the end in parentheses, behind the number: `Create FAR (IE 3, Table 7.5.2.3-1)`.
+/// The text in parentheses at the end, behind the number: `Create FAR (IE 3, Table 7.5.2.3-1)`.
 fn place(title: &str) -> String {
     let (_, inside) = title.trim_end_matches(')').rsplit_once('(').unwrap();
     let place = inside.rsplit(", ").next().unwrap();

@@ -1,5 +1,5 @@
-//! The documents in docs/compliance held to the truth: nothing is left out of them, what they say is refused is
-//! refused, what they say is told to peers is told, and the tests and files that they name exist.
+//! Checks of the documents in docs/compliance: they are complete, what they call refused is refused, features that they
+//! call announced are announced, and the tests and files that they name exist.
 
 mod clauses;
 mod codec;
@@ -136,7 +136,7 @@ fn actions_that_are_not_done_are_refused() {
 }
 
 #[test]
-fn a_policy_that_nobody_configured_is_refused() {
+fn a_policy_that_is_not_configured_is_refused() {
     let mut world = with_a_policy("gold");
     world.associate();
     let seid = world.establish(1, UE);
@@ -194,7 +194,7 @@ fn usage_that_is_not_measured_is_refused() {
 }
 
 #[test]
-fn the_features_that_we_tell_are_those_that_are_said_to_be_set() {
+fn announced_features_are_those_documented_as_set() {
     let features = document::features();
     assert_eq!(features.len(), 7 * 8 - 2, "from 5/1 to 11/6");
     let mut with_pools = World::config(2);
@@ -221,7 +221,7 @@ fn the_features_that_we_tell_are_those_that_are_said_to_be_set() {
         };
         let said = features.iter().filter(|(_, feature)| is_set(feature));
         let said: BTreeSet<_> = said.map(|(bit, _)| *bit).collect();
-        assert_eq!(features_told(&mut world), said, "with {with}");
+        assert_eq!(announced_features(&mut world), said, "with {with}");
     }
 }
 
@@ -242,7 +242,7 @@ fn with_a_rulebase() -> n4::Config {
 }
 
 /// Octet and bit of each feature that an Association Setup Response has.
-fn features_told(world: &mut World) -> BTreeSet<(usize, usize)> {
+fn announced_features(world: &mut World) -> BTreeSet<(usize, usize)> {
     let reply = world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(100)]);
     let mut ies = refused::tlvs(&reply.0.bytes[8..]).into_iter();
     let (_, octets) = ies.find(|(ie_type, _)| *ie_type == UP_FUNCTION_FEATURES).unwrap();

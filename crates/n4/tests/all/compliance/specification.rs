@@ -1,5 +1,5 @@
-//! The presence tables of TS 29.244 themselves, as taken out of its Word tables. The file lies beside the checkout, since
-//! the specification's text may not lie in it.
+//! The presence tables of TS 29.244 themselves, as taken out of its Word tables. The file is located beside the
+//! checkout, since the specification's text may not be part of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

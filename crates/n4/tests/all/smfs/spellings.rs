@@ -206,7 +206,7 @@ fn end_markers_go_only_into_tunnels_that_are_left() {
     for (updates, expected) in [
         // As it was, and with another mark.
         (vec![to(2, 0x101), update_far(&[far_id(4), marked])], vec![]),
-        // FAR 3 goes on to send into the tunnel.
+        // FAR 3 continues to send into the tunnel.
         (vec![to(2, 0x202)], vec![]),
         (vec![to(3, 0x202)], vec![FarId(3)]),
         (

@@ -2,9 +2,10 @@
 //! reorders and delays, and a model of the sessions that ought to exist. Driven by steps, which a property test or a
 //! fuzzer draws: the same steps and the same seed give the same run.
 //!
-//! The model is what each SMF was told: a slow restatement of what TS 29.244 says of rules, in lists. It is compared
-//! at quiet points, when nothing is outstanding: each worker holds exactly the model's rules, and packets fare as
-//! `rules::reference_interpreter` says over them. Packets of busy times are sent as well; of those only the accounts must agree.
+//! The model is the view of each SMF: a slow restatement of what TS 29.244 says of rules, in lists. It is compared at
+//! quiet points, when nothing is outstanding: each worker holds exactly the model's rules, and packets fare as
+//! `rules::reference_interpreter` says over them. Packets of busy times are sent as well; of those only the accounts
+//! must agree.
 
 #[path = "../../../../n4/tests/support/wire.rs"]
 #[allow(dead_code, reason = "each user needs a part")]

@@ -442,7 +442,7 @@ impl Session {
         self.rules = next;
     }
 
-    /// All the addresses that nobody else may have.
+    /// All the addresses that no other session may have.
     pub fn held(&self) -> Vec<IpPrefix> {
         let mut all = self.rules.plain();
         all.extend(&self.leases);

@@ -156,9 +156,9 @@ pub fn establishment(place: Place, shape: Shape) -> Vec<Op> {
     let mut parts = Parts::new(place);
     let mut more = Vec::new();
     match shape {
-        Shape::Plain | Shape::Stranger => {}
-        Shape::Idle(tells) => {
-            parts.fars[1].action = if tells { notify() } else { ApplyAction::BUFF };
+        Shape::Plain | Shape::UnknownNode => {}
+        Shape::Idle(reports) => {
+            parts.fars[1].action = if reports { notify() } else { ApplyAction::BUFF };
             parts.fars[1].forwarding = None;
             parts.fars[1].bar = Some(BarId(1));
             more.push(Op::CreateBar(bar(1)));

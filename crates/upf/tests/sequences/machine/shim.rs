@@ -1,7 +1,7 @@
 //! The network between the SMFs and the UPF: datagrams get lost, come twice, late and in another order.
 //!
 //! No message is lost more than [`MOST_LOST`] times, so that N1 retransmissions of a request get one through and its
-//! answer back: what a peer was told in the end is then what there is.
+//! response back: in the end the peer's view is then the state.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

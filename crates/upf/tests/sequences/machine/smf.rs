@@ -1,4 +1,4 @@
-//! An SMF: its association, its sessions as it was told of them, and requests that it sends again by T1 and N1.
+//! An SMF: its association, its view of its sessions, and requests that it sends again by T1 and N1.
 //!
 //! It has one request about a session, or one about its association, on the way at a time, and many sessions.
 
@@ -58,7 +58,7 @@ struct Asked {
     next: Nanos,
 }
 
-/// Where its association stands.
+/// State of its association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// There is none, nor will be before this moment.
@@ -96,7 +96,7 @@ pub struct Smf {
 }
 
 /// What a datagram was.
-pub enum Heard {
+pub enum Received {
     /// An answer that was waited for, and what it answers.
     Answer(Purpose),
     /// A request of the UPF about the session of this CP SEID: a report.
@@ -196,7 +196,7 @@ impl Smf {
         let address = self.address;
         for asked in self.asked.values_mut().filter(|asked| asked.next <= now) {
             asked.sent += 1;
-            assert!(asked.sent <= N1, "nobody answers {:?}", asked.purpose);
+            assert!(asked.sent <= N1, "no response to {:?}", asked.purpose);
             asked.next = now + T1;
             sent.push(Datagram {
                 from: address,
@@ -256,7 +256,7 @@ impl Smf {
         expect: Expect,
     ) -> Datagram {
         let node = match shape {
-            Shape::Stranger => Ipv4Addr::new(127, 0, 0, 99),
+            Shape::UnknownNode => Ipv4Addr::new(127, 0, 0, 99),
             _ => self.ipv4(),
         };
         let cp = self.place(slot).cp();
@@ -291,13 +291,13 @@ impl Smf {
     }
 
     /// A datagram has come.
-    pub fn hear(&mut self, frame: &Frame<'_>, bytes: &[u8]) -> Heard {
+    pub fn receive(&mut self, frame: &Frame<'_>, bytes: &[u8]) -> Received {
         let (kind, sequence) = (frame.header.message_type.0, frame.header.sequence.get());
         match kind {
-            1 => return Heard::Heartbeat { sequence },
+            1 => return Received::Heartbeat { sequence },
             56 => {
                 let cp = frame.header.seid.map_or(0, |seid| seid.0);
-                return Heard::Report { cp, sequence };
+                return Received::Report { cp, sequence };
             }
             _ => {}
         }
@@ -306,12 +306,12 @@ impl Smf {
             && let Some(asked) = self.asked.remove(&sequence)
         {
             self.answers.insert((kind, sequence), bytes.to_vec());
-            return Heard::Answer(asked.purpose);
+            return Received::Answer(asked.purpose);
         }
         if let Some(first) = self.answers.get(&(kind, sequence)) {
             assert_eq!(first, bytes, "every answer to one request is the same");
         }
-        Heard::Again
+        Received::Again
     }
 
     /// An answer to a request of the UPF.
@@ -340,7 +340,7 @@ pub fn frame(bytes: &[u8]) -> Frame<'_> {
 }
 
 /// What an answer says.
-pub struct Told {
+pub struct Reply {
     pub cause: u8,
     pub up: Option<u64>,
     pub grants: Grants,
@@ -350,8 +350,8 @@ pub struct Told {
 }
 
 /// Reads an answer.
-pub fn told(frame: &Frame<'_>) -> Told {
-    let mut told = Told {
+pub fn reply(frame: &Frame<'_>) -> Reply {
+    let mut reply = Reply {
         cause: 1,
         up: None,
         grants: Grants::default(),
@@ -359,52 +359,58 @@ pub fn told(frame: &Frame<'_>) -> Told {
         started: None,
     };
     match Message::decode(frame).expect("a good answer") {
-        Message::HeartbeatResponse(answer) => told.started = Some(answer.recovery_time_stamp.0),
+        Message::HeartbeatResponse(answer) => reply.started = Some(answer.recovery_time_stamp.0),
         Message::AssociationSetupResponse(answer) => {
-            told.cause = answer.cause.value();
-            told.started = answer.recovery_time_stamp.map(|stamp| stamp.0);
+            reply.cause = answer.cause.value();
+            reply.started = answer.recovery_time_stamp.map(|stamp| stamp.0);
         }
-        Message::AssociationUpdateResponse(answer) => told.cause = answer.cause.value(),
-        Message::AssociationReleaseResponse(answer) => told.cause = answer.cause.value(),
+        Message::AssociationUpdateResponse(answer) => reply.cause = answer.cause.value(),
+        Message::AssociationReleaseResponse(answer) => reply.cause = answer.cause.value(),
         Message::SessionEstablishmentResponse(answer) => {
-            told.cause = answer.cause.value();
-            told.up = answer.up_f_seid.map(|own| own.seid.0);
+            reply.cause = answer.cause.value();
+            reply.up = answer.up_f_seid.map(|own| own.seid.0);
             for one in &answer.created_pdr {
                 let ue = one.ue_ip_address.iter().next();
-                told.grants.pdrs.insert(one.pdr_id.0, grant(one.local_f_teid, ue));
+                reply
+                    .grants
+                    .pdrs
+                    .insert(one.pdr_id.0, grant(one.local_f_teid, ue));
             }
             for one in &answer.created_traffic_endpoint {
                 let ue = one.ue_ip_address.iter().next();
                 let id = one.traffic_endpoint_id.0;
-                told.grants.endpoints.insert(id, grant(one.local_f_teid, ue));
+                reply.grants.endpoints.insert(id, grant(one.local_f_teid, ue));
             }
         }
         Message::SessionModificationResponse(answer) => {
-            told.cause = answer.cause.value();
+            reply.cause = answer.cause.value();
             for one in &answer.created_pdr {
                 let ue = one.ue_ip_address.iter().next();
-                told.grants.pdrs.insert(one.pdr_id.0, grant(one.local_f_teid, ue));
+                reply
+                    .grants
+                    .pdrs
+                    .insert(one.pdr_id.0, grant(one.local_f_teid, ue));
             }
             for one in &answer.created_traffic_endpoint {
                 let ue = one.ue_ip_address.iter().next();
                 let id = one.traffic_endpoint_id.0;
-                told.grants.endpoints.insert(id, grant(one.local_f_teid, ue));
+                reply.grants.endpoints.insert(id, grant(one.local_f_teid, ue));
             }
             for one in &answer.usage_report {
                 let octets = one.volume_measurement.and_then(|volume| volume.total);
-                told.usage.push((one.urr_id.0, octets.unwrap_or_default()));
+                reply.usage.push((one.urr_id.0, octets.unwrap_or_default()));
             }
         }
         Message::SessionDeletionResponse(answer) => {
-            told.cause = answer.cause.value();
+            reply.cause = answer.cause.value();
             for one in &answer.usage_report {
                 let octets = one.volume_measurement.and_then(|volume| volume.total);
-                told.usage.push((one.urr_id.0, octets.unwrap_or_default()));
+                reply.usage.push((one.urr_id.0, octets.unwrap_or_default()));
             }
         }
         other => panic!("{other:?}"),
     }
-    told
+    reply
 }
 
 fn grant(f_teid: Option<WireFTeid>, ue: Option<WireUe>) -> Grant {

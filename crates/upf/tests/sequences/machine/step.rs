@@ -25,7 +25,7 @@ impl Trouble {
 pub enum Shape {
     /// F-TEID with CHOOSE, UE address of the SMF.
     Plain,
-    /// As `Plain`; the downlink is buffered, and told of if `true`.
+    /// As `Plain`; the downlink is buffered, and reported if `true`.
     Idle(bool),
     /// The UE's IPv4 address, and a prefix if `true`, come from the UPF's pools.
     Pooled(bool),
@@ -49,8 +49,8 @@ pub enum Shape {
     Torn,
     /// A rule that this node does not do (Create MAR).
     Unsupported,
-    /// The Node ID of a stranger.
-    Stranger,
+    /// The Node ID of an unknown node.
+    UnknownNode,
 }
 
 /// One change of a session's rules; the numbers pick among few.
@@ -174,7 +174,7 @@ impl Shape {
         Self::NoAction,
         Self::Torn,
         Self::Unsupported,
-        Self::Stranger,
+        Self::UnknownNode,
     ];
 
     /// Good ones three times as often as bad ones.

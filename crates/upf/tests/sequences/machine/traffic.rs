@@ -12,7 +12,7 @@ use super::upf::{ACCESS, INTERNET, N3};
 
 const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const REMOTE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
-/// Ports of the far end: what filters tell apart.
+/// Ports of the far end, which filters distinguish.
 const PORTS: [u16; 2] = [53, 80];
 
 /// Octets before a packet's number.
@@ -27,7 +27,7 @@ pub struct Kind {
     port: u16,
 }
 
-/// Every kind that the rules could tell apart.
+/// Every kind that the rules could distinguish.
 pub fn kinds(rules: &Rules) -> Vec<Kind> {
     let ue = rules
         .ue_prefixes()

@@ -57,7 +57,7 @@ pub struct Left {
 
 /// One life of the UPF.
 pub struct Upf {
-    /// When it started; its own clock stood at 0 then.
+    /// When it started; its own clock was 0 then.
     born: Nanos,
     pub network: Arc<Network>,
     pub control: Control,
@@ -87,7 +87,7 @@ impl Upf {
         let Assembly { control, workers } = assemble(&config, &network, around);
         let (wires, ios) = Wires::new(WORKERS.into(), 2, 1024);
         let workers = workers.into_iter().zip(ios).map(|((mut config, link), io)| {
-            // The machine's speed is to tell nothing here.
+            // Results do not depend on the machine's speed.
             config.slow_share_percent = 100;
             Worker::new(config, io, link).expect("memory")
         });
@@ -121,7 +121,7 @@ impl Upf {
         Some(Nanos(at.0.saturating_add(self.born.0)))
     }
 
-    pub fn hear(&mut self, now: Nanos, datagram: &Datagram) {
+    pub fn receive_n4(&mut self, now: Nanos, datagram: &Datagram) {
         let clock = self.clock(now);
         self.control
             .handle_datagram(clock, datagram.from, datagram.to, &datagram.bytes);
@@ -136,7 +136,7 @@ impl Upf {
         queue.push(MemBuf::new(&frame)).expect("room on the wire");
     }
 
-    /// Everybody does what there is to do now; what Control sends comes out.
+    /// All pending work is done; returns what control sends.
     pub fn rest(&mut self, now: Nanos) -> Vec<Datagram> {
         let mut sent = Vec::new();
         for _ in 0..PATIENCE {
@@ -197,7 +197,7 @@ fn mac(port: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, port + 1])
 }
 
-/// The answer of whoever is asked for.
+/// The reply of the requested address.
 fn arp_reply(port: PortId, request: &[u8]) -> Vec<u8> {
     let (asker, own, wanted) = (&request[22..28], &request[28..32], &request[38..42]);
     let station = [2, 0x0e, port.0 as u8, wanted[1], wanted[2], wanted[3]];

@@ -1,4 +1,4 @@
-//! The world: it carries datagrams and frames, keeps the model up to date with what SMFs are told, and compares.
+//! The world: it carries datagrams and frames, updates the model with what SMFs receive, and compares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::model::{Grants, Rules, Session, buffers, prefixes};
 use super::op::Op;
 use super::plans;
 use super::shim::{Datagram, Shim};
-use super::smf::{AWAY, Expect, Heard, Purpose, SLOTS, Smf, Stage, Told, frame, told};
+use super::smf::{AWAY, Expect, Purpose, Received, Reply, SLOTS, Smf, Stage, frame, reply};
 use super::step::{Edit, Shape, Step, Trouble};
 use super::traffic::{Fate, fate, kinds, number};
 use super::upf::{N4_UPF, Upf, WORKERS};
@@ -96,9 +96,9 @@ impl World {
     fn pump(&mut self) {
         while let Some(datagram) = self.shim.arrived(self.now) {
             if datagram.to == N4_UPF {
-                self.upf.hear(self.now, &datagram);
+                self.upf.receive_n4(self.now, &datagram);
             } else if let Some(smf) = (0..2).find(|smf| self.smfs[*smf].address == datagram.to) {
-                self.hear(smf, &datagram);
+                self.receive(smf, &datagram);
             }
         }
         for smf in 0..2 {
@@ -182,7 +182,7 @@ impl World {
             self.contested.extend(addresses_in(&ops));
         }
         let expect = match shape {
-            Shape::Stranger => Expect::Refused,
+            Shape::UnknownNode => Expect::Refused,
             _ => self.expect(&Rules::default(), &ops),
         };
         let now = self.now;
@@ -293,18 +293,18 @@ impl World {
         }
     }
 
-    fn hear(&mut self, smf: usize, datagram: &Datagram) {
+    fn receive(&mut self, smf: usize, datagram: &Datagram) {
         if matches!(self.smfs[smf].stage, Stage::Away(_)) {
             return;
         }
         let message = frame(&datagram.bytes);
         let is_deaf = self.smfs[smf].is_deaf;
-        match self.smfs[smf].hear(&message, &datagram.bytes) {
-            Heard::Heartbeat { sequence } if !is_deaf => {
+        match self.smfs[smf].receive(&message, &datagram.bytes) {
+            Received::Heartbeat { sequence } if !is_deaf => {
                 let sent = self.smfs[smf].answer(2, 0, sequence);
                 self.throw([sent]);
             }
-            Heard::Report { cp, sequence } if !is_deaf => {
+            Received::Report { cp, sequence } if !is_deaf => {
                 assert!(
                     (1..=SLOTS as u64).contains(&(cp % 100)),
                     "a report of session {cp}"
@@ -312,57 +312,60 @@ impl World {
                 let sent = self.smfs[smf].answer(57, cp, sequence);
                 self.throw([sent]);
             }
-            Heard::Heartbeat { .. } | Heard::Report { .. } | Heard::Again => {}
-            Heard::Answer(purpose) => self.answered(smf, purpose, &message),
+            Received::Heartbeat { .. } | Received::Report { .. } | Received::Again => {}
+            Received::Answer(purpose) => self.answered(smf, purpose, &message),
         }
     }
 
     fn answered(&mut self, smf: usize, purpose: Purpose, message: &Frame<'_>) {
-        let told = told(message);
+        let reply = reply(message);
         let has_restarted = self.smfs[smf].upf_started != Some(self.upf.recovery());
-        let is_lost = matches!(told.cause, NOT_FOUND | NO_ASSOCIATION) && has_restarted;
+        let is_lost = matches!(reply.cause, NOT_FOUND | NO_ASSOCIATION) && has_restarted;
         match purpose {
             Purpose::Setup => {
-                assert_eq!((told.cause, told.started), (ACCEPTED, Some(self.upf.recovery())));
+                assert_eq!(
+                    (reply.cause, reply.started),
+                    (ACCEPTED, Some(self.upf.recovery()))
+                );
                 let smf = &mut self.smfs[smf];
-                (smf.stage, smf.upf_started, smf.is_sure) = (Stage::Up, told.started, true);
+                (smf.stage, smf.upf_started, smf.is_sure) = (Stage::Up, reply.started, true);
             }
-            Purpose::Heartbeat if told.started != self.smfs[smf].upf_started => self.go_away(smf),
+            Purpose::Heartbeat if reply.started != self.smfs[smf].upf_started => self.go_away(smf),
             Purpose::Heartbeat => self.smfs[smf].is_sure = true,
             Purpose::Release => {
-                assert!(told.cause == ACCEPTED || is_lost, "release: {}", told.cause);
+                assert!(reply.cause == ACCEPTED || is_lost, "release: {}", reply.cause);
                 self.go_away(smf);
             }
             _ if is_lost => self.go_away(smf),
-            Purpose::Update => assert_eq!(told.cause, ACCEPTED),
+            Purpose::Update => assert_eq!(reply.cause, ACCEPTED),
             Purpose::Establish(slot, ops, expect) => {
                 self.smfs[smf].slots[usize::from(slot)].is_busy = false;
-                if self.is_accepted(&told, expect, &ops) {
-                    self.established(smf, slot, &ops, told, message);
+                if self.is_accepted(&reply, expect, &ops) {
+                    self.established(smf, slot, &ops, reply, message);
                 }
             }
             Purpose::Modify(slot, ops, expect) => {
                 self.smfs[smf].slots[usize::from(slot)].is_busy = false;
-                if self.is_accepted(&told, expect, &ops) {
-                    self.modified(smf, slot, &ops, &told, message);
+                if self.is_accepted(&reply, expect, &ops) {
+                    self.modified(smf, slot, &ops, &reply, message);
                 }
             }
             Purpose::Delete(slot) => {
-                assert_eq!(told.cause, ACCEPTED, "a deletion");
-                self.deleted(smf, slot, &told);
+                assert_eq!(reply.cause, ACCEPTED, "a deletion");
+                self.deleted(smf, slot, &reply);
             }
         }
     }
 
     /// Whether a request was accepted, which must be as expected, unless others have come to want its addresses.
-    fn is_accepted(&self, told: &Told, expect: Expect, ops: &[Op]) -> bool {
-        let is_accepted = told.cause == ACCEPTED;
+    fn is_accepted(&self, reply: &Reply, expect: Expect, ops: &[Op]) -> bool {
+        let is_accepted = reply.cause == ACCEPTED;
         let is_right = match expect {
             Expect::Accepted => is_accepted || self.is_contested(ops),
             Expect::Refused => !is_accepted,
             Expect::Either => true,
         };
-        assert!(is_right, "{expect:?}, but cause {} for {ops:#?}", told.cause);
+        assert!(is_right, "{expect:?}, but cause {} for {ops:#?}", reply.cause);
         is_accepted
     }
 
@@ -370,31 +373,31 @@ impl World {
         addresses_in(ops).iter().any(|own| self.contested.contains(own))
     }
 
-    fn established(&mut self, smf: usize, slot: u8, ops: &[Op], told: Told, message: &Frame<'_>) {
+    fn established(&mut self, smf: usize, slot: u8, ops: &[Op], reply: Reply, message: &Frame<'_>) {
         let cp = self.smfs[smf].place(slot).cp();
         assert_eq!(message.header.seid.map(|seid| seid.0), Some(cp));
-        let rules = Rules::default().after(ops, &told.grants);
+        let rules = Rules::default().after(ops, &reply.grants);
         let mut session = Session {
             cp,
-            up: told.up.expect("a UP F-SEID"),
+            up: reply.up.expect("a UP F-SEID"),
             ..Session::default()
         };
-        session.becomes(rules.expect("accepted, and good"), ops, &told.grants);
+        session.becomes(rules.expect("accepted, and good"), ops, &reply.grants);
         session.is_vague = self.smfs[smf].slots[usize::from(slot)].is_overtaken;
         // One that was there under the same name is superseded: what waited for it is discarded.
         self.smfs[smf].slots[usize::from(slot)].session = Some(session);
     }
 
-    fn modified(&mut self, smf: usize, slot: u8, ops: &[Op], told: &Told, message: &Frame<'_>) {
+    fn modified(&mut self, smf: usize, slot: u8, ops: &[Op], reply: &Reply, message: &Frame<'_>) {
         let session = self.smfs[smf].slots[usize::from(slot)].session.as_mut();
         let session = session.expect("it was modified");
         let next = session
             .rules
-            .after(ops, &told.grants)
+            .after(ops, &reply.grants)
             .expect("accepted, and good");
-        session.becomes(next, ops, &told.grants);
+        session.becomes(next, ops, &reply.grants);
         assert_eq!(message.header.seid.map(|seid| seid.0), Some(session.cp));
-        for (urr, octets) in &told.usage {
+        for (urr, octets) in &reply.usage {
             *session.reported.entry(*urr).or_default() += octets;
         }
         let discards = ops.iter().any(|op| matches!(op, Op::DropBuffered));
@@ -427,10 +430,10 @@ impl World {
         }
     }
 
-    fn deleted(&mut self, smf: usize, slot: u8, told: &Told) {
+    fn deleted(&mut self, smf: usize, slot: u8, reply: &Reply) {
         let slot = std::mem::take(&mut self.smfs[smf].slots[usize::from(slot)]);
         let mut session = slot.session.expect("it was deleted");
-        for (urr, octets) in &told.usage {
+        for (urr, octets) in &reply.usage {
             *session.reported.entry(*urr).or_default() += octets;
         }
         session.reported.retain(|_, octets| *octets > 0);

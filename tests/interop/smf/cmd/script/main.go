@@ -1,12 +1,12 @@
-// Command script is one of the four SMFs that it knows. It does as told on standard input, one JSON object a line, and
-// answers each with one line:
+// Command script is one of the four SMFs that it knows. It executes commands from standard input, one JSON object a
+// line, and answers each with one line:
 //
 //	{"op":"associate"}                                  -> {}
 //	{"op":"establish","seid":1,"ue":{"ipv4":"10.45.0.1"}} -> {"tunnels":{"1":{"address":"10.100.0.1","teid":7}}}
 //	{"op":"activate","seid":1,"gnb":{...}}              -> {}, likewise handover
 //	{"op":"idle","seid":1}                              -> {}
 //	{"op":"report"}                                     -> {"seid":1,"downlink_data":[2],"usage":0}, when one comes
-//	{"op":"reports"}                                    -> {"reports":[...]}, those that have come and nobody asked for
+//	{"op":"reports"}                                    -> {"reports":[...]}, those that have come and were not asked for
 //	{"op":"query","seid":1}                             -> {"charged":[{"urr":1,"total":..}]}, all usage reported so far
 //	{"op":"delete","seid":1}                            -> the same
 //	{"op":"release"}                                    -> {}

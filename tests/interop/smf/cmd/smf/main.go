@@ -1,4 +1,4 @@
-// Command smf drives a UPF as told on standard input, one JSON object a line, and answers each with one line:
+// Command smf drives a UPF by commands from standard input, one JSON object a line, and answers each with one line:
 //
 //	{"op":"associate"}                              -> {"features":"..."}
 //	{"op":"establish","session":{...}}              -> {"up_seid":1,"teid":2,"n3":"10.0.0.1"}
