@@ -5,8 +5,8 @@
     tools/instructions.py --record   writes the record anew
 
 The run is `crates/worker/examples/instructions.rs` under callgrind: always the same packets. A count includes what the
-stage calls. `qer+urr` is what `lookup` and `act` execute more for a packet that passes the meter of a QER and counts in
-a URR than for one that does neither; `ipv6` is what `act` executes more for a tunnel over IPv6 than for one over IPv4, with
+stage calls. `qer+urr` is what `lookup` and `apply_rules` execute more for a packet that passes the meter of a QER and counts in
+a URR than for one that does neither; `ipv6` is what `apply_rules` executes more for a tunnel over IPv6 than for one over IPv4, with
 a payload of 64 octets. Counts depend on the compiler: an update of the compiler needs an update of the record.
 """
 
@@ -21,7 +21,7 @@ import tempfile
 STAGES = {
     "parse": "worker::ingress::parse::parse",
     "lookup": "worker::lookup::lookup",
-    "act": "worker::act::act",
+    "apply_rules": "worker::apply_rules::apply",
     "tx": "::TxQueues::transmit",
 }
 POLICY = "qer+urr"
@@ -48,9 +48,9 @@ def main():
 
 
 def table(counts, record):
-    yield f"{'stage':8} {'instructions a packet':>22} {'recorded':>9}"
+    yield f"{'stage':12} {'instructions a packet':>22} {'recorded':>9}"
     for stage in counts:
-        yield f"{stage:8} {counts[stage]:22.1f} {record[stage]:9.1f}"
+        yield f"{stage:12} {counts[stage]:22.1f} {record[stage]:9.1f}"
 
 
 def measure():
@@ -61,9 +61,9 @@ def measure():
     program = [program for program in programs if program][-1]
     counts = run(program)
     full, bare = run(program, "full"), run(program, "bare")
-    counts[POLICY] = round(sum(full[stage] - bare[stage] for stage in ["lookup", "act"]), 1)
+    counts[POLICY] = round(sum(full[stage] - bare[stage] for stage in ["lookup", "apply_rules"]), 1)
     # Every other packet goes down.
-    counts[OVER_IPV6] = round(2 * (run(program, "v6")["act"] - counts["act"]), 1)
+    counts[OVER_IPV6] = round(2 * (run(program, "v6")["apply_rules"] - counts["apply_rules"]), 1)
     return counts
 
 

@@ -21,7 +21,7 @@ fn settle(endpoint: &mut Endpoint, now: Nanos) {
             | Effect::Drain { op, .. } => {
                 endpoint.handle_applied(now, op, Ok(None));
             }
-            Effect::Steer { .. } => {}
+            Effect::SelectWorker { .. } => {}
         }
     }
     while endpoint.poll_transmit().is_some() {}

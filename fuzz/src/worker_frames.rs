@@ -11,7 +11,7 @@ use rules::image::SessionChange;
 use rules::model::OuterHeaderCreation;
 use rules::testing::{self, GNB, NumberedHops};
 use worker::mem::{MemBuf, Wires};
-use worker::{Command, FragmentLimits, ReassemblyLimits, Worker, WorkerConfig, link};
+use worker::{Command, FragmentLimits, ReassemblyLimits, Worker, WorkerConfig, control_channel};
 
 /// See the module.
 pub fn run(input: &[u8]) {
@@ -30,7 +30,7 @@ pub fn run(input: &[u8]) {
     (config.max_flows_v4, config.max_flows_v6, config.max_adjacencies) = (1_024, 1_024, 64);
     (config.fragments, config.reassembly) = (FragmentLimits::default(), ReassemblyLimits::default());
     let (wires, mut ios) = Wires::new(1, ports, 64);
-    let (mut control, end) = link(64, 64);
+    let (mut control, end) = control_channel(64, 64);
     let mut worker = Worker::new(config, ios.remove(0), end).expect("memory");
 
     let rules = Arc::new(testing::pdu_session(

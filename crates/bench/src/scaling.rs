@@ -37,7 +37,7 @@ impl Scaling {
     }
 }
 
-/// Measures `workers` workers at the same time, each with `model` to itself. Each of one or several steers as one of
+/// Measures `workers` workers at the same time, each with `model` to itself. Each of one or several selects workers as one of
 /// `of`, so that both do the same work for a packet.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use packet::DropReason;
 use rules::compile::compile;
 use rules::image::SessionChange;
 use rules::network::Network;
-use worker::{Command, ControlLink, Event, Io, Link, Stats, Worker, link};
+use worker::{Command, ControlEnd, Event, Io, Stats, Worker, WorkerEnd, control_channel};
 
 use super::check::{Checked, Samples};
 use super::error::BenchError;
@@ -90,12 +90,8 @@ impl Bare {
         self.with_control(io, progress).map(|(worker, _)| worker)
     }
 
-    fn with_control<I: Io>(
-        &self,
-        io: I,
-        progress: &Progress,
-    ) -> Result<(Worker<I>, ControlLink), BenchError> {
-        let (mut control, end): (ControlLink, Link) = link(64, 256);
+    fn with_control<I: Io>(&self, io: I, progress: &Progress) -> Result<(Worker<I>, ControlEnd), BenchError> {
+        let (mut control, end): (ControlEnd, WorkerEnd) = control_channel(64, 256);
         let config = self.setting.config(&self.network)?;
         let mut worker = Worker::new(config, io, end).map_err(BenchError::of)?;
         let slices = network::slices(self.setting.model.policy.slices);
@@ -111,7 +107,7 @@ impl Bare {
     fn install_sessions<I: Io>(
         &self,
         worker: &mut Worker<I>,
-        control: &mut ControlLink,
+        control: &mut ControlEnd,
         progress: &Progress,
     ) -> Result<(), BenchError> {
         let model = self.setting.model;
@@ -141,11 +137,7 @@ impl Bare {
 }
 
 /// Tells a worker something and lets it act on it.
-fn tell<I: Io>(
-    worker: &mut Worker<I>,
-    control: &mut ControlLink,
-    command: Command,
-) -> Result<(), BenchError> {
+fn tell<I: Io>(worker: &mut Worker<I>, control: &mut ControlEnd, command: Command) -> Result<(), BenchError> {
     let full = |_| BenchError("the link to the worker is full".into());
     control.commands.push(command).map_err(full)?;
     worker.poll(Nanos::ZERO);
@@ -168,7 +160,7 @@ pub struct World {
     pub setting: Setting,
     network: Arc<Network>,
     identities: Arc<[Identity]>,
-    control: ControlLink,
+    control: ControlEnd,
     start: Instant,
 }
 

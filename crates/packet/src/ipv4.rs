@@ -209,20 +209,6 @@ fn patch_checksum(header: &mut [u8; HEADER_LEN], old: u16, new: u16) {
     header[11] = after[1];
 }
 
-/// Whether no station has this address: "this network", loopback, multicast, class E and limited broadcast
-/// (RFC 1812 §5.3.7, RFC 6890 §2.2.2). Private ranges are for configuration to judge.
-#[inline]
-pub const fn is_martian(address: [u8; 4]) -> bool {
-    matches!(address[0], 0 | 127 | 224..=255)
-}
-
-/// Whether a packet from or to this address never passes a router as unicast: [martians](is_martian) and link-local
-/// addresses (RFC 3927 §7).
-#[inline]
-pub const fn is_unforwardable(address: [u8; 4]) -> bool {
-    is_martian(address) || matches!(address, [169, 254, _, _])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,22 +296,5 @@ mod tests {
         assert_eq!(decrement_ttl(&mut bytes), Err(DropReason::TtlExpired));
         assert_eq!(bytes, before);
         assert_eq!(decrement_ttl(&mut bytes[..19]), Err(DropReason::TruncatedIpv4));
-    }
-
-    #[test]
-    fn martians() {
-        for address in [[0, 0, 0, 1], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4]] {
-            assert!(is_martian(address) && is_unforwardable(address));
-        }
-        assert!(!is_martian([169, 254, 0, 1]) && is_unforwardable([169, 254, 0, 1]));
-        for address in [
-            [10, 45, 0, 2],
-            [1, 0, 0, 1],
-            [126, 0, 0, 1],
-            [223, 255, 255, 255],
-            [169, 253, 0, 1],
-        ] {
-            assert!(!is_unforwardable(address));
-        }
     }
 }

@@ -213,20 +213,6 @@ pub fn set_dscp(packet: &mut [u8], dscp: u8) -> Result<(), DropReason> {
     Ok(())
 }
 
-/// Whether no station has this address: multicast and ::/64, which holds the unspecified address, loopback and IPv4
-/// addresses in two forms that are never on a link (RFC 4291 §2.4, §2.5.5, §2.7; RFC 6890 §2.2.3).
-#[inline]
-pub fn is_martian(address: [u8; 16]) -> bool {
-    address[0] == 0xff || address.first_chunk() == Some(&[0; 8])
-}
-
-/// Whether a packet from or to this address never passes a router as unicast: [martians](is_martian) and link-local
-/// addresses (RFC 4291 §2.5.6). The first 64 bits tell.
-#[inline]
-pub fn is_unforwardable(address: [u8; 16]) -> bool {
-    is_martian(address) || (address[0] == 0xfe && address[1] & 0xc0 == 0x80)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,19 +346,5 @@ mod tests {
         assert_eq!(decrement_hop_limit(&mut octets), Err(DropReason::TtlExpired));
         assert_eq!(decrement_hop_limit(&mut []), Err(DropReason::TruncatedIpv6));
         assert_eq!(set_dscp(&mut [0x60], 0), Err(DropReason::TruncatedIpv6));
-    }
-
-    #[test]
-    fn martians() {
-        let octets = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
-        for text in ["::", "::1", "::ffff:10.0.0.1", "ff02::1"] {
-            assert!(is_martian(octets(text)) && is_unforwardable(octets(text)));
-        }
-        for text in ["fe80::1", "febf::1"] {
-            assert!(!is_martian(octets(text)) && is_unforwardable(octets(text)));
-        }
-        for text in ["2001:db8::1", "64:ff9b::1", "fec0::1", "fd00::1"] {
-            assert!(!is_unforwardable(octets(text)));
-        }
     }
 }

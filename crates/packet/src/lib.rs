@@ -27,6 +27,7 @@ pub mod ip_fragmentation;
 pub mod ip_reassembly;
 pub mod ipv4;
 pub mod ipv6;
+pub mod martian;
 pub mod mss;
 pub mod offload_completion;
 pub mod overlay;

@@ -9,7 +9,7 @@ use zerocopy::byteorder::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use crate::fragment::Fragment;
-use crate::{DropReason, checksum, ipv4, ipv6};
+use crate::{DropReason, checksum, ipv4, ipv6, martian};
 
 /// Protocol numbers that have a meaning here (the IANA registry has the rest).
 pub mod proto {
@@ -83,8 +83,8 @@ impl Addrs {
     #[inline]
     pub fn has_martian_source(&self) -> bool {
         match *self {
-            Addrs::V4 { src, .. } => ipv4::is_martian(src),
-            Addrs::V6 { src, .. } => ipv6::is_martian(src),
+            Addrs::V4 { src, .. } => martian::is_martian_v4(src),
+            Addrs::V6 { src, .. } => martian::is_martian_v6(src),
         }
     }
 
@@ -92,8 +92,8 @@ impl Addrs {
     #[inline]
     pub fn has_unforwardable_source(&self) -> bool {
         match *self {
-            Addrs::V4 { src, .. } => ipv4::is_unforwardable(src),
-            Addrs::V6 { src, .. } => ipv6::is_unforwardable(src),
+            Addrs::V4 { src, .. } => martian::is_unforwardable_v4(src),
+            Addrs::V6 { src, .. } => martian::is_unforwardable_v6(src),
         }
     }
 
@@ -101,8 +101,8 @@ impl Addrs {
     #[inline]
     pub fn has_unforwardable_destination(&self) -> bool {
         match *self {
-            Addrs::V4 { dst, .. } => ipv4::is_unforwardable(dst),
-            Addrs::V6 { dst, .. } => ipv6::is_unforwardable(dst),
+            Addrs::V4 { dst, .. } => martian::is_unforwardable_v4(dst),
+            Addrs::V6 { dst, .. } => martian::is_unforwardable_v6(dst),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::kernel::ingress::Drops;
 use crate::kernel::xdp;
 use crate::nic::audit::{Place, Seen};
 use crate::nic::checksums::UdpChecksums;
-use crate::nic::{Report, Steered, Traffic, plan};
+use crate::nic::{Report, RxDistribution, Traffic, plan};
 use crate::numa_placement::{self, NumaPlacement, NumaTopology};
 use config::{Config, Driver, PortConfig};
 
@@ -49,7 +49,7 @@ impl std::error::Error for PortError {}
 /// The started ports.
 pub struct Ports {
     /// What was asked of each port; its rules end before it does.
-    steered: Vec<Option<Steered>>,
+    distributions: Vec<Option<RxDistribution>>,
     /// By their ids; a LAG is none of its own.
     ports: Vec<Option<Port>>,
     /// What each can do.
@@ -161,7 +161,7 @@ impl Ports {
         })?;
         let queues = (0..workers).map(|_| Queues::new()).collect();
         let mut started = Self {
-            steered: Vec::new(),
+            distributions: Vec::new(),
             names: Vec::new(),
             ports: Vec::new(),
             able: Vec::new(),
@@ -276,8 +276,8 @@ impl Ports {
         start.rss.clone_from(&plan.rss);
         let queues = port.start(&start)?;
         let owners = session::Config::for_workers(workers).owners;
-        let steered = Steered::ask(&port, &able, driver, &plan, traffic, workers, &owners);
-        self.steered.push(Some(steered));
+        let distribution = RxDistribution::ask(&port, &able, driver, &plan, traffic, workers, &owners);
+        self.distributions.push(Some(distribution));
         self.names.push(config.name.value.clone());
         for (worker, pair) in self.queues.iter_mut().zip(queues.rx.into_iter().zip(queues.tx)) {
             worker.push(Some(pair));
@@ -291,7 +291,7 @@ impl Ports {
 
     /// Adds a LAG, or a port that cannot be had.
     fn add_without_queues(&mut self, config: &PortConfig) {
-        self.steered.push(None);
+        self.distributions.push(None);
         self.names.push(config.name.value.clone());
         self.queues.iter_mut().for_each(|worker| worker.push(None));
         self.ports.push(None);
@@ -320,10 +320,10 @@ impl Ports {
     }
 
     /// By which headers each port places packets at workers, by its name.
-    pub fn steering(&self) -> impl Iterator<Item = (&str, &Report)> {
+    pub fn rx_distributions(&self) -> impl Iterator<Item = (&str, &Report)> {
         let names = self.names.iter().map(String::as_str);
-        let steered = names.zip(&self.steered);
-        steered.filter_map(|(name, steered)| Some((name, &steered.as_ref()?.report)))
+        let distribution = names.zip(&self.distributions);
+        distribution.filter_map(|(name, distribution)| Some((name, &distribution.as_ref()?.report)))
     }
 
     /// What each port can and cannot do, a line for each thing, by its name.
@@ -336,7 +336,7 @@ impl Ports {
         ports.filter_map(move |(number, port)| {
             let seen = Seen {
                 able: self.able.get(number)?.as_ref()?,
-                report: &self.steered.get(number)?.as_ref()?.report,
+                report: &self.distributions.get(number)?.as_ref()?.report,
                 driver: port.driver.as_ref()?,
                 traffic: Traffic::of(config, port),
                 checksums: UdpChecksums::of(config, port),
@@ -377,9 +377,9 @@ impl Ports {
     /// A bucket has moved: the ports that place packets by buckets follow. One that does not hands them to the old
     /// owner, which hands them over.
     pub fn follow(&mut self, owners: &[WorkerId]) {
-        for (steered, port) in self.steered.iter_mut().zip(&self.ports) {
-            if let (Some(steered), Some(port)) = (steered, port) {
-                steered.follow(port, owners);
+        for (distribution, port) in self.distributions.iter_mut().zip(&self.ports) {
+            if let (Some(distribution), Some(port)) = (distribution, port) {
+                distribution.follow(port, owners);
             }
         }
     }

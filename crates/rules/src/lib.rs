@@ -32,9 +32,9 @@ mod packet_view;
 pub mod prefix;
 pub mod reference_interpreter;
 pub mod sdf;
-pub mod steering;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod worker_selection;
 
 pub use adjacencies::{Adjacencies, AdjacencyRef};
 pub use boxed_option::BoxedOption;
@@ -45,4 +45,4 @@ pub use model::{Predefined, SessionRules};
 pub use network::Network;
 pub use packet_view::{PacketView, Side};
 pub use prefix::IpPrefix;
-pub use steering::{SteerChange, SteerKey};
+pub use worker_selection::{WorkerSelectionChange, WorkerSelectionKey};

@@ -20,9 +20,10 @@ mod routes;
 use std::net::IpAddr;
 
 pub use flow::{InstanceId, LocalId, PortId, VrfId};
+use packet::martian::is_martian;
 use packet::redirect::Secret;
 
-use self::check::{check, is_martian};
+use self::check::check;
 pub use self::dscp::{DscpMark, DscpTable};
 pub use self::error::NetworkError;
 pub use self::events::EventLogic;

@@ -18,7 +18,7 @@ use flow::{Bucket, Nanos, SessionIndex, WorkerId};
 use rules::image::{
     DroppedCount, ImmediateActions, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot,
 };
-use rules::steering::SteerChange;
+use rules::worker_selection::WorkerSelectionChange;
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -88,7 +88,7 @@ enum Stage {
     Removing,
 }
 
-/// A new session whose change is applied when the steering of its bucket is settled.
+/// A new session whose change is applied when the owner of its bucket is settled.
 #[derive(Debug)]
 pub(crate) struct HeldSession {
     pub(crate) index: SessionIndex,
@@ -124,18 +124,18 @@ struct Move {
     queue: VecDeque<SessionIndex>,
     /// Sessions that were sent to the new owner.
     installed: Vec<SessionIndex>,
-    /// New sessions that wait until the steering is settled.
+    /// New sessions that wait until the owner is settled.
     held: VecDeque<HeldSession>,
 }
 
 impl Move {
-    fn is_steering_unsettled(&self) -> bool {
+    fn is_selection_unsettled(&self) -> bool {
         matches!(self.stage, Stage::Installing | Stage::Flipping)
     }
 
     /// When the move is given up, unless it is too late for that.
     fn deadline(&self) -> Option<Nanos> {
-        (self.fault.is_none() && self.is_steering_unsettled()).then_some(self.deadline)
+        (self.fault.is_none() && self.is_selection_unsettled()).then_some(self.deadline)
     }
 
     /// Begins a stage, with the sessions to go through.
@@ -224,10 +224,10 @@ impl BucketMoves {
         }
     }
 
-    /// Keeps a new session until the steering of its bucket is settled. Gives it back if it is.
+    /// Keeps a new session until the owner of its bucket is settled. Gives it back if it is.
     pub(crate) fn hold(&mut self, bucket: Bucket, session: HeldSession) -> Result<(), HeldSession> {
         match self.moving.as_deref_mut() {
-            Some(moving) if moving.bucket == bucket && moving.is_steering_unsettled() => {
+            Some(moving) if moving.bucket == bucket && moving.is_selection_unsettled() => {
                 moving.held.push_back(session);
                 Ok(())
             }
@@ -257,7 +257,7 @@ impl BucketMoves {
                     }
                 }
                 _ if moving.pending > 0 || machines.table.awaited() > 0 => return None,
-                Stage::Installing => self.steer(machines),
+                Stage::Installing => self.select_new_owner(machines),
                 Stage::Flipping if !moving.held.is_empty() => self.release_held(machines),
                 Stage::Flipping => self.drain(machines),
                 Stage::Draining => self.begin_removal(machines),
@@ -369,7 +369,7 @@ impl BucketMoves {
     }
 
     /// Gives all workers the bucket's new owner.
-    fn steer(&mut self, machines: &mut Machines) {
+    fn select_new_owner(&mut self, machines: &mut Machines) {
         let Some(moving) = self.moving.as_deref_mut() else {
             return;
         };
@@ -378,7 +378,7 @@ impl BucketMoves {
         let (bucket, owner) = (moving.bucket, moving.to);
         let commands = &mut machines.commands;
         commands.buckets.set_owner(bucket, owner);
-        commands.steer(&[SteerChange::Bucket { bucket, owner }]);
+        commands.select_workers(&[WorkerSelectionChange::Bucket { bucket, owner }]);
         // New sessions that wait count against the quota of the worker that they will be at.
         for held in &moving.held {
             let session = machines.table.get(held.index);
@@ -388,14 +388,14 @@ impl BucketMoves {
                 machines.resources.quotas.add(association, moving.to, counts);
             }
         }
-        moving.pending = commands.fence(moving.op(NO_SESSION, Role::MoveSteering));
+        moving.pending = commands.fence(moving.op(NO_SESSION, Role::MoveSelection));
     }
 
     fn drain(&mut self, machines: &mut Machines) {
         if let Some(moving) = self.moving.as_deref_mut() {
             moving.enter(Stage::Draining, machines.commands.new_change(), VecDeque::new());
             moving.pending = 1;
-            let op = moving.op(NO_SESSION, Role::MoveSteering);
+            let op = moving.op(NO_SESSION, Role::MoveSelection);
             machines.commands.drain(op, moving.from);
         }
     }
@@ -472,7 +472,7 @@ impl BucketMoves {
         moving.fault = Some(fault);
         std::mem::swap(&mut moving.from, &mut moving.to);
         if moving.stage == Stage::Flipping {
-            return self.steer(machines);
+            return self.select_new_owner(machines);
         }
         let bucket = moving.bucket;
         self.begin_removal(machines);

@@ -2,7 +2,7 @@
 
 use flow::{OpId, SessionIndex, WorkerId};
 use rules::image::SessionChange;
-use rules::steering::SteerChange;
+use rules::worker_selection::WorkerSelectionChange;
 use std::collections::VecDeque;
 
 use crate::buckets::BucketTable;
@@ -30,7 +30,7 @@ pub(crate) enum Role {
     /// Replace at the only owner again: its meters get all.
     MoveWhole,
     /// Fence or drain of a move.
-    MoveSteering,
+    MoveSelection,
 }
 
 /// An operation that a worker has yet to answer.
@@ -123,13 +123,14 @@ impl Commands {
         self.effects.push_back(Effect::Drain { worker, op });
     }
 
-    /// Sends changes of the steering to each worker.
-    pub(crate) fn steer(&mut self, changes: &[SteerChange]) {
+    /// Sends changes of worker selection to each worker.
+    pub(crate) fn select_workers(&mut self, changes: &[WorkerSelectionChange]) {
         for worker in self.buckets.workers() {
-            self.effects.extend(changes.iter().map(|change| Effect::Steer {
-                worker,
-                change: *change,
-            }));
+            self.effects
+                .extend(changes.iter().map(|change| Effect::SelectWorker {
+                    worker,
+                    change: *change,
+                }));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use flow::{OpId, SessionIndex, WorkerId};
 use rules::image::SessionChange;
-use rules::steering::SteerChange;
+use rules::worker_selection::WorkerSelectionChange;
 
 /// One command for one worker. Commands for one worker must reach it in the order they were polled.
 #[derive(Debug)]
@@ -26,12 +26,12 @@ pub enum Effect {
         /// The session.
         session: SessionIndex,
     },
-    /// Change the steering; not reported.
-    Steer {
+    /// Change worker selection; not reported.
+    SelectWorker {
         /// One worker; every worker gets its own effect.
         worker: WorkerId,
         /// What changes.
-        change: SteerChange,
+        change: WorkerSelectionChange,
     },
     /// Report, by [`Sessions::applied`](crate::Sessions::applied), when no packet can meet a state from before any
     /// earlier effect.
@@ -57,7 +57,7 @@ impl Effect {
         match self {
             Effect::Apply { worker, .. }
             | Effect::Query { worker, .. }
-            | Effect::Steer { worker, .. }
+            | Effect::SelectWorker { worker, .. }
             | Effect::Fence { worker, .. }
             | Effect::Drain { worker, .. } => *worker,
         }

@@ -49,12 +49,12 @@ mod seids;
 mod session;
 mod sessions;
 mod sets;
-mod steering;
 mod table;
 mod transaction;
 mod tunnels;
 mod ue_addresses;
 mod ue_ip_choice;
+mod worker_selection_keys;
 
 pub use account::Subscriber;
 pub use bucket_moves::{MoveFault, Moved};
@@ -80,7 +80,7 @@ pub use record::{
 };
 pub use refusal::{Refusal, RuleFault};
 pub use request::Export;
-pub use rules::steering::{SteerChange, SteerKey};
+pub use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 pub use session::SessionView;
 pub use sessions::{Count, Sessions};
 pub use sets::{Addresses, SetId, SetNode, Sets};

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use crate::ids::AssociationId;
 use crate::keyed::{Keyed, keyed};
-use crate::steering::keys;
 use crate::tunnels::Tunnel;
 use crate::ue_addresses::UeAddress;
+use crate::worker_selection_keys::keys;
 
 /// Entries in workers' tables: tunnels, IPv4 addresses and IPv6 prefixes of UEs; and, in the tables that all workers have,
-/// steering exceptions ([`SteerKey::needs_exception`](crate::SteerKey)).
+/// worker selection exceptions ([`WorkerSelectionKey::needs_exception`](crate::WorkerSelectionKey)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceCounts(pub(crate) [usize; 4]);
 
@@ -81,7 +81,7 @@ const EXCEPTIONS: usize = 3;
 pub(crate) struct Quotas {
     sessions: Keyed<AssociationId, usize>,
     held: Keyed<(AssociationId, WorkerId), ResourceCounts>,
-    /// Steering exceptions.
+    /// Worker selection exceptions.
     exceptions: Keyed<AssociationId, usize>,
     /// How much there is: on each worker, and sessions.
     room: ResourceCounts,

@@ -171,7 +171,7 @@ pub(crate) fn drop_because(machines: &mut Machines, index: SessionIndex, refusal
     resources.discharge(session, &commands.buckets, charged);
     let held = Held::of(&ended.tunnels, &ended.addresses);
     let exceptions = resources.ended_exceptions(session, &commands.buckets, held);
-    commands.steer(&exceptions);
+    commands.select_workers(&exceptions);
     table.count_dying(association);
     table.update_remotes(index, &ended.live, &Live::default());
     unlink(machines, index);
@@ -209,7 +209,7 @@ pub(crate) fn removal_confirmed(machines: &mut Machines, now: Nanos, index: Sess
     }
 }
 
-/// Ends the steering of these values and frees them.
+/// Ends the worker selection of these values and frees them.
 pub(crate) fn let_go(machines: &mut Machines, now: Nanos, index: SessionIndex, held: Held<'_>) {
     let Machines {
         table,
@@ -221,7 +221,7 @@ pub(crate) fn let_go(machines: &mut Machines, now: Nanos, index: SessionIndex, h
         return;
     };
     let exceptions = resources.ended_exceptions(session, &commands.buckets, held);
-    commands.steer(&exceptions);
+    commands.select_workers(&exceptions);
     resources.free(now, session, &commands.buckets, held);
 }
 

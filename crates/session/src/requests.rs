@@ -469,7 +469,7 @@ impl Requests {
             machines.ledger.take_contents(session.as_deref_mut(), usage)
         });
         match op.role {
-            Role::MoveHalve | Role::MoveIn | Role::MoveOut | Role::MoveWhole | Role::MoveSteering => {
+            Role::MoveHalve | Role::MoveIn | Role::MoveOut | Role::MoveWhole | Role::MoveSelection => {
                 self.moves.handle_answer(machines, now, op, result);
             }
             Role::SetBounds => session.into_iter().for_each(handle_bounds_set),

@@ -2,7 +2,7 @@
 
 use flow::{Nanos, SessionIndex};
 use rules::model::{CorrelationId, SessionRules};
-use rules::steering::{SteerChange, SteerKey};
+use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 
 use crate::buckets::BucketTable;
 use crate::change::Prepared;
@@ -10,9 +10,9 @@ use crate::correlations::{CorrelationName, Correlations, Parties};
 use crate::quotas::{Quotas, ResourceCounts};
 use crate::refusal::Refusal;
 use crate::session::Session;
-use crate::steering::keys;
 use crate::tunnels::{Tunnel, Tunnels};
 use crate::ue_addresses::{Addresses, UeAddress};
+use crate::worker_selection_keys::keys;
 
 /// Tunnels and UE addresses of a session.
 #[derive(Clone, Copy, Debug)]
@@ -81,26 +81,26 @@ impl Resources {
         }
     }
 
-    /// The steering exceptions that end with these, where they are still the session's.
+    /// The worker selection exceptions that end with these, where they are still the session's.
     pub(crate) fn ended_exceptions(
         &self,
         session: &Session,
         buckets: &BucketTable,
         held: Held<'_>,
-    ) -> Vec<SteerChange> {
+    ) -> Vec<WorkerSelectionChange> {
         let Some(bucket) = buckets.with_exceptions(session.bucket) else {
             return Vec::new();
         };
         let keys = keys(held.tunnels, held.addresses).filter(|key| key.needs_exception(bucket));
         let ours = keys.filter(|key| self.holder(*key) == Some(session.index));
-        ours.map(|key| SteerChange::Exception { key, bucket: None })
+        ours.map(|key| WorkerSelectionChange::Exception { key, bucket: None })
             .collect()
     }
 
-    fn holder(&self, key: SteerKey) -> Option<SessionIndex> {
+    fn holder(&self, key: WorkerSelectionKey) -> Option<SessionIndex> {
         match key {
-            SteerKey::Tunnel(local, teid) => self.tunnels.holder((local, teid)),
-            SteerKey::Address(vrf, prefix) => self.addresses.holder((vrf, prefix)),
+            WorkerSelectionKey::Tunnel(local, teid) => self.tunnels.holder((local, teid)),
+            WorkerSelectionKey::Address(vrf, prefix) => self.addresses.holder((vrf, prefix)),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Owned by control. Requests of one session are served one after the other; those of different sessions at the same
 //! time. A request is prepared on a copy of the rules ([`prepare`](crate::prepare)), applied at the owning worker and
-//! responded to when the worker (and, where steering changed, every worker) has confirmed
+//! responded to when the worker (and, where worker selection changed, every worker) has confirmed
 //! ([`transaction`](crate::transaction)): "accepted" means live. This file decides which request is next; the machines
 //! do the work.
 

@@ -6,7 +6,7 @@
 use flow::{Bounds, Nanos, SessionIndex, UrrCount};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 use rules::model::UrrId;
-use rules::steering::SteerChange;
+use rules::worker_selection::WorkerSelectionChange;
 use std::sync::Arc;
 use usage::{UsageAccounts, UsageReport};
 
@@ -29,7 +29,7 @@ use crate::release::{
 use crate::request::{Export, Request};
 use crate::resources::Held;
 use crate::session::{Session, SessionView};
-use crate::steering::keys;
+use crate::worker_selection_keys::keys;
 use rules::boxed_option::BoxedOption;
 
 /// Sends the change in progress to the workers; it is done at once if there is nothing to send.
@@ -69,14 +69,14 @@ pub(crate) fn apply(
     let exceptions = prepared.zip(bucket).map(|(prepared, bucket)| {
         let keys = keys(&prepared.claimed, &prepared.addresses);
         let keys = keys.filter(|key| key.needs_exception(bucket));
-        let add = |key| SteerChange::Exception {
+        let add = |key| WorkerSelectionChange::Exception {
             key,
             bucket: Some(bucket),
         };
         keys.map(add).collect::<Vec<_>>()
     });
     if let Some(exceptions) = exceptions.filter(|exceptions| !exceptions.is_empty()) {
-        commands.steer(&exceptions);
+        commands.select_workers(&exceptions);
         pending += commands.fence(op(Role::Fence));
     }
     change.pending = pending;

@@ -17,7 +17,7 @@ use crate::random::Random;
 pub type UeAddress = (VrfId, IpPrefix);
 
 /// Tries at a free address in the wanted bucket. One in 512 is in it, so that fewer than one draw in 2,900 fails for
-/// want of tries; addresses in other buckets are steered by exception.
+/// want of tries; addresses in other buckets are found by a worker selection exception.
 const DRAWS_IN_BUCKET: u64 = 4096;
 
 /// Tries at any free address before the range is searched one by one.

@@ -128,7 +128,7 @@ impl World {
                     }),
                 ),
                 Effect::Fence { op, .. } | Effect::Drain { op, .. } => (op, None),
-                Effect::Steer { .. } => continue,
+                Effect::SelectWorker { .. } => continue,
             };
             self.upf.handle_applied(self.now, op, Ok(usage));
         }

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 
 use flow::{AdjacencyId, InstanceId, PortId};
 use hashbrown::HashMap;
-use packet::{MacAddr, VlanTags, ipv4, ipv6};
+use packet::martian::is_martian;
+use packet::{MacAddr, VlanTags};
 use rules::network::Fragmentation;
 use rules::network::multipath::{GroupId, PATHS, Spread};
 
@@ -49,8 +50,9 @@ impl Interface {
     pub fn may_have_neighbour(&self, address: IpAddr) -> bool {
         match address {
             _ if self.has(address) => false,
-            IpAddr::V4(v4) => !(ipv4::is_martian(v4.octets()) || self.broadcast == Some(v4)),
-            IpAddr::V6(v6) => !ipv6::is_martian(v6.octets()),
+            _ if is_martian(address) => false,
+            IpAddr::V4(v4) => self.broadcast != Some(v4),
+            IpAddr::V6(_) => true,
         }
     }
 }

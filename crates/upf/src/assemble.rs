@@ -9,7 +9,7 @@ use rules::network::Network;
 use session::Random;
 use transport::Interface;
 use transport::lag::{LacpConfig, LagConfig, LagMode};
-use worker::{Budgets, ControlLink, Link, PacketRates, WorkerConfig, link};
+use worker::{Budgets, ControlEnd, PacketRates, WorkerConfig, WorkerEnd, control_channel};
 
 use super::balance::{Balancer, Bound};
 use super::control::{Control, ControlConfig};
@@ -23,7 +23,7 @@ pub struct Assembly {
     /// Control.
     pub control: Control,
     /// What each worker is made with, in the order of their ids.
-    pub workers: Vec<(WorkerConfig, Link)>,
+    pub workers: Vec<(WorkerConfig, WorkerEnd)>,
 }
 
 /// What the configuration does not hold.
@@ -50,7 +50,7 @@ pub fn assemble(config: &Config, network: &Arc<Network>, around: Surroundings) -
     let mut links = Vec::new();
     let mut workers = Vec::new();
     for id in 0..count {
-        let (control_end, worker_end) = link(LINK_DEPTH, LINK_DEPTH);
+        let (control_end, worker_end) = control_channel(LINK_DEPTH, LINK_DEPTH);
         links.push(control_end);
         workers.push((
             worker_config(config, WorkerId(id), network, &around.macs, seed),
@@ -139,12 +139,7 @@ fn share(total: usize, workers: usize) -> usize {
     }
 }
 
-fn control(
-    config: &Config,
-    network: &Arc<Network>,
-    around: Surroundings,
-    links: Vec<ControlLink>,
-) -> Control {
+fn control(config: &Config, network: &Arc<Network>, around: Surroundings, links: Vec<ControlEnd>) -> Control {
     let Surroundings {
         now,
         clock_unix,

@@ -24,7 +24,7 @@ use session::{
 };
 use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState, Routes};
-use worker::{ApplyError, Command, ControlLink, Event, TraceItem, TraceRequest, TraceTerms, mirror, trace};
+use worker::{ApplyError, Command, ControlEnd, Event, TraceItem, TraceRequest, TraceTerms, mirror, trace};
 
 use super::balance::{Balancer, Load};
 use super::convert::{command, fault};
@@ -100,7 +100,7 @@ impl Control {
     /// Control over the workers at the far ends of `links`, in the order of their ids. Gateways and static neighbours
     /// are sent to the workers, and our addresses to the links, with the first poll.
     #[must_use]
-    pub fn new(now: Nanos, config: ControlConfig, links: Vec<ControlLink>) -> Self {
+    pub fn new(now: Nanos, config: ControlConfig, links: Vec<ControlEnd>) -> Self {
         let neighbours = SharedNeighbours::new(Neighbours::new(config.neighbours, config.interfaces));
         prepare(now, &neighbours, &config.network, &config.static_neighbours);
         let endpoint = Endpoint::new(

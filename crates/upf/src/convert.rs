@@ -14,7 +14,7 @@ pub fn command(effect: Effect) -> Command {
         Effect::Query { op, session, .. } => Command::Query { op, session },
         Effect::Fence { op, .. } => Command::Fence { op },
         Effect::Drain { op, .. } => Command::Drain { op },
-        Effect::Steer { change, .. } => Command::Steer(change),
+        Effect::SelectWorker { change, .. } => Command::SelectWorker(change),
     }
 }
 

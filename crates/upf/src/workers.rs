@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use flow::WorkerId;
-use worker::{Command, ControlLink, Event};
+use worker::{Command, ControlEnd, Event};
 
 /// Commands kept for one worker before effects wait in the endpoint.
 const MAX_QUEUED: usize = 4_096;
 
 /// One worker.
 struct Peer {
-    link: ControlLink,
+    link: ControlEnd,
     /// Commands that the link had no room for, in order.
     queue: VecDeque<Command>,
     /// Commands that it took.
@@ -18,7 +18,7 @@ struct Peer {
 }
 
 impl Peer {
-    const fn new(link: ControlLink) -> Self {
+    const fn new(link: ControlEnd) -> Self {
         Self {
             link,
             queue: VecDeque::new(),
@@ -47,7 +47,7 @@ pub(super) struct Workers(Vec<Peer>);
 
 impl Workers {
     /// The workers at the far ends of `links`, in the order of their ids.
-    pub fn new(links: Vec<ControlLink>) -> Self {
+    pub fn new(links: Vec<ControlEnd>) -> Self {
         Self(links.into_iter().map(Peer::new).collect())
     }
 

@@ -21,7 +21,7 @@ use rules::model::{
     OuterHeaderKind, PdrId, PdrUpdate, QerId, QerUpdate,
 };
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
-use worker::{BURST, Batch, ChargeId, ControlLink, Io, PacketMetadata, Worker, WorkerConfig, link};
+use worker::{BURST, Batch, ChargeId, ControlEnd, Io, PacketMetadata, Worker, WorkerConfig, control_channel};
 
 use common::rules_of;
 
@@ -326,7 +326,7 @@ impl Policy {
     }
 }
 
-fn worker(five_tuple: bool, policy: Policy) -> (Worker<SelfFed>, ControlLink) {
+fn worker(five_tuple: bool, policy: Policy) -> (Worker<SelfFed>, ControlEnd) {
     let network = Arc::new(testing::network());
     let mut io = SelfFed::new(4);
     let [uplink, downlink] = traffic();
@@ -335,7 +335,7 @@ fn worker(five_tuple: bool, policy: Policy) -> (Worker<SelfFed>, ControlLink) {
     (config.max_sessions, config.own_sessions) = (SESSIONS as usize, SESSIONS as usize);
     config.max_flows_v4 = SESSIONS as usize * 2 + 1024;
     config.force_five_tuple = five_tuple;
-    let (mut control, end) = link(64, 256);
+    let (mut control, end) = control_channel(64, 256);
     let mut worker = Worker::new(config, io, end).expect("there is memory");
     common::meet_next_hops(&mut control, &network);
     for session in 0..SESSIONS {

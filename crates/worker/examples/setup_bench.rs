@@ -18,7 +18,7 @@ use packet::checksum;
 use rules::model::SdfFilter;
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
 use worker::mem::{MemBuf, MemIo, Wires};
-use worker::{BURST, IdleTimes, Stage, Worker, WorkerConfig, link};
+use worker::{BURST, IdleTimes, Stage, Worker, WorkerConfig, control_channel};
 
 use common::rules_of;
 
@@ -105,7 +105,7 @@ impl Source {
     }
 }
 
-fn worker(options: &Options) -> (Worker<MemIo>, Wires, worker::ControlLink) {
+fn worker(options: &Options) -> (Worker<MemIo>, Wires, worker::ControlEnd) {
     let network = Arc::new(testing::network());
     let (wires, mut ios) = Wires::new(1, 4, 256);
     let mut config = WorkerConfig::new(WorkerId(0), 1, Arc::clone(&network), common::macs(), Seed([3, 5]));
@@ -114,7 +114,7 @@ fn worker(options: &Options) -> (Worker<MemIo>, Wires, worker::ControlLink) {
     config.force_five_tuple = true;
     config.idle = IdleTimes::all(Tick::LENGTH * IDLE_TICKS);
     config.aging_per_poll = options.flows / 8 * BURST * IDLE_TICKS as usize / (options.flows * 95 / 100) * 2;
-    let (mut control, end) = link(64, 256);
+    let (mut control, end) = control_channel(64, 256);
     let mut worker = Worker::new(config, ios.remove(0), end).expect("there is memory");
     common::meet_next_hops(&mut control, &network);
     for session in 0..options.sessions {
@@ -130,10 +130,10 @@ const IDLE_TICKS: u32 = 64;
 /// The stages that a burst goes through, without the port.
 const STAGES: [Stage; 6] = [
     Stage::Parse,
-    Stage::Steer,
+    Stage::SelectWorker,
     Stage::Lookup,
     Stage::Slow,
-    Stage::Act,
+    Stage::ApplyRules,
     Stage::Tx,
 ];
 

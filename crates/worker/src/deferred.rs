@@ -6,7 +6,7 @@
 //! What is reported and sent because packets are deferred or lost is in `downlink_data_notification`, `delivery_status`,
 //! `pause_of_charging` and `end_markers`.
 
-pub(crate) mod buffers;
+pub(crate) mod buffering;
 pub(crate) mod context;
 pub(crate) mod delivery_status;
 pub(crate) mod downlink_data_notification;

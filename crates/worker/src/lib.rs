@@ -2,10 +2,11 @@
 //! events.
 //!
 //! A worker owns its sessions, flows and counters and shares nothing; it exchanges messages through bounded queues
-//! ([`link()`], [`Io::hand_over`]). [`Worker::poll`] runs to completion: no lock, no system call, no log, and after the
-//! start no allocation on the path of established flows. The folders follow the packet: `ingress`, `lookup`,
-//! `slow_path`, `act`, `egress`; packets that leave the burst and come back later are in `deferred`, packets for our own
-//! addresses in `local`. Beside the path are `sessions`, `link` (commands and events), `trace`, `stats` and `view`.
+//! ([`control_channel()`], [`Io::hand_over`]). [`Worker::poll`] runs to completion: no lock, no system call, no log, and
+//! after the start no allocation on the path of established flows. The folders follow the packet: `ingress`, `lookup`,
+//! `slow_path`, `apply_rules`, `egress`; packets that leave the burst and come back later are in `deferred`, packets for
+//! own addresses in `local`. Beside the path are `sessions`, `control_channel` (commands and events), `trace`, `stats`
+//! and `view`.
 //!
 //! The meaning of rules is decided by crate `rules`; neighbours and routes by crate `transport` in Control. GTP-U packets
 //! in fragments are reassembled, user packets are not: fragments that come before their first one wait (`deferred`).
@@ -13,17 +14,16 @@
 
 #![forbid(unsafe_code)]
 
-mod act;
+mod apply_rules;
 mod burst;
 mod config;
+mod control_channel;
 mod deferred;
 mod egress;
 mod ingress;
 mod io;
-mod link;
 mod local;
 mod lookup;
-mod session_rate_limit;
 mod sessions;
 mod slow_path;
 mod stats;
@@ -36,15 +36,17 @@ pub use config::WorkerConfig;
 pub use config::limits::{
     Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes, PacketRates, ReassemblyLimits,
 };
+pub use control_channel::{
+    ApplyError, Command, ControlEnd, Event, SessionStatus, WorkerEnd, control_channel,
+};
 pub use egress::lags::{LagHash, LagPorts};
 pub use egress::path_mtus::MOST_PATH_MTUS;
 pub use ingress::l3_interfaces::interface;
 #[cfg(feature = "dpdk")]
 pub use io::dpdk;
 pub use io::{ChargeId, Io, PacketMetadata, Urgency, mem};
-pub use link::{ApplyError, Command, ControlLink, Event, Link, SessionStatus, link};
 pub use local::host::HostRates;
-pub use rules::steering::{SteerChange, SteerKey};
+pub use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{

@@ -1,10 +1,12 @@
-//! Packets for our own addresses: ARP, Neighbour Discovery, ICMP echo, GTP-U path management, the host's stack.
+//! Packets for own addresses: ARP, Neighbour Discovery, ICMP echo, GTP-U path management, the host's stack; and packets
+//! that the worker generates: ICMP errors, Error Indications, redirections.
 
 pub(crate) mod echo;
 pub(crate) mod error_indication;
-pub(crate) mod exception;
+pub(crate) mod generated_packet_rate_limit;
 pub(crate) mod host;
 pub(crate) mod icmp_errors;
 pub(crate) mod limits;
+pub(crate) mod own_address_packets;
 pub(crate) mod redirect;
 pub(crate) mod reply;

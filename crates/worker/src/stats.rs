@@ -54,13 +54,13 @@ pub enum Stage {
     /// Reading its headers.
     Parse,
     /// Finding the worker that it belongs to.
-    Steer,
+    SelectWorker,
     /// Finding its flow entry.
     Lookup,
     /// Deciding about it for the first time.
     Slow,
     /// Doing what was decided.
-    Act,
+    ApplyRules,
     /// Sending, handing over, freeing.
     Tx,
 }
@@ -70,10 +70,10 @@ impl Stage {
     pub const ALL: [Self; 7] = [
         Self::Rx,
         Self::Parse,
-        Self::Steer,
+        Self::SelectWorker,
         Self::Lookup,
         Self::Slow,
-        Self::Act,
+        Self::ApplyRules,
         Self::Tx,
     ];
 
@@ -82,10 +82,10 @@ impl Stage {
         match self {
             Self::Rx => "rx",
             Self::Parse => "parse",
-            Self::Steer => "steer",
+            Self::SelectWorker => "select_worker",
             Self::Lookup => "lookup",
             Self::Slow => "slow",
-            Self::Act => "act",
+            Self::ApplyRules => "apply_rules",
             Self::Tx => "tx",
         }
     }
@@ -232,7 +232,8 @@ stats! {
     fragments_unnoted,
     /// Events that found no room on their way to control.
     events_lost,
-    /// Steering exceptions that found no room: their packets take the way of their bucket.
+    /// Worker selection exceptions that found no room: their packets go to the worker of the bucket of their own TEID or
+    /// address.
     exceptions_lost,
 }
 

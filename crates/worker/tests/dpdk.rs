@@ -20,7 +20,7 @@ use rules::model::{OuterHeaderCreation, OuterHeaderKind};
 use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UE, UserPacket, pdu_session, tunnelled};
 use transport::{Adjacency, AdjacencyChange};
 use worker::dpdk::{DpdkBuf, DpdkIo};
-use worker::{Command, Io, SteerChange, Worker, WorkerConfig, interface, link};
+use worker::{Command, Io, Worker, WorkerConfig, WorkerSelectionChange, control_channel, interface};
 
 use common::{frame, hop, our_mac};
 
@@ -126,7 +126,7 @@ fn worker_with(
     );
     (config.max_sessions, config.own_sessions, config.commands_per_poll) = (64, 64, 1024);
     (config.max_flows_v4, config.max_flows_v6) = (1024, 1024);
-    let (mut control, end) = link(1024, 64);
+    let (mut control, end) = control_channel(1024, 64);
     let mut worker = Worker::new(config, io, end).expect("there is memory");
     let adjacency = |instance: u16, next_hop: &str| {
         let home = interface(&network.instances()[usize::from(instance)], &macs);
@@ -139,7 +139,9 @@ fn worker_with(
     };
     let mut commands = vec![adjacency(1, "10.0.6.254"), adjacency(0, "2001:db8:3::fe")];
     let owner = WorkerId(1);
-    commands.extend(Bucket::all().map(|bucket| Command::Steer(SteerChange::Bucket { bucket, owner })));
+    commands.extend(
+        Bucket::all().map(|bucket| Command::SelectWorker(WorkerSelectionChange::Bucket { bucket, owner })),
+    );
     if id == 1 {
         let image = rules::compile::compile(&rules.into(), &network, &NumberedHops).expect("it compiles");
         commands.push(Command::Session {

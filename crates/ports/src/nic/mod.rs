@@ -213,7 +213,7 @@ enum Source {
 
 /// What was asked of a port, and what it does.
 #[derive(Debug)]
-pub struct Steered {
+pub struct RxDistribution {
     /// For people.
     pub report: Report,
     /// Entries of the port's table.
@@ -222,7 +222,7 @@ pub struct Steered {
     rules: Vec<(SpreadRule, Source, FlowRule)>,
 }
 
-impl Steered {
+impl RxDistribution {
     /// Asks a started port for what `plan` wants.
     #[must_use]
     pub fn ask(
@@ -234,7 +234,7 @@ impl Steered {
         workers: u16,
         owners: &[WorkerId],
     ) -> Self {
-        let mut steered = Self {
+        let mut distribution = Self {
             report: Report {
                 queues: workers,
                 tunnels: None,
@@ -246,13 +246,18 @@ impl Steered {
         };
         let otherwise = otherwise(driver, plan);
         if traffic.tunnels {
-            steered.report.tunnels = Some(steered.grant(port, &plan.tunnels, owners).unwrap_or(otherwise));
+            distribution.report.tunnels = Some(
+                distribution
+                    .grant(port, &plan.tunnels, owners)
+                    .unwrap_or(otherwise),
+            );
         }
         if traffic.plain {
-            steered.report.plain = Some(steered.grant(port, &plan.plain, owners).unwrap_or(otherwise));
+            distribution.report.plain =
+                Some(distribution.grant(port, &plan.plain, owners).unwrap_or(otherwise));
         }
-        steered.set_table(port, owners);
-        steered
+        distribution.set_table(port, owners);
+        distribution
     }
 
     /// The first wish that the port grants.

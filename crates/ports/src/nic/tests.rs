@@ -196,12 +196,12 @@ fn a_driver_without_rules_spreads_by_outer_headers_and_says_why() {
     let mut start = StartConfig::new(2, &pool);
     start.rss.clone_from(&plan.rss);
     let _queues = port.start(&start).unwrap();
-    let steered = Steered::ask(&port, &able, &pci(), &plan, N3, 2, &dealt_out(2));
+    let distribution = RxDistribution::ask(&port, &able, &pci(), &plan, N3, 2, &dealt_out(2));
     assert_eq!(
-        (steered.report.tunnels, steered.report.plain),
+        (distribution.report.tunnels, distribution.report.plain),
         (Some(Basis::Outer), None)
     );
-    let refused = &steered.report.refused;
+    let refused = &distribution.report.refused;
     assert!(
         refused.iter().any(|words| words.contains("not implemented")),
         "{refused:?}"
@@ -215,19 +215,19 @@ fn what_a_driver_grants_is_reported_and_follows_the_buckets() {
     let able = port.capabilities().unwrap();
     for (traffic, basis) in [(N3, Basis::Teid), (N6, Basis::UeAddress)] {
         let plan = plan(&able, traffic, 2);
-        let mut steered = Steered::ask(&port, &able, &pci(), &plan, traffic, 2, &dealt_out(2));
-        let granted = [steered.report.tunnels, steered.report.plain];
+        let mut distribution = RxDistribution::ask(&port, &able, &pci(), &plan, traffic, 2, &dealt_out(2));
+        let granted = [distribution.report.tunnels, distribution.report.plain];
         assert_eq!(granted.into_iter().flatten().collect::<Vec<_>>(), [basis]);
-        let rules = steered.rules.len();
-        for rule in &mut steered.rules {
+        let rules = distribution.rules.len();
+        for rule in &mut distribution.rules {
             rule.1 = Source::Buckets;
         }
         let mut owners = dealt_out(2);
         owners[0] = WorkerId(1);
-        steered.follow(&port, &owners);
-        assert_eq!(steered.rules.len(), rules);
+        distribution.follow(&port, &owners);
+        assert_eq!(distribution.rules.len(), rules);
         assert!(
-            steered
+            distribution
                 .rules
                 .iter()
                 .all(|(rule, ..)| rule.queues[..3] == [1, 1, 0])

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use packet::{ipv4, ipv6};
+use packet::martian::is_martian;
 
 use super::error::NetworkError;
 use super::instance::{Instance, Roles};
@@ -34,14 +34,6 @@ fn check_prefix_lengths(instance: &Instance) -> Result<(), NetworkError> {
         }
     }
     Ok(())
-}
-
-/// Whether no packet may come from or go to this address.
-pub(super) fn is_martian(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => ipv4::is_martian(v4.octets()),
-        IpAddr::V6(v6) => ipv6::is_martian(v6.octets()),
-    }
 }
 
 /// A next hop is a neighbour: another node on the link, or an IPv6 link-local address.

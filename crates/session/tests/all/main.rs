@@ -9,7 +9,6 @@ mod metering;
 mod model;
 mod pools;
 mod quotas;
-mod steering;
 mod supersede;
 #[path = "../support/mod.rs"]
 mod support;
@@ -17,3 +16,4 @@ mod traffic_endpoints;
 mod transfer;
 mod usage_kept;
 mod worker_faults;
+mod worker_selection;

@@ -333,12 +333,12 @@ impl Play {
             let tunnels = image
                 .tunnels
                 .iter()
-                .map(|(local, teid)| SteerKey::Tunnel(*local, *teid));
+                .map(|(local, teid)| WorkerSelectionKey::Tunnel(*local, *teid));
             let keys = tunnels.chain(
                 image
                     .ue_addresses
                     .iter()
-                    .map(|(vrf, ue)| SteerKey::Address(*vrf, *ue)),
+                    .map(|(vrf, ue)| WorkerSelectionKey::Address(*vrf, *ue)),
             );
             steered.extend(
                 keys.filter(|key| key.bucket() != image.bucket)

@@ -343,7 +343,7 @@ fn a_framed_route_is_steered_whole_to_the_session() {
     assert_eq!(session.ue_addresses().len(), 2);
     for worker in &world.fleet.workers {
         let exceptions: Vec<_> = worker.steering.iter().collect();
-        let key = SteerKey::Address(flow::VrfId(1), prefix("10.60.0.0/16"));
+        let key = WorkerSelectionKey::Address(flow::VrfId(1), prefix("10.60.0.0/16"));
         assert_eq!(exceptions, [(&key, &home(UE))]);
     }
     world.delete(done.seid).unwrap();

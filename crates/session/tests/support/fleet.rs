@@ -14,7 +14,7 @@ use rules::image::{
 };
 use rules::model::{SessionRules, Urr, UrrId};
 use rules::network::{Instance, Network, Roles, Route};
-use session::{Effect, Seid, SteerChange, SteerKey, WorkerFault};
+use session::{Effect, Seid, WorkerFault, WorkerSelectionChange, WorkerSelectionKey};
 
 /// Packets of a session, of URR 1.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub struct Worker {
     /// What it has counted of dropped packets.
     pub dropped: BTreeMap<SessionIndex, Vec<DroppedCount>>,
     pub contents: BTreeMap<SessionIndex, Vec<ContentUsage>>,
-    pub steering: BTreeMap<SteerKey, Bucket>,
+    pub steering: BTreeMap<WorkerSelectionKey, Bucket>,
     /// The owners of buckets that have moved.
     pub owners: BTreeMap<Bucket, WorkerId>,
     /// Packets that other workers have handed over.
@@ -212,13 +212,15 @@ impl Worker {
                 self.serve_inbox();
                 Some((op, Ok(None)))
             }
-            Effect::Steer { change, .. } => {
+            Effect::SelectWorker { change, .. } => {
                 match change {
-                    SteerChange::Exception { key, bucket } => match bucket {
+                    WorkerSelectionChange::Exception { key, bucket } => match bucket {
                         Some(bucket) => drop(self.steering.insert(key, bucket)),
                         None => drop(self.steering.remove(&key)),
                     },
-                    SteerChange::Bucket { bucket, owner } => drop(self.owners.insert(bucket, owner)),
+                    WorkerSelectionChange::Bucket { bucket, owner } => {
+                        self.owners.insert(bucket, owner);
+                    }
                 }
                 None
             }

@@ -140,7 +140,7 @@ pub fn run(
         log,
     };
     let _rest = open_rest_socket(config, sources, &threads);
-    for (port, report) in ports.steering() {
+    for (port, report) in ports.rx_distributions() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
     }
@@ -242,7 +242,7 @@ impl Wakes {
 /// A worker that has not started.
 struct Unstarted {
     config: worker::WorkerConfig,
-    link: worker::Link,
+    link: worker::WorkerEnd,
     io: DpdkIo,
     idle: Idle,
 }
@@ -477,7 +477,7 @@ fn open_rest_socket(config: &Config, sources: Sources<'_>, threads: &[WorkerThre
         .ok()
 }
 
-type Made = Vec<(worker::WorkerConfig, worker::Link)>;
+type Made = Vec<(worker::WorkerConfig, worker::WorkerEnd)>;
 
 fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made, Explainer), RunError> {
     let seed = Random::system_seed().map_err(RunError::of)?;

@@ -19,7 +19,7 @@ use session::{AssociationId, Config, CounterReached, CpFSeid, KeepNothing, Rando
 use transport::{Adjacency, AdjacencyChange};
 use upf::command;
 use worker::mem::{MemBuf, MemIo, Wires};
-use worker::{ApplyError, Command, ControlLink, Event, Worker, WorkerConfig, interface, link};
+use worker::{ApplyError, Command, ControlEnd, Event, Worker, WorkerConfig, control_channel, interface};
 
 pub const SMF: AssociationId = AssociationId(1);
 pub const ACCESS: PortId = PortId(0);
@@ -32,7 +32,7 @@ pub struct Upf {
     pub sessions: Sessions,
     pub workers: Vec<Worker<MemIo>>,
     network: Arc<Network>,
-    links: Vec<ControlLink>,
+    links: Vec<ControlEnd>,
     /// Commands that a worker's link has no room for yet.
     waiting: Vec<VecDeque<Command>>,
     wires: Wires,
@@ -82,7 +82,7 @@ impl Upf {
             (config.max_sessions, config.own_sessions, config.max_exceptions) = (64, 64, 64);
             (config.max_flows_v4, config.max_flows_v6, config.max_adjacencies) = (1024, 1024, 1024);
             size(&mut config);
-            let (control, end) = link(room.link, room.link);
+            let (control, end) = control_channel(room.link, room.link);
             upf.links.push(control);
             upf.workers.push(Worker::new(config, io, end).expect("memory"));
         }

@@ -13,7 +13,7 @@ use rules::model::{Edit, FTeid, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate
 use rules::network::Network;
 use rules::testing::{N3_ADDRESS, pdu_session};
 use transport::{Adjacency, AdjacencyChange};
-use worker::{Command, ControlLink, Io, Worker, interface};
+use worker::{Command, ControlEnd, Io, Worker, interface};
 
 /// Next hop n of instance n: 0 is the gNBs' router, 1 the data network's.
 struct Hops;
@@ -30,7 +30,7 @@ pub fn macs() -> Vec<MacAddr> {
 }
 
 /// Tells the worker at the far end of `control` where the next hops are.
-pub fn meet_next_hops(control: &mut ControlLink, network: &Network) {
+pub fn meet_next_hops(control: &mut ControlEnd, network: &Network) {
     let macs = macs();
     for (instance, address) in [(0, [10, 0, 3, 254]), (1, [10, 0, 6, 254])] {
         let home = interface(&network.instances()[instance as usize], &macs);
@@ -79,7 +79,7 @@ pub fn rules_of(session: u32, teid: u32, ue: Ipv4Addr, filters: Option<Vec<SdfFi
 /// Installs a session.
 pub fn install<I: Io>(
     worker: &mut Worker<I>,
-    control: &mut ControlLink,
+    control: &mut ControlEnd,
     network: &Network,
     session: u32,
     rules: SessionRules,

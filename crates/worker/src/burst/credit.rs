@@ -1,6 +1,6 @@
 //! Charges and credits: what packets have counted that are on their way out, and its subtraction where they are lost.
 //!
-//! `act` counts a packet before it is sent. A packet that waits to be sent carries a [`ChargeId`] in its buffer's
+//! `apply_rules` counts a packet before it is sent. A packet that waits to be sent carries a [`ChargeId`] in its buffer's
 //! metadata, which names the record of what it counted. Code that loses the packet, in the same burst or
 //! later, credits it back by that id alone ([`Charges::lose`]).
 

@@ -15,7 +15,7 @@ use rules::classifier::{Key, Side, tuple_of_v4, tuple_of_v6, whole_key};
 
 use crate::{BURST, Urgency};
 
-/// What becomes of a packet. A stage acts on those that are `Open`.
+/// What becomes of a packet. A stage apply_ruless on those that are `Open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Not settled yet.
@@ -82,7 +82,7 @@ impl Kind {
     }
 }
 
-/// What `act` has to know of the tunnel that a message came in.
+/// What `apply_rules` has to know of the tunnel that a message came in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tunnel {
     pub message_type: MessageType,

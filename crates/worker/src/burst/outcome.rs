@@ -1,4 +1,4 @@
-//! What stage `act` finds about packets of a burst and leaves to later steps. Empty between bursts.
+//! What stage `apply_rules` finds about packets of a burst and leaves to later steps. Empty between bursts.
 
 use std::net::IpAddr;
 

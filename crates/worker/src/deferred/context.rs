@@ -3,11 +3,11 @@
 use flow::Nanos;
 use transport::Adjacencies;
 
+use crate::control_channel::event_queue::EventQueue;
 use crate::deferred::signals::{SignalSender, TunnelSignals};
 use crate::egress::ports::Ports;
 use crate::io::Io;
-use crate::link::event_queue::EventQueue;
-use crate::session_rate_limit::SessionRateLimit;
+use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
@@ -17,7 +17,7 @@ pub(crate) struct Context<'a, I: Io> {
     pub events: &'a mut EventQueue,
     pub signals: &'a mut TunnelSignals,
     /// The rate of messages of tunnels.
-    pub relays: &'a mut SessionRateLimit,
+    pub relays: &'a mut GeneratedPacketRateLimit,
     pub ports: &'a mut Ports<I>,
     pub adjacencies: &'a Adjacencies,
     pub stats: &'a mut Stats,

@@ -8,7 +8,7 @@ use rules::model::{Pdr, SourceInterface, UrrId};
 
 use crate::Event;
 use crate::burst::Burst;
-use crate::deferred::buffers::{Buffers, Flow};
+use crate::deferred::buffering::{Buffers, Flow};
 use crate::deferred::context::Context;
 use crate::deferred::pause_of_charging;
 use crate::io::Io;

@@ -8,7 +8,7 @@ use rules::image::{Buffering, DataStatus};
 use crate::Event;
 use crate::burst::Burst;
 use crate::burst::descriptor::{Deferral, Fate};
-use crate::deferred::buffers::{Buffers, Flow, QueueKey};
+use crate::deferred::buffering::{Buffers, Flow, QueueKey};
 use crate::deferred::context::Context;
 use crate::deferred::delivery_status::forget_status;
 use crate::io::Io;

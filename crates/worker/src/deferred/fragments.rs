@@ -1,6 +1,6 @@
 //! Fragments of user packets: those behind the first have no ports, so they borrow those of the first one.
 //!
-//! Between `steer` and `lookup`, a burst that has fragments is gone over twice. First fragments note protocol and ports
+//! Between `select_worker` and `lookup`, a burst that has fragments is gone over twice. First fragments note protocol and ports
 //! under what fragments of a datagram have in common: where they came in, addresses, identification, and in IPv4 the
 //! protocol (RFC 791 §3.2, RFC 8200 §4.5). Then each of the others that finds its datagram gets these put into its flow
 //! key, and from there on is a packet of its flow like any other: the same entry, the same limits, never a decision of

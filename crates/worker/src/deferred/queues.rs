@@ -10,7 +10,7 @@ use packet::{DropReason, PacketBuf};
 
 use crate::burst::batch::Batch;
 use crate::burst::descriptor::Deferral;
-use crate::deferred::buffers::Buffers;
+use crate::deferred::buffering::Buffers;
 use crate::deferred::fragments::Fragments;
 use crate::deferred::reassembly::Reassembly;
 use crate::io::PacketMetadata;

@@ -3,7 +3,7 @@
 use flow::{Direction, SessionIndex};
 use rules::image::{Buffering, ImmediateActions, SessionImage};
 
-use crate::deferred::buffers::{Buffers, QueueKey};
+use crate::deferred::buffering::{Buffers, QueueKey};
 use crate::io::PacketMetadata;
 use crate::sessions::Sessions;
 use packet::PacketBuf;

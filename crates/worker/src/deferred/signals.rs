@@ -10,7 +10,7 @@ use rules::SessionRules;
 use rules::model::Far;
 use transport::{Adjacencies, AdjacencyChange};
 
-use crate::act::encap::{Chain, Cut, Hop, Message, Optional, addresses_v6};
+use crate::apply_rules::encap::{Chain, Cut, Hop, Message, Optional, addresses_v6};
 use crate::egress::checksum_offload::UdpChecksum;
 use crate::egress::ports::{OwnPacket, Ports};
 use crate::io::Io;

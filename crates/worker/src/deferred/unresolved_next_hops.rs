@@ -7,7 +7,7 @@ use packet::{DropReason, PacketBuf};
 use crate::burst::Burst;
 use crate::burst::descriptor::{Deferral, Fate, Kind};
 use crate::burst::outcome::NextHop;
-use crate::deferred::buffers::{Buffers, Flow, QueueKey, UnresolvedHop};
+use crate::deferred::buffering::{Buffers, Flow, QueueKey, UnresolvedHop};
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;

@@ -1,6 +1,6 @@
 //! Copies: copies of user packets, as they are sent, for a port that a forward names.
 //!
-//! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
+//! `apply_rules` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
 //! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. A packet
 //! that leaves in fragments is copied whole, and the copy cut up as it is, so that the mirror gets the same fragments. The
 //! duplicates of FARs (DUPL) are made elsewhere ([`duplicate`](crate::egress::duplicate)) and sent with them.

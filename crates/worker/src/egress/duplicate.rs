@@ -11,7 +11,7 @@ use packet::gtpu::MessageType;
 use packet::ip_fragmentation::FragmentSpec;
 use rules::image::Copies as WantedCopies;
 
-use crate::act::encap::{self, Chain, Cut, Hop, Message, Optional, addresses_v6};
+use crate::apply_rules::encap::{self, Chain, Cut, Hop, Message, Optional, addresses_v6};
 use crate::burst::Burst;
 use crate::burst::descriptor::Fate;
 use crate::burst::outcome::CopyRequest;
@@ -37,7 +37,7 @@ pub(crate) struct Copying<'a, I: Io> {
 }
 
 impl<I: Io> Copying<'_, I> {
-    /// Makes the copies that `act` noted. Packets that have waited have been duplicated before, at this worker or the
+    /// Makes the copies that `apply_rules` noted. Packets that have waited have been duplicated before, at this worker or the
     /// one that their session was with then.
     #[cold]
     #[inline(never)]

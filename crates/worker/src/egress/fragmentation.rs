@@ -1,4 +1,4 @@
-//! User packets that leave in fragments: noted in `act`, cut up in `tx`.
+//! User packets that leave in fragments: noted in `apply_rules`, cut up in `tx`.
 //!
 //! A packet is metered, counted and given its headers as a whole, and fragmented then ([`packet::ip_fragmentation`]), so that it
 //! counts once, as it came. If one of its fragments finds no room or no buffer, it has not left, and counts not at all.

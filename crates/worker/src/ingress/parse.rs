@@ -15,6 +15,7 @@ use rules::classifier::Side;
 use crate::PacketMetadata;
 use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags, Tunnel};
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces, Local};
+use crate::ingress::martian_source::check_source;
 
 /// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet. Gives what any of
 /// them has in its flags.
@@ -321,9 +322,7 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
 
 #[inline(always)]
 fn read_plain(place: &L3Interface, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
-    if ip.tuple.addrs.has_unforwardable_source() {
-        return Err(DropReason::MartianSource);
-    }
+    check_source(&ip.tuple.addrs)?;
     keep(to, Kind::Plain, ip);
     let side = Side::Plain { vrf: place.vrf };
     to.descriptor.side = side;

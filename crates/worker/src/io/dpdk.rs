@@ -12,10 +12,10 @@ use flow::{PortId, WorkerId};
 use crate::{Batch, Io, Urgency};
 
 mod buf;
-mod unfinished;
+mod offload_completion;
 
 pub use self::buf::DpdkBuf;
-use self::unfinished::Unfinished;
+use self::offload_completion::OffloadCompletion;
 
 /// One worker's queues.
 pub struct DpdkIo {
@@ -28,7 +28,7 @@ pub struct DpdkIo {
     host: Option<HostEnd>,
     burst: Burst,
     /// By port, what has come several in one; of ports that give such packets.
-    unfinished: Vec<Option<Unfinished>>,
+    offload_completions: Vec<Option<OffloadCompletion>>,
     /// Whether a port cannot send chains of any length.
     bounds_chains: bool,
 }
@@ -63,10 +63,10 @@ impl DpdkIo {
         let is_bounded = |(_, queue): &(RxQueue, TxQueue)| queue.most_segments() < u16::MAX;
         let coalesces = |pair: &Option<(RxQueue, TxQueue)>| {
             let (queue, _) = pair.as_ref()?;
-            queue.coalesces().then(Unfinished::new)
+            queue.coalesces().then(OffloadCompletion::new)
         };
         Self {
-            unfinished: ports.iter().map(coalesces).collect(),
+            offload_completions: ports.iter().map(coalesces).collect(),
             bounds_chains: ports.iter().flatten().any(is_bounded),
             ports,
             pool,
@@ -127,7 +127,7 @@ impl Io for DpdkIo {
         let Some((queue, _)) = pair.filter(|_| out.is_empty()) else {
             return;
         };
-        if let Some(Some(unfinished)) = self.unfinished.get_mut(port.index()) {
+        if let Some(Some(unfinished)) = self.offload_completions.get_mut(port.index()) {
             if !unfinished.is_empty() {
                 return unfinished.deliver(port, (&self.pool, out));
             }

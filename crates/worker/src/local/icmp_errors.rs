@@ -11,7 +11,7 @@ use packet::icmp::IcmpError;
 use packet::{Addrs, PacketBuf};
 use transport::{Adjacency, Interface, replies};
 
-use crate::act::encap::{self, Cut, Hop};
+use crate::apply_rules::encap::{self, Cut, Hop};
 use crate::burst::Burst;
 use crate::burst::descriptor::Descriptor;
 use crate::burst::outcome::Undelivered;
@@ -20,8 +20,8 @@ use crate::egress::fragmentation::DONT_FRAGMENT;
 use crate::egress::ports::OwnPacket;
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::io::{Io, PacketMetadata};
+use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::lookup::flow_tables::Flows;
-use crate::session_rate_limit::SessionRateLimit;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
@@ -30,7 +30,7 @@ const LONGEST: usize = 1280;
 
 /// State of the worker that ICMP errors are made with.
 pub(crate) struct IcmpErrors<'a, I: Io> {
-    pub limit: &'a mut SessionRateLimit,
+    pub limit: &'a mut GeneratedPacketRateLimit,
     pub io: &'a mut I,
     pub copies: &'a mut Copies<I::Buf>,
     pub interfaces: &'a L3Interfaces,

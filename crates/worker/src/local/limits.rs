@@ -3,8 +3,8 @@
 use crate::WorkerConfig;
 use crate::local::echo::{EchoRateLimit, SourceRateLimit};
 use crate::local::error_indication::ErrorIndications;
+use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::local::host::HostRateLimits;
-use crate::session_rate_limit::SessionRateLimit;
 use flow::TokenBucket;
 
 /// All of them, of one worker.
@@ -18,9 +18,9 @@ pub(crate) struct LocalLimits {
     pub pings: SourceRateLimit,
     pub error_indications: ErrorIndications,
     /// Responses to redirected packets.
-    pub redirects: SessionRateLimit,
+    pub redirects: GeneratedPacketRateLimit,
     /// ICMP errors to the senders of user packets.
-    pub icmp_errors: SessionRateLimit,
+    pub icmp_errors: GeneratedPacketRateLimit,
 }
 
 impl LocalLimits {
@@ -36,8 +36,8 @@ impl LocalLimits {
                 from: config.error_indications_from,
                 notifications: TokenBucket::new(config.notifications),
             },
-            redirects: SessionRateLimit::new(config.redirects),
-            icmp_errors: SessionRateLimit::new(config.icmp_errors),
+            redirects: GeneratedPacketRateLimit::new(config.redirects),
+            icmp_errors: GeneratedPacketRateLimit::new(config.icmp_errors),
         }
     }
 }

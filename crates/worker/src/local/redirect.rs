@@ -7,22 +7,22 @@
 use flow::{Millisecond, Nanos, PortId, Verdict};
 use packet::{DropReason, PacketBuf, redirect};
 
-use crate::act::egress_context::EgressContext;
-use crate::act::encap::{self, Cut, Hop};
+use crate::apply_rules::egress_context::EgressContext;
+use crate::apply_rules::encap::{self, Cut, Hop};
 use crate::burst::Burst;
 use crate::burst::descriptor::Fate;
+use crate::control_channel::event_queue::EventQueue;
 use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::Fragmenter;
 use crate::io::PacketMetadata;
-use crate::link::event_queue::EventQueue;
+use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::lookup::flow_tables::Flows;
-use crate::session_rate_limit::SessionRateLimit;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
 /// State of the worker that redirection needs.
 pub(crate) struct Redirection<'a> {
-    pub limit: &'a mut SessionRateLimit,
+    pub limit: &'a mut GeneratedPacketRateLimit,
     pub secret: redirect::Secret,
     pub sessions: &'a mut Sessions,
     pub flows: &'a Flows,

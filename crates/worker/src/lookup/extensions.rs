@@ -1,7 +1,7 @@
 //! Extensions of flow entries: the few entries whose packets a NAT translates have a line of their own.
 //!
 //! Other entries do not pay for it. `lookup` replaces the forward of an extended entry by [`EntryExtension::FORWARD`] in the
-//! verdict, so that the common path of `act` does not take it; `act::full` restores the whole verdict here.
+//! verdict, so that the common path of `apply_rules` does not take it; `apply_rules::general_case` restores the whole verdict here.
 
 use flow::{ExtensionId, Extensions, FlowEntry, Nat, NatFlags, Verdict};
 use packet::DropReason;

@@ -187,7 +187,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
         last.cut(whole)
     }
 
-    /// The first half of an insert: asks for the memory that it needs, and that the packet will need in `act`.
+    /// The first half of an insert: asks for the memory that it needs, and that the packet will need in `apply_rules`.
     fn stage(&mut self, entry: FlowEntry<K>, session: SessionIndex, blocks: &Blocks) {
         blocks.prefetch(&entry);
         let prepared = self.table.prepare(&entry.key);

@@ -6,8 +6,8 @@ use rtrb::Producer;
 
 use crate::Event;
 use crate::burst::batch::BURST;
+use crate::control_channel::event_queue::EventQueue;
 use crate::io::PacketMetadata;
-use crate::link::event_queue::EventQueue;
 use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{Traced, TracedFrame, TracedLookup, keep};

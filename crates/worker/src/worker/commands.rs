@@ -9,12 +9,12 @@ use transport::AdjacencyChange;
 
 use super::receive::deferred_context;
 use super::state::Worker;
-use crate::deferred::buffers::QueueKey;
+use crate::control_channel::SessionStatus;
+use crate::deferred::buffering::QueueKey;
 use crate::deferred::{delivery_status, end_markers, release};
 use crate::egress::path_mtus::Path;
 use crate::egress::ports::OwnPacket;
 use crate::io::Io;
-use crate::link::SessionStatus;
 use crate::trace::TraceRequest;
 use crate::trace::tracer::Tracer;
 use crate::{ApplyError, Command, Event};
@@ -67,8 +67,8 @@ impl<I: Io> Worker<I> {
             }
             Command::Trace(order) => self.take_trace(*order, now),
             Command::Revalidate => self.flows.next_snapshot(),
-            Command::Steer(change) => {
-                if !self.steering.apply(change) {
+            Command::SelectWorker(change) => {
+                if !self.worker_selection.apply(change) {
                     self.stats.exceptions_lost += 1;
                     self.exceptions_lost = true;
                 }
@@ -79,10 +79,10 @@ impl<I: Io> Worker<I> {
                 rate,
                 burst,
             } => {
-                self.act.shared.set(id, direction, rate, burst);
+                self.apply_rules.shared.set(id, direction, rate, burst);
             }
             Command::SharedDemand { mut demand } => {
-                self.act.shared.take_demand(&mut demand);
+                self.apply_rules.shared.take_demand(&mut demand);
                 self.events
                     .push_response(&mut self.stats, Event::SharedDemand { demand });
             }
@@ -196,7 +196,7 @@ impl<I: Io> Worker<I> {
             }
             let buffers = &mut self.deferred.buffers;
             if let Some(old) = &applied.retired {
-                let is_other_workers = self.steering.of_bucket(old.bucket) != self.config.id;
+                let is_other_workers = self.worker_selection.of_bucket(old.bucket) != self.config.id;
                 release::settle_buffered(&self.sessions, buffers, old, &immediate, is_other_workers);
                 let mut context = deferred_context!(self, now);
                 delivery_status::drop_buffered(&mut context, buffers, immediate.tells_discarded);

@@ -4,10 +4,10 @@ use flow::{Millisecond, Nanos, PortId, Tick, cycles};
 use packet::{DropReason, PacketBuf};
 
 use super::state::Worker;
-use crate::act::context::Act;
-use crate::act::egress_context::EgressContext;
-use crate::act::marking::EgressMark;
-use crate::act::mss_clamping::MssClamping;
+use crate::apply_rules::context::ApplyRules;
+use crate::apply_rules::egress_context::EgressContext;
+use crate::apply_rules::marking::EgressMark;
+use crate::apply_rules::mss_clamping::MssClamping;
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Fate, PacketFlags};
 use crate::deferred::queues::DeferredSource;
@@ -17,11 +17,11 @@ use crate::egress::duplicate::Copying;
 use crate::egress::linearize::linearize_burst;
 use crate::egress::tx_queues::Transmission;
 use crate::ingress::parse::{gather, parse};
-use crate::ingress::steer::steer;
+use crate::ingress::worker_selection::select_workers;
 use crate::io::Io;
 use crate::local::error_indication;
-use crate::local::exception::Exceptions;
 use crate::local::icmp_errors::IcmpErrors;
+use crate::local::own_address_packets::OwnAddressPackets;
 use crate::local::redirect::Redirection;
 use crate::lookup::lookup;
 use crate::slow_path;
@@ -66,7 +66,7 @@ macro_rules! deferred_context {
             sessions: &mut $worker.sessions,
             events: &mut $worker.events,
             signals: &mut $worker.signals,
-            relays: &mut $worker.act.relays,
+            relays: &mut $worker.apply_rules.relays,
             ports: &mut $worker.ports,
             adjacencies: &$worker.tables.adjacencies,
             stats: &mut $worker.stats,
@@ -144,16 +144,16 @@ impl<I: Io> Worker<I> {
         let (begun, hits) = (clock, self.stats.hits);
         let flags = self.parse(source);
         self.end_stage(Stage::Parse, packets, &mut clock);
-        self.steer(flags, now);
-        self.end_stage(Stage::Steer, packets, &mut clock);
+        self.select_workers(flags, now);
+        self.end_stage(Stage::SelectWorker, packets, &mut clock);
         let outdated = self.lookup(now);
         self.end_stage(Stage::Lookup, packets, &mut clock);
         let (asked, hits) = (clock, self.stats.hits - hits);
         let decided = self.decide(hits, outdated, flags, now);
         self.end_stage(Stage::Slow, decided, &mut clock);
         self.slow_path.budget.spend(clock.wrapping_sub(asked));
-        self.act(flags, now);
-        self.end_stage(Stage::Act, packets, &mut clock);
+        self.apply_rules(flags, now);
+        self.end_stage(Stage::ApplyRules, packets, &mut clock);
         self.send(source, now);
         self.end_stage(Stage::Tx, packets, &mut clock);
         self.slow_path.budget.earn(clock.wrapping_sub(begun));
@@ -232,29 +232,29 @@ impl<I: Io> Worker<I> {
         ))
     }
 
-    /// Stage `steer`, with packets for our own addresses and the ports of fragments.
+    /// Stage `select_worker`, with packets for our own addresses and the ports of fragments.
     #[inline]
-    fn steer(&mut self, flags: PacketFlags, now: Nanos) {
+    fn select_workers(&mut self, flags: PacketFlags, now: Nanos) {
         let burst = &mut self.burst;
         let descriptors = &mut burst.descriptors[..burst.packets.len()];
         if self.config.workers > 1 {
-            steer(&self.steering, self.config.id, descriptors, &burst.keys);
+            select_workers(&self.worker_selection, self.config.id, descriptors, &burst.keys);
         }
         if descriptors
             .iter()
             .any(|descriptor| descriptor.is_open() && !descriptor.kind.is_user())
         {
-            let mut exceptions = Exceptions {
+            let mut own_packets = OwnAddressPackets {
                 interfaces: &self.tables.interfaces,
                 events: &mut self.events,
                 stats: &mut self.stats,
                 limits: &mut self.local,
                 now,
             };
-            exceptions.handle(&mut burst.packets, descriptors);
+            own_packets.handle(&mut burst.packets, descriptors);
         }
         if flags.any(PacketFlags::OUTER_FRAGMENT) && self.config.workers > 1 {
-            self.steer_fragments();
+            self.select_workers_of_fragments();
         }
         if flags.any(PacketFlags::FRAGMENT) && self.deferred.fragments.is_on() {
             let burst = &mut self.burst;
@@ -268,7 +268,7 @@ impl<I: Io> Worker<I> {
 
     /// Fragments of one GTP-U packet are reassembled by one worker, whichever session they are for.
     #[cold]
-    fn steer_fragments(&mut self) {
+    fn select_workers_of_fragments(&mut self) {
         let burst = &mut self.burst;
         for (packet, descriptor) in burst.packets.iter().zip(&mut burst.descriptors) {
             if descriptor.fate == Fate::Defer(Deferral::Reassembly)
@@ -324,14 +324,14 @@ impl<I: Io> Worker<I> {
         decided
     }
 
-    /// Stage `act`, with what follows for packets that wait, are redirected, or open TCP connections.
+    /// Stage `apply_rules`, with what follows for packets that wait, are redirected, or open TCP connections.
     #[inline]
-    fn act(&mut self, flags: PacketFlags, now: Nanos) {
+    fn apply_rules(&mut self, flags: PacketFlags, now: Nanos) {
         let burst = &mut self.burst;
         burst.outcome.yellow = 0;
         let (blocks, images) = self.sessions.split();
-        let state = &mut self.act;
-        let mut act = Act {
+        let state = &mut self.apply_rules;
+        let mut stage = ApplyRules {
             egress: EgressContext {
                 tables: &self.tables,
                 events: &mut self.events,
@@ -352,7 +352,7 @@ impl<I: Io> Worker<I> {
             checksum_offload: self.tracer.is_none().then_some(&state.checksum_offload),
         };
         let packets = burst.packets.len();
-        if act.act(&mut burst.packets, &mut burst.descriptors[..packets], &burst.keys) {
+        if stage.apply(&mut burst.packets, &mut burst.descriptors[..packets], &burst.keys) {
             self.after_act(now);
         }
         if flags.any(PacketFlags::OPENING) && self.tables.interfaces.clamps {
@@ -378,7 +378,7 @@ impl<I: Io> Worker<I> {
             sessions: context.sessions,
             flows,
             interfaces: &self.tables.interfaces,
-            shared_meters: &mut self.act.shared,
+            shared_meters: &mut self.apply_rules.shared,
             stats: context.stats,
             now,
         };

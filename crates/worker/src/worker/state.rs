@@ -9,11 +9,13 @@ use packet::rewrite::Rewrite;
 use rtrb::Consumer;
 use transport::{Adjacencies, Routes};
 
-use crate::act::context::{ActState, Plan};
-use crate::act::encap::Chain;
+use crate::apply_rules::context::{ApplyRulesState, Plan};
+use crate::apply_rules::encap::Chain;
 use crate::burst::Burst;
 use crate::burst::batch::BURST;
-use crate::deferred::buffers::Buffers;
+use crate::control_channel::drain::Drains;
+use crate::control_channel::event_queue::EventQueue;
+use crate::deferred::buffering::Buffers;
 use crate::deferred::fragments::Fragments;
 use crate::deferred::queues::Deferred;
 use crate::deferred::reassembly::Reassembly;
@@ -28,19 +30,17 @@ use crate::egress::ports::Ports;
 use crate::egress::tx_queues::TxQueues;
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::rx_backlog::RxBacklog;
-use crate::ingress::steering::Steering;
+use crate::ingress::worker_selection::WorkerSelection;
 use crate::io::Io;
-use crate::link::drain::Drains;
-use crate::link::event_queue::EventQueue;
+use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::local::limits::LocalLimits;
 use crate::lookup::flow_tables::Flows;
-use crate::session_rate_limit::SessionRateLimit;
 use crate::sessions::Sessions;
 use crate::slow_path::{SlowPath, Tables};
 use crate::stats::Stats;
 use crate::trace::tracer::Tracer;
 use crate::view::{Holdings, SessionView};
-use crate::{Command, Link, WorkerConfig};
+use crate::{Command, WorkerConfig, WorkerEnd};
 
 /// One worker: everything that the packet path needs, owned by one thread.
 pub struct Worker<I: Io> {
@@ -49,14 +49,14 @@ pub struct Worker<I: Io> {
     pub(super) burst: Burst<I::Buf>,
     /// Packets received that wait for a later burst.
     pub(super) backlog: RxBacklog<I::Buf>,
-    pub(super) steering: Steering,
-    /// A steering exception has found no room since the last fence.
+    pub(super) worker_selection: WorkerSelection,
+    /// A worker selection exception has found no room since the last fence.
     pub(super) exceptions_lost: bool,
     pub(super) local: LocalLimits,
     pub(super) sessions: Sessions,
     pub(super) flows: Flows,
     pub(super) slow_path: SlowPath,
-    pub(super) act: ActState,
+    pub(super) apply_rules: ApplyRulesState,
     pub(super) tables: ForwardingTables,
     pub(super) copies: Copies<I::Buf>,
     pub(super) fragmenter: Fragmenter<I::Buf>,
@@ -88,7 +88,7 @@ impl<I: Io> Worker<I> {
     ///
     /// # Errors
     /// When the memory of the tables cannot be had.
-    pub fn new(config: WorkerConfig, io: I, link: Link) -> Result<Self, OutOfMemory> {
+    pub fn new(config: WorkerConfig, io: I, channel: WorkerEnd) -> Result<Self, OutOfMemory> {
         let exceptions = match config.workers {
             0 | 1 => 0,
             _ => config.max_exceptions,
@@ -99,17 +99,17 @@ impl<I: Io> Worker<I> {
             stats: Stats::new(ports),
             burst: Burst::new(),
             backlog: RxBacklog::new(ports, config.backlog),
-            steering: Steering::new(config.workers, exceptions),
+            worker_selection: WorkerSelection::new(config.workers, exceptions),
             exceptions_lost: false,
             local: LocalLimits::new(&config, ports),
             sessions: Sessions::new(config.max_sessions, config.own_sessions, config.content_counters)?,
             flows: Flows::new(flows, config.max_extensions, config.seed)?,
             slow_path: SlowPath::new(&config),
-            act: ActState {
+            apply_rules: ApplyRulesState {
                 chain: Chain::new(),
                 plans: Box::new([Plan::NONE; BURST]),
                 shared: shared_meters(&config),
-                relays: SessionRateLimit::new(config.relays),
+                relays: GeneratedPacketRateLimit::new(config.relays),
                 checksum_offload: ChecksumOffload::new(&io, &config.lags),
             },
             tables: ForwardingTables {
@@ -133,8 +133,8 @@ impl<I: Io> Worker<I> {
                 buffers: Buffers::new(config.buffers),
             },
             signals: TunnelSignals::new(),
-            commands: link.commands,
-            events: EventQueue::new(link.events, config.max_sessions),
+            commands: channel.commands,
+            events: EventQueue::new(channel.events, config.max_sessions),
             drains: Drains::new(),
             tracer: None,
             contents_due: Nanos::ZERO,
@@ -182,7 +182,7 @@ impl<I: Io> Worker<I> {
             blocks: self.sessions.blocks.in_use(),
             tunnels,
             addresses,
-            exceptions: self.steering.exceptions(),
+            exceptions: self.worker_selection.exceptions(),
             queues: self.deferred.buffers.queues(),
             waiting: self.deferred.len(),
             contents: self.sessions.blocks.contents_in_use(),

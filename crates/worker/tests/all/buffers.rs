@@ -15,7 +15,7 @@ use rules::model::{
     OuterHeaderCreation, PdrId,
 };
 use rules::testing::{self, GNB, UE, UserPacket};
-use worker::{BufferLimits, Command, Event, SteerChange};
+use worker::{BufferLimits, Command, Event, WorkerSelectionChange};
 
 use common::buffering::{BUFF, Case, LIMITS, numbered, with};
 use common::one_session::{events, ip, to_ue, uplink};
@@ -201,11 +201,11 @@ fn what_waits_ends_with_its_session_by_request_and_in_time() {
 #[test]
 fn what_waits_follows_its_session_to_another_worker() {
     let mut case = Case::among(2, LIMITS, BUFF);
-    let bucket = |owner| SteerChange::Bucket {
+    let bucket = |owner| WorkerSelectionChange::Bucket {
         bucket: testing_bucket(),
         owner: WorkerId(owner),
     };
-    case.world.tell_all(|| Command::Steer(bucket(0)));
+    case.world.tell_all(|| Command::SelectWorker(bucket(0)));
     let mut image = case.image.clone();
     image.bucket = testing_bucket();
     case.world
@@ -219,7 +219,7 @@ fn what_waits_follows_its_session_to_another_worker() {
     case.world
         .apply(1, SessionChange::Install(image.clone()))
         .expect("it is new");
-    case.world.tell_all(|| Command::Steer(bucket(1)));
+    case.world.tell_all(|| Command::SelectWorker(bucket(1)));
     case.world
         .apply(0, SessionChange::Remove(SessionIndex(1)))
         .expect("it is there");
@@ -233,11 +233,11 @@ fn what_waits_follows_its_session_to_another_worker() {
 #[test]
 fn what_waits_is_duplicated_once_though_its_session_moves() {
     let mut case = Case::among(2, LIMITS, BUFF);
-    let bucket = |owner| SteerChange::Bucket {
+    let bucket = |owner| WorkerSelectionChange::Bucket {
         bucket: testing_bucket(),
         owner: WorkerId(owner),
     };
-    case.world.tell_all(|| Command::Steer(bucket(0)));
+    case.world.tell_all(|| Command::SelectWorker(bucket(0)));
     let duplicating = ForwardingParametersUpdate {
         destination: Some(DestinationInterface::Core),
         outer_header_creation: Edit::Set(OuterHeaderCreation::gtpu_ipv4(Teid(7), [10, 209, 1, 1].into())),
@@ -265,7 +265,8 @@ fn what_waits_is_duplicated_once_though_its_session_moves() {
         case.world
             .apply(owner, SessionChange::Install(image.clone()))
             .expect("it is new");
-        case.world.tell_all(|| Command::Steer(bucket(owner as u16)));
+        case.world
+            .tell_all(|| Command::SelectWorker(bucket(owner as u16)));
         case.world
             .apply(before, SessionChange::Remove(SessionIndex(1)))
             .expect("it is there");

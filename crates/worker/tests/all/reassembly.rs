@@ -349,7 +349,9 @@ fn fragments_meet_at_one_worker() {
         let owner_id = WorkerId(owner as u16);
         for bucket in flow::Bucket::all() {
             let owner = owner_id;
-            world.tell_all(|| worker::Command::Steer(worker::SteerChange::Bucket { bucket, owner }));
+            world.tell_all(|| {
+                worker::Command::SelectWorker(worker::WorkerSelectionChange::Bucket { bucket, owner })
+            });
         }
         for id in 0..20 {
             let frames = fragments(&uplink(id % 2 == 0, 3_000), 1_500, id);

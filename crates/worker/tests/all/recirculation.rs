@@ -15,7 +15,7 @@ use rules::model::{
 use rules::network::{Hairpin, LocalId, Network};
 use rules::prefix::IpPrefix;
 use rules::testing::{self, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, UserPacket, tunnelled};
-use worker::{Command, Event, SteerChange, SteerKey};
+use worker::{Command, Event, WorkerSelectionChange, WorkerSelectionKey};
 
 use common::{World, frame};
 
@@ -146,7 +146,7 @@ fn a_packet_from_ue_to_ue_goes_from_owner_to_owner() {
     let mut world = World::with(network(Hairpin::Local), 2, |_| {});
     let steer = |world: &mut World, bucket: Bucket, owner: u16| {
         let owner = WorkerId(owner);
-        world.tell_all(|| Command::Steer(SteerChange::Bucket { bucket, owner }));
+        world.tell_all(|| Command::SelectWorker(WorkerSelectionChange::Bucket { bucket, owner }));
     };
     let buckets: Vec<Bucket> = Bucket::all().take(2).collect();
     steer(&mut world, buckets[0], 0);
@@ -156,14 +156,14 @@ fn a_packet_from_ue_to_ue_goes_from_owner_to_owner() {
         let (vrf, prefix) = (flow::VrfId(0), IpPrefix::host(ue.into()));
         world.tell_all(|| {
             let (local, teid) = (LocalId(0), Teid(teid));
-            Command::Steer(SteerChange::Exception {
-                key: SteerKey::Tunnel(local, teid),
+            Command::SelectWorker(WorkerSelectionChange::Exception {
+                key: WorkerSelectionKey::Tunnel(local, teid),
                 bucket,
             })
         });
         world.tell_all(|| {
-            Command::Steer(SteerChange::Exception {
-                key: SteerKey::Address(vrf, prefix),
+            Command::SelectWorker(WorkerSelectionChange::Exception {
+                key: WorkerSelectionKey::Address(vrf, prefix),
                 bucket,
             })
         });

@@ -7,7 +7,7 @@ use std::thread;
 use flow::residency::Mappings;
 use flow::{Seed, WorkerId};
 use rules::testing;
-use worker::{Worker, WorkerConfig, link, mem};
+use worker::{Worker, WorkerConfig, control_channel, mem};
 
 /// Distance of the pages that are asked about, in octets: at least one page of each huge page.
 const STEP: usize = 1 << 20;
@@ -54,7 +54,7 @@ fn bind_here() -> u32 {
 fn tables_are_on_the_node_of_the_thread_that_makes_the_worker() {
     thread::spawn(|| {
         let node = bind_here();
-        let (_control, end) = link(16, 16);
+        let (_control, end) = control_channel(16, 16);
         let macs = vec![packet::MacAddr::ZERO; 2];
         let network = Arc::new(testing::network());
         let mut config = WorkerConfig::new(WorkerId(0), 1, network, macs, Seed([1, 2]));

@@ -22,7 +22,9 @@ use rules::testing::{
 };
 use transport::lag::LagShare;
 use worker::mem::MemBuf;
-use worker::{Command, CopyTerms, CopyTo, LagHash, LagPorts, SteerChange, TraceTerms, WorkerConfig, mirror};
+use worker::{
+    Command, CopyTerms, CopyTo, LagHash, LagPorts, TraceTerms, WorkerConfig, WorkerSelectionChange, mirror,
+};
 
 use crate::common::buffering::{BUFF, LIMITS, numbered, with};
 use crate::common::one_session::{REMOTE, TEID, to_ue};
@@ -454,7 +456,7 @@ fn what_is_handed_over_asks_at_its_owner() {
     twins.both(|world| {
         for bucket in Bucket::all() {
             world.tell_all(|| {
-                Command::Steer(SteerChange::Bucket {
+                Command::SelectWorker(WorkerSelectionChange::Bucket {
                     bucket,
                     owner: WorkerId(0),
                 })

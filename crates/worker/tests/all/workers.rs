@@ -12,7 +12,7 @@ use rules::network::LocalId;
 use rules::prefix::IpPrefix;
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
 use worker::mem::MemBuf;
-use worker::{Command, Event, SteerChange, SteerKey};
+use worker::{Command, Event, WorkerSelectionChange, WorkerSelectionKey};
 
 use common::{World, frame};
 
@@ -28,7 +28,7 @@ fn world() -> World {
         }
         let owner = WorkerId(1);
         for control in &mut world.controls {
-            let steer = Command::Steer(SteerChange::Bucket { bucket, owner });
+            let steer = Command::SelectWorker(WorkerSelectionChange::Bucket { bucket, owner });
             control.commands.push(steer).expect("there is room");
         }
     }
@@ -94,20 +94,20 @@ fn exceptions_come_before_buckets_and_no_packet_is_handed_over_twice() {
     let bucket = Some(elsewhere);
     let owner = WorkerId(0);
     world.tell_all(|| {
-        Command::Steer(SteerChange::Bucket {
+        Command::SelectWorker(WorkerSelectionChange::Bucket {
             bucket: elsewhere,
             owner,
         })
     });
     world.tell_all(|| {
-        Command::Steer(SteerChange::Exception {
-            key: SteerKey::Tunnel(LocalId(0), Teid(TEID)),
+        Command::SelectWorker(WorkerSelectionChange::Exception {
+            key: WorkerSelectionKey::Tunnel(LocalId(0), Teid(TEID)),
             bucket,
         })
     });
     world.tell_all(|| {
-        Command::Steer(SteerChange::Exception {
-            key: SteerKey::Address(vrf, prefix),
+        Command::SelectWorker(WorkerSelectionChange::Exception {
+            key: WorkerSelectionKey::Address(vrf, prefix),
             bucket,
         })
     });
@@ -122,8 +122,8 @@ fn exceptions_come_before_buckets_and_no_packet_is_handed_over_twice() {
         (1, 0)
     );
     world.tell_all(|| {
-        Command::Steer(SteerChange::Exception {
-            key: SteerKey::Address(vrf, prefix),
+        Command::SelectWorker(WorkerSelectionChange::Exception {
+            key: WorkerSelectionKey::Address(vrf, prefix),
             bucket: None,
         })
     });
@@ -181,14 +181,14 @@ fn an_exception_follows_its_bucket_from_worker_to_worker() {
     let elsewhere = empty_bucket();
     let bucket = Some(elsewhere);
     world.tell_all(|| {
-        Command::Steer(SteerChange::Exception {
-            key: SteerKey::Address(vrf, prefix),
+        Command::SelectWorker(WorkerSelectionChange::Exception {
+            key: WorkerSelectionKey::Address(vrf, prefix),
             bucket,
         })
     });
     for owner in [WorkerId(0), WorkerId(1), WorkerId(0), WorkerId(1)] {
         world.tell_all(|| {
-            Command::Steer(SteerChange::Bucket {
+            Command::SelectWorker(WorkerSelectionChange::Bucket {
                 bucket: elsewhere,
                 owner,
             })
@@ -251,11 +251,11 @@ fn a_fence_says_whether_all_exceptions_before_it_have_found_room() {
         reported += 1;
         assert!(reported < 64, "the table is never full");
         let teid = Teid(reported);
-        let steer = SteerChange::Exception {
-            key: SteerKey::Tunnel(local, teid),
+        let steer = WorkerSelectionChange::Exception {
+            key: WorkerSelectionKey::Tunnel(local, teid),
             bucket,
         };
-        world.tell_all(|| Command::Steer(steer));
+        world.tell_all(|| Command::SelectWorker(steer));
     }
     assert_eq!(fence(&mut world), Ok(()), "nothing was lost since");
     assert!(world.workers[0].stats().exceptions_lost > 0);

@@ -571,7 +571,7 @@ fn commands_are_bounded_and_answers_wait_for_room() {
         world.poll();
         assert_eq!(events(&mut world).len(), fences);
     }
-    let (mut control, link) = worker::link(8, 2);
+    let (mut control, link) = worker::control_channel(8, 2);
     let (_, mut ios) = worker::mem::Wires::new(1, 1, 8);
     let config = worker::WorkerConfig::new(
         flow::WorkerId(0),

@@ -20,7 +20,7 @@ use rules::testing::{self, NumberedHops};
 use rules::{CompileError, SessionRules};
 use transport::{Adjacency, AdjacencyChange};
 use worker::mem::{MemBuf, MemIo, Wires};
-use worker::{ApplyError, Command, ControlLink, Event, Worker, WorkerConfig, interface, link};
+use worker::{ApplyError, Command, ControlEnd, Event, Worker, WorkerConfig, control_channel, interface};
 
 /// The station at the other end of every link that sends to us.
 pub const PEER_MAC: MacAddr = MacAddr([2, 0xee, 0, 0, 0, 0x99]);
@@ -67,7 +67,7 @@ pub fn frame(port: u16, packet: &[u8]) -> Vec<u8> {
 pub struct World {
     pub network: Arc<Network>,
     pub workers: Vec<Worker<MemIo>>,
-    pub controls: Vec<ControlLink>,
+    pub controls: Vec<ControlEnd>,
     pub wires: Wires,
     pub now: Nanos,
     next_op: u64,
@@ -127,7 +127,7 @@ impl World {
             (config.max_flows_v4, config.max_flows_v6) = (8192, 8192);
             (config.max_adjacencies, config.max_exceptions) = (1024, 64);
             configure(&mut config);
-            let (control, end) = link(256, 256);
+            let (control, end) = control_channel(256, 256);
             world
                 .workers
                 .push(Worker::new(config, io, end).expect("there is memory"));

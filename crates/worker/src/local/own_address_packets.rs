@@ -20,11 +20,11 @@ use packet::{DropReason, GtpuFrame, IpTuple, PacketBuf};
 use transport::{lag, replies};
 
 use crate::burst::descriptor::{Descriptor, Fate, Kind};
+use crate::control_channel::event_queue::EventQueue;
 use crate::egress::path_mtus::Path;
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
 use crate::ingress::parse::read_again;
 use crate::ingress::priority::is_urgent;
-use crate::link::event_queue::EventQueue;
 use crate::local::limits::LocalLimits;
 use crate::local::reply::{Frame, Message};
 use crate::stats::Stats;
@@ -34,7 +34,7 @@ use crate::{Event, PacketMetadata, Urgency};
 const TYPE: usize = 0;
 
 /// What the exception path works with.
-pub(crate) struct Exceptions<'a> {
+pub(crate) struct OwnAddressPackets<'a> {
     pub interfaces: &'a L3Interfaces,
     pub events: &'a mut EventQueue,
     pub stats: &'a mut Stats,
@@ -53,7 +53,7 @@ enum Done {
     Unanswered,
 }
 
-impl Exceptions<'_> {
+impl OwnAddressPackets<'_> {
     /// Deals with every packet of a burst that is for ourselves.
     pub fn handle<B: PacketBuf + PacketMetadata>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
         for (buf, descriptor) in burst.iter_mut().zip(descriptors) {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use flow::OpId;
 
 use crate::Event;
-use crate::link::event_queue::EventQueue;
+use crate::control_channel::event_queue::EventQueue;
 use crate::stats::Stats;
 
 /// Drains that Control waits for; it has one or two at a time.

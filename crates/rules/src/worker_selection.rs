@@ -1,4 +1,4 @@
-//! Steering: which worker gets the packets of a tunnel or of a UE address.
+//! Worker selection: which worker gets the packets of a tunnel or of a UE address.
 //!
 //! A packet belongs to the owner of the bucket of its TEID or UE address ([`flow::bucket`]), unless every worker has an
 //! exception for its key: TEIDs that a control plane chose, and the second address of a dual-stack UE, have another
@@ -10,21 +10,21 @@ use packet::Teid;
 
 use crate::prefix::IpPrefix;
 
-/// What a packet is steered by.
+/// What selects the worker of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum SteerKey {
+pub enum WorkerSelectionKey {
     /// A GTP-U packet: the local address and the TEID.
     Tunnel(LocalId, Teid),
     /// A plain packet: the address space and the UE's address.
     Address(VrfId, IpPrefix),
 }
 
-impl SteerKey {
+impl WorkerSelectionKey {
     /// The bucket of the value itself.
     pub fn bucket(self) -> Bucket {
         match self {
-            SteerKey::Tunnel(_, teid) => bucket::of_teid(teid.0),
-            SteerKey::Address(_, prefix) => bucket::of_address(prefix.address()),
+            WorkerSelectionKey::Tunnel(_, teid) => bucket::of_teid(teid.0),
+            WorkerSelectionKey::Address(_, prefix) => bucket::of_address(prefix.address()),
         }
     }
 
@@ -32,16 +32,16 @@ impl SteerKey {
     /// is another, or because the addresses of a prefix that is shorter than /32 (IPv6: /64) are in many buckets.
     pub fn needs_exception(self, bucket: Bucket) -> bool {
         let spans = match self {
-            SteerKey::Tunnel(..) => false,
-            SteerKey::Address(_, prefix) => prefix.len() < if prefix.is_ipv4() { 32 } else { 64 },
+            WorkerSelectionKey::Tunnel(..) => false,
+            WorkerSelectionKey::Address(_, prefix) => prefix.len() < if prefix.is_ipv4() { 32 } else { 64 },
         };
         spans || self.bucket() != bucket
     }
 }
 
-/// A change of one worker's steering.
+/// A change of one worker's table for worker selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SteerChange {
+pub enum WorkerSelectionChange {
     /// A bucket belongs to another worker from now on.
     Bucket {
         /// The bucket.
@@ -53,7 +53,7 @@ pub enum SteerChange {
     /// `None` removes the exception.
     Exception {
         /// The key.
-        key: SteerKey,
+        key: WorkerSelectionKey,
         /// The bucket of the session.
         bucket: Option<Bucket>,
     },

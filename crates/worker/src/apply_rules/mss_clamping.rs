@@ -1,6 +1,6 @@
 //! MSS clamping: SYNs of users announce no larger segments than fit (`instances.*.mss`).
 //!
-//! It is done behind `act`, to packets that have their headers: only then it is known by which sides a packet comes in and
+//! It is done behind `apply_rules`, to packets that have their headers: only then it is known by which sides a packet comes in and
 //! leaves. The checksum of a GTP-U packet over IPv6 stays right, since the sum of the segment in it does not change. Bursts
 //! without a SYN do not come here.
 

@@ -10,11 +10,11 @@ use rules::network::multipath::Spread;
 use transport::{Adjacency, Via};
 
 use crate::burst::outcome::{NextHop, Outcome, Undelivered};
+use crate::control_channel::event_queue::EventQueue;
 use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::{FragmentationNeed, Fragmenter};
 use crate::egress::path_mtus::path_of;
 use crate::ingress::l3_interfaces::L3Interface;
-use crate::link::event_queue::EventQueue;
 use crate::stats::Stats;
 
 /// What it takes to find a packet's way out.

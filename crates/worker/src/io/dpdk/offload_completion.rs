@@ -17,7 +17,7 @@ use crate::io::dpdk::buf::DpdkBuf;
 const LONGEST: usize = 22 + 40 + 65_535;
 
 /// Packets of one port that have come and are not delivered yet.
-pub(super) struct Unfinished {
+pub(super) struct OffloadCompletion {
     cutting: Option<Cutting>,
     /// In order, behind what is cut up. No more than a burst.
     waiting: VecDeque<Mbuf>,
@@ -33,7 +33,7 @@ struct Cutting {
     next: usize,
 }
 
-impl Unfinished {
+impl OffloadCompletion {
     pub fn new() -> Self {
         Self {
             cutting: None,

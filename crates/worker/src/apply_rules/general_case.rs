@@ -9,9 +9,10 @@ use rules::classifier::PacketView;
 use rules::image::{QuotaAction, SessionImage};
 use transport::Adjacency;
 
-use crate::act::context::{Act, check_action, check_extensions, live, optional, pass_meters};
-use crate::act::encap::{self, Added, Cut, Hop, Optional, addresses_v6};
-use crate::act::marking::{self, EgressMark};
+use crate::apply_rules::context::{ApplyRules, check_action, check_extensions, live, optional};
+use crate::apply_rules::encap::{self, Added, Cut, Hop, Optional, addresses_v6};
+use crate::apply_rules::marking::{self, EgressMark};
+use crate::apply_rules::qer_enforcement::{check_gates, enforce_rates};
 use crate::burst::batch::{BURST, Batch};
 use crate::burst::credit::credit_back;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, PacketFlags};
@@ -31,28 +32,28 @@ struct Found<'a> {
     marks: EgressMark,
 }
 
-impl<'a, B: PacketBuf + PacketMetadata> Act<'a, B> {
+impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
     /// A user packet in any of its forms: tunnels over IPv6, relayed extension headers, Paging Policy Indicators, NAT,
     /// mirrors, whatever is dropped for what its FAR says, and what quotas do not allow.
     #[cold]
-    pub(super) fn act_fully(
+    pub(super) fn apply_general_case(
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
         at: (usize, &Keys),
     ) -> Result<Fate, DropReason> {
         let mut acting = None;
-        match self.try_full(buf, descriptor, at, &mut acting)? {
+        match self.try_general_case(buf, descriptor, at, &mut acting)? {
             Some(fate) => Ok(fate),
             None => self
-                .try_full(buf, descriptor, at, &mut acting)?
+                .try_general_case(buf, descriptor, at, &mut acting)?
                 .ok_or(DropReason::QuotaExhausted),
         }
     }
 
     /// `None`, and it has taken and counted nothing, for a packet that does not fit into a quota: that is used up now.
     /// `acting` is the slot of the URR whose FAR the packet goes by instead of its own, if there is one.
-    fn try_full(
+    fn try_general_case(
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
@@ -65,9 +66,7 @@ impl<'a, B: PacketBuf + PacketMetadata> Act<'a, B> {
         let direction = verdict.direction() as usize;
         let block = live(self.blocks, &verdict)?;
         self.egress.stats.directions[direction].matched.add(octets);
-        if block.is_closed(verdict.qers) {
-            return Err(DropReason::GateClosed);
-        }
+        check_gates(&block, &verdict)?;
         if block.is_stopped(verdict.urrs) {
             self.heed_quotas(buf, descriptor, at, (&mut verdict, extension), acting)?;
         }
@@ -84,7 +83,7 @@ impl<'a, B: PacketBuf + PacketMetadata> Act<'a, B> {
         if routed && descriptor.ttl <= 1 {
             return Err(self.egress.expire(place));
         }
-        let colour = pass_meters(&mut block, &verdict, octets, self.egress.now, self.shared)?;
+        let colour = enforce_rates(&mut block, &verdict, octets, self.egress.now, self.shared)?;
         self.egress.outcome.yellow |= u64::from(colour == Colour::Yellow) << (place % BURST);
         let found = self.find(buf, descriptor, at, (&verdict, extension), (routed, colour));
         if found.is_ok() {
@@ -225,7 +224,7 @@ impl<'a, B: PacketBuf + PacketMetadata> Act<'a, B> {
         if forward.kind() != ForwardKind::Redirect {
             return Ok(None);
         }
-        pass_meters(&mut block, verdict, octets, self.egress.now, self.shared)?;
+        enforce_rates(&mut block, verdict, octets, self.egress.now, self.shared)?;
         Ok(Some(Fate::Redirect))
     }
 

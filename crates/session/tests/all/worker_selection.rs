@@ -58,9 +58,9 @@ fn a_second_address_is_steered_too() {
         pdr.pdi.ue_ip[0].ipv6 = Some(("2001:db8:45::".parse().unwrap(), 64));
     }
     let done = world.establish(1, changes).unwrap();
-    let keys: Vec<SteerKey> = world.fleet.workers[0].steering.keys().copied().collect();
+    let keys: Vec<WorkerSelectionKey> = world.fleet.workers[0].steering.keys().copied().collect();
     assert!(
-        matches!(keys[..], [SteerKey::Address(_, prefix)] if !prefix.is_ipv4()),
+        matches!(keys[..], [WorkerSelectionKey::Address(_, prefix)] if !prefix.is_ipv4()),
         "{keys:?}"
     );
     world.delete(done.seid).unwrap();

@@ -1,38 +1,38 @@
-//! The state of stage `act` while it works on a burst, and the steps that all actions share.
+//! The state of stage `apply_rules` while it works on a burst, and the steps that all actions share.
 
-use flow::meter::{Colour, Offer, SharedMeters};
+use flow::meter::SharedMeters;
 use flow::{
-    AdjacencyId, Blocks, Direction, FlowFlags, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward,
-    Verdict,
+    AdjacencyId, Blocks, Direction, FlowFlags, ForwardFlags, ForwardKind, LiveBlock, PackedForward, Verdict,
 };
 use packet::{DropReason, PacketBuf};
 use rules::image::SessionImage;
 
-use crate::act::egress_context::EgressContext;
-use crate::act::encap::{Added, Chain, Optional};
-use crate::act::marking::EgressMark;
+use crate::apply_rules::egress_context::EgressContext;
+use crate::apply_rules::encap::{Added, Chain, Optional};
+use crate::apply_rules::marking::EgressMark;
+use crate::apply_rules::qer_enforcement::give_back_tokens;
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::Descriptor;
 use crate::egress::checksum_offload::ChecksumOffload;
 use crate::io::PacketMetadata;
+use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::lookup::extensions::ExtensionLines;
-use crate::session_rate_limit::SessionRateLimit;
 use crate::sessions::Images;
 
 /// What the stage keeps from burst to burst.
-pub(crate) struct ActState {
+pub(crate) struct ApplyRulesState {
     pub chain: Chain,
     pub plans: Box<[Plan; BURST]>,
     /// The meters that sessions share.
     pub shared: SharedMeters,
     /// The rate of End Markers and Tunnel Status messages.
-    pub relays: SessionRateLimit,
+    pub relays: GeneratedPacketRateLimit,
     /// Which ports compute checksums.
     pub checksum_offload: ChecksumOffload,
 }
 
 /// What the stage works with.
-pub(crate) struct Act<'a, B> {
+pub(crate) struct ApplyRules<'a, B> {
     pub egress: EgressContext<'a, B>,
     pub blocks: &'a mut Blocks,
     pub images: Images<'a>,
@@ -43,7 +43,7 @@ pub(crate) struct Act<'a, B> {
     /// Of the packet that was planned last, if its forward marks.
     pub mark: EgressMark,
     /// The rate of relayed End Markers and Tunnel Status messages.
-    pub relays: &'a mut SessionRateLimit,
+    pub relays: &'a mut GeneratedPacketRateLimit,
     /// Which ports compute checksums; `None` while packets are traced or copied as they leave.
     pub checksum_offload: Option<&'a ChecksumOffload>,
 }
@@ -85,7 +85,7 @@ impl Plan {
     };
 }
 
-impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
+impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
     /// Whether events are counted among the packets of a verdict, or packets by their weight.
     pub(super) fn counts_by_look(&mut self, verdict: &Verdict) -> bool {
         self.counts_in(verdict, |image| image.event_mask() | image.weighted_mask())
@@ -115,10 +115,8 @@ impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
         self.egress.stats.directions[direction]
             .matched
             .take_back(octets as u64);
-        if let Ok(mut block) = live(self.blocks, verdict)
-            && block.is_metered()
-        {
-            block.unmeter(verdict.qers, octets as u32, self.shared);
+        if let Ok(mut block) = live(self.blocks, verdict) {
+            give_back_tokens(&mut block, verdict, octets, self.shared);
         }
     }
 
@@ -137,19 +135,6 @@ impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
 pub(super) fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
     let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
     block.ok_or(DropReason::NoMatchingPdr)
-}
-
-/// Passes a packet through all of its meters, or takes tokens from none (TS 29.244 §5.4.4). Gives its colour.
-#[inline(always)]
-pub(super) fn pass_meters(
-    block: &mut LiveBlock<'_>,
-    verdict: &Verdict,
-    octets: usize,
-    now: Nanos,
-    shared: &mut SharedMeters,
-) -> Result<Colour, DropReason> {
-    let passed = block.meter(verdict.qers, &Offer::new(octets as u32, now), shared);
-    passed.map_err(|_| DropReason::MeterRed)
 }
 
 /// What the next GTP-U header has behind its mandatory part.

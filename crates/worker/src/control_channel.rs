@@ -1,4 +1,4 @@
-//! The link between Control and one worker: commands to it, events from it.
+//! The channel between control and one worker: commands to it, events from it.
 //!
 //! Both ways are single-producer single-consumer rings of fixed size (`rtrb`: wait-free, no allocation after it is
 //! made, a plain load and store each on this hardware; a multi-producer channel would cost more for no need). In
@@ -23,7 +23,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use rules::boxed_option::BoxedOption;
 use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnapshot};
 use rules::model::{FarId, PdrId, UrrId};
-use rules::steering::SteerChange;
+use rules::worker_selection::WorkerSelectionChange;
 use transport::lag::{Lacpdu, LagShare};
 use transport::{AdjacencyChange, Heard};
 
@@ -45,7 +45,7 @@ pub enum Command {
     /// slots must mean what they meant. Sent to every worker.
     Revalidate,
     /// Which worker owns what. Sent to every worker.
-    Steer(SteerChange),
+    SelectWorker(WorkerSelectionChange),
     /// A neighbour came, changed or went. Sent to every worker.
     Adjacency(AdjacencyChange),
     /// Sets a worker's share of a meter that sessions have in common: that of a slice or a data network, or of
@@ -113,7 +113,7 @@ pub enum Command {
         op: OpId,
     },
     /// The response, [`Event::Fenced`], comes when every packet that is in the inbox now has been taken. After
-    /// fences from all workers it means: nothing that was handed over by older steering is left.
+    /// fences from all workers it means: nothing that was handed over by the worker selection before is left.
     Drain {
         /// The operation.
         op: OpId,
@@ -203,7 +203,7 @@ pub enum Event {
     Fenced {
         /// The operation.
         op: OpId,
-        /// Whether all exceptions of the steering since the fence before have found room.
+        /// Whether all worker selection exceptions since the fence before have found room.
         outcome: Result<(), ApplyError>,
     },
     /// What a session's URRs have counted.
@@ -343,7 +343,7 @@ pub enum Event {
 }
 
 /// The worker's ends.
-pub struct Link {
+pub struct WorkerEnd {
     /// Commands from Control.
     pub commands: Consumer<Command>,
     /// Events to Control.
@@ -351,23 +351,23 @@ pub struct Link {
 }
 
 /// Control's ends.
-pub struct ControlLink {
+pub struct ControlEnd {
     /// Commands to the worker.
     pub commands: Producer<Command>,
     /// Events from the worker.
     pub events: Consumer<Event>,
 }
 
-/// A link with room for `commands` and `events`.
-pub fn link(commands: usize, events: usize) -> (ControlLink, Link) {
+/// A channel with room for `commands` and `events`.
+pub fn control_channel(commands: usize, events: usize) -> (ControlEnd, WorkerEnd) {
     let (command_producer, command_consumer) = RingBuffer::new(commands);
     let (event_producer, event_consumer) = RingBuffer::new(events);
     (
-        ControlLink {
+        ControlEnd {
             commands: command_producer,
             events: event_consumer,
         },
-        Link {
+        WorkerEnd {
             commands: command_consumer,
             events: event_producer,
         },

@@ -5,14 +5,14 @@ use packet::gtpu::{Ies, MessageType};
 use packet::{DropReason, PacketBuf};
 
 use crate::Event;
-use crate::act::context::{Act, check_action, check_extensions, live, optional};
-use crate::act::egress_context::check_size;
-use crate::act::encap::{self, Added, Cut, Hop, addresses_v6};
+use crate::apply_rules::context::{ApplyRules, check_action, check_extensions, live, optional};
+use crate::apply_rules::egress_context::check_size;
+use crate::apply_rules::encap::{self, Added, Cut, Hop, addresses_v6};
 use crate::burst::descriptor::Descriptor;
 use crate::egress::checksum_offload::UdpChecksum;
 use crate::io::PacketMetadata;
 
-impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
+impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
     /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. Their
     /// rate and form are checked: no other traffic passes as such messages. An End Marker that is reported ends here, and so does a Tunnel Status that pauses charging where the session leaves the tunnels.
     #[cold]

@@ -1,4 +1,4 @@
-//! Stage `act`: what was decided is done.
+//! Stage `apply_rules`: the FAR, QERs and URRs of its verdict are applied to each packet.
 //!
 //! Gates, then meters, then counters, then headers: off, on, TTL. Everything that a packet needs was prefetched by
 //! `lookup`. The order of the checks is that of `rules::reference_interpreter`, so that a packet which fails several is dropped for
@@ -6,15 +6,16 @@
 //! length. What is left counts: a packet that is dropped for any reason is not charged, and one that `tx` loses is
 //! credited back. Only URRs that measure before QoS enforcement count a packet before all of this.
 //!
-//! Most packets are planned here (`plan`). The others ([`full`]) pay for what they need beyond that; the encapsulation out is
+//! Most packets are planned here (`plan`). The others ([`general_case`]) pay for what they need beyond that; the encapsulation out is
 //! found for all alike ([`egress_context`]).
 
 pub(crate) mod context;
 pub(crate) mod egress_context;
 pub(crate) mod encap;
-mod full;
+mod general_case;
 pub(crate) mod marking;
 pub(crate) mod mss_clamping;
+mod qer_enforcement;
 mod relay;
 
 use flow::meter::Colour;
@@ -22,19 +23,20 @@ use flow::{ForwardFlags, ForwardKind, LiveBlock, PackedForward, PortId, Verdict}
 use packet::gtpu::{ExtensionType, MessageType};
 use packet::{DropReason, PacketBuf};
 
-use crate::act::context::{Act, Encapsulation, Plan, live, pass_meters};
-use crate::act::encap::{Cut, Hop, Optional};
+use crate::apply_rules::context::{ApplyRules, Encapsulation, Plan, live};
+use crate::apply_rules::encap::{Cut, Hop, Optional};
+use crate::apply_rules::qer_enforcement::enforce_rates;
 use crate::burst::batch::BURST;
 use crate::burst::credit::credit_back;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind, Tunnel};
 use crate::egress::checksum_offload::UdpChecksum;
 use crate::io::PacketMetadata;
 
-impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
+impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
     /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
     /// told of, or redirected.
     #[inline(never)]
-    pub fn act(&mut self, burst: &mut [B], descriptors: &mut [Descriptor], keys: &Keys) -> bool {
+    pub fn apply(&mut self, burst: &mut [B], descriptors: &mut [Descriptor], keys: &Keys) -> bool {
         let mut buffers = false;
         for (place, (buf, descriptor)) in burst.iter_mut().zip(&mut *descriptors).enumerate() {
             let plan = &mut self.plans[place % BURST];
@@ -50,7 +52,7 @@ impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
                     .and_then(|port| match port {
                         Some(port) => Ok(Fate::Send(port)),
                         None => {
-                            let done = self.act_with_marking(buf, descriptor, (place, keys));
+                            let done = self.apply_with_marking(buf, descriptor, (place, keys));
                             buffers |= matches!(done, Ok(Fate::Defer(Deferral::Buffer) | Fate::Redirect));
                             done
                         }
@@ -105,7 +107,7 @@ impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
     /// A packet that `plan` does not take: it may only need a DSCP by its QoS flow, or to be counted before QoS.
     #[cold]
     #[inline(never)]
-    fn act_with_marking(
+    fn apply_with_marking(
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
@@ -117,7 +119,7 @@ impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
             false => self.plan::<true>(buf, descriptor, (place, keys))?,
         };
         let Some(port) = planned else {
-            return self.act_fully(buf, descriptor, (place, keys));
+            return self.apply_general_case(buf, descriptor, (place, keys));
         };
         let plan = &mut self.plans[place % BURST];
         plan.pcp = self.mark.pcp;
@@ -147,7 +149,7 @@ impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
     }
 
     /// Checks a user packet and counts it; its plan says what is left to do. `None`, and nothing is counted, for one
-    /// that [`act_fully`](Self::act_fully) is for. With `MARKS` also for forwards that mark, where `mark` is what they
+    /// that [`apply_general_case`](Self::apply_general_case) is for. With `MARKS` also for forwards that mark, where `mark` is what they
     /// mark with then, and for packets that were counted before QoS.
     #[inline(always)]
     fn plan<const MARKS: bool>(
@@ -172,7 +174,7 @@ impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
         if is_halted
             || descriptor
                 .tunnel
-                .is_some_and(|tunnel| needs_full_action(tunnel, encapsulation, container))
+                .is_some_and(|tunnel| needs_general_case(tunnel, encapsulation, container))
         {
             return Ok(None);
         }
@@ -180,7 +182,7 @@ impl<B: PacketBuf + PacketMetadata> Act<'_, B> {
         if descriptor.ttl <= 1 && (encapsulation == Encapsulation::Plain || descriptor.tunnel.is_none()) {
             return Err(self.egress.expire(place));
         }
-        let colour = pass_meters(&mut block, verdict, octets, self.egress.now, self.shared)?;
+        let colour = enforce_rates(&mut block, verdict, octets, self.egress.now, self.shared)?;
         if colour == Colour::Yellow {
             self.egress.outcome.yellow |= 1 << (place % BURST);
         }
@@ -244,7 +246,7 @@ fn encapsulation_of<const MARKS: bool>(
 
 /// Whether the packet's tunnel has extension headers that have to be evaluated, or relayed.
 #[inline(always)]
-fn needs_full_action(tunnel: Tunnel, encapsulation: Encapsulation, container: [u8; 8]) -> bool {
+fn needs_general_case(tunnel: Tunnel, encapsulation: Encapsulation, container: [u8; 8]) -> bool {
     // A container takes the place of the one that came; a service class does not.
     let relays_container = tunnel.has_psc && container[3] != ExtensionType::PDU_SESSION_CONTAINER.0;
     let relays_more =
