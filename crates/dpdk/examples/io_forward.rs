@@ -56,7 +56,8 @@ fn rate(span: Duration, mut round: impl FnMut() -> usize) -> f64 {
 
 /// What this thread has had of a CPU: other processes do not count.
 fn cpu_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells scheduling times");
+    let text =
+        std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux reports scheduling times");
     let nanoseconds = text.split(' ').next().and_then(|word| word.parse().ok());
     Duration::from_nanos(nanoseconds.expect("the first word is a number"))
 }

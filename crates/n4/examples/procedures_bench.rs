@@ -1,8 +1,8 @@
 //! What PFCP procedures cost control without sockets and workers: sessions of 4 PDR, 4 FAR, 2 QER, 2 URR come, change
 //! and go while others stay.
 //!
-//! `cargo run --release -p n4 --example procedures_bench [RESIDENT [CHURN [ROUNDS]]]`: so many sessions stay (20,000),
-//! so many come and go (10,000), so often (3). Prints how often each procedure is done in a second of the thread's
+//! `cargo run --release -p n4 --example procedures_bench [RESIDENT [CHURN [ROUNDS]]]`: RESIDENT sessions stay (20,000),
+//! CHURN come and go (10,000), ROUNDS times (3). Prints how often each procedure is done in a second of the thread's
 //! processor time, and how often it calls the allocator; the resident memory of a session, images included, what of it
 //! was asked for, and in which pieces. Under `valgrind --tool=callgrind` two runs with different ROUNDS give the
 //! instructions of the difference.
@@ -155,7 +155,7 @@ struct Bench {
     effects: VecDeque<Effect>,
     /// The SEIDs of the user plane.
     seids: Vec<u64>,
-    /// Which session a sequence number is of: so many at a time.
+    /// Which session a sequence number is of, with this number of sessions at a time.
     pending: Vec<u32>,
     sequence: u32,
     templates: [Template; 3],
@@ -220,7 +220,7 @@ impl Bench {
         self.admission.offer(self.now, &mut self.n4, smf(), upf(), octets);
     }
 
-    /// The worker does all that it was told, and is heard.
+    /// The worker applies all of its commands, and control receives the results.
     fn work(&mut self) {
         while let Some(effect) = self.n4.poll_effect() {
             self.effects.push_back(effect);
@@ -336,7 +336,7 @@ fn modification() -> Vec<Octets> {
     vec![far(2), far(4)]
 }
 
-/// What there is for each session, of which there are so many.
+/// What there is for each session, of a number of sessions.
 fn print_pieces(sessions: i64) {
     println!(
         "{} octets of it asked for, in pieces of",

@@ -1,6 +1,6 @@
 //! A fixed run of one worker for `tools/instructions.py`, which counts what each stage executes.
 //!
-//! So many bursts of uplink, then of downlink, over sessions in random order from a fixed seed. The port makes
+//! This number of bursts of uplink, then of downlink, over sessions in random order from a fixed seed. The port makes
 //! headers up in recycled buffers. Nothing is timed and nothing printed but what was forwarded.
 //!
 //! Sessions have a QER without a rate and a URR; with the argument `full` the QER has a rate, with `bare` there is no

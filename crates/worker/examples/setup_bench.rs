@@ -149,11 +149,11 @@ struct State {
     tick: f64,
 }
 
-/// Bursts of a round. The fastest one tells most where others use the machine, too.
+/// Bursts of a round. The fastest one is the best estimate where others use the machine, too.
 const ROUND: usize = 64;
 
 impl State {
-    /// Ticks that each stage took for so many bursts.
+    /// Ticks that each stage took for a number of bursts.
     fn bursts(&mut self, bursts: usize) -> [f64; STAGES.len()] {
         let ticks = |worker: &Worker<MemIo>| STAGES.map(|stage| worker.stats().stages[stage as usize].ticks);
         let before = ticks(&self.worker);

@@ -29,7 +29,7 @@ pub fn macs() -> Vec<MacAddr> {
     (0..4).map(|port| MacAddr([2, 0, 0, 0, 0, port])).collect()
 }
 
-/// Tells the worker at the far end of `control` where the next hops are.
+/// Sends the next hops' addresses to the worker at the far end of `control`.
 pub fn meet_next_hops(control: &mut ControlEnd, network: &Network) {
     let macs = macs();
     for (instance, address) in [(0, [10, 0, 3, 254]), (1, [10, 0, 6, 254])] {

@@ -233,7 +233,7 @@ fn a_teid_of_the_sessions_bucket_lands_with_its_ue_address() {
 fn workers_and_their_links_cross_threads() {
     fn crosses<T: Send>() {}
     crosses::<worker::Worker<worker::mem::MemIo>>();
-    crosses::<worker::ControlLink>();
+    crosses::<worker::ControlEnd>();
     crosses::<worker::mem::Wires>();
 }
 
