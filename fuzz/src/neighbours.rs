@@ -9,8 +9,8 @@ use flow::{InstanceId, Nanos, PortId};
 use packet::buf::PacketBuf;
 use packet::tuple::proto;
 use packet::{IpTuple, MacAddr, VecBuf, icmp};
-use transport::replies::{self, OwnIpv6, Sighting};
-use transport::{Heard, Interface, Neighbours, NeighboursConfig, OwnAddressState};
+use transport::replies::{self, OwnIpv6, NeighbourReport};
+use transport::{NeighbourMessage, Interface, Neighbours, NeighboursConfig, OwnAddressState};
 
 const LINK: InstanceId = InstanceId(1);
 const PORT: PortId = PortId(0);
@@ -50,16 +50,16 @@ fn verify_answer(frame: &[u8]) {
     assert_eq!(frame[0] & 1, 0, "an answer to a group");
 }
 
-fn arp(octets: &[u8]) -> Option<Sighting> {
+fn arp(octets: &[u8]) -> Option<NeighbourReport> {
     let mut frame = frame(octets, 0x0806);
     let outcome = replies::arp(&mut frame, ETHERNET, OURS4, MAC).ok()?;
-    if outcome.answer {
+    if outcome.is_reply {
         verify_answer(&frame);
     }
-    outcome.sighting
+    outcome.report
 }
 
-fn discovery(octets: &[u8], is_usable: bool) -> Option<Sighting> {
+fn discovery(octets: &[u8], is_usable: bool) -> Option<NeighbourReport> {
     let mut packet = octets.to_vec();
     let tuple = IpTuple::parse_v6(&packet, packet.len()).ok()?;
     if tuple.proto != proto::ICMPV6 {
@@ -75,14 +75,14 @@ fn discovery(octets: &[u8], is_usable: bool) -> Option<Sighting> {
         is_usable,
     };
     let outcome = replies::discovery(&mut buf, ETHERNET, ETHERNET + l4, own).ok()?;
-    if outcome.answer {
+    if outcome.is_reply {
         verify_answer(buf.data());
         let answer = &buf.data()[ETHERNET..];
         let tuple = IpTuple::parse_v6(answer, answer.len()).expect("a packet of ours");
         let message = &answer[usize::from(tuple.l4_offset)..usize::from(tuple.total_len)];
         icmp::Header::parse(&tuple.addrs, message).expect("its checksum");
     }
-    outcome.sighting
+    outcome.report
 }
 
 fn is_usable(table: &Neighbours) -> bool {
@@ -104,7 +104,7 @@ pub fn run(input: &[u8]) {
     let mut rest = input;
     while let Some((&[event, argument], tail)) = rest.split_first_chunk::<2>() {
         rest = tail;
-        let sighting = match event % 6 {
+        let report = match event % 6 {
             kind @ (0 | 1) => {
                 let (octets, tail) = rest.split_at(usize::from(argument).min(rest.len()));
                 rest = tail;
@@ -131,10 +131,10 @@ pub fn run(input: &[u8]) {
                 None
             }
         };
-        if let Some(Sighting { address, mac, how }) = sighting {
+        if let Some(NeighbourReport { address, mac, message }) = report {
             let is_ours = address == IpAddr::from(OURS4) || address == IpAddr::from(OURS6);
-            assert_eq!(is_ours, how == Heard::Claim, "we are our own neighbour");
-            table.heard(now, LINK, address, mac, how);
+            assert_eq!(is_ours, message == NeighbourMessage::Claim, "we are our own neighbour");
+            table.handle_message(now, LINK, address, mac, message);
         }
         table.handle_timeout(now);
         while let Some(frame) = table.poll_transmit() {

@@ -1,18 +1,18 @@
-//! Longest prefix match: a tree of nodes with a place for each value of an octet.
+//! Longest prefix match: a trie with a stride of 8 bits. A node has a slot for each value of an octet.
 //!
-//! A place names the next node, or what is found there, so an address takes as many reads as the longest prefix on its
-//! way has octets: one for a default route beside none longer than 8 bits, three beside /24s, eight at most beside
-//! IPv6 prefixes of 64 bits. A shorter prefix is written into every place below it that no longer one has. A node is 1
-//! KiB; a prefix needs one for each of its octets but the first, shared with those that begin alike.
+//! A slot is empty, or has the next node or the value that is found. A lookup reads one slot for each octet of the longest
+//! prefix on its path: one for a default route if no prefix is longer than 8 bits, three with /24s, eight with IPv6
+//! prefixes of 64 bits. A shorter prefix is expanded into all slots below it that no longer prefix has. A node is 1 KiB; a
+//! prefix needs one for each of its octets but the first, shared with prefixes that begin alike.
 //!
-//! It is made once, from all prefixes; `rte_fib` would give the same in one or two reads, for 64 MiB of every VRF and
-//! with DPDK beneath, which this crate and its tests do without.
+//! The trie is built once, from all prefixes. `rte_fib` needs one or two reads, but 64 MiB for each VRF, and DPDK, which
+//! this crate and its tests do without.
 
-/// A place of a node: nothing, a value, or another node.
+/// A slot of a node: empty, a value, or another node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place(u32);
+struct NodeSlot(u32);
 
-impl Place {
+impl NodeSlot {
     const EMPTY: Self = Self(0);
     const NODE: u32 = 1 << 31;
 
@@ -24,9 +24,9 @@ impl Place {
         Self(Self::NODE | node as u32)
     }
 
-    /// The node that it leads to.
+    /// The next node.
     #[inline(always)]
-    const fn leads_to(self) -> Option<usize> {
+    const fn next_node(self) -> Option<usize> {
         if self.0 & Self::NODE != 0 {
             Some((self.0 ^ Self::NODE) as usize)
         } else {
@@ -35,26 +35,36 @@ impl Place {
     }
 
     #[inline(always)]
-    const fn found(self) -> Option<u32> {
+    const fn found_value(self) -> Option<u32> {
         self.0.checked_sub(1)
     }
 }
 
-/// Values by prefix of an address of `N` octets. A value is below 2^31 - 1.
+/// A prefix and its value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FibPrefix<const N: usize> {
+    /// The network; bits behind the length are zero.
+    pub network: [u8; N],
+    /// Length in bits, at most `8 * N`.
+    pub length: u8,
+    /// Below 2^31 - 1.
+    pub value: u32,
+}
+
+/// Values by prefix of an address of `N` octets.
 #[derive(Clone, Debug)]
 pub(crate) struct Fib<const N: usize> {
-    nodes: Vec<[Place; 256]>,
+    nodes: Vec<[NodeSlot; 256]>,
 }
 
 impl<const N: usize> Fib<N> {
-    /// The values of these prefixes: an address, how many of its bits count (at most `8 * N`; the others are zero), and
-    /// a value. Of equal prefixes the last counts.
-    pub(crate) fn new(mut prefixes: Vec<([u8; N], u8, u32)>) -> Self {
-        prefixes.sort_by_key(|(_, length, _)| *length);
+    /// The trie of these prefixes. Of equal prefixes the last counts.
+    pub(crate) fn new(mut prefixes: Vec<FibPrefix<N>>) -> Self {
+        prefixes.sort_by_key(|prefix| prefix.length);
         let mut fib = Self {
-            nodes: vec![[Place::EMPTY; 256]],
+            nodes: vec![[NodeSlot::EMPTY; 256]],
         };
-        for (network, length, value) in prefixes {
+        for FibPrefix { network, length, value } in prefixes {
             fib.add(network, usize::from(length).min(8 * N), value);
         }
         fib
@@ -68,16 +78,16 @@ impl<const N: usize> Fib<N> {
             .fold(0, |node, octet| self.below(node, *octet));
         let rest = length - 8 * depth;
         let first = usize::from(network[depth]);
-        self.nodes[node][first..first + (256 >> rest)].fill(Place::value(value));
+        self.nodes[node][first..first + (256 >> rest)].fill(NodeSlot::value(value));
     }
 
-    /// The node that an octet leads to, made if there is none: with what is found without it in all its places.
+    /// The next node of an octet. A new node has the slot's value in all its slots.
     fn below(&mut self, node: usize, octet: u8) -> usize {
-        let place = self.nodes[node][usize::from(octet)];
-        place.leads_to().unwrap_or_else(|| {
-            self.nodes.push([place; 256]);
+        let slot = self.nodes[node][usize::from(octet)];
+        slot.next_node().unwrap_or_else(|| {
+            self.nodes.push([slot; 256]);
             let made = self.nodes.len() - 1;
-            self.nodes[node][usize::from(octet)] = Place::node(made);
+            self.nodes[node][usize::from(octet)] = NodeSlot::node(made);
             made
         })
     }
@@ -87,10 +97,10 @@ impl<const N: usize> Fib<N> {
     pub(crate) fn lookup(&self, address: [u8; N]) -> Option<u32> {
         let mut node = 0;
         for octet in address {
-            let place = self.nodes[node][usize::from(octet)];
-            match place.leads_to() {
+            let slot = self.nodes[node][usize::from(octet)];
+            match slot.next_node() {
                 Some(below) => node = below,
-                None => return place.found(),
+                None => return slot.found_value(),
             }
         }
         None
@@ -102,6 +112,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    const fn prefix<const N: usize>(network: [u8; N], length: u8, value: u32) -> FibPrefix<N> {
+        FibPrefix { network, length, value }
+    }
 
     fn masked(address: u32, length: u8) -> u32 {
         address & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)
@@ -124,7 +138,7 @@ mod tests {
                 .enumerate()
                 .map(|(place, (address, length))| (masked(*address, *length), *length, place as u32))
                 .collect();
-            let fib = Fib::new(prefixes.iter().map(|(net, length, value)| (net.to_be_bytes(), *length, *value)).collect());
+            let fib = Fib::new(prefixes.iter().map(|(net, length, value)| prefix(net.to_be_bytes(), *length, *value)).collect());
             for address in probes {
                 let holds = |(net, length, _): &&(u32, u8, u32)| masked(address, *length) == *net;
                 let longest = prefixes.iter().filter(holds).max_by_key(|(_, length, place)| (*length, *place));
@@ -134,7 +148,7 @@ mod tests {
 
         #[test]
         fn the_last_octet_of_a_long_address_counts(octets: [u8; 16], other: u8) {
-            let fib = Fib::new(vec![(octets, 128, 7), ([0; 16], 0, 3)]);
+            let fib = Fib::new(vec![prefix(octets, 128, 7), prefix([0; 16], 0, 3)]);
             prop_assert_eq!(fib.lookup(octets), Some(7));
             let mut near = octets;
             near[15] = other;
@@ -145,7 +159,7 @@ mod tests {
     #[test]
     fn nothing_is_found_where_there_is_nothing() {
         assert_eq!(Fib::<4>::new(Vec::new()).lookup([1, 2, 3, 4]), None);
-        let fib = Fib::new(vec![([10, 0, 0, 0], 8, 0)]);
+        let fib = Fib::new(vec![prefix([10, 0, 0, 0], 8, 0)]);
         assert_eq!(
             (fib.lookup([10, 9, 9, 9]), fib.lookup([11, 0, 0, 0])),
             (Some(0), None)

@@ -38,8 +38,8 @@ pub enum LagMode {
 /// The LACP parameters of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LacpConfig {
-    /// Whether the partner is asked to send an LACPDU every second rather than every 30, so that its silence is noticed
-    /// after 3 s rather than 90.
+    /// Short timeout: the partner is requested to send an LACPDU every second instead of every 30, so that a failure is
+    /// noticed after 3 s instead of 90.
     pub fast: bool,
     /// The lower one of both systems chooses, where links are too many; 32,768 by default.
     pub system_priority: u16,
@@ -52,12 +52,21 @@ pub struct LacpConfig {
 pub struct LagConfig {
     /// The port that it is.
     pub port: PortId,
-    /// How frames are divided.
+    /// How frames are distributed.
     pub mode: LagMode,
     /// Its link layer address: with LACP the system's as well.
     pub mac: MacAddr,
-    /// The members, 1 to [`MOST_MEMBERS`], with their own addresses.
-    pub members: Vec<(PortId, MacAddr)>,
+    /// The members, 1 to [`MOST_MEMBERS`].
+    pub members: Vec<LagMember>,
+}
+
+/// A member of a LAG.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LagMember {
+    /// The port.
+    pub port: PortId,
+    /// The port's own link layer address, the source of its LACPDUs.
+    pub mac: MacAddr,
 }
 
 /// Which members carry frames: bit n is the n-th of the configuration.
@@ -101,13 +110,13 @@ impl Lag {
     pub fn new(config: LagConfig) -> Self {
         let lacp = match config.mode {
             LagMode::Lacp(lacp) => {
-                let ends = config.members.iter().map(|(port, _)| End {
+                let ends = config.members.iter().map(|member| End {
                     system_priority: lacp.system_priority,
                     system: config.mac,
                     key: lacp.key,
                     port_priority: 0x8000,
                     // Numbers of ports begin with 1 (IEEE 802.1AX §6.3.4).
-                    port: port.0 + 1,
+                    port: member.port.0 + 1,
                     state: PortState::default().with(PortState::SHORT_TIMEOUT, lacp.fast),
                 });
                 ends.map(Member::new).collect()
@@ -128,14 +137,14 @@ impl Lag {
         self.config.port
     }
 
-    /// How frames are divided.
+    /// How frames are distributed.
     pub fn mode(&self) -> LagMode {
         self.config.mode
     }
 
     /// The place of a port among the members.
     pub fn place_of(&self, port: PortId) -> Option<usize> {
-        self.config.members.iter().position(|(member, _)| *member == port)
+        self.config.members.iter().position(|member| member.port == port)
     }
 
     /// The link of the member at `place` came up or went down.
@@ -177,10 +186,10 @@ impl Lag {
     /// The next LACPDU to send, by its member.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit> {
         let members = self.lacp.iter_mut().zip(&self.config.members);
-        let mut sent = members.filter_map(|(member, (port, mac))| {
+        let mut sent = members.filter_map(|(lacp, member)| {
             Some(Transmit {
-                port: *port,
-                bytes: member.poll_transmit(now)?.frame(*mac),
+                port: member.port,
+                bytes: lacp.poll_transmit(now)?.frame(member.mac),
             })
         });
         sent.next()
@@ -216,11 +225,11 @@ impl Lag {
             let distributing = share.distributing >> place & 1 == 1;
             let member = self.lacp.get(place);
             MemberStatus {
-                port: self.config.members[place].0,
+                port: self.config.members[place].port,
                 link: self.links[place],
                 distributing,
                 words: match member {
-                    Some(member) => member.words(),
+                    Some(member) => member.state_name(),
                     None if !self.links[place] => "link down",
                     None if distributing => "active",
                     None => "backup",

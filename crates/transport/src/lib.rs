@@ -16,8 +16,8 @@ mod solicit;
 
 pub use adjacencies::{Adjacencies, Adjacency, AdjacencyChange, Interface};
 pub use neighbours::{
-    Heard, NeighbourError, NeighbourView, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState,
-    OwnAddressView, Standing,
+    NeighbourMessage, NeighbourError, NeighbourView, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState,
+    OwnAddressView, NeighbourState,
 };
 pub use routes::{Hop, Routes, Via};
 pub use solicit::Transmit;

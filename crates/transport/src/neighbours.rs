@@ -1,6 +1,6 @@
 //! Resolution of link layer addresses: ARP (RFC 826, RFC 5227) and Neighbour Discovery (RFC 4861) as one state machine.
 //!
-//! Control owns it. Workers report what they receive ([`Neighbours::heard`]) and which neighbour a packet needs
+//! Control owns it. Workers report what they receive ([`Neighbours::handle_message`]) and which neighbour a packet needs
 //! ([`Neighbours::resolve`]). The output is frames to send ([`Neighbours::poll_transmit`]) and changes for every worker's
 //! [`Adjacencies`](crate::Adjacencies) ([`Neighbours::poll_change`]). It holds no packets: a worker buffers a few that wait
 //! for resolution, and drops and counts the others.
@@ -40,7 +40,7 @@ mod table;
 mod view;
 
 pub use self::own::{OwnAddressEvent, OwnAddressState, OwnAddressView};
-pub use self::view::{NeighbourView, Standing};
+pub use self::view::{NeighbourView, NeighbourState};
 
 /// Times and bounds of neighbour resolution.
 #[derive(Clone, Copy, Debug)]
@@ -100,21 +100,21 @@ impl std::fmt::Display for NeighbourError {
 
 impl std::error::Error for NeighbourError {}
 
-/// The kind of message that named a neighbour.
+/// The kind of ARP or Neighbour Discovery message that named a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// An ARP reply or a solicited Neighbour Advertisement, addressed to us.
-    Answer,
+pub enum NeighbourMessage {
+    /// An ARP reply or a solicited Neighbour Advertisement to an own address.
+    Reply,
     /// A request for an own address: its sender is about to send to it.
-    Question,
-    /// Anything else that names its sender: an announcement.
-    Unsolicited,
+    Request,
+    /// Any other message that names its sender.
+    Announcement,
     /// The sender uses an own address, or verifies it before use (RFC 4862 §5.4, RFC 5227 §2.4).
     Claim,
 }
 
-/// The times of [`NeighboursConfig`] that an entry has.
-struct Pace {
+/// Those times of [`NeighboursConfig`] that depend on what wants the entry.
+struct Timers {
     retry: Duration,
     reachable: Duration,
     hold: Duration,
@@ -149,7 +149,7 @@ impl Neighbours {
             own,
             own_events: VecDeque::new(),
         };
-        made.follow_own(Nanos::ZERO);
+        made.handle_own_changes(Nanos::ZERO);
         made
     }
 
@@ -179,7 +179,7 @@ impl Neighbours {
         instance: InstanceId,
         address: IpAddr,
     ) -> Result<AdjacencyId, NeighbourError> {
-        self.ask_for(now, instance, address, WantedBy::Configuration)
+        self.request_entry(now, instance, address, WantedBy::Configuration)
     }
 
     /// The neighbour that rules send to: it is requested from now on, and stays from the next [`hold`](Self::hold) on,
@@ -193,7 +193,7 @@ impl Neighbours {
         instance: InstanceId,
         address: IpAddr,
     ) -> Result<AdjacencyId, NeighbourError> {
-        self.ask_for(now, instance, address, WantedBy::Rules)
+        self.request_entry(now, instance, address, WantedBy::Rules)
     }
 
     /// Keeps an entry in its slot as long as this or a copy lives.
@@ -214,7 +214,7 @@ impl Neighbours {
         instance: InstanceId,
         address: IpAddr,
     ) -> Result<AdjacencyId, NeighbourError> {
-        self.ask_for(now, instance, address, WantedBy::Traffic)
+        self.request_entry(now, instance, address, WantedBy::Traffic)
     }
 
     /// The slot of a neighbour that is in the table.
@@ -237,19 +237,19 @@ impl Neighbours {
     /// Whether nothing can be sent to an entry: its link is down, or the own address to request it from is tentative or a
     /// duplicate.
     fn is_cut_off(&self, entry: &Entry) -> bool {
-        let may_ask = || self.own.may_ask(entry.instance, entry.address.is_ipv6());
-        !entry.is_ourselves() && (self.is_link_down(entry) || !may_ask())
+        let may_request = || self.own.may_request(entry.instance, entry.address.is_ipv6());
+        !entry.is_ourselves() && (self.is_link_down(entry) || !may_request())
     }
 
     /// The link of a port went down: its neighbours are unreachable at once, configured ones as well, and the paths of
     /// its routers move to others. Or it came up: own addresses are verified or announced, and all neighbours requested.
     pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
-        let is_news = if up {
+        let is_change = if up {
             self.down.remove(&port)
         } else {
             self.down.insert(port)
         };
-        if !is_news {
+        if !is_change {
             return;
         }
         self.own.set_link(now, port, up);
@@ -257,10 +257,10 @@ impl Neighbours {
             self.own.announce(Some(port));
         }
         self.restart(now, |_, interface| interface.port == port);
-        self.follow_own(now);
+        self.handle_own_changes(now);
     }
 
-    /// Workers learn of entries that have become reachable or unreachable; resolution of the former starts anew.
+    /// Publishes entries that became reachable or unreachable, and restarts the resolution of the former.
     fn restart(&mut self, now: Nanos, wanted: impl Fn(&Entry, &Interface) -> bool) {
         for id in self.table.slots() {
             let Some(entry) = self.table.get(id) else { continue };
@@ -280,8 +280,8 @@ impl Neighbours {
         }
     }
 
-    /// Sends the frames of own addresses and follows their changes.
-    fn follow_own(&mut self, now: Nanos) {
+    /// Sends the frames of own addresses, and restarts resolution where an own address became usable or unusable.
+    fn handle_own_changes(&mut self, now: Nanos) {
         while let Some(frame) = self.own.poll_transmit() {
             self.send(frame);
         }
@@ -326,7 +326,7 @@ impl Neighbours {
         self.groups.router(group, path)
     }
 
-    /// Workers learn of the paths of a group that lead to another router, or to `changed`.
+    /// Publishes the paths of a group that lead to another router than before, or to `changed`.
     fn publish_paths(&mut self, group: GroupId, changed: Option<AdjacencyId>) {
         let routers = self.groups.routers(group);
         let resolved: Vec<bool> = routers.iter().map(|router| self.is_resolved(*router)).collect();
@@ -343,7 +343,7 @@ impl Neighbours {
     /// The header of frames to the neighbour, for what control itself sends.
     pub fn adjacency(&self, id: AdjacencyId) -> Option<Adjacency> {
         let entry = self.table.get(id)?;
-        Some(self.way(entry, self.interface(entry.instance)?))
+        Some(self.adjacency_of(entry, self.interface(entry.instance)?))
     }
 
     /// Entries in the table.
@@ -356,8 +356,8 @@ impl Neighbours {
         self.table.len() == 0
     }
 
-    /// A worker has received a message that says that `address` is at `mac`.
-    pub fn heard(&mut self, now: Nanos, instance: InstanceId, address: IpAddr, mac: MacAddr, how: Heard) {
+    /// A worker has received a message by which `address` is at `mac`.
+    pub fn handle_message(&mut self, now: Nanos, instance: InstanceId, address: IpAddr, mac: MacAddr, message: NeighbourMessage) {
         if !mac.is_station() {
             return;
         }
@@ -366,19 +366,19 @@ impl Neighbours {
             // It was received before the link went down.
             return;
         }
-        if how == Heard::Claim {
+        if message == NeighbourMessage::Claim {
             self.own.handle_claim(now, instance, address, mac);
-            return self.follow_own(now);
+            return self.handle_own_changes(now);
         }
         let Some(id) = self.find(instance, address) else {
-            if how == Heard::Question && self.len() < self.config.capacity / 2 {
-                // A sender that cannot be a neighbour gets its reply all the same, at its link layer address.
+            if message == NeighbourMessage::Request && self.len() < self.config.capacity / 2 {
+                // A sender that cannot be a neighbour gets its reply nevertheless, at its link layer address.
                 let _ = self.resolve(now, instance, address);
             }
             return;
         };
         let Some(entry) = self.table.get(id) else { return };
-        let (known, believed) = (entry.mac(), self.believe(now, entry, mac, how));
+        let (known, believed) = (entry.mac(), self.state_after(now, entry, mac, message));
         let Some(state) = believed else { return };
         self.table.set(id, state);
         if matches!(state, State::Reachable { .. }) {
@@ -390,14 +390,14 @@ impl Neighbours {
     }
 
     /// The state after a message that names `mac`, or `None` if it changes nothing.
-    fn believe(&self, now: Nanos, entry: &Entry, mac: MacAddr, how: Heard) -> Option<State> {
-        let at = now + self.pace(entry).reachable;
+    fn state_after(&self, now: Nanos, entry: &Entry, mac: MacAddr, message: NeighbourMessage) -> Option<State> {
+        let at = now + self.timers(entry).reachable;
         let reachable = State::Reachable {
             mac,
             at,
             conflict: now,
         };
-        let answer = how == Heard::Answer;
+        let answer = message == NeighbourMessage::Reply;
         match entry.state {
             State::Static(_) | State::Ourselves(_) => None,
             State::Incomplete { .. } => answer.then_some(reachable),
@@ -433,7 +433,7 @@ impl Neighbours {
     /// Does what is due at `now`: requests, checks, and removal of entries that do not reply.
     pub fn handle_timeout(&mut self, now: Nanos) {
         self.own.handle_timeout(now);
-        self.follow_own(now);
+        self.handle_own_changes(now);
         for id in self.table.due(now) {
             self.advance(now, id);
         }
@@ -453,18 +453,18 @@ impl Neighbours {
     /// §7.2.6), so that switches and neighbours forget an earlier owner. For a start or a take-over.
     pub fn announce(&mut self) {
         self.own.announce(None);
-        self.follow_own(Nanos::ZERO);
+        self.handle_own_changes(Nanos::ZERO);
     }
 
     /// The same on the links of one port, which has come up or whose frames leave by another member.
     pub fn announce_on(&mut self, port: PortId) {
         self.own.announce(Some(port));
-        self.follow_own(Nanos::ZERO);
+        self.handle_own_changes(Nanos::ZERO);
     }
 
     fn advance(&mut self, now: Nanos, id: AdjacencyId) {
         let Some(entry) = self.table.get(id) else { return };
-        let (attempts, again) = (self.config.attempts, now + self.pace(entry).retry);
+        let (attempts, again) = (self.config.attempts, now + self.timers(entry).retry);
         match entry.state {
             State::Static(_) | State::Ourselves(_) => {}
             State::Incomplete { asked, .. } if asked >= attempts => self.give_up(now, id),
@@ -476,11 +476,11 @@ impl Neighbours {
                         at: again,
                     },
                 );
-                self.ask(id, None);
+                self.request(id, None);
             }
             State::Failed { .. } if entry.is_kept() => {
                 self.table.set(id, State::Incomplete { asked: 1, at: again });
-                self.ask(id, None);
+                self.request(id, None);
             }
             State::Failed { .. } => self.remove(id),
             State::Reachable { .. } if entry.is_spare() => self.remove(id),
@@ -493,7 +493,7 @@ impl Neighbours {
                         at: again,
                     },
                 );
-                self.ask(id, Some(mac));
+                self.request(id, Some(mac));
             }
             State::Checking { asked, .. } if asked >= attempts.saturating_mul(2) => self.give_up(now, id),
             State::Checking { mac, asked, .. } => {
@@ -505,14 +505,14 @@ impl Neighbours {
                         at: again,
                     },
                 );
-                self.ask(id, (asked < attempts).then_some(mac));
+                self.request(id, (asked < attempts).then_some(mac));
             }
         }
     }
 
     fn give_up(&mut self, now: Nanos, id: AdjacencyId) {
         let Some(entry) = self.table.get(id) else { return };
-        let (known, at) = (entry.mac().is_some(), now + self.pace(entry).hold);
+        let (known, at) = (entry.mac().is_some(), now + self.timers(entry).hold);
         self.table.set(id, State::Failed { at });
         if known {
             self.publish(id);
@@ -520,7 +520,7 @@ impl Neighbours {
     }
 
     /// The times of an entry.
-    fn pace(&self, entry: &Entry) -> Pace {
+    fn timers(&self, entry: &Entry) -> Timers {
         let NeighboursConfig {
             retry,
             reachable,
@@ -529,12 +529,12 @@ impl Neighbours {
             ..
         } = self.config;
         match entry.wanted {
-            WantedBy::Configuration => Pace {
+            WantedBy::Configuration => Timers {
                 retry: retry.min(router_check),
                 reachable: router_check,
                 hold: hold.min(router_check),
             },
-            WantedBy::Rules | WantedBy::Traffic => Pace {
+            WantedBy::Rules | WantedBy::Traffic => Timers {
                 retry,
                 reachable,
                 hold,
@@ -542,7 +542,7 @@ impl Neighbours {
         }
     }
 
-    fn ask_for(
+    fn request_entry(
         &mut self,
         now: Nanos,
         instance: InstanceId,
@@ -566,7 +566,7 @@ impl Neighbours {
         Ok(id)
     }
 
-    /// An address of ours, which rules and routes may lead to. No packet gets there for its destination alone.
+    /// The entry of an own address, to which rules and routes may lead. Traffic does not create one.
     fn ourselves(
         &mut self,
         (instance, address): (InstanceId, IpAddr),
@@ -621,7 +621,7 @@ impl Neighbours {
         let change = AdjacencyChange {
             id,
             neighbour: Some((entry.instance, entry.address)),
-            adjacency: Some(self.way(entry, interface)),
+            adjacency: Some(self.adjacency_of(entry, interface)),
         };
         self.changes.push_back(change);
         for group in self.groups.of_router(id) {
@@ -630,15 +630,15 @@ impl Neighbours {
     }
 
     /// Requests the entry's link layer address from `to`, or from all.
-    fn ask(&mut self, id: AdjacencyId, to: Option<MacAddr>) {
+    fn request(&mut self, id: AdjacencyId, to: Option<MacAddr>) {
         let Some(entry) = self.table.get(id) else { return };
         let Some(interface) = self.interface(entry.instance) else {
             return;
         };
-        if !self.own.may_ask(entry.instance, entry.address.is_ipv6()) {
+        if !self.own.may_request(entry.instance, entry.address.is_ipv6()) {
             return;
         }
-        if let Some(frame) = solicit::question(interface, entry.address, to) {
+        if let Some(frame) = solicit::request(interface, entry.address, to) {
             self.send(frame);
         }
     }
@@ -656,7 +656,7 @@ impl Neighbours {
     }
 
     /// The adjacency of an entry.
-    fn way(&self, entry: &Entry, interface: &Interface) -> Adjacency {
+    fn adjacency_of(&self, entry: &Entry, interface: &Interface) -> Adjacency {
         match entry.mac() {
             Some(_) if entry.is_ourselves() => Adjacency::to_ourselves(interface),
             Some(mac) if !self.is_cut_off(entry) => Adjacency::resolved(interface, mac),

@@ -10,7 +10,7 @@ use packet::checksum::{self, Sum};
 use packet::tuple::proto;
 use packet::{DropReason, MacAddr, PacketBuf};
 
-use crate::{Heard, solicit};
+use crate::{NeighbourMessage, solicit};
 
 /// Octets of an ARP packet for IPv4 over Ethernet.
 const ARP_LEN: usize = 28;
@@ -31,15 +31,15 @@ const ON_LINK: u8 = 255;
 const TTL: u8 = 64;
 const IPV6_HEADER: usize = 40;
 
-/// The link layer address that a message reports.
+/// The neighbour that a message names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct NeighbourReport {
     /// Its address.
     pub address: IpAddr,
-    /// Its station.
+    /// Its link layer address.
     pub mac: MacAddr,
     /// The kind of message.
-    pub how: Heard,
+    pub message: NeighbourMessage,
 }
 
 /// The own IPv6 address of an interface.
@@ -57,27 +57,27 @@ pub struct OwnIpv6 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether the frame is now the reply, to be sent back by the port it came from.
-    pub answer: bool,
-    /// What it reports.
-    pub sighting: Option<Sighting>,
+    pub is_reply: bool,
+    /// The neighbour that it names.
+    pub report: Option<NeighbourReport>,
 }
 
 impl Outcome {
     /// Another station claims an own address.
     fn claim(address: IpAddr, mac: MacAddr) -> Self {
         Self {
-            answer: false,
-            sighting: Some(Sighting {
+            is_reply: false,
+            report: Some(NeighbourReport {
                 address,
                 mac,
-                how: Heard::Claim,
+                message: NeighbourMessage::Claim,
             }),
         }
     }
 }
 
 /// Handles the ARP packet at octet `l3` of `frame` (RFC 826). A request for `ours` becomes the reply. Another station
-/// that sends from `ours` is reported as [`Heard::Claim`] (RFC 5227 §2.4).
+/// that sends from `ours` is reported as [`NeighbourMessage::Claim`] (RFC 5227 §2.4).
 ///
 /// # Errors
 /// [`DropReason::TruncatedArp`], [`DropReason::BadArp`] (also for a sender that is a group, or that has our own MAC address),
@@ -95,27 +95,27 @@ pub fn arp(frame: &mut [u8], l3: usize, ours: Ipv4Addr, mac: MacAddr) -> Result<
         return Err(DropReason::BadArp);
     }
     let operation = u16::from_be_bytes([op0, op1]);
-    let how = match operation {
-        ARP_REPLY if about == ours => Heard::Answer,
-        ARP_REQUEST if about == ours => Heard::Question,
-        ARP_REQUEST | ARP_REPLY => Heard::Unsolicited,
+    let message = match operation {
+        ARP_REPLY if about == ours => NeighbourMessage::Reply,
+        ARP_REQUEST if about == ours => NeighbourMessage::Request,
+        ARP_REQUEST | ARP_REPLY => NeighbourMessage::Announcement,
         _ => return Err(DropReason::BadArp),
     };
     if from == ours {
         return Ok(Outcome::claim(ours.into(), sender));
     }
     let probe = from.is_unspecified();
-    let sighting = (!probe).then_some(Sighting {
+    let report = (!probe).then_some(NeighbourReport {
         address: from.into(),
         mac: sender,
-        how,
+        message,
     });
     if operation != ARP_REQUEST || about != ours {
-        let told = sighting.filter(|_| how == Heard::Answer || from == about);
+        let told = report.filter(|_| message == NeighbourMessage::Reply || from == about);
         return if told.is_some() {
             Ok(Outcome {
-                answer: false,
-                sighting: told,
+                is_reply: false,
+                report: told,
             })
         } else {
             Err(DropReason::NotForUs)
@@ -128,8 +128,8 @@ pub fn arp(frame: &mut [u8], l3: usize, ours: Ipv4Addr, mac: MacAddr) -> Result<
     arp[14..18].copy_from_slice(&ours.octets());
     turn_round(frame, sender, mac)?;
     Ok(Outcome {
-        answer: true,
-        sighting,
+        is_reply: true,
+        report,
     })
 }
 
@@ -177,12 +177,13 @@ pub fn is_discovery(kind: u8) -> bool {
 
 /// Handles the discovery message whose IPv6 header is at octet `l3` and whose ICMPv6 header is at `l4`
 /// (RFC 4861 §7). A solicitation for the own address becomes the advertisement, if the address is usable. A probe for an
-/// address that is not, and an advertisement of the own address, by another station, are reported as [`Heard::Claim`]
+/// address that is not, and an advertisement of the own address, by another station, are reported as [`NeighbourMessage::Claim`]
 /// (RFC 4862 §5.4.3, §5.4.4).
 ///
 /// # Errors
-/// [`DropReason::NotForUs`] for what is not ours or was not sent on the link, [`DropReason::TruncatedIcmp`] also for a
-/// wrong checksum, [`DropReason::BadIcmp`] for a probe that breaks RFC 4861 §7.1.1.
+/// [`DropReason::NotForUs`] for a message about another address, or that was not sent on the link, [`DropReason::TruncatedIcmp`] also for a
+/// wrong checksum, [`DropReason::BadIcmp`] for an option of length 0 or beyond the message, and for a probe that is
+/// invalid by RFC 4861 §7.1.1.
 pub fn discovery<B: PacketBuf>(
     buf: &mut B,
     l3: usize,
@@ -212,44 +213,48 @@ pub fn discovery<B: PacketBuf>(
     if sum.bytes(message).folded() != 0xffff {
         return Err(DropReason::TruncatedIcmp);
     }
+    if !matches!(message[0], NEIGHBOUR_SOLICITATION | NEIGHBOUR_ADVERTISEMENT) {
+        return Err(DropReason::NotForUs);
+    }
+    let options = DiscoveryOptions::parse(message)?;
     let target = address(message, 8);
     match message[0] {
         NEIGHBOUR_SOLICITATION if target == ours && source.is_unspecified() => {
-            if destination != solicit::solicited_node(ours) || has_option(message, SOURCE_LINK_LAYER_ADDRESS)
+            if destination != solicit::solicited_node(ours) || options.has(SOURCE_LINK_LAYER_ADDRESS)
             {
                 return Err(DropReason::BadIcmp);
             }
             let sender = source_mac(frame).filter(|sender| *sender != own.mac);
             let Some(sender) = sender.filter(|_| !own.is_usable) else {
-                let answer = sender.is_some();
-                if answer {
+                let is_reply = sender.is_some();
+                if is_reply {
                     advertise(buf, l3, l4, ours, own.mac)?;
                 }
                 return Ok(Outcome {
-                    answer,
-                    sighting: None,
+                    is_reply,
+                    report: None,
                 });
             };
             Ok(Outcome::claim(ours.into(), sender))
         }
         NEIGHBOUR_SOLICITATION if target == ours && !own.is_usable => Ok(Outcome {
-            answer: false,
-            sighting: None,
+            is_reply: false,
+            report: None,
         }),
         NEIGHBOUR_SOLICITATION if target == ours && source != ours => {
-            let asker = link_layer_address(message, SOURCE_LINK_LAYER_ADDRESS);
+            let sender = options.link_layer_address(SOURCE_LINK_LAYER_ADDRESS);
             advertise(buf, l3, l4, ours, own.mac)?;
-            let sighting = asker.map(|mac| Sighting {
+            let report = sender.map(|mac| NeighbourReport {
                 address: source.into(),
                 mac,
-                how: Heard::Question,
+                message: NeighbourMessage::Request,
             });
             Ok(Outcome {
-                answer: true,
-                sighting,
+                is_reply: true,
+                report,
             })
         }
-        NEIGHBOUR_ADVERTISEMENT => advertised(frame, message, destination, own),
+        NEIGHBOUR_ADVERTISEMENT => advertised(frame, message, options, destination, own),
         _ => Err(DropReason::NotForUs),
     }
 }
@@ -258,11 +263,13 @@ pub fn discovery<B: PacketBuf>(
 fn advertised(
     frame: &[u8],
     message: &[u8],
+    options: DiscoveryOptions<'_>,
     destination: Ipv6Addr,
     own: OwnIpv6,
 ) -> Result<Outcome, DropReason> {
     let target = address(message, 8);
-    let mac = link_layer_address(message, TARGET_LINK_LAYER_ADDRESS)
+    let mac = options
+        .link_layer_address(TARGET_LINK_LAYER_ADDRESS)
         .or_else(|| source_mac(frame))
         .ok_or(DropReason::NotForUs)?;
     if target == own.address {
@@ -273,17 +280,17 @@ fn advertised(
         };
     }
     let solicited = message[4] & 0x40 != 0 && destination == own.address;
-    let how = if solicited {
-        Heard::Answer
+    let message = if solicited {
+        NeighbourMessage::Reply
     } else {
-        Heard::Unsolicited
+        NeighbourMessage::Announcement
     };
     Ok(Outcome {
-        answer: false,
-        sighting: Some(Sighting {
+        is_reply: false,
+        report: Some(NeighbourReport {
             address: target.into(),
             mac,
-            how,
+            message,
         }),
     })
 }
@@ -308,7 +315,7 @@ fn advertise<B: PacketBuf>(
     let (_, whole) = (l4, l3 + IPV6_HEADER + LEN);
     resize(buf, whole)?;
     let frame = buf.data_mut();
-    let asker = source_mac(frame).ok_or(DropReason::NotForUs)?;
+    let solicitor = source_mac(frame).ok_or(DropReason::NotForUs)?;
     let packet = frame.get_mut(l3..whole).ok_or(DropReason::TruncatedIpv6)?;
     let source = address(packet, 8);
     // Duplicate Address Detection solicits from `::`: the advertisement goes to all nodes.
@@ -334,7 +341,7 @@ fn advertise<B: PacketBuf>(
     let station = if to == all_nodes {
         solicit::multicast_mac(all_nodes)
     } else {
-        asker
+        solicitor
     };
     turn_round(frame, station, mac)
 }
@@ -399,34 +406,51 @@ fn end_of(ip: &[u8; IPV6_HEADER], l3: usize) -> usize {
     l3 + IPV6_HEADER + usize::from(u16::from_be_bytes([ip[4], ip[5]]))
 }
 
-/// The link layer address option of this kind in a solicitation or advertisement (RFC 4861 §4.6.1).
-fn link_layer_address(message: &[u8], kind: u8) -> Option<MacAddr> {
-    let mut options = message.get(24..)?;
-    while let [found, units, ..] = *options {
-        let (option, rest) = options
-            .split_at_checked(usize::from(units) * 8)
-            .filter(|_| units > 0)?;
-        if found == kind && units == 1 {
-            let mac = MacAddr(option[2..8].try_into().ok()?);
-            return Some(mac).filter(|mac| mac.is_station());
-        }
-        options = rest;
-    }
-    None
-}
+/// The options of a solicitation or advertisement (RFC 4861 §4.6), all of them whole.
+#[derive(Clone, Copy)]
+struct DiscoveryOptions<'a>(&'a [u8]);
 
-/// Whether a solicitation has an option of this kind.
-fn has_option(message: &[u8], kind: u8) -> bool {
-    let mut options = message.get(24..).unwrap_or_default();
-    while let [found, units, ..] = *options {
-        let rest = options.get(usize::from(units) * 8..).filter(|_| units > 0);
-        let Some(rest) = rest else { return false };
-        if found == kind {
-            return true;
-        }
-        options = rest;
+impl<'a> DiscoveryOptions<'a> {
+    /// Octets of a solicitation or advertisement before its options.
+    const START: usize = 24;
+
+    /// Reads the options of a message. A message with an option of length 0, or with one that exceeds it, is discarded
+    /// as a whole (RFC 4861 §4.6, §7.1.1, §7.1.2).
+    ///
+    /// # Errors
+    /// [`DropReason::BadIcmp`].
+    fn parse(message: &'a [u8]) -> Result<Self, DropReason> {
+        let options = Self(message.get(Self::START..).unwrap_or_default());
+        let whole: usize = options.iter().map(<[u8]>::len).sum();
+        (whole == options.0.len()).then_some(options).ok_or(DropReason::BadIcmp)
     }
-    false
+
+    /// The options with their type and length octet, up to the first one of a bad length.
+    fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let &[_, units, ..] = rest else { return None };
+            let option;
+            (option, rest) = rest
+                .split_at_checked(usize::from(units) * 8)
+                .filter(|_| units > 0)?;
+            Some(option)
+        })
+    }
+
+    /// Whether there is an option of this type.
+    fn has(self, kind: u8) -> bool {
+        self.iter().any(|option| option[0] == kind)
+    }
+
+    /// The station of the first link layer address option of this type (RFC 4861 §4.6.1).
+    fn link_layer_address(self, kind: u8) -> Option<MacAddr> {
+        let octets = self.iter().find_map(|option| match *option {
+            [found, 1, ref octets @ ..] if found == kind => octets.try_into().ok(),
+            _ => None,
+        });
+        octets.map(MacAddr).filter(|mac| mac.is_station())
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Routes of plain packets: longest prefix match in its VRF, over connected prefixes and static routes.
 //!
 //! Each worker owns a copy, and so does Control. Prefixes are fixed once the table is made; which slot a router has
-//! changes. `rules::network::Network::next_hop` is the plain reading of the same rules.
+//! changes. `rules::network::Network::next_hop` is a plain implementation of the same rules.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use rules::network::multipath::GroupId;
 use rules::network::{Instance, Network, UeRoute};
 use rules::prefix::IpPrefix;
 
-use crate::fib::Fib;
+use crate::fib::{Fib, FibPrefix};
 
 /// How a destination is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Hop {
     }
 }
 
-/// Prefixes of one VRF, with the place of their hops.
+/// Prefixes of one VRF. Their value is the index of a hop.
 #[derive(Clone)]
 struct Tables {
     ipv4: Fib<4>,
@@ -108,11 +108,11 @@ impl Routes {
     #[inline(always)]
     pub fn lookup(&self, vrf: VrfId, destination: IpAddr) -> Option<&Hop> {
         let tables = self.vrfs.get(usize::from(vrf.0))?;
-        let place = match destination {
+        let index = match destination {
             IpAddr::V4(address) => tables.ipv4.lookup(address.octets()),
             IpAddr::V6(address) => tables.ipv6.lookup(address.octets()),
         };
-        self.hops.get(place? as usize)
+        self.hops.get(index? as usize)
     }
 
     /// The slot of a router of `instance` came or went.
@@ -134,10 +134,17 @@ impl Routes {
     }
 }
 
+/// A prefix of a VRF and the hop that it leads to.
+struct DraftRoute {
+    vrf: VrfId,
+    prefix: IpPrefix,
+    hop: Hop,
+}
+
 /// The prefixes of all VRFs, in the order in which they were added.
 #[derive(Default)]
 struct Drafts {
-    all: Vec<(VrfId, IpPrefix, Hop)>,
+    all: Vec<DraftRoute>,
     known: HashSet<(VrfId, IpPrefix)>,
 }
 
@@ -145,26 +152,35 @@ impl Drafts {
     /// Adds a prefix, unless it is there.
     fn add(&mut self, vrf: VrfId, prefix: IpPrefix, hop: Hop) {
         if self.known.insert((vrf, prefix)) {
-            self.all.push((vrf, prefix, hop));
+            self.all.push(DraftRoute { vrf, prefix, hop });
         }
     }
 
     fn finish(self) -> Routes {
-        let last = self.all.iter().map(|(vrf, ..)| vrf.0).max();
+        let last = self.all.iter().map(|route| route.vrf.0).max();
         let vrfs = (0..=last.unwrap_or_default()).map(|vrf| self.tables(VrfId(vrf)));
         Routes {
             vrfs: vrfs.collect(),
-            hops: self.all.iter().map(|(.., hop)| *hop).collect(),
+            hops: self.all.iter().map(|route| route.hop).collect(),
         }
     }
 
     fn tables(&self, of: VrfId) -> Tables {
         let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
         let all = self.all.iter().zip(0_u32..);
-        for ((_, prefix, _), place) in all.filter(|((vrf, ..), _)| *vrf == of) {
+        for (DraftRoute { prefix, .. }, value) in all.filter(|(route, _)| route.vrf == of) {
+            let length = prefix.len();
             match prefix.address() {
-                IpAddr::V4(network) => ipv4.push((network.octets(), prefix.len(), place)),
-                IpAddr::V6(network) => ipv6.push((network.octets(), prefix.len(), place)),
+                IpAddr::V4(network) => ipv4.push(FibPrefix {
+                    network: network.octets(),
+                    length,
+                    value,
+                }),
+                IpAddr::V6(network) => ipv6.push(FibPrefix {
+                    network: network.octets(),
+                    length,
+                    value,
+                }),
             }
         }
         Tables {

@@ -33,7 +33,7 @@ const TARGET_END: usize = 24;
 
 /// Requests the link layer address of `address` from the station `to`, or from all. `None` without an own address of
 /// its family on the link.
-pub(crate) fn question(interface: &Interface, address: IpAddr, to: Option<MacAddr>) -> Option<Transmit> {
+pub(crate) fn request(interface: &Interface, address: IpAddr, to: Option<MacAddr>) -> Option<Transmit> {
     match address {
         IpAddr::V4(target) => Some(arp_request(interface, interface.ipv4?, target, to)),
         IpAddr::V6(target) => Some(solicitation(interface, interface.ipv6?, target, to)),
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn an_arp_request_asks_everyone_or_one_station() {
         let frame =
-            question(&interface(), IpAddr::from([192, 0, 2, 9]), None).expect("we have an IPv4 address");
+            request(&interface(), IpAddr::from([192, 0, 2, 9]), None).expect("we have an IPv4 address");
         assert_eq!(frame.port, PortId(1));
         assert_eq!(frame.bytes.len(), 60);
         assert_eq!(
@@ -204,14 +204,14 @@ mod tests {
         );
         let peer = MacAddr([2, 0, 0, 0, 0, 9]);
         let frame =
-            question(&interface(), IpAddr::from([192, 0, 2, 9]), Some(peer)).expect("we have an address");
+            request(&interface(), IpAddr::from([192, 0, 2, 9]), Some(peer)).expect("we have an address");
         assert_eq!(frame.bytes[..6], peer.0);
     }
 
     #[test]
     fn a_solicitation_goes_to_the_group_of_its_target() {
         let target: IpAddr = "2001:db8::abcd:ef01".parse().expect("an address");
-        let frame = question(&interface(), target, None).expect("we have an IPv6 address");
+        let frame = request(&interface(), target, None).expect("we have an IPv6 address");
         assert_eq!(frame.bytes[..6], [0x33, 0x33, 0xff, 0xcd, 0xef, 0x01]);
         let ip = &frame.bytes[18..];
         assert_eq!(ip[..8], [0x60, 0, 0, 0, 0, 32, 58, 255]);
@@ -253,6 +253,6 @@ mod tests {
             ipv4: None,
             ..interface()
         };
-        assert_eq!(question(&interface, IpAddr::from([192, 0, 2, 9]), None), None);
+        assert_eq!(request(&interface, IpAddr::from([192, 0, 2, 9]), None), None);
     }
 }

@@ -8,7 +8,7 @@ use packet::MacAddr;
 use rules::network::Network;
 use session::Random;
 use transport::Interface;
-use transport::lag::{LacpConfig, LagConfig, LagMode};
+use transport::lag::{LacpConfig, LagConfig, LagMember, LagMode};
 use worker::{Budgets, ControlEnd, PacketRates, WorkerConfig, WorkerEnd, control_channel};
 
 use super::balance::{Balancer, Bound};
@@ -181,7 +181,10 @@ fn lags(config: &Config, macs: &[MacAddr]) -> Vec<LagConfig> {
             port,
             mode,
             mac: mac(port),
-            members: members.into_iter().map(|member| (member, mac(member))).collect(),
+            members: members
+                .into_iter()
+                .map(|port| LagMember { port, mac: mac(port) })
+                .collect(),
         }
     };
     config.lags().map(made).collect()

@@ -477,12 +477,12 @@ impl Control {
                 instance,
                 address,
                 mac,
-                how,
+                message,
             } => {
                 self.neighbours
                     .at(now)
                     .neighbours
-                    .heard(now, instance, address, mac, how);
+                    .handle_message(now, instance, address, mac, message);
             }
             Event::Lacp { member, pdu } => self.links.handle_lacp(now, member, &pdu),
             Event::Resolve { instance, address } => {

@@ -50,7 +50,7 @@ impl Links {
         let mut up = vec![true; names.len()];
         for port in lags
             .iter()
-            .flat_map(|lag| lag.members.iter().map(|(member, _)| *member).chain([lag.port]))
+            .flat_map(|lag| lag.members.iter().map(|member| member.port).chain([lag.port]))
         {
             if let Some(link) = up.get_mut(port.index()) {
                 *link = false;

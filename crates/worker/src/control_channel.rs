@@ -25,7 +25,7 @@ use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnaps
 use rules::model::{FarId, PdrId, UrrId};
 use rules::worker_selection::WorkerSelectionChange;
 use transport::lag::{Lacpdu, LagShare};
-use transport::{AdjacencyChange, Heard};
+use transport::{AdjacencyChange, NeighbourMessage};
 
 use crate::trace::{TraceItem, TraceRequest};
 
@@ -239,8 +239,8 @@ pub enum Event {
         address: IpAddr,
         /// The station.
         mac: MacAddr,
-        /// How it was said.
-        how: Heard,
+        /// The kind of message.
+        message: NeighbourMessage,
     },
     /// An LACPDU has come.
     Lacp {

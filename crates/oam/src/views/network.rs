@@ -49,7 +49,7 @@ fn neighbour_row(control: &Control, view: &NeighbourView) -> NeighbourRow {
         port: instance.map_or_else(String::new, |one| control.links().name(one.port)),
         vlan: instance.and_then(|one| Some(one.vlan?.to_string())),
         mac: view.mac.map(|mac| mac.to_string()),
-        state: view.standing.word().into(),
+        state: view.state.word().into(),
         age_ms: view.age.map(|age| age.as_millis() as u64),
         asked: view.asked,
         wanted_by: view.wanted_by.into(),
@@ -139,9 +139,9 @@ fn next_hop_row(control: &Control, instance: InstanceId, address: IpAddr) -> Nex
     NextHopRow {
         address: address.to_string(),
         instance: control.network().instance(instance).map(name).unwrap_or_default(),
-        alive: view.is_some_and(|view| view.standing.is_alive()),
+        alive: view.is_some_and(|view| view.state.is_alive()),
         state: view
-            .map_or("no room in the neighbour table", |view| view.standing.word())
+            .map_or("no room in the neighbour table", |view| view.state.word())
             .into(),
         mac: view.and_then(|view| view.mac).map(|mac| mac.to_string()),
         age_ms: view.and_then(|view| view.age).map(|age| age.as_millis() as u64),

@@ -7,7 +7,7 @@ use config::Config;
 use flow::{Nanos, PortId, WorkerId};
 use packet::{MacAddr, checksum};
 use session::Random;
-use transport::lag::{LacpConfig, Lag, LagConfig, LagMode, Slow};
+use transport::lag::{LacpConfig, Lag, LagConfig, LagMember, LagMode, Slow};
 use upf::{Assembly, Control, LinkNews, Surroundings, assemble};
 use worker::Worker;
 use worker::mem::{MemBuf, MemIo, Wires};
@@ -73,7 +73,7 @@ impl World {
                 key: 1,
             }),
             mac: STATION,
-            members: MEMBERS.map(|port| (port, STATION)).into(),
+            members: MEMBERS.map(|port| LagMember { port, mac: STATION }).into(),
         });
         let mut world = Self {
             now,

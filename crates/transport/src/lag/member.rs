@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use flow::Nanos;
+use packet::MacAddr;
 
 use super::pdu::{End, Lacpdu, PortState};
 
@@ -51,12 +52,25 @@ pub(super) struct Member {
     wanted: bool,
     /// When the next periodic one is due.
     periodic: Option<Nanos>,
-    /// When those stop to count that were sent lately, and how many they are.
-    period: (Nanos, u8),
+    sent: SentLacpdus,
 }
 
-/// Which group a link belongs to: its partner's system and key.
-pub(super) type PartnerId = (u16, packet::MacAddr, u16);
+/// LACPDUs that were sent in the current [`FAST_PERIODIC`].
+#[derive(Clone, Copy, Debug)]
+struct SentLacpdus {
+    /// End of the period.
+    until: Nanos,
+    /// How many, at most [`MOST_IN_PERIOD`].
+    count: u8,
+}
+
+/// Identifies the group that a link belongs to: its partner's system and key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PartnerId {
+    system_priority: u16,
+    system: MacAddr,
+    key: u16,
+}
 
 impl Member {
     /// A link that is down. Of `actor`'s state only the timeout counts.
@@ -75,7 +89,10 @@ impl Member {
             mux: Mux::Detached,
             wanted: false,
             periodic: None,
-            period: (Nanos::ZERO, 0),
+            sent: SentLacpdus {
+                until: Nanos::ZERO,
+                count: 0,
+            },
         }
     }
 
@@ -89,7 +106,7 @@ impl Member {
     }
 
     /// Its state as text.
-    pub fn words(&self) -> &'static str {
+    pub fn state_name(&self) -> &'static str {
         match (self.receive, self.mux) {
             (Receive::Disabled, _) => "link down",
             (Receive::Defaulted, _) => "no partner",
@@ -112,16 +129,16 @@ impl Member {
 
     /// The group of the link, if its partner is known and may aggregate.
     pub fn candidate(&self) -> Option<PartnerId> {
-        let heard = matches!(self.receive, Receive::Current { .. } | Receive::Expired { .. });
+        let has_partner = matches!(self.receive, Receive::Current { .. } | Receive::Expired { .. });
         let known = !self.actor.state.has(PortState::DEFAULTED);
-        let ready = heard && known && self.partner.state.has(PortState::AGGREGATION);
+        let ready = has_partner && known && self.partner.state.has(PortState::AGGREGATION);
         // A link that is looped back is no candidate.
         let other = self.partner.system != self.actor.system;
-        (ready && other).then_some((
-            self.partner.system_priority,
-            self.partner.system,
-            self.partner.key,
-        ))
+        (ready && other).then_some(PartnerId {
+            system_priority: self.partner.system_priority,
+            system: self.partner.system,
+            key: self.partner.key,
+        })
     }
 
     /// The link came up or went down.
@@ -197,14 +214,14 @@ impl Member {
             LONG_TIMEOUT
         };
         self.receive = Receive::Current { until: now + silence };
-        self.pace(now);
+        self.shorten_period(now);
         is_other
     }
 
-    /// Whether the partner takes us for another than we are (§6.4.9, update_NTT).
-    fn is_misunderstood(&self, heard: &End) -> bool {
-        const TOLD: PortState = PortState(0x0f);
-        !self.actor.is_same_port(heard) || self.actor.state.of(TOLD) != heard.state.of(TOLD)
+    /// Whether the partner's view of this actor is out of date (§6.4.9, update_NTT).
+    fn is_misunderstood(&self, received: &End) -> bool {
+        const COMPARED: PortState = PortState(0x0f);
+        !self.actor.is_same_port(received) || self.actor.state.of(COMPARED) != received.state.of(COMPARED)
     }
 
     fn interval(&self) -> Duration {
@@ -216,7 +233,7 @@ impl Member {
     }
 
     /// A partner that has changed to the short timeout gets an LACPDU every second from now on.
-    fn pace(&mut self, now: Nanos) {
+    fn shorten_period(&mut self, now: Nanos) {
         let latest = now + self.interval();
         self.periodic = Some(self.periodic.map_or(latest, |at| at.min(latest)));
     }
@@ -234,7 +251,7 @@ impl Member {
         self.note(PortState::DISTRIBUTING, distributes);
     }
 
-    /// Lets the mux machine follow: whether the link is in the group that was `selected`, and what the partner says.
+    /// Advances the mux machine (§6.4.15) by the selected group and the partner's state.
     pub fn advance(&mut self, now: Nanos, selected: Option<PartnerId>) {
         if selected.is_none() || self.candidate() != selected {
             if self.mux != Mux::Detached {
@@ -270,7 +287,7 @@ impl Member {
             Mux::Waiting { until } => Some(until),
             _ => None,
         };
-        let held_back = self.wanted.then_some(self.period.0);
+        let held_back = self.wanted.then_some(self.sent.until);
         let sending = held_back.filter(|_| self.receive != Receive::Disabled);
         [silent, waited, sending, self.periodic]
             .into_iter()
@@ -287,7 +304,7 @@ impl Member {
         match self.receive {
             Receive::Current { until } if until <= now => {
                 self.expire(now);
-                self.pace(now);
+                self.shorten_period(now);
                 true
             }
             Receive::Expired { until } if until <= now => {
@@ -303,12 +320,16 @@ impl Member {
         if !self.wanted || self.receive == Receive::Disabled {
             return None;
         }
-        let (until, sent) = self.period;
-        self.period = match sent {
-            _ if now >= until => (now + FAST_PERIODIC, 1),
-            MOST_IN_PERIOD.. => return None,
-            _ => (until, sent + 1),
-        };
+        if now >= self.sent.until {
+            self.sent = SentLacpdus {
+                until: now + FAST_PERIODIC,
+                count: 0,
+            };
+        }
+        if self.sent.count >= MOST_IN_PERIOD {
+            return None;
+        }
+        self.sent.count += 1;
         self.wanted = false;
         Some(Lacpdu {
             actor: self.actor,

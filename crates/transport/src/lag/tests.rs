@@ -16,7 +16,10 @@ fn config(system: u8, mode: LagMode, members: u16) -> LagConfig {
         mode,
         mac: mac(system, 0),
         members: (0..members)
-            .map(|port| (PortId(port), mac(system, port)))
+            .map(|port| LagMember {
+                port: PortId(port),
+                mac: mac(system, port),
+            })
             .collect(),
     }
 }

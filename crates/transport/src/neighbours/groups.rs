@@ -1,5 +1,5 @@
-//! Groups of routers ([`rules::network::multipath`]): each path has a slot of its own, which has the adjacency of one
-//! resolved router. Workers see a change of a path as a change of its slot; no flow and no forward changes.
+//! Groups of routers ([`rules::network::multipath`]): each path has a slot of its own with the adjacency of a resolved
+//! router. A change of a path changes its slot only; flows and forwards refer to the slot and stay.
 
 use flow::AdjacencyId;
 use rules::network::multipath::{GroupId, PATHS, next_of};
@@ -19,14 +19,14 @@ struct Group {
     paths: [Option<AdjacencyId>; PATHS as usize],
 }
 
-/// A path whose slot has to be written again.
+/// A path whose slot gets a new adjacency.
 pub(super) struct PathChange {
     pub slot: AdjacencyId,
     pub router: Option<AdjacencyId>,
 }
 
 impl Groups {
-    /// No groups; slots of paths begin behind those of `capacity` neighbours.
+    /// No groups. Slots of paths follow those of `capacity` neighbours.
     pub const fn behind(capacity: usize) -> Self {
         Self {
             all: Vec::new(),
@@ -34,7 +34,7 @@ impl Groups {
         }
     }
 
-    /// Adds a group, whose paths have no router yet.
+    /// Adds a group without routers on its paths.
     pub fn add(&mut self, routers: Box<[AdjacencyId]>) -> GroupId {
         self.all.push(Group {
             routers,
@@ -69,9 +69,9 @@ impl Groups {
         groups.map(|(id, _)| id).collect()
     }
 
-    /// Assigns routers to the paths of a group: a path gets a resolved router; if none is, the one that it would have if
-    /// all were. `resolved` is by place in [`routers`](Self::routers). Gives the paths that have another router than
-    /// before, or `changed`.
+    /// Assigns routers to the paths of a group: a path gets a resolved router. If none is resolved, it gets the router that
+    /// it would have if all were. `resolved` has the index of [`routers`](Self::routers). Returns the paths whose router
+    /// changed or is `changed`.
     pub fn assign(
         &mut self,
         id: GroupId,
@@ -84,9 +84,9 @@ impl Groups {
         let mut changes = Vec::new();
         for (path, before) in (0..).zip(&mut group.paths) {
             let count = group.routers.len();
-            let place =
-                next_of(path, count, |place| resolved[place]).or_else(|| next_of(path, count, |_| true));
-            let router = place.and_then(|place| group.routers.get(place).copied());
+            let index =
+                next_of(path, count, |index| resolved[index]).or_else(|| next_of(path, count, |_| true));
+            let router = index.and_then(|index| group.routers.get(index).copied());
             let is_other = std::mem::replace(before, router) != router;
             if is_other || router == changed {
                 let slot = self.slots.slot(id, path);
@@ -105,7 +105,7 @@ mod tests {
     use flow::{InstanceId, Nanos};
     use packet::MacAddr;
 
-    use super::super::{Heard, Neighbours, NeighboursConfig};
+    use super::super::{NeighbourMessage, Neighbours, NeighboursConfig};
     use super::*;
     use crate::{Adjacency, Interface};
 
@@ -120,7 +120,7 @@ mod tests {
         MacAddr([2, 0, 0, 0, 0, last])
     }
 
-    /// A table with the group of the routers 192.0.2.2 and 192.0.2.3, and what its workers know of the paths.
+    /// A table with the group of the routers 192.0.2.2 and 192.0.2.3, and the workers' copy of its paths.
     struct Trial {
         table: Neighbours,
         known: BTreeMap<u32, Option<Adjacency>>,
@@ -156,7 +156,7 @@ mod tests {
             }
         }
 
-        /// Lets a tenth of a second pass, in which these routers answer what they are asked.
+        /// Handles timeouts, and replies for these routers.
         fn pass(&mut self, now: Nanos, answering: &[u8]) {
             self.table.handle_timeout(now);
             while let Some(frame) = self.table.poll_transmit() {
@@ -165,7 +165,7 @@ mod tests {
                 if answering.contains(&asked) {
                     let (instance, address) = router(asked);
                     self.table
-                        .heard(now, instance, address, station(asked), Heard::Answer);
+                        .handle_message(now, instance, address, station(asked), NeighbourMessage::Reply);
                 }
             }
             while let Some(change) = self.table.poll_change() {
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(trial.shares(), [64, 0, 0]);
         trial.run(15..100, &[2, 3]);
         assert_eq!(trial.shares(), [32, 32, 0]);
-        // Six questions, one a second.
+        // Six requests, one a second.
         trial.run(100..175, &[3]);
         assert_eq!(trial.shares(), [0, 64, 0]);
         trial.run(175..200, &[2, 3]);
@@ -224,7 +224,7 @@ mod tests {
         trial.run(20..21, &[]);
         assert_eq!(trial.shares(), [0, 0, 64]);
         trial.run(21..100, &[2, 3]);
-        assert_eq!(trial.shares(), [0, 0, 64], "nobody is asked while it is");
+        assert_eq!(trial.shares(), [0, 0, 64], "no requests while it is down");
         trial.table.set_link(Nanos::from_millis(10_000), port, true);
         // At once, not when their time would have come.
         trial.run(100..101, &[2, 3]);

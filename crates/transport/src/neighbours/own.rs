@@ -220,7 +220,7 @@ impl OwnAddresses {
     }
 
     /// Whether neighbours of this family may be asked for: the instance's own address is not tentative or a duplicate.
-    pub fn may_ask(&self, instance: InstanceId, is_ipv6: bool) -> bool {
+    pub fn may_request(&self, instance: InstanceId, is_ipv6: bool) -> bool {
         let is_source =
             |own: &&OwnAddress| own.interface.instance == instance && own.address.is_ipv6() == is_ipv6;
         let own = self.all.iter().find(is_source);

@@ -67,9 +67,9 @@ fn an_answer_resolves_and_an_announcement_does_not() {
     let id = table.resolve(at(0), N6, peer()).expect("there is room");
     assert_eq!(run(&mut table, 0, 0), [MacAddr::BROADCAST]);
     assert!(last_change(&mut table).is_some_and(|change| change.adjacency.is_some_and(|a| !a.is_resolved())));
-    table.heard(at(0), N6, peer(), OTHER, Heard::Unsolicited);
+    table.handle_message(at(0), N6, peer(), OTHER, NeighbourMessage::Announcement);
     assert!(!table.is_resolved(id));
-    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Reply);
     assert!(table.is_resolved(id));
     assert_eq!(mac_of(last_change(&mut table)), Some(PEER.0));
 }
@@ -77,8 +77,8 @@ fn an_answer_resolves_and_an_announcement_does_not() {
 #[test]
 fn nobody_is_learnt_who_was_not_asked_for() {
     let mut table = neighbours(8);
-    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
-    table.heard(at(0), N6, peer(), PEER, Heard::Unsolicited);
+    table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Reply);
+    table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Announcement);
     assert!(table.is_empty());
     assert_eq!(table.poll_change(), None);
 }
@@ -108,7 +108,7 @@ fn a_silent_gateway_is_asked_for_ever() {
         3,
         "once a second, but for the one in which it is given up"
     );
-    table.heard(at(104), N6, peer(), PEER, Heard::Answer);
+    table.handle_message(at(104), N6, peer(), PEER, NeighbourMessage::Reply);
     assert!(table.is_resolved(id));
 }
 
@@ -116,11 +116,11 @@ fn a_silent_gateway_is_asked_for_ever() {
 fn what_is_known_is_checked_before_it_is_doubted() {
     let mut table = neighbours(8);
     table.resolve(at(0), N6, peer()).expect("there is room");
-    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Reply);
     run(&mut table, 0, 0);
     assert_eq!(run(&mut table, 1, 29), []);
     assert_eq!(run(&mut table, 30, 31), [PEER; 2]);
-    table.heard(at(31), N6, peer(), PEER, Heard::Answer);
+    table.handle_message(at(31), N6, peer(), PEER, NeighbourMessage::Reply);
     assert_eq!(run(&mut table, 32, 60), []);
     assert_eq!(
         run(&mut table, 61, 66),
@@ -142,15 +142,15 @@ fn what_is_known_is_checked_before_it_is_doubted() {
 fn a_spoofer_cannot_take_over_a_neighbour_that_answers() {
     let mut table = neighbours(8);
     table.pin(at(0), N6, peer()).expect("there is room");
-    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Reply);
     run(&mut table, 0, 0);
     last_change(&mut table);
     for second in 1..100 {
-        table.heard(at(second), N6, peer(), OTHER, Heard::Answer);
-        table.heard(at(second), N6, peer(), OTHER, Heard::Unsolicited);
+        table.handle_message(at(second), N6, peer(), OTHER, NeighbourMessage::Reply);
+        table.handle_message(at(second), N6, peer(), OTHER, NeighbourMessage::Announcement);
         for to in run(&mut table, second, second) {
             assert_eq!(to, PEER);
-            table.heard(at(second), N6, peer(), PEER, Heard::Answer);
+            table.handle_message(at(second), N6, peer(), PEER, NeighbourMessage::Reply);
         }
     }
     assert_eq!(last_change(&mut table), None);
@@ -160,14 +160,14 @@ fn a_spoofer_cannot_take_over_a_neighbour_that_answers() {
 fn a_neighbour_that_moved_is_found_again() {
     let mut table = neighbours(8);
     table.resolve(at(0), N6, peer()).expect("there is room");
-    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
-    table.heard(at(10), N6, peer(), OTHER, Heard::Unsolicited);
+    table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Reply);
+    table.handle_message(at(10), N6, peer(), OTHER, NeighbourMessage::Announcement);
     let mut second = 10;
     while !run(&mut table, second, second).contains(&MacAddr::BROADCAST) || second == 10 {
         second += 1;
         assert!(second < 20, "everyone is asked within ten seconds");
     }
-    table.heard(at(second), N6, peer(), OTHER, Heard::Answer);
+    table.handle_message(at(second), N6, peer(), OTHER, NeighbourMessage::Reply);
     assert_eq!(mac_of(last_change(&mut table)), Some(OTHER.0));
 }
 
@@ -176,8 +176,8 @@ fn static_entries_never_change() {
     let mut table = neighbours(8);
     let id = table.add_static(N6, peer(), PEER).expect("there is room");
     assert_eq!(mac_of(last_change(&mut table)), Some(PEER.0));
-    table.heard(at(1), N6, peer(), OTHER, Heard::Answer);
-    table.heard(at(1), N6, peer(), OTHER, Heard::Unsolicited);
+    table.handle_message(at(1), N6, peer(), OTHER, NeighbourMessage::Reply);
+    table.handle_message(at(1), N6, peer(), OTHER, NeighbourMessage::Announcement);
     assert_eq!(run(&mut table, 0, 100), []);
     assert_eq!(table.poll_change(), None);
     assert_eq!(table.pin(at(1), N6, peer()), Ok(id));
@@ -205,7 +205,7 @@ fn groups_are_no_neighbours() {
     let mut table = neighbours(8);
     let id = table.resolve(at(0), N6, peer()).expect("there is room");
     for mac in [MacAddr::BROADCAST, MacAddr::ZERO, MacAddr([1, 0, 0, 0, 0, 1])] {
-        table.heard(at(0), N6, peer(), mac, Heard::Answer);
+        table.handle_message(at(0), N6, peer(), mac, NeighbourMessage::Reply);
     }
     assert!(!table.is_resolved(id));
 }
@@ -220,14 +220,14 @@ fn our_addresses_are_announced_to_everyone() {
 #[test]
 fn who_asks_for_us_is_asked_back_and_not_believed() {
     let mut table = neighbours(4);
-    table.heard(at(0), N6, peer(), OTHER, Heard::Question);
+    table.handle_message(at(0), N6, peer(), OTHER, NeighbourMessage::Request);
     let id = table.find(N6, peer()).expect("it is asked for");
     assert_eq!(run(&mut table, 0, 0), [MacAddr::BROADCAST]);
     assert!(!table.is_resolved(id));
-    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Reply);
     assert_eq!(mac_of(last_change(&mut table)), Some(PEER.0));
     for last in 20..30 {
-        table.heard(at(0), N6, IpAddr::from([192, 0, 2, last]), OTHER, Heard::Question);
+        table.handle_message(at(0), N6, IpAddr::from([192, 0, 2, last]), OTHER, NeighbourMessage::Request);
     }
     assert_eq!(table.len(), 2);
 }
@@ -251,7 +251,7 @@ fn no_question_goes_out_for_an_address_that_no_neighbour_has() {
             Err(NeighbourError::NoNeighbour),
             "{text}"
         );
-        table.heard(at(0), N6, address, OTHER, Heard::Question);
+        table.handle_message(at(0), N6, address, OTHER, NeighbourMessage::Request);
         if text == "192.0.2.1" {
             // Ours: rules may lead there.
             continue;
@@ -282,7 +282,7 @@ fn rules_and_routes_lead_to_ourselves_and_packets_do_not() {
     assert_eq!(table.pin(at(0), N6, ours), Ok(id));
     assert_eq!(table.resolve(at(0), N6, ours), Err(NeighbourError::NoNeighbour));
     // Another station claims it.
-    table.heard(at(1), N6, ours, OTHER, Heard::Answer);
+    table.handle_message(at(1), N6, ours, OTHER, NeighbourMessage::Reply);
     assert_eq!(last_change(&mut table), None);
     assert_eq!(run(&mut table, 1, 99), []);
 }
@@ -294,13 +294,13 @@ fn what_rules_name_stays_while_it_is_held_and_then_goes() {
     let holds = [table.hold(id), table.hold(id)];
     // Silent, it is asked for again and again; found, it is kept.
     assert!(run(&mut table, 0, 29).len() > 10);
-    table.heard(at(30), N6, peer(), PEER, Heard::Unsolicited);
+    table.handle_message(at(30), N6, peer(), PEER, NeighbourMessage::Announcement);
     assert_eq!(run(&mut table, 30, 30), [MacAddr::BROADCAST]);
-    table.heard(at(30), N6, peer(), PEER, Heard::Answer);
+    table.handle_message(at(30), N6, peer(), PEER, NeighbourMessage::Reply);
     let [first, second] = holds;
     drop(first);
     assert_eq!(run(&mut table, 31, 60), [PEER]);
-    table.heard(at(60), N6, peer(), PEER, Heard::Answer);
+    table.handle_message(at(60), N6, peer(), PEER, NeighbourMessage::Reply);
     last_change(&mut table);
     drop(second);
     assert_eq!(run(&mut table, 61, 91), []);
@@ -313,7 +313,7 @@ fn what_rules_named_and_packets_go_to_stays() {
     let mut table = neighbours(8);
     let id = table.refer(at(0), N6, peer()).expect("there is room");
     assert_eq!(table.resolve(at(0), N6, peer()), Ok(id));
-    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Reply);
     run(&mut table, 0, 29);
     assert_eq!(run(&mut table, 30, 30), [PEER]);
     assert_eq!(table.len(), 1);

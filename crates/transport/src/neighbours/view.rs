@@ -11,7 +11,7 @@ use super::entry::{Entry, State, WantedBy};
 
 /// The state of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum NeighbourState {
     /// Configured; it never changes.
     Static,
     /// An own address.
@@ -30,7 +30,7 @@ pub enum Standing {
     NoSource,
 }
 
-impl Standing {
+impl NeighbourState {
     /// Its name.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -65,7 +65,7 @@ pub struct NeighbourView {
     /// Its link layer address, if that is known.
     pub mac: Option<MacAddr>,
     /// Its state.
-    pub standing: Standing,
+    pub state: NeighbourState,
     /// Time since its last reply; `None` if it never replied.
     pub age: Option<Duration>,
     /// Requests without a reply since then, or since the entry was made.
@@ -89,22 +89,22 @@ impl Neighbours {
     }
 
     fn view_of(&self, now: Nanos, id: AdjacencyId, entry: &Entry) -> NeighbourView {
-        let (standing, asked) = match entry.state {
-            State::Ourselves(_) => (Standing::Own, 0),
-            _ if self.is_link_down(entry) => (Standing::LinkDown, 0),
-            _ if self.is_cut_off(entry) => (Standing::NoSource, 0),
-            State::Static(_) => (Standing::Static, 0),
-            State::Reachable { .. } => (Standing::Reachable, 0),
-            State::Checking { asked, .. } => (Standing::Checking, asked),
-            State::Incomplete { asked, .. } => (Standing::Incomplete, asked),
-            State::Failed { .. } => (Standing::Unreachable, 0),
+        let (state, asked) = match entry.state {
+            State::Ourselves(_) => (NeighbourState::Own, 0),
+            _ if self.is_link_down(entry) => (NeighbourState::LinkDown, 0),
+            _ if self.is_cut_off(entry) => (NeighbourState::NoSource, 0),
+            State::Static(_) => (NeighbourState::Static, 0),
+            State::Reachable { .. } => (NeighbourState::Reachable, 0),
+            State::Checking { asked, .. } => (NeighbourState::Checking, asked),
+            State::Incomplete { asked, .. } => (NeighbourState::Incomplete, asked),
+            State::Failed { .. } => (NeighbourState::Unreachable, 0),
         };
         NeighbourView {
             id,
             instance: entry.instance,
             address: entry.address,
             mac: entry.mac(),
-            standing,
+            state,
             age: entry
                 .answered
                 .map(|at| Duration::from_nanos(now.0.saturating_sub(at.0))),
@@ -122,7 +122,7 @@ impl Neighbours {
 mod tests {
     use flow::PortId;
 
-    use super::super::{Heard, NeighboursConfig};
+    use super::super::{NeighbourMessage, NeighboursConfig};
     use super::*;
     use crate::Interface;
 
@@ -154,32 +154,32 @@ mod tests {
         let (mut table, address) = (table(), IpAddr::from([192, 0, 2, 9]));
         let shown = |table: &Neighbours, at: u64| {
             let view = table.view(second(at), N6, address).expect("an entry");
-            (view.standing, view.asked, view.age.map(|age| age.as_secs()))
+            (view.state, view.asked, view.age.map(|age| age.as_secs()))
         };
         assert_eq!(table.view(second(0), N6, address), None);
         table.pin(second(0), N6, address).expect("room");
-        assert_eq!(shown(&table, 0), (Standing::Incomplete, 1, None));
-        table.heard(second(1), N6, address, PEER, Heard::Answer);
-        assert_eq!(shown(&table, 1), (Standing::Reachable, 0, Some(0)));
+        assert_eq!(shown(&table, 0), (NeighbourState::Incomplete, 1, None));
+        table.handle_message(second(1), N6, address, PEER, NeighbourMessage::Reply);
+        assert_eq!(shown(&table, 1), (NeighbourState::Reachable, 0, Some(0)));
         // A router's reply is valid for a second; then it is requested six times.
         table.handle_timeout(second(2));
-        assert_eq!(shown(&table, 2), (Standing::Checking, 1, Some(1)));
+        assert_eq!(shown(&table, 2), (NeighbourState::Checking, 1, Some(1)));
         (3..9).for_each(|at| table.handle_timeout(second(at)));
-        assert_eq!(shown(&table, 8), (Standing::Unreachable, 0, Some(7)));
+        assert_eq!(shown(&table, 8), (NeighbourState::Unreachable, 0, Some(7)));
         assert_eq!(table.view(second(8), N6, address).and_then(|view| view.mac), None);
         table.set_link(second(8), PortId(0), false);
-        assert_eq!(shown(&table, 8), (Standing::LinkDown, 0, Some(7)));
+        assert_eq!(shown(&table, 8), (NeighbourState::LinkDown, 0, Some(7)));
         table.set_link(second(9), PortId(0), true);
         table.handle_timeout(second(9));
-        table.heard(second(9), N6, address, PEER, Heard::Answer);
-        assert_eq!(shown(&table, 9), (Standing::Reachable, 0, Some(0)));
+        table.handle_message(second(9), N6, address, PEER, NeighbourMessage::Reply);
+        assert_eq!(shown(&table, 9), (NeighbourState::Reachable, 0, Some(0)));
         let fixed = IpAddr::from([192, 0, 2, 8]);
         table.add_static(N6, fixed, PEER).expect("room");
         let all: Vec<_> = table
             .views(second(9), 0)
-            .map(|view| (view.address, view.standing))
+            .map(|view| (view.address, view.state))
             .collect();
-        assert_eq!(all, [(address, Standing::Reachable), (fixed, Standing::Static)]);
+        assert_eq!(all, [(address, NeighbourState::Reachable), (fixed, NeighbourState::Static)]);
         assert_eq!(table.views(second(9), 1).count(), 1);
     }
 }

@@ -39,16 +39,16 @@ fn arp_frame(operation: u8, from: [u8; 4], about: [u8; 4]) -> Vec<u8> {
 fn a_question_for_us_becomes_the_answer() {
     let mut frame = arp_frame(1, [192, 0, 2, 9], OURS.octets());
     let outcome = arp(&mut frame, 14, OURS, OUR_MAC).expect("a good question");
-    let sighting = Sighting {
+    let report = NeighbourReport {
         address: [192, 0, 2, 9].into(),
         mac: PEER,
-        how: Heard::Question,
+        message: NeighbourMessage::Request,
     };
     assert_eq!(
         outcome,
         Outcome {
-            answer: true,
-            sighting: Some(sighting)
+            is_reply: true,
+            report: Some(report)
         }
     );
     let mut answer = [PEER.0, OUR_MAC.0].concat();
@@ -63,39 +63,39 @@ fn an_arp_probe_is_answered_and_teaches_nothing() {
     assert_eq!(
         arp(&mut frame, 14, OURS, OUR_MAC),
         Ok(Outcome {
-            answer: true,
-            sighting: None
+            is_reply: true,
+            report: None
         })
     );
 }
 
 #[test]
-fn answers_and_announcements_are_told_apart() {
-    let how = |operation, from, about| {
+fn replies_and_announcements_are_distinguished() {
+    let outcome_of = |operation, from, about| {
         let outcome = arp(&mut arp_frame(operation, from, about), 14, OURS, OUR_MAC)?;
-        Ok((outcome.answer, outcome.sighting.map(|sighting| sighting.how)))
+        Ok((outcome.is_reply, outcome.report.map(|report| report.message)))
     };
     let (peer, other) = ([192, 0, 2, 9], [192, 0, 2, 7]);
-    assert_eq!(how(2, peer, OURS.octets()), Ok((false, Some(Heard::Answer))));
-    assert_eq!(how(2, peer, peer), Ok((false, Some(Heard::Unsolicited))));
-    assert_eq!(how(1, peer, peer), Ok((false, Some(Heard::Unsolicited))));
-    assert_eq!(how(1, peer, other), Err(DropReason::NotForUs));
-    assert_eq!(how(3, peer, OURS.octets()), Err(DropReason::BadArp));
-    assert_eq!(how(3, OURS.octets(), peer), Err(DropReason::BadArp));
+    assert_eq!(outcome_of(2, peer, OURS.octets()), Ok((false, Some(NeighbourMessage::Reply))));
+    assert_eq!(outcome_of(2, peer, peer), Ok((false, Some(NeighbourMessage::Announcement))));
+    assert_eq!(outcome_of(1, peer, peer), Ok((false, Some(NeighbourMessage::Announcement))));
+    assert_eq!(outcome_of(1, peer, other), Err(DropReason::NotForUs));
+    assert_eq!(outcome_of(3, peer, OURS.octets()), Err(DropReason::BadArp));
+    assert_eq!(outcome_of(3, OURS.octets(), peer), Err(DropReason::BadArp));
 }
 
 #[test]
 fn another_station_that_sends_from_our_ipv4_address_claims_it() {
-    let claim = Sighting {
+    let claim = NeighbourReport {
         address: OURS.into(),
         mac: PEER,
-        how: Heard::Claim,
+        message: NeighbourMessage::Claim,
     };
     for (operation, about) in [(1, [192, 0, 2, 9]), (1, OURS.octets()), (2, [192, 0, 2, 9])] {
         let mut frame = arp_frame(operation, OURS.octets(), about);
         let before = frame.clone();
         let outcome = arp(&mut frame, 14, OURS, OUR_MAC).expect("it is well-formed");
-        assert_eq!((outcome.answer, outcome.sighting), (false, Some(claim)));
+        assert_eq!((outcome.is_reply, outcome.report), (false, Some(claim)));
         assert_eq!(frame, before);
     }
     // An announcement of our own that a switch sent back.
@@ -210,7 +210,7 @@ fn a_solicitation_for_us_becomes_the_advertisement() {
         let (buf, outcome) = discover(peer_v6(), solicit::solicited_node(ours_v6()), 255, &message);
         let outcome = outcome.expect("a good question");
         assert_eq!(
-            (outcome.answer, outcome.sighting.is_some()),
+            (outcome.is_reply, outcome.report.is_some()),
             (true, option.is_some())
         );
         let frame = buf.data();
@@ -235,8 +235,8 @@ fn duplicate_address_detection_is_told_to_all_nodes() {
     assert_eq!(
         outcome,
         Ok(Outcome {
-            answer: true,
-            sighting: None
+            is_reply: true,
+            report: None
         })
     );
     assert_eq!(buf.data()[..6], [0x33, 0x33, 0, 0, 0, 1]);
@@ -244,21 +244,51 @@ fn duplicate_address_detection_is_told_to_all_nodes() {
     assert_checksum(buf.data());
 }
 
+/// RFC 4861 §4.6, §7.1.1, §7.1.2: the whole message is discarded.
 #[test]
-fn advertisements_are_sightings() {
+fn messages_with_an_option_of_a_bad_length_are_discarded() {
+    let nonce = [14, 1, 0, 0, 0, 0, 0, 0];
+    let bad: [&[u8]; 5] = [
+        &[1, 0],
+        &[0; 8],
+        &[14, 0, 0, 0, 0, 0, 0, 0],
+        &[14, 2, 0, 0, 0, 0, 0, 0],
+        &[14],
+    ];
+    let group = solicit::solicited_node(ours_v6());
+    for (kind, from, to, target, option) in [
+        (135, peer_v6(), group, ours_v6(), Some(1)),
+        (135, peer_v6(), group, ours_v6(), None),
+        (135, Ipv6Addr::UNSPECIFIED, group, ours_v6(), None),
+        (136, peer_v6(), ours_v6(), peer_v6(), Some(2)),
+        (136, peer_v6(), ours_v6(), ours_v6(), Some(2)),
+    ] {
+        let message = discovery_message(kind, 0x60 * (kind - 135), target, option);
+        let good = [&message[..], &nonce].concat();
+        assert!(discover(from, to, 255, &good).1.is_ok(), "{good:?}");
+        for bad in bad {
+            let message = [&good[..], bad].concat();
+            let discarded = discover(from, to, 255, &message).1;
+            assert_eq!(discarded, Err(DropReason::BadIcmp), "{message:?}");
+        }
+    }
+}
+
+#[test]
+fn advertisements_report_a_neighbour() {
     let (_, outcome) = discover(
         peer_v6(),
         ours_v6(),
         255,
         &discovery_message(136, 0x60, peer_v6(), Some(2)),
     );
-    let sighting = outcome
+    let report = outcome
         .expect("a good answer")
-        .sighting
-        .expect("it tells who is where");
+        .report
+        .expect("it names a neighbour");
     assert_eq!(
-        (sighting.address, sighting.mac, sighting.how),
-        (peer_v6().into(), PEER, Heard::Answer)
+        (report.address, report.mac, report.message),
+        (peer_v6().into(), PEER, NeighbourMessage::Reply)
     );
     let (_, outcome) = discover(
         peer_v6(),
@@ -266,7 +296,7 @@ fn advertisements_are_sightings() {
         255,
         &discovery_message(136, 0x20, peer_v6(), Some(2)),
     );
-    assert!(outcome.is_ok_and(|outcome| outcome.sighting.is_some_and(|s| s.how == Heard::Unsolicited)));
+    assert!(outcome.is_ok_and(|outcome| outcome.report.is_some_and(|s| s.message == NeighbourMessage::Announcement)));
 }
 
 #[test]
@@ -309,8 +339,8 @@ fn claim() -> Outcome {
 }
 
 const SILENCE: Outcome = Outcome {
-    answer: false,
-    sighting: None,
+    is_reply: false,
+    report: None,
 };
 
 #[test]

@@ -17,6 +17,7 @@ use packet::icmp::{v4_type, v6_type};
 use packet::too_big::TooBig;
 use packet::tuple::proto;
 use packet::{DropReason, GtpuFrame, IpTuple, PacketBuf};
+use transport::replies::NeighbourReport;
 use transport::{lag, replies};
 
 use crate::burst::descriptor::{Descriptor, Fate, Kind};
@@ -169,17 +170,17 @@ impl OwnAddressPackets<'_> {
     }
 
     fn sighted(&mut self, place: &L3Interface, outcome: replies::Outcome) -> Done {
-        if let Some(seen) = outcome.sighting {
-            let (address, mac, how) = (seen.address, seen.mac, seen.how);
+        if let Some(report) = outcome.report {
+            let NeighbourReport { address, mac, message } = report;
             let event = Event::Neighbour {
                 instance: place.instance(),
                 address,
                 mac,
-                how,
+                message,
             };
             self.events.push(self.stats, event);
         }
-        match outcome.answer {
+        match outcome.is_reply {
             true => Done::Answered,
             false => Done::Heard,
         }

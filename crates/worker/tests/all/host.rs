@@ -6,7 +6,7 @@ use flow::PortId;
 use packet::build::packet as build;
 use packet::{DropReason, checksum};
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
-use transport::Heard;
+use transport::NeighbourMessage;
 use worker::mem::MemBuf;
 use worker::{Event, HostRates, Urgency};
 
@@ -154,7 +154,7 @@ fn it_gets_what_neighbours_answer_and_no_question() {
         matches!(
             reported[..],
             [Event::Neighbour {
-                how: Heard::Answer,
+                message: NeighbourMessage::Reply,
                 ..
             }]
         ),

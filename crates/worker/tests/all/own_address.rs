@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use flow::{InstanceId, PortId};
 use packet::{DropReason, checksum};
 use rules::testing;
-use transport::Heard;
+use transport::NeighbourMessage;
 use worker::{Command, Event, HostRates};
 
 use crate::common::one_session::{events, ip, reason, reason_of_frame};
@@ -112,7 +112,7 @@ fn claims(world: &mut World) -> usize {
             instance: N3,
             address,
             mac: PEER_MAC,
-            how: Heard::Claim,
+            message: NeighbourMessage::Claim,
         } => *address == ip(OURS),
         _ => false,
     };

@@ -15,7 +15,7 @@ use rules::model::{
 };
 use rules::network::Fragmentation;
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UE_V6, UserPacket, pdu_session, tunnelled};
-use transport::Heard;
+use transport::NeighbourMessage;
 use worker::{ApplyError, Budgets, Command, Event, IdleTimes};
 
 use common::one_session::{
@@ -357,13 +357,13 @@ fn arp_is_answered_and_reported() {
     match &events(&mut world)[..] {
         [
             Event::Neighbour {
-                how: Heard::Question, ..
+                message: NeighbourMessage::Request, ..
             },
             Event::Neighbour {
                 instance,
                 address,
                 mac,
-                how: Heard::Answer,
+                message: NeighbourMessage::Reply,
             },
         ] => {
             assert_eq!(

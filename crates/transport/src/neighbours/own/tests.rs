@@ -1,6 +1,6 @@
 use packet::MacAddr;
 
-use super::super::{Heard, Neighbours, NeighboursConfig, Standing};
+use super::super::{NeighbourMessage, Neighbours, NeighboursConfig, NeighbourState};
 use super::*;
 use crate::AdjacencyChange;
 
@@ -114,12 +114,12 @@ fn a_claim_makes_a_tentative_address_a_duplicate() {
     let mut table = table(1);
     sent(&mut table, at(0));
     events(&mut table);
-    table.heard(at(500), N6, ours(), OTHER, Heard::Claim);
+    table.handle_message(at(500), N6, ours(), OTHER, NeighbourMessage::Claim);
     assert_eq!(
         events(&mut table),
         [(ours(), OwnAddressState::Duplicate, Some(OTHER))]
     );
-    table.heard(at(501), N6, ours(), OTHER, Heard::Claim);
+    table.handle_message(at(501), N6, ours(), OTHER, NeighbourMessage::Claim);
     assert_eq!(events(&mut table), [], "it is reported once");
     assert_eq!(sent(&mut table, at(60_000)), []);
     assert_eq!(
@@ -142,12 +142,12 @@ fn a_link_that_comes_up_starts_the_verification_anew() {
         let mut table = table(1);
         sent(&mut table, at(0));
         if is_duplicate {
-            table.heard(at(1), N6, ours(), OTHER, Heard::Claim);
+            table.handle_message(at(1), N6, ours(), OTHER, NeighbourMessage::Claim);
         }
         sent(&mut table, at(1_000));
         events(&mut table);
         table.set_link(at(5_000), PORT, false);
-        table.heard(at(5_001), N6, ours(), OTHER, Heard::Claim);
+        table.handle_message(at(5_001), N6, ours(), OTHER, NeighbourMessage::Claim);
         assert_eq!(
             (sent(&mut table, at(6_000)), events(&mut table)),
             (vec![], vec![])
@@ -174,7 +174,7 @@ fn a_preferred_address_is_defended_every_ten_seconds_at_most() {
     events(&mut table);
     for (address, announcement) in [(ours(), ADVERTISEMENT), (ours_v4(), 0)] {
         for second in 20..40 {
-            table.heard(at(1_000 * second), N6, address, OTHER, Heard::Claim);
+            table.handle_message(at(1_000 * second), N6, address, OTHER, NeighbourMessage::Claim);
             let is_due = second % 10 == 0;
             assert_eq!(
                 sent(&mut table, at(1_000 * second)),
@@ -191,8 +191,8 @@ fn a_preferred_address_is_defended_every_ten_seconds_at_most() {
 #[test]
 fn a_claim_of_another_address_changes_nothing() {
     let mut table = table(1);
-    table.heard(at(0), N6, peer(), OTHER, Heard::Claim);
-    table.heard(at(0), InstanceId(0), ours(), OTHER, Heard::Claim);
+    table.handle_message(at(0), N6, peer(), OTHER, NeighbourMessage::Claim);
+    table.handle_message(at(0), InstanceId(0), ours(), OTHER, NeighbourMessage::Claim);
     assert!(table.own_addresses().all(|own| own.conflicts == 0));
     assert!(table.is_empty());
 }
@@ -216,17 +216,17 @@ fn neighbours_over_ipv6_wait_for_the_own_address() {
     assert!(!is_reachable(last_change(&mut table)));
     assert_eq!(sent(&mut table, at(0)), [SOLICITATION], "the probe alone");
     let shown = table.view(at(0), N6, peer()).expect("an entry");
-    assert_eq!(shown.standing, Standing::NoSource);
+    assert_eq!(shown.state, NeighbourState::NoSource);
     // The address is announced, and the neighbour asked for.
     assert_eq!(sent(&mut table, at(1_000)), [ADVERTISEMENT, SOLICITATION]);
     assert!(table.is_resolved(fixed) && is_reachable(last_change(&mut table)));
-    table.heard(at(1_000), N6, peer(), PEER, Heard::Answer);
+    table.handle_message(at(1_000), N6, peer(), PEER, NeighbourMessage::Reply);
     assert!(table.is_resolved(id) && is_reachable(last_change(&mut table)));
     // The link flaps, and another station has taken the address.
     table.set_link(at(2_000), PORT, false);
     table.set_link(at(2_001), PORT, true);
     assert!(!table.is_resolved(id) && !is_reachable(last_change(&mut table)));
-    table.heard(at(2_002), N6, ours(), OTHER, Heard::Claim);
+    table.handle_message(at(2_002), N6, ours(), OTHER, NeighbourMessage::Claim);
     for second in 3..100 {
         let frames = sent(&mut table, at(1_000 * second));
         assert!(!frames.contains(&SOLICITATION), "{second}: {frames:?}");
