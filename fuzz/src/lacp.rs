@@ -4,7 +4,9 @@
 
 use flow::{Nanos, PortId};
 use packet::MacAddr;
-use transport::lag::{End, LacpConfig, Lacpdu, Lag, LagConfig, LagMode, PortState, Slow, answer_marker};
+use transport::lag::{
+    End, LacpConfig, Lacpdu, Lag, LagConfig, LagMember, LagMode, PortState, Slow, answer_marker,
+};
 
 const MEMBERS: u16 = 3;
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -33,7 +35,12 @@ fn lag(fast: bool) -> Lag {
         port: PortId(9),
         mode: LagMode::Lacp(lacp),
         mac: MAC,
-        members: (0..MEMBERS).map(|port| (PortId(port), MAC)).collect(),
+        members: (0..MEMBERS)
+            .map(|port| LagMember {
+                port: PortId(port),
+                mac: MAC,
+            })
+            .collect(),
     })
 }
 

@@ -9,8 +9,8 @@ use flow::{InstanceId, Nanos, PortId};
 use packet::buf::PacketBuf;
 use packet::tuple::proto;
 use packet::{IpTuple, MacAddr, VecBuf, icmp};
-use transport::replies::{self, OwnIpv6, NeighbourReport};
-use transport::{NeighbourMessage, Interface, Neighbours, NeighboursConfig, OwnAddressState};
+use transport::replies::{self, NeighbourReport, OwnIpv6};
+use transport::{Interface, NeighbourMessage, Neighbours, NeighboursConfig, OwnAddressState};
 
 const LINK: InstanceId = InstanceId(1);
 const PORT: PortId = PortId(0);
@@ -131,9 +131,18 @@ pub fn run(input: &[u8]) {
                 None
             }
         };
-        if let Some(NeighbourReport { address, mac, message }) = report {
+        if let Some(NeighbourReport {
+            address,
+            mac,
+            message,
+        }) = report
+        {
             let is_ours = address == IpAddr::from(OURS4) || address == IpAddr::from(OURS6);
-            assert_eq!(is_ours, message == NeighbourMessage::Claim, "we are our own neighbour");
+            assert_eq!(
+                is_ours,
+                message == NeighbourMessage::Claim,
+                "we are our own neighbour"
+            );
             table.handle_message(now, LINK, address, mac, message);
         }
         table.handle_timeout(now);

@@ -89,22 +89,21 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 #[repr(C, align(64))]
 pub struct FlowEntry<K> {
-    /// What packets match.
+    /// The key that packets match.
     pub key: K,
-    /// What is decided. Its generation is never 0 in a valid entry.
+    /// The decision. Its generation is never 0 in a valid entry.
     pub verdict: Verdict,
-    /// The line of [`Extensions`](crate::Extensions) with what few flows have: a NAT. It is the entry's own, and given
-    /// back with it.
+    /// The line of [`Extensions`](crate::Extensions) with the entry's NAT. The entry owns the line; removal frees both.
     pub extension: ExtensionId,
-    /// How long it may idle, in ticks of 2^29 ns (0.54 s); at most 32767.
+    /// Idle timeout in ticks of 2^29 ns (0.54 s), at most 32767.
     pub idle: u16,
-    /// The snapshot of the rules that all sessions share at the time of the decision. Another one now: the entry is
-    /// *softly* stale, that is still in use, and to be decided anew when there is time.
+    /// Number of the snapshot of the shared (predefined) rules at the time of the decision. With another current snapshot
+    /// the entry is *softly* stale: it stays in use until the budget allows a new decision.
     pub snapshot: u16,
 }
 
 impl<K> FlowEntry<K> {
-    /// The same decision for another key, of whatever kind.
+    /// The same decision for another key, also of another kind.
     pub fn with_key<L>(&self, key: L) -> FlowEntry<L> {
         FlowEntry {
             key,

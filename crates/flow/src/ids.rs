@@ -3,7 +3,7 @@
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// A moment: nanoseconds since an arbitrary epoch that all callers of one program share. Arithmetic saturates.
+/// A moment: nanoseconds since an arbitrary epoch, the same in the whole program. Arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
@@ -91,7 +91,7 @@ id! {
     PortId(u16)
 }
 id! {
-    /// One of our own GTP-U addresses: dense from 0.
+    /// An own GTP-U address: dense from 0.
     LocalId(u16)
 }
 id! {
@@ -103,7 +103,7 @@ id! {
     SessionIndex(u32)
 }
 id! {
-    /// What packets are of that is billed by itself: numbered from 1 by the configuration; 0 is none.
+    /// A content, which is billed by itself: numbered from 1 by the configuration; 0 is none.
     ContentId(u32)
 }
 id! {
@@ -115,7 +115,7 @@ impl ContentId {
     /// No content.
     pub const NONE: Self = Self(0);
 
-    /// Whether it is a content's.
+    /// Whether it names a content.
     #[inline]
     pub const fn is_some(self) -> bool {
         self.0 != 0
@@ -128,31 +128,31 @@ impl PortId {
     /// The bit above them; those above it hold the number of recirculations.
     const ANSWER: u16 = 1 << 11;
     /// The most recirculations that can be held; 0: from the wire.
-    pub const LAST_LAP: u8 = 7;
-    /// The bit above the lap.
+    pub const MOST_RECIRCULATIONS: u8 = 7;
+    /// The bit above the number of recirculations.
     const WAITED: u16 = 1 << 15;
 
-    /// How often a packet that came in by this port had gone round inside this node; 0: it came from the wire. As a
-    /// port to leave by: any but 0 is no port but the way in again.
+    /// How often a packet that was received by this port has recirculated in this node; 0: it was received from the wire.
+    /// Of an egress port: above 0, the packet does not leave, but recirculates.
     #[inline]
-    pub const fn lap(self) -> u8 {
-        (self.0 >> 12) as u8 & Self::LAST_LAP
+    pub const fn recirculations(self) -> u8 {
+        (self.0 >> 12) as u8 & Self::MOST_RECIRCULATIONS
     }
 
-    /// The same port on this lap, of which the low 3 bits count, for a packet that has not waited on it and is no
-    /// answer.
+    /// The same port with this number of recirculations, of which the low 3 bits count, and without the marks of
+    /// [`answering`](Self::answering) and [`having_waited`](Self::having_waited).
     #[must_use]
-    pub const fn at_lap(self, lap: u8) -> Self {
-        Self(self.0 & Self::NUMBERS | ((lap & Self::LAST_LAP) as u16) << 12)
+    pub const fn with_recirculations(self, count: u8) -> Self {
+        Self(self.0 & Self::NUMBERS | ((count & Self::MOST_RECIRCULATIONS) as u16) << 12)
     }
 
-    /// Whether a packet that came in by this port is an answer of this node to a UE that it redirects, recirculated or not.
+    /// Whether a packet that was received by this port is a reply of this node to a redirected UE, recirculated or not.
     #[inline]
     pub const fn is_answer(self) -> bool {
         self.0 & Self::ANSWER != 0
     }
 
-    /// The same port on the same lap, for such an answer if `is_answer`.
+    /// The same port and number of recirculations, for such a reply if `is_answer`.
     #[must_use]
     pub const fn answering(self, is_answer: bool) -> Self {
         if is_answer {
@@ -162,13 +162,14 @@ impl PortId {
         }
     }
 
-    /// Whether a packet that came in by this port has been kept on this lap, for its FAR or its next hop.
+    /// Whether a packet that was received by this port has been buffered since its last recirculation, for its FAR or its
+    /// next hop.
     #[inline]
     pub const fn has_waited(self) -> bool {
         self.0 & Self::WAITED != 0
     }
 
-    /// The same port on the same lap, for a packet that is kept.
+    /// The same port and number of recirculations, for a packet that is buffered.
     #[must_use]
     pub const fn having_waited(self) -> Self {
         Self(self.0 | Self::WAITED)
@@ -180,7 +181,7 @@ impl AdjacencyId {
     pub const BY_DESTINATION: Self = Self(u32::MAX);
 }
 
-/// Which way a packet goes, seen from the UE.
+/// The direction of a packet, seen from the UE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the UE: the PDR's source interface is Access.
@@ -207,19 +208,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_tells_the_lap_and_whether_its_packet_has_waited() {
-        for (port, lap) in [(0, 0), (2047, 7), (9, 3)] {
-            let port = PortId(port).at_lap(lap);
-            assert_eq!((port.lap(), port.has_waited()), (lap, false));
+    fn a_port_has_the_recirculations_and_whether_its_packet_has_waited() {
+        for (port, count) in [(0, 0), (2047, 7), (9, 3)] {
+            let port = PortId(port).with_recirculations(count);
+            assert_eq!((port.recirculations(), port.has_waited()), (count, false));
             let waited = port.having_waited();
-            assert_eq!((waited.lap(), waited.has_waited()), (lap, true));
-            assert_eq!(waited.at_lap(lap), port);
+            assert_eq!((waited.recirculations(), waited.has_waited()), (count, true));
+            assert_eq!(waited.with_recirculations(count), port);
             let answer = waited.answering(true);
             assert_eq!(
-                (answer.lap(), answer.has_waited(), answer.is_answer()),
-                (lap, true, true)
+                (answer.recirculations(), answer.has_waited(), answer.is_answer()),
+                (count, true, true)
             );
-            assert_eq!((answer.at_lap(lap), port.is_answer()), (port, false));
+            assert_eq!(
+                (answer.with_recirculations(count), port.is_answer()),
+                (port, false)
+            );
             assert_eq!(port.answering(false), port);
         }
     }

@@ -1,9 +1,9 @@
 //! N4 on UDP sockets of the kernel, one for each local address: a response leaves from the address that the request
 //! reached (TS 29.244 §4.2.2).
 //!
-//! Answers of one turn that are equally long and for one peer go to the kernel as one piece, which it cuts into
-//! datagrams again (UDP segmentation, `UDP_SEGMENT`): what a datagram costs on its way down is then paid once for all.
-//! Datagrams come in one by one: that is a small part of what they cost, and they lie in no order.
+//! Datagrams of one turn that have the same length and peer are sent by one system call, which the kernel segments into
+//! datagrams (UDP GSO, `UDP_SEGMENT`): one pass through the network stack for all of them. Datagrams are received one by
+//! one: reception is a small part of their cost.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice};
@@ -24,57 +24,57 @@ use smallvec::SmallVec;
 use super::wakeup::Wakeup;
 use upf::Control;
 
-/// Datagrams taken from one socket before the rest of the program has its turn. What comes in meanwhile lies in the
-/// system's buffer, of which a large message takes two kilobytes.
+/// Most datagrams received from one socket per turn of control. Later ones wait in the socket's buffer, where a large
+/// message takes two kilobytes.
 const DATAGRAMS_PER_TURN: usize = 256;
-/// Octets that the system is asked to keep for each socket. It gives `net.core.rmem_max` at most, unless the process
-/// may administer the network.
+/// Requested receive buffer of each socket, octets. The kernel grants at most `net.core.rmem_max`, unless the process has
+/// CAP_NET_ADMIN.
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// The largest UDP payload.
 const LARGEST: usize = 65_535;
 
-/// Datagrams that are sorted by their peers at a time.
+/// Datagrams that are sorted by peer at a time.
 const SORTED: usize = 1_024;
-/// Datagrams in one piece: what every kernel takes.
+/// Most datagrams of one GSO send: every kernel accepts that.
 const SEGMENTS: usize = 64;
-/// Octets of a datagram in a piece. A piece is not fragmented, so that each must fit in a packet of any usual link.
+/// Longest datagram of a GSO send. The kernel does not fragment its segments, so they must fit any common MTU.
 const SEGMENT: usize = 1_400;
-/// Octets of a piece.
-const PIECE: usize = 65_000;
-/// Pieces that go one by one after one was refused, before the system is asked again.
-const PATIENCE: u32 = 1_024;
+/// Most octets of one GSO send.
+const GSO_OCTETS: usize = 65_000;
+/// Sends without GSO after a refusal, until GSO is tried again.
+const GSO_BACKOFF: u32 = 1_024;
 
 struct Socket {
     socket: UdpSocket,
     address: SocketAddr,
-    /// Whether the kernel knows of pieces.
-    cuts: bool,
-    /// How many pieces go one by one before the next is tried.
-    refused: u32,
+    /// Whether the kernel supports UDP GSO.
+    has_gso: bool,
+    /// Sends without GSO until it is tried again.
+    gso_backoff: u32,
 }
 
 impl Socket {
     fn new(socket: UdpSocket, address: SocketAddr) -> Self {
-        // It is off by default: this asks whether it is known. An old kernel would send a piece as one datagram.
-        let cuts = setsockopt(&socket, UdpGsoSegment, &0).is_ok();
+        // GSO is off by default; setting 0 fails on a kernel without it, which would send one long datagram.
+        let has_gso = setsockopt(&socket, UdpGsoSegment, &0).is_ok();
         Self {
             socket,
             address,
-            cuts,
-            refused: 0,
+            has_gso,
+            gso_backoff: 0,
         }
     }
 
-    /// Sends equally long datagrams to one peer. What the system refuses is lost, as in the network: PFCP repeats.
+    /// Sends datagrams of the same length to one peer. Datagrams that the kernel refuses are lost; PFCP retransmits.
     fn send(&mut self, alike: &[Transmit]) {
         let length = alike.first().map_or(0, |one| one.bytes.len());
         if !(1..=SEGMENT).contains(&length) {
             return self.send_each(alike);
         }
-        for piece in alike.chunks(SEGMENTS.min(PIECE / length)) {
-            let is_sent = piece.len() > 1 && self.may_cut() && self.send_piece(piece, length as u16);
+        for batch in alike.chunks(SEGMENTS.min(GSO_OCTETS / length)) {
+            let is_sent = batch.len() > 1 && self.may_use_gso() && self.send_gso(batch, length as u16);
             if !is_sent {
-                self.send_each(piece);
+                self.send_each(batch);
             }
         }
     }
@@ -85,30 +85,29 @@ impl Socket {
         }
     }
 
-    /// Whether pieces are tried.
-    fn may_cut(&mut self) -> bool {
-        let waits = self.refused > 0;
-        self.refused = self.refused.saturating_sub(1);
-        self.cuts && !waits
+    /// Whether GSO is tried.
+    fn may_use_gso(&mut self) -> bool {
+        let is_off = self.gso_backoff > 0;
+        self.gso_backoff = self.gso_backoff.saturating_sub(1);
+        self.has_gso && !is_off
     }
 
-    /// Sends datagrams of `length` octets to one peer as one piece, or none of them: links and routes there are for
-    /// which the kernel does not cut.
-    fn send_piece(&mut self, piece: &[Transmit], length: u16) -> bool {
+    /// Sends datagrams of `length` octets to one peer by GSO, or none of them: some links and routes do not support it.
+    fn send_gso(&mut self, batch: &[Transmit], length: u16) -> bool {
         let octets: SmallVec<[IoSlice<'_>; SEGMENTS]> =
-            piece.iter().map(|one| IoSlice::new(&one.bytes)).collect();
-        let to = piece.first().map(|one| SockaddrStorage::from(one.to));
-        let cut = [ControlMessage::UdpGsoSegments(&length)];
+            batch.iter().map(|one| IoSlice::new(&one.bytes)).collect();
+        let to = batch.first().map(|one| SockaddrStorage::from(one.to));
+        let segmentation = [ControlMessage::UdpGsoSegments(&length)];
         let fd = self.socket.as_raw_fd();
-        let sent = sendmsg(fd, &octets, &cut, MsgFlags::empty(), to.as_ref());
+        let sent = sendmsg(fd, &octets, &segmentation, MsgFlags::empty(), to.as_ref());
         if let Err(Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE | Errno::EOPNOTSUPP) = sent {
-            self.refused = PATIENCE;
+            self.gso_backoff = GSO_BACKOFF;
         }
         sent.is_ok()
     }
 }
 
-/// Whether two datagrams can be parts of one piece.
+/// Whether two datagrams can be sent by one GSO send.
 fn are_alike(one: &Transmit, other: &Transmit) -> bool {
     (one.from, one.to, one.bytes.len()) == (other.from, other.to, other.bytes.len())
 }
@@ -119,15 +118,15 @@ pub struct Sockets {
     events: Events,
     sockets: Vec<Socket>,
     buffer: Box<[u8]>,
-    /// What is being sent.
+    /// Datagrams that are being sent.
     outgoing: Vec<Transmit>,
 }
 
 impl Sockets {
-    /// Opens a socket on `port` of every address. Port 0 is any that is free. Who may speak is Control's to say.
+    /// Opens a socket on `port` of every address. Port 0 is any free port. Control filters the senders.
     ///
     /// # Errors
-    /// The first address that cannot be bound, in the system's words.
+    /// The error of the first address that cannot be bound.
     pub fn open(addresses: impl Iterator<Item = IpAddr>, port: u16) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut sockets = Vec::new();
@@ -160,11 +159,11 @@ impl Sockets {
         Wakeup::new(self.poll.registry())
     }
 
-    /// The same, which hear nothing but what comes in by this device of the host from now on: an interface, or a VRF.
+    /// Binds the sockets to a device of the host (an interface or a VRF): they receive by that device only.
     ///
     /// # Errors
     /// The system's, when there is none of this name, or with CAP_NET_RAW missing.
-    pub fn heard_on(mut self, device: &str) -> io::Result<Self> {
+    pub fn bound_to_device(mut self, device: &str) -> io::Result<Self> {
         let name = OsString::from(device);
         for Socket { socket, address, .. } in &mut self.sockets {
             let named = |error: Errno| {
@@ -175,18 +174,18 @@ impl Sockets {
                 )
             };
             setsockopt(socket, BindToDevice, &name).map_err(named)?;
-            // What has come in by another meanwhile.
+            // Datagrams that were received by other devices before.
             while socket.recv_from(&mut self.buffer).is_ok() {}
         }
         Ok(self)
     }
 
-    /// Where datagrams are received.
+    /// The local addresses of the sockets.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         self.sockets.iter().map(|socket| socket.address)
     }
 
-    /// Waits until a datagram is there or the time is over.
+    /// Waits until a datagram is received, a wake-up, or `most` is over.
     ///
     /// # Errors
     /// The system's, but for an interruption by a signal.
@@ -197,12 +196,12 @@ impl Sockets {
         }
     }
 
-    /// Hands waiting datagrams to `control`; tells whether there were any.
+    /// Passes received datagrams to `control`. Returns whether there were any.
     pub fn receive(&mut self, control: &mut Control, now: Nanos) -> bool {
         let mut any = false;
         for Socket { socket, address, .. } in &mut self.sockets {
             for _ in 0..DATAGRAMS_PER_TURN {
-                // An error here is one that an earlier datagram of ours met (a closed port): not this one's.
+                // An error here belongs to a datagram that was sent before (a closed port).
                 match socket.recv_from(&mut self.buffer) {
                     Ok((length, from)) => control.receive(now, from, *address, &self.buffer[..length]),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -214,8 +213,8 @@ impl Sockets {
         any
     }
 
-    /// Sends what `control` has to send. Datagrams for one peer leave in the order in which control gave them; peers
-    /// have no order. One that the system refuses is lost, as in the network: PFCP repeats.
+    /// Sends the datagrams of `control`. The order of datagrams to one peer is kept. Datagrams that the kernel refuses are
+    /// lost; PFCP retransmits.
     pub fn transmit(&mut self, control: &mut Control) {
         self.send_all(std::iter::from_fn(|| control.poll_transmit()));
     }
@@ -239,8 +238,8 @@ impl Sockets {
     }
 }
 
-/// Asks for a large receive buffer: what does not fit is lost before a heartbeat can be told from a flood. With
-/// the system's default N4 works as well, but bursts of more than a hundred large requests lose some.
+/// Requests a large receive buffer: datagrams that do not fit are lost before heartbeats can be preferred. With the
+/// default size bursts of more than a hundred large requests lose some.
 fn widen(socket: &UdpSocket) {
     if set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER).is_err() {
         let _ = set_socket_recv_buffer_size(socket, RECEIVE_BUFFER);
@@ -265,7 +264,7 @@ mod tests {
         socket
     }
 
-    /// What has come, by whom it came from.
+    /// Received datagrams with their source.
     fn received(socket: &Plain) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut room = vec![0; LARGEST];
         let mut all = Vec::new();
@@ -287,10 +286,10 @@ mod tests {
 
     /// Sends datagrams of several lengths to several SMFs in turn, with others among them that nobody can have, and
     /// looks at what has come where.
-    fn exchange(refused: u32, cuts: impl Fn(bool) -> bool) -> Vec<u32> {
+    fn exchange(gso_backoff: u32, has_gso: impl Fn(bool) -> bool) -> Vec<u32> {
         let mut sockets = Sockets::open(LOCALHOST.into_iter(), 0).unwrap();
         for socket in &mut sockets.sockets {
-            (socket.refused, socket.cuts) = (refused, cuts(socket.cuts));
+            (socket.gso_backoff, socket.has_gso) = (gso_backoff, has_gso(socket.has_gso));
         }
         let own: Vec<_> = sockets.addresses().collect();
         let smfs = [smf(LOCALHOST[0]), smf(LOCALHOST[1]), smf(LOCALHOST[0])];
@@ -302,7 +301,7 @@ mod tests {
             let from = own[usize::from(place == 1)];
             let length = match number {
                 0..120 => 100,
-                // The first that are too long for a piece, and more than any usual link takes.
+                // The first that are too long for a GSO send, and longer than common MTUs.
                 120..132 => SEGMENT + 1,
                 132..135 => 9_000,
                 _ => 40 + number as usize % 7,
@@ -327,7 +326,7 @@ mod tests {
         for (place, expected) in expected {
             assert_eq!(received(&smfs[place]), expected, "of SMF {place}, in order");
         }
-        sockets.sockets.iter().map(|socket| socket.refused).collect()
+        sockets.sockets.iter().map(|socket| socket.gso_backoff).collect()
     }
 
     #[test]
@@ -341,21 +340,24 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_piece_goes_one_by_one_and_pieces_are_tried_again_later() {
+    fn datagrams_of_a_refused_gso_send_go_one_by_one_and_gso_is_tried_again_later() {
         let mut sockets = Sockets::open([LOCALHOST[0]].into_iter(), 0).unwrap();
         let from = sockets.addresses().next().unwrap();
         let (smf, nowhere) = (smf(LOCALHOST[0]), "127.0.0.1:0".parse().unwrap());
-        // The system sends nothing to port 0: it refuses the piece.
+        // The system sends nothing to port 0: it refuses GSO sends as well.
         sockets.send_all((0..8).map(|number| datagram(from, nowhere, 60, number)));
-        if !sockets.sockets[0].cuts {
+        if !sockets.sockets[0].has_gso {
             return;
         }
         let to = smf.local_addr().unwrap();
-        assert_eq!(sockets.sockets[0].refused, PATIENCE);
-        for round in 0..=PATIENCE {
+        assert_eq!(sockets.sockets[0].gso_backoff, GSO_BACKOFF);
+        for round in 0..=GSO_BACKOFF {
             sockets.send_all((0..2).map(|number| datagram(from, to, 60, number)));
             assert_eq!(received(&smf).len(), 2);
-            assert_eq!(sockets.sockets[0].refused, (PATIENCE - 1).saturating_sub(round));
+            assert_eq!(
+                sockets.sockets[0].gso_backoff,
+                (GSO_BACKOFF - 1).saturating_sub(round)
+            );
         }
         exchange(3, |knows| knows);
     }
@@ -367,13 +369,13 @@ mod tests {
         for (place, address) in LOCALHOST.into_iter().enumerate() {
             let smf = smf(address);
             let to = smf.local_addr().unwrap();
-            let piece: Vec<_> = (0..5)
+            let batch: Vec<_> = (0..5)
                 .map(|number| datagram(own[place], to, 120, number))
                 .collect();
             let socket = &mut sockets.sockets[place];
-            if socket.cuts {
-                assert!(socket.send_piece(&piece, 120), "by {address}");
-                let expected = piece.iter().map(|one| (own[place], one.bytes.to_vec()));
+            if socket.has_gso {
+                assert!(socket.send_gso(&batch, 120), "by {address}");
+                let expected = batch.iter().map(|one| (own[place], one.bytes.to_vec()));
                 assert_eq!(received(&smf), expected.collect::<Vec<_>>());
             }
         }

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 /// How often statistics are published.
 const PUBLISH: Duration = Duration::from_millis(50);
 
-/// Statistics that a worker's thread publishes now and then, for views. No packet waits for it.
+/// Statistics that a worker's thread publishes every [`PUBLISH`] for views, without waiting for a lock.
 #[derive(Clone, Debug)]
 pub struct PublishedStats(Arc<Mutex<Stats>>);
 
@@ -31,13 +31,13 @@ impl PublishedStats {
         Self(Arc::new(Mutex::new(stats.clone())))
     }
 
-    /// A copy of what was last published.
+    /// A copy of the last published statistics.
     #[must_use]
     pub fn read(&self) -> Stats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Publishes, unless a reader holds the lock just now.
+    /// Publishes, unless a reader holds the lock.
     pub fn offer(&self, stats: &Stats) {
         if let Ok(mut published) = self.0.try_lock() {
             published.clone_from(stats);
@@ -56,7 +56,7 @@ impl PublishedStats {
 pub struct ThreadConfig {
     /// The core to pin the thread to.
     pub core: Option<u32>,
-    /// What it does when there is nothing to do.
+    /// How it waits when there is nothing to do.
     pub idle: Idle,
     /// The threads that it wakes.
     pub wakes: WakeTargets,
@@ -73,15 +73,15 @@ pub struct WakeTargets {
     pub host: Option<Wakeup>,
 }
 
-/// What a worker has put into the queues of other threads.
+/// Items that a worker has put into the queues of other threads since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Put {
+struct PushCounts {
     events: u64,
     handed_over: u64,
     to_host: u64,
 }
 
-impl Put {
+impl PushCounts {
     fn of<I: Io>(worker: &Worker<I>) -> Self {
         let stats = worker.stats();
         Self {
@@ -94,7 +94,7 @@ impl Put {
 
 impl WakeTargets {
     /// Wakes the threads into whose queues something was pushed since `before`.
-    fn wake(&self, before: Put, now: Put) {
+    fn wake(&self, before: PushCounts, now: PushCounts) {
         if now.events != before.events {
             self.control.iter().for_each(Wakeup::wake);
         }
@@ -107,7 +107,7 @@ impl WakeTargets {
     }
 }
 
-/// Why a worker's thread does not work.
+/// Why a worker's thread did not start.
 #[derive(Debug)]
 pub enum ThreadError {
     /// It cannot be pinned or registered.
@@ -171,21 +171,21 @@ impl WorkerThread {
         let shared = published.clone();
         let (outcome, made) = sync_channel(1);
         let body = move || {
-            // Nobody may be waiting for the outcome.
+            // Sending fails, and is ignored, where the starter does not wait for the outcome.
             let (_registration, mut worker) = match make(eal, config.core, worker) {
                 Ok(made) => made,
                 Err(error) => return drop(outcome.send(Err(error))),
             };
             shared.publish(worker.stats());
             let _ = outcome.send(Ok(worker.table_areas()));
-            let (mut next, mut put) = (Nanos(0), Put::default());
+            let (mut next, mut pushed) = (Nanos(0), PushCounts::default());
             while !stop.load(Ordering::Relaxed) {
                 let now = clock.now();
                 let report = worker.poll(now);
                 let fed = between(now);
-                let before = std::mem::replace(&mut put, Put::of(&worker));
-                if put != before {
-                    config.wakes.wake(before, put);
+                let before = std::mem::replace(&mut pushed, PushCounts::of(&worker));
+                if pushed != before {
+                    config.wakes.wake(before, pushed);
                 }
                 config.idle.after(!report.is_idle() || fed);
                 if now >= next {
@@ -214,7 +214,7 @@ impl WorkerThread {
         self.made.recv().unwrap_or(Err(ThreadError::Ended))
     }
 
-    /// Where its statistics are read.
+    /// The statistics that it publishes.
     #[must_use]
     pub fn published(&self) -> &PublishedStats {
         &self.published

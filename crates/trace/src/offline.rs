@@ -60,19 +60,19 @@ pub struct Replayed {
     pub frames: u64,
     /// Those that were not, since no more packets were wanted; `None`: it was replayed to its end.
     pub left: Option<u64>,
-    /// Of them, PFCP requests that were said again.
+    /// Of them, PFCP requests that were sent again.
     pub requests: u64,
-    /// Of them, packets that came in.
+    /// Of them, packets that were received.
     pub packets: u64,
-    /// Of them, what this node sent itself, and answers.
+    /// Of them, those that this node sent itself, and responses.
     pub own: u64,
-    /// Of them, what is neither.
+    /// Of them, all others.
     pub others: u64,
-    /// What is odd, in words.
+    /// Anomalies, as text.
     pub notes: Vec<String>,
 }
 
-/// Sends a capture through the user plane of `config`, and tells of each packet, as long as `tell` wants more.
+/// Replays a capture through the user plane of `config`, and calls `tell` for each packet until it returns false.
 ///
 /// # Errors
 /// When the configuration cannot be set up, or there is no capture.
@@ -84,7 +84,7 @@ pub fn replay(
     replay_by(config, capture, tell, PART)
 }
 
-/// The same, by parts of so many frames.
+/// The same, in parts of `part` frames.
 fn replay_by(
     mut config: Config,
     capture: &Capture<'_>,

@@ -113,7 +113,7 @@ impl Adjacency {
     /// There is no link, so no bound on its length but that of any packet.
     pub fn to_ourselves(interface: &Interface) -> Self {
         Self {
-            port: interface.port.at_lap(1),
+            port: interface.port.with_recirculations(1),
             mtu: u16::MAX,
             link_mtu: u16::MAX,
             tunnels: false,
@@ -259,7 +259,7 @@ impl Adjacencies {
         *slot = change.adjacency.unwrap_or(Adjacency::ABSENT).narrowed(self.least);
         match (change.neighbour, change.adjacency) {
             (None, _) => None,
-            (Some(_), Some(adjacency)) if adjacency.port.lap() > 0 => None,
+            (Some(_), Some(adjacency)) if adjacency.port.recirculations() > 0 => None,
             (Some(neighbour), Some(_)) => self.index.insert(neighbour, change.id),
             (Some(neighbour), None) => self.index.remove(&neighbour),
         };
@@ -345,7 +345,10 @@ mod tests {
         let adjacency = Adjacency::to_ourselves(&interface(None));
         assert_eq!(adjacency.header(), [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1]);
         assert_eq!(
-            (adjacency.port().lap(), adjacency.port().at_lap(0)),
+            (
+                adjacency.port().recirculations(),
+                adjacency.port().with_recirculations(0)
+            ),
             (1, PortId(2))
         );
         let change = AdjacencyChange {

@@ -64,7 +64,12 @@ impl<const N: usize> Fib<N> {
         let mut fib = Self {
             nodes: vec![[NodeSlot::EMPTY; 256]],
         };
-        for FibPrefix { network, length, value } in prefixes {
+        for FibPrefix {
+            network,
+            length,
+            value,
+        } in prefixes
+        {
             fib.add(network, usize::from(length).min(8 * N), value);
         }
         fib
@@ -114,7 +119,11 @@ mod tests {
     use super::*;
 
     const fn prefix<const N: usize>(network: [u8; N], length: u8, value: u32) -> FibPrefix<N> {
-        FibPrefix { network, length, value }
+        FibPrefix {
+            network,
+            length,
+            value,
+        }
     }
 
     fn masked(address: u32, length: u8) -> u32 {

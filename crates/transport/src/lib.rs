@@ -16,8 +16,8 @@ mod solicit;
 
 pub use adjacencies::{Adjacencies, Adjacency, AdjacencyChange, Interface};
 pub use neighbours::{
-    NeighbourMessage, NeighbourError, NeighbourView, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState,
-    OwnAddressView, NeighbourState,
+    NeighbourError, NeighbourMessage, NeighbourState, NeighbourView, Neighbours, NeighboursConfig,
+    OwnAddressEvent, OwnAddressState, OwnAddressView,
 };
 pub use routes::{Hop, Routes, Via};
 pub use solicit::Transmit;

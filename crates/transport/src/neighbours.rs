@@ -40,7 +40,7 @@ mod table;
 mod view;
 
 pub use self::own::{OwnAddressEvent, OwnAddressState, OwnAddressView};
-pub use self::view::{NeighbourView, NeighbourState};
+pub use self::view::{NeighbourState, NeighbourView};
 
 /// Times and bounds of neighbour resolution.
 #[derive(Clone, Copy, Debug)]
@@ -357,7 +357,14 @@ impl Neighbours {
     }
 
     /// A worker has received a message by which `address` is at `mac`.
-    pub fn handle_message(&mut self, now: Nanos, instance: InstanceId, address: IpAddr, mac: MacAddr, message: NeighbourMessage) {
+    pub fn handle_message(
+        &mut self,
+        now: Nanos,
+        instance: InstanceId,
+        address: IpAddr,
+        mac: MacAddr,
+        message: NeighbourMessage,
+    ) {
         if !mac.is_station() {
             return;
         }
@@ -390,7 +397,13 @@ impl Neighbours {
     }
 
     /// The state after a message that names `mac`, or `None` if it changes nothing.
-    fn state_after(&self, now: Nanos, entry: &Entry, mac: MacAddr, message: NeighbourMessage) -> Option<State> {
+    fn state_after(
+        &self,
+        now: Nanos,
+        entry: &Entry,
+        mac: MacAddr,
+        message: NeighbourMessage,
+    ) -> Option<State> {
         let at = now + self.timers(entry).reachable;
         let reachable = State::Reachable {
             mac,

@@ -220,8 +220,7 @@ pub fn discovery<B: PacketBuf>(
     let target = address(message, 8);
     match message[0] {
         NEIGHBOUR_SOLICITATION if target == ours && source.is_unspecified() => {
-            if destination != solicit::solicited_node(ours) || options.has(SOURCE_LINK_LAYER_ADDRESS)
-            {
+            if destination != solicit::solicited_node(ours) || options.has(SOURCE_LINK_LAYER_ADDRESS) {
                 return Err(DropReason::BadIcmp);
             }
             let sender = source_mac(frame).filter(|sender| *sender != own.mac);
@@ -422,7 +421,9 @@ impl<'a> DiscoveryOptions<'a> {
     fn parse(message: &'a [u8]) -> Result<Self, DropReason> {
         let options = Self(message.get(Self::START..).unwrap_or_default());
         let whole: usize = options.iter().map(<[u8]>::len).sum();
-        (whole == options.0.len()).then_some(options).ok_or(DropReason::BadIcmp)
+        (whole == options.0.len())
+            .then_some(options)
+            .ok_or(DropReason::BadIcmp)
     }
 
     /// The options with their type and length octet, up to the first one of a bad length.

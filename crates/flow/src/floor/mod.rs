@@ -32,7 +32,7 @@ pub enum Work {
     FarForward,
 }
 
-/// The size of the workload.
+/// The size of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Flow entries; a flow is one direction of a 5-tuple. At least 2.

@@ -1,4 +1,4 @@
-//! Rates, tokens and colours: what meters of all kinds are made of.
+//! Rates, tokens and colours, common to all kinds of meters.
 
 /// Tokens of an octet: millionths of its bits.
 const TOKENS_PER_OCTET: u64 = 8_000_000;
@@ -18,7 +18,7 @@ pub(super) const fn depth_of(octets: u64) -> u64 {
     if tokens < DEEPEST { tokens } else { DEEPEST }
 }
 
-/// A rate in kilobits of 1000 bits per second, which is as exact as PFCP is.
+/// A rate in kbit/s of 1000 bits, the unit of PFCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
@@ -30,10 +30,10 @@ impl Rate {
     /// The highest rate that is a limit, 1.1 Pbit/s: all that the five octets of an MBR hold (TS 29.244 §8.2.8).
     pub const MAX: Self = Self((1 << 40) - 1);
 
-    /// The highest rate that anything can reach which one worker serves, 1 Tbit/s: a meter of more never says red.
+    /// Above what one worker can forward, 1 Tbit/s: a meter of this rate never gives red.
     pub const REACHABLE: Self = Self(1_000_000_000);
 
-    /// So many kbit/s; above [`MAX`](Self::MAX): [`UNLIMITED`](Self::UNLIMITED).
+    /// The rate of `kbit` kbit/s. Above [`MAX`](Self::MAX) it is [`UNLIMITED`](Self::UNLIMITED).
     pub const fn from_kbit(kbit: u64) -> Self {
         if kbit > Self::MAX.0 {
             Self::UNLIMITED
@@ -42,7 +42,7 @@ impl Rate {
         }
     }
 
-    /// So many bit/s, fractions of a kbit/s rounded up as TS 29.244 §8.2.8 has it.
+    /// The rate of `bits` bit/s, rounded up to kbit/s (TS 29.244 §8.2.8).
     pub const fn from_bits_per_second(bits: u64) -> Self {
         Self::from_kbit(bits.div_ceil(1000))
     }
@@ -66,11 +66,11 @@ impl Rate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Colour {
-    /// Within what is committed.
+    /// Within the committed rate.
     #[default]
     Green = 0,
-    /// Beyond that; it passes and is the first to go where there is no room.
+    /// Above the committed rate: it passes, and is dropped first in congestion.
     Yellow = 1,
-    /// Beyond everything: dropped, and no meter is charged for it.
+    /// Above the peak rate: dropped. No meter is charged for it.
     Red = 2,
 }

@@ -88,7 +88,7 @@ pub fn run(
     let addresses = config.n4.addresses.iter().map(|address| address.value);
     let sockets = Sockets::open(addresses, config.n4.port.value() as u16).map_err(RunError::of)?;
     let sockets = match &config.n4.device {
-        Some(device) => sockets.heard_on(&device.value).map_err(RunError::of)?,
+        Some(device) => sockets.bound_to_device(&device.value).map_err(RunError::of)?,
         None => sockets,
     };
     let clock = Clock::starting_now(eal.tsc_hz());

@@ -164,8 +164,13 @@ mod tests {
                 let asked = frame.bytes[41];
                 if answering.contains(&asked) {
                     let (instance, address) = router(asked);
-                    self.table
-                        .handle_message(now, instance, address, station(asked), NeighbourMessage::Reply);
+                    self.table.handle_message(
+                        now,
+                        instance,
+                        address,
+                        station(asked),
+                        NeighbourMessage::Reply,
+                    );
                 }
             }
             while let Some(change) = self.table.poll_change() {

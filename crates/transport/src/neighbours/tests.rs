@@ -227,7 +227,13 @@ fn who_asks_for_us_is_asked_back_and_not_believed() {
     table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Reply);
     assert_eq!(mac_of(last_change(&mut table)), Some(PEER.0));
     for last in 20..30 {
-        table.handle_message(at(0), N6, IpAddr::from([192, 0, 2, last]), OTHER, NeighbourMessage::Request);
+        table.handle_message(
+            at(0),
+            N6,
+            IpAddr::from([192, 0, 2, last]),
+            OTHER,
+            NeighbourMessage::Request,
+        );
     }
     assert_eq!(table.len(), 2);
 }
@@ -277,7 +283,7 @@ fn rules_and_routes_lead_to_ourselves_and_packets_do_not() {
     assert!(
         change
             .adjacency
-            .is_some_and(|a| a.is_resolved() && a.port().lap() == 1)
+            .is_some_and(|a| a.is_resolved() && a.port().recirculations() == 1)
     );
     assert_eq!(table.pin(at(0), N6, ours), Ok(id));
     assert_eq!(table.resolve(at(0), N6, ours), Err(NeighbourError::NoNeighbour));

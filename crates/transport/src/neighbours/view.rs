@@ -179,7 +179,13 @@ mod tests {
             .views(second(9), 0)
             .map(|view| (view.address, view.state))
             .collect();
-        assert_eq!(all, [(address, NeighbourState::Reachable), (fixed, NeighbourState::Static)]);
+        assert_eq!(
+            all,
+            [
+                (address, NeighbourState::Reachable),
+                (fixed, NeighbourState::Static)
+            ]
+        );
         assert_eq!(table.views(second(9), 1).count(), 1);
     }
 }

@@ -76,9 +76,18 @@ fn replies_and_announcements_are_distinguished() {
         Ok((outcome.is_reply, outcome.report.map(|report| report.message)))
     };
     let (peer, other) = ([192, 0, 2, 9], [192, 0, 2, 7]);
-    assert_eq!(outcome_of(2, peer, OURS.octets()), Ok((false, Some(NeighbourMessage::Reply))));
-    assert_eq!(outcome_of(2, peer, peer), Ok((false, Some(NeighbourMessage::Announcement))));
-    assert_eq!(outcome_of(1, peer, peer), Ok((false, Some(NeighbourMessage::Announcement))));
+    assert_eq!(
+        outcome_of(2, peer, OURS.octets()),
+        Ok((false, Some(NeighbourMessage::Reply)))
+    );
+    assert_eq!(
+        outcome_of(2, peer, peer),
+        Ok((false, Some(NeighbourMessage::Announcement)))
+    );
+    assert_eq!(
+        outcome_of(1, peer, peer),
+        Ok((false, Some(NeighbourMessage::Announcement)))
+    );
     assert_eq!(outcome_of(1, peer, other), Err(DropReason::NotForUs));
     assert_eq!(outcome_of(3, peer, OURS.octets()), Err(DropReason::BadArp));
     assert_eq!(outcome_of(3, OURS.octets(), peer), Err(DropReason::BadArp));
@@ -296,7 +305,11 @@ fn advertisements_report_a_neighbour() {
         255,
         &discovery_message(136, 0x20, peer_v6(), Some(2)),
     );
-    assert!(outcome.is_ok_and(|outcome| outcome.report.is_some_and(|s| s.message == NeighbourMessage::Announcement)));
+    assert!(outcome.is_ok_and(|outcome| {
+        outcome
+            .report
+            .is_some_and(|s| s.message == NeighbourMessage::Announcement)
+    }));
 }
 
 #[test]

@@ -204,7 +204,7 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
     ) -> Result<AdjacencyId, DropReason> {
         let between = between.ok_or(DropReason::MartianDestination)?;
         let id = self.route_by(block, forward.egress(), between, |place| place.tunnels)?;
-        let to_ourselves = |adjacency: &Adjacency| adjacency.port().lap() > 0;
+        let to_ourselves = |adjacency: &Adjacency| adjacency.port().recirculations() > 0;
         match self.tables.adjacencies.resolved(id).is_some_and(to_ourselves) {
             true => Err(DropReason::NoRoute),
             false => Ok(id),

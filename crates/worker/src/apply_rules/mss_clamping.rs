@@ -50,7 +50,10 @@ impl MssClamping<'_> {
             return None;
         };
         let from = self.tables.interfaces.at(descriptor.instance)?;
-        let to = self.tables.interfaces.find(port.at_lap(0), l2.vlan)?;
+        let to = self
+            .tables
+            .interfaces
+            .find(port.with_recirculations(0), l2.vlan)?;
         let start = buf.len().checked_sub(octets)?;
         let headers = start.checked_sub(l2.len.into())?;
         let mut legs = [leg(from, headers_of(descriptor, from)), leg(to, headers)];

@@ -43,7 +43,7 @@ impl ChecksumOffload {
     /// What computes that of a packet which leaves by `port` as it is.
     pub fn of(&self, port: PortId) -> UdpChecksum {
         match self.fill.get(port.index()) {
-            Some(true) if port.lap() == 0 => UdpChecksum::Offloaded,
+            Some(true) if port.recirculations() == 0 => UdpChecksum::Offloaded,
             _ => UdpChecksum::Software,
         }
     }

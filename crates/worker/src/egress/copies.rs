@@ -121,7 +121,7 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
         {
             let port = lags.way(port, &packet);
             // To ourselves there is no link, and so no MTU.
-            if let Some(order) = order.filter(|_| port.lap() == 0) {
+            if let Some(order) = order.filter(|_| port.recirculations() == 0) {
                 tx.send_split(io, stats, (port, packet), (order, fragmenter));
                 continue;
             }

@@ -68,7 +68,7 @@ impl<I: Io> Copying<'_, I> {
 
     /// How a packet is cut up that leaves in fragments: to ourselves none does.
     fn order_of(&self, burst: &Burst<I::Buf>, place: usize) -> Option<FragmentSpec> {
-        let leaves = matches!(burst.descriptors[place].fate, Fate::Send(port) if port.lap() == 0);
+        let leaves = matches!(burst.descriptors[place].fate, Fate::Send(port) if port.recirculations() == 0);
         (leaves && self.fragmenter.has(place)).then(|| self.fragmenter.at(place))
     }
 

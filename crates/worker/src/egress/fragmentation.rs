@@ -120,7 +120,7 @@ impl<B: PacketBuf> Fragmenter<B> {
     pub fn settle(&mut self, descriptors: &mut [Descriptor]) {
         for (place, descriptor) in descriptors.iter_mut().enumerate() {
             match descriptor.fate {
-                Fate::Send(port) if self.wanted >> place & 1 == 1 && port.lap() == 0 => {
+                Fate::Send(port) if self.wanted >> place & 1 == 1 && port.recirculations() == 0 => {
                     descriptor.fate = Fate::Split(port);
                 }
                 _ => {}

@@ -36,7 +36,7 @@ pub(crate) fn linearize_burst<I: Io>(
 /// As [`bring_together`].
 pub(crate) fn linearize<I: Io>(io: &mut I, port: PortId, buf: &mut I::Buf) -> Result<(), DropReason> {
     let most = io.most_parts(port);
-    if most == usize::MAX || port.lap() > 0 || !buf.is_chained() {
+    if most == usize::MAX || port.recirculations() > 0 || !buf.is_chained() {
         return Ok(());
     }
     let (ingress, asked) = (buf.ingress(), buf.asks_udp_checksum());

@@ -24,7 +24,7 @@ use crate::stats::Stats;
 /// How often a packet may be recirculated. UE to UE, each behind an I-UPF and a PSA that are all this node, takes three.
 pub(crate) const MAX_RECIRCULATIONS: u8 = 7;
 
-const _: () = assert!(MAX_RECIRCULATIONS <= PortId::LAST_LAP);
+const _: () = assert!(MAX_RECIRCULATIONS <= PortId::MOST_RECIRCULATIONS);
 
 /// Where packets wait for the end of their burst.
 pub(crate) struct TxQueues<B> {
@@ -110,7 +110,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         } = transmission;
         for (place, (mut buf, descriptor)) in packets.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
-                Fate::Send(port) if port.lap() == 0 => {
+                Fate::Send(port) if port.recirculations() == 0 => {
                     buf.set_charge(self.charges.record(descriptor));
                     if yellow >> place & 1 == 1 && self.is_full(port) {
                         let _ = self.late.push((port, buf));
@@ -247,7 +247,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
     /// The same for a packet that was made of another, and has its ingress: to ourselves its recirculations count from
     /// the other's.
     pub fn send_on<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
-        if port.lap() > 0 {
+        if port.recirculations() > 0 {
             self.recirculate(io, stats, (port, buf));
         } else {
             self.send(io, stats, port, buf);
@@ -257,8 +257,8 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
     /// A packet of our own, to ourselves or to a port that is not there.
     #[cold]
     fn send_nowhere<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, mut buf: B) {
-        if port.lap() > 0 {
-            buf.set_ingress(port.at_lap(0));
+        if port.recirculations() > 0 {
+            buf.set_ingress(port.with_recirculations(0));
             self.recirculate(io, stats, (port, buf));
         } else {
             self.charges.lose(buf.charge());
@@ -276,13 +276,13 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         (port, mut buf): (PortId, B),
     ) -> bool {
         let before = buf.ingress();
-        let lap = before.lap() + 1;
+        let lap = before.recirculations() + 1;
         if lap > MAX_RECIRCULATIONS {
             stats.drop(DropReason::RecirculationLimit);
             self.free(io, buf);
             return false;
         }
-        buf.set_ingress(port.at_lap(lap).answering(before.is_answer()));
+        buf.set_ingress(port.with_recirculations(lap).answering(before.is_answer()));
         match self.recirculated.push(buf) {
             Ok(()) => {
                 stats.recirculated += 1;

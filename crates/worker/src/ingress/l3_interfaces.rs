@@ -228,7 +228,7 @@ impl L3Interfaces {
     /// The instances of a port that packets come in by that we have sent to ourselves.
     #[cold]
     fn on_a_lap(&self, port: PortId) -> Option<&Vec<InstanceId>> {
-        self.ports.get(port.at_lap(0).index())
+        self.ports.get(port.with_recirculations(0).index())
     }
 
     /// The place of an instance.

@@ -99,7 +99,7 @@ impl<I: Io> Context<'_, I> {
         if !wanted || !self.limits.rate.take(self.now) {
             return;
         }
-        if burst.packets[place].ingress().lap() == 0 {
+        if burst.packets[place].ingress().recirculations() == 0 {
             return self.originate(burst, place, Message::ErrorIndication);
         }
         // This node sent it: Control is notified as if the Error Indication had arrived.

@@ -73,7 +73,7 @@ impl<I: Io> IcmpErrors<'_, I> {
         let (error, length) = error_about(burst, place, undelivered.mtu, &home)?;
         let mut told = self.io.alloc()?;
         let (descriptor, packet) = (&burst.descriptors[place], &burst.packets[place]);
-        let from_ue = descriptor.tunnel.is_some() || packet.ingress().lap() > 0;
+        let from_ue = descriptor.tunnel.is_some() || packet.ingress().recirculations() > 0;
         told.set_ingress(packet.ingress());
         let port = match from_ue {
             true => towards_ue(&mut told, &error[..length], &home),
@@ -150,5 +150,5 @@ fn towards_network<B: PacketBuf + PacketMetadata>(
     let room = told.prepend(header.len())?;
     room.copy_from_slice(header);
     replies::send_back(room, home.mac).ok()?;
-    Some(packet.ingress().at_lap(0))
+    Some(packet.ingress().with_recirculations(0))
 }

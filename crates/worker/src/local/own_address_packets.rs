@@ -89,7 +89,7 @@ impl OwnAddressPackets<'_> {
             .interfaces
             .at(descriptor.instance)
             .filter(|place| place.host)?;
-        if buf.ingress().lap() > 0 || descriptor.kind == Kind::Signalling {
+        if buf.ingress().recirculations() > 0 || descriptor.kind == Kind::Signalling {
             return None;
         }
         if matches!(descriptor.kind, Kind::Host | Kind::Group) {
@@ -171,7 +171,11 @@ impl OwnAddressPackets<'_> {
 
     fn sighted(&mut self, place: &L3Interface, outcome: replies::Outcome) -> Done {
         if let Some(report) = outcome.report {
-            let NeighbourReport { address, mac, message } = report;
+            let NeighbourReport {
+                address,
+                mac,
+                message,
+            } = report;
             let event = Event::Neighbour {
                 instance: place.instance(),
                 address,
@@ -237,7 +241,7 @@ impl OwnAddressPackets<'_> {
         tuple: &IpTuple,
     ) -> Result<Done, DropReason> {
         let packet = buf.data().get(l3..).unwrap_or_default();
-        match TooBig::parse(packet, tuple)?.filter(|_| buf.ingress().lap() == 0) {
+        match TooBig::parse(packet, tuple)?.filter(|_| buf.ingress().recirculations() == 0) {
             Some(told) => {
                 self.events.push_too_big(self.stats, told, self.now);
                 Ok(Done::Heard)

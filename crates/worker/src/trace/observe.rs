@@ -29,7 +29,7 @@ use crate::trace::tracer::{Copied, Head, Pending, Tracer};
 
 /// A port without laps and marks.
 fn plain_port(port: PortId) -> PortId {
-    port.at_lap(0)
+    port.with_recirculations(0)
 }
 
 /// Where a burst came from, as reports say it.
@@ -184,7 +184,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             return None;
         };
         let data = self.burst.packets[place].data();
-        (port.lap() == 0).then(|| data[..data.len().min(snap)].to_vec())
+        (port.recirculations() == 0).then(|| data[..data.len().min(snap)].to_vec())
     }
 
     fn is_wanted(&self, filter: &TraceFilter, place: usize, head: &Head) -> bool {
@@ -197,7 +197,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         } = *filter;
         let descriptor = &self.burst.descriptors[place];
         let out = match descriptor.fate {
-            Fate::Send(port) if port.lap() == 0 => Some(plain_port(port)),
+            Fate::Send(port) if port.recirculations() == 0 => Some(plain_port(port)),
             _ => None,
         };
         if port.is_some_and(|port| plain_port(head.ingress) != port && out != Some(port)) {
@@ -277,7 +277,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             number,
             time: now,
             source: match source.source {
-                TraceSource::Recirculated(_) => TraceSource::Recirculated(head.ingress.lap()),
+                TraceSource::Recirculated(_) => TraceSource::Recirculated(head.ingress.recirculations()),
                 source => source,
             },
             received: TracedFrame {
@@ -364,7 +364,8 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
     fn traced_end(&self, place: usize, snap: usize) -> TracedEnd {
         match self.burst.descriptors[place].fate {
             Fate::Send(port)
-                if port.lap() > 0 && self.burst.packets[place].ingress().lap() >= MAX_RECIRCULATIONS =>
+                if port.recirculations() > 0
+                    && self.burst.packets[place].ingress().recirculations() >= MAX_RECIRCULATIONS =>
             {
                 TracedEnd::Dropped(DropReason::RecirculationLimit)
             }
@@ -377,7 +378,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
                 keep(&mut frame, &self.burst.packets[place], snap);
                 TracedEnd::Sent {
                     frame,
-                    recirculates: port.lap() > 0,
+                    recirculates: port.recirculations() > 0,
                     in_fragments: self.fragmenter.has(place),
                     port_was_full: false,
                 }

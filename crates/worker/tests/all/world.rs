@@ -357,7 +357,8 @@ fn arp_is_answered_and_reported() {
     match &events(&mut world)[..] {
         [
             Event::Neighbour {
-                message: NeighbourMessage::Request, ..
+                message: NeighbourMessage::Request,
+                ..
             },
             Event::Neighbour {
                 instance,

@@ -1,6 +1,6 @@
 use packet::MacAddr;
 
-use super::super::{NeighbourMessage, Neighbours, NeighboursConfig, NeighbourState};
+use super::super::{NeighbourMessage, NeighbourState, Neighbours, NeighboursConfig};
 use super::*;
 use crate::AdjacencyChange;
 
