@@ -515,7 +515,7 @@ impl AssociationControl {
             let peer = PeerName::from(&gone);
             let event = LogEvent::AssociationDown { peer, why, sessions };
             shared.log.push(now, event);
-            shared.ledger.remember(id, gone.node);
+            shared.usage_record_owners.remember(id, gone.node);
         }
         reporting.end_association(shared, now, id);
         self.heartbeats.stop(id);

@@ -29,7 +29,7 @@ use crate::reporting::Reporting;
 use crate::session_reports::verdict;
 use crate::shared::Shared;
 use crate::smf_sets::{Route, report_routes};
-use crate::usage_reports::{dated, final_report};
+use crate::usage_report_ies::{dated, final_report};
 
 /// What an Association Update Request of ours says.
 #[derive(Clone, Copy, Debug)]
@@ -217,7 +217,7 @@ impl AssociationRelease<'_> {
         usage: &[UsageReport],
         last: Option<&[PacketRateStatus]>,
     ) {
-        let kept = self.shared.ledger.keep(owner, usage);
+        let kept = self.shared.usage_record_owners.keep(owner, usage);
         let clock = self.shared.sessions.wall();
         let reads_information = self.shared.config.reads_usage_information(route.path.from.ip());
         let usage = dated(usage, clock, reads_information);

@@ -39,12 +39,12 @@ use crate::reporting::Reporting;
 use crate::session_procedures::SessionProcedures;
 use crate::session_reports::{SessionReports, verdict};
 use crate::session_sets::{serve_set_deletion, serve_set_modification};
+use crate::session_transfer::{Exported, ImportError, Imported, SessionTransfer};
+use crate::session_transfer::{export_associations, export_node};
 use crate::shared::Shared;
 use crate::transactions::{Limits, Path, Received, Request, Seeds, Transactions};
-use crate::transfers::{Exported, ImportError, Imported, Transfers};
-use crate::transfers::{export_associations, export_node};
 use crate::transmit::Transmit;
-use crate::usage_ledger::{Ledger, UnacceptedUsage, UsageEntry};
+use crate::usage_record_owners::{UnacceptedUsage, UsageEntry, UsageRecordOwners};
 
 /// The endpoint.
 pub struct Endpoint {
@@ -52,7 +52,7 @@ pub struct Endpoint {
     control: AssociationControl,
     reporting: Reporting,
     pfds: PfdManagement,
-    transfers: Transfers,
+    session_transfer: SessionTransfer,
 }
 
 impl Endpoint {
@@ -90,14 +90,14 @@ impl Endpoint {
                 nodes: NodeReports::new(&config),
             },
             pfds: PfdManagement::new(c.rotate_left(32)),
-            transfers: Transfers::default(),
+            session_transfer: SessionTransfer::default(),
             shared: Shared {
                 sessions: Sessions::new(sessions, Arc::clone(&network), adjacencies, store, random.split()),
                 associations: Associations::default(),
                 transactions: Transactions::new(&seeds, &limits),
                 pending: PendingRequests::new(c),
                 load: Load::new(config.recovery_unix),
-                ledger: Ledger::default(),
+                usage_record_owners: UsageRecordOwners::default(),
                 log: EventLog::default(),
                 counters: Counters::default(),
                 last_ticket: 0,
@@ -110,7 +110,7 @@ impl Endpoint {
 
     /// A datagram has come from `from`, at our address `to` (that which the sender used, not a wildcard).
     pub fn handle_datagram(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
-        if self.transfers.is_handing_over {
+        if self.session_transfer.is_transferring {
             return;
         }
         self.shared.counters.datagrams += 1;
@@ -127,7 +127,7 @@ impl Endpoint {
     /// To be called when [`poll_timeout`](Endpoint::poll_timeout) has come.
     pub fn handle_timeout(&mut self, now: Nanos) {
         self.shared.sessions.handle_timeout(now);
-        if self.transfers.is_handing_over {
+        if self.session_transfer.is_transferring {
             return self.settle(now);
         }
         let (retransmitted, failed) = self.shared.transactions.handle_timeout(now);
@@ -161,7 +161,7 @@ impl Endpoint {
 
     /// The next datagram to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        if self.transfers.is_handing_over {
+        if self.session_transfer.is_transferring {
             return None;
         }
         let next = self.shared.transactions.poll_transmit()?;
@@ -236,14 +236,14 @@ impl Endpoint {
         self.shared.log.poll(now)
     }
 
-    /// The next usage report or end of a session, if [`session::Config::ledger`] asks for them.
+    /// The next usage report or end of a session, if [`session::Config::usage_records`] asks for them.
     pub fn poll_usage(&mut self) -> Option<UsageEntry> {
         self.shared.poll_usage()
     }
 
-    /// Usage reports that control planes have not accepted since the last call, whether or not there is a ledger.
+    /// Usage reports that control planes have not accepted since the last call, whether or not usage records are kept.
     pub fn take_unaccepted_usage(&mut self) -> Option<UnacceptedUsage> {
-        self.shared.ledger.take_unaccepted()
+        self.shared.usage_record_owners.take_unaccepted()
     }
 
     /// Something has happened to a session that is to be reported. An unknown session is passed over: it has just ended.
@@ -323,19 +323,19 @@ impl Endpoint {
 
     /// From now on nothing is received, and nothing is sent, so that another process can go on with the sessions and
     /// peers only see requests that they have to repeat (TS 29.244 §6.4).
-    pub fn begin_hand_over(&mut self) {
-        self.transfers.is_handing_over = true;
+    pub fn begin_transfer(&mut self) {
+        self.session_transfer.is_transferring = true;
     }
 
     /// Another process will not go on: this one does. The records of sessions that left are to be imported again.
-    pub fn end_hand_over(&mut self) {
-        self.transfers.is_handing_over = false;
+    pub fn cancel_transfer(&mut self) {
+        self.session_transfer.is_transferring = false;
     }
 
     /// Another process has taken over: associations are forgotten here without a message to their peers. Last usage that
     /// is not acknowledged counts as not accepted.
-    pub fn handed_over(&mut self, now: Nanos) {
-        self.begin_hand_over();
+    pub fn complete_transfer(&mut self, now: Nanos) {
+        self.begin_transfer();
         self.control.stop();
         for id in self.shared.associations.ids() {
             let end = Ended {
@@ -367,30 +367,31 @@ impl Endpoint {
 
     /// Makes a record of a session, given by [`poll_exported`](Self::poll_exported).
     pub fn export(&mut self, now: Nanos, seid: Seid, how: Export) {
-        self.transfers.begin_export(&mut self.shared, now, seid, how);
+        self.session_transfer
+            .begin_export(&mut self.shared, now, seid, how);
         self.settle(now);
     }
 
     /// Makes records of all sessions, given one by one by [`poll_exported`](Self::poll_exported) in about the order of
     /// their SEIDs. Of sessions that are set up meanwhile some are left out: no new ones should come.
     pub fn export_all(&mut self, now: Nanos, how: Export) {
-        self.transfers.export_all(how);
+        self.session_transfer.export_all(how);
         self.advance_exports(now);
     }
 
     /// What came of an export. A few are under way at a time: the rest waits until these are taken.
     pub fn poll_exported(&mut self, now: Nanos) -> Option<Exported> {
         self.advance_exports(now);
-        self.transfers.poll_exported()
+        self.session_transfer.poll_exported()
     }
 
     /// Whether more will come of [`poll_exported`](Self::poll_exported).
     pub fn is_exporting(&self) -> bool {
-        self.transfers.is_exporting()
+        self.session_transfer.is_exporting()
     }
 
     fn advance_exports(&mut self, now: Nanos) {
-        while let Some((seid, how)) = self.transfers.next_export(&self.shared.sessions) {
+        while let Some((seid, how)) = self.session_transfer.next_export(&self.shared.sessions) {
             self.export(now, seid, how);
         }
     }
@@ -402,7 +403,7 @@ impl Endpoint {
     pub fn import<'o>(&mut self, now: Nanos, octets: &'o [u8]) -> Result<(Imported, &'o [u8]), ImportError> {
         let (shared, pfds) = (&mut self.shared, &mut self.pfds.pfds);
         let imported = self
-            .transfers
+            .session_transfer
             .import(shared, &mut self.control, pfds, now, octets)?;
         if matches!(imported.0, Imported::Session(_)) {
             self.settle(now);
@@ -412,7 +413,7 @@ impl Endpoint {
 
     /// A session of an [`import`](Self::import) that is live now, or that its worker could not take.
     pub fn poll_imported(&mut self) -> Option<(Seid, Result<(), Refusal>)> {
-        self.transfers.poll_imported()
+        self.session_transfer.poll_imported()
     }
 
     /// The sessions, for views.
@@ -745,7 +746,7 @@ impl Endpoint {
         }
         self.control.answer_releases(&mut self.shared, now);
         self.reporting.nodes.follow_paths(&mut self.shared, now);
-        if !self.transfers.is_handing_over {
+        if !self.session_transfer.is_transferring {
             self.reporting.sessions.send_reports(&mut self.shared, now);
             self.reporting.nodes.send(&mut self.shared, now);
         }
@@ -763,7 +764,7 @@ impl Endpoint {
             self.pfds.follow_up(&mut self.shared, now, seid, outcome.result);
         } else {
             let reports = &mut self.reporting.sessions;
-            self.transfers
+            self.session_transfer
                 .transferred(&mut self.shared, reports, &mut self.pfds, now, outcome);
         }
     }

@@ -28,12 +28,12 @@ pub(crate) enum Purpose {
     /// The last report about a session of an association that is being released.
     LastReport {
         release: ReleaseId,
-        /// The number of its usage in the ledger.
+        /// The number of its usage ([`UsageRecordOwners::keep`](crate::usage_record_owners::UsageRecordOwners::keep)).
         usage: u64,
     },
     /// Of an association that ends so.
     Update(ReleaseId),
-    /// Usage of a session that its control plane has ended, and that did not fit into the answer: what the ledger has
+    /// Usage of a session that its control plane has ended, and that did not fit into the response: what is kept
     /// under this number.
     Remainder(u64),
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use crate::config::ReportLimits;
-use crate::usage_reports::answers_query;
+use crate::usage_report_ies::answers_query;
 
 /// Something about a session that is reported to its control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

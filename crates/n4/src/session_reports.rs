@@ -23,7 +23,7 @@ use crate::own_requests::Purpose;
 use crate::report_outbox::{Added, DownlinkData, Events, RemoteTunnel, ReportOutbox, SessionEvent};
 use crate::shared::Shared;
 use crate::smf_sets::{Route, are_beside, redirected_route, report_routes};
-use crate::usage_reports::{Dated, application, dated, detected, parts, session_report};
+use crate::usage_report_ies::{Dated, application, dated, detected, parts, session_report};
 
 /// Sessions that one Error Indication is reported for, of those that send into one tunnel: more than one is an SMF's
 /// mistake, and thousands would be its malice.
@@ -253,7 +253,7 @@ impl SessionReports {
     }
 
     /// The control plane has answered. A refusal is an answer too: it has heard; but one in congestion has not
-    /// listened, and one that names another has passed it on to us. What it has not taken is entered in the ledger.
+    /// listened, and one that names another has passed it on to us. Reports that it has not accepted become usage record entries.
     pub(crate) fn report_answered(&mut self, shared: &mut Shared, now: Nanos, seid: Seid, frame: &Frame<'_>) {
         let Ok(answer) = SessionReportResponse::decode(frame.body) else {
             shared.counters.reports_unreadable += 1;

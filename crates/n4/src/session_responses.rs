@@ -25,7 +25,7 @@ use crate::pending_requests::PendingRequest;
 use crate::report_outbox::{MOST_USAGE_SENT, ReportOutbox};
 use crate::shared::{Rejection, Shared};
 use crate::smf_sets::owner_route;
-use crate::usage_reports::{dated, deletion_report, modification_report, parts, session_report};
+use crate::usage_report_ies::{dated, deletion_report, modification_report, parts, session_report};
 
 /// What responses are made of.
 pub(crate) struct SessionResponses<'a> {
@@ -256,7 +256,7 @@ impl SessionResponses<'_> {
             let mut report = SessionReportRequest::new(ReportType::USAR);
             report.usage_report = Repeated::new(&usage);
             report.pfcpsrreq_flags = messages.peek().is_none().then_some(PfcpSrReqFlags::PSDBU);
-            let kept = self.shared.ledger.keep(of, part);
+            let kept = self.shared.usage_record_owners.keep(of, part);
             let purpose = Purpose::Remainder(kept);
             self.shared
                 .send_request(now, route.path, Some(route.seid), purpose, &report);

@@ -25,7 +25,7 @@ use crate::node::NodeName;
 use crate::own_requests::Purpose;
 use crate::pending_requests::PendingRequests;
 use crate::transactions::{Path, Request, Transactions};
-use crate::usage_ledger::{Ledger, UsageEntry};
+use crate::usage_record_owners::{UsageEntry, UsageRecordOwners};
 
 /// What all procedures use.
 pub(crate) struct Shared {
@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     pub(crate) transactions: Transactions,
     pub(crate) pending: PendingRequests,
     pub(crate) load: Load,
-    pub(crate) ledger: Ledger,
+    pub(crate) usage_record_owners: UsageRecordOwners,
     pub(crate) log: EventLog,
     pub(crate) counters: Counters,
     /// The number of the last ticket.
@@ -396,12 +396,14 @@ impl Shared {
     /// The Node ID of an association's peer, as far as it is known.
     fn smf_of(&self, association: AssociationId) -> Option<NodeName> {
         let known = self.associations.get(association).map(|one| &one.node);
-        known.or_else(|| self.ledger.node_of(association)).cloned()
+        known
+            .or_else(|| self.usage_record_owners.node_of(association))
+            .cloned()
     }
 
-    /// The next entry of the ledger.
+    /// The next usage record entry.
     pub(crate) fn poll_usage(&mut self) -> Option<UsageEntry> {
-        let entry = self.sessions.poll_ledger()?;
+        let entry = self.sessions.poll_usage_record_entry()?;
         let smf = self.smf_of(entry.association);
         Some(UsageEntry { smf, entry })
     }
@@ -424,13 +426,14 @@ impl Shared {
             Unreported::Unanswered => &mut self.counters.usage_unanswered,
         } += count;
         let smf = self.smf_of(owner.association);
-        self.ledger.enter_unaccepted(owner.seid, smf, count, why);
+        self.usage_record_owners
+            .enter_unaccepted(owner.seid, smf, count, why);
         self.sessions.enter_unreported(now, owner, reports, why);
     }
 
     /// The request has a response, or has failed, that had the last usage of a session: that under this number.
     pub(crate) fn last_usage_done(&mut self, now: Nanos, number: u64, why: Option<Unreported>) {
-        let last = self.ledger.take_last(number);
+        let last = self.usage_record_owners.take_last(number);
         if let Some((why, last)) = why.zip(last) {
             self.usage_unaccepted(now, last.owner, &last.reports, why);
         }
@@ -438,7 +441,7 @@ impl Shared {
 
     /// No response to requests with the last usage of sessions is awaited any more.
     pub(crate) fn forget_last_usage(&mut self, now: Nanos) {
-        for number in self.ledger.last_numbers() {
+        for number in self.usage_record_owners.last_numbers() {
             self.last_usage_done(now, number, Some(Unreported::Unanswered));
         }
     }

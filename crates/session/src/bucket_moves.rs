@@ -23,9 +23,9 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use crate::change::{Phase, State};
+use crate::change_context::ChangeContext;
 use crate::commands::{Op, Role};
 use crate::effect::WorkerFault;
-use crate::machines::Machines;
 
 /// Sessions that are with a worker at the same time: what one poll has to do for a move is bounded by it.
 const WINDOW: u32 = 64;
@@ -165,12 +165,12 @@ impl BucketMoves {
     /// When the move cannot begin.
     pub(crate) fn begin(
         &mut self,
-        machines: &mut Machines,
+        context: &mut ChangeContext,
         now: Nanos,
         bucket: Bucket,
         to: WorkerId,
     ) -> Result<(), MoveFault> {
-        let buckets = &mut machines.commands.buckets;
+        let buckets = &mut context.commands.buckets;
         let from = buckets.owner(bucket);
         if to.0 >= buckets.count() {
             return Err(MoveFault::NoSuchWorker);
@@ -182,9 +182,9 @@ impl BucketMoves {
             return Err(MoveFault::Owned);
         }
         buckets.begin_move(bucket, [from, to]);
-        let members: VecDeque<SessionIndex> = machines.table.members(bucket).iter().copied().collect();
+        let members: VecDeque<SessionIndex> = context.table.members(bucket).iter().copied().collect();
         for index in &members {
-            machines.table.set_phase(*index, Phase::Awaited);
+            context.table.set_phase(*index, Phase::Awaited);
         }
         self.moving = Some(Box::new(Move {
             bucket,
@@ -192,8 +192,8 @@ impl BucketMoves {
             to,
             stage: Stage::Installing,
             fault: None,
-            deadline: now + machines.config.move_deadline,
-            epoch: machines.commands.new_change(),
+            deadline: now + context.config.move_deadline,
+            epoch: context.commands.new_change(),
             pending: 0,
             queue: members,
             installed: Vec::new(),
@@ -218,9 +218,9 @@ impl BucketMoves {
     }
 
     /// Gives the move up if its deadline has passed.
-    pub(crate) fn handle_timeout(&mut self, machines: &mut Machines, now: Nanos) {
+    pub(crate) fn handle_timeout(&mut self, context: &mut ChangeContext, now: Nanos) {
         if self.poll_timeout().is_some_and(|at| at <= now) {
-            self.fail(machines, MoveFault::TooLate);
+            self.fail(context, MoveFault::TooLate);
         }
     }
 
@@ -241,7 +241,7 @@ impl BucketMoves {
     }
 
     /// Continues the move as far as it can, up to the next session that it releases.
-    pub(crate) fn poll(&mut self, machines: &mut Machines) -> Option<Released> {
+    pub(crate) fn poll(&mut self, context: &mut ChangeContext) -> Option<Released> {
         loop {
             if let Some(released) = self.poll_released() {
                 return Some(released);
@@ -252,17 +252,17 @@ impl BucketMoves {
                 Stage::Installing | Stage::Removing if has_room && !moving.queue.is_empty() => {
                     let index = moving.queue.pop_front()?;
                     match moving.stage {
-                        Stage::Installing => self.join(machines, index),
-                        _ => self.remove_at_old_owner(machines, index),
+                        Stage::Installing => self.join(context, index),
+                        _ => self.remove_at_old_owner(context, index),
                     }
                 }
-                _ if moving.pending > 0 || machines.table.awaited() > 0 => return None,
-                Stage::Installing => self.select_new_owner(machines),
-                Stage::Flipping if !moving.held.is_empty() => self.release_held(machines),
-                Stage::Flipping => self.drain(machines),
-                Stage::Draining => self.begin_removal(machines),
+                _ if moving.pending > 0 || context.table.awaited() > 0 => return None,
+                Stage::Installing => self.select_new_owner(context),
+                Stage::Flipping if !moving.held.is_empty() => self.release_held(context),
+                Stage::Flipping => self.drain(context),
+                Stage::Draining => self.begin_removal(context),
                 Stage::Removing => {
-                    self.end(machines);
+                    self.end(context);
                     return None;
                 }
             }
@@ -271,34 +271,34 @@ impl BucketMoves {
 
     /// A session in which nothing is in progress is to move: it is installed at the new owner, if that is the stage of the
     /// move.
-    pub(crate) fn join(&mut self, machines: &mut Machines, index: SessionIndex) {
+    pub(crate) fn join(&mut self, context: &mut ChangeContext, index: SessionIndex) {
         let Some(moving) = self.moving.as_deref_mut() else {
             return;
         };
-        let Some(session) = machines.table.get(index) else {
+        let Some(session) = context.table.get(index) else {
             return;
         };
         let is_ready = session.phase == Phase::Awaited && matches!(session.state, State::Settled);
         if !is_ready || moving.stage != Stage::Installing {
             return;
         }
-        let quotas = &mut machines.resources.quotas;
+        let quotas = &mut context.resources.quotas;
         let (association, counts) = (session.charged_to, session.counts().of_one_worker());
         if !quotas.allows(association, moving.to, counts) {
-            return self.fail(machines, MoveFault::NoResources);
+            return self.fail(context, MoveFault::NoResources);
         }
-        let Some(image) = machines.image_of(index) else {
-            return self.fail(machines, MoveFault::Failed);
+        let Some(image) = context.image_of(index) else {
+            return self.fail(context, MoveFault::Failed);
         };
-        machines.resources.quotas.add(association, moving.to, counts);
-        machines.table.set_phase(index, Phase::OnBoth);
-        machines.resources.correlations.mark_changed(index);
+        context.resources.quotas.add(association, moving.to, counts);
+        context.table.set_phase(index, Phase::OnBoth);
+        context.resources.correlations.mark_changed(index);
         moving.installed.push(index);
         if image.is_shared_knowingly() {
-            moving.share_meters(machines, moving.from, Role::MoveHalve, image, MeterShare::Leaving);
+            moving.share_meters(context, moving.from, Role::MoveHalve, image, MeterShare::Leaving);
         } else {
             moving.send(
-                machines,
+                context,
                 index,
                 Role::MoveIn,
                 moving.to,
@@ -310,7 +310,7 @@ impl BucketMoves {
     /// A worker has answered an operation of a move.
     pub(crate) fn handle_answer(
         &mut self,
-        machines: &mut Machines,
+        context: &mut ChangeContext,
         now: Nanos,
         op: Op,
         result: Result<Option<UsageSnapshot>, WorkerFault>,
@@ -321,14 +321,14 @@ impl BucketMoves {
         };
         moving.pending -= 1;
         match (op.role, result) {
-            (Role::MoveHalve, Ok(left)) => self.install_at_new_owner(machines, op.session, left),
+            (Role::MoveHalve, Ok(left)) => self.install_at_new_owner(context, op.session, left),
             (Role::MoveHalve | Role::MoveIn, Err(WorkerFault::NoSpace)) => {
-                self.fail(machines, MoveFault::NoResources);
+                self.fail(context, MoveFault::NoResources);
             }
             (Role::MoveHalve | Role::MoveIn, Err(WorkerFault::Failed)) => {
-                self.fail(machines, MoveFault::Failed);
+                self.fail(context, MoveFault::Failed);
             }
-            (Role::MoveOut, result) => self.removed_at_old_owner(machines, now, op.session, result),
+            (Role::MoveOut, result) => self.removed_at_old_owner(context, now, op.session, result),
             _ => {}
         }
     }
@@ -336,11 +336,11 @@ impl BucketMoves {
     /// The old owner's meters have their half: the new owner gets the session with the other.
     fn install_at_new_owner(
         &mut self,
-        machines: &mut Machines,
+        context: &mut ChangeContext,
         index: SessionIndex,
         left: Option<UsageSnapshot>,
     ) {
-        let on_both = machines
+        let on_both = context
             .table
             .get(index)
             .is_some_and(|session| session.phase == Phase::OnBoth);
@@ -348,19 +348,19 @@ impl BucketMoves {
             // It has ended since.
             return;
         }
-        let (Some(moving), Some(image)) = (self.moving.as_deref_mut(), machines.image_of(index)) else {
-            return self.fail(machines, MoveFault::Failed);
+        let (Some(moving), Some(image)) = (self.moving.as_deref_mut(), context.image_of(index)) else {
+            return self.fail(context, MoveFault::Failed);
         };
         let mut image = Box::new(image.with_share(MeterShare::Arriving));
         let (counters, packets) = left.map(|left| (left.counters, left.packets)).unwrap_or_default();
-        if let Some(session) = machines.table.get_mut(index) {
-            session.measurement.set_packets_in_transit(&packets);
+        if let Some(session) = context.table.get_mut(index) {
+            session.pending_measurement.set_packets_in_transit(&packets);
         }
         image.packets = packets.into();
         let slots = image.counters();
         usage::share_limits(&slots, &mut image.block.get_or_insert_default().bounds, &counters);
         moving.send(
-            machines,
+            context,
             index,
             Role::MoveIn,
             moving.to,
@@ -369,52 +369,52 @@ impl BucketMoves {
     }
 
     /// Gives all workers the bucket's new owner.
-    fn select_new_owner(&mut self, machines: &mut Machines) {
+    fn select_new_owner(&mut self, context: &mut ChangeContext) {
         let Some(moving) = self.moving.as_deref_mut() else {
             return;
         };
-        let epoch = machines.commands.new_change();
+        let epoch = context.commands.new_change();
         moving.enter(Stage::Flipping, epoch, VecDeque::new());
         let (bucket, owner) = (moving.bucket, moving.to);
-        let commands = &mut machines.commands;
+        let commands = &mut context.commands;
         commands.buckets.set_owner(bucket, owner);
         commands.select_workers(&[WorkerSelectionChange::Bucket { bucket, owner }]);
         // New sessions that wait count against the quota of the worker that they will be at.
         for held in &moving.held {
-            let session = machines.table.get(held.index);
+            let session = context.table.get(held.index);
             if let Some(session) = session.filter(|session| session.is_at(held.change)) {
                 let (association, counts) = (session.charged_to, session.counts().of_one_worker());
-                machines.resources.quotas.remove(association, moving.from, counts);
-                machines.resources.quotas.add(association, moving.to, counts);
+                context.resources.quotas.remove(association, moving.from, counts);
+                context.resources.quotas.add(association, moving.to, counts);
             }
         }
         moving.pending = commands.fence(moving.op(NO_SESSION, Role::MoveSelection));
     }
 
-    fn drain(&mut self, machines: &mut Machines) {
+    fn drain(&mut self, context: &mut ChangeContext) {
         if let Some(moving) = self.moving.as_deref_mut() {
-            moving.enter(Stage::Draining, machines.commands.new_change(), VecDeque::new());
+            moving.enter(Stage::Draining, context.commands.new_change(), VecDeque::new());
             moving.pending = 1;
             let op = moving.op(NO_SESSION, Role::MoveSelection);
-            machines.commands.drain(op, moving.from);
+            context.commands.drain(op, moving.from);
         }
     }
 
-    fn begin_removal(&mut self, machines: &mut Machines) {
+    fn begin_removal(&mut self, context: &mut ChangeContext) {
         if let Some(moving) = self.moving.as_deref_mut() {
             let installed = moving.installed.iter().copied().collect();
-            moving.enter(Stage::Removing, machines.commands.new_change(), installed);
+            moving.enter(Stage::Removing, context.commands.new_change(), installed);
         }
     }
 
-    fn remove_at_old_owner(&mut self, machines: &mut Machines, index: SessionIndex) {
-        let on_both = machines
+    fn remove_at_old_owner(&mut self, context: &mut ChangeContext, index: SessionIndex) {
+        let on_both = context
             .table
             .get(index)
             .is_some_and(|session| session.phase == Phase::OnBoth);
         if let Some(moving) = self.moving.as_deref_mut().filter(|_| on_both) {
             moving.send(
-                machines,
+                context,
                 index,
                 Role::MoveOut,
                 moving.from,
@@ -426,7 +426,7 @@ impl BucketMoves {
     /// The old owner has a session no more: control adds what it counted there, and its requests continue.
     fn removed_at_old_owner(
         &mut self,
-        machines: &mut Machines,
+        context: &mut ChangeContext,
         now: Nanos,
         index: SessionIndex,
         result: Result<Option<UsageSnapshot>, WorkerFault>,
@@ -434,17 +434,17 @@ impl BucketMoves {
         let Some(moving) = self.moving.as_deref_mut() else {
             return;
         };
-        let session = machines.table.get(index);
+        let session = context.table.get(index);
         if session.is_none_or(|session| session.phase != Phase::OnBoth) {
             return;
         }
-        machines.table.set_phase(index, Phase::Stays);
-        machines.resources.correlations.mark_changed(index);
-        let Some(session) = machines.table.get_mut(index) else {
+        context.table.set_phase(index, Phase::Stays);
+        context.resources.correlations.mark_changed(index);
+        let Some(session) = context.table.get_mut(index) else {
             return;
         };
         // A worker that never had the session has not used the packets that it was to get.
-        let in_transit = session.measurement.take_packets_in_transit();
+        let in_transit = session.pending_measurement.take_packets_in_transit();
         let packets = match &result {
             Ok(left) => left.as_ref().map(|left| left.packets.clone()).unwrap_or_default(),
             Err(_) => in_transit,
@@ -457,14 +457,14 @@ impl BucketMoves {
             session.carry(result);
         }
         let (association, counts) = (session.charged_to, session.counts().of_one_worker());
-        machines.resources.quotas.remove(association, moving.from, counts);
-        moving.make_whole(machines, index, packets, &dropped);
-        machines.refresh_usage(now, index, true);
+        context.resources.quotas.remove(association, moving.from, counts);
+        moving.make_whole(context, index, packets, &dropped);
+        context.refresh_usage(now, index, true);
         self.released.push_back(Released::Next(index));
     }
 
     /// Undoes the move: the worker that got sessions last loses them.
-    fn fail(&mut self, machines: &mut Machines, fault: MoveFault) {
+    fn fail(&mut self, context: &mut ChangeContext, fault: MoveFault) {
         let moving = self.moving.as_deref_mut();
         let Some(moving) = moving.filter(|moving| moving.deadline().is_some()) else {
             return;
@@ -472,35 +472,35 @@ impl BucketMoves {
         moving.fault = Some(fault);
         std::mem::swap(&mut moving.from, &mut moving.to);
         if moving.stage == Stage::Flipping {
-            return self.select_new_owner(machines);
+            return self.select_new_owner(context);
         }
         let bucket = moving.bucket;
-        self.begin_removal(machines);
-        self.release_held(machines);
-        for index in machines.table.members(bucket).to_vec() {
-            let session = machines.table.get(index);
+        self.begin_removal(context);
+        self.release_held(context);
+        for index in context.table.members(bucket).to_vec() {
+            let session = context.table.get(index);
             if session.is_some_and(|session| session.phase == Phase::Awaited) {
-                machines.table.set_phase(index, Phase::Stays);
+                context.table.set_phase(index, Phase::Stays);
                 self.released.push_back(Released::Next(index));
             }
         }
     }
 
     /// New sessions of the bucket go to its owner.
-    fn release_held(&mut self, machines: &mut Machines) {
+    fn release_held(&mut self, context: &mut ChangeContext) {
         let held = self
             .moving
             .as_deref_mut()
             .map(|moving| std::mem::take(&mut moving.held));
         for held in held.into_iter().flatten() {
-            machines.resources.correlations.mark_changed(held.index);
+            context.resources.correlations.mark_changed(held.index);
             self.released.push_back(Released::Apply(held));
         }
     }
 
-    fn end(&mut self, machines: &mut Machines) {
+    fn end(&mut self, context: &mut ChangeContext) {
         let Some(moving) = self.moving.take() else { return };
-        machines.commands.buckets.end_move();
+        context.commands.buckets.end_move();
         let (from, to) = match moving.fault {
             None => (moving.from, moving.to),
             Some(_) => (moving.to, moving.from),
@@ -518,20 +518,20 @@ impl Move {
     /// Sends one change of a session to a worker, as a part of the move.
     fn send(
         &mut self,
-        machines: &mut Machines,
+        context: &mut ChangeContext,
         index: SessionIndex,
         role: Role,
         worker: WorkerId,
         change: SessionChange,
     ) {
         self.pending += 1;
-        machines.commands.apply(self.op(index, role), worker, change);
+        context.commands.apply(self.op(index, role), worker, change);
     }
 
     /// Leaves a session's meters this share in a worker that has it.
     fn share_meters(
         &mut self,
-        machines: &mut Machines,
+        context: &mut ChangeContext,
         worker: WorkerId,
         role: Role,
         image: Box<SessionImage>,
@@ -540,24 +540,24 @@ impl Move {
         let index = image.session;
         let image = Box::new(image.with_share(share));
         let change = SessionChange::Replace(image, ImmediateActions::default());
-        self.send(machines, index, role, worker, change);
+        self.send(context, index, role, worker, change);
     }
 
     /// The only worker that has a session gets the whole of its meters, what the other had left of packet rates, and
     /// what it had counted of dropped packets.
     fn make_whole(
         &mut self,
-        machines: &mut Machines,
+        context: &mut ChangeContext,
         index: SessionIndex,
         packets: Vec<PacketsLeft>,
         dropped: &[DroppedCount],
     ) {
         // What is live has been compiled before, and keeps its next hops: there is an image.
-        let image = machines.image_of(index);
+        let image = context.image_of(index);
         if let Some(mut image) = image.filter(|image| image.is_shared_knowingly() || !dropped.is_empty()) {
             image.packets = packets.into();
             image.add_dropped(dropped);
-            self.share_meters(machines, self.to, Role::MoveWhole, image, MeterShare::Whole);
+            self.share_meters(context, self.to, Role::MoveWhole, image, MeterShare::Whole);
         }
     }
 }

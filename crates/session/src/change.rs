@@ -6,7 +6,6 @@ use rules::model::{CorrelationId, FTeid, QerId, UrrId};
 use std::sync::Arc;
 use usage::{Renewed, UsageTriggers};
 
-use crate::account::Subscriber;
 use crate::changes::{Assigned, Recipient};
 use crate::commands::Role;
 use crate::effect::WorkerFault;
@@ -16,6 +15,7 @@ use crate::ids::{CpFSeid, Seid, Ticket};
 use crate::live::Live;
 use crate::quotas::ResourceCounts;
 use crate::request::Export;
+use crate::session_accounting::Subscriber;
 use crate::tunnels::Tunnel;
 use crate::ue_addresses::UeAddress;
 

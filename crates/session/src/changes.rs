@@ -11,8 +11,8 @@ use rules::model::{
 use std::mem::take;
 use std::sync::Arc;
 
-use crate::account::Subscriber;
 use crate::pools::PoolId;
+use crate::session_accounting::Subscriber;
 
 /// What gets a value that the user plane allocates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,9 +53,9 @@ pub struct Config {
     pub max_correlations: u16,
     /// Requests that may wait for one session, beside the one in progress.
     pub max_waiting: usize,
-    /// Whether usage reports and ends of sessions are entered in the ledger
-    /// ([`poll_ledger`](crate::Sessions::poll_ledger)), which the caller must empty then.
-    pub ledger: bool,
+    /// Whether usage reports and ends of sessions make entries for usage records
+    /// ([`poll_usage_record_entry`](crate::Sessions::poll_usage_record_entry)), which the caller must empty then.
+    pub usage_records: bool,
     /// Seconds since 1970 when the clock that time is given by stood at 0, as far as the host's clock was right then;
     /// what it turns out to be: [`Sessions::follow_wall`](crate::Sessions::follow_wall).
     pub clock_unix: u64,
@@ -88,7 +88,7 @@ impl Config {
             predefined: Arc::default(),
             max_correlations: 1_024,
             max_waiting: 8,
-            ledger: false,
+            usage_records: false,
             clock_unix: 0,
             traffic_silence: Duration::from_secs(60),
         }

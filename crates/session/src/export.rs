@@ -8,8 +8,8 @@ use flow::{Nanos, SessionIndex, UrrCount};
 use rules::image::{DroppedCount, PacketsLeft, TokensLeft};
 use rules::model::UrrId;
 
+use crate::change_context::ChangeContext;
 use crate::ids::Ticket;
-use crate::machines::Machines;
 use crate::outcome::Done;
 use crate::record::{PendingReports, SessionRecord};
 use crate::release::{FollowUp, LastReports, deleted};
@@ -26,7 +26,7 @@ pub(crate) struct RateState {
 
 /// The workers have done what an export needs.
 pub(crate) fn exported(
-    machines: &mut Machines,
+    context: &mut ChangeContext,
     now: Nanos,
     index: SessionIndex,
     ticket: Ticket,
@@ -34,7 +34,7 @@ pub(crate) fn exported(
     counted: &[(UrrId, UrrCount)],
     rates: RateState,
 ) -> FollowUp {
-    let Some(session) = machines.table.get_mut(index) else {
+    let Some(session) = context.table.get_mut(index) else {
         return FollowUp::Nothing;
     };
     let mut record = record(session, counted);
@@ -43,15 +43,15 @@ pub(crate) fn exported(
     let (seid, cp) = (session.seid, session.cp);
     match how {
         Export::Take => {
-            machines.ledger.enter_left(now, session);
-            deleted(machines, now, index, ticket, LastReports::default(), record)
+            context.usage_records.enter_left(now, session);
+            deleted(context, now, index, ticket, LastReports::default(), record)
         }
         Export::Copy => {
             let done = Done {
                 record,
                 ..Done::of(seid, cp)
             };
-            machines.done(ticket, done);
+            context.done(ticket, done);
             FollowUp::Nothing
         }
     }
@@ -69,7 +69,7 @@ fn record(session: &Session, counted: &[(UrrId, UrrCount)]) -> SessionRecord {
         leases: session.live.leases.to_vec(),
         shared: session.shared.clone(),
         checkpoints: session.usage.checkpoints(counted),
-        account: session.account.clone(),
+        accounting: session.accounting.clone(),
         packets: Vec::new(),
         tokens: Vec::new(),
         dropped: Vec::new(),

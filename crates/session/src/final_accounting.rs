@@ -6,8 +6,8 @@ use rules::model::{SessionRules, UrrId};
 use std::sync::Arc;
 use usage::sum;
 
-use crate::ledger_entry::EndCause;
 use crate::ue_addresses::UeAddress;
+use crate::usage_record_entry::EndCause;
 
 /// What is to be entered of a removed session when its workers have answered with what they counted.
 #[derive(Debug)]

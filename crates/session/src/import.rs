@@ -11,10 +11,10 @@ use std::net::IpAddr;
 use usage::UsageAccounts;
 
 use crate::change::Prepared;
+use crate::change_context::ChangeContext;
 use crate::correlations::Parties;
 use crate::ids::{AssociationId, CpFSeid, Seid};
 use crate::live::Live;
-use crate::machines::Machines;
 use crate::quotas::ResourceCounts;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
@@ -77,18 +77,18 @@ pub(crate) struct Arriving {
 
 /// Takes what a session of a record holds.
 pub(crate) fn import(
-    machines: &mut Machines,
+    context: &mut ChangeContext,
     association: AssociationId,
     record: &SessionRecord,
 ) -> Result<Arriving, ImportError> {
-    let Machines {
+    let ChangeContext {
         environment,
         table,
         resources,
         commands,
-        metering,
+        usage_measurement,
         ..
-    } = machines;
+    } = context;
     if table.seids.get(record.seid).is_some() {
         return Err(ImportError::Seid(record.seid));
     }
@@ -139,8 +139,8 @@ pub(crate) fn import(
         cp: record.cp,
         bucket: record.bucket,
     };
-    let usage = UsageAccounts::resuming(&record.checkpoints, metering.setting());
-    let mut session = Session::new(identity, usage, record.account.clone());
+    let usage = UsageAccounts::resuming(&record.checkpoints, usage_measurement.setting());
+    let mut session = Session::new(identity, usage, record.accounting.clone());
     session.sets = record.sets.clone().into();
     session.shared = record.shared.clone();
     Ok(Arriving {

@@ -6,11 +6,11 @@
 
 #![forbid(unsafe_code)]
 
-mod account;
 mod bucket_members;
 mod bucket_moves;
 mod buckets;
 mod change;
+mod change_context;
 mod changes;
 mod commands;
 mod config;
@@ -24,14 +24,10 @@ mod ids;
 mod import;
 mod indexes;
 mod keyed;
-mod ledger;
-mod ledger_entry;
 mod live;
-mod machines;
-mod measurement;
-mod metering;
 mod outcome;
 mod packet_rate;
+mod pending_measurement;
 mod persist;
 mod pools;
 mod prepare;
@@ -47,6 +43,7 @@ mod resources;
 mod restoration;
 mod seids;
 mod session;
+mod session_accounting;
 mod sessions;
 mod sets;
 mod table;
@@ -54,9 +51,11 @@ mod transaction;
 mod tunnels;
 mod ue_addresses;
 mod ue_ip_choice;
+mod usage_measurement;
+mod usage_record_entry;
+mod usage_record_queue;
 mod worker_selection_keys;
 
-pub use account::Subscriber;
 pub use bucket_moves::{MoveFault, Moved};
 pub use changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Query, Recipient};
 pub use config::Config;
@@ -66,9 +65,6 @@ pub use gtpu_paths::{GtpuPath, PathChange};
 pub use ids::{AssociationId, CpFSeid, Seid, Ticket};
 pub use import::ImportError;
 pub use keyed::{Keyed, keyed};
-pub use ledger::ReportedSession;
-pub use ledger_entry::{EndCause, LedgerEntry, LedgerEvent, Unreported};
-pub use metering::CounterReached;
 pub use outcome::{Done, Outcome};
 pub use packet_rate::{PacketRateStatus, PacketsAllowed};
 pub use persist::{KeepNothing, Persist};
@@ -82,6 +78,7 @@ pub use refusal::{Refusal, RuleFault};
 pub use request::Export;
 pub use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 pub use session::SessionView;
+pub use session_accounting::Subscriber;
 pub use sessions::{Count, Sessions};
 pub use sets::{Addresses, SetId, SetNode, Sets};
 pub use tunnels::Tunnel;
@@ -90,3 +87,6 @@ pub use usage::{
     Moment, SLEWED, Seconds, UrrCheckpoint, UsageInformation, UsageReport, UsageTriggers, WallChange,
     WallClock,
 };
+pub use usage_measurement::CounterReached;
+pub use usage_record_entry::{EndCause, Unreported, UsageRecordEntry, UsageRecordEvent};
+pub use usage_record_queue::ReportedSession;

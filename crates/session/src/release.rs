@@ -6,12 +6,11 @@ use std::collections::VecDeque;
 use usage::UsageReport;
 
 use crate::change::{Change, Dying, RollingBack, State, Work};
+use crate::change_context::ChangeContext;
 use crate::commands::{Op, Role};
 use crate::final_accounting::FinalAccounting;
 use crate::ids::{AssociationId, Ticket};
-use crate::ledger_entry::EndCause;
 use crate::live::{Live, rescaled};
-use crate::machines::Machines;
 use crate::outcome::Done;
 use crate::packet_rate::PacketRateStatus;
 use crate::record::SessionRecord;
@@ -21,6 +20,7 @@ use crate::resources::Held;
 use crate::session::Session;
 use crate::tunnels::Tunnel;
 use crate::ue_addresses::UeAddress;
+use crate::usage_record_entry::EndCause;
 
 /// What is to be done when a change is over.
 #[derive(Debug, Default)]
@@ -46,9 +46,9 @@ pub(crate) struct LastReports {
 }
 
 /// Gives a modification or a successor up and brings the worker back to what is live.
-pub(crate) fn roll_back(machines: &mut Machines, index: SessionIndex, refusal: Refusal) -> FollowUp {
-    let id = machines.commands.new_change();
-    let Some(session) = machines.table.get_mut(index) else {
+pub(crate) fn roll_back(context: &mut ChangeContext, index: SessionIndex, refusal: Refusal) -> FollowUp {
+    let id = context.commands.new_change();
+    let Some(session) = context.table.get_mut(index) else {
         return FollowUp::Nothing;
     };
     let State::Changing(change) = std::mem::replace(&mut session.state, State::Settled) else {
@@ -77,63 +77,63 @@ pub(crate) fn roll_back(machines: &mut Machines, index: SessionIndex, refusal: R
         }));
     }
     let bucket = session.bucket;
-    machines.refuse(ticket, refusal);
+    context.refuse(ticket, refusal);
     if !sent {
         return FollowUp::Next(index);
     }
-    match machines.image_of(index) {
+    match context.image_of(index) {
         Some(image) => {
             let op = Op::new(index, id, Role::Replace);
-            let worker = machines.commands.buckets.owner(bucket);
+            let worker = context.commands.buckets.owner(bucket);
             let change = SessionChange::Replace(image, ImmediateActions::default());
-            machines.commands.apply(op, worker, change);
+            context.commands.apply(op, worker, change);
         }
-        None => drop_session(machines, index, EndCause::Fault),
+        None => drop_session(context, index, EndCause::Fault),
     }
     FollowUp::Nothing
 }
 
 /// The worker runs what is live again.
-pub(crate) fn rolled_back(machines: &mut Machines, now: Nanos, index: SessionIndex) -> FollowUp {
-    let Some(session) = machines.table.get_mut(index) else {
+pub(crate) fn rolled_back(context: &mut ChangeContext, now: Nanos, index: SessionIndex) -> FollowUp {
+    let Some(session) = context.table.get_mut(index) else {
         return FollowUp::Nothing;
     };
     let State::RollingBack(back) = std::mem::replace(&mut session.state, State::Settled) else {
         return FollowUp::Nothing;
     };
-    let_go(machines, now, index, Held::of(&back.claimed, &back.addresses));
-    machines.refresh_usage(now, index, true);
+    let_go(context, now, index, Held::of(&back.claimed, &back.addresses));
+    context.refresh_usage(now, index, true);
     FollowUp::Next(index)
 }
 
 /// The request to delete is done, or that to hand the session over by this record.
 pub(crate) fn deleted(
-    machines: &mut Machines,
+    context: &mut ChangeContext,
     now: Nanos,
     index: SessionIndex,
     ticket: Ticket,
     last: LastReports,
     record: Option<(AssociationId, Box<SessionRecord>)>,
 ) -> FollowUp {
-    let Some(session) = machines.table.get_mut(index) else {
+    let Some(session) = context.table.get_mut(index) else {
         return FollowUp::Nothing;
     };
     if record.is_none() {
-        machines.ledger.enter_end(now, session, EndCause::Deleted);
+        context.usage_records.enter_end(now, session, EndCause::Deleted);
     }
     let (seid, cp, live) = (session.seid, session.cp, std::mem::take(&mut session.live));
     let (association, requests) = (session.association, session.waiting.take());
-    machines.table.update_remotes(index, &live, &Live::default());
-    let_go(machines, now, index, Held::of(&live.tunnels, &live.addresses));
-    forget(machines, index);
-    machines.store.remove(seid);
+    context.table.update_remotes(index, &live, &Live::default());
+    let_go(context, now, index, Held::of(&live.tunnels, &live.addresses));
+    forget(context, index);
+    context.store.remove(seid);
     let done = Done {
         usage: last.usage,
         packets: last.packets,
         record,
         ..Done::of(seid, cp)
     };
-    machines.done(ticket, done);
+    context.done(ticket, done);
     FollowUp::Orphaned {
         association,
         requests,
@@ -141,21 +141,26 @@ pub(crate) fn deleted(
 }
 
 /// Removes a session without a request of its control plane.
-pub(crate) fn drop_session(machines: &mut Machines, index: SessionIndex, cause: EndCause) {
-    drop_because(machines, index, Refusal::Gone, cause);
+pub(crate) fn drop_session(context: &mut ChangeContext, index: SessionIndex, cause: EndCause) {
+    drop_because(context, index, Refusal::Gone, cause);
 }
 
 /// Removes a session and refuses what is in progress or waits. Other sessions may have its tunnels and addresses from now
 /// on; its index is free when the workers have confirmed.
-pub(crate) fn drop_because(machines: &mut Machines, index: SessionIndex, refusal: Refusal, cause: EndCause) {
-    let id = machines.commands.new_change();
-    let is_entered = machines.ledger.is_enabled();
-    let Machines {
+pub(crate) fn drop_because(
+    context: &mut ChangeContext,
+    index: SessionIndex,
+    refusal: Refusal,
+    cause: EndCause,
+) {
+    let id = context.commands.new_change();
+    let is_entered = context.usage_records.is_enabled();
+    let ChangeContext {
         table,
         resources,
         commands,
         ..
-    } = machines;
+    } = context;
     let Some(session) = table.live_mut(index) else {
         return;
     };
@@ -174,49 +179,49 @@ pub(crate) fn drop_because(machines: &mut Machines, index: SessionIndex, refusal
     commands.select_workers(&exceptions);
     table.count_dying(association);
     table.update_remotes(index, &ended.live, &Live::default());
-    unlink(machines, index);
-    machines.store.remove(seid);
+    unlink(context, index);
+    context.store.remove(seid);
     for ticket in &ended.tickets {
-        machines.refuse(*ticket, refusal);
+        context.refuse(*ticket, refusal);
     }
     let op = Op::new(index, id, Role::Remove);
-    let owner = machines.commands.buckets.owner(bucket);
+    let owner = context.commands.buckets.owner(bucket);
     for worker in Some(owner)
         .filter(|_| !ended.removal_sent)
         .into_iter()
         .chain(other)
     {
-        machines.commands.apply(op, worker, SessionChange::Remove(index));
+        context.commands.apply(op, worker, SessionChange::Remove(index));
     }
 }
 
 /// The workers have confirmed the removal of a session that the user plane removed.
-pub(crate) fn removal_confirmed(machines: &mut Machines, now: Nanos, index: SessionIndex) {
-    let Some(session) = machines.table.get_mut(index) else {
+pub(crate) fn removal_confirmed(context: &mut ChangeContext, now: Nanos, index: SessionIndex) {
+    let Some(session) = context.table.get_mut(index) else {
         return;
     };
     let association = session.association;
     if let State::Dying(dying) = std::mem::replace(&mut session.state, State::Settled) {
         if let Some(accounting) = &dying.accounting {
-            machines.ledger.enter_final(now, session, accounting);
+            context.usage_records.enter_final(now, session, accounting);
         }
         let held = Held::of(&dying.tunnels, &dying.addresses);
-        machines
+        context
             .resources
-            .free(now, session, &machines.commands.buckets, held);
-        machines.table.count_removed(association);
-        clear(machines, index);
+            .free(now, session, &context.commands.buckets, held);
+        context.table.count_removed(association);
+        clear(context, index);
     }
 }
 
 /// Ends the worker selection of these values and frees them.
-pub(crate) fn let_go(machines: &mut Machines, now: Nanos, index: SessionIndex, held: Held<'_>) {
-    let Machines {
+pub(crate) fn let_go(context: &mut ChangeContext, now: Nanos, index: SessionIndex, held: Held<'_>) {
+    let ChangeContext {
         table,
         resources,
         commands,
         ..
-    } = machines;
+    } = context;
     let Some(session) = table.get_mut(index) else {
         return;
     };
@@ -226,25 +231,25 @@ pub(crate) fn let_go(machines: &mut Machines, now: Nanos, index: SessionIndex, h
 }
 
 /// Forgets a session that no worker has any more. Answers what it was.
-pub(crate) fn forget(machines: &mut Machines, index: SessionIndex) -> Option<Box<Session>> {
-    unlink(machines, index);
-    clear(machines, index)
+pub(crate) fn forget(context: &mut ChangeContext, index: SessionIndex) -> Option<Box<Session>> {
+    unlink(context, index);
+    clear(context, index)
 }
 
 /// Peers can address the session no more.
-fn unlink(machines: &mut Machines, index: SessionIndex) {
-    let Some(session) = machines.table.get_mut(index) else {
+fn unlink(context: &mut ChangeContext, index: SessionIndex) {
+    let Some(session) = context.table.get_mut(index) else {
         return;
     };
-    machines.metering.forget(session);
-    machines.resources.quotas.remove_session(session.association);
-    machines.table.unlink(index);
+    context.usage_measurement.forget(session);
+    context.resources.quotas.remove_session(session.association);
+    context.table.unlink(index);
 }
 
-fn clear(machines: &mut Machines, index: SessionIndex) -> Option<Box<Session>> {
-    let gone = machines.table.clear(index);
+fn clear(context: &mut ChangeContext, index: SessionIndex) -> Option<Box<Session>> {
+    let gone = context.table.clear(index);
     if gone.is_some() {
-        machines.resources.correlations.leave_all(index);
+        context.resources.correlations.leave_all(index);
     }
     gone
 }
@@ -271,7 +276,7 @@ fn end(session: &mut Session, id: u64, entered: Option<EndCause>) -> Ended {
         ))
     };
     let accounting = entered
-        .filter(|_| session.account.since.get().is_some())
+        .filter(|_| session.accounting.since.get().is_some())
         .map(accounting);
     let live = std::mem::take(&mut session.live);
     let (mut tunnels, mut addresses) = (live.tunnels.to_vec(), live.addresses.to_vec());

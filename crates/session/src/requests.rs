@@ -1,7 +1,7 @@
 //! Requests: which request of a session is next, and which change a session goes through because of it.
 //!
 //! A request waits for those of its session before it and for a move of the session's bucket, at most until its
-//! deadline. The [`Machines`] do the work; what is to follow when a change is over comes back from them
+//! deadline. The [`ChangeContext`] do the work; what is to follow when a change is over comes back from them
 //! ([`FollowUp`]).
 
 use flow::{Bucket, Nanos, OpId, SessionIndex, WorkerId};
@@ -10,19 +10,16 @@ use rules::model::UrrId;
 use std::collections::VecDeque;
 use usage::{Renewed, UsageAccounts, UsageTriggers};
 
-use crate::account::Account;
 use crate::bucket_moves::{BucketMoves, HeldSession, MoveFault, Released};
 use crate::change::{Change, Phase, Prepared, State, Work};
+use crate::change_context::ChangeContext;
 use crate::changes::{Changes, Charging};
 use crate::commands::Role;
 use crate::effect::WorkerFault;
 use crate::f_teid_choice::ChosenFTeids;
 use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
 use crate::import::{ImportError, import};
-use crate::ledger_entry::EndCause;
 use crate::live::Live;
-use crate::machines::Machines;
-use crate::metering::{handle_bounds_set, renewed};
 use crate::prepare::{Ready, Subject, check_queried, queried};
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
@@ -30,7 +27,10 @@ use crate::release::{FollowUp, drop_because, roll_back};
 use crate::request::{Request, Waiting};
 use crate::restoration::Restoration;
 use crate::session::{Identity, Session};
+use crate::session_accounting::SessionAccounting;
 use crate::transaction::{apply, handle_answer};
+use crate::usage_measurement::{handle_bounds_set, renewed};
+use crate::usage_record_entry::EndCause;
 
 /// When a change is given up, and which.
 #[derive(Clone, Copy, Debug)]
@@ -40,18 +40,18 @@ struct Deadline {
     ticket: Ticket,
 }
 
-/// The requests of all sessions, with the machines that serve them.
+/// The requests of all sessions, with the context that serve them.
 pub(crate) struct Requests {
-    pub(crate) machines: Machines,
+    pub(crate) context: ChangeContext,
     pub(crate) moves: BucketMoves,
     deadlines: VecDeque<Deadline>,
 }
 
 impl Requests {
     /// No requests.
-    pub(crate) fn new(machines: Machines) -> Requests {
+    pub(crate) fn new(context: ChangeContext) -> Requests {
         Requests {
-            machines,
+            context,
             moves: BucketMoves::default(),
             deadlines: VecDeque::new(),
         }
@@ -67,12 +67,12 @@ impl Requests {
         cp: CpFSeid,
         mut changes: Changes,
     ) {
-        let lost = self.machines.table.by_owner(association, cp);
+        let lost = self.context.table.by_owner(association, cp);
         let restoration = Restoration {
-            config: &self.machines.config,
-            network: &self.machines.environment.network,
-            table: &self.machines.table,
-            tunnels: &self.machines.resources.tunnels,
+            config: &self.context.config,
+            network: &self.context.environment.network,
+            table: &self.context.table,
+            tunnels: &self.context.resources.tunnels,
         };
         restoration.mark(now, lost, &mut changes);
         if let Some(lost) = lost {
@@ -81,7 +81,7 @@ impl Requests {
             return self.submit(now, lost, Waiting { ticket, request });
         }
         if let Err(refusal) = self.begin_establish(now, ticket, association, cp, &mut changes) {
-            self.machines.refuse(ticket, refusal);
+            self.context.refuse(ticket, refusal);
         }
     }
 
@@ -93,12 +93,12 @@ impl Requests {
         cp: CpFSeid,
         changes: &mut Changes,
     ) -> Result<(), Refusal> {
-        let machines = &mut self.machines;
-        if !machines.resources.quotas.allows_session(association) {
+        let context = &mut self.context;
+        if !context.resources.quotas.allows_session(association) {
             return Err(Refusal::NoResources);
         }
-        let index = machines.table.indexes.take().ok_or(Refusal::NoResources)?;
-        let seid = machines.table.seids.draw(&mut machines.random);
+        let index = context.table.indexes.take().ok_or(Refusal::NoResources)?;
+        let seid = context.table.seids.draw(&mut context.random);
         let subject = Subject {
             index,
             seid,
@@ -108,11 +108,11 @@ impl Requests {
             live: &Live::default(),
             shared: ChosenFTeids::default(),
         };
-        let account = Account::of(changes.subscriber.clone());
-        let Ready { image, prepared } = match machines.preparation().prepare(subject, changes) {
+        let account = SessionAccounting::of(changes.subscriber.clone());
+        let Ready { image, prepared } = match context.preparation().prepare(subject, changes) {
             Ok(ready) => ready,
             Err(refusal) => {
-                machines.table.indexes.give_back(index);
+                context.table.indexes.give_back(index);
                 return Err(refusal);
             }
         };
@@ -123,15 +123,15 @@ impl Requests {
             cp,
             bucket: image.bucket,
         };
-        let usage = UsageAccounts::new(machines.metering.setting());
+        let usage = UsageAccounts::new(context.usage_measurement.setting());
         self.put(Box::new(Session::new(identity, usage, account)));
         self.start(now, index, ticket, Work::Establish(prepared), Some(image));
         Ok(())
     }
 
     fn put(&mut self, session: Box<Session>) {
-        self.machines.resources.quotas.add_session(session.association);
-        self.machines.table.put(session);
+        self.context.resources.quotas.add_session(session.association);
+        self.context.table.put(session);
     }
 
     /// Takes a session in, with all of its numbers. Whether the worker has taken it too is in the [`Outcome`](crate::Outcome) of
@@ -146,7 +146,7 @@ impl Requests {
         association: AssociationId,
         record: &SessionRecord,
     ) -> Result<(), ImportError> {
-        let arriving = import(&mut self.machines, association, record)?;
+        let arriving = import(&mut self.context, association, record)?;
         let index = arriving.session.index;
         self.put(arriving.session);
         let work = Work::Establish(arriving.prepared);
@@ -157,7 +157,7 @@ impl Requests {
     /// The node downstream has notified the start of a Pause of Charging: measurement stops once nothing else is in
     /// progress in the session (TS 29.244 §5.30). The request has no deadline, since the notification is not repeated.
     pub(crate) fn pause_charging(&mut self, now: Nanos, ticket: Ticket, index: SessionIndex) {
-        let Some(session) = self.machines.table.live_mut(index) else {
+        let Some(session) = self.context.table.live_mut(index) else {
             return;
         };
         let last = session.waiting.back().map(|waiting| &waiting.request);
@@ -173,20 +173,20 @@ impl Requests {
 
     /// Submits a request of the session with this SEID.
     pub(crate) fn submit_to(&mut self, now: Nanos, seid: Seid, waiting: Waiting) {
-        match self.machines.table.seids.get(seid) {
+        match self.context.table.seids.get(seid) {
             Some(index) => self.submit(now, index, waiting),
-            None => self.machines.refuse(waiting.ticket, Refusal::NotFound),
+            None => self.context.refuse(waiting.ticket, Refusal::NotFound),
         }
     }
 
     fn submit(&mut self, now: Nanos, index: SessionIndex, waiting: Waiting) {
         let ticket = waiting.ticket;
-        let most = self.machines.config.max_waiting;
-        let Some(session) = self.machines.table.get_mut(index) else {
+        let most = self.context.config.max_waiting;
+        let Some(session) = self.context.table.get_mut(index) else {
             return;
         };
         if session.waiting.len() >= most {
-            return self.machines.refuse(ticket, Refusal::Busy);
+            return self.context.refuse(ticket, Refusal::Busy);
         }
         // Most requests do not wait: their session needs no queue.
         let is_next = session.is_ready() && session.waiting.is_empty();
@@ -197,7 +197,7 @@ impl Requests {
             None
         };
         self.deadlines.push_back(Deadline {
-            at: now + self.machines.config.deadline,
+            at: now + self.context.config.deadline,
             session: index,
             ticket,
         });
@@ -209,18 +209,18 @@ impl Requests {
 
     /// Serves the requests that wait for a session until one is in progress.
     fn next_request(&mut self, now: Nanos, index: SessionIndex) {
-        while let Some(session) = self.machines.table.get_mut(index) {
+        while let Some(session) = self.context.table.get_mut(index) {
             if !matches!(session.state, State::Settled) {
                 return;
             }
-            if self.machines.resources.correlations.has_any(index) {
-                self.machines
+            if self.context.resources.correlations.has_any(index) {
+                self.context
                     .resources
                     .correlations
                     .settle(index, &session.live.rules);
             }
             if session.phase != Phase::Stays {
-                self.moves.join(&mut self.machines, index);
+                self.moves.join(&mut self.context, index);
                 while let Some(released) = self.moves.poll_released() {
                     self.release(now, released);
                 }
@@ -249,7 +249,7 @@ impl Requests {
             Request::Pause => self.begin_pause(now, index, ticket),
         };
         if let Err(refusal) = begun {
-            self.machines.refuse(ticket, refusal);
+            self.context.refuse(ticket, refusal);
         }
     }
 
@@ -261,7 +261,7 @@ impl Requests {
         cp: Option<CpFSeid>,
         changes: &mut Changes,
     ) -> Result<(), Refusal> {
-        let Some(session) = self.machines.table.get_mut(index) else {
+        let Some(session) = self.context.table.get_mut(index) else {
             return Err(Refusal::NotFound);
         };
         let shared = session.shared.clone();
@@ -288,8 +288,8 @@ impl Requests {
                 live: &live,
                 shared,
             };
-            let ready = self.machines.preparation().prepare(subject, changes);
-            if let Some(session) = self.machines.table.get_mut(index) {
+            let ready = self.context.preparation().prepare(subject, changes);
+            if let Some(session) = self.context.table.get_mut(index) {
                 session.live = live;
             }
             let Ready { image, prepared } = ready?;
@@ -310,7 +310,7 @@ impl Requests {
 
     /// Pauses charging, if there is any.
     fn begin_pause(&mut self, now: Nanos, index: SessionIndex, ticket: Ticket) -> Result<(), Refusal> {
-        let session = self.machines.table.get(index);
+        let session = self.context.table.get(index);
         if !session.is_some_and(|session| session.live.rules.is_charging()) {
             return Ok(());
         }
@@ -336,14 +336,14 @@ impl Requests {
         cp: CpFSeid,
         mut changes: Changes,
     ) -> Result<(), Refusal> {
-        let machines = &mut self.machines;
-        let session = machines.table.get(index).ok_or(Refusal::Gone)?;
+        let context = &mut self.context;
+        let session = context.table.get(index).ok_or(Refusal::Gone)?;
         let association = session.association;
         if session.cp != cp {
             self.establish(now, ticket, association, cp, changes);
             return Ok(());
         }
-        let seid = machines.table.seids.draw(&mut machines.random);
+        let seid = context.table.seids.draw(&mut context.random);
         let (bucket, charged_to) = (session.bucket, session.charged_to);
         let counting = session.live.rules.urrs().to_vec();
         // As for a session without rules that holds what the old one holds.
@@ -362,7 +362,7 @@ impl Requests {
             shared: ChosenFTeids::default(),
         };
         let subscriber = changes.subscriber.clone();
-        let Ready { image, mut prepared } = machines.preparation().prepare(subject, &mut changes)?;
+        let Ready { image, mut prepared } = context.preparation().prepare(subject, &mut changes)?;
         prepared.subscriber = subscriber;
         let inherits = |urr: UrrId| counting.iter().any(|old| old.id == urr);
         let both = prepared.live.urrs().filter(|urr| inherits(*urr));
@@ -382,19 +382,19 @@ impl Requests {
         work: Work,
         mut image: Option<Box<SessionImage>>,
     ) {
-        let Machines {
+        let ChangeContext {
             table,
             resources,
             commands,
-            metering,
+            usage_measurement,
             config,
             ..
-        } = &mut self.machines;
+        } = &mut self.context;
         let Some(session) = table.get_mut(index) else {
             return;
         };
         if let Some(image) = image.as_deref_mut() {
-            metering.fill_bounds(now, session, &work, image);
+            usage_measurement.fill_bounds(now, session, &work, image);
         }
         let is_new = matches!(work, Work::Establish(_));
         if is_new {
@@ -423,7 +423,7 @@ impl Requests {
             false => Err(held),
         };
         if let Err(HeldSession { image, .. }) = due {
-            let follow_up = apply(&mut self.machines, now, index, image);
+            let follow_up = apply(&mut self.context, now, index, image);
             self.follow_up(now, follow_up);
         }
     }
@@ -444,7 +444,7 @@ impl Requests {
                             self.establish(now, ticket, association, cp, *changes);
                         }
                         Request::Modify { .. } | Request::Delete | Request::Export(_) | Request::Pause => {
-                            self.machines.refuse(ticket, Refusal::NotFound);
+                            self.context.refuse(ticket, Refusal::NotFound);
                         }
                     }
                 }
@@ -459,33 +459,33 @@ impl Requests {
         op: OpId,
         result: Result<Option<UsageSnapshot>, WorkerFault>,
     ) {
-        let machines = &mut self.machines;
-        let Some(op) = machines.commands.answered(op) else {
+        let context = &mut self.context;
+        let Some(op) = context.commands.answered(op) else {
             return;
         };
-        let mut session = machines.table.get_mut(op.session);
+        let mut session = context.table.get_mut(op.session);
         let result = result.map(|usage| {
             let usage = usage?;
-            machines.ledger.take_contents(session.as_deref_mut(), usage)
+            context.usage_records.take_contents(session.as_deref_mut(), usage)
         });
         match op.role {
             Role::MoveHalve | Role::MoveIn | Role::MoveOut | Role::MoveWhole | Role::MoveSelection => {
-                self.moves.handle_answer(machines, now, op, result);
+                self.moves.handle_answer(context, now, op, result);
             }
             Role::SetBounds => session.into_iter().for_each(handle_bounds_set),
             Role::QueryUsage => {
                 if let Some(session) = session {
-                    let Machines {
+                    let ChangeContext {
                         commands,
-                        metering,
-                        ledger,
+                        usage_measurement,
+                        usage_records,
                         ..
-                    } = machines;
-                    metering.handle_counts(now, session, result, commands, ledger);
+                    } = context;
+                    usage_measurement.handle_counts(now, session, result, commands, usage_records);
                 }
             }
             Role::Install | Role::Replace | Role::Remove | Role::Query | Role::Fence => {
-                let follow_up = handle_answer(machines, now, op, result);
+                let follow_up = handle_answer(context, now, op, result);
                 self.follow_up(now, follow_up);
             }
         }
@@ -495,7 +495,7 @@ impl Requests {
     /// When [`handle_timeout`](Requests::handle_timeout) is to be called next.
     pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
         let request = self.deadlines.front().map(|deadline| deadline.at);
-        let usage = self.machines.metering.poll_timeout();
+        let usage = self.context.usage_measurement.poll_timeout();
         [request, usage, self.moves.poll_timeout()]
             .into_iter()
             .flatten()
@@ -513,11 +513,11 @@ impl Requests {
             self.deadlines.pop_front();
             self.expire(now, deadline);
         }
-        let machines = &mut self.machines;
-        machines
-            .metering
-            .handle_timeout(now, &mut machines.table, &mut machines.commands);
-        self.moves.handle_timeout(machines, now);
+        let context = &mut self.context;
+        context
+            .usage_measurement
+            .handle_timeout(now, &mut context.table, &mut context.commands);
+        self.moves.handle_timeout(context, now);
         self.continue_move(now);
     }
 
@@ -529,11 +529,11 @@ impl Requests {
             ticket,
             ..
         } = deadline;
-        let Some(session) = self.machines.table.get_mut(index) else {
+        let Some(session) = self.context.table.get_mut(index) else {
             return;
         };
         if session.take_back(ticket) {
-            return self.machines.refuse(ticket, Refusal::TooLate);
+            return self.context.refuse(ticket, Refusal::TooLate);
         }
         let State::Changing(change) = &session.state else {
             return;
@@ -541,11 +541,11 @@ impl Requests {
         match change.work {
             _ if change.ticket != ticket => {}
             Work::Modify(_) | Work::Supersede(..) => {
-                let follow_up = roll_back(&mut self.machines, index, Refusal::TooLate);
+                let follow_up = roll_back(&mut self.context, index, Refusal::TooLate);
                 self.follow_up(now, follow_up);
             }
             Work::Establish(_) => {
-                drop_because(&mut self.machines, index, Refusal::TooLate, EndCause::Fault);
+                drop_because(&mut self.context, index, Refusal::TooLate, EndCause::Fault);
             }
             // What the worker gives up it gives once: late usage is worth more than a refusal in time.
             Work::Delete | Work::Export(_) => {}
@@ -558,13 +558,13 @@ impl Requests {
     /// # Errors
     /// When the move cannot begin.
     pub(crate) fn move_bucket(&mut self, now: Nanos, bucket: Bucket, to: WorkerId) -> Result<(), MoveFault> {
-        self.moves.begin(&mut self.machines, now, bucket, to)?;
+        self.moves.begin(&mut self.context, now, bucket, to)?;
         self.continue_move(now);
         Ok(())
     }
 
     fn continue_move(&mut self, now: Nanos) {
-        while let Some(released) = self.moves.poll(&mut self.machines) {
+        while let Some(released) = self.moves.poll(&mut self.context) {
             self.release(now, released);
         }
     }
@@ -574,9 +574,9 @@ impl Requests {
         match released {
             Released::Next(index) => self.next_request(now, index),
             Released::Apply(HeldSession { index, change, image }) => {
-                let session = self.machines.table.get(index);
+                let session = self.context.table.get(index);
                 if session.is_some_and(|session| session.is_at(change)) {
-                    let follow_up = apply(&mut self.machines, now, index, image);
+                    let follow_up = apply(&mut self.context, now, index, image);
                     self.follow_up(now, follow_up);
                 }
             }

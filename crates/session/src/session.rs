@@ -7,7 +7,6 @@ use rules::model::{SessionRules, UrrId};
 use std::collections::VecDeque;
 use usage::{Counted, UrrCheckpoint, UsageAccounts, UsageReport, UsageTriggers};
 
-use crate::account::{Account, Subscriber};
 use crate::buckets::BucketTable;
 use crate::change::{Change, Phase, Prepared, State, Work};
 use crate::commands::Role;
@@ -15,10 +14,11 @@ use crate::effect::WorkerFault;
 use crate::f_teid_choice::ChosenFTeids;
 use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
 use crate::live::{Live, rescaled};
-use crate::measurement::Measurement;
 use crate::packet_rate::{PacketRateStatus, statuses};
+use crate::pending_measurement::PendingMeasurement;
 use crate::quotas::{CompactCounts, ResourceCounts};
 use crate::request::{Request, Waiting};
+use crate::session_accounting::{SessionAccounting, Subscriber};
 use crate::sets::Sets;
 use crate::tunnels::Tunnel;
 use crate::ue_addresses::UeAddress;
@@ -54,8 +54,8 @@ pub(crate) struct Session {
     pub(crate) live: Live,
     pub(crate) shared: ChosenFTeids,
     pub(crate) usage: UsageAccounts,
-    pub(crate) account: Account,
-    pub(crate) measurement: Measurement,
+    pub(crate) accounting: SessionAccounting,
+    pub(crate) pending_measurement: PendingMeasurement,
     pub(crate) state: State,
     pub(crate) waiting: BoxedOption<VecDeque<Waiting>>,
 }
@@ -64,7 +64,7 @@ const _: () = assert!(size_of::<Session>() <= 320, "there are very many");
 
 impl Session {
     /// A session of which nothing is live yet.
-    pub(crate) fn new(identity: Identity, usage: UsageAccounts, account: Account) -> Session {
+    pub(crate) fn new(identity: Identity, usage: UsageAccounts, accounting: SessionAccounting) -> Session {
         let Identity {
             index,
             seid,
@@ -87,8 +87,8 @@ impl Session {
             live: Live::default(),
             shared: ChosenFTeids::default(),
             usage,
-            account,
-            measurement: Measurement::default(),
+            accounting,
+            pending_measurement: PendingMeasurement::default(),
             state: State::Settled,
             waiting: BoxedOption::NONE,
         }
@@ -260,7 +260,7 @@ impl Session {
 }
 
 impl Session {
-    /// Whether what the worker counts cannot be taken for the accounts's: it has not got the rules that are live, is
+    /// Whether what the worker counts cannot be taken for that of the accounts: it has not got the rules that are live, is
     /// about to lose the session, or two workers have it.
     pub(crate) fn is_in_between(&self) -> bool {
         let sent = match &self.state {
@@ -363,7 +363,7 @@ impl<'a> SessionView<'a> {
 
     /// Whom it is for.
     pub fn subscriber(&self) -> Option<&'a Subscriber> {
-        self.session.account.subscriber.as_deref()
+        self.session.accounting.subscriber.as_deref()
     }
 
     /// Requests that wait for the one in progress.

@@ -3,7 +3,7 @@
 //! Owned by control. Requests of one session are served one after the other; those of different sessions at the same
 //! time. A request is prepared on a copy of the rules ([`prepare`](crate::prepare)), applied at the owning worker and
 //! responded to when the worker (and, where worker selection changed, every worker) has confirmed
-//! ([`transaction`](crate::transaction)): "accepted" means live. This file decides which request is next; the machines
+//! ([`transaction`](crate::transaction)): "accepted" means live. This file decides which request is next; the context
 //! do the work.
 
 use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
@@ -21,6 +21,7 @@ use usage::{UsageReport, WallChange, WallClock};
 
 use crate::bucket_moves::{MoveFault, Moved};
 use crate::buckets::BucketTable;
+use crate::change_context::ChangeContext;
 use crate::changes::Changes;
 use crate::commands::Commands;
 use crate::config::{Config, Environment};
@@ -29,10 +30,6 @@ use crate::effect::{Effect, WorkerFault};
 use crate::gtpu_paths::{GtpuPath, PathChange};
 use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
 use crate::import::ImportError;
-use crate::ledger::{Ledger, ReportedSession};
-use crate::ledger_entry::{EndCause, LedgerEntry, Unreported};
-use crate::machines::Machines;
-use crate::metering::{CounterReached, HostTime, Metering, handle_dropped, handle_end_marker};
 use crate::outcome::Outcome;
 use crate::persist::Persist;
 use crate::pools::PoolId;
@@ -48,6 +45,11 @@ use crate::sets::Sets;
 use crate::table::{SessionTable, TableSeeds};
 use crate::tunnels::Tunnels;
 use crate::ue_addresses::Addresses;
+use crate::usage_measurement::{
+    CounterReached, HostTime, UsageMeasurement, handle_dropped, handle_end_marker,
+};
+use crate::usage_record_entry::{EndCause, Unreported, UsageRecordEntry};
+use crate::usage_record_queue::{ReportedSession, UsageRecordQueue};
 
 /// How many of what there are, for operators and for tests that look for leaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,19 +107,19 @@ impl Sessions {
             correlations: Correlations::new(network.policers().count(), config.max_correlations),
         };
         let buckets = BucketTable::new(config.owners.clone(), config.workers);
-        let machines = Machines {
+        let context = ChangeContext {
             table: SessionTable::new(config.max_sessions, seeds),
             resources,
             commands: Commands::new(buckets, random.next_u64()),
-            metering: Metering::new(config.clock_unix, config.traffic_silence),
-            ledger: Ledger::new(config.ledger),
+            usage_measurement: UsageMeasurement::new(config.clock_unix, config.traffic_silence),
+            usage_records: UsageRecordQueue::new(config.usage_records),
             outcomes: VecDeque::new(),
             config,
             environment: Environment { network, adjacencies },
             store,
             random,
         };
-        let requests = Requests::new(machines);
+        let requests = Requests::new(context);
         Sessions { requests }
     }
 
@@ -203,36 +205,39 @@ impl Sessions {
     /// A counter has reached a bound, as the worker that has the session notifies. Reports come from
     /// [`poll_usage`](Sessions::poll_usage).
     pub fn counter_reached(&mut self, now: Nanos, index: SessionIndex, event: CounterReached) {
-        let Machines {
+        let ChangeContext {
             table,
             commands,
-            metering,
-            ledger,
+            usage_measurement,
+            usage_records,
             ..
-        } = &mut self.requests.machines;
+        } = &mut self.requests.context;
         if let Some(session) = table.get_mut(index) {
-            metering.handle_counter(now, session, event, commands, ledger);
+            usage_measurement.handle_counter(now, session, event, commands, usage_records);
         }
     }
 
     /// As many downlink packets of a URR as its threshold were dropped.
     pub fn dropped_reached(&mut self, index: SessionIndex, urr: UrrId) {
-        if let Some(session) = self.requests.machines.table.live_mut(index) {
-            handle_dropped(session, urr, &mut self.requests.machines.commands);
+        if let Some(session) = self.requests.context.table.live_mut(index) {
+            handle_dropped(session, urr, &mut self.requests.context.commands);
         }
     }
 
     /// An End Marker has come for a PDR (TS 29.244 §5.2.2.5).
     pub fn end_marker_received(&mut self, index: SessionIndex, pdr: PdrId) {
-        if let Some(session) = self.requests.machines.table.live_mut(index) {
-            handle_end_marker(session, pdr, &mut self.requests.machines.commands);
+        if let Some(session) = self.requests.context.table.live_mut(index) {
+            handle_end_marker(session, pdr, &mut self.requests.context.commands);
         }
     }
 
     /// A worker reports what a session has counted of a content since its last report.
     pub fn content_counted(&mut self, index: SessionIndex, usage: ContentUsage) {
-        if let Some(session) = self.requests.machines.table.get_mut(index) {
-            self.requests.machines.ledger.enter_contents(session, &[usage]);
+        if let Some(session) = self.requests.context.table.get_mut(index) {
+            self.requests
+                .context
+                .usage_records
+                .enter_contents(session, &[usage]);
         }
     }
 
@@ -246,7 +251,7 @@ impl Sessions {
         }
     }
 
-    /// Enters in the ledger that the control plane has not accepted usage reports. A session that is gone is entered by
+    /// Enters for usage records that the control plane has not accepted usage reports. A session that is gone is entered by
     /// what is known of it.
     pub fn enter_unreported(
         &mut self,
@@ -255,18 +260,18 @@ impl Sessions {
         reports: &[UsageReport],
         why: Unreported,
     ) {
-        let table = &self.requests.machines.table;
+        let table = &self.requests.context.table;
         let session = table.seids.get(of.seid).and_then(|index| table.get(index));
         self.requests
-            .machines
-            .ledger
+            .context
+            .usage_records
             .enter_unreported(now, of, session, reports, why);
     }
 
     /// Removes a session without a request of its control plane, and refuses what waits for it.
     pub fn remove(&mut self, seid: Seid, cause: EndCause) {
-        if let Some(index) = self.requests.machines.table.seids.get(seid) {
-            drop_session(&mut self.requests.machines, index, cause);
+        if let Some(index) = self.requests.context.table.seids.get(seid) {
+            drop_session(&mut self.requests.context, index, cause);
         }
     }
 
@@ -278,11 +283,11 @@ impl Sessions {
         cause: EndCause,
         go: impl Fn(&CpFSeid) -> bool,
     ) -> usize {
-        let table = &self.requests.machines.table;
+        let table = &self.requests.context.table;
         let mut going = table.indexes_of(association);
         going.retain(|index| table.get(*index).is_some_and(|session| go(&session.cp)));
         for index in &going {
-            drop_session(&mut self.requests.machines, *index, cause);
+            drop_session(&mut self.requests.context, *index, cause);
         }
         going.len()
     }
@@ -295,15 +300,15 @@ impl Sessions {
 
     /// The control plane uses another F-SEID for a session from now on.
     pub fn rename(&mut self, seid: Seid, cp: CpFSeid) {
-        if let Some(index) = self.requests.machines.table.seids.get(seid) {
-            self.requests.machines.table.change_cp_f_seid(index, cp);
+        if let Some(index) = self.requests.context.table.seids.get(seid) {
+            self.requests.context.table.change_cp_f_seid(index, cp);
         }
     }
 
     /// A session belongs to another association from now on. What it holds still counts against the quota of the one that
     /// established it.
     pub fn hand_over(&mut self, seid: Seid, to: AssociationId) {
-        let Machines { table, resources, .. } = &mut self.requests.machines;
+        let ChangeContext { table, resources, .. } = &mut self.requests.context;
         let index = table.seids.get(seid);
         let from = index.and_then(|index| table.change_association(index, to));
         if let Some((index, from)) = index.zip(from) {
@@ -314,28 +319,28 @@ impl Sessions {
     }
 
     fn session_mut(&mut self, seid: Seid) -> Option<&mut Session> {
-        let index = self.requests.machines.table.seids.get(seid)?;
-        self.requests.machines.table.get_mut(index)
+        let index = self.requests.context.table.seids.get(seid)?;
+        self.requests.context.table.get_mut(index)
     }
 
     /// The next command for a worker.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.requests.machines.commands.poll()
+        self.requests.context.commands.poll()
     }
 
     /// The next outcome of a request.
     pub fn poll_outcome(&mut self) -> Option<Outcome> {
-        self.requests.machines.outcomes.pop_front()
+        self.requests.context.outcomes.pop_front()
     }
 
     /// The next report that a session makes by itself.
     pub fn poll_usage(&mut self) -> Option<(Seid, UsageReport)> {
-        self.requests.machines.metering.poll()
+        self.requests.context.usage_measurement.poll()
     }
 
-    /// The next entry of the ledger.
-    pub fn poll_ledger(&mut self) -> Option<LedgerEntry> {
-        self.requests.machines.ledger.poll()
+    /// The next usage record entry.
+    pub fn poll_usage_record_entry(&mut self) -> Option<UsageRecordEntry> {
+        self.requests.context.usage_records.poll()
     }
 
     /// The result of a bucket move.
@@ -345,18 +350,18 @@ impl Sessions {
 
     /// A GTP-U path that came into use or went out of use since the last call.
     pub fn poll_path(&mut self) -> Option<PathChange> {
-        self.requests.machines.table.paths.poll()
+        self.requests.context.table.paths.poll()
     }
 
     /// A correlated rate that has changed, or the workers that have its sessions. It must reach the workers before the
     /// effects that are to be polled yet.
     pub fn poll_shared_rate(&mut self) -> Option<SharedRate> {
-        let Machines {
+        let ChangeContext {
             table,
             resources,
             commands,
             ..
-        } = &mut self.requests.machines;
+        } = &mut self.requests.context;
         let buckets = &commands.buckets;
         resources.correlations.poll(|index| {
             let session = table.get(index);
@@ -370,32 +375,32 @@ impl Sessions {
     /// The host's clock says that `now` is this many nanoseconds after 1970, read with an uncertainty of `slack`
     /// nanoseconds. Monitoring times that have not come yet come at the moments that now have their dates.
     pub fn follow_wall(&mut self, now: Nanos, host_unix: u64, slack: u64) -> Option<WallChange> {
-        let Machines {
+        let ChangeContext {
             table,
             commands,
-            metering,
+            usage_measurement,
             ..
-        } = &mut self.requests.machines;
+        } = &mut self.requests.context;
         let host = HostTime {
             unix_nanos: host_unix,
             slack,
         };
-        metering.follow_wall(now, host, table, commands)
+        usage_measurement.follow_wall(now, host, table, commands)
     }
 
     /// Which dates moments have.
     pub fn wall(&self) -> &WallClock {
-        self.requests.machines.metering.wall()
+        self.requests.context.usage_measurement.wall()
     }
 
     /// The session with this local SEID.
     pub fn session(&self, seid: Seid) -> Option<SessionView<'_>> {
-        self.view(self.requests.machines.table.seids.get(seid)?)
+        self.view(self.requests.context.table.seids.get(seid)?)
     }
 
     /// The session with this index, unless only workers still have it.
     pub fn view(&self, index: SessionIndex) -> Option<SessionView<'_>> {
-        self.requests.machines.table.view(index)
+        self.requests.context.table.view(index)
     }
 
     /// The session that sends packets to this tunnel endpoint of a peer, or one of those that do.
@@ -405,47 +410,44 @@ impl Sessions {
 
     /// The sessions that send packets to this tunnel endpoint of a peer.
     pub fn sessions_by_remote(&self, peer: IpAddr, teid: Teid) -> impl Iterator<Item = SessionView<'_>> {
-        self.requests.machines.table.by_remote((peer, teid))
+        self.requests.context.table.by_remote((peer, teid))
     }
 
     /// The sessions of an association, in the order of their indexes. Costs what they are, however many others there
     /// are.
     pub fn of_association(&self, association: AssociationId) -> impl Iterator<Item = SessionView<'_>> {
-        let indexes = self.requests.machines.table.indexes_of(association).into_iter();
+        let indexes = self.requests.context.table.indexes_of(association).into_iter();
         indexes.filter_map(move |index| self.view(index))
     }
 
     /// All sessions, in the order of their indexes.
     pub fn iter(&self) -> impl Iterator<Item = SessionView<'_>> {
-        self.requests.machines.table.iter()
+        self.requests.context.table.iter()
     }
 
     /// Sessions in the order of their SEIDs, from the first one behind `after` on.
     pub fn page(&self, after: Option<Seid>) -> impl Iterator<Item = SessionView<'_>> {
-        let indexes = self.requests.machines.table.seids.behind(after);
+        let indexes = self.requests.context.table.seids.behind(after);
         indexes.filter_map(|index| self.view(index))
     }
 
     /// The sessions that have this TEID at one of our addresses.
     pub fn with_teid(&self, teid: Teid) -> impl Iterator<Item = SessionView<'_>> {
-        let locals = self.requests.machines.environment.network.gtpu_addresses();
-        let tunnels = &self.requests.machines.resources.tunnels;
+        let locals = self.requests.context.environment.network.gtpu_addresses();
+        let tunnels = &self.requests.context.resources.tunnels;
         let holders = locals.filter_map(move |(_, local, _)| tunnels.holder((local, teid)));
-        self.requests.machines.table.views(holders)
+        self.requests.context.table.views(holders)
     }
 
     /// The sessions that plain packets to this address reach, one for each address space at most.
     pub fn with_ue_address(&self, address: IpAddr) -> impl Iterator<Item = SessionView<'_>> {
-        let instances = self.requests.machines.environment.network.instances();
+        let instances = self.requests.context.environment.network.instances();
         let mut vrfs: Vec<_> = instances.iter().map(|one| one.vrf).collect();
         vrfs.sort_unstable();
         vrfs.dedup();
-        let addresses = &self.requests.machines.resources.addresses;
+        let addresses = &self.requests.context.resources.addresses;
         let at = move |vrf| addresses.holder_around((vrf, IpPrefix::host(address)));
-        self.requests
-            .machines
-            .table
-            .views(vrfs.into_iter().filter_map(at))
+        self.requests.context.table.views(vrfs.into_iter().filter_map(at))
     }
 
     /// Whether any session sends into this GTP-U path.
@@ -455,12 +457,12 @@ impl Sessions {
 
     /// The associations whose sessions send into a GTP-U path.
     pub fn users_of(&self, path: &GtpuPath) -> impl Iterator<Item = AssociationId> + '_ {
-        self.requests.machines.table.paths.users(path)
+        self.requests.context.table.paths.users(path)
     }
 
     /// The worker that owns `bucket`.
     pub fn owner(&self, bucket: Bucket) -> WorkerId {
-        self.requests.machines.commands.buckets.owner(bucket)
+        self.requests.context.commands.buckets.owner(bucket)
     }
 
     /// The bucket that moves.
@@ -470,28 +472,28 @@ impl Sessions {
 
     /// How many sessions `bucket` has.
     pub fn sessions_in(&self, bucket: Bucket) -> usize {
-        self.requests.machines.table.members(bucket).len()
+        self.requests.context.table.members(bucket).len()
     }
 
     /// What is predefined.
     pub fn predefined(&self) -> &Predefined {
-        &self.requests.machines.config.predefined
+        &self.requests.context.config.predefined
     }
 
     /// How many sessions an association has.
     pub fn sessions_of(&self, association: AssociationId) -> usize {
-        self.requests.machines.resources.quotas.sessions(association)
+        self.requests.context.resources.quotas.sessions(association)
     }
 
     /// How many sessions of an association are removed, and workers have yet to confirm it.
     pub fn dying_of(&self, association: AssociationId) -> usize {
-        self.requests.machines.table.dying_of(association)
+        self.requests.context.table.dying_of(association)
     }
 
     /// How many tunnels an association's sessions hold.
     pub fn tunnels_of(&self, association: AssociationId) -> usize {
-        let quotas = &self.requests.machines.resources.quotas;
-        let workers = self.requests.machines.commands.buckets.workers();
+        let quotas = &self.requests.context.resources.quotas;
+        let workers = self.requests.context.commands.buckets.workers();
         workers
             .map(|worker| quotas.held(association, worker).tunnels())
             .sum()
@@ -500,7 +502,7 @@ impl Sessions {
     /// How many sessions have the rate of this correlation together with a session, itself among them.
     pub fn correlated(&self, index: SessionIndex, correlation: CorrelationId) -> usize {
         self.requests
-            .machines
+            .context
             .resources
             .correlations
             .sessions_with(index, correlation)
@@ -508,22 +510,22 @@ impl Sessions {
 
     /// Sets how many parties there are that quotas are for ([`Config::association_percent`]).
     pub fn share_among(&mut self, parties: usize) {
-        self.requests.machines.resources.quotas.among(parties);
+        self.requests.context.resources.quotas.among(parties);
     }
 
     /// Sets which associations are of one party, that has one quota; every other one is a party by itself.
     pub fn unite(&mut self, parties: impl Iterator<Item = Vec<AssociationId>>) {
-        self.requests.machines.resources.quotas.unite(parties);
+        self.requests.context.resources.quotas.unite(parties);
     }
 
     /// How many of what there are.
     pub fn count(&self) -> Count {
-        let Machines {
+        let ChangeContext {
             table,
             resources,
             commands,
             ..
-        } = &self.requests.machines;
+        } = &self.requests.context;
         Count {
             sessions: table.seids.len(),
             indexes: table.indexes.in_use(),
@@ -537,13 +539,13 @@ impl Sessions {
 
     /// How many of a pool's addresses are held, and how many it has.
     pub fn pool_usage(&self, pool: PoolId) -> (u64, u64) {
-        self.requests.machines.resources.addresses.usage(pool)
+        self.requests.context.resources.addresses.usage(pool)
     }
 
     /// Whether of anything that sessions take (their number, room in workers, correlations, a pool's addresses) as much
     /// is taken as `share` says of how much there is. Where that is all, it does not count.
     pub fn is_filled(&self, share: impl Fn(usize) -> usize) -> bool {
-        let config = &self.requests.machines.config;
+        let config = &self.requests.context.config;
         let workers = usize::from(config.workers);
         let pools = (0..config.pools.len()).map(|pool| {
             let (held, all) = self.pool_usage(PoolId(pool as u16));

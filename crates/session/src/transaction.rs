@@ -10,15 +10,13 @@ use rules::worker_selection::WorkerSelectionChange;
 use std::sync::Arc;
 use usage::{UsageAccounts, UsageReport};
 
-use crate::account::{Account, Subscriber};
 use crate::change::{Change, Prepared, State, Work};
+use crate::change_context::ChangeContext;
 use crate::commands::{Op, Role};
 use crate::effect::WorkerFault;
 use crate::export::{RateState, exported};
 use crate::ids::{Seid, Ticket};
-use crate::ledger_entry::EndCause;
 use crate::live::rescaled;
-use crate::machines::Machines;
 use crate::outcome::Done;
 use crate::packet_rate::PacketRateStatus;
 use crate::refusal::Refusal;
@@ -29,18 +27,20 @@ use crate::release::{
 use crate::request::{Export, Request};
 use crate::resources::Held;
 use crate::session::{Session, SessionView};
+use crate::session_accounting::{SessionAccounting, Subscriber};
+use crate::usage_record_entry::EndCause;
 use crate::worker_selection_keys::keys;
 use rules::boxed_option::BoxedOption;
 
 /// Sends the change in progress to the workers; it is done at once if there is nothing to send.
 pub(crate) fn apply(
-    machines: &mut Machines,
+    context: &mut ChangeContext,
     now: Nanos,
     index: SessionIndex,
     image: Option<Box<SessionImage>>,
 ) -> FollowUp {
-    let commands = &mut machines.commands;
-    let Some(session) = machines.table.get_mut(index) else {
+    let commands = &mut context.commands;
+    let Some(session) = context.table.get_mut(index) else {
         return FollowUp::Nothing;
     };
     let (bucket, worker) = (session.bucket, commands.buckets.owner(session.bucket));
@@ -80,20 +80,20 @@ pub(crate) fn apply(
         pending += commands.fence(op(Role::Fence));
     }
     change.pending = pending;
-    finish_if_complete(machines, now, index, id)
+    finish_if_complete(context, now, index, id)
 }
 
 /// A worker has answered an operation of a change, a rollback or a removal. A session whose worker cannot even go back to
 /// what it ran is removed: better none than one with rules that the response said do not apply. Late answers only matter
 /// for the usage that they have.
 pub(crate) fn handle_answer(
-    machines: &mut Machines,
+    context: &mut ChangeContext,
     now: Nanos,
     op: Op,
     result: Result<Option<UsageSnapshot>, WorkerFault>,
 ) -> FollowUp {
     let index = op.session;
-    let Some(session) = machines.table.get_mut(index) else {
+    let Some(session) = context.table.get_mut(index) else {
         return FollowUp::Nothing;
     };
     match &mut session.state {
@@ -103,15 +103,15 @@ pub(crate) fn handle_answer(
                 Ok(usage) => change.note(op.role, usage),
                 Err(fault) => change.fault = Some(fault),
             }
-            return finish_if_complete(machines, now, index, op.change);
+            return finish_if_complete(context, now, index, op.change);
         }
         State::RollingBack(back) if back.id == op.change && op.role == Role::Replace => match result {
             Ok(left) => {
                 let units = std::mem::take(&mut back.units);
                 session.add_rescaled(&units, left);
-                return rolled_back(machines, now, index);
+                return rolled_back(context, now, index);
             }
-            Err(_) => drop_session(machines, index, EndCause::Fault),
+            Err(_) => drop_session(context, index, EndCause::Fault),
         },
         State::Dying(dying) if dying.id == op.change => {
             if let (Some(accounting), Ok(Some(usage))) = (&mut dying.accounting, result) {
@@ -119,7 +119,7 @@ pub(crate) fn handle_answer(
             }
             dying.pending = dying.pending.saturating_sub(1);
             if dying.pending == 0 {
-                removal_confirmed(machines, now, index);
+                removal_confirmed(context, now, index);
             }
         }
         State::RollingBack(_) | State::Dying(_) if op.role == Role::Replace => session.carry(result),
@@ -129,8 +129,8 @@ pub(crate) fn handle_answer(
 }
 
 /// Draws the consequences once all operations of the change are answered.
-fn finish_if_complete(machines: &mut Machines, now: Nanos, index: SessionIndex, id: u64) -> FollowUp {
-    let Some(session) = machines.table.get_mut(index) else {
+fn finish_if_complete(context: &mut ChangeContext, now: Nanos, index: SessionIndex, id: u64) -> FollowUp {
+    let Some(session) = context.table.get_mut(index) else {
         return FollowUp::Nothing;
     };
     let Some(change) = session.change(id).filter(|change| change.pending == 0) else {
@@ -138,23 +138,23 @@ fn finish_if_complete(machines: &mut Machines, now: Nanos, index: SessionIndex, 
     };
     if let Some((fault, is_new)) = change.half_done() {
         if is_new {
-            drop_because(machines, index, refusal(fault), EndCause::Fault);
+            drop_because(context, index, refusal(fault), EndCause::Fault);
             return FollowUp::Nothing;
         }
-        return roll_back(machines, index, refusal(fault));
+        return roll_back(context, index, refusal(fault));
     }
     let State::Changing(change) = std::mem::replace(&mut session.state, State::Settled) else {
         return FollowUp::Nothing;
     };
     let packets = session.statuses(now, &change.work, &change.packets);
     let follow_up = match change.fault {
-        None => succeed(machines, now, index, *change, packets),
+        None => succeed(context, now, index, *change, packets),
         Some(fault) => {
             let Change { ticket, work, .. } = *change;
-            fail(machines, now, index, Failed { ticket, work, fault }, packets)
+            fail(context, now, index, Failed { ticket, work, fault }, packets)
         }
     };
-    machines.refresh_usage(now, index, false);
+    context.refresh_usage(now, index, false);
     match follow_up {
         FollowUp::Nothing => FollowUp::Next(index),
         other => other,
@@ -163,7 +163,7 @@ fn finish_if_complete(machines: &mut Machines, now: Nanos, index: SessionIndex, 
 
 /// All is done.
 fn succeed(
-    machines: &mut Machines,
+    context: &mut ChangeContext,
     now: Nanos,
     index: SessionIndex,
     change: Change,
@@ -189,35 +189,35 @@ fn succeed(
     };
     match work {
         Work::Delete => {
-            let usage = machines.make_reports(index, |session| session.final_reports(now, &ended));
-            return deleted(machines, now, index, ticket, LastReports { usage, packets }, None);
+            let usage = context.make_reports(index, |session| session.final_reports(now, &ended));
+            return deleted(context, now, index, ticket, LastReports { usage, packets }, None);
         }
         Work::Establish(prepared) => {
-            let session = machines.table.get(index);
-            let is_imported = session.is_some_and(|session| session.account.since.get().is_some());
-            commit(machines, now, index, *prepared, response(Vec::new(), packets));
-            enter_start(machines, now, index, is_imported);
+            let session = context.table.get(index);
+            let is_imported = session.is_some_and(|session| session.accounting.since.get().is_some());
+            commit(context, now, index, *prepared, response(Vec::new(), packets));
+            enter_start(context, now, index, is_imported);
         }
         Work::Modify(prepared) => {
             let reports = |session: &mut Session| session.reports_of(now, &prepared, &counted, &ended);
-            let usage = machines.make_reports(index, reports);
-            if let Some(session) = machines.table.get_mut(index) {
+            let usage = context.make_reports(index, reports);
+            if let Some(session) = context.table.get_mut(index) {
                 session.carry_rescaled(&prepared, &ended);
             }
-            commit(machines, now, index, *prepared, response(usage, packets));
+            commit(context, now, index, *prepared, response(usage, packets));
         }
         Work::Supersede(prepared, seid) => {
             let all: Vec<_> = counted.iter().chain(&ended).copied().collect();
-            if let Some(session) = machines.table.get_mut(index) {
-                machines.ledger.enter_superseded(now, session, &all);
+            if let Some(session) = context.table.get_mut(index) {
+                context.usage_records.enter_superseded(now, session, &all);
                 let changed = rescaled(&session.live.rules, &prepared.live.rules);
                 let is_same_unit = |(urr, _): &(UrrId, UrrCount)| changed.iter().all(|(pool, _)| pool != urr);
                 let inherited: Vec<_> = counted.into_iter().filter(is_same_unit).collect();
                 let subscriber = prepared.subscriber.clone();
-                take_over(machines, now, index, seid, &inherited, subscriber);
+                take_over(context, now, index, seid, &inherited, subscriber);
             }
-            commit(machines, now, index, *prepared, response(Vec::new(), packets));
-            enter_start(machines, now, index, false);
+            commit(context, now, index, *prepared, response(Vec::new(), packets));
+            enter_start(context, now, index, false);
         }
         Work::Export(how) => {
             let last = match how {
@@ -229,7 +229,7 @@ fn succeed(
                 tokens,
                 dropped,
             };
-            return exported(machines, now, index, ticket, how, last, rates);
+            return exported(context, now, index, ticket, how, last, rates);
         }
     }
     FollowUp::Nothing
@@ -244,7 +244,7 @@ struct Failed {
 
 /// The worker has refused it. A session that was to be established, or to end, is gone all the same.
 fn fail(
-    machines: &mut Machines,
+    context: &mut ChangeContext,
     now: Nanos,
     index: SessionIndex,
     Failed { ticket, work, fault }: Failed,
@@ -256,28 +256,28 @@ fn fail(
                 usage: Vec::new(),
                 packets,
             };
-            deleted(machines, now, index, ticket, last, None)
+            deleted(context, now, index, ticket, last, None)
         }
         Work::Modify(prepared) | Work::Supersede(prepared, _) => {
-            let_go(machines, now, index, held(&prepared));
-            machines.refuse(ticket, refusal(fault));
+            let_go(context, now, index, held(&prepared));
+            context.refuse(ticket, refusal(fault));
             FollowUp::Nothing
         }
         Work::Export(how) => {
-            machines.refuse(ticket, refusal(fault));
+            context.refuse(ticket, refusal(fault));
             if how == Export::Take {
-                drop_session(machines, index, EndCause::Fault);
+                drop_session(context, index, EndCause::Fault);
             }
             FollowUp::Nothing
         }
         Work::Establish(prepared) => {
             // Of one that comes from another process, where it has left.
-            if let Some(session) = machines.table.get_mut(index) {
-                machines.ledger.enter_end(now, session, EndCause::Fault);
+            if let Some(session) = context.table.get_mut(index) {
+                context.usage_records.enter_end(now, session, EndCause::Fault);
             }
-            let_go(machines, now, index, held(&prepared));
-            let gone = forget(machines, index);
-            machines.refuse(ticket, refusal(fault));
+            let_go(context, now, index, held(&prepared));
+            let gone = forget(context, index);
+            context.refuse(ticket, refusal(fault));
             let orphaned = gone.map(|mut gone| FollowUp::Orphaned {
                 association: gone.association,
                 requests: gone.waiting.take(),
@@ -296,14 +296,14 @@ struct Response {
 }
 
 /// What the change prepared is live now, and the response is made.
-fn commit(machines: &mut Machines, now: Nanos, index: SessionIndex, prepared: Prepared, with: Response) {
+fn commit(context: &mut ChangeContext, now: Nanos, index: SessionIndex, prepared: Prepared, with: Response) {
     let Response {
         ticket,
         usage,
         packets,
         bounds,
     } = with;
-    let Some(session) = machines.table.get_mut(index) else {
+    let Some(session) = context.table.get_mut(index) else {
         return;
     };
     let before = std::mem::take(&mut session.live);
@@ -313,21 +313,21 @@ fn commit(machines: &mut Machines, now: Nanos, index: SessionIndex, prepared: Pr
     session
         .usage
         .update_with_bounds(now, urrs, &prepared.renewed, &bounds);
-    session.account.since.begin(now.into());
+    session.accounting.since.begin(now.into());
     if let Some(subscriber) = prepared.subscriber {
-        session.account.subscriber = Some(subscriber);
+        session.accounting.subscriber = Some(subscriber);
     }
     if let Some(cp) = prepared.cp {
-        machines.table.change_cp_f_seid(index, cp);
+        context.table.change_cp_f_seid(index, cp);
     }
     let (tunnels, addresses) = before.without(&prepared.live);
-    let_go(machines, now, index, Held::of(&tunnels, &addresses));
-    machines.table.update_remotes(index, &before, &prepared.live);
-    let Some(session) = machines.table.get_mut(index) else {
+    let_go(context, now, index, Held::of(&tunnels, &addresses));
+    context.table.update_remotes(index, &before, &prepared.live);
+    let Some(session) = context.table.get_mut(index) else {
         return;
     };
     session.live = prepared.live;
-    machines.store.store(SessionView::new(session));
+    context.store.store(SessionView::new(session));
     let done = Done {
         created: prepared.created,
         assigned: prepared.assigned,
@@ -335,38 +335,38 @@ fn commit(machines: &mut Machines, now: Nanos, index: SessionIndex, prepared: Pr
         packets,
         ..Done::of(session.seid, session.cp)
     };
-    machines.done(ticket, done);
+    context.done(ticket, done);
 }
 
 /// The worker runs the successor: it gets its SEID, and requests that wait for the old session are refused.
 fn take_over(
-    machines: &mut Machines,
+    context: &mut ChangeContext,
     now: Nanos,
     index: SessionIndex,
     seid: Seid,
     inherited: &[(UrrId, UrrCount)],
     subscriber: Option<Arc<Subscriber>>,
 ) {
-    let setting = machines.metering.setting();
-    let Some(old) = machines.table.change_seid(index, seid) else {
+    let setting = context.usage_measurement.setting();
+    let Some(old) = context.table.change_seid(index, seid) else {
         return;
     };
-    let Some(session) = machines.table.get_mut(index) else {
+    let Some(session) = context.table.get_mut(index) else {
         return;
     };
     session.usage = UsageAccounts::beginning_at(inherited, now, setting);
     session.sets = BoxedOption::NONE;
-    session.account = Account::of(subscriber);
+    session.accounting = SessionAccounting::of(subscriber);
     let meant_old = session.take_waiting(|request| !matches!(request, Request::Supersede { .. }));
-    machines.store.remove(old);
+    context.store.remove(old);
     for waiting in &meant_old {
-        machines.refuse(waiting.ticket, Refusal::NotFound);
+        context.refuse(waiting.ticket, Refusal::NotFound);
     }
 }
 
-fn enter_start(machines: &mut Machines, now: Nanos, index: SessionIndex, is_imported: bool) {
-    if let Some(session) = machines.table.get_mut(index) {
-        machines.ledger.enter_start(now, session, is_imported);
+fn enter_start(context: &mut ChangeContext, now: Nanos, index: SessionIndex, is_imported: bool) {
+    if let Some(session) = context.table.get_mut(index) {
+        context.usage_records.enter_start(now, session, is_imported);
     }
 }
 

@@ -237,7 +237,7 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.sessions.accept_cp_f_teids = config.n4.accept_cp_f_teids;
     made.sessions.restoration = config.gtpu.restoration();
     made.sessions.pools = config.session_pools();
-    made.sessions.ledger = config.records.is_some();
+    made.sessions.usage_records = config.records.is_some();
     made.sessions.predefined = Arc::new(config.predefined());
     made
 }

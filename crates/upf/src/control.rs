@@ -30,13 +30,13 @@ use super::balance::{Balancer, Load};
 use super::convert::{command, fault};
 use super::echo;
 use super::inspect::{InspectError, Inspection, Inspections};
-use super::leases::Leases;
-use super::ledger::{RecordSink, Recorder};
-use super::links::{LinkNews, Links};
 use super::mirror::{MirrorWanted, NoWay};
 use super::neighbours::{SharedNeighbours, Table};
 use super::path_mtus::PathMtus;
-use super::transfer::{Everything, Transfer};
+use super::port_links::{LinkEvent, PortLinks};
+use super::session_transfer::{NodeExport, SessionTransfer};
+use super::shared_rates::SharedRates;
+use super::usage_record_writer::{RecordSink, UsageRecordWriter};
 use super::workers::Workers;
 use config::StaticNeighbour;
 
@@ -82,17 +82,17 @@ pub struct Control {
     addresses: Vec<SocketAddr>,
     network: Arc<Network>,
     neighbours: SharedNeighbours,
-    links: Links,
+    port_links: PortLinks,
     path_mtus: PathMtus,
     admission: AdmissionQueue,
     workers: Workers,
     balancer: Option<Balancer>,
-    leases: Leases,
+    shared_rates: SharedRates,
     moved: VecDeque<Moved>,
     inspections: Inspections,
-    recorder: Option<Recorder>,
-    /// What is made of [`Transfer::begin_everything`].
-    everything: Option<Everything>,
+    record_writer: Option<UsageRecordWriter>,
+    /// The export that [`SessionTransfer::begin_node_export`] has begun.
+    node_export: Option<NodeExport>,
     own_addresses: VecDeque<OwnAddressEvent>,
 }
 
@@ -111,22 +111,22 @@ impl Control {
             config.random,
         );
         let workers = Workers::new(links);
-        let leases = Leases::new(config.network.policers().all(), workers.count());
+        let shared_rates = SharedRates::new(config.network.policers().all(), workers.count());
         let mut control = Self {
-            leases,
+            shared_rates,
             endpoint,
             addresses: config.addresses,
             admission: AdmissionQueue::new(AdmissionLimits::default()),
             network: config.network,
-            links: Links::new(config.ports, config.lags),
+            port_links: PortLinks::new(config.ports, config.lags),
             path_mtus: PathMtus::new(config.path_mtu_age, config.path_mtu_least),
             neighbours,
             workers,
             balancer: config.balancer,
             moved: VecDeque::new(),
             inspections: Inspections::default(),
-            recorder: None,
-            everything: None,
+            record_writer: None,
+            node_export: None,
             own_addresses: VecDeque::new(),
         };
         // Before the workers run: none answers for a tentative address.
@@ -214,7 +214,7 @@ impl Control {
         busy |= self.lease(now);
         busy |= self.send_effects();
         busy |= self.make_records(now);
-        busy |= self.links.poll(now, &mut self.workers, &self.neighbours);
+        busy |= self.port_links.poll(now, &mut self.workers, &self.neighbours);
         busy |= self.path_mtus.poll(now, &mut self.workers);
         busy |= self.send_echoes(now);
         busy |= self.send_paths();
@@ -229,11 +229,11 @@ impl Control {
     pub fn poll_timeout(&self, now: Nanos) -> Option<Nanos> {
         let neighbours = self.neighbours.at(now).neighbours.poll_timeout();
         let balancer = self.balancer.as_ref().map(Balancer::poll_timeout);
-        let leases = self.leases.poll_timeout();
-        let lags = self.links.poll_timeout();
+        let shared_rates = self.shared_rates.poll_timeout();
+        let lags = self.port_links.poll_timeout();
         let paths = self.path_mtus.poll_timeout();
         let endpoint = self.endpoint.poll_timeout();
-        [endpoint, neighbours, balancer, leases, lags, paths]
+        [endpoint, neighbours, balancer, shared_rates, lags, paths]
             .into_iter()
             .flatten()
             .min()
@@ -313,8 +313,8 @@ impl Control {
 
     /// The links of the ports, and the LAGs.
     #[must_use]
-    pub fn links(&self) -> &Links {
-        &self.links
+    pub fn port_links(&self) -> &PortLinks {
+        &self.port_links
     }
 
     /// The paths to GTP-U peers of which routers said an MTU.
@@ -366,18 +366,18 @@ impl Control {
 
     /// The link of a port is up, or down; nothing happens if it was before.
     pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
-        self.links.set_link(now, port, up, &self.neighbours);
+        self.port_links.set_link(now, port, up, &self.neighbours);
     }
 
     /// What happened to links since the last call; old news are dropped.
-    pub fn poll_link_news(&mut self) -> Option<LinkNews> {
-        self.links.poll_news()
+    pub fn poll_link_news(&mut self) -> Option<LinkEvent> {
+        self.port_links.poll_news()
     }
 
     /// Makes usage records and gives them to `sink`; `node` is our Node ID. Only where the endpoint was made with
-    /// [`session::Config::ledger`].
+    /// [`session::Config::usage_records`].
     pub fn keep_records(&mut self, node: String, sink: Box<dyn RecordSink>) {
-        self.recorder = Some(Recorder::new(node, sink));
+        self.record_writer = Some(UsageRecordWriter::new(node, sink));
     }
 
     /// See [`Endpoint::take_unaccepted_usage`].
@@ -386,19 +386,19 @@ impl Control {
     }
 
     /// Sessions that go to another process, or come from one, at `now`.
-    pub fn transfer(&mut self, now: Nanos) -> Transfer<'_> {
+    pub fn session_transfer(&mut self, now: Nanos) -> SessionTransfer<'_> {
         self.neighbours.set_time(now);
-        Transfer {
+        SessionTransfer {
             endpoint: &mut self.endpoint,
-            everything: &mut self.everything,
+            node_export: &mut self.node_export,
             now,
         }
     }
 
     fn make_records(&mut self, now: Nanos) -> bool {
         let (endpoint, network) = (&mut self.endpoint, &self.network);
-        let recorder = self.recorder.as_mut();
-        recorder.is_some_and(|recorder| recorder.poll(now, endpoint, network))
+        let record_writer = self.record_writer.as_mut();
+        record_writer.is_some_and(|record_writer| record_writer.poll(now, endpoint, network))
     }
 
     fn note_moves(&mut self, now: Nanos) {
@@ -440,10 +440,10 @@ impl Control {
         let mut send = |worker: usize, command| workers.send(WorkerId(worker as u16), command);
         let mut busy = false;
         while let Some(rate) = self.endpoint.poll_shared_rate() {
-            self.leases.set(&rate, &mut send);
+            self.shared_rates.set(&rate, &mut send);
             busy = true;
         }
-        busy | self.leases.poll(now, send)
+        busy | self.shared_rates.poll(now, send)
     }
 
     fn take_events(&mut self, now: Nanos) -> bool {
@@ -470,7 +470,7 @@ impl Control {
                 spent: _,
             } => self.applied(now, op, outcome),
             Event::Fenced { op, outcome } => self.applied(now, op, outcome.map(|()| None)),
-            Event::SharedDemand { demand } => self.leases.note(worker, &demand),
+            Event::SharedDemand { demand } => self.shared_rates.handle_demand(worker, &demand),
             Event::Inspected { question, status } => self.inspections.handle_status(question, status),
             Event::Queried { op, outcome } => self.applied(now, op, outcome.map(Some)),
             Event::Neighbour {
@@ -484,7 +484,7 @@ impl Control {
                     .neighbours
                     .handle_message(now, instance, address, mac, message);
             }
-            Event::Lacp { member, pdu } => self.links.handle_lacp(now, member, &pdu),
+            Event::Lacp { member, pdu } => self.port_links.handle_lacp(now, member, &pdu),
             Event::Resolve { instance, address } => {
                 // A full table has its own count in the worker: the packets wait in vain, or are dropped as
                 // `no_neighbour`.

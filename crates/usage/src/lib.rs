@@ -1,28 +1,29 @@
 //! Usage reporting (TS 29.244 §5.2.2): what becomes of the counts of a session's URRs.
 //!
-//! Workers count exactly and stop traffic at the packet that a quota does not allow; the machines here, which control
-//! owns, say where that is, and when what is reported. Nothing here reads a clock or sends anything.
+//! Workers count exactly and stop traffic at the packet that a quota does not allow; [`UrrState`] has where that is, and when what is
+//! reported; control owns it. Nothing here reads a clock or sends anything.
 
 #![forbid(unsafe_code)]
 
-mod account;
-mod accounts;
 mod bounds;
-mod checkpoint;
 mod count;
 mod counter;
-mod machine;
+mod make_usage_report;
 mod moment;
-mod report;
+mod urr_account;
+mod urr_checkpoint;
 mod urr_map;
-mod wall;
+mod urr_state;
+mod usage_accounts;
+mod usage_report;
+mod wall_clock;
 
-pub use account::Counted;
-pub use accounts::UsageAccounts;
 pub use bounds::share_limits;
-pub use checkpoint::UrrCheckpoint;
 pub use count::sum;
-pub use machine::{Activity, Exhausted, Machine, Renewed, TrafficDetection};
-pub use moment::{Moment, Setting};
-pub use report::{Seconds, UsageInformation, UsageReport, UsageTriggers};
-pub use wall::{SLEWED, WallChange, WallClock};
+pub use make_usage_report::Counted;
+pub use moment::{Moment, PacketMoments, Setting};
+pub use urr_checkpoint::UrrCheckpoint;
+pub use urr_state::{Activity, Exhausted, Renewed, TrafficDetection, UrrState};
+pub use usage_accounts::UsageAccounts;
+pub use usage_report::{Seconds, UsageInformation, UsageReport, UsageTriggers};
+pub use wall_clock::{SLEWED, WallChange, WallClock};

@@ -1,6 +1,6 @@
-//! When something was: on a clock that may have begun later.
+//! Moments on the clock of the process, which may be before it began.
 
-use flow::Nanos;
+use flow::{Nanos, PacketTimes};
 
 /// Nanoseconds of a second.
 pub(crate) const NANOS: i64 = 1_000_000_000;
@@ -38,6 +38,35 @@ impl Moment {
 impl From<Nanos> for Moment {
     fn from(now: Nanos) -> Moment {
         Moment(i64::try_from(now.0).unwrap_or(i64::MAX))
+    }
+}
+
+/// When the first and the last packet of a measurement came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketMoments {
+    /// The first packet.
+    pub first: Moment,
+    /// The last packet.
+    pub last: Moment,
+}
+
+impl PacketMoments {
+    /// Those of two measurements together.
+    #[must_use]
+    pub fn merged(self, other: PacketMoments) -> PacketMoments {
+        PacketMoments {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+        }
+    }
+}
+
+impl From<PacketTimes> for PacketMoments {
+    fn from(times: PacketTimes) -> PacketMoments {
+        PacketMoments {
+            first: times.first.into(),
+            last: times.last.into(),
+        }
     }
 }
 

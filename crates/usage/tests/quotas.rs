@@ -97,7 +97,7 @@ impl Kind {
     }
 
     fn is_stopped(self, accounts: &UsageAccounts) -> bool {
-        let machine = accounts.checkpoints(&[])[0].machine.unwrap();
+        let state = accounts.checkpoints(&[])[0].state.unwrap();
         let bit = match self {
             Kind::Total => Exhausted::TOTAL,
             Kind::Uplink => Exhausted::UPLINK,
@@ -105,7 +105,7 @@ impl Kind {
             Kind::Time => Exhausted::TIME,
             Kind::Events => Exhausted::EVENTS,
         };
-        machine.exhausted.0 & bit != 0
+        state.exhausted.0 & bit != 0
     }
 }
 

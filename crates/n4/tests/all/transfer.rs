@@ -195,7 +195,7 @@ fn peers_receive_nothing_while_sessions_are_handed_over_and_all_again_if_they_co
     let mut world = World::associated();
     let seid = world.establish(1, UE);
     let session = world.only_session().index();
-    world.n4.begin_hand_over();
+    world.n4.begin_transfer();
     world.n4.handle_session_event(world.now, session, used(0, 60));
     assert!(world.run().is_empty());
     assert!(
@@ -204,13 +204,13 @@ fn peers_receive_nothing_while_sessions_are_handed_over_and_all_again_if_they_co
     );
     assert_eq!(world.sessions(), 1);
     let record = export(&mut world, seid, Export::Take);
-    world.n4.end_hand_over();
+    world.n4.cancel_transfer();
     assert_eq!(import(&mut world, &record), Ok(Imported::Session(Seid(seid))));
     let sent = world.run();
     assert_eq!(report(&sent[0]).usage_report.iter().count(), 1);
     world.ask(54, Some(seid), &[]).assert_accepted();
     // And nothing at all when another process has them.
-    world.n4.handed_over(world.now);
+    world.n4.complete_transfer(world.now);
     assert!(world.n4.has_ended());
     assert!(world.pass(std::time::Duration::from_secs(60)).is_empty());
     assert!(deliver(&mut world, 1, None, &[wire::recovery(100)]).is_empty());

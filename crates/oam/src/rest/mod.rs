@@ -6,12 +6,12 @@
 
 mod client;
 mod connections;
-mod export;
 mod parameters;
 mod problem;
 mod query;
 mod request;
 mod routes;
+mod session_transfer;
 mod socket;
 mod trace;
 

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use worker::{TraceItem, TraceTerms};
 
-use super::export::{Exported, SessionExport};
+use super::session_transfer::{Exported, SessionExport};
 use crate::values::{
     AssociationList, N4Status, NeighbourList, PathList, PortList, RouteList, SessionDetail, SessionList,
 };

@@ -32,7 +32,7 @@ fn own_address_row(control: &Control, view: &OwnAddressView) -> OwnAddressRow {
     OwnAddressRow {
         instance: instance.map(name).unwrap_or_default(),
         address: view.address.to_string(),
-        port: instance.map_or_else(String::new, |one| control.links().name(one.port)),
+        port: instance.map_or_else(String::new, |one| control.port_links().name(one.port)),
         vlan: instance.and_then(|one| Some(one.vlan?.to_string())),
         mac: view.mac.to_string(),
         state: view.state.name().into(),
@@ -46,7 +46,7 @@ fn neighbour_row(control: &Control, view: &NeighbourView) -> NeighbourRow {
         id: view.id.0,
         instance: instance.map(name).unwrap_or_default(),
         address: view.address.to_string(),
-        port: instance.map_or_else(String::new, |one| control.links().name(one.port)),
+        port: instance.map_or_else(String::new, |one| control.port_links().name(one.port)),
         vlan: instance.and_then(|one| Some(one.vlan?.to_string())),
         mac: view.mac.map(|mac| mac.to_string()),
         state: view.state.word().into(),

@@ -8,7 +8,7 @@ use crate::values::{PathList, PathRow, PortList, PortRow};
 /// The ports and their links, without what workers count.
 #[must_use]
 pub fn ports(control: &Control) -> PortList {
-    let links = control.links();
+    let links = control.port_links();
     let ports = links.ports().enumerate();
     let mut rows: Vec<PortRow> = ports
         .map(|(place, (name, up))| PortRow::new(place, name, up))

@@ -11,9 +11,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use usage::{UrrCheckpoint, UsageReport, WallClock};
 
-use crate::account::Account;
 use crate::f_teid_choice::ChosenFTeids;
 use crate::ids::{CpFSeid, Seid};
+use crate::session_accounting::SessionAccounting;
 use crate::sets::Sets;
 use crate::ue_addresses::UeAddress;
 
@@ -50,7 +50,7 @@ pub struct SessionRecord {
     /// The checkpoints of its URRs.
     pub checkpoints: Vec<UrrCheckpoint>,
     /// Whom it is for, and what was entered of it.
-    pub(crate) account: Account,
+    pub(crate) accounting: SessionAccounting,
     /// What is left of its packet rates; a unit of time that ends at 0 has not begun.
     pub packets: Vec<PacketsLeft>,
     /// What the meters of its bit rates hold.

@@ -3,9 +3,7 @@
 mod bucket_moves;
 mod correlations;
 mod f_teids;
-mod ledger;
 mod lifecycle;
-mod metering;
 mod model;
 mod pools;
 mod quotas;
@@ -15,5 +13,7 @@ mod support;
 mod traffic_endpoints;
 mod transfer;
 mod usage_kept;
+mod usage_measurement;
+mod usage_records;
 mod worker_faults;
 mod worker_selection;

@@ -17,7 +17,7 @@ const URRS: u32 = 4;
 fn two_workers() -> World {
     World::with(Config {
         accept_cp_f_teids: true,
-        ledger: true,
+        usage_records: true,
         ..Config::for_workers(2)
     })
 }
@@ -311,8 +311,8 @@ proptest! {
         play.act(&Event::Delete);
         play.world.run();
         let mut reported: BTreeMap<UrrId, u64> = BTreeMap::new();
-        while let Some(entry) = play.world.sessions.poll_ledger() {
-            if let LedgerEvent::Usage(report) = entry.event
+        while let Some(entry) = play.world.sessions.poll_usage_record_entry() {
+            if let UsageRecordEvent::Usage(report) = entry.event
                 && report.count.ul_packets > 0
             {
                 *reported.entry(report.urr).or_default() += report.count.ul_packets;

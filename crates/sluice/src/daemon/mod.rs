@@ -5,6 +5,6 @@ mod host;
 mod n4_log;
 mod records;
 mod run;
-mod transfer;
+mod session_transfer;
 
 pub use run::run;

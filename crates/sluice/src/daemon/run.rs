@@ -31,12 +31,12 @@ use runtime::{
     WakeTargets, Wakeup, WorkerThread, sockets_of_workers, spawn_prefault_thread,
 };
 use trace::Explainer;
-use upf::{Assembly, Control, LinkNews, RecordSink, Surroundings, assemble};
+use upf::{Assembly, Control, LinkEvent, RecordSink, Surroundings, assemble};
 
 use super::host::{HostPath, HostView};
 use super::n4_log;
 use super::records::{Feed, RecordsThread, RecordsView};
-use super::transfer::take_in;
+use super::session_transfer::import_sessions;
 
 /// How long workers have at the end to tell the last usage of sessions.
 const LAST_USAGE: Duration = Duration::from_secs(1);
@@ -558,7 +558,9 @@ impl Served<'_> {
     fn run(&mut self, sessions: Option<&Path>, stop: &AtomicBool, has_records: bool) -> Result<(), RunError> {
         self.look_at_links();
         // Datagrams wait in the sockets meanwhile: peers see the Recovery Time Stamp of the file, and no other.
-        sessions.map_or(Ok(()), |path| take_in(&mut self.turns, path).map_err(RunError))?;
+        sessions.map_or(Ok(()), |path| {
+            import_sessions(&mut self.turns, path).map_err(RunError)
+        })?;
         self.serve(|_| stop.load(Ordering::Relaxed))?;
         self.end()?;
         if has_records { self.end_usage() } else { Ok(()) }
@@ -695,15 +697,15 @@ impl Served<'_> {
         while let Some(news) = self.turns.control().poll_link_news() {
             let name = |port| self.ports.name(port);
             match news {
-                LinkNews::Up(port) => info!(port = name(port), "link up"),
-                LinkNews::Down(port) => warn!(port = name(port), "link down"),
-                LinkNews::Member {
+                LinkEvent::Up(port) => info!(port = name(port), "link up"),
+                LinkEvent::Down(port) => warn!(port = name(port), "link down"),
+                LinkEvent::Member {
                     lag,
                     member,
                     distributing: true,
                     ..
                 } => info!(port = name(lag), member = name(member), "LAG member up"),
-                LinkNews::Member {
+                LinkEvent::Member {
                     lag,
                     member,
                     words: state,

@@ -8,7 +8,7 @@ use flow::{Nanos, PortId, WorkerId};
 use packet::{MacAddr, checksum};
 use session::Random;
 use transport::lag::{LacpConfig, Lag, LagConfig, LagMember, LagMode, Slow};
-use upf::{Assembly, Control, LinkNews, Surroundings, assemble};
+use upf::{Assembly, Control, LinkEvent, Surroundings, assemble};
 use worker::Worker;
 use worker::mem::{MemBuf, MemIo, Wires};
 
@@ -165,7 +165,7 @@ impl World {
         self.answers
     }
 
-    fn news(&mut self) -> Vec<LinkNews> {
+    fn news(&mut self) -> Vec<LinkEvent> {
         std::iter::from_fn(|| self.control.poll_link_news()).collect()
     }
 
@@ -199,11 +199,11 @@ fn lacp_brings_a_lag_up_and_a_link_that_goes_costs_what_was_under_way() {
         "the first answer after it goes by the other"
     );
     let news = world.news();
-    assert!(news.contains(&LinkNews::Down(MEMBERS[carrying])), "{news:?}");
+    assert!(news.contains(&LinkEvent::Down(MEMBERS[carrying])), "{news:?}");
     assert!(
         news.iter().any(|one| matches!(
             one,
-            LinkNews::Member {
+            LinkEvent::Member {
                 distributing: false,
                 words: "link down",
                 ..
@@ -223,11 +223,11 @@ fn without_any_member_the_lag_is_down_and_its_routers_with_it() {
     world.news();
     (0..2).for_each(|link| world.set_link(link, false));
     world.run(2);
-    assert!(world.news().contains(&LinkNews::Down(LAG)));
+    assert!(world.news().contains(&LinkEvent::Down(LAG)));
     assert_eq!(world.states()[2], ("down".to_owned(), false));
     (0..2).for_each(|link| world.set_link(link, true));
     world.run(4_000);
-    assert!(world.news().contains(&LinkNews::Up(LAG)));
+    assert!(world.news().contains(&LinkEvent::Up(LAG)));
     assert_eq!(world.ping(0, 100).iter().sum::<usize>(), 100);
 }
 

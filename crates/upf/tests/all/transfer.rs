@@ -55,16 +55,16 @@ fn query(world: &mut World, seid: Seid, sequence: u32) -> Vec<(u32, u64, u64)> {
 fn leave(world: &mut World) -> Vec<u8> {
     let mut records = world
         .control
-        .transfer(world.now)
+        .session_transfer(world.now)
         .export_associations()
         .expect("associations")
         .concat();
-    world.control.transfer(world.now).export_all(Export::Take);
+    world.control.session_transfer(world.now).export_all(Export::Take);
     for _ in 0..10_000 {
-        while let Some(exported) = world.control.transfer(world.now).poll_exported() {
+        while let Some(exported) = world.control.session_transfer(world.now).poll_exported() {
             records.extend(exported.record.expect("a record"));
         }
-        if !world.control.transfer(world.now).is_exporting() {
+        if !world.control.session_transfer(world.now).is_exporting() {
             return records;
         }
         world.step();
@@ -76,7 +76,11 @@ fn arrive(world: &mut World, records: &[u8]) -> (usize, usize) {
     let (mut associations, mut sessions, mut live) = (0, 0, 0);
     let mut rest = records;
     while !rest.is_empty() {
-        let (imported, behind) = world.control.transfer(world.now).import(rest).expect("an import");
+        let (imported, behind) = world
+            .control
+            .session_transfer(world.now)
+            .import(rest)
+            .expect("an import");
         rest = behind;
         match imported {
             Imported::Association(_) => associations += 1,
@@ -85,7 +89,7 @@ fn arrive(world: &mut World, records: &[u8]) -> (usize, usize) {
         }
     }
     for _ in 0..10_000 {
-        while let Some((_, result)) = world.control.transfer(world.now).poll_imported() {
+        while let Some((_, result)) = world.control.session_transfer(world.now).poll_imported() {
             result.expect("a live session");
             live += 1;
         }
@@ -177,23 +181,23 @@ fn sessions_that_no_process_has_kept_come_back_and_lose_nothing() {
     let shards = world.shards();
     let first = world.traffic(shards, TRAFFIC);
     assert_lossless(&first);
-    let begun = world.control.transfer(world.now).begin_everything(Export::Take);
+    let begun = world
+        .control
+        .session_transfer(world.now)
+        .begin_node_export(Export::Take);
     begun.expect("records");
-    let everything = loop {
+    let export = loop {
         world.step();
-        if let Some(everything) = world.control.transfer(world.now).poll_everything() {
-            break everything;
+        if let Some(export) = world.control.session_transfer(world.now).poll_node_export() {
+            break export;
         }
     };
-    assert_eq!(
-        (everything.sessions, everything.failed.len()),
-        (u64::from(SESSIONS), 0)
-    );
+    assert_eq!((export.sessions, export.failed.len()), (u64::from(SESSIONS), 0));
     assert_eq!(
         world.workers.iter().map(worker::Worker::sessions).sum::<usize>(),
         0
     );
-    let failed = world.control.transfer(world.now).take_back(&everything.octets);
+    let failed = world.control.session_transfer(world.now).restore(&export.octets);
     assert_eq!(failed, []);
     for _ in 0..1_000 {
         world.step();
@@ -227,9 +231,9 @@ fn nothing_is_taken_in_of_another_node() {
     let mut failed = Vec::new();
     let taken = second
         .control
-        .transfer(second.now)
-        .take_in(&records, |error| failed.push(error));
-    assert_eq!(taken, upf::TakenIn::default());
+        .session_transfer(second.now)
+        .import_all(&records, |error| failed.push(error));
+    assert_eq!(taken, upf::ImportCounts::default());
     assert!(
         matches!(failed[..], [n4::ImportError::OtherNode(_)]),
         "{failed:?}"
@@ -249,9 +253,12 @@ fn a_second_import_is_refused_and_changes_nothing() {
         .next()
         .expect("a session")
         .seid();
-    world.control.transfer(world.now).export(seid, Export::Copy);
+    world
+        .control
+        .session_transfer(world.now)
+        .export(seid, Export::Copy);
     let record = loop {
-        if let Some(exported) = world.control.transfer(world.now).poll_exported() {
+        if let Some(exported) = world.control.session_transfer(world.now).poll_exported() {
             break exported.record.expect("a record");
         }
         world.step();
@@ -259,7 +266,7 @@ fn a_second_import_is_refused_and_changes_nothing() {
     let before = world.control.endpoint().sessions().count();
     let error = world
         .control
-        .transfer(world.now)
+        .session_transfer(world.now)
         .import(&record)
         .expect_err("taken");
     assert_eq!(
@@ -270,7 +277,7 @@ fn a_second_import_is_refused_and_changes_nothing() {
     world.restart(1, 48);
     let error = world
         .control
-        .transfer(world.now)
+        .session_transfer(world.now)
         .import(&record)
         .expect_err("of no session");
     assert_eq!(error.to_string(), "there is no association with 127.0.0.2");

@@ -19,7 +19,7 @@ use rules::model::{
     Precedence, UrrId, UrrUpdate, Volume,
 };
 use rules::testing::{GNB, N3_ADDRESS, UserPacket, tunnelled};
-use session::{Changes, Config, LedgerEvent, Moved, Outcome, Query, Seid, Ticket};
+use session::{Changes, Config, Moved, Outcome, Query, Seid, Ticket, UsageRecordEvent};
 use worker::Worker;
 
 use in_steps::{ACCESS, CORE, Room, SMF, Upf, add, cp_f_seid, frame_of, one_packet, user_packet};
@@ -122,7 +122,7 @@ impl World {
             move_deadline: Duration::from_secs(1_000),
             quarantine: Duration::ZERO,
             predefined: predefined().into(),
-            ledger: true,
+            usage_records: true,
             ..Config::for_workers(WORKERS)
         };
         let room = Room {
@@ -239,8 +239,8 @@ impl World {
         while let Some(outcome) = self.upf.sessions.poll_outcome() {
             self.outcome(outcome);
         }
-        while let Some(entry) = self.upf.sessions.poll_ledger() {
-            if let LedgerEvent::Content(usage) = entry.event {
+        while let Some(entry) = self.upf.sessions.poll_usage_record_entry() {
+            if let UsageRecordEvent::Content(usage) = entry.event {
                 let ue = self.ue_of(entry.ue_addresses.iter().map(|(_, prefix)| prefix.address()));
                 let content = self.upf.sessions.predefined().content(usage.content).unwrap();
                 assert!(is_billed(ue as u8) && !usage.is_nothing() && usage.first <= usage.last);

@@ -18,9 +18,9 @@ use super::form::{
     Billing, Body, Bucketed, Chosen, Downlink, Endpoint, Far, Forwarding, Left, Node, Pdr, Pending, Prefix,
     Set, SetsBody, User,
 };
-use crate::account::{Account, Entered, Subscriber};
 use crate::f_teid_choice::ChooseScope;
 use crate::ids::Seid;
+use crate::session_accounting::{Entered, SessionAccounting, Subscriber};
 use crate::sets::{Addresses, SetId, SetNode, Sets};
 use crate::ue_addresses::UeAddress;
 
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
             leases: leases.collect::<Result<_>>()?,
             shared: chosen.collect::<Result<_>>()?,
             checkpoints: all(&body.checkpoints, self.dates)?,
-            account: self.account(body.account)?,
+            accounting: self.accounting(body.account)?,
             packets: self.packets(&body.packets)?,
             tokens: self.tokens(&body.tokens)?,
             dropped: dropped(&body.dropped)?,
@@ -250,8 +250,8 @@ impl<'a> Reader<'a> {
         Ok(left.iter().map(one).collect())
     }
 
-    fn account(&self, account: Billing) -> Result<Account> {
-        Ok(Account {
+    fn accounting(&self, account: Billing) -> Result<SessionAccounting> {
+        Ok(SessionAccounting {
             subscriber: account.subscriber.map(subscriber).map(Arc::new),
             since: account.since.map(|since| self.dates.moment(since)).into(),
             entered: BoxedOption::from(Entered {

@@ -3,7 +3,7 @@
 use flow::UrrCount;
 use rules::model;
 use serde::{Deserialize, Serialize};
-use usage::{Activity, Machine, TrafficDetection, UrrCheckpoint, UsageReport};
+use usage::{Activity, PacketMoments, TrafficDetection, UrrCheckpoint, UrrState, UsageReport};
 
 use super::convert::{Dates, Form, Result, form};
 
@@ -120,16 +120,23 @@ form! {
         /// What an octet in the count is, and what is left of whole octets, in billionths.
         unit: u64,
         rest: [u64; 2],
-        /// The first packet, the last one.
-        times: Option<(u64, u64)>,
+        times: Option<FirstAndLast>,
         before_qos: Option<Octets>,
-        machine: Option<MachineState>,
+        state: Option<MachineState>,
+    }
+}
+
+form! {
+    /// When the first and the last packet came.
+    FirstAndLast = PacketMoments {
+        first: u64,
+        last: u64,
     }
 }
 
 form! {
     /// What is left until thresholds and quotas are reached, and times, in nanoseconds and dates.
-    MachineState = Machine {
+    MachineState = UrrState {
         volume_threshold: Volume,
         volume_again: Volume,
         volume_quota: Volume,

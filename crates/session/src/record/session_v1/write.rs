@@ -17,8 +17,8 @@ use super::form::{
     Billing, Body, Bucketed, Chosen, Endpoint, Far, Forwarding, Left, Node, Pdr, Pending, Prefix, Set,
     SetsBody, User,
 };
-use crate::account::{Account, Entered, Subscriber};
 use crate::f_teid_choice::ChooseScope;
+use crate::session_accounting::{Entered, SessionAccounting, Subscriber};
 use crate::sets::{SetId, SetNode, Sets};
 use crate::ue_addresses::UeAddress;
 
@@ -53,7 +53,7 @@ impl<'a> Writer<'a> {
             leases,
             shared,
             checkpoints,
-            account,
+            accounting,
             packets,
             tokens,
             dropped,
@@ -87,7 +87,7 @@ impl<'a> Writer<'a> {
             leases,
             chosen,
             checkpoints: all(checkpoints, self.dates),
-            account: self.account(account),
+            account: self.accounting(accounting),
             packets: packets.iter().map(|one| self.left(one)).collect(),
             tokens: tokens.iter().map(|one| self.tokens(one)).collect(),
             dropped: dropped
@@ -252,12 +252,12 @@ impl<'a> Writer<'a> {
         (qer.0, both.map(|tokens| tokens.map(written)))
     }
 
-    fn account(&self, account: &Account) -> Billing {
-        let Account {
+    fn accounting(&self, accounting: &SessionAccounting) -> Billing {
+        let SessionAccounting {
             subscriber,
             since,
             entered,
-        } = account;
+        } = accounting;
         let Entered { reports, count } = &**entered;
         Billing {
             subscriber: subscriber.as_deref().map(user),

@@ -1,20 +1,20 @@
-//! Where the account of a URR is, for a session record.
+//! The state of the account of one URR, for a session record.
 
 use flow::UrrCount;
 use rules::model::UrrId;
 
-use crate::account::Account;
-use crate::machine::Machine;
-use crate::moment::Moment;
+use crate::moment::{Moment, PacketMoments};
+use crate::urr_account::UrrAccount;
+use crate::urr_state::UrrState;
 
-/// The state of the account of one URR: what a session record has of it.
+/// What a session record has of the account of one URR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UrrCheckpoint {
     /// The URR.
     pub urr: UrrId,
     /// UR-SEQN of its next report.
     pub next: u32,
-    /// When the measurement under way began.
+    /// When the current measurement began.
     pub since: Moment,
     /// What was counted since then, as the counter counts it.
     pub count: UrrCount,
@@ -22,21 +22,21 @@ pub struct UrrCheckpoint {
     pub unit: u64,
     /// What is left of what was reported in whole octets: uplink and downlink, in billionths of one.
     pub rest: [u64; 2],
-    /// When the first and the last packet of that came, as far as it is known.
-    pub times: Option<(Moment, Moment)>,
-    /// What came before QoS enforcement since then, of a URR that tells of it.
+    /// When its packets came, if that is known.
+    pub times: Option<PacketMoments>,
+    /// What was counted before QoS enforcement since then, of a URR that reports it (MBQE).
     pub before_qos: Option<UrrCount>,
-    /// How far its thresholds, quotas and times are, if it has any.
-    pub machine: Option<Machine>,
+    /// The state of its thresholds, quotas and times, if it has any.
+    pub state: Option<UrrState>,
 }
 
 impl UrrCheckpoint {
     /// What was used since then, in whole octets.
     pub fn used(&self) -> UrrCount {
-        let account = Account {
+        let account = UrrAccount {
             unit: self.unit,
             rest: self.rest,
-            ..Account::default()
+            ..UrrAccount::default()
         };
         account.used(self.count).count
     }

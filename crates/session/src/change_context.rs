@@ -1,4 +1,4 @@
-//! The machines that a change of a session goes through. Each owns its state.
+//! The context that a change of a session goes through. Each owns its state.
 
 use flow::{Nanos, SessionIndex};
 use rules::image::SessionImage;
@@ -8,8 +8,6 @@ use usage::UsageReport;
 use crate::commands::Commands;
 use crate::config::{Config, Environment};
 use crate::ids::Ticket;
-use crate::ledger::Ledger;
-use crate::metering::Metering;
 use crate::outcome::{Done, Outcome};
 use crate::persist::Persist;
 use crate::prepare::Preparation;
@@ -18,9 +16,11 @@ use crate::refusal::Refusal;
 use crate::resources::Resources;
 use crate::session::Session;
 use crate::table::SessionTable;
+use crate::usage_measurement::UsageMeasurement;
+use crate::usage_record_queue::UsageRecordQueue;
 
-/// All machines.
-pub(crate) struct Machines {
+/// All context.
+pub(crate) struct ChangeContext {
     pub(crate) config: Config,
     pub(crate) environment: Environment,
     pub(crate) store: Box<dyn Persist + Send>,
@@ -28,12 +28,12 @@ pub(crate) struct Machines {
     pub(crate) table: SessionTable,
     pub(crate) resources: Resources,
     pub(crate) commands: Commands,
-    pub(crate) metering: Metering,
-    pub(crate) ledger: Ledger,
+    pub(crate) usage_measurement: UsageMeasurement,
+    pub(crate) usage_records: UsageRecordQueue,
     pub(crate) outcomes: VecDeque<Outcome>,
 }
 
-impl Machines {
+impl ChangeContext {
     /// The request is refused.
     pub(crate) fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
         let result = Err(refusal);
@@ -75,11 +75,12 @@ impl Machines {
     /// Sends the bounds of a session's counters where they have changed, or if `again`, and sets its timer.
     pub(crate) fn refresh_usage(&mut self, now: Nanos, index: SessionIndex, again: bool) {
         if let Some(session) = self.table.get_mut(index) {
-            self.metering.refresh(now, session, &mut self.commands, again);
+            self.usage_measurement
+                .refresh(now, session, &mut self.commands, again);
         }
     }
 
-    /// Makes the reports of a change that is done, of the session as it was before, and enters them in the ledger.
+    /// Makes the reports of a change that is done, of the session as it was before, and enters them for usage records.
     pub(crate) fn make_reports(
         &mut self,
         index: SessionIndex,
@@ -89,7 +90,7 @@ impl Machines {
             return Vec::new();
         };
         let reports = reports(session);
-        self.ledger.enter_reports(session, &reports);
+        self.usage_records.enter_reports(session, &reports);
         reports
     }
 }

@@ -1,8 +1,8 @@
-//! The ledger for usage records: each session's start, each usage report when it is made, and each session's end.
+//! The queue of usage record entries: each session's start, each usage report when it is made, and each session's end.
 //!
 //! A usage report is entered whether or not the control plane receives it; that a control plane did not accept one is an
 //! entry of its own. The last usage of sessions that the user plane removes, and of sessions that another replaces, goes
-//! to no control plane: it is entered here alone. The caller of [`Sessions`](crate::Sessions) empties the ledger.
+//! to no control plane: it is entered here alone. The caller of [`Sessions`](crate::Sessions) empties the queue.
 
 use flow::{ContentUsage, Nanos, PacketTimes, UrrCount};
 use rules::image::UsageSnapshot;
@@ -11,19 +11,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use usage::{Moment, UsageReport, UsageTriggers, sum};
 
-use crate::account::Account;
 use crate::change::State;
 use crate::final_accounting::FinalAccounting;
 use crate::ids::{AssociationId, CpFSeid, Seid};
-use crate::ledger_entry::{EndCause, LedgerEntry, LedgerEvent, Unreported};
 use crate::session::Session;
+use crate::session_accounting::SessionAccounting;
 use crate::ue_addresses::UeAddress;
+use crate::usage_record_entry::{EndCause, Unreported, UsageRecordEntry, UsageRecordEvent};
 
 /// Entries that are to be polled.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct UsageRecordQueue {
     is_enabled: bool,
-    entries: VecDeque<LedgerEntry>,
+    entries: VecDeque<UsageRecordEntry>,
 }
 
 /// The rules and UE addresses that an entry names.
@@ -61,10 +61,10 @@ pub struct ReportedSession {
     pub cp: Option<CpFSeid>,
 }
 
-impl Ledger {
-    /// An empty ledger. Nothing is entered unless it is enabled.
-    pub(crate) fn new(is_enabled: bool) -> Ledger {
-        Ledger {
+impl UsageRecordQueue {
+    /// An empty queue. Nothing is entered unless it is enabled.
+    pub(crate) fn new(is_enabled: bool) -> UsageRecordQueue {
+        UsageRecordQueue {
             is_enabled,
             entries: VecDeque::new(),
         }
@@ -76,7 +76,7 @@ impl Ledger {
     }
 
     /// The next entry.
-    pub(crate) fn poll(&mut self) -> Option<LedgerEntry> {
+    pub(crate) fn poll(&mut self) -> Option<UsageRecordEntry> {
         self.entries.pop_front()
     }
 
@@ -109,7 +109,7 @@ impl Ledger {
             _ => None,
         };
         let subject = subject.unwrap_or_else(|| Subject::live(session));
-        let events = contents.iter().copied().map(LedgerEvent::Content);
+        let events = contents.iter().copied().map(UsageRecordEvent::Content);
         self.enter(session, &subject, events);
     }
 
@@ -132,9 +132,9 @@ impl Ledger {
         };
         let subject = session.map(Subject::live);
         let cp = session.map(|session| session.cp).or(of.cp);
-        let subscriber = session.and_then(|session| session.account.subscriber.as_ref());
+        let subscriber = session.and_then(|session| session.accounting.subscriber.as_ref());
         self.entries.extend(reports.iter().map(|report| {
-            LedgerEntry {
+            UsageRecordEntry {
                 seid: of.seid,
                 cp: cp.unwrap_or(unknown),
                 association: of.association,
@@ -147,7 +147,7 @@ impl Ledger {
                     .as_ref()
                     .map(|subject| Arc::clone(&subject.ue_addresses))
                     .unwrap_or_default(),
-                event: LedgerEvent::Unreported {
+                event: UsageRecordEvent::Unreported {
                     report: *report,
                     why,
                     at: now.into(),
@@ -158,7 +158,7 @@ impl Ledger {
 
     /// Enters the start of a session that has just become live.
     pub(crate) fn enter_start(&mut self, now: Nanos, session: &mut Session, is_imported: bool) {
-        self.enter_of_live(session, |_, start| LedgerEvent::Start {
+        self.enter_of_live(session, |_, start| UsageRecordEvent::Start {
             start,
             at: now.into(),
             is_imported,
@@ -167,7 +167,7 @@ impl Ledger {
 
     /// Enters that a session goes to another process.
     pub(crate) fn enter_left(&mut self, now: Nanos, session: &mut Session) {
-        self.enter_of_live(session, |account, start| LedgerEvent::Left {
+        self.enter_of_live(session, |account, start| UsageRecordEvent::Left {
             start,
             at: now.into(),
             reports: account.entered.reports,
@@ -175,14 +175,18 @@ impl Ledger {
         });
     }
 
-    fn enter_of_live(&mut self, session: &mut Session, event: impl FnOnce(&Account, Moment) -> LedgerEvent) {
+    fn enter_of_live(
+        &mut self,
+        session: &mut Session,
+        event: impl FnOnce(&SessionAccounting, Moment) -> UsageRecordEvent,
+    ) {
         if !self.is_enabled {
             return;
         }
-        let Some(start) = session.account.since.get() else {
+        let Some(start) = session.accounting.since.get() else {
             return;
         };
-        let event = event(&session.account, start);
+        let event = event(&session.accounting, start);
         let subject = Subject::live(session);
         self.enter(session, &subject, std::iter::once(event));
     }
@@ -191,7 +195,11 @@ impl Ledger {
     pub(crate) fn enter_reports(&mut self, session: &mut Session, reports: &[UsageReport]) {
         if self.is_enabled && !reports.is_empty() {
             let subject = Subject::live(session);
-            self.enter(session, &subject, reports.iter().copied().map(LedgerEvent::Usage));
+            self.enter(
+                session,
+                &subject,
+                reports.iter().copied().map(UsageRecordEvent::Usage),
+            );
         }
     }
 
@@ -232,35 +240,44 @@ impl Ledger {
         reports: &[UsageReport],
     ) {
         let subject = Subject::of(accounting);
-        self.enter(session, &subject, reports.iter().copied().map(LedgerEvent::Usage));
-        let Some(start) = session.account.since.get() else {
+        self.enter(
+            session,
+            &subject,
+            reports.iter().copied().map(UsageRecordEvent::Usage),
+        );
+        let Some(start) = session.accounting.since.get() else {
             return;
         };
-        let end = LedgerEvent::End {
+        let end = UsageRecordEvent::End {
             cause: accounting.cause,
             start,
             end: now.into(),
-            reports: session.account.entered.reports,
-            count: session.account.entered.count,
+            reports: session.accounting.entered.reports,
+            count: session.accounting.entered.count,
         };
         self.enter(session, &subject, std::iter::once(end));
     }
 
-    fn enter(&mut self, session: &mut Session, subject: &Subject, events: impl Iterator<Item = LedgerEvent>) {
-        if session.account.since.get().is_none() {
+    fn enter(
+        &mut self,
+        session: &mut Session,
+        subject: &Subject,
+        events: impl Iterator<Item = UsageRecordEvent>,
+    ) {
+        if session.accounting.since.get().is_none() {
             return;
         }
         for event in events {
-            if let LedgerEvent::Usage(report) = &event {
-                let entered = session.account.entered.get_or_insert_default();
+            if let UsageRecordEvent::Usage(report) = &event {
+                let entered = session.accounting.entered.get_or_insert_default();
                 entered.reports += 1;
                 entered.count = sum(entered.count, report.count);
             }
-            self.entries.push_back(LedgerEntry {
+            self.entries.push_back(UsageRecordEntry {
                 seid: session.seid,
                 cp: session.cp,
                 association: session.association,
-                subscriber: session.account.subscriber.clone(),
+                subscriber: session.accounting.subscriber.clone(),
                 rules: Arc::clone(&subject.rules),
                 ue_addresses: Arc::clone(&subject.ue_addresses),
                 event,

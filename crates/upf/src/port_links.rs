@@ -1,4 +1,4 @@
-//! Links of ports, and the ports that are made of several: who carries frames is told to the workers, and whose link is
+//! PortLinks of ports, and the ports that are made of several: who carries frames is told to the workers, and whose link is
 //! down to the neighbour table, so that its routers are passed over at once.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ const MOST_NEWS: usize = 256;
 
 /// What happened to a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LinkNews {
+pub enum LinkEvent {
     /// A port's link, or the first of a LAG's, came up.
     Up(PortId),
     /// A port's link, or the last of a LAG's, went down.
@@ -34,17 +34,17 @@ pub enum LinkNews {
 }
 
 /// The links of all ports, as they were told last.
-pub struct Links {
+pub struct PortLinks {
     names: Vec<String>,
     lags: Vec<Lag>,
     /// Of each LAG, what the workers know.
     told: Vec<Option<LagShare>>,
     /// By port: up until the port says otherwise; of LAGs and their members: down.
     up: Vec<bool>,
-    news: VecDeque<LinkNews>,
+    news: VecDeque<LinkEvent>,
 }
 
-impl Links {
+impl PortLinks {
     /// Of ports with these names, some of which are made of others.
     pub(super) fn new(names: Vec<String>, lags: Vec<LagConfig>) -> Self {
         let mut up = vec![true; names.len()];
@@ -93,14 +93,14 @@ impl Links {
         };
         *link = up;
         self.tell(if up {
-            LinkNews::Up(port)
+            LinkEvent::Up(port)
         } else {
-            LinkNews::Down(port)
+            LinkEvent::Down(port)
         });
         true
     }
 
-    fn tell(&mut self, news: LinkNews) {
+    fn tell(&mut self, news: LinkEvent) {
         if self.news.len() >= MOST_NEWS {
             self.news.pop_front();
         }
@@ -114,7 +114,7 @@ impl Links {
         let members = lag.status().enumerate();
         let members = members.filter(|(member, _)| changed >> member & 1 == 1);
         let news: Vec<_> = members
-            .map(|(_, member)| LinkNews::Member {
+            .map(|(_, member)| LinkEvent::Member {
                 lag: lag.port(),
                 member: member.port,
                 distributing: member.distributing,
@@ -151,7 +151,7 @@ impl Links {
     }
 
     /// What happened to links since the last call; old events are dropped if they are not polled.
-    pub(super) fn poll_news(&mut self) -> Option<LinkNews> {
+    pub(super) fn poll_news(&mut self) -> Option<LinkEvent> {
         self.news.pop_front()
     }
 

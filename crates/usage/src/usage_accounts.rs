@@ -1,7 +1,7 @@
 //! The accounts of one session's URRs, between the workers' counters and the reports.
 //!
 //! Workers count; the accounts keep, per URR, how much of the count has been reported, the number of the next report,
-//! since when the current measurement runs, and the [`Machine`] of a URR that does something by itself. Each packet is
+//! since when the current measurement runs, and the [`UrrState`] of a URR that does something by itself. Each packet is
 //! reported exactly once, whatever it is reported for.
 //!
 //! Each account is stored packed ([`Packed`]): it is unpacked to be changed, and packed again.
@@ -10,14 +10,15 @@ use flow::{Bounds, Nanos, PacketTimes, Reached, UrrCount};
 use rules::image::Counter;
 use rules::model::{Multiplier, ReportingTriggers, Urr, UrrId};
 
-use crate::account::{Account, ActiveRule, Counted, Packed, measures_time};
 use crate::bounds::{UrrBounds, by_slot, by_urr};
-use crate::checkpoint::UrrCheckpoint;
 use crate::count::{combine, sum};
-use crate::machine::{Machine, Renewed};
+use crate::make_usage_report::{Counted, make_usage_report};
 use crate::moment::{Moment, Setting};
-use crate::report::{UsageInformation, UsageReport, UsageTriggers};
+use crate::urr_account::{ActiveRule, Packed, UrrAccount, measures_time};
+use crate::urr_checkpoint::UrrCheckpoint;
 use crate::urr_map::UrrMap;
+use crate::urr_state::{Renewed, UrrState};
+use crate::usage_report::{UsageInformation, UsageReport, UsageTriggers};
 
 /// Reports of one URR that one look at its events may bring, beside the first: a threshold far below what waits is
 /// reported once more with the next event.
@@ -51,9 +52,9 @@ impl UsageAccounts {
     /// Accounts of URRs whose slots had counted so much before: that is not theirs.
     pub fn beginning_at(inherited: &[(UrrId, UrrCount)], now: Nanos, setting: Setting) -> UsageAccounts {
         let account = |(urr, count): &(UrrId, UrrCount)| {
-            let account = Account {
+            let account = UrrAccount {
                 reported: *count,
-                ..Account::beginning(now.into())
+                ..UrrAccount::beginning(now.into())
             };
             (*urr, Packed::new(&account))
         };
@@ -77,12 +78,12 @@ impl UsageAccounts {
         }
     }
 
-    fn account(&self, urr: UrrId) -> Option<Account> {
+    fn account(&self, urr: UrrId) -> Option<UrrAccount> {
         self.accounts.get(&urr).map(Packed::account)
     }
 
     /// Does something with the account of `urr`, if it has one.
-    fn change<R>(&mut self, urr: UrrId, change: impl FnOnce(&mut Account) -> R) -> Option<R> {
+    fn change<R>(&mut self, urr: UrrId, change: impl FnOnce(&mut UrrAccount) -> R) -> Option<R> {
         let packed = self.accounts.get_mut(&urr)?;
         self.are_bounds_sent = false;
         let mut account = packed.account();
@@ -91,12 +92,12 @@ impl UsageAccounts {
         Some(result)
     }
 
-    /// The same with its machine, if it has one.
-    fn change_machine<R>(&mut self, urr: UrrId, change: impl FnOnce(&mut Machine) -> R) -> Option<R> {
+    /// The same with its state, if it has one.
+    fn change_state<R>(&mut self, urr: UrrId, change: impl FnOnce(&mut UrrState) -> R) -> Option<R> {
         let packed = self.accounts.get_mut(&urr).filter(|packed| packed.acts())?;
         self.are_bounds_sent = false;
         let mut account = packed.account();
-        let result = account.machine_mut().map(change);
+        let result = account.state_mut().map(change);
         packed.set(&account);
         result
     }
@@ -119,7 +120,7 @@ impl UsageAccounts {
         self.accounts.reserve(urrs.len());
         let mut are_bounds_sent = true;
         for (urr, bounds) in by_urr(urrs, bounds) {
-            let mut update = |account: &mut Account| {
+            let mut update = |account: &mut UrrAccount| {
                 let new = renewed.iter().find(|(id, _)| *id == urr.id);
                 account.update(urr, new.map(|(_, what)| *what), now, setting);
                 if let (Some(acting), Some(bounds)) = (&mut account.acting, bounds) {
@@ -128,11 +129,11 @@ impl UsageAccounts {
                 are_bounds_sent &= account.are_bounds_sent(urr);
             };
             let mut begin = || {
-                let mut account = Account::beginning(now);
+                let mut account = UrrAccount::beginning(now);
                 update(&mut account);
                 // Nothing was measured before there was the URR.
-                if let Some(machine) = account.machine_mut() {
-                    machine.has_nothing_to_report();
+                if let Some(state) = account.state_mut() {
+                    state.has_nothing_to_report();
                 }
                 account
             };
@@ -164,9 +165,9 @@ impl UsageAccounts {
     /// Reports what was counted since the last report, and starts the next measurement; unless the reasons call for no
     /// measurement, which then continues.
     pub fn report(&mut self, now: Nanos, counted: Counted<'_>, triggers: UsageTriggers) -> UsageReport {
-        let report = |account: &mut Account| account.report(now.into(), counted, triggers);
+        let report = |account: &mut UrrAccount| make_usage_report(account, now.into(), counted, triggers);
         self.change(counted.urr.id, report).unwrap_or_else(|| {
-            let mut account = Account::default();
+            let mut account = UrrAccount::default();
             let first = report(&mut account);
             self.accounts.insert(counted.urr.id, Packed::new(&account));
             self.are_bounds_sent = false;
@@ -270,8 +271,8 @@ impl UsageAccounts {
         let mut counted = counting.filter_map(|urr| of(urrs, counted, urr.id));
         counted.any(|Counted { urr, count }| {
             self.account(urr.id).is_some_and(|account| {
-                let machine = account.acting.as_ref().map(|acting| &acting.machine);
-                machine.is_some_and(|machine| machine.has_events_due(urr, account.raw(count)))
+                let state = account.acting.as_ref().map(|acting| &acting.state);
+                state.is_some_and(|state| state.has_events_due(urr, account.raw(count)))
             })
         })
     }
@@ -306,17 +307,17 @@ impl UsageAccounts {
         reached: Reached,
     ) -> UsageTriggers {
         let (now, setting) = (Moment::from(now), self.setting());
-        let evaluate = |account: &mut Account| {
+        let evaluate = |account: &mut UrrAccount| {
             account.detect_restart(count);
             let used = account.used(count);
             let is_null = account.has_measured_nothing(now, count);
-            let machine = account.machine_mut()?;
+            let state = account.state_mut()?;
             if is_null {
-                machine.has_nothing_to_report();
+                state.has_nothing_to_report();
             }
-            let measured = machine.measured_at(now);
-            let triggers = machine.evaluate(urr, &used, reached, now, setting);
-            Some((triggers, machine.measured_at(now).saturating_sub(measured)))
+            let measured = state.measured_at(now);
+            let triggers = state.evaluate(urr, &used, reached, now, setting);
+            Some((triggers, state.measured_at(now).saturating_sub(measured)))
         };
         let Some((triggers, more)) = self.change(urr.id, evaluate).flatten() else {
             return UsageTriggers::default();
@@ -334,7 +335,7 @@ impl UsageAccounts {
         for pool in urrs {
             let members = pool.pool().unwrap_or_default().iter();
             for one in members.filter(|one| one.urr == member) {
-                self.change_machine(pool.id, |machine| machine.correct(more, one.multiplier));
+                self.change_state(pool.id, |state| state.correct(more, one.multiplier));
             }
         }
     }
@@ -347,13 +348,13 @@ impl UsageAccounts {
             };
             let runs = |urr: UrrId| {
                 let acting = self.account(urr).and_then(|account| account.acting);
-                acting.is_some_and(|acting| acting.machine.running.is_some())
+                acting.is_some_and(|acting| acting.state.running.is_some())
             };
             let running = members.iter().filter(|one| runs(one.urr));
             let rate = running.fold(0, |rate: u64, one| {
                 rate.saturating_add(one.multiplier.billionths())
             });
-            self.change_machine(pool.id, |machine| machine.run_at(pool, rate, now));
+            self.change_state(pool.id, |state| state.run_at(pool, rate, now));
         }
     }
 
@@ -409,8 +410,8 @@ impl UsageAccounts {
     /// (TS 29.244 §5.2.2.3.1).
     fn pass_monitoring(&mut self, now: Nanos, counted: Counted<'_>) -> UsageReport {
         let epoch_nanos = self.epoch_nanos;
-        self.change_machine(counted.urr.id, |machine| {
-            machine.monitored(counted.urr, now.into(), epoch_nanos);
+        self.change_state(counted.urr.id, |state| {
+            state.monitored(counted.urr, now.into(), epoch_nanos);
         });
         UsageReport {
             information: Some(UsageInformation::AFT),
@@ -427,8 +428,8 @@ impl UsageAccounts {
             .iter()
             .filter(|urr| urr.terms().monitoring_times().next().is_some())
         {
-            let redate = |machine: &mut Machine| machine.redate(urr, old, epoch_nanos);
-            is_other |= self.change_machine(urr.id, redate).unwrap_or(false);
+            let redate = |state: &mut UrrState| state.redate(urr, old, epoch_nanos);
+            is_other |= self.change_state(urr.id, redate).unwrap_or(false);
         }
         is_other
     }
@@ -436,7 +437,7 @@ impl UsageAccounts {
     /// What the time makes due: quotas of time end at once, reports wait for the counts ([`evaluate`](Self::evaluate)).
     pub fn tick(&mut self, now: Nanos, urrs: &[Urr]) {
         for urr in urrs {
-            self.change_machine(urr.id, |machine| machine.tick(urr, now.into()));
+            self.change_state(urr.id, |state| state.tick(urr, now.into()));
         }
         self.pace_pools(now.into(), urrs);
     }
@@ -444,14 +445,14 @@ impl UsageAccounts {
     /// Downlink packets of a URR were dropped, as many as its threshold says: a report is due. Whether it is one that
     /// does something by itself.
     pub fn dropped(&mut self, urr: UrrId) -> bool {
-        self.change_machine(urr, Machine::dropped).is_some()
+        self.change_state(urr, UrrState::dropped).is_some()
     }
 
     /// When the accounts is to be checked at again, if nothing happens before.
     pub fn deadline(&self, urrs: &[Urr]) -> Option<Nanos> {
         let deadline = |urr: &Urr| {
             let packed = self.accounts.get(&urr.id).filter(|packed| packed.has_times())?;
-            packed.account().acting?.machine.deadline(urr, self.setting())
+            packed.account().acting?.state.deadline(urr, self.setting())
         };
         urrs.iter().filter_map(deadline).min().map(Moment::on_clock)
     }
@@ -524,7 +525,7 @@ impl UsageAccounts {
                 rest: account.rest,
                 times: account.times,
                 before_qos: account.before_qos,
-                machine: account.acting.map(|acting| acting.machine),
+                state: account.acting.map(|acting| acting.state),
             }
         };
         self.accounts.iter().map(checkpoint).collect()
@@ -532,7 +533,7 @@ impl UsageAccounts {
 
     /// Accounts that continue from `checkpoints` with slots that count from 0.
     pub fn resuming(checkpoints: &[UrrCheckpoint], setting: Setting) -> UsageAccounts {
-        let account = |one: &UrrCheckpoint| Account {
+        let account = |one: &UrrCheckpoint| UrrAccount {
             unit: if one.unit == Multiplier::ONE { 0 } else { one.unit },
             rest: one.rest,
             reported: UrrCount::default(),
@@ -541,8 +542,8 @@ impl UsageAccounts {
             since: one.since,
             times: one.times,
             before_qos: one.before_qos,
-            acting: one.machine.map(|machine| ActiveRule {
-                machine,
+            acting: one.state.map(|state| ActiveRule {
+                state,
                 sent_bounds: None,
             }),
         };
@@ -590,7 +591,7 @@ impl UsageAccounts {
 
     /// The bounds that [`update`](Self::update) would lead to.
     pub fn preview_bounds(&self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) -> Vec<Bounds> {
-        if !urrs.iter().any(Machine::is_needed) {
+        if !urrs.iter().any(UrrState::is_needed) {
             return Vec::new();
         }
         let bounds = urrs
@@ -601,25 +602,25 @@ impl UsageAccounts {
 
     /// The same of one URR, without an account that is thrown away.
     fn preview_account(&self, now: Moment, urr: &Urr, renewed: &[(UrrId, Renewed)]) -> UrrBounds {
-        if !Machine::is_needed(urr) {
+        if !UrrState::is_needed(urr) {
             return UrrBounds::NONE;
         }
         let account = self.account(urr.id);
         let known = account.as_ref().map(|account| account.base(urr.unit()));
-        let mut base = known.unwrap_or_else(|| Account::default().base(urr.unit()));
-        let machine = match account.and_then(|account| account.acting) {
-            None => Machine::begin(urr, now, self.setting()),
-            Some(ActiveRule { mut machine, .. }) => {
+        let mut base = known.unwrap_or_else(|| UrrAccount::default().base(urr.unit()));
+        let state = match account.and_then(|account| account.acting) {
+            None => UrrState::begin(urr, now, self.setting()),
+            Some(ActiveRule { mut state, .. }) => {
                 let new = renewed.iter().find(|(id, _)| *id == urr.id);
                 let what = new.map_or(Renewed::default(), |(_, what)| *what);
-                machine.renew(urr, what, now, self.setting());
-                machine
+                state.renew(urr, what, now, self.setting());
+                state
             }
         };
         if !urr.counts_events() {
             (base.reported.events, base.carried.events) = (0, 0);
         }
-        machine.bounds(urr, &base)
+        state.bounds(urr, &base)
     }
 
     /// The worker was sent these bounds of `urrs`, by slot.
@@ -674,7 +675,7 @@ impl UsageAccounts {
     pub fn is_stop_known(&self, urr: UrrId, reached: Reached) -> bool {
         let acting = self.account(urr).and_then(|account| account.acting);
         let Reached { limits, trapped, .. } = reached;
-        acting.is_none_or(|acting| !trapped && limits != 0 && acting.machine.exhausted.0 != 0)
+        acting.is_none_or(|acting| !trapped && limits != 0 && acting.state.exhausted.0 != 0)
     }
 }
 

@@ -1,10 +1,11 @@
-//! The ledger of usage and ends of sessions ([`session::LedgerEntry`]), with the names of those who control them.
+//! The owners of usage record entries ([`session::UsageRecordEntry`]): Node IDs of associations that have ended, and
+//! usage reports that a control plane has not accepted.
 //!
 //! A usage report is entered when it is made. What its control plane has not taken then is entered once more: refused, or
 //! answered with what cannot be read (TS 29.244 §7.6.1: the request counts as responded to, though
 //! that is discarded), or not answered before the session or its association was gone. None of these is sent again.
 
-use session::{AssociationId, LedgerEntry, ReportedSession, Seid, Unreported, UsageReport};
+use session::{AssociationId, ReportedSession, Seid, Unreported, UsageRecordEntry, UsageReport};
 use std::collections::BTreeMap;
 
 use crate::node::NodeName;
@@ -12,13 +13,13 @@ use crate::node::NodeName;
 /// Names of associations that are gone which are remembered: workers may yet report the last usage of their sessions.
 const MOST_REMEMBERED: usize = 1_024;
 
-/// An entry of the ledger.
+/// An entry for a usage record, with its control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageEntry {
     /// The control plane's Node ID; `None`: its association has been gone for too long.
     pub smf: Option<NodeName>,
     /// What happened to which session.
-    pub entry: LedgerEntry,
+    pub entry: UsageRecordEntry,
 }
 
 /// Usage reports that control planes have not taken since that was asked last.
@@ -43,7 +44,7 @@ pub(crate) struct LastUsage {
 
 /// Who associations were with that are gone.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct UsageRecordOwners {
     gone: BTreeMap<AssociationId, NodeName>,
     /// By number; as many as there are requests without an answer.
     last: BTreeMap<u64, LastUsage>,
@@ -51,7 +52,7 @@ pub(crate) struct Ledger {
     unaccepted: Option<UnacceptedUsage>,
 }
 
-impl Ledger {
+impl UsageRecordOwners {
     /// An association has ended. Numbers are not used twice.
     pub(crate) fn remember(&mut self, id: AssociationId, node: NodeName) {
         self.gone.insert(id, node);

@@ -1,12 +1,12 @@
-//! Entries of the ledger: starts, usage reports and ends of sessions.
+//! Entries for usage records: starts, usage reports and ends of sessions.
 
 use flow::{ContentUsage, UrrCount};
 use rules::model::SessionRules;
 use std::sync::Arc;
 use usage::{Moment, UsageReport};
 
-use crate::account::Subscriber;
 use crate::ids::{AssociationId, CpFSeid, Seid};
+use crate::session_accounting::Subscriber;
 use crate::ue_addresses::UeAddress;
 
 /// Why a session ended.
@@ -28,7 +28,7 @@ pub enum EndCause {
 
 /// What happened to a session, with all that is needed to say whose it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LedgerEntry {
+pub struct UsageRecordEntry {
     /// The local SEID.
     pub seid: Seid,
     /// The control plane's F-SEID.
@@ -42,7 +42,7 @@ pub struct LedgerEntry {
     /// What plain packets reached it by.
     pub ue_addresses: Arc<[UeAddress]>,
     /// What happened.
-    pub event: LedgerEvent,
+    pub event: UsageRecordEvent,
 }
 
 /// Why a control plane has not taken a usage report.
@@ -58,7 +58,7 @@ pub enum Unreported {
 
 /// What happened to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LedgerEvent {
+pub enum UsageRecordEvent {
     /// A usage report was made.
     Usage(UsageReport),
     /// What it counted of one content of predefined rules, which starts again from zero.

@@ -1,9 +1,10 @@
-//! The export of all sessions to another process, in two steps, so that none is lost if the client cannot store them.
+//! Session transfer: the export of all sessions to another process, in two steps, so that none is lost if the client
+//! cannot store them.
 //!
-//! First control stops to answer its peers, all sessions are removed from their workers, and the client gets their records.
-//! Then the client confirms that it has stored them, and the daemon ends; or it says that it could not, or is silent for half
-//! a minute, and control takes the sessions back. SMFs see requests that they have to repeat, and nothing else. Runs on the
-//! control thread.
+//! First control stops responding to its peers, all sessions are removed from their workers, and the client gets their
+//! records. Then the client confirms that it has stored them, and the daemon ends; or the client reports that it could not,
+//! or confirms nothing for 30 s, and control restores the sessions. SMFs have to retransmit requests. Runs on the control
+//! thread.
 
 use axum::body::Bytes;
 use flow::Nanos;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
-use upf::{Control, Everything};
+use upf::{Control, NodeExport};
 
 /// The records; or why there are none.
 pub(super) type Exported = Result<Bytes, String>;
@@ -56,23 +57,23 @@ impl SessionExport {
             let _ = reply.send(Err("another export is under way".into()));
             return;
         }
-        match control.transfer(now).begin_everything(how) {
+        match control.session_transfer(now).begin_node_export(how) {
             Ok(()) => self.0 = Stage::Exporting(how, reply),
             Err(error) => drop(reply.send(Err(error.to_string()))),
         }
     }
 
-    /// Ends an export by the word of its client; returns whether one was unconfirmed.
+    /// Ends an export as its client says: stored or not. Returns whether one was unconfirmed.
     pub(super) fn end(&mut self, now: Nanos, control: &mut Control, taken: bool) -> bool {
         match std::mem::take(&mut self.0) {
             Stage::Unconfirmed(_, _) if taken => {
-                control.transfer(now).handed_over();
-                info!("sessions handed over");
+                control.session_transfer(now).complete_transfer();
+                info!("sessions transferred");
                 self.0 = Stage::Left;
                 true
             }
             Stage::Unconfirmed(octets, _) => {
-                take_back(now, control, &octets, "whoever fetched them could not keep them");
+                restore(now, control, &octets, "the client could not store them");
                 true
             }
             other => {
@@ -85,15 +86,20 @@ impl SessionExport {
     /// Continues an export; returns whether there was anything to do.
     pub(super) fn follow(&mut self, now: Nanos, control: &mut Control) -> bool {
         match std::mem::take(&mut self.0) {
-            Stage::Exporting(how, reply) => match control.transfer(now).poll_everything() {
-                Some(everything) => self.give(now, control, (how, reply), everything),
+            Stage::Exporting(how, reply) => match control.session_transfer(now).poll_node_export() {
+                Some(export) => self.give(now, control, (how, reply), export),
                 None => {
                     self.0 = Stage::Exporting(how, reply);
                     return false;
                 }
             },
             Stage::Unconfirmed(octets, until) if until <= now => {
-                take_back(now, control, &octets, "nobody has said that they are safe");
+                restore(
+                    now,
+                    control,
+                    &octets,
+                    "the client has not confirmed that it stored them",
+                );
             }
             other => {
                 self.0 = other;
@@ -108,13 +114,13 @@ impl SessionExport {
         now: Nanos,
         control: &mut Control,
         (how, reply): (Export, oneshot::Sender<Exported>),
-        everything: Everything,
+        export: NodeExport,
     ) {
-        let Everything {
+        let NodeExport {
             octets,
             sessions,
             failed,
-        } = everything;
+        } = export;
         let octets = Bytes::from(octets);
         for (seid, error) in failed.iter().take(MAX_LOGGED) {
             warn!(seid = upf::numbers::seid(seid.0), "session not exported: {error}");
@@ -129,15 +135,15 @@ impl SessionExport {
         let is_gone = reply.send(Ok(octets.clone())).is_err();
         match how {
             Export::Copy => {}
-            Export::Take if is_gone => take_back(now, control, &octets, "whoever asked for them has gone"),
+            Export::Take if is_gone => restore(now, control, &octets, "the client has closed the connection"),
             Export::Take => self.0 = Stage::Unconfirmed(octets, now + CONFIRMATION),
         }
     }
 }
 
-fn take_back(now: Nanos, control: &mut Control, octets: &[u8], why: &str) {
-    warn!(why, "sessions taken back");
-    for error in control.transfer(now).take_back(octets) {
+fn restore(now: Nanos, control: &mut Control, octets: &[u8], why: &str) {
+    warn!(why, "sessions restored");
+    for error in control.session_transfer(now).restore(octets) {
         error!(why = %error, "session lost");
     }
 }

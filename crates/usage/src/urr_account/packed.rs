@@ -3,10 +3,11 @@
 use flow::{Bounds, CounterLimit, LimitAction, UrrCount, Volumes};
 use rules::model::Volume;
 
-use super::{Account, ActiveRule};
+use super::{ActiveRule, UrrAccount};
 use crate::bounds::UrrBounds;
-use crate::machine::{Activity, Exhausted, Machine, TrafficDetection};
-use crate::{Moment, UsageTriggers};
+use crate::moment::{Moment, PacketMoments};
+use crate::urr_state::{Activity, Exhausted, TrafficDetection, UrrState};
+use crate::usage_report::UsageTriggers;
 
 /// An account as it is kept: a word that says which of its words there are, and those. What is nothing takes no room:
 /// an account with a volume threshold has 48 octets where the account itself has twelve times as many.
@@ -27,7 +28,7 @@ mod place {
     pub(super) const BEFORE_QOS: u32 = TIMES + 2;
     /// What an octet is, and what is left of each direction.
     pub(super) const UNIT: u32 = BEFORE_QOS + 6;
-    /// There is a machine; what of it is small.
+    /// There is a state; what of it is small.
     pub(super) const MACHINE: u32 = UNIT + 3;
     pub(super) const THRESHOLD: u32 = MACHINE + 1;
     pub(super) const AGAIN: u32 = THRESHOLD + 3;
@@ -56,7 +57,7 @@ const fn places(first: u32, count: u32) -> u64 {
 }
 
 impl Packed {
-    pub(crate) fn new(account: &Account) -> Packed {
+    pub(crate) fn new(account: &UrrAccount) -> Packed {
         Packed(Writer::of(account).words().into())
     }
 
@@ -71,18 +72,18 @@ impl Packed {
     pub(crate) fn has_times(&self) -> bool {
         let (there, words) = self.0.split_first().unwrap_or((&0, &[]));
         let before = there & places(0, place::MACHINE);
-        let machine = words.get(before.count_ones() as usize).filter(|_| self.acts());
-        let pends = machine.is_some_and(|small| small >> PENDING != 0);
+        let state = words.get(before.count_ones() as usize).filter(|_| self.acts());
+        let pends = state.is_some_and(|small| small >> PENDING != 0);
         pends || there & (TIMES_OF_MACHINE | places(place::TRAFFIC, 3)) != 0
     }
 
-    pub(crate) fn account(&self) -> Account {
+    pub(crate) fn account(&self) -> UrrAccount {
         let (there, words) = self.0.split_first().unwrap_or((&0, &[]));
         Reader { there: *there, words }.account()
     }
 
     /// The same room, if it is enough and not more than that.
-    pub(crate) fn set(&mut self, account: &Account) {
+    pub(crate) fn set(&mut self, account: &UrrAccount) {
         let writer = Writer::of(account);
         let words = writer.words();
         if words.len() == self.0.len() {
@@ -100,7 +101,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn of(account: &Account) -> Writer {
+    fn of(account: &UrrAccount) -> Writer {
         let mut writer = Writer {
             words: [0; MOST_WORDS],
             len: 1,
@@ -109,9 +110,9 @@ impl Writer {
         writer.count(place::CARRIED, account.carried);
         writer.number(place::NEXT, account.next.into());
         writer.number(place::SINCE, account.since.0 as u64);
-        if let Some((first, last)) = account.times {
-            writer.put(place::TIMES, first.0 as u64);
-            writer.put(place::TIMES + 1, last.0 as u64);
+        if let Some(times) = account.times {
+            writer.put(place::TIMES, times.first.0 as u64);
+            writer.put(place::TIMES + 1, times.last.0 as u64);
         }
         if let Some(count) = account.before_qos {
             writer.put(place::BEFORE_QOS, 0);
@@ -180,14 +181,14 @@ impl Writer {
         }
     }
 
-    fn acting(&mut self, ActiveRule { machine, sent_bounds }: &ActiveRule) {
+    fn acting(&mut self, ActiveRule { state, sent_bounds }: &ActiveRule) {
         let (limit, event_limit) =
             sent_bounds.map_or((None, None), |sent| (sent.volume.limit, sent.events.limit));
         self.put(
             place::MACHINE,
-            small(machine, sent_bounds.is_some(), limit, event_limit),
+            small(state, sent_bounds.is_some(), limit, event_limit),
         );
-        self.machine(machine);
+        self.state(state);
         if let Some(sent) = sent_bounds {
             self.three(place::WATERMARKS, of_volumes(sent.volume.watermarks));
         }
@@ -204,8 +205,8 @@ impl Writer {
         );
     }
 
-    fn machine(&mut self, machine: &Machine) {
-        let Machine {
+    fn state(&mut self, state: &UrrState) {
+        let UrrState {
             volume_threshold,
             volume_again,
             volume_quota,
@@ -230,7 +231,7 @@ impl Writer {
             exhausted: _,
             is_idle: _,
             pending: _,
-        } = machine;
+        } = state;
         self.three(place::THRESHOLD, of_volume(volume_threshold));
         self.three(place::AGAIN, of_volume(volume_again));
         self.three(place::QUOTA, of_volume(volume_quota));
@@ -267,15 +268,18 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Fills in what there is: most of an account is not.
-    fn account(mut self) -> Account {
-        let mut account = Account {
+    fn account(mut self) -> UrrAccount {
+        let mut account = UrrAccount {
             unit: 0,
             rest: [0; 2],
             reported: self.count(place::REPORTED),
             carried: self.count(place::CARRIED),
             next: self.number(place::NEXT) as u32,
             since: Moment(self.number(place::SINCE) as i64),
-            times: self.moment(place::TIMES).zip(self.moment(place::TIMES + 1)),
+            times: self
+                .moment(place::TIMES)
+                .zip(self.moment(place::TIMES + 1))
+                .map(|(first, last)| PacketMoments { first, last }),
             before_qos: None,
             acting: None,
         };
@@ -338,20 +342,20 @@ impl Reader<'_> {
         })
     }
 
-    fn fill(&mut self, ActiveRule { machine, sent_bounds }: &mut ActiveRule, small: u64) {
-        machine.started = small & STARTED != 0;
-        machine.is_idle = small & IDLE != 0;
-        machine.exhausted = Exhausted((small >> EXHAUSTED) as u8);
-        machine.pending = UsageTriggers((small >> PENDING) as u32);
-        self.volume(place::THRESHOLD, &mut machine.volume_threshold);
-        self.volume(place::AGAIN, &mut machine.volume_again);
-        self.volume(place::QUOTA, &mut machine.volume_quota);
-        [machine.event_threshold, machine.event_again, machine.event_quota] = self.three(place::EVENTS);
+    fn fill(&mut self, ActiveRule { state, sent_bounds }: &mut ActiveRule, small: u64) {
+        state.started = small & STARTED != 0;
+        state.is_idle = small & IDLE != 0;
+        state.exhausted = Exhausted((small >> EXHAUSTED) as u8);
+        state.pending = UsageTriggers((small >> PENDING) as u32);
+        self.volume(place::THRESHOLD, &mut state.volume_threshold);
+        self.volume(place::AGAIN, &mut state.volume_again);
+        self.volume(place::QUOTA, &mut state.volume_quota);
+        [state.event_threshold, state.event_again, state.event_quota] = self.three(place::EVENTS);
         if self.there & TIMES_OF_MACHINE != 0 {
-            self.clock(machine);
+            self.clock(state);
         }
-        machine.traffic = joined((small >> TRAFFIC) as u8, self.activity(place::TRAFFIC));
-        (machine.packets, machine.seen) = (self.number(place::SEEN), self.number(place::SEEN + 1));
+        state.traffic = joined((small >> TRAFFIC) as u8, self.activity(place::TRAFFIC));
+        (state.packets, state.seen) = (self.number(place::SEEN), self.number(place::SEEN + 1));
         if small & TOLD != 0 {
             let watermarks = to_volumes(self.three(place::WATERMARKS));
             let octets = self.three(place::LIMIT);
@@ -380,26 +384,26 @@ impl Reader<'_> {
         }
     }
 
-    fn clock(&mut self, machine: &mut Machine) {
+    fn clock(&mut self, state: &mut UrrState) {
         let mut nanos = |kind| self.take(place::CLOCK + kind).map(|nanos| nanos as i64);
-        machine.time_threshold = nanos(0);
-        machine.time_again = nanos(1);
-        machine.time_quota = nanos(2);
-        machine.measured = nanos(3).unwrap_or(0);
-        machine.running = nanos(4).map(Moment);
-        machine.period = nanos(5).map(Moment);
-        machine.validity = nanos(6).map(Moment);
-        machine.monitoring = nanos(7).map(Moment);
-        machine.rate = nanos(8).unwrap_or(0) as u64;
-        machine.holding = self.activity(place::HOLDING);
-        machine.active = self.activity(place::ACTIVE);
+        state.time_threshold = nanos(0);
+        state.time_again = nanos(1);
+        state.time_quota = nanos(2);
+        state.measured = nanos(3).unwrap_or(0);
+        state.running = nanos(4).map(Moment);
+        state.period = nanos(5).map(Moment);
+        state.validity = nanos(6).map(Moment);
+        state.monitoring = nanos(7).map(Moment);
+        state.rate = nanos(8).unwrap_or(0) as u64;
+        state.holding = self.activity(place::HOLDING);
+        state.active = self.activity(place::ACTIVE);
     }
 }
 
-/// The words of a machine that say when something is, or how long; but for traffic's.
+/// The words of a state that say when something is, or how long; but for traffic's.
 const TIMES_OF_MACHINE: u64 = places(place::CLOCK, place::TRAFFIC - place::CLOCK);
 
-/// In the word of a machine: bits, and the first bits of what has several.
+/// In the word of a state: bits, and the first bits of what has several.
 const STARTED: u64 = 1;
 const IDLE: u64 = 1 << 1;
 const TOLD: u64 = 1 << 2;
@@ -409,9 +413,9 @@ const EXHAUSTED: u32 = 16;
 const TRAFFIC: u32 = 24;
 const PENDING: u32 = 32;
 
-/// What of a machine, and of the bounds that its counter was sent, takes a few bits.
+/// What of a state, and of the bounds that its counter was sent, takes a few bits.
 fn small(
-    machine: &Machine,
+    state: &UrrState,
     are_bounds_sent: bool,
     limit: Option<CounterLimit>,
     event_limit: Option<CounterLimit>,
@@ -419,17 +423,17 @@ fn small(
     let [action, event_action] =
         [limit, event_limit].map(|limit| limit.map_or(0, |limit| number_of(limit.action)));
     let flags = [
-        (machine.started, STARTED),
-        (machine.is_idle, IDLE),
+        (state.started, STARTED),
+        (state.is_idle, IDLE),
         (are_bounds_sent, TOLD),
     ];
     let flags = flags.iter().filter(|(is_set, _)| *is_set);
     flags.fold(0, |all, (_, flag)| all | flag)
         | u64::from(action) << ACTION
         | u64::from(event_action) << EVENT_ACTION
-        | u64::from(machine.exhausted.0) << EXHAUSTED
-        | u64::from(split(machine.traffic).0) << TRAFFIC
-        | u64::from(machine.pending.0) << PENDING
+        | u64::from(state.exhausted.0) << EXHAUSTED
+        | u64::from(split(state.traffic).0) << TRAFFIC
+        | u64::from(state.pending.0) << PENDING
 }
 
 /// A number from 1 on, of 4 bits.
@@ -587,8 +591,8 @@ mod tests {
             Bounds { watermarks, limit }
         }
 
-        fn machine(&mut self) -> Machine {
-            Machine {
+        fn state(&mut self) -> UrrState {
+            UrrState {
                 volume_threshold: to_volume(self.three()),
                 volume_again: to_volume(self.three()),
                 volume_quota: to_volume(self.three()),
@@ -616,18 +620,21 @@ mod tests {
             }
         }
 
-        fn account(&mut self) -> Account {
-            Account {
+        fn account(&mut self) -> UrrAccount {
+            UrrAccount {
                 unit: self.number(),
                 rest: [self.number(), self.number()],
                 reported: self.count(),
                 carried: self.count(),
                 next: self.number() as u32,
                 since: self.moment(),
-                times: self.at().map(|first| (first, self.moment())),
+                times: self.at().map(|first| PacketMoments {
+                    first,
+                    last: self.moment(),
+                }),
                 before_qos: self.is_there().then(|| self.count()),
                 acting: self.is_there().then(|| ActiveRule {
-                    machine: self.machine(),
+                    state: self.state(),
                     sent_bounds: self.is_there().then(|| UrrBounds {
                         volume: self.bounds(),
                         events: self.event_bounds(),
@@ -659,7 +666,7 @@ mod tests {
             prop_assert_eq!(&packed.account(), &one);
             prop_assert_eq!(packed.acts(), one.acting.is_some());
             let deadline = one.acting.as_ref().and_then(|acting| {
-                acting.machine.deadline(&asking(), Setting::default())
+                acting.state.deadline(&asking(), Setting::default())
             });
             prop_assert!(packed.has_times() || deadline.is_none());
             packed.set(&other);
@@ -677,26 +684,26 @@ mod tests {
             watermarks: to_volumes(of_volume(&threshold)),
             limit: None,
         };
-        let machine = Machine {
+        let state = UrrState {
             volume_threshold: threshold,
             volume_again: threshold,
-            ..Machine::default()
+            ..UrrState::default()
         };
-        let account = Account {
+        let account = UrrAccount {
             since: Moment(1),
             acting: Some(ActiveRule {
-                machine,
+                state,
                 sent_bounds: Some(UrrBounds {
                     volume: bounds,
                     events: Bounds::NONE,
                 }),
             }),
-            ..Account::default()
+            ..UrrAccount::default()
         };
         let packed = Packed::new(&account);
         assert_eq!(size_of_val(&*packed.0), 48);
         assert!(packed.acts() && !packed.has_times());
-        assert!(size_of::<Account>() > 12 * 48);
-        assert_eq!(size_of_val(&*Packed::new(&Account::default()).0), 8);
+        assert!(size_of::<UrrAccount>() > 12 * 48);
+        assert_eq!(size_of_val(&*Packed::new(&UrrAccount::default()).0), 8);
     }
 }

@@ -1,7 +1,7 @@
 //! What one URR does by itself: thresholds, quotas, periods and times, and where its counter is to stop.
 //!
 //! Everything is counted from the URR's last report. Volumes are compared by the worker's counters at every packet;
-//! this machine sets the bounds ([`Machine::bounds`]) and draws the consequences.
+//! this state sets the bounds ([`UrrState::bounds`]) and draws the consequences.
 
 mod exhausted;
 mod parts;
@@ -21,7 +21,7 @@ pub use self::traffic::{Activity, TrafficDetection};
 use crate::bounds::UrrBounds;
 use crate::counter::{CounterBase, Used};
 use crate::moment::{Moment, NANOS, Setting};
-use crate::report::{Seconds, UsageTriggers};
+use crate::usage_report::{Seconds, UsageTriggers};
 
 /// Keeps the room for bounds in a session's block without being one that is ever reached.
 const UNREACHABLE: u64 = (1 << 60) - 2;
@@ -41,7 +41,7 @@ const COUNTS_ON: UsageTriggers = UsageTriggers(
 
 /// The state of one URR beside its counts. Times in nanoseconds; what is left is counted from the last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct UrrState {
     /// Octets until the next report.
     pub volume_threshold: Volume,
     /// Octets between reports: where the threshold starts again.
@@ -93,7 +93,7 @@ pub struct Machine {
     pub pending: UsageTriggers,
 }
 
-impl Machine {
+impl UrrState {
     /// Whether `urr` does anything by itself, or measures time.
     pub(crate) fn is_needed(urr: &Urr) -> bool {
         let terms = urr.terms();
@@ -114,9 +114,9 @@ impl Machine {
 
     /// That of a new URR.
     pub(crate) fn begin(urr: &Urr, now: Moment, setting: Setting) -> Self {
-        let mut machine = Self::default();
-        machine.renew(urr, Renewed::ALL, now, setting);
-        machine
+        let mut state = Self::default();
+        state.renew(urr, Renewed::ALL, now, setting);
+        state
     }
 
     /// A request has given these terms anew. What is measured counts against the new ones (TS 29.244 §5.2.2.3.1).

@@ -1,4 +1,4 @@
-//! Associations and sessions that leave for another process, and those that come from one, as records
+//! Session transfer: export of associations and sessions to another process, and import from one, as records
 //! ([`session::SessionRecord`]).
 //!
 //! An endpoint adds to a session's record what only it knows: the association by its Node ID, and the reports that the
@@ -125,7 +125,7 @@ struct ExportOfAll {
 
 /// Records under way.
 #[derive(Debug, Default)]
-pub(crate) struct Transfers {
+pub(crate) struct SessionTransfer {
     all: Option<ExportOfAll>,
     leaving: BTreeMap<Ticket, Seid>,
     exported: VecDeque<Exported>,
@@ -133,10 +133,10 @@ pub(crate) struct Transfers {
     arriving: BTreeMap<Ticket, (Seid, PendingReports)>,
     imported: VecDeque<(Seid, Result<(), Refusal>)>,
     /// Whether another process is about to take over: nothing is received or sent any more.
-    pub(crate) is_handing_over: bool,
+    pub(crate) is_transferring: bool,
 }
 
-impl Transfers {
+impl SessionTransfer {
     /// Begins to make a record of a session.
     pub(crate) fn begin_export(&mut self, shared: &mut Shared, now: Nanos, seid: Seid, how: Export) {
         let ticket = shared.new_ticket();
@@ -176,10 +176,10 @@ impl Transfers {
         self.all.is_some() || !self.leaving.is_empty() || !self.exported.is_empty()
     }
 
-    /// Takes in what the first record of `octets` is of. Gives what it becomes, and the octets behind it.
+    /// Imports the first record of `octets`. Gives what it has become, and the octets behind it.
     ///
     /// # Errors
-    /// Why it becomes nothing.
+    /// Why it is not imported.
     pub(crate) fn import<'o>(
         &mut self,
         shared: &mut Shared,

@@ -1,4 +1,4 @@
-//! Metering: the URRs of all sessions between requests. Events of counters and timers in, usage reports out.
+//! Measurement of usage: the URRs of all sessions between requests. Events of counters and timers in, usage reports out.
 //!
 //! The bounds of counters go to the workers as changes of their own, which affect no flow; a worker notifies of a bound
 //! that a counter reached; and at times that matter the counts are queried. One ordered set has the timers of all
@@ -19,10 +19,10 @@ use crate::change::Work;
 use crate::commands::{Commands, Op, Role};
 use crate::effect::WorkerFault;
 use crate::ids::Seid;
-use crate::ledger::{Ledger, add_packet_times};
-use crate::measurement::NEVER;
+use crate::pending_measurement::NEVER;
 use crate::session::Session;
 use crate::table::SessionTable;
+use crate::usage_record_queue::{UsageRecordQueue, add_packet_times};
 
 /// A counter that has reached one of its bounds.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct HostTime {
 
 /// The timers of all sessions, the reports that they make by themselves, and the clock that dates them.
 #[derive(Debug)]
-pub(crate) struct Metering {
+pub(crate) struct UsageMeasurement {
     timers: BTreeSet<(Nanos, SessionIndex)>,
     reports: VecDeque<(Seid, UsageReport)>,
     wall: WallClock,
@@ -56,10 +56,10 @@ pub(crate) struct Metering {
     traffic_silence: u32,
 }
 
-impl Metering {
+impl UsageMeasurement {
     /// No timers. `clock_unix` is the time since 1970 at moment 0.
-    pub(crate) fn new(clock_unix: u64, traffic_silence: Duration) -> Metering {
-        Metering {
+    pub(crate) fn new(clock_unix: u64, traffic_silence: Duration) -> UsageMeasurement {
+        UsageMeasurement {
             timers: BTreeSet::new(),
             reports: VecDeque::new(),
             wall: WallClock::starting(clock_unix),
@@ -85,7 +85,7 @@ impl Metering {
         self.reports.pop_front()
     }
 
-    /// When [`handle_timeout`](Metering::handle_timeout) is to be called next.
+    /// When [`handle_timeout`](UsageMeasurement::handle_timeout) is to be called next.
     pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -121,7 +121,7 @@ impl Metering {
         session: &mut Session,
         event: CounterReached,
         commands: &mut Commands,
-        ledger: &mut Ledger,
+        usage_records: &mut UsageRecordQueue,
     ) {
         let CounterReached {
             urr,
@@ -130,18 +130,18 @@ impl Metering {
             reached,
         } = event;
         add_packet_times(session, times.map(|times| (urr, times)));
-        if session.is_dying() || session.measurement.bounds_pending > 0 {
+        if session.is_dying() || session.pending_measurement.bounds_pending > 0 {
             return;
         }
         if session.is_in_between() {
-            session.measurement.missed = true;
+            session.pending_measurement.missed = true;
             return;
         }
         let urrs = session.live.rules.urrs();
         if UsageAccounts::has_links(urrs) || urrs.iter().any(Urr::measures_before_qos) {
             // Other URRs may have to report with it, or usage before QoS enforcement: of one moment.
             session
-                .measurement
+                .pending_measurement
                 .lists
                 .get_or_insert_default()
                 .reached
@@ -152,7 +152,7 @@ impl Metering {
         let reports = session.settle(now, &[(urr, count)], &[(urr, reached)]);
         // Packets that were credited back after they had been counted: not reached after all.
         let again = reports.is_empty() && !is_known;
-        self.report(session, reports, ledger);
+        self.report(session, reports, usage_records);
         self.refresh(now, session, commands, again);
     }
 
@@ -163,25 +163,25 @@ impl Metering {
         session: &mut Session,
         result: Result<Option<UsageSnapshot>, WorkerFault>,
         commands: &mut Commands,
-        ledger: &mut Ledger,
+        usage_records: &mut UsageRecordQueue,
     ) {
         if session.is_dying() {
             return;
         }
-        session.measurement.is_querying = false;
-        let reached = session.measurement.take(|lists| &mut lists.reached);
+        session.pending_measurement.is_querying = false;
+        let reached = session.pending_measurement.take(|lists| &mut lists.reached);
         if session.is_in_between() {
-            session.measurement.missed = true;
+            session.pending_measurement.missed = true;
             return;
         }
-        let end_markers = session.measurement.take(|lists| &mut lists.end_markers);
+        let end_markers = session.pending_measurement.take(|lists| &mut lists.end_markers);
         let is_known = |(urr, reached): &(UrrId, Reached)| session.usage.is_stop_known(*urr, *reached);
         let mut again = !reached.iter().all(is_known);
         if let Ok(Some(snapshot)) = result {
             let mut reports = session.settle(now, &snapshot.counters, &reached);
             again &= reports.is_empty();
             reports.extend(session.report_end_markers(now, &snapshot.counters, &end_markers));
-            self.report(session, reports, ledger);
+            self.report(session, reports, usage_records);
         }
         self.refresh(now, session, commands, again);
     }
@@ -193,9 +193,9 @@ impl Metering {
             let Some(session) = table.get_mut(index) else {
                 continue;
             };
-            session.measurement.timer = NEVER;
+            session.pending_measurement.timer = NEVER;
             if session.is_dying() || session.is_in_between() {
-                session.measurement.missed = true;
+                session.pending_measurement.missed = true;
                 continue;
             }
             session.usage.tick(now, session.live.rules.urrs());
@@ -206,8 +206,13 @@ impl Metering {
         }
     }
 
-    fn report(&mut self, session: &mut Session, reports: Vec<UsageReport>, ledger: &mut Ledger) {
-        ledger.enter_reports(session, &reports);
+    fn report(
+        &mut self,
+        session: &mut Session,
+        reports: Vec<UsageReport>,
+        usage_records: &mut UsageRecordQueue,
+    ) {
+        usage_records.enter_reports(session, &reports);
         let seid = session.seid;
         self.reports
             .extend(reports.into_iter().map(|report| (seid, report)));
@@ -226,10 +231,10 @@ impl Metering {
             return;
         }
         if session.is_in_between() {
-            session.measurement.missed |= again;
+            session.pending_measurement.missed |= again;
             return;
         }
-        let again = again | std::mem::take(&mut session.measurement.missed);
+        let again = again | std::mem::take(&mut session.pending_measurement.missed);
         let bounds = if session.usage.acts() {
             session.usage.unsent_bounds(session.live.rules.urrs(), again)
         } else {
@@ -237,7 +242,7 @@ impl Metering {
         };
         let wanted = session.deadline();
         if !bounds.is_empty() {
-            session.measurement.bounds_pending += 1;
+            session.pending_measurement.bounds_pending += 1;
             let worker = commands.buckets.owner(session.bucket);
             let change = SessionChange::Bound(session.index, bounds);
             commands.apply(op(session, Role::SetBounds), worker, change);
@@ -247,9 +252,9 @@ impl Metering {
     }
 
     fn set_timer(&mut self, session: &mut Session, wanted: Option<Nanos>) {
-        let wanted = wanted.filter(|_| !session.measurement.is_querying);
+        let wanted = wanted.filter(|_| !session.pending_measurement.is_querying);
         let wanted = wanted.unwrap_or(NEVER);
-        let old = std::mem::replace(&mut session.measurement.timer, wanted);
+        let old = std::mem::replace(&mut session.pending_measurement.timer, wanted);
         if old == wanted {
             return;
         }
@@ -302,9 +307,9 @@ pub(crate) fn handle_end_marker(session: &mut Session, pdr: PdrId, commands: &mu
         return;
     };
     for urr in rules.reports_end_markers(pdr) {
-        if !session.measurement.lists.end_markers.contains(&urr) {
+        if !session.pending_measurement.lists.end_markers.contains(&urr) {
             session
-                .measurement
+                .pending_measurement
                 .lists
                 .get_or_insert_default()
                 .end_markers
@@ -316,19 +321,19 @@ pub(crate) fn handle_end_marker(session: &mut Session, pdr: PdrId, commands: &mu
 
 /// The worker has set bounds.
 pub(crate) fn handle_bounds_set(session: &mut Session) {
-    session.measurement.bounds_pending = session.measurement.bounds_pending.saturating_sub(1);
+    session.pending_measurement.bounds_pending = session.pending_measurement.bounds_pending.saturating_sub(1);
 }
 
 /// Queries the counts that End Markers are reported with, as soon as they can be had.
 fn query_end_markers(session: &mut Session, commands: &mut Commands) {
-    if !session.measurement.lists.end_markers.is_empty() && !session.is_in_between() {
+    if !session.pending_measurement.lists.end_markers.is_empty() && !session.is_in_between() {
         query(session, commands);
     }
 }
 
 /// Queries a session's counts, once.
 fn query(session: &mut Session, commands: &mut Commands) {
-    if !std::mem::replace(&mut session.measurement.is_querying, true) {
+    if !std::mem::replace(&mut session.pending_measurement.is_querying, true) {
         let worker = commands.buckets.owner(session.bucket);
         commands.query(op(session, Role::QueryUsage), worker);
     }

@@ -12,7 +12,7 @@ use support::*;
 
 fn world(workers: u16) -> World {
     World::with(Config {
-        ledger: true,
+        usage_records: true,
         ..Config::for_workers(workers)
     })
 }
@@ -36,20 +36,20 @@ fn subscribed() -> Changes {
     }
 }
 
-fn all_entries(world: &mut World) -> Vec<LedgerEntry> {
-    std::iter::from_fn(|| world.sessions.poll_ledger()).collect()
+fn all_entries(world: &mut World) -> Vec<UsageRecordEntry> {
+    std::iter::from_fn(|| world.sessions.poll_usage_record_entry()).collect()
 }
 
 /// All but those of starts.
-fn entries(world: &mut World) -> Vec<LedgerEntry> {
+fn entries(world: &mut World) -> Vec<UsageRecordEntry> {
     let mut entries = all_entries(world);
-    entries.retain(|entry| !matches!(entry.event, LedgerEvent::Start { .. }));
+    entries.retain(|entry| !matches!(entry.event, UsageRecordEvent::Start { .. }));
     entries
 }
 
-fn usage(entries: &[LedgerEntry]) -> Vec<(Seid, u32, UrrCount)> {
-    let of = |entry: &LedgerEntry| match entry.event {
-        LedgerEvent::Usage(report) if report.urr == UrrId(1) => {
+fn usage(entries: &[UsageRecordEntry]) -> Vec<(Seid, u32, UrrCount)> {
+    let of = |entry: &UsageRecordEntry| match entry.event {
+        UsageRecordEvent::Usage(report) if report.urr == UrrId(1) => {
             Some((entry.seid, report.sequence, report.count))
         }
         _ => None,
@@ -57,9 +57,9 @@ fn usage(entries: &[LedgerEntry]) -> Vec<(Seid, u32, UrrCount)> {
     entries.iter().filter_map(of).collect()
 }
 
-fn ends(entries: &[LedgerEntry]) -> Vec<(Seid, EndCause, u64)> {
-    let of = |entry: &LedgerEntry| match entry.event {
-        LedgerEvent::End { cause, reports, .. } => Some((entry.seid, cause, reports)),
+fn ends(entries: &[UsageRecordEntry]) -> Vec<(Seid, EndCause, u64)> {
+    let of = |entry: &UsageRecordEntry| match entry.event {
+        UsageRecordEvent::End { cause, reports, .. } => Some((entry.seid, cause, reports)),
         _ => None,
     };
     entries.iter().filter_map(of).collect()
@@ -178,8 +178,8 @@ fn a_session_that_goes_to_another_process_keeps_its_account() {
     let (_, mut record) = outcome.result.unwrap().record.unwrap();
     let left = entries(&mut world);
     let [
-        LedgerEntry {
-            event: LedgerEvent::Left {
+        UsageRecordEntry {
+            event: UsageRecordEvent::Left {
                 reports: 1, count, ..
             },
             ..
@@ -199,8 +199,8 @@ fn a_session_that_goes_to_another_process_keeps_its_account() {
     assert!(
         matches!(
             arrived[..],
-            [LedgerEntry {
-                event: LedgerEvent::Start {
+            [UsageRecordEntry {
+                event: UsageRecordEvent::Start {
                     is_imported: true,
                     ..
                 },
@@ -228,7 +228,7 @@ fn every_session_that_becomes_live_has_a_start_with_what_is_known_of_it() {
         (done.seid, Some(subscriber()))
     );
     assert!(!one.ue_addresses.is_empty() && !one.rules.urrs().is_empty());
-    let LedgerEvent::Start {
+    let UsageRecordEvent::Start {
         start,
         at,
         is_imported: false,
@@ -241,7 +241,7 @@ fn every_session_that_becomes_live_has_a_start_with_what_is_known_of_it() {
     // One in its place is another.
     let next = world.establish(1, chosen_session(UE)).unwrap();
     let all = all_entries(&mut world);
-    let is_start = |entry: &&LedgerEntry| matches!(entry.event, LedgerEvent::Start { .. });
+    let is_start = |entry: &&UsageRecordEntry| matches!(entry.event, UsageRecordEvent::Start { .. });
     let starts: Vec<Seid> = all.iter().filter(is_start).map(|entry| entry.seid).collect();
     assert_eq!(starts, [next.seid]);
     assert!(is_start(&all.last().unwrap()), "behind the end of the one before");

@@ -1,13 +1,13 @@
-//! Sessions that leave for another process, and those that come from one, as records.
+//! Session transfer: export of sessions to another process, and import from one, as records.
 
 use flow::Nanos;
 use n4::{Endpoint, ExportError, Exported, ImportError, Imported};
 use session::{Export, RecordError, Refusal, Seid, behind_record};
 
-/// Everything that another process needs to go on: the records of the node, its applications, its associations, its
-/// sessions.
+/// All that another process needs to continue as this node: the records of the node, its applications, its associations
+/// and its sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Everything {
+pub struct NodeExport {
     /// The records, one behind the other.
     pub octets: Vec<u8>,
     /// How many of them are of sessions.
@@ -16,70 +16,71 @@ pub struct Everything {
     pub failed: Vec<(Seid, ExportError)>,
 }
 
-/// What became of records that were taken in.
+/// What records became that were imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TakenIn {
+pub struct ImportCounts {
     /// Associations that there are now.
     pub associations: u64,
     /// Applications that are known now.
     pub applications: u64,
-    /// Sessions that are on their way to their workers: [`Transfer::poll_imported`] tells of each.
+    /// Sessions that workers have yet to confirm: [`SessionTransfer::poll_imported`] gives each.
     pub sessions: u64,
 }
 
-/// The sessions of a UPF on their way to another process, or from one: [`Control::transfer`](crate::Control::transfer).
-pub struct Transfer<'a> {
+/// Export of sessions to another process, and import from one
+/// ([`Control::session_transfer`](crate::Control::session_transfer)).
+pub struct SessionTransfer<'a> {
     pub(super) endpoint: &'a mut Endpoint,
-    /// What is made of [`begin_everything`](Self::begin_everything).
-    pub(super) everything: &'a mut Option<Everything>,
+    /// The export that [`begin_node_export`](Self::begin_node_export) has begun.
+    pub(super) node_export: &'a mut Option<NodeExport>,
     pub(super) now: Nanos,
 }
 
-impl Transfer<'_> {
-    /// Begins to make records of everything, which [`poll_everything`](Self::poll_everything) gives. With
-    /// [`Export::Take`] this process sends nothing to its peers, until [`take_back`](Self::take_back).
+impl SessionTransfer<'_> {
+    /// Begins the export of the node, which [`poll_node_export`](Self::poll_node_export) gives. With
+    /// [`Export::Take`] this process sends nothing to its peers, until [`restore`](Self::restore).
     ///
     /// # Errors
     /// [`RecordError::TooLong`]; nothing has changed then.
-    pub fn begin_everything(&mut self, how: Export) -> Result<(), RecordError> {
+    pub fn begin_node_export(&mut self, how: Export) -> Result<(), RecordError> {
         let mut octets = self.endpoint.export_node()?.concat();
         octets.extend(self.endpoint.export_associations()?.concat());
         if how == Export::Take {
-            self.endpoint.begin_hand_over();
+            self.endpoint.begin_transfer();
         }
-        *self.everything = Some(Everything {
+        *self.node_export = Some(NodeExport {
             octets,
-            ..Everything::default()
+            ..NodeExport::default()
         });
         self.export_all(how);
         Ok(())
     }
 
-    /// The records of everything, once all of them are made.
-    pub fn poll_everything(&mut self) -> Option<Everything> {
-        let mut everything = self.everything.take()?;
+    /// The export of the node, once all records are made.
+    pub fn poll_node_export(&mut self) -> Option<NodeExport> {
+        let mut export = self.node_export.take()?;
         while let Some(Exported { seid, record }) = self.poll_exported() {
             match record {
                 Ok(octets) => {
-                    everything.octets.extend(octets);
-                    everything.sessions += 1;
+                    export.octets.extend(octets);
+                    export.sessions += 1;
                 }
-                Err(error) => everything.failed.push((seid, error)),
+                Err(error) => export.failed.push((seid, error)),
             }
         }
         if self.is_exporting() {
-            *self.everything = Some(everything);
+            *self.node_export = Some(export);
             return None;
         }
-        Some(everything)
+        Some(export)
     }
 
-    /// Takes back what [`Export::Take`] gave: no other process has taken it in. Gives the sessions that have no place any
-    /// more, with the reason.
-    pub fn take_back(&mut self, octets: &[u8]) -> Vec<ImportError> {
-        self.endpoint.end_hand_over();
+    /// Imports again what [`Export::Take`] exported and no other process has imported. Gives the sessions that cannot be
+    /// restored, with the reason.
+    pub fn restore(&mut self, octets: &[u8]) -> Vec<ImportError> {
+        self.endpoint.cancel_transfer();
         let mut failed = Vec::new();
-        self.take_in(octets, |error| match error {
+        self.import_all(octets, |error| match error {
             // The node and its associations have been here all the time.
             ImportError::TooLate => {}
             error => failed.push(error),
@@ -87,16 +88,15 @@ impl Transfer<'_> {
         failed
     }
 
-    /// Another process has everything; see [`n4::Endpoint::handed_over`].
-    pub fn handed_over(&mut self) {
-        self.endpoint.handed_over(self.now);
+    /// Another process has imported the records; see [`n4::Endpoint::complete_transfer`].
+    pub fn complete_transfer(&mut self) {
+        self.endpoint.complete_transfer(self.now);
     }
 
-    /// Takes in all records of `octets`, as far as their envelopes are good; `fails` gets the error of each that becomes nothing.
-    /// Behind the record of another node there is nothing for this one: its peers would see a restart
-    /// ([`ImportError::OtherNode`]).
-    pub fn take_in(&mut self, octets: &[u8], mut fails: impl FnMut(ImportError)) -> TakenIn {
-        let mut taken = TakenIn::default();
+    /// Imports all records of `octets` up to the first invalid envelope; `fails` gets the error of each record that is
+    /// not imported. The record of another node ends the import ([`ImportError::OtherNode`]): peers would see a restart.
+    pub fn import_all(&mut self, octets: &[u8], mut fails: impl FnMut(ImportError)) -> ImportCounts {
+        let mut taken = ImportCounts::default();
         let mut rest = octets;
         while !rest.is_empty() {
             let behind = match behind_record(rest) {
@@ -153,15 +153,15 @@ impl Transfer<'_> {
         self.endpoint.is_exporting()
     }
 
-    /// Takes in what the first record of `octets` is of. Gives what it becomes, and the octets behind it.
+    /// Imports the first record of `octets`. Gives what it has become, and the octets behind it.
     ///
     /// # Errors
-    /// Why it becomes nothing.
+    /// Why it is not imported.
     pub fn import<'o>(&mut self, octets: &'o [u8]) -> Result<(Imported, &'o [u8]), ImportError> {
         self.endpoint.import(self.now, octets)
     }
 
-    /// A session of an import that is live now, or that its worker could not take.
+    /// A session of an import that is live now, or that its worker has refused.
     pub fn poll_imported(&mut self) -> Option<(Seid, Result<(), Refusal>)> {
         self.endpoint.poll_imported()
     }

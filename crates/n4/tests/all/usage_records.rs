@@ -7,7 +7,7 @@ use n4::{NodeName, SessionEvent, UsageEntry};
 use pfcp::IeType;
 use pfcp::ie::Cause;
 use rules::model::{MeasurementMethod, SNssai, UrrId};
-use session::{EndCause, LedgerEvent, Seid, Unreported, UsageReport, UsageTriggers};
+use session::{EndCause, Seid, Unreported, UsageRecordEvent, UsageReport, UsageTriggers};
 use std::time::Duration;
 
 use support::wire::*;
@@ -15,7 +15,7 @@ use support::*;
 
 fn recorded() -> World {
     let mut config = World::config(2);
-    config.sessions.ledger = true;
+    config.sessions.usage_records = true;
     let mut world = World::with(config);
     world.associate();
     world
@@ -34,7 +34,7 @@ fn user_id() -> Octets {
 }
 
 #[test]
-fn the_subscriber_that_the_smf_names_is_in_the_ledger() {
+fn the_subscriber_that_the_smf_names_is_in_the_usage_records() {
     let mut world = recorded();
     let mut named = plain_session(1, UE);
     named.extend([user_id(), ie(159, *b"\x03ims\x04test"), ie(257, [1, 0, 0, 10])]);
@@ -63,14 +63,14 @@ fn the_subscriber_that_the_smf_names_is_in_the_ledger() {
         assert_eq!(subscriber.s_nssai, Some(slice));
         assert_eq!((subscriber.supi.as_ref(), subscriber.imei.as_ref()), (None, None));
     }
-    let LedgerEvent::Usage(report) = entries[1].entry.event else {
+    let UsageRecordEvent::Usage(report) = entries[1].entry.event else {
         panic!("{entries:?}");
     };
     assert_eq!((report.urr, report.count), (UrrId(1), count));
 }
 
 #[test]
-fn what_is_used_of_an_association_that_is_released_is_in_the_ledger_with_its_name() {
+fn what_is_used_of_an_association_that_is_released_is_in_the_usage_records_with_its_name() {
     let mut world = recorded();
     world.establish(1, UE);
     world.ask(9, None, &[node_v4(SMF_ADDRESS)]).assert_accepted();
@@ -82,7 +82,7 @@ fn what_is_used_of_an_association_that_is_released_is_in_the_ledger_with_its_nam
             .iter()
             .all(|one| one.smf == Some(NodeName::Ipv4(SMF_ADDRESS)))
     );
-    let LedgerEvent::End { cause, .. } = entries[2].entry.event else {
+    let UsageRecordEvent::End { cause, .. } = entries[2].entry.event else {
         panic!("{entries:?}");
     };
     assert_eq!(cause, EndCause::AssociationEnded);
@@ -130,7 +130,7 @@ fn used(sequence: u32, octets: u64) -> SessionEvent {
 /// What was not taken: whose session it was, the report's number and octets, and why.
 fn untaken(world: &mut World) -> Vec<(Seid, u32, u64, Unreported)> {
     let of = |one: UsageEntry| match one.entry.event {
-        LedgerEvent::Unreported { report, why, .. } => {
+        UsageRecordEvent::Unreported { report, why, .. } => {
             assert_eq!(one.smf, Some(NodeName::Ipv4(SMF_ADDRESS)));
             Some((one.entry.seid, report.sequence, report.count.ul_octets, why))
         }
@@ -176,7 +176,7 @@ fn a_usage_report_that_is_refused_is_entered_with_the_cause_and_not_sent_again()
         !one.entry.ue_addresses.is_empty(),
         "of a live session all is known"
     );
-    let LedgerEvent::Unreported { report, why, .. } = one.entry.event else {
+    let UsageRecordEvent::Unreported { report, why, .. } = one.entry.event else {
         panic!("{one:?}");
     };
     assert_eq!((report.sequence, report.count.ul_octets), (0, 60));

@@ -1,4 +1,4 @@
-//! A daemon that starts with the sessions of another process.
+//! Session transfer: the import of the sessions of another process at the start of the daemon.
 
 use std::fs;
 use std::io;
@@ -12,24 +12,24 @@ use tracing::{error, info, warn};
 use config::bounded_file;
 use runtime::ControlLoop;
 
-/// How long workers may take to have all sessions.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time in which workers have to confirm all sessions.
+const CONFIRMATION: Duration = Duration::from_secs(60);
 /// Octets of the file, at most: some two million sessions.
 const LONGEST: u64 = 4 << 30;
-/// Records that become nothing and are logged one by one.
-const TOLD: usize = 10;
+/// Records that are not imported and are logged one by one.
+const MAX_LOGGED: usize = 10;
 
-/// Takes in the records at `path` before the first datagram is served, and renames the file, so that no later start takes
-/// the same sessions in again. Without such a file there is nothing to take in.
+/// Imports the records at `path` before the first datagram is served, and renames the file, so that no later start imports
+/// the same sessions again. Without such a file there is nothing to import.
 ///
 /// # Errors
-/// What is wrong with the file: then nothing has been taken in.
-pub(super) fn take_in(turns: &mut ControlLoop, path: &Path) -> Result<(), String> {
+/// What is wrong with the file: then nothing has been imported.
+pub(super) fn import_sessions(turns: &mut ControlLoop, path: &Path) -> Result<(), String> {
     let fault = |words: String| format!("sessions in {}: {words}", path.display());
     let octets = match bounded_file::read(path, LONGEST) {
         Ok(octets) => octets,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            info!(file = %path.display(), "no sessions to take in");
+            info!(file = %path.display(), "no sessions to import");
             return Ok(());
         }
         Err(error) => return Err(fault(error.to_string())),
@@ -38,32 +38,35 @@ pub(super) fn take_in(turns: &mut ControlLoop, path: &Path) -> Result<(), String
     let now = turns.now();
     let mut failed = 0_u64;
     let mut other_node = None;
-    let taken = turns.control().transfer(now).take_in(&octets, |error| {
-        if matches!(error, ImportError::OtherNode(_)) {
-            other_node = Some(error);
-            return;
-        }
-        failed += 1;
-        if failed <= TOLD as u64 {
-            error!(why = %error, "record not taken in");
-        }
-    });
+    let imported = turns
+        .control()
+        .session_transfer(now)
+        .import_all(&octets, |error| {
+            if matches!(error, ImportError::OtherNode(_)) {
+                other_node = Some(error);
+                return;
+            }
+            failed += 1;
+            if failed <= MAX_LOGGED as u64 {
+                error!(why = %error, "record not imported");
+            }
+        });
     if let Some(error) = other_node {
         return Err(fault(error.to_string()));
     }
-    let live = settle(turns, taken.sessions, &mut failed);
+    let live = settle(turns, imported.sessions, &mut failed);
     let done = taken_name(path);
     fs::rename(path, &done).map_err(|error| fault(format!("cannot be renamed: {error}")))?;
     info!(
         sessions = live,
-        associations = taken.associations,
-        applications = taken.applications,
-        "sessions taken in"
+        associations = imported.associations,
+        applications = imported.applications,
+        "sessions imported"
     );
     if failed > 0 {
         warn!(
             failed,
-            "records not taken in: their SMFs will find no such sessions"
+            "records not imported: their SMFs will find no such sessions"
         );
     }
     Ok(())
@@ -71,31 +74,31 @@ pub(super) fn take_in(turns: &mut ControlLoop, path: &Path) -> Result<(), String
 
 /// Waits for the workers to have this number of sessions. Returns how many they have.
 fn settle(turns: &mut ControlLoop, sessions: u64, failed: &mut u64) -> u64 {
-    let until = Instant::now() + PATIENCE;
-    let (mut live, mut told) = (0, 0);
-    while told < sessions && Instant::now() < until {
+    let until = Instant::now() + CONFIRMATION;
+    let (mut live, mut confirmed) = (0, 0);
+    while confirmed < sessions && Instant::now() < until {
         let now = turns.now();
         turns.control().poll(now);
-        while let Some((seid, result)) = turns.control().transfer(now).poll_imported() {
-            told += 1;
+        while let Some((seid, result)) = turns.control().session_transfer(now).poll_imported() {
+            confirmed += 1;
             match result {
                 Ok(()) => live += 1,
                 Err(refusal) => {
                     *failed += 1;
                     error!(
                         seid = upf::numbers::seid(seid.0),
-                        "session not taken in: {refusal}"
+                        "session not imported: {refusal}"
                     );
                 }
             }
         }
         std::thread::yield_now();
     }
-    *failed += sessions - told;
+    *failed += sessions - confirmed;
     live
 }
 
-/// Whether all records are whole and undamaged, and the node's is the first: nothing is taken in by halves.
+/// Whether all records are complete and undamaged, and that of the node is the first: an import is of all or of none.
 fn check(octets: &[u8]) -> Result<(), String> {
     const NODE: u8 = 3;
     if octets.get(4) != Some(&NODE) {

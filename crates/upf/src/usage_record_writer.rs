@@ -14,7 +14,7 @@ use records::{
 use rules::Predefined;
 use rules::model::{MeasurementMethod, SessionRules};
 use rules::network::Network;
-use session::{LedgerEntry, LedgerEvent, Moment, Subscriber, UsageReport, WallClock};
+use session::{Moment, Subscriber, UsageRecordEntry, UsageRecordEvent, UsageReport, WallClock};
 
 use super::format;
 
@@ -34,14 +34,14 @@ pub trait RecordSink: Send {
 }
 
 /// Control's side of it.
-pub(super) struct Recorder {
+pub(super) struct UsageRecordWriter {
     sink: Box<dyn RecordSink>,
     node: String,
     /// Whether new sessions are refused now.
     refuses: bool,
 }
 
-impl Recorder {
+impl UsageRecordWriter {
     pub fn new(node: String, sink: Box<dyn RecordSink>) -> Self {
         Self {
             sink,
@@ -81,12 +81,14 @@ fn entry(
     let subject = subject(&told, node, network);
     let rules = &told.entry.rules;
     match told.entry.event {
-        LedgerEvent::Content(usage) => Entry::Content(Box::new(content(subject, &usage, predefined, clock))),
-        LedgerEvent::Usage(report) => Entry::Usage(Box::new(usage(subject, &report, clock))),
-        LedgerEvent::Unreported { report, why, at } => {
+        UsageRecordEvent::Content(usage) => {
+            Entry::Content(Box::new(content(subject, &usage, predefined, clock)))
+        }
+        UsageRecordEvent::Usage(report) => Entry::Usage(Box::new(usage(subject, &report, clock))),
+        UsageRecordEvent::Unreported { report, why, at } => {
             Entry::Unreported(Box::new(unreported(subject, &report, why, at, clock)))
         }
-        LedgerEvent::Start {
+        UsageRecordEvent::Start {
             start,
             at,
             is_imported,
@@ -99,7 +101,7 @@ fn entry(
             qers: rules.qers().len() as u32,
             urrs: rules.urrs().iter().map(|urr| urr.id.0).collect(),
         })),
-        LedgerEvent::Left {
+        UsageRecordEvent::Left {
             start,
             at,
             reports,
@@ -111,7 +113,7 @@ fn entry(
             usage_records: reports,
             volumes: volumes(count),
         })),
-        LedgerEvent::End {
+        UsageRecordEvent::End {
             cause,
             start,
             end,
@@ -210,7 +212,7 @@ const fn end_cause(cause: session::EndCause) -> EndCause {
 }
 
 fn subject(told: &UsageEntry, node: &str, network: &Network) -> Subject {
-    let LedgerEntry {
+    let UsageRecordEntry {
         seid,
         cp,
         subscriber,

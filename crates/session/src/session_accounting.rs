@@ -1,4 +1,4 @@
-//! The subscriber of a session, and what was entered of the session in the ledger so far.
+//! The subscriber of a session, and what was entered of the session for usage records so far.
 
 use flow::UrrCount;
 use rules::boxed_option::{Absent, BoxedOption};
@@ -31,7 +31,7 @@ pub struct Subscriber {
 
 /// What a session carries for its entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct SessionAccounting {
     pub(crate) subscriber: Option<Arc<Subscriber>>,
     /// Since when it has been live.
     pub(crate) since: Since,
@@ -99,11 +99,11 @@ impl From<Entered> for BoxedOption<Entered> {
     }
 }
 
-impl Account {
-    pub(crate) fn of(subscriber: Option<Arc<Subscriber>>) -> Account {
-        Account {
+impl SessionAccounting {
+    pub(crate) fn of(subscriber: Option<Arc<Subscriber>>) -> SessionAccounting {
+        SessionAccounting {
             subscriber,
-            ..Account::default()
+            ..SessionAccounting::default()
         }
     }
 }

@@ -1,21 +1,21 @@
-//! The account of one URR, and how it is kept: there are very many, and most say little.
+//! The account of one URR: what was counted, what of it was reported, and the number of the next report.
 
 mod packed;
 
 use flow::{PacketTimes, UrrCount};
-use rules::model::{MeasurementInformation, MeasurementMethod, Multiplier, Urr};
+use rules::model::{MeasurementMethod, Multiplier, Urr};
 
 pub(crate) use self::packed::Packed;
 use crate::bounds::UrrBounds;
 use crate::count::{difference, is_null, sum};
 use crate::counter::{CounterBase, Used};
-use crate::machine::{Machine, Renewed};
-use crate::moment::{Moment, Setting};
-use crate::report::{Seconds, UsageReport, UsageTriggers};
+use crate::moment::{Moment, PacketMoments, Setting};
+use crate::urr_state::{Renewed, UrrState};
+use crate::usage_report::Seconds;
 
 /// One URR's account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Account {
+pub(crate) struct UrrAccount {
     /// What an octet in these counts is, in billionths of one of usage ([`Urr::unit`]); 0 is one.
     pub(crate) unit: u64,
     /// What is left of what was reported in whole octets: uplink and downlink, in billionths of one.
@@ -26,33 +26,32 @@ pub(crate) struct Account {
     pub(crate) carried: UrrCount,
     pub(crate) next: u32,
     pub(crate) since: Moment,
-    /// When the first and the last packet came that are not reported.
-    pub(crate) times: Option<(Moment, Moment)>,
+    /// Those of the packets that are not reported.
+    pub(crate) times: Option<PacketMoments>,
     /// What came before QoS enforcement and is not reported; nothing of most URRs.
     pub(crate) before_qos: Option<UrrCount>,
     pub(crate) acting: Option<ActiveRule>,
 }
 
-/// The state machine of a URR, and the bounds that its worker's counters were sent last.
+/// The state of a URR beside its counts, and the bounds that its worker's counters were sent last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ActiveRule {
-    pub(crate) machine: Machine,
+    pub(crate) state: UrrState,
     pub(crate) sent_bounds: Option<UrrBounds>,
 }
 
-impl Account {
+impl UrrAccount {
     /// One whose first measurement begins now.
-    pub(crate) fn beginning(now: Moment) -> Account {
-        Account {
+    pub(crate) fn beginning(now: Moment) -> UrrAccount {
+        UrrAccount {
             since: now,
-            ..Account::default()
+            ..UrrAccount::default()
         }
     }
 
     pub(crate) fn record_packet_times(&mut self, times: PacketTimes) {
-        let [first, last] = [times.first, times.last].map(Moment::from);
-        let (earliest, latest) = self.times.unwrap_or((first, last));
-        self.times = Some((earliest.min(first), latest.max(last)));
+        let times = PacketMoments::from(times);
+        self.times = Some(self.times.map_or(times, |before| before.merged(times)));
     }
 
     /// What was used since the last report, as counters count it.
@@ -126,27 +125,6 @@ impl Account {
         base
     }
 
-    /// A report of no usage: of a moment.
-    pub(crate) fn report_moment(&mut self, urr: &Urr, triggers: UsageTriggers, now: Moment) -> UsageReport {
-        let sequence = self.next;
-        self.next = sequence.wrapping_add(1);
-        UsageReport {
-            urr: urr.id,
-            method: urr.method,
-            sequence,
-            triggers,
-            count: UrrCount::default(),
-            reports_packets: false,
-            before_qos: None,
-            start: now,
-            end: now,
-            duration: None,
-            first: None,
-            last: None,
-            information: None,
-        }
-    }
-
     /// The counter of events may have restarted without notice: it was removed and created again by a change that was
     /// taken back.
     pub(crate) fn detect_restart(&mut self, count: UrrCount) {
@@ -160,11 +138,11 @@ impl Account {
         (self.reported.events, self.carried.events) = (0, 0);
     }
 
-    /// The bounds that its machine sets.
+    /// The bounds that its state sets.
     pub(crate) fn bounds(&self, urr: &Urr) -> UrrBounds {
         let acting = self.acting.as_ref();
         acting.map_or(UrrBounds::NONE, |acting| {
-            acting.machine.bounds(urr, &self.base(urr.unit()))
+            acting.state.bounds(urr, &self.base(urr.unit()))
         })
     }
 
@@ -174,13 +152,13 @@ impl Account {
         acting.is_none_or(|acting| acting.sent_bounds == Some(self.bounds(urr)))
     }
 
-    pub(crate) fn machine_mut(&mut self) -> Option<&mut Machine> {
-        self.acting.as_mut().map(|acting| &mut acting.machine)
+    pub(crate) fn state_mut(&mut self) -> Option<&mut UrrState> {
+        self.acting.as_mut().map(|acting| &mut acting.state)
     }
 
     /// Whether nothing was measured since the last report.
     pub(crate) fn has_measured_nothing(&self, now: Moment, count: UrrCount) -> bool {
-        let seconds = |acting: &ActiveRule| acting.machine.seconds(now);
+        let seconds = |acting: &ActiveRule| acting.state.seconds(now);
         let measured = self.acting.as_ref().map_or(Seconds(0), seconds);
         is_null(self.raw(count)) && self.before_qos.is_none() && measured == Seconds(0)
     }
@@ -193,100 +171,31 @@ impl Account {
         if self.unit() != urr.unit() {
             self.set_unit(urr.unit());
             let carried = self.carried;
-            if let Some(machine) = self.machine_mut() {
-                machine.seen = carried.ul_octets.saturating_add(carried.dl_octets);
+            if let Some(state) = self.state_mut() {
+                state.seen = carried.ul_octets.saturating_add(carried.dl_octets);
             }
         }
         if !urr.counts_events() {
             self.forget_events();
         }
-        if !Machine::is_needed(urr) {
+        if !UrrState::is_needed(urr) {
             self.acting = None;
             return;
         }
         match &mut self.acting {
-            Some(acting) => acting
-                .machine
-                .renew(urr, renewed.unwrap_or_default(), now, setting),
+            Some(acting) => acting.state.renew(urr, renewed.unwrap_or_default(), now, setting),
             None => {
-                let machine = Machine::begin(urr, now, setting);
+                let state = UrrState::begin(urr, now, setting);
                 self.acting = Some(ActiveRule {
-                    machine,
+                    state,
                     sent_bounds: None,
                 });
             }
         }
-    }
-
-    /// Reports what was counted since the last report, and starts the next measurement; unless the reasons call for no
-    /// measurement, which then continues.
-    pub(crate) fn report(
-        &mut self,
-        now: Moment,
-        counted: Counted<'_>,
-        triggers: UsageTriggers,
-    ) -> UsageReport {
-        let Counted { urr, count } = counted;
-        if UsageTriggers::MEASURE_NOTHING.contains(triggers) && !triggers.is_empty() {
-            if let Some(machine) = self.machine_mut() {
-                machine.reported_moment(triggers);
-            }
-            return self.report_moment(urr, triggers, now);
-        }
-        self.detect_restart(count);
-        let all = self.used(count);
-        let mut used = all.count;
-        let all_events = used.events;
-        if let Some(machine) = self.machine_mut() {
-            used.events = machine.events_to_report(used, triggers);
-        }
-        let machine = self.machine_mut();
-        let duration = machine
-            .filter(|_| measures_time(urr))
-            .map(|machine| machine.seconds(now));
-        if let Some(machine) = self.machine_mut() {
-            machine.reported(used, duration.unwrap_or_default(), triggers, now);
-        }
-        let times = self.times.take().filter(|_| !is_null(used));
-        let before_qos = self.before_qos.take();
-        let report = UsageReport {
-            urr: urr.id,
-            method: urr.method,
-            sequence: self.next,
-            triggers,
-            count: used,
-            before_qos: urr.measures_before_qos().then(|| before_qos.unwrap_or_default()),
-            reports_packets: urr.information.contains(MeasurementInformation::MNOP),
-            start: self.since,
-            end: now,
-            duration,
-            // Whose millisecond may have begun before the measurement.
-            first: times.map(|(first, _)| first.max(self.since)),
-            last: times.map(|(_, last)| last.max(self.since)),
-            information: None,
-        };
-        self.rest = all.rest;
-        self.reported = count;
-        self.carried = UrrCount {
-            events: all_events - used.events,
-            ..UrrCount::default()
-        };
-        self.next = report.next_sequence();
-        self.since = now;
-        report
     }
 }
 
 /// Whether a URR measures time.
 pub(crate) fn measures_time(urr: &Urr) -> bool {
     urr.method.contains(MeasurementMethod::DURAT)
-}
-
-/// A worker's count of one URR, since its slot began.
-#[derive(Clone, Copy, Debug)]
-pub struct Counted<'a> {
-    /// The URR.
-    pub urr: &'a Urr,
-    /// What its slot has counted.
-    pub count: UrrCount,
 }

@@ -10,7 +10,7 @@ pub(crate) const NEVER: Nanos = Nanos(u64::MAX);
 
 /// What is in progress for a session's usage accounts.
 #[derive(Debug)]
-pub(crate) struct Measurement {
+pub(crate) struct PendingMeasurement {
     /// The session's timer, or [`NEVER`].
     pub(crate) timer: Nanos,
     /// The counts are queried.
@@ -41,10 +41,10 @@ impl Absent for Lists {
     };
 }
 
-impl Default for Measurement {
+impl Default for PendingMeasurement {
     /// Nothing.
-    fn default() -> Measurement {
-        Measurement {
+    fn default() -> PendingMeasurement {
+        PendingMeasurement {
             timer: NEVER,
             is_querying: false,
             bounds_pending: 0,
@@ -54,7 +54,7 @@ impl Default for Measurement {
     }
 }
 
-impl Measurement {
+impl PendingMeasurement {
     /// Another worker gets these remaining packets of packet rates.
     pub(crate) fn set_packets_in_transit(&mut self, left: &[PacketsLeft]) {
         self.take_packets_in_transit();

@@ -1,0 +1,486 @@
+//! Rates that several workers enforce together: those of policers, and those of correlated QERs whose sessions several
+//! workers own. Each worker has a lease, a part of the rate by the demand of its sessions.
+//!
+//! Control queries the demand of the workers every 10 ms and divides the rate anew; the sum of all leases is always the
+//! whole rate, to the kbit/s. Demand is smoothed over several queries, so that leases settle within about 200 ms. The
+//! burst is divided evenly, once: a worker that was idle has its part for its first packets. A rate with one worker is
+//! leased to it as a whole, and its demand is not queried. At most [`RATES_PER_QUERY`] rates are queried at a time, in
+//! turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use flow::meter::{Demand, MeterSpec, Rate, SharedId};
+use flow::{Direction, Nanos};
+use rules::network::Policer;
+use session::SharedRate;
+use worker::Command;
+
+/// Interval of the queries of demand.
+const QUERY_INTERVAL: Duration = Duration::from_millis(10);
+/// Number of rates that are queried and divided at a time.
+const RATES_PER_QUERY: usize = 256;
+/// The divisor of the weight of new demand.
+const SMOOTHING: u64 = 8;
+/// The divisor of an even share that a worker without demand has, so that its lease is never zero.
+const IDLE_PART: u64 = 128;
+
+/// The rates of all policers and correlations.
+#[derive(Debug)]
+pub struct SharedRates {
+    all: BTreeMap<SharedId, LeasedRate>,
+    /// Those that several workers have leases of.
+    divided: BTreeSet<SharedId>,
+    /// Those whose leases were never sent.
+    unsent: BTreeSet<SharedId>,
+    /// The first that the next query is for.
+    next_queried: SharedId,
+    /// When the next query is due.
+    next: Nanos,
+}
+
+/// One rate and its leases.
+#[derive(Debug)]
+struct LeasedRate {
+    /// By direction.
+    rates: [Rate; 2],
+    leases: Vec<Lease>,
+    /// When the demand was queried last.
+    queried_at: Option<Nanos>,
+    /// The time that the demand of the last query is of, in milliseconds.
+    query_interval_ms: u64,
+}
+
+/// The part of a rate that one worker has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lease {
+    worker: usize,
+    /// By direction, smoothed, in kbit/s; `None` until the first demand of this lease, which includes the time before it.
+    demand: Option<[u64; 2]>,
+    /// By direction, what the worker was sent last.
+    sent: [Option<RateAndBurst>; 2],
+}
+
+/// What a worker's meter enforces of a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RateAndBurst {
+    rate: Rate,
+    /// Octets.
+    burst: u64,
+}
+
+impl RateAndBurst {
+    const ZERO: Self = Self {
+        rate: Rate::ZERO,
+        burst: 0,
+    };
+    const UNLIMITED: Self = Self {
+        rate: Rate::UNLIMITED,
+        burst: 0,
+    };
+}
+
+impl SharedRates {
+    /// Of these policers, over this number of workers.
+    #[must_use]
+    pub fn new(policers: &[Policer], workers: usize) -> Self {
+        let mut rates = Self {
+            all: BTreeMap::new(),
+            divided: BTreeSet::new(),
+            unsent: BTreeSet::new(),
+            next_queried: SharedId::NONE,
+            next: Nanos(0),
+        };
+        for (id, policer) in (1..).map(SharedId).zip(policers) {
+            let lease = |worker| Lease {
+                demand: Some([0; 2]),
+                // Meters begin without limits.
+                sent: [Some(RateAndBurst::UNLIMITED); 2],
+                ..Lease::new(worker)
+            };
+            let mut leased = LeasedRate::new(policer.rates);
+            leased.leases = (0..workers).map(lease).collect();
+            rates.all.insert(id, leased);
+            rates.unsent.insert(id);
+            if workers > 1 {
+                rates.divided.insert(id);
+            }
+        }
+        rates
+    }
+
+    /// The rate of a correlation, or the workers that own its sessions, have changed; `send` takes the commands for
+    /// workers.
+    pub fn set(&mut self, rate: &SharedRate, mut send: impl FnMut(usize, Command)) {
+        let SharedRate { id, rates, workers } = rate;
+        self.divided.remove(id);
+        if workers.is_empty() {
+            self.all.remove(id);
+            return;
+        }
+        if workers.len() > 1 {
+            self.divided.insert(*id);
+        }
+        let leased = self.all.entry(*id).or_insert(LeasedRate::new(*rates));
+        leased.rates = *rates;
+        let before = std::mem::take(&mut leased.leases);
+        let workers = workers.iter().map(|worker| usize::from(worker.0));
+        let known = |worker: usize| before.iter().find(|lease| lease.worker == worker);
+        leased.leases = workers
+            .map(|worker| known(worker).copied().unwrap_or(Lease::new(worker)))
+            .collect();
+        for ended in before {
+            if leased.leases.iter().all(|lease| lease.worker != ended.worker) {
+                for direction in Direction::BOTH {
+                    send(ended.worker, command(*id, direction, RateAndBurst::ZERO));
+                }
+            }
+        }
+        leased.divide(*id, &mut send);
+    }
+
+    /// When [`poll`](Self::poll) has something to do; `None`: never, as long as no rate has leases of several workers.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Nanos> {
+        (!self.divided.is_empty() || !self.unsent.is_empty()).then_some(self.next)
+    }
+
+    /// Divides rates if the next query is due; `send` takes the commands for workers. Whether it was due.
+    pub fn poll(&mut self, now: Nanos, mut send: impl FnMut(usize, Command)) -> bool {
+        if self.poll_timeout().is_none_or(|at| at > now) {
+            return false;
+        }
+        self.next = now + QUERY_INTERVAL;
+        let mut queries: BTreeMap<usize, Vec<Demand>> = BTreeMap::new();
+        let queried = self.divided.range(self.next_queried..).take(RATES_PER_QUERY);
+        let queried: BTreeSet<SharedId> = queried.copied().collect();
+        self.next_queried = match queried.last() {
+            Some(last) if queried.len() == RATES_PER_QUERY => SharedId(last.0.saturating_add(1)),
+            _ => SharedId::NONE,
+        };
+        let unsent = std::mem::take(&mut self.unsent);
+        for id in queried.union(&unsent) {
+            let Some(leased) = self.all.get_mut(id) else {
+                continue;
+            };
+            leased.divide(*id, &mut send);
+            if queried.contains(id) {
+                leased.query_sent(now);
+                for lease in &leased.leases {
+                    queries.entry(lease.worker).or_default().push((*id, [0; 2]));
+                }
+            }
+        }
+        for (worker, demand) in queries {
+            let demand = demand.into();
+            send(worker, Command::SharedDemand { demand });
+        }
+        true
+    }
+
+    /// The response of a worker: the octets that its sessions sent through each meter since the query before.
+    pub fn handle_demand(&mut self, worker: usize, demand: &[Demand]) {
+        for (id, octets) in demand {
+            if let Some(leased) = self.all.get_mut(id) {
+                leased.handle_demand(worker, *octets);
+            }
+        }
+    }
+}
+
+impl Lease {
+    const fn new(worker: usize) -> Self {
+        Self {
+            worker,
+            demand: None,
+            sent: [None; 2],
+        }
+    }
+}
+
+impl LeasedRate {
+    const fn new(rates: [Rate; 2]) -> Self {
+        Self {
+            rates,
+            leases: Vec::new(),
+            queried_at: None,
+            query_interval_ms: 1,
+        }
+    }
+
+    fn query_sent(&mut self, now: Nanos) {
+        self.query_interval_ms = match self.queried_at.replace(now) {
+            Some(before) => (now.0.saturating_sub(before.0) / 1_000_000).max(1),
+            None => QUERY_INTERVAL.as_millis() as u64,
+        };
+    }
+
+    fn handle_demand(&mut self, worker: usize, octets: [u64; 2]) {
+        let interval_ms = self.query_interval_ms;
+        let Some(lease) = self.leases.iter_mut().find(|lease| lease.worker == worker) else {
+            return;
+        };
+        let Some(demand) = &mut lease.demand else {
+            lease.demand = Some([0; 2]);
+            return;
+        };
+        for (demand, octets) in demand.iter_mut().zip(octets) {
+            let kbit = octets.saturating_mul(8) / interval_ms;
+            *demand = (*demand * (SMOOTHING - 1) + kbit) / SMOOTHING;
+        }
+    }
+
+    fn divide(&mut self, id: SharedId, send: &mut impl FnMut(usize, Command)) {
+        for direction in Direction::BOTH {
+            let index = direction as usize;
+            let rate = self.rates[index];
+            let demands = self
+                .leases
+                .iter()
+                .map(|lease| lease.demand.unwrap_or_default()[index]);
+            let parts: Vec<RateAndBurst> = match rate {
+                Rate::UNLIMITED => demands.map(|_| RateAndBurst::UNLIMITED).collect(),
+                _ => {
+                    let burst = burst(rate, self.leases.len());
+                    let parts = divide(rate.kbit(), &demands.collect::<Vec<_>>());
+                    let rates = parts.into_iter().map(Rate::from_kbit);
+                    rates.map(|rate| RateAndBurst { rate, burst }).collect()
+                }
+            };
+            for (lease, part) in self.leases.iter_mut().zip(parts) {
+                if lease.sent[index].replace(part) != Some(part) {
+                    send(lease.worker, command(id, direction, part));
+                }
+            }
+        }
+    }
+}
+
+fn command(id: SharedId, direction: Direction, part: RateAndBurst) -> Command {
+    let RateAndBurst { rate, burst } = part;
+    Command::SharedMeter {
+        id,
+        direction,
+        rate,
+        burst,
+    }
+}
+
+/// The burst of one worker's lease: an even part of that of the whole rate.
+fn burst(rate: Rate, workers: usize) -> u64 {
+    let whole = rate.kbit().saturating_mul(MeterSpec::BURST_MILLIS) / 8;
+    match rate {
+        Rate::ZERO => 0,
+        _ => (whole / workers as u64).max(MeterSpec::LEAST_BURST),
+    }
+}
+
+/// Divides a rate into parts whose sum it is. If the rate is at least the sum of the demands, each part is its demand and
+/// an even part of the rest; else the parts are in proportion to the demands, as one meter for all would let pass.
+fn divide(rate: u64, demands: &[u64]) -> Vec<u64> {
+    let count = demands.len() as u64;
+    let total: u64 = demands.iter().sum();
+    let mut parts: Vec<u64> = match rate.checked_sub(total) {
+        Some(rest) => demands.iter().map(|demand| demand + rest / count).collect(),
+        None => {
+            let idle = rate / count / IDLE_PART;
+            let weights = demands.iter().map(|demand| demand + idle);
+            let sum = total + idle * count;
+            weights.map(|weight| proportion(rate, weight, sum)).collect()
+        }
+    };
+    // The worker with the greatest demand gets what rounding has left.
+    let left = rate - parts.iter().sum::<u64>();
+    if let Some((most, _)) = demands.iter().enumerate().max_by_key(|(_, demand)| **demand) {
+        parts[most] += left;
+    }
+    parts
+}
+
+fn proportion(rate: u64, weight: u64, sum: u64) -> u64 {
+    (u128::from(rate) * u128::from(weight) / u128::from(sum.max(1))) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::WorkerId;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn policers(kbit: [u64; 2]) -> Vec<Policer> {
+        vec![Policer {
+            name: "a".into(),
+            slice: None,
+            dnn: Some("a".into()),
+            rates: kbit.map(Rate::from_kbit),
+        }]
+    }
+
+    /// The uplink rate that each worker is sent at `now`; and how many workers are queried.
+    fn sent(rates: &mut SharedRates, now: Nanos) -> (Vec<(usize, u64)>, usize) {
+        let (mut sent, mut queried) = (Vec::new(), 0);
+        rates.poll(now, |worker, command| match command {
+            Command::SharedMeter {
+                id, direction, rate, ..
+            } => {
+                assert_eq!(id, SharedId(1));
+                if direction == Direction::Uplink {
+                    sent.push((worker, rate.kbit()));
+                }
+            }
+            Command::SharedDemand { demand } => {
+                assert_eq!(demand.len(), 1);
+                queried += 1;
+            }
+            other => panic!("{other:?}"),
+        });
+        (sent, queried)
+    }
+
+    #[test]
+    fn one_worker_has_the_whole_rate_and_is_never_queried() {
+        let mut rates = SharedRates::new(&policers([1_000, u64::MAX]), 1);
+        assert_eq!(sent(&mut rates, Nanos(1)), (vec![(0, 1_000)], 0));
+        assert_eq!(rates.poll_timeout(), None);
+    }
+
+    #[test]
+    fn shares_follow_demand() {
+        let mut rates = SharedRates::new(&policers([1_000, u64::MAX]), 2);
+        let mut now = Nanos(1);
+        assert_eq!(sent(&mut rates, now), (vec![(0, 500), (1, 500)], 2));
+        assert_eq!(sent(&mut rates, now), (vec![], 0), "not yet");
+        // 3 to 1, twice the rate in all; what it counts of the other direction does not matter.
+        for _ in 0..200 {
+            rates.handle_demand(0, &[(SharedId(1), [1_875, 7])]);
+            rates.handle_demand(1, &[(SharedId(1), [625, 0]), (SharedId(9), [1; 2])]);
+            now = now + QUERY_INTERVAL;
+            sent(&mut rates, now);
+        }
+        let parts = [0, 1].map(|worker| kbit(&rates, 1, worker));
+        assert_eq!(parts.iter().sum::<u64>(), 1_000);
+        assert!((745..=752).contains(&parts[0]), "{parts:?}");
+        // No worker has a demand any more: half each.
+        for _ in 0..200 {
+            rates.handle_demand(0, &[(SharedId(1), [0; 2])]);
+            rates.handle_demand(1, &[(SharedId(1), [0; 2])]);
+            now = now + QUERY_INTERVAL;
+            sent(&mut rates, now);
+        }
+        assert_eq!([0, 1].map(|worker| kbit(&rates, 1, worker)), [500; 2]);
+    }
+
+    /// The uplink rate of a worker's lease.
+    fn kbit(rates: &SharedRates, id: u16, worker: usize) -> u64 {
+        let leases = &rates.all[&SharedId(id)].leases;
+        let lease = leases.iter().find(|lease| lease.worker == worker);
+        lease.unwrap().sent[0].unwrap().rate.kbit()
+    }
+
+    fn shared(kbit: u64, workers: &[u16]) -> SharedRate {
+        SharedRate {
+            id: SharedId(7),
+            rates: [Rate::from_kbit(kbit), Rate::UNLIMITED],
+            workers: workers.iter().copied().map(WorkerId).collect(),
+        }
+    }
+
+    /// The leases that are sent after a change.
+    fn changed(rates: &mut SharedRates, rate: &SharedRate) -> Vec<(usize, Direction, Rate, u64)> {
+        let mut changed = Vec::new();
+        rates.set(rate, |worker, command| match command {
+            Command::SharedMeter {
+                id: SharedId(7),
+                direction,
+                rate,
+                burst,
+            } => changed.push((worker, direction, rate, burst)),
+            other => panic!("{other:?}"),
+        });
+        changed
+    }
+
+    #[test]
+    fn sessions_of_one_worker_have_their_whole_rate_there_and_it_follows_them() {
+        let (up, down) = (Direction::Uplink, Direction::Downlink);
+        let mut rates = SharedRates::new(&[], 4);
+        let whole = Rate::from_kbit(8_000);
+        let unlimited = (2, down, Rate::UNLIMITED, 0);
+        assert_eq!(
+            changed(&mut rates, &shared(8_000, &[2])),
+            [(2, up, whole, 50_000), unlimited]
+        );
+        assert_eq!(changed(&mut rates, &shared(8_000, &[2])), []);
+        assert_eq!(rates.poll_timeout(), None, "no worker is queried");
+        let half = Rate::from_kbit(4_000);
+        let both = changed(&mut rates, &shared(8_000, &[1, 2]));
+        assert!(both.contains(&(1, up, half, 25_000)) && both.contains(&(2, up, half, 25_000)));
+        assert!(rates.poll_timeout().is_some());
+        let one = changed(&mut rates, &shared(8_000, &[1]));
+        assert_eq!(
+            one,
+            [
+                (2, up, Rate::ZERO, 0),
+                (2, down, Rate::ZERO, 0),
+                (1, up, whole, 50_000)
+            ]
+        );
+        assert_eq!(changed(&mut rates, &shared(8_000, &[])), []);
+        assert!(rates.all.is_empty() && rates.divided.is_empty());
+    }
+
+    #[test]
+    fn what_was_asked_for_before_there_were_shares_does_not_count() {
+        let mut rates = SharedRates::new(&[], 2);
+        changed(&mut rates, &shared(1_000, &[0]));
+        changed(&mut rates, &shared(1_000, &[0, 1]));
+        rates.handle_demand(0, &[(SharedId(7), [u64::MAX, 0])]);
+        rates.handle_demand(1, &[(SharedId(7), [0; 2])]);
+        rates.poll(Nanos(1), |_, _| {});
+        assert_eq!([0, 1].map(|worker| kbit(&rates, 7, worker)), [500; 2]);
+        rates.handle_demand(0, &[(SharedId(7), [1_250, 0])]);
+        rates.poll(Nanos(1) + QUERY_INTERVAL, |_, _| {});
+        assert!(kbit(&rates, 7, 0) > 500);
+    }
+
+    #[test]
+    fn of_many_rates_each_has_its_turn() {
+        let mut rates = SharedRates::new(&[], 2);
+        for id in 1..=600 {
+            let rate = SharedRate {
+                id: SharedId(id),
+                ..shared(1_000, &[0, 1])
+            };
+            rates.set(&rate, |_, _| {});
+        }
+        let (mut now, mut asked) = (Nanos(1), Vec::new());
+        for _ in 0..3 {
+            rates.poll(now, |worker, command| match command {
+                Command::SharedDemand { demand } if worker == 1 => asked.push(demand.len()),
+                _ => {}
+            });
+            now = now + QUERY_INTERVAL;
+        }
+        assert_eq!(asked, [256, 256, 88]);
+    }
+
+    #[test]
+    fn no_worker_is_queried_where_there_are_no_policers() {
+        assert_eq!(SharedRates::new(&[], 4).poll_timeout(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_are_the_whole_and_waste_little(
+            rate in 0..1_u64 << 40, demands in prop::collection::vec(0..1_u64 << 41, 1..17),
+        ) {
+            let parts = divide(rate, &demands);
+            prop_assert_eq!(parts.iter().sum::<u64>(), rate);
+            let total: u64 = demands.iter().sum();
+            let used: u64 = parts.iter().zip(&demands).map(|(part, demand)| part.min(demand)).sum();
+            // Within a hundredth of what one meter would let pass.
+            prop_assert!(u128::from(used) * 100 >= u128::from(rate.min(total)) * 99, "{parts:?} of {demands:?}");
+        }
+    }
+}
