@@ -1,10 +1,14 @@
 //! F-TEIDs that the user plane allocates (TS 29.244 §5.5.3, §8.2.3).
 //!
-//! The address that is answered is that of the PDR's network instance if that one ends tunnels, else of the instance
-//! whose role goes with the source interface: SMFs name the data network's instance on access PDRs too. What has the
-//! same CHOOSE ID within a message has the same F-TEID (§8.2.3), whatever side and network instance it names; one whose
-//! tunnel would end at another address here is refused. By configuration an id stands for an F-TEID across the messages
-//! of a session, too, as SMFs with one N3 tunnel per PDU session expect, there for each side and network instance.
+//! The Network Instance of a PDI relates to the address of its F-TEID (Table 7.5.2.2-2, NOTE 2): the address is one of
+//! that instance, and a PDR is refused if the instance has no address of the requested family. Without a Network Instance,
+//! or with one that has no GTP-U role (SMFs name the instance of the data network on access PDRs, too), the address is of
+//! the first instance whose role goes with the source interface and that has an address of the requested family.
+//!
+//! PDRs with the same CHOOSE ID in a message have the same F-TEID (§8.2.3), whatever source interfaces and network
+//! instances they name; a PDR whose F-TEID would have another address is refused. By configuration a CHOOSE ID stands for
+//! an F-TEID across the messages of a session, too, for each source interface and network instance, as SMFs with one N3
+//! tunnel per PDU session expect.
 
 use flow::{Bucket, InstanceId, LocalId, SessionIndex};
 use packet::Teid;
@@ -19,7 +23,7 @@ use crate::changes::{Changes, Choose, Recipient};
 use crate::refusal::{Refusal, RuleFault};
 use crate::tunnels::{Tunnel, Tunnels};
 
-/// What has one F-TEID across messages: a CHOOSE ID means one tunnel for each side and network instance.
+/// What has one F-TEID across messages: a CHOOSE ID of one source interface and network instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChooseScope {
     pub(crate) id: u8,
@@ -44,12 +48,12 @@ impl ChosenFTeids {
             .retain(|(_, chosen)| rules.f_teids().any(|used| used == *chosen));
     }
 
-    /// The F-TEIDs, with what each is for.
+    /// The F-TEIDs and their scopes.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &(ChooseScope, FTeid)> {
         self.0.iter()
     }
 
-    /// One for most sessions, which keep it.
+    /// Most sessions have one.
     fn enter(&mut self, scope: ChooseScope, chosen: FTeid) {
         if self.get(scope).is_none() {
             self.0.reserve_exact(1);
@@ -84,7 +88,7 @@ pub(crate) struct Allocation<'a> {
 }
 
 impl Allocation<'_> {
-    /// Gives every PDR and Traffic Endpoint that wants one its F-TEID.
+    /// Chooses an F-TEID for each PDR and Traffic Endpoint with CHOOSE.
     pub(crate) fn fill(&mut self, changes: &mut Changes) -> Result<(), Refusal> {
         for choose in std::mem::take(&mut changes.choose) {
             match choose.to {
@@ -104,8 +108,8 @@ impl Allocation<'_> {
         Ok(())
     }
 
-    /// A Traffic Endpoint has no source interface: that of the first PDR that names it counts, of the request before
-    /// those that there are. An update that says CHOOSE gets another F-TEID (TS 29.244 Table 7.5.4.13-1).
+    /// A Traffic Endpoint has no source interface: that of the first PDR that names it counts, PDRs of the request before
+    /// those of the session. An update with CHOOSE gets another F-TEID (TS 29.244 Table 7.5.4.13-1).
     fn choose_for_endpoint(
         &mut self,
         choose: Choose,
@@ -148,7 +152,7 @@ impl Allocation<'_> {
         Ok(())
     }
 
-    /// An update that says CHOOSE keeps the F-TEID that the PDR has.
+    /// An update of a PDR with CHOOSE keeps the F-TEID of the PDR.
     fn keep(&self, update: &mut PdrUpdate) -> Result<(), Refusal> {
         let has = self.rules.pdr(update.id).and_then(|pdr| pdr.pdi.f_teid);
         match (has, &mut update.pdi) {
@@ -202,7 +206,7 @@ impl Allocation<'_> {
     }
 }
 
-/// The addresses to answer with; the TEID is still 0.
+/// The addresses of the F-TEID; its TEID is still 0. `None`: no instance has an address of the requested family.
 fn local_addresses(network: &Network, choose: Choose, pdi: &Pdi) -> Option<(SmallVec<[LocalId; 2]>, FTeid)> {
     let any = !choose.ipv4 && !choose.ipv6;
     candidates(network, pdi).find_map(|instance| {
@@ -239,7 +243,8 @@ fn ends_at(network: &Network, known: FTeid, choose: Choose, pdi: &Pdi) -> bool {
         .is_some_and(|(_, own)| (own.ipv4, own.ipv6) == (known.ipv4, known.ipv6))
 }
 
-/// The instances that could answer, the best first.
+/// The instances whose addresses the F-TEID may have, the best first: the one that the PDI names if it has a GTP-U role,
+/// else those whose role goes with the source interface.
 fn candidates<'n>(network: &'n Network, pdi: &Pdi) -> impl Iterator<Item = &'n Instance> + use<'n> {
     let tunnelled = |instance: &&Instance| instance.roles.intersects(Roles::GTPU);
     let named = pdi.instance.and_then(|id| network.instance(id)).filter(tunnelled);
@@ -249,7 +254,7 @@ fn candidates<'n>(network: &'n Network, pdi: &Pdi) -> impl Iterator<Item = &'n I
             .iter()
             .filter(move |instance| instance.roles.intersects(*role))
     });
-    named.into_iter().chain(of_roles)
+    named.into_iter().chain(of_roles.filter(move |_| named.is_none()))
 }
 
 /// Roles that go with a source interface, the best first.

@@ -115,7 +115,9 @@ impl fmt::Display for RuleFault {
             RuleFault::ChosenElsewhere => {
                 f.write_str("wants the F-TEID of another rule, at another local address than its own")
             }
-            RuleFault::NoLocalAddress => f.write_str("wants an F-TEID that no local address suits"),
+            RuleFault::NoLocalAddress => f.write_str(
+                "wants an F-TEID of an address family that its network instance has no address of",
+            ),
             RuleFault::ChooseInUpdate => f.write_str("has no F-TEID that an update could keep"),
             RuleFault::NoPool => f.write_str("wants a UE address that no pool has the like of"),
             RuleFault::UnknownUrr | RuleFault::UnknownQer => f.write_str("does not exist"),

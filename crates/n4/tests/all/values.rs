@@ -423,6 +423,33 @@ fn interfaces_that_are_not_there_are_refused() {
     world.ask(50, Some(0), &with(5, far)).assert_accepted();
 }
 
+/// TS 29.244 Table 7.5.2.2-2, NOTE 2: the Network Instance relates to the address of the F-TEID.
+#[test]
+fn an_f_teid_of_a_family_that_its_network_instance_has_no_address_of_is_refused() {
+    let mut world = World::associated();
+    let asking = |family| {
+        pdr_1(
+            &[
+                source_if(ACCESS),
+                choose(family, None),
+                network_instance("n9.example.org"),
+            ],
+            &[],
+        )
+    };
+    let reply = world.ask(50, Some(0), &with(2, asking(V6)));
+    let failed = because(Cause::RULE_CREATION_MODIFICATION_FAILURE, Some(IeType::F_TEID));
+    assert_eq!(
+        (reply.verdict(), reply.failed_rule()),
+        (failed, Some(FailedRuleId::Pdr(ie::PdrId(1))))
+    );
+    world.assert_clean();
+    world.ask(50, Some(0), &with(2, asking(V4))).assert_accepted();
+    world
+        .ask(50, Some(0), &with(2, asking(V4 | V6)))
+        .assert_accepted();
+}
+
 #[test]
 fn pdn_types_that_shall_not_be_sent_are_incorrect() {
     let mut world = World::associated();

@@ -199,12 +199,23 @@ fn a_family_that_no_address_has_is_refused_and_both_get_what_there_is() {
         (true, None)
     );
     world.delete(done.seid).unwrap();
-    let done = world.establish(1, on_n9(false, true)).unwrap();
+    // The Network Instance relates to the address of the F-TEID (TS 29.244 Table 7.5.2.2-2, NOTE 2): one of another
+    // instance is none.
+    let refused = Refusal::Rule {
+        rule: UL.into(),
+        fault: RuleFault::NoLocalAddress,
+    };
+    assert_eq!(world.establish(1, on_n9(false, true)).unwrap_err(), refused);
+    let mut unnamed = on_n9(false, true);
+    unnamed.create_pdrs[0].pdi.instance = None;
+    let done = world.establish(1, unnamed).unwrap();
     assert_eq!(
         done.created[0].1.ipv6,
         Some("2001:db8:3::10".parse().unwrap()),
-        "from the next best instance"
+        "without a name, of the next instance that has one"
     );
+    world.delete(done.seid).unwrap();
+    world.assert_clean();
 }
 
 #[test]
