@@ -1,19 +1,22 @@
-//! Charges and credits: what packets have counted that are on their way out, and its subtraction where they are lost.
+//! Charges and credits: the counts of packets that are queued to be sent, and their subtraction where a packet is lost.
 //!
-//! `apply_rules` counts a packet before it is sent. A packet that waits to be sent carries a [`ChargeId`] in its buffer's
-//! metadata, which names the record of what it counted. Code that loses the packet, in the same burst or
-//! later, credits it back by that id alone ([`Charges::lose`]).
+//! Stage `apply_rules` counts a packet before it is sent. A queued packet carries a [`ChargeId`] in its buffer's metadata.
+//! The id names the record of the packet's counts. Code that loses the packet marks the record by that id alone
+//! ([`Charges::lose`]); the counts of marked records are subtracted before and after each transmission
+//! ([`Charges::credit_back`]). A mark is a bit of the record itself, so no loss is without room, and a burst has fewer
+//! packets than there are records, so no marked record is overwritten.
 
 use flow::{Blocks, Verdict};
 
-use crate::burst::batch::{BURST, Batch};
+use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Kind};
 use crate::io::ChargeId;
 
-/// Packets that can be on their way out at a time: two bursts.
+/// Number of records: the packets of two bursts, one for each bit of [`Charges::lost`].
 const IN_FLIGHT: usize = 2 * BURST;
+const _: () = assert!(IN_FLIGHT == u128::BITS as usize);
 
-/// What a packet has counted.
+/// The counts of one packet.
 #[derive(Clone, Copy)]
 pub(crate) struct Charge {
     verdict: Verdict,
@@ -31,7 +34,7 @@ impl Charge {
         }
     }
 
-    /// Subtracts it from the counters of URRs and contents.
+    /// Subtracts the counts from the counters of URRs and contents.
     fn credit_back(&self, blocks: &mut Blocks) {
         let verdict = &self.verdict;
         if !verdict.is_some() || self.kind == Kind::Relayed {
@@ -46,18 +49,19 @@ impl Charge {
     }
 }
 
-/// Subtracts what a packet of the burst has counted, since it is dropped before it is queued.
+/// Subtracts the counts of a packet of the burst that is dropped before it is queued.
 #[cold]
 pub(crate) fn credit_back(blocks: &mut Blocks, descriptor: &Descriptor) {
     Charge::of(descriptor).credit_back(blocks);
 }
 
-/// The records of packets on their way out.
+/// The records of the packets that were queued last.
 pub(crate) struct Charges {
     records: Box<[Record; IN_FLIGHT]>,
-    /// The last one given; odd, so that it is never [`ChargeId::NONE`].
+    /// The id of the last record; odd, so that it is never [`ChargeId::NONE`].
     last: ChargeId,
-    lost: Batch<Charge>,
+    /// Records of packets that were lost and not credited back yet: bit n is record n.
+    lost: u128,
 }
 
 #[derive(Clone, Copy)]
@@ -67,7 +71,7 @@ struct Record {
 }
 
 impl Charges {
-    /// No packets on their way.
+    /// No records.
     pub fn new() -> Self {
         let record = Record {
             id: ChargeId::NONE,
@@ -76,43 +80,54 @@ impl Charges {
         Self {
             records: Box::new([record; IN_FLIGHT]),
             last: ChargeId(u32::MAX),
-            lost: Batch::new(),
+            lost: 0,
         }
     }
 
-    /// Records what a packet has counted that is queued to be sent.
+    /// Records the counts of a packet that is queued. At most [`IN_FLIGHT`] records are made between two calls of
+    /// [`credit_back`](Self::credit_back).
     #[inline(always)]
     pub fn record(&mut self, descriptor: &Descriptor) -> ChargeId {
         self.last = ChargeId(self.last.0.wrapping_add(2));
         let id = self.last;
-        self.records[place(id)] = Record {
+        debug_assert!(self.lost >> index(id) & 1 == 0, "a lost record is overwritten");
+        self.records[index(id)] = Record {
             id,
             charge: Charge::of(descriptor),
         };
         id
     }
 
-    /// The packet with this id, or a fragment of it, is lost.
+    /// Marks the record of a packet that is lost, whole or a fragment of it. An id without a record marks none.
     #[cold]
     pub fn lose(&mut self, id: ChargeId) {
-        let record = &mut self.records[place(id)];
-        if id != ChargeId::NONE && record.id == id {
-            record.id = ChargeId::NONE;
-            let _ = self.lost.push(record.charge);
+        if id != ChargeId::NONE && self.records[index(id)].id == id {
+            self.lost |= 1 << index(id);
         }
     }
 
-    /// Credits back what was lost.
+    /// Subtracts the counts of marked records, and removes these records.
     #[inline]
     pub fn credit_back(&mut self, blocks: &mut Blocks) {
-        if !self.lost.is_empty() {
-            self.lost.drain().for_each(|charge| charge.credit_back(blocks));
+        if self.lost != 0 {
+            self.credit_back_lost(blocks);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn credit_back_lost(&mut self, blocks: &mut Blocks) {
+        while self.lost != 0 {
+            let record = &mut self.records[self.lost.trailing_zeros() as usize];
+            self.lost &= self.lost - 1;
+            record.id = ChargeId::NONE;
+            record.charge.credit_back(blocks);
         }
     }
 }
 
 #[inline(always)]
-fn place(id: ChargeId) -> usize {
+fn index(id: ChargeId) -> usize {
     (id.0 >> 1) as usize % IN_FLIGHT
 }
 
@@ -127,12 +142,17 @@ mod tests {
         for id in [first, first, ChargeId::NONE] {
             charges.lose(id);
         }
-        assert_eq!(charges.lost.len(), 1);
+        assert_eq!(charges.lost.count_ones(), 1);
+        charges.lost = 0;
         let second = charges.record(&Descriptor::NEW);
         let later: Vec<_> = (0..IN_FLIGHT).map(|_| charges.record(&Descriptor::NEW)).collect();
         charges.lose(second);
-        assert_eq!(charges.lost.len(), 1, "its record is another packet's");
-        later.into_iter().take(BURST - 1).for_each(|id| charges.lose(id));
-        assert_eq!(charges.lost.len(), BURST);
+        assert_eq!(charges.lost, 0, "its record is another packet's");
+        later.into_iter().for_each(|id| charges.lose(id));
+        assert_eq!(
+            charges.lost.count_ones() as usize,
+            IN_FLIGHT,
+            "no loss is forgotten"
+        );
     }
 }

@@ -105,7 +105,7 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
         {
             let port = lags.way(port, &packet);
             if let Some(order) = order {
-                tx.send_split(io, stats, (port, packet), (order, fragmenter));
+                tx.send_in_fragments(io, stats, (port, packet), (order, fragmenter));
                 continue;
             }
             match linearize(io, port, &mut packet) {
@@ -122,7 +122,7 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
             let port = lags.way(port, &packet);
             // To ourselves there is no link, and so no MTU.
             if let Some(order) = order.filter(|_| port.recirculations() == 0) {
-                tx.send_split(io, stats, (port, packet), (order, fragmenter));
+                tx.send_in_fragments(io, stats, (port, packet), (order, fragmenter));
                 continue;
             }
             match linearize(io, port, &mut packet) {

@@ -44,7 +44,7 @@ pub(crate) struct TxQueues<B> {
     full: Vec<bool>,
     /// Yellow packets of the burst that are queued behind the others.
     late: Batch<(PortId, B)>,
-    /// What the queued packets have counted.
+    /// The counts of packets that are queued.
     charges: Charges,
 }
 
@@ -108,12 +108,13 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
             fragmenter,
             now,
         } = transmission;
+        self.charges.credit_back(blocks);
         for (place, (mut buf, descriptor)) in packets.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
                 Fate::Send(port) if port.recirculations() == 0 => {
                     buf.set_charge(self.charges.record(descriptor));
                     if yellow >> place & 1 == 1 && self.is_full(port) {
-                        let _ = self.late.push((port, buf));
+                        self.enqueue_late(io, stats, port, buf);
                     } else {
                         self.enqueue(io, stats, port, buf);
                     }
@@ -123,7 +124,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
                 Fate::Defer(deferral) => self.defer(io, stats, (deferral, place, buf), (deferred, now)),
                 Fate::Split(port) => {
                     buf.set_charge(self.charges.record(descriptor));
-                    self.send_split(io, stats, (port, buf), (fragmenter.at(place), fragmenter));
+                    self.send_fragments(io, stats, (port, buf), (fragmenter.at(place), fragmenter));
                 }
                 _ => self.dispose(io, stats, blocks, (descriptor, buf)),
             }
@@ -131,6 +132,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         while let Some((port, buf)) = self.late.pop_first() {
             self.enqueue(io, stats, port, buf);
         }
+        // Nothing with a charge is queued from here on: packets that are queued between bursts have none.
         self.flush(io, stats);
         self.charges.credit_back(blocks);
     }
@@ -161,10 +163,23 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         }
     }
 
-    /// Sends a packet in fragments, which carry the charge of the whole.
+    /// Sends a generated packet in fragments. It has no charge.
+    #[cold]
+    pub fn send_in_fragments<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        (port, mut whole): (PortId, B),
+        by: (FragmentSpec, &mut Fragmenter<B>),
+    ) {
+        whole.set_charge(ChargeId::NONE);
+        self.send_fragments(io, stats, (port, whole), by);
+    }
+
+    /// Queues the fragments of a packet, each with the charge of the whole packet.
     #[cold]
     #[inline(never)]
-    pub fn send_split<I: Io<Buf = B>>(
+    fn send_fragments<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
         stats: &mut Stats,
@@ -219,6 +234,14 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
     pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, mut buf: B) {
         buf.set_charge(ChargeId::NONE);
         self.enqueue(io, stats, port, buf);
+    }
+
+    /// Queues a packet that is sent behind the others of its burst.
+    #[cold]
+    fn enqueue_late<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
+        if let Err((port, buf)) = self.late.push((port, buf)) {
+            self.enqueue(io, stats, port, buf);
+        }
     }
 
     /// Queues a packet behind those that wait for `port`; a full batch is sent at once.

@@ -341,6 +341,7 @@ impl Wires {
             from_host: (worker == 0).then(|| wires.from_host.clone()),
             worker,
             pool: Vec::with_capacity(depth),
+            last_charge: ChargeId::NONE,
             most_parts: Vec::new(),
             fills: Vec::new(),
             filled: 0,
@@ -386,6 +387,9 @@ pub struct MemIo {
     worker: usize,
     /// Freed buffers, for [`Io::alloc`].
     pool: Vec<MemBuf>,
+    /// The charge of the packet that was sent last. Buffers of [`Io::alloc`] have it, as an mbuf keeps its metadata in
+    /// the pool.
+    last_charge: ChargeId,
     /// By port, if any is bounded: the most parts of a packet that it sends.
     most_parts: Vec<usize>,
     /// Ports that fill in UDP checksums.
@@ -441,6 +445,13 @@ impl Io for MemIo {
         );
         if let Some(queue) = self.tx.get(port.index()) {
             let before = asking(out);
+            if let Some(charge) = out
+                .iter()
+                .map(MemBuf::charge)
+                .find(|charge| *charge != ChargeId::NONE)
+            {
+                self.last_charge = charge;
+            }
             queue.take_whole_from(out);
             self.filled += before - asking(out);
         }
@@ -459,10 +470,12 @@ impl Io for MemIo {
     }
 
     fn alloc(&mut self) -> Option<MemBuf> {
-        Some(match self.pool.pop() {
+        let mut buf = match self.pool.pop() {
             Some(used) => renewed(used),
             None => MemBuf::new(&[]),
-        })
+        };
+        buf.set_charge(self.last_charge);
+        Some(buf)
     }
 
     fn hand_over(&mut self, to: WorkerId, out: &mut Batch<MemBuf>) {

@@ -19,7 +19,7 @@ const LAG: PortId = PortId(1);
 const MEMBERS: [u16; 2] = [7, 8];
 
 /// A world with N6 on a LAG, and a port behind its members that makes room for them.
-fn world(share: u8) -> World {
+pub(crate) fn world(share: u8) -> World {
     let mut world = world_on(LAG);
     world.install(1, session());
     carry(&mut world, LAG, share);

@@ -14,6 +14,7 @@ mod fragments;
 mod host;
 mod inactivity;
 mod lag;
+mod lost_packets;
 mod oracle;
 mod oracle_nat;
 mod overload;
