@@ -31,6 +31,7 @@ lint:                    ## what CI checks besides the tests
 	python3 tools/arrows.py
 	python3 tools/lengths.py
 	python3 tools/links.py
+	python3 tools/words.py
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 	$(CARGO) deny --log-level error check licenses bans sources

@@ -71,7 +71,7 @@ ROUTERS_CONFIGURATION = CONFIGURATION.replace("      - {{to: 0.0.0.0/0, via: {dn
       - {{to: 0.0.0.0/0, via: 10.200.0.252}}
 """) + "routers: {{check_ms: 100}}\n"
 
-# Neighbours are believed for a short time, so that they age while a test looks.
+# Neighbour entries are valid for a short time, so that they age during a test.
 NEIGHBOUR_TIMES = """\
 neighbours: {{reachable_ms: 300, retry_ms: 100, hold_ms: 300}}
 routers: {{check_ms: 200}}

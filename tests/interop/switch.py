@@ -172,7 +172,7 @@ def flows_at_dn(switch):
 
 def flow_on(lab, switch, session, event, link=lambda: 1):
     """Sends at the known rate, each packet by the link that `link` returns, and lets `event` happen after a third. Number of
-    packets were lost, and how many were sent from the first of them to the last. Who is late does not catch up, so that a
+    packets were lost, and how many were sent from the first of them to the last. A late sender does not catch up, so that a
     busy machine makes the packets fewer, not more."""
     switch.frames.clear()
     total = RATE * SECONDS

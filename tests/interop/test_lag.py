@@ -41,7 +41,7 @@ def test_both_links_carry_once_lacp_has_agreed(lab, switch):
 def test_flows_go_both_ways_by_both_links(lab, switch, session):
     both_carry(lab)
     switch.frames.clear()
-    # The first packet finds out who the data network is.
+    # The first packet resolves the data network's address.
     for flow in range(256):
         switch.links[flow % 2].send(uplink(lab, switch, session, flow % 2, flow))
         time.sleep(0.002)

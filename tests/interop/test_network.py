@@ -4,7 +4,7 @@
               10.100.0.2                    routes        198.51.100.2, 2001:db8:51::2; 1,300 octets go there
               2001:db8:3::2
 
-Neighbours are believed for a short time, so that they age while a test looks.
+Neighbour entries are valid for a short time, so that they age during a test.
 """
 import contextlib
 import json
@@ -169,7 +169,7 @@ NEIGHBOURS = [("ran", "ran0", GNB, 24), ("ran", "ran0", GNB6, 64), ("dn", "dn0",
 
 @pytest.mark.parametrize("where, link, address, length", NEIGHBOURS, ids=["gNB", "gNB IPv6", "DN", "DN IPv6"])
 def test_a_neighbour_ages_and_comes_back(lab, where, link, address, length):
-    """Who has not answered for a while is asked, then looked for, then given up, and found again when it is back."""
+    """A silent neighbour is probed, then requested by multicast, then given up, and found again when it is back."""
     namespace = getattr(lab, where)
     version = 6 if ":" in address else 4
     with attached(lab, version if where == "ran" else 4) as _, frames_at(namespace, link) as frames:

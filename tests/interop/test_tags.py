@@ -29,7 +29,7 @@ def lab(request):
 
 
 class TaggedRouter:
-    """Has the data network's IPv6 address on one pair of tags: answers who asks for it, and keeps what else comes."""
+    """Has the data network's IPv6 address on one pair of tags: answers requests for it, and keeps what else comes."""
 
     def __init__(self, lab):
         self.socket, self.frames = TaggedSocket(lab.dn, "dn0"), []

@@ -15,14 +15,14 @@ use super::settings::Setting;
 
 /// Samples of one measurement at most.
 const MOST: usize = 256;
-/// One packet of so many is sampled.
+/// One packet of this number is sampled.
 const EVERY: u64 = 4_093;
 
 /// One packet that was followed through the worker.
 #[derive(Clone, Debug)]
 pub struct Sample {
     port: PortId,
-    /// The frame as received, with the part that lies elsewhere as zeros.
+    /// The frame as received, with the part that is elsewhere as zeros.
     received: Vec<u8>,
     end: End,
 }

@@ -27,7 +27,7 @@ pub fn nanos(ticks: u64) -> f64 {
     ticks as f64 * 1e9 / ticks_per_second()
 }
 
-/// What the system tells of one thread and of the machine, at one moment.
+/// What the system reports of one thread and of the machine, at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     wall: Instant,
@@ -105,7 +105,7 @@ fn steal() -> u64 {
         .unwrap_or(0)
 }
 
-/// Tells whether the calling thread kept its core between two questions. Cheap enough to ask a thousand times a second.
+/// Returns whether the calling thread kept its core between two calls. Cheap enough to ask a thousand times a second.
 #[derive(Debug)]
 pub struct Presence {
     file: Option<File>,
@@ -124,7 +124,7 @@ impl Presence {
         presence
     }
 
-    /// Whether the thread has been on its core since the last question. Where the system does not tell: always.
+    /// Whether the thread has been on its core since the last question. Where the system does not report it: always.
     pub fn was_kept(&mut self) -> bool {
         let mut text = [0; 96];
         let length = self
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_tells_what_is_asked() {
+    fn the_system_returns_what_is_asked() {
         assert!(ticks_per_second() > 1e6);
         let moment = Moment::now();
         let passed = moment.elapsed();

@@ -150,7 +150,7 @@ fn put_address(frame: &mut [u8; HEADERS], at: usize, source: [u8; 4], base: u32)
     frame[at + 10..at + 12].copy_from_slice(&checksum(base + words(source)).to_be_bytes());
 }
 
-/// Writes what tells the flow into the user's packet at `at`.
+/// Writes the fields of the flow into the user's packet at `at`.
 #[inline(always)]
 fn put_user(frame: &mut [u8; HEADERS], at: usize, ends: [[u8; 4]; 2], ports: [u16; 2], base: u32) {
     let [source, destination] = ends;

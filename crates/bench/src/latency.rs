@@ -43,7 +43,7 @@ impl DeviceLatency {
 /// A worker that is offered more than it can do, with Echo Requests among it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overload {
-    /// Packets of a port that may wait; 0: the worker does not look ahead.
+    /// Room for packets of a port that wait; 0: the worker does not look ahead.
     pub backlog: usize,
     /// Packets a second that came back, of a worker that does not look ahead, when as many were offered as the generator
     /// can make.
@@ -71,7 +71,7 @@ pub struct Latencies {
     pub sessions: u32,
     /// Frame sizes.
     pub sizes: [u16; 2],
-    /// Packets of a port that may wait: what the daemon has by default.
+    /// Room for packets of a port that wait: the daemon's default.
     pub backlog: usize,
     /// Seconds of a trial.
     pub trial_seconds: f64,

@@ -29,7 +29,7 @@ pub struct Counts {
     pub lost: [u64; 2],
     /// Ticks spent in making frames.
     pub port_ticks: u64,
-    /// Ticks in which the worker was not on its core, as far as it can be told.
+    /// Ticks in which the worker was not on its core, as far as it is known.
     pub absent_ticks: u64,
 }
 
@@ -212,7 +212,7 @@ impl Load {
         }
     }
 
-    /// Time goes on from here: what was before was the port's.
+    /// Time continues from here: what was before was the port's.
     #[inline]
     pub fn resume(&mut self, now: u64) {
         self.last = Some(now);

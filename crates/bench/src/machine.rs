@@ -1,4 +1,4 @@
-//! The machine that was measured, as far as it tells.
+//! The machine that was measured, as far as it reports itself.
 
 use std::fs;
 

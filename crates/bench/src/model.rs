@@ -18,8 +18,8 @@ pub const SIZES_UPLINK: [FrameSize; 5] = [128, 256, 512, 576, 750];
 /// The downlink frames' sizes in profiles 4 to 6 of model V, each with the uplink size at its place.
 pub const SIZES_DOWNLINK: [FrameSize; 5] = [1_408, 2_816, 5_632, 6_336, 8_250];
 
-/// Bearers whose maximum bit rate lets nothing pass, so that all their packets are red: one in so many. The share of
-/// red packets is that of these bearers then, however fast the machine is.
+/// Bearers whose maximum bit rate lets nothing pass, so that all their packets are red: one in this number. The share
+/// of red packets is that of these bearers then, however fast the machine is.
 pub const LIMITED_BEARERS: u32 = 32;
 /// The maximum bit rate of those, bits per second.
 pub const LIMITED_RATE: u64 = 0;
@@ -177,8 +177,8 @@ impl Model {
         }
     }
 
-    /// The same with so many flows, by the number of sessions; by that of flows for each where there is less than
-    /// one session's worth.
+    /// The same with this number of flows, by the number of sessions; by that of flows for each where there is less
+    /// than one session's worth.
     #[must_use]
     pub fn with_flows(self, flows: u32) -> Self {
         let sessions = (flows / (self.bearers * self.flows_per_bearer)).max(1);
@@ -281,7 +281,7 @@ impl Flow {
         1_024 + self.pair
     }
 
-    /// The server's port, which tells the bearer.
+    /// The server's port, which identifies the bearer.
     #[inline]
     #[must_use]
     pub const fn server_port(&self) -> u16 {
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_told_apart_and_only_active_sessions_have_some() {
+    fn flows_are_distinguished_and_only_active_sessions_have_some() {
         let model = Model {
             sessions: 10,
             active: 5,

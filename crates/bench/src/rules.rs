@@ -13,7 +13,7 @@ use rules::model::{
 use super::model::{AMPLE_RATE, LIMITED_BEARERS, LIMITED_RATE, Model, qfi, server_port};
 use super::network::{N3_ADDRESS, gnb};
 
-/// What tells one session's packets.
+/// What identifies one session's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The UE's address.

@@ -84,8 +84,8 @@ pub struct ZeroLoss {
     pub trials: Vec<RatedTrial>,
 }
 
-/// Searches between nothing and what the generator can offer with its headroom, by trials of `seconds`. `heard` is told
-/// how many trials there were.
+/// Searches between nothing and what the generator can offer with its headroom, by trials of `seconds`. `heard` is
+/// called with the number of trials.
 ///
 /// # Errors
 /// As [`Tester::trial`].

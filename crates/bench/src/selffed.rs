@@ -224,7 +224,7 @@ impl Counted {
 /// Measures a world whose flows are installed under `load`: a null run, a short warming up, the runs.
 ///
 /// # Errors
-/// None of the measurement; the figure tells whether it is sound.
+/// None of the measurement; the figure shows whether it is sound.
 pub fn measure(
     world: &mut World,
     name: impl Into<String>,

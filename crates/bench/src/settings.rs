@@ -35,8 +35,8 @@ pub struct Setting {
     pub worker: (u16, u16),
     /// Stages count their time.
     pub stage_clock: bool,
-    /// Packets of a port that may wait when there are more than can be worked on. 0 where the port always has more: a
-    /// worker that looks ahead takes what it can only drop.
+    /// Room for packets of a port that wait when there are more than can be worked on. 0 where the port always has
+    /// more: a worker that looks ahead takes what it can only drop.
     pub backlog: usize,
     /// How the instances are on the ports.
     pub wire: Wire,
@@ -57,7 +57,7 @@ impl Setting {
     }
 
     /// The configuration of the worker: the daemon's defaults, but for what the model needs and what would bound the
-    /// figure from outside. [`differences`] tells of all that differs.
+    /// figure from outside. [`differences`] names all that differs.
     ///
     /// # Errors
     /// As [`usual`].
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_not_the_daemons_default_is_told() {
+    fn whatever_is_not_the_daemons_default_is_reported() {
         let model = Model::v(2, 1).unwrap().with_sessions(64);
         let setting = Setting {
             worker: (0, 2),
@@ -211,7 +211,7 @@ mod tests {
             "{}",
             line(&told)
         );
-        // With what is told put back, nothing else differs.
+        // With what it names put back, nothing else differs.
         (here.workers, here.force_five_tuple, here.backlog) =
             (usual.workers, usual.force_five_tuple, usual.backlog);
         (here.max_sessions, here.own_sessions) = (usual.max_sessions, usual.own_sessions);

@@ -209,7 +209,7 @@ fn the_json_has_the_targets_and_what_they_are_computed_from() {
 }
 
 #[test]
-fn the_page_stands_alone() {
+fn the_page_needs_no_other_file() {
     let page = super::html::page(&results()).unwrap();
     assert!(page.contains("<th>x sketch floor</th><th>x line-budget floor</th>"));
     assert!(page.contains("<h2>Targets</h2>") && page.contains("prefers-color-scheme:dark"));

@@ -1,4 +1,4 @@
-//! From what was measured to the targets: what counts, and what stands against it.
+//! From what was measured to the targets: what counts, and what makes it unsound.
 
 use packet::DropReason;
 use worker::Stage;
@@ -32,7 +32,7 @@ pub fn targets(results: &Results) -> Vec<Target> {
 const SMALL: &str = "smaller tables than the target asks for";
 
 impl Target {
-    /// What stands against any figure: unsound counts, small tables.
+    /// What makes any figure unsound: wrong counts, small tables.
     fn of_point(self, point: &Point, is_small: bool) -> Self {
         let figure = &point.figure;
         self.but_if(!figure.sums_hold, "packets in are not packets out and dropped")

@@ -136,7 +136,7 @@ impl Bare {
     }
 }
 
-/// Tells a worker something and lets it act on it.
+/// Sends a worker a command and lets it apply it.
 fn tell<I: Io>(worker: &mut Worker<I>, control: &mut ControlEnd, command: Command) -> Result<(), BenchError> {
     let full = |_| BenchError("the link to the worker is full".into());
     control.commands.push(command).map_err(full)?;

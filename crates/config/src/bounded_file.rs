@@ -18,7 +18,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         return Err(too_large());
     }
     let mut octets = Vec::new();
-    // One more than that tells whether it goes on.
+    // One more than that shows whether the file continues.
     file.take(most.saturating_add(1)).read_to_end(&mut octets)?;
     if octets.len() as u64 > most {
         return Err(too_large());

@@ -23,7 +23,7 @@ pub fn eal() -> &'static Eal {
 }
 
 /// Gives the calling thread a network of its own, with nothing in it, until it ends. Ports of kernel interfaces that it
-/// opens, and what it [hears](Kernel::listen), are there. False where that is not allowed: it is root's.
+/// opens, and what it [receives](Kernel::listen), are there. False where that is not allowed: it is root's.
 pub fn own_network() -> bool {
     // SAFETY: it takes flags alone, and leaves memory as it is.
     unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
@@ -33,11 +33,11 @@ pub fn own_network() -> bool {
 pub struct Kernel(OwnedFd);
 
 impl Kernel {
-    /// Hears the frames of an interface of the calling thread's network from now on.
+    /// Receives the frames of an interface of the calling thread's network from now on.
     ///
     /// # Errors
     ///
-    /// The kernel's, when there is no such interface or it may not be heard.
+    /// The kernel's, when there is no such interface or it may not be read.
     pub fn listen(interface: &str) -> io::Result<Kernel> {
         let protocol = (libc::ETH_P_ALL as u16).to_be();
         // SAFETY: it takes numbers alone.

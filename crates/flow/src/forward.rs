@@ -290,7 +290,7 @@ mod tests {
         }
 
         #[test]
-        fn a_service_class_stands_alone(sci: u8) {
+        fn a_service_class_is_alone(sci: u8) {
             let mark = Mark::with_sci_only(sci);
             prop_assert_eq!(mark.sci(), Some(sci));
             prop_assert_eq!((mark.qfi(), mark.rqi(), mark.ppi()), (None, false, None));

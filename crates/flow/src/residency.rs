@@ -267,7 +267,7 @@ Private_Hugetlb:       0 kB
     }
 
     #[test]
-    fn shares_of_pages_and_nodes_are_told_apart() {
+    fn shares_of_pages_and_nodes_are_distinguished() {
         let found = residency(0x7f2a_5000_0000..0x7f2a_5040_0000);
         assert_eq!(found.pages, BTreeMap::from([(4096, 2 * MIB), (2 * MIB, 2 * MIB)]));
         assert_eq!(found.nodes, BTreeMap::from([(0, 2 * MIB), (1, 2 * MIB)]));

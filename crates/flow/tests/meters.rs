@@ -344,7 +344,7 @@ proptest! {
         prop_assert!((admitted + u128::from(MTU)) * 8_000_000 >= due);
     }
 
-    /// What a meter holds moves to another home, or to other rates, without a gift.
+    /// The tokens of a meter move to another meter, or to other rates, and no token is added.
     #[test]
     fn what_a_meter_holds_can_move(spec in spec(), other in spec(), packets in packets()) {
         let (mut meter, mut now) = (Meter::new(spec), 0u64);

@@ -7,9 +7,9 @@
 //! thread's core away for a while, counts in part only.
 //!
 //! The backlog makes the load that [`Endpoint::set_load`] gets. A thread that always has work and an empty queue has a
-//! load of 80; what is above is the backlog, as a share of the longest that a request may wait
-//! ([`AdmissionLimits::patience`]). Each request is judged by the load at its arrival. A rejected one is responded to at
-//! once (cause 74), long before its sender would retransmit it; an admitted one is not judged again. While there are
+//! load of 80; what is above is the backlog, as a share of the longest wait of a request
+//! ([`AdmissionLimits::patience`]). Each request is judged by the load at its arrival. A rejected one is responded to
+//! at once (cause 74), long before its sender would retransmit it; an admitted one is not judged again. While there are
 //! several peers, the requests of one peer count against it as if it had no more than its share of the patience.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,12 +23,12 @@ use crate::bundle::FOLLOW_ON;
 use crate::endpoint::Endpoint;
 use crate::load::{OVERLOAD, is_turned_away};
 
-/// How much may wait.
+/// Limits of what waits.
 #[derive(Clone, Copy, Debug)]
 pub struct AdmissionLimits {
-    /// How long a request for a new session may wait; well below the T1 of peers. Default 100 ms.
+    /// The longest wait of a request for a new session; well below the T1 of peers. Default 100 ms.
     pub patience: Duration,
-    /// Datagrams that may wait. Default 16,384.
+    /// Room for waiting datagrams. Default 16,384.
     pub max_waiting: usize,
     /// Octets that they may have. Default 32 MiB.
     pub max_octets: usize,
@@ -93,9 +93,9 @@ impl AdmissionQueue {
         }
     }
 
-    /// A datagram has come from `from`, at our address `to`: it is served, or waits. One whose source is not to be heard
+    /// A datagram has come from `from`, at our address `to`: it is served, or waits. One whose source is not accepted
     /// is not read ([`Config::peers`](crate::Config::peers), [`Config::unknown_rate`](crate::Config::unknown_rate)). Of
-    /// several messages in it (TS 29.244 §6.5) each goes its own way, so that nobody gets past those who wait by a
+    /// several messages in it (TS 29.244 §6.5) each goes its own way, so that no request overtakes waiting ones by a
     /// bundle.
     pub fn offer(
         &mut self,
@@ -178,8 +178,8 @@ impl AdmissionQueue {
         true
     }
 
-    /// A turn of control's is over: it took from `begin` to `end`, did something or found nothing to do, and served
-    /// so many requests that had waited.
+    /// A turn of control's is over: it took from `begin` to `end`, did something or found nothing to do, and served a
+    /// number of requests that had waited.
     pub fn note_turn(&mut self, begin: Nanos, end: Nanos, worked: bool, served: usize) {
         self.busy.add(begin, end, worked);
         if served > 0 {
@@ -231,7 +231,7 @@ impl AdmissionQueue {
 }
 
 /// The messages of a datagram that has several, each as if it had come alone; if it has no new session, or if one of
-/// them cannot be told from the next, it is to be taken as it is.
+/// them cannot be separated from the next, it is taken as it is.
 fn bundle(octets: &[u8]) -> Option<Vec<Vec<u8>>> {
     if octets.first()? & FOLLOW_ON == 0 {
         return None;

@@ -160,8 +160,8 @@ impl Associations {
     }
 
     /// The association that a datagram without a Node ID may come from: the one that was set up from the same address
-    /// and port, else the only one with that address. Somebody else may share the address: what the datagram says is
-    /// not to be believed before the peer has been asked.
+    /// and port, else the only one with that address. Another node may share the address: what the datagram says is
+    /// believed only once the peer has confirmed it.
     pub(crate) fn by_source(&self, source: SocketAddr) -> Option<&Association> {
         let exact = self.iter().find(|association| association.peer == source);
         exact.or_else(|| {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_its_node_id_and_a_heartbeat_is_told_by_its_source() {
+    fn a_peer_is_its_node_id_and_a_heartbeat_is_known_by_its_source() {
         let mut all = Associations::default();
         let a = association(&mut all, "a", "192.0.2.1:8805");
         let b = association(&mut all, "b", "192.0.2.1:9805");

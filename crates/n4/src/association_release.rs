@@ -1,9 +1,9 @@
 //! The end of an association in order, begun by either side (TS 29.244 §5.18, §6.2.7.3).
 //!
 //! With a peer that knows it (EPFAR) every session ends at our side: its last usage that is not zero goes to the peer
-//! in Session Report Requests, the last of which says that the session is gone (PSDBU); when all are answered the peer
-//! is told so (URSS), and has a time to release the association. Another peer is asked to release it within a period
-//! (SARR), and deletes the sessions itself. A peer that refuses, is silent or takes too long is left behind: the
+//! in Session Report Requests, the last of which says that the session is gone (PSDBU); when all are acknowledged the
+//! peer receives that (URSS), and has a time to release the association. Another peer is asked to release it within a
+//! period (SARR), and deletes the sessions itself. A peer that refuses, is silent or takes too long is left behind: the
 //! association ends as if it had released it. Meanwhile no session is begun.
 
 use flow::Nanos;
@@ -47,7 +47,7 @@ pub(crate) struct AssociationRelease<'a> {
 }
 
 impl AssociationRelease<'_> {
-    /// Tells a peer that we want its association to end.
+    /// Asks a peer to release its association.
     pub(crate) fn announce_release(&mut self, now: Nanos, id: AssociationId) {
         let period = GracefulReleasePeriod::from_seconds(self.shared.config.release_wait.as_secs() as u32);
         let wait = Duration::from_secs(u64::from(period.seconds().unwrap_or_default()));

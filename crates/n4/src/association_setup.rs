@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_was_asked_may_answer_with_the_number_one() {
+    fn only_a_requested_peer_may_respond_with_sequence_number_one() {
         let mut setups = setups();
         let peer = |last: u8| SocketAddr::new([192, 0, 2, last].into(), 8805);
         assert_eq!(setups.asked(peer(1), 1), 1);

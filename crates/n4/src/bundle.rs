@@ -1,7 +1,7 @@
 //! Several session messages in one datagram (TS 29.244 §6.5, §7.2.1A), to peers that take them (BUNDL).
 //!
-//! What lies next to each other in the queue, for one peer and from one of our addresses, goes together as long as it
-//! fits. Kept answers and requests stay as they are: what is sent again goes alone.
+//! What is adjacent in the queue, for one peer and from one of our addresses, goes together as long as it fits. Kept
+//! answers and requests stay as they are: what is sent again goes alone.
 
 use crate::transmit::Transmit;
 use pfcp::MessageType;

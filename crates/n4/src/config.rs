@@ -82,8 +82,8 @@ pub struct Config {
     pub node: NodeName,
     /// When this process started, seconds since 1970: the Recovery Time Stamp, the same for the life of the process.
     pub recovery_unix: u64,
-    /// Seconds since 1970 when the clock stood at 0, as far as the host's clock was right at the start; later
-    /// corrections come with [`Endpoint::follow_wall`](crate::Endpoint::follow_wall).
+    /// Seconds since 1970 when the clock was 0, as far as the host's clock was right at the start; later corrections
+    /// come with [`Endpoint::follow_wall`](crate::Endpoint::follow_wall).
     pub clock_unix: u64,
     /// T1: how long a request of ours waits for its response before it is sent again. Default 1 s.
     pub t1: Duration,
@@ -122,11 +122,11 @@ pub struct Config {
     /// Whether requests in the name of a peer, or about its sessions, are served wherever they come from: for control
     /// planes with addresses that they do not name. Default false: only from addresses that are known to be the peer's.
     pub any_source: bool,
-    /// Prefixes that peers speak from, where that is known. Addresses in one of them are believed to be of one party:
-    /// its SMFs may be of one set, and one may set up the association of another anew. What has no place on the
-    /// reference points of the longest prefix that an association was set up from is discarded, and what is mandatory
-    /// there is asked for; that prefix says, too, whether Usage Information is sent there. Datagrams from elsewhere are
-    /// not read ([`AdmissionQueue`](crate::AdmissionQueue)). Default: none, and any sender is served.
+    /// Prefixes that peers speak from, where that is known. Addresses in one of them are believed to be of one
+    /// operator's group: its SMFs may be of one set, and one may set up the association of another anew. What has no
+    /// place on the reference points of the longest prefix that an association was set up from is discarded, and what
+    /// is mandatory there is asked for; that prefix says, too, whether Usage Information is sent there. Datagrams from
+    /// elsewhere are not read ([`AdmissionQueue`](crate::AdmissionQueue)). Default: none, and any sender is served.
     pub peers: Vec<Peers>,
     /// Network instances that are not configured.
     pub unknown_instance: UnknownInstance,

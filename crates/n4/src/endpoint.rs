@@ -321,13 +321,13 @@ impl Endpoint {
         nodes.handle_echo_response(&mut self.shared, now, path, sequence);
     }
 
-    /// From now on nothing is received, and nothing is sent, so that another process can go on with the sessions and
+    /// From now on nothing is received, and nothing is sent, so that another process can continue the sessions and
     /// peers only see requests that they have to repeat (TS 29.244 §6.4).
     pub fn begin_transfer(&mut self) {
         self.session_transfer.is_transferring = true;
     }
 
-    /// Another process will not go on: this one does. The records of sessions that left are to be imported again.
+    /// Another process will not continue: this one does. The records of sessions that left are to be imported again.
     pub fn cancel_transfer(&mut self) {
         self.session_transfer.is_transferring = false;
     }
@@ -426,8 +426,8 @@ impl Endpoint {
         &self.shared.config
     }
 
-    /// The host's clock says that `now` is so many nanoseconds after 1970, read with an uncertainty of `slack`
-    /// nanoseconds: dates follow it ([`session::WallClock`]). Tells what has changed.
+    /// The host's clock says how many nanoseconds after 1970 `now` is, read with an uncertainty of `slack` nanoseconds:
+    /// dates follow it ([`session::WallClock`]). Returns what has changed.
     pub fn follow_wall(&mut self, now: Nanos, host_unix: u64, slack: u64) -> Option<WallChange> {
         self.shared.sessions.follow_wall(now, host_unix, slack)
     }
@@ -701,7 +701,7 @@ impl Endpoint {
         }
     }
 
-    /// Tells of a response that refuses what we asked.
+    /// Logs a response that rejects an own request.
     fn note_answer(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
         use pfcp::ie::{Cause, Ie};
         let mut tlvs = pfcp::tlv::Tlvs::new(frame.body).flatten();

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_news_is_told_in_few_lines_that_say_how_many_there_were() {
+    fn a_flood_of_events_is_logged_in_few_lines_with_their_number() {
         let mut log = EventLog::default();
         let mut told = 0;
         let mut suppressed = 0;
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kind_does_not_keep_another_from_being_told() {
+    fn one_kind_does_not_keep_another_from_being_logged() {
         let mut log = EventLog::default();
         (0..1_000).for_each(|_| log.push(Nanos::ZERO, refusal()));
         let source = "192.0.2.1:8805".parse().unwrap();

@@ -128,7 +128,7 @@ mod tests {
     use rules::network::ForwardingPolicy;
 
     #[test]
-    fn a_peer_is_told_what_there_is_where_it_speaks() {
+    fn a_peer_gets_the_features_of_its_interface() {
         let config = Config::new(NodeName::from(std::net::IpAddr::from([192, 0, 2, 1])), 1);
         let network = Network::default();
         let told = |on| up_function_features(&config, &network, on);

@@ -4,8 +4,9 @@
 //! methods; datagrams, effects for the workers and the next moment of interest are polled out. It owns the
 //! associations and, through [`session::Sessions`], all sessions; it has no sockets, threads or clock.
 //!
-//! What is accepted and not acted upon, since SMFs send it whether or not they need it, `docs/compliance/` tells. What
-//! would let traffic pass otherwise than asked is refused: see [`RuleFault`](session::RuleFault) and the features.
+//! What is accepted and not acted upon, since SMFs send it whether or not they need it, is listed in
+//! `docs/compliance/`. What would let traffic pass otherwise than asked is refused: see
+//! [`RuleFault`](session::RuleFault) and the features.
 
 #![forbid(unsafe_code)]
 

@@ -12,7 +12,7 @@ use crate::transmit::Transmit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReleaseId {
     pub(crate) association: AssociationId,
-    /// Tells it from an earlier release of an association with the same peer.
+    /// Distinguishes it from an earlier release of an association with the same peer.
     pub(crate) number: u64,
 }
 

@@ -365,7 +365,7 @@ impl ReportOutbox {
         }
     }
 
-    /// A session belongs to another association from now on: what is to be reported of it stands in that one's line.
+    /// A session belongs to another association from now on: what is to be reported of it is in that one's queue.
     pub(crate) fn hand_over(&mut self, seid: Seid, to: AssociationId) {
         let Some(pending) = self.sessions.get_mut(&seid).filter(|one| one.association != to) else {
             return;

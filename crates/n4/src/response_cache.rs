@@ -722,7 +722,7 @@ mod tests {
     proptest::proptest! {
         /// Against a plain list of what was entered, with room for everything.
         #[test]
-        fn it_knows_what_it_was_told(
+        fn it_knows_what_it_received(
             steps in proptest::collection::vec((0u8..5, 0u16..3, 0u32..6, 0u64..3), 0..200),
         ) {
             let mut cache = ResponseCache::new(7, 1 << 20, AGE);

@@ -252,8 +252,8 @@ impl SessionReports {
         shared.send_request(now, route.path, to, Purpose::Report(seid), &report);
     }
 
-    /// The control plane has answered. A refusal is an answer too: it has heard; but one in congestion has not
-    /// listened, and one that names another has passed it on to us. Reports that it has not accepted become usage record entries.
+    /// The control plane has answered. A rejection acknowledges the report, too; but one for congestion does not, and
+    /// one that names another peer redirects it. Reports that it has not accepted become usage record entries.
     pub(crate) fn report_answered(&mut self, shared: &mut Shared, now: Nanos, seid: Seid, frame: &Frame<'_>) {
         let Ok(answer) = SessionReportResponse::decode(frame.body) else {
             shared.counters.reports_unreadable += 1;

@@ -257,7 +257,7 @@ pub(crate) fn export_node(shared: &Shared, pfds: &Pfds) -> Result<Vec<Vec<u8>>, 
     std::iter::once(node.encode()).chain(applications).collect()
 }
 
-/// Goes on as the node whose record it is: with its Recovery Time Stamp, so that peers see no restart.
+/// Continues as the node whose record it is: with its Recovery Time Stamp, so that peers see no restart.
 fn import_node(shared: &mut Shared, record: &NodeRecord) -> Result<u64, ImportError> {
     let node = node_of(&record.node)?;
     if node != shared.config.node {

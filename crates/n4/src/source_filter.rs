@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_part_is_anybodys() {
+    fn a_small_part_is_for_unknown_sources() {
         assert_eq!(share_of(10_000, 10), 1_000);
         assert_eq!(share_of(50, 10), LEAST_SHARE);
         assert_eq!(share_of(4, 10), 4);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_got_the_question_can_answer_it_and_only_for_a_while() {
+    fn only_the_receiver_of_a_probe_can_answer_it_and_only_for_a_while() {
         let mut sources = SourceFilter::new(7);
         let (peer, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
         let now = Nanos::from_secs(100);

@@ -156,7 +156,7 @@ pub(crate) fn final_report<'a>(one: &'a Dated, clock: &WallClock) -> UsageReport
     report
 }
 
-/// For a Session Report Request; `reference` is that of the query that it goes on to answer.
+/// For a Session Report Request; `reference` is that of the query whose response it continues.
 pub(crate) fn session_report<'a>(
     one: &'a Dated,
     clock: &WallClock,
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_cannot_read_usage_information_hears_of_usage_after_qos_alone() {
+    fn a_peer_that_cannot_read_usage_information_gets_usage_after_qos_alone() {
         let both = UsageReport {
             before_qos: Some(UrrCount::default()),
             ..usage(2, UsageTriggers::VOLTH)

@@ -1,7 +1,7 @@
-//! The buffer that a packet lies in, seen from the packet's way.
+//! The buffer of a packet, as the stages see it.
 //!
-//! [`PacketBuf`] is what a worker needs of an mbuf: headers contiguous, room before them, a payload that may go on in
-//! a chain. [`VecBuf`] is the same over a vector, for tests, the simulator and slow replies. Neither knows the port.
+//! [`PacketBuf`] is what a worker needs of an mbuf: headers contiguous, room before them, a payload that may continue
+//! in a chain. [`VecBuf`] is the same over a vector, for tests, the simulator and slow replies. Neither knows the port.
 
 use crate::DropReason;
 use crate::checksum::Sum;
@@ -84,7 +84,7 @@ pub trait PacketBuf {
         sum
     }
 
-    /// Whether the packet lies in more than one part.
+    /// Whether the packet is in more than one part.
     fn is_chained(&self) -> bool {
         self.data().len() < self.len()
     }
@@ -119,8 +119,8 @@ pub trait PacketBuf {
     }
 }
 
-/// Copies `octets` of `packet`, from `from` on, behind `to`; what finds no room there goes on in buffers that `alloc`
-/// gives. `None`, and `to` is of no use, where there are none, or the packet has fewer octets.
+/// Copies `octets` of `packet`, from `from` on, behind `to`; what finds no room there is continued in buffers of
+/// `alloc`. `None`, and `to` is of no use, where there are none, or the packet has fewer octets.
 pub fn copy_behind<B: PacketBuf>(
     to: &mut B,
     packet: &B,
@@ -142,7 +142,7 @@ pub fn copy_behind<B: PacketBuf>(
     Some(())
 }
 
-/// How many parts a packet lies in.
+/// The number of parts of a packet.
 pub fn parts<B: PacketBuf>(packet: &B) -> usize {
     let mut parts = 0;
     packet.for_each_part(&mut |_| parts += 1);
@@ -157,11 +157,11 @@ pub fn copy_of<B: PacketBuf>(packet: &B, alloc: &mut dyn FnMut() -> Option<B>) -
     packet.copy_to(0, copy.prepend(head)?).then_some(copy)
 }
 
-/// Brings a packet together until it lies in `most` parts at most: in its first buffer, or else in new ones. Tells
-/// whether the packet is in new buffers now: what they know beside its octets is for the caller to set.
+/// Linearizes a packet until it is in `most` parts at most: in its first buffer, or else in new ones. Returns whether
+/// the packet is in new buffers now: what they know beside its octets is for the caller to set.
 ///
 /// # Errors
-/// [`DropReason::TooBig`] when so many buffers do not hold it, [`DropReason::NoBuffer`].
+/// [`DropReason::TooBig`] when that number of buffers does not hold it, [`DropReason::NoBuffer`].
 #[cold]
 pub fn bring_together<B: PacketBuf>(
     packet: &mut B,

@@ -55,7 +55,7 @@ impl Outer {
         let [total, datagram, message] =
             [self.ip.total_len, self.udp.len, self.gtpu.length].map(|length| usize::from(length.get()));
         let fragment = self.ip.fragment.get() & (ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET);
-        // What tells tunnelled packets from others comes first.
+        // What distinguishes tunnelled packets from others comes first.
         self.udp.dst_port.get() == gtpu::PORT
             && self.ip.version_ihl == 0x45
             && self.ip.proto == proto::UDP

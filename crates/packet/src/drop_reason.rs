@@ -160,7 +160,7 @@ drop_reasons! {
     RelayLimit, "relay_limit", "local policy",
         "Of End Markers and Tunnel Status the session, or the worker, has passed on those of this second.";
     EndMarkerReported, "end_marker_reported", "TS 29.244 §5.2.2.5",
-        "It is an End Marker whose reception the control plane wants to hear of, which ends here.";
+        "It is an End Marker whose reception is reported to the control plane, which ends here.";
     PauseOfChargingHeeded, "pause_of_charging_heeded", "TS 29.244 §5.30",
         "It is a Tunnel Status that pauses the charging of its session, which ends here.";
     MissingQfi, "missing_qfi", "TS 29.244 §8.2.89",

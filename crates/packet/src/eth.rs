@@ -93,8 +93,8 @@ pub struct Vlan {
 }
 
 impl Vlan {
-    /// The identifiers of the VLANs that the frame is in, outer one first, as one number; 0 of a frame that is in none. A
-    /// tag whose identifier is 0 tells a priority and belongs to no VLAN (IEEE 802.1Q §9.6).
+    /// The identifiers of the VLANs that the frame is in, outer one first, as one number; 0 of a frame that is in none.
+    /// A tag whose identifier is 0 has a priority and belongs to no VLAN (IEEE 802.1Q §9.6).
     #[inline]
     pub const fn key(self) -> u32 {
         let outer = self.outer.vid().get() as u32;
@@ -116,8 +116,8 @@ const fn both(outer: u32, inner: u32) -> u32 {
 /// The VLAN of a network instance: one tag, or a service provider's and a customer's (QinQ, IEEE 802.1Q §6.9, once
 /// 802.1ad).
 ///
-/// Frames that come in are told apart by their identifiers alone: which EtherType announced a tag (0x8100 or 0x88a8) is a
-/// matter of who sends it, and switches differ.
+/// Received frames are distinguished by their identifiers alone: which EtherType announced a tag (0x8100 or 0x88a8) is
+/// a matter of who sends it, and switches differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VlanTags {
     /// The only tag, or the outer one: 1..=4094.
@@ -152,7 +152,7 @@ impl VlanTags {
         }
     }
 
-    /// What stands between a frame's source address and its EtherType, and how many octets of it count: 4 or 8. All
+    /// The tags between a frame's source address and its EtherType, and how many octets of it count: 4 or 8. All
     /// priorities are 0.
     pub const fn octets(self) -> ([u8; Self::MAX_LEN], usize) {
         let [t0, t1] = self.tpid.to_be_bytes();
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_told_apart_by_identifiers_that_are_not_zero() {
+    fn tags_are_distinguished_by_identifiers_that_are_not_zero() {
         let vid = VlanId::from_low_bits;
         let key = |outer, inner: Option<u16>| {
             let (outer, inner) = (Tci(outer), inner.map(Tci));

@@ -358,7 +358,7 @@ impl GtpuFrame {
         Message::parse(gtpu, headers + usize::from(self.payload_len))
     }
 
-    /// Verifies the UDP checksum of the outer headers over the whole datagram. `rest` is the sum of what lies behind
+    /// Verifies the UDP checksum of the outer headers over the whole datagram. `rest` is the sum of what follows
     /// `bytes` in a chained buffer. A checksum of zero is right over IPv4, and over IPv6 only with `zero_over_ipv6`
     /// (RFC 6935, RFC 6936).
     ///

@@ -172,7 +172,7 @@ fn set_kind(icmp: &mut Header, kind: u8) {
     icmp.kind = kind;
 }
 
-/// An error about a packet that could not go on.
+/// An error about a packet that could not be forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpError {
     /// Type, of the family of the packet that it is about.
@@ -319,7 +319,7 @@ pub struct Neighbour {
     pub is_advertisement: bool,
     /// Router, solicited and override: the top three bits of an advertisement's flags.
     pub flags: u8,
-    /// Who is asked for, or tells its address.
+    /// The address that is requested, or announced.
     pub target: Ipv6Addr,
     /// The source's (solicitation) or the target's (advertisement) MAC address, where the option is there.
     pub mac: Option<MacAddr>,

@@ -146,7 +146,7 @@ impl<'a> Options<'a> {
     /// Router Alert (RFC 2113).
     pub const ROUTER_ALERT: u8 = 148;
 
-    /// The options in `bytes`: what lies between the fixed header and the payload.
+    /// The options in `bytes`: what is between the fixed header and the payload.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }

@@ -82,8 +82,8 @@ impl Fields {
     }
 }
 
-/// Whether a chain goes on behind this type. AH and ESP end it, as they do in IPv4: filters name them by their
-/// number and SPI.
+/// Whether a chain continues behind this type. AH and ESP end it, as they do in IPv4: filters name them by their number
+/// and SPI.
 #[inline]
 pub const fn is_extension(next_header: u8) -> bool {
     matches!(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_told_apart() {
+    fn fragments_are_distinguished() {
         let end = |fragment| {
             Ok(UpperLayer {
                 proto: 6,

@@ -1,15 +1,16 @@
-//! The maximum segment size that a TCP segment with SYN tells (RFC 9293 §3.7.1), lowered on its way: what then comes fits
-//! the links that it did not know of.
+//! The maximum segment size that a TCP segment with SYN announces (RFC 9293 §3.7.1), lowered on its way: what then
+//! comes fits the links that it did not know of.
 
 use crate::checksum::update_word;
 use crate::tcp::{HEADER_LEN, Header, Options, flags};
 
-/// Where the checksum lies in the header.
+/// Offset of the checksum in the header.
 const CHECKSUM_AT: usize = core::mem::offset_of!(Header, checksum);
 
 /// Lowers the maximum segment size of a segment with SYN, which starts at `segment[0]` with its TCP header, to `most`
-/// octets if it tells more, and mends its checksum (RFC 1624 §3): a wrong one stays wrong. A segment without the option,
-/// and one whose options are not as RFC 9293 §3.2 has them or not all there, is left as it is. Whether it was changed.
+/// octets if it announces more, and updates its checksum (RFC 1624 §3): a wrong one stays wrong. A segment without the
+/// option, and one whose options are not as RFC 9293 §3.2 has them or not all there, is left as it is. Whether it was
+/// changed.
 ///
 /// ```
 /// use packet::{mss, tcp};
@@ -52,7 +53,7 @@ fn are_whole(options: &[u8]) -> bool {
     })
 }
 
-/// Lowers the size at `at`. Whether it told more.
+/// Lowers the size at `at`. Whether it announced more.
 fn lower(segment: &mut [u8], at: usize, most: u16) -> bool {
     let Some(size) = segment.get_mut(at..).and_then(<[u8]>::first_chunk_mut) else {
         return false;
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_is_lowered_wherever_it_stands() {
+    fn a_size_is_lowered_wherever_it_is() {
         assert_eq!(clamped(&[2, 4, 0x05, 0xb4], 1360), Some(vec![2, 4, 0x05, 0x50]));
         // As Linux sends them; at an odd place; twice; behind what is not known.
         let linux = [2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 1, 2, 3, 0, 0, 0, 0, 1, 3, 3, 7];
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_no_more_or_nothing_is_left_alone() {
+    fn a_size_that_is_not_larger_or_missing_is_left_alone() {
         for options in [
             &[2, 4, 0x05, 0x50][..],
             &[],

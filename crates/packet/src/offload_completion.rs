@@ -163,7 +163,7 @@ impl Segmentation {
         if pieces == 0 { 1 } else { pieces }
     }
 
-    /// Where the payload of a piece lies in the frame, by its place from 0.
+    /// Where the payload of a piece is in the frame, by its place from 0.
     #[must_use]
     pub fn payload(&self, place: usize) -> Range<usize> {
         let from = self.header + place * self.size;

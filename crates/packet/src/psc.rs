@@ -1,4 +1,5 @@
-//! The PDU Session Container (TS 38.415 §5.5.2): what the ends of an N3 or N9 tunnel tell each other about a packet.
+//! The PDU Session Container (TS 38.415 §5.5.2): what the ends of an N3 or N9 tunnel signal to each other about a
+//! packet.
 //!
 //! [`PduSessionContainer`] is the whole of it, for monitoring and the simulator. The packet path reads only
 //! [`Summary`], and writes it with [`Marking`](crate::build::Marking). Fields behind those that the flags announce

@@ -2,13 +2,13 @@
 //!
 //! [`answer`] makes one segment of the server's from one of the client's, alone. The sequence number that the server
 //! begins with is a keyed hash of addresses and ports, and a bit for what the client's segments may hold; so what a
-//! client acknowledges tells how far the connection is: a SYN gets a SYN with ACK; data behind the handshake gets the
+//! client acknowledges shows how far the connection is: a SYN gets a SYN with ACK; data behind the handshake gets the
 //! response, with FIN, in pieces to a client of small segments; a FIN gets its ACK; what fits nothing gets a reset. A
 //! client that misses an answer repeats itself and gets the same again. There is one answer at most to a packet, and
 //! one that is longer than what it answers goes only to who has had the number that the server began with.
 //!
-//! What keeps nothing cannot tell an acknowledgement from a probe whether the connection still is there: both get no
-//! answer. A piece that is lost is not sent again, since nobody but the client knows, and it has nothing to repeat.
+//! A stateless server cannot distinguish an acknowledgement from a probe whether the connection still is there: both
+//! get no answer. A piece that is lost is not sent again, since only the client knows, and it has nothing to repeat.
 
 use zerocopy::IntoBytes;
 
@@ -184,7 +184,7 @@ impl Seen {
         }
     }
 
-    /// The answer of a server that begins with `start` and has a response of so many octets.
+    /// The answer of a server that begins with `start` and has a response of a given length in octets.
     fn reply(&self, start: u32, response_len: u32) -> Option<Say> {
         use tcp::flags::{ACK, FIN, RST, SYN};
         if self.has(RST) {

@@ -98,7 +98,7 @@ impl<'a> Options<'a> {
     /// Maximum Segment Size, 2 octets of data.
     pub const MSS: u8 = 2;
 
-    /// The options in `bytes`: what lies between the fixed header and the payload.
+    /// The options in `bytes`: what is between the fixed header and the payload.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }

@@ -1,7 +1,7 @@
-//! What a router tells of a GTP-U packet of ours that was too long for it: ICMP "fragmentation needed" (RFC 1191 §4) and
-//! ICMPv6 "packet too big" (RFC 4443 §3.2).
+//! A router's ICMP error about an own GTP-U packet that was too long for it: ICMP "fragmentation needed" (RFC 1191 §4)
+//! and ICMPv6 "packet too big" (RFC 4443 §3.2).
 //!
-//! Anybody can send one. It is read here whether it can be true; whether the tunnel is one of ours is the caller's
+//! Any host can send one. It is read here whether it can be true; whether the tunnel is one of ours is the caller's
 //! question.
 
 use core::net::IpAddr;
@@ -12,10 +12,10 @@ use crate::{DropReason, IpTuple, Teid, gtpu, ipv4, ipv6, udp};
 
 /// The least MTU that is believed of an IPv4 path: what every host takes (RFC 791 §3.1). Less is taken for as much.
 pub const LEAST_V4: u16 = 576;
-/// The same of an IPv6 path (RFC 8200 §5). Who tells less is not believed (RFC 8201 §4).
+/// The same of an IPv6 path (RFC 8200 §5). A smaller value is not believed (RFC 8201 §4).
 pub const LEAST_V6: u16 = 1280;
 
-/// What routers have that do not tell their MTU (RFC 1191 §7.1).
+/// MTUs of routers that do not report theirs (RFC 1191 §7.1).
 const PLATEAUS: [u16; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, LEAST_V4];
 /// The type of IPv6's fragment header, and its octets.
 const FRAGMENT: u8 = 44;
@@ -39,9 +39,9 @@ impl TooBig {
     /// messages, for what no packet of GTP-U from the address is quoted in that the message came to, where the quote ends
     /// before the TEID, and where the quoted packet would have fitted.
     ///
-    /// A router that quotes no more than RFC 792 asks for, the UDP header, is not heard: anybody can make such a message,
-    /// who knows the two addresses. RFC 1812 §4.3.2.3 has routers quote as much as fits into 576 octets, RFC 4443 §2.4
-    /// as much as fits into 1,280.
+    /// A router that quotes no more than RFC 792 asks for, the UDP header, is ignored: any host that knows the two
+    /// addresses can make such a message. RFC 1812 §4.3.2.3 has routers quote as much as fits into 576 octets, RFC 4443
+    /// §2.4 as much as fits into 1,280.
     ///
     /// # Errors
     /// [`DropReason::TruncatedIcmp`], [`DropReason::BadIcmp`].
@@ -184,7 +184,7 @@ mod tests {
         packet
     }
 
-    /// What a router tells of a packet.
+    /// What a router reports of a packet.
     fn told_of(packet: &[u8], error: IcmpError) -> Vec<u8> {
         let [.., router] = ends(packet[0] >> 4 == 4);
         let tuple = IpTuple::parse(packet, packet.len()).expect("a packet");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_tells_its_mtu() {
+    fn a_router_reports_its_mtu() {
         for (mtu, read_as) in [(1400, 1400), (576, 576), (68, 576), (1, 576), (0, 1492)] {
             let told = told_of(&tunnelled(true, 1500), IcmpError::fragmentation_needed_v4(mtu));
             assert_eq!(read(&told), Ok(expected(true, read_as)), "{mtu}");

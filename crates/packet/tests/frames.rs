@@ -206,7 +206,7 @@ fn an_error_indication() {
 }
 
 #[test]
-fn unknown_extension_headers_say_who_refuses_them() {
+fn unknown_extension_headers_say_which_nodes_reject_them() {
     let unknown = |kind: u8| {
         let text = over_v4(&format!(
             "34ff0028 00002001 000000 {kind:02x} 01 0000 85 01 1009 00 {INNER}"
@@ -227,7 +227,7 @@ fn unknown_extension_headers_say_who_refuses_them() {
 }
 
 #[test]
-fn who_decides_what_is_gtpu() {
+fn which_packets_are_gtpu() {
     let text = over_v4(&format!("30ff001c 00002001 {INNER}"));
     let bytes = hex(&text);
     let plain = frame::parse(&bytes, bytes.len(), |outer| {

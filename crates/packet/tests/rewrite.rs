@@ -151,7 +151,7 @@ fn rewritten(datagram: &Datagram, new: Ends, change: [bool; 4]) -> (Rewrite, Dat
     let mut after = datagram.clone();
     after.ends = to;
     if datagram.protocol == proto::ESP {
-        // No ports that anyone knows of.
+        // Ports that no service uses.
         (after.ends.source_port, after.ends.destination_port) = (old.source_port, old.destination_port);
     }
     (Rewrite::new(&old, &to), after)

@@ -2,8 +2,8 @@
 //!
 //! Each worker makes its tables on its own pinned thread, and its pool of packet buffers and its inbox are made by a
 //! thread on the same core: the kernel gives memory on the node of the thread that touches it first. This needs no
-//! privilege, where `set_mempolicy(2)` and `mbind(2)` are denied in most containers. Where the kernel tells no nodes, or
-//! workers are pinned to no cores, the kernel places everything by itself.
+//! privilege, where `set_mempolicy(2)` and `mbind(2)` are denied in most containers. Where the kernel reports no nodes,
+//! or workers are pinned to no cores, the kernel places everything by itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use tracing::warn;
 
 use config::WorkersConfig;
 
-/// The NUMA node of each core, as far as the kernel tells.
+/// The NUMA node of each core, as far as the kernel reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumaTopology(BTreeMap<u32, u16>);
 
@@ -105,8 +105,8 @@ pub fn pools(eal: &Eal, placements: &[NumaPlacement], buffers: u32) -> Result<Ve
     placements.iter().map(pool).collect()
 }
 
-/// The shape of one of the pools of so many workers. Each worker, and the thread of the host's packets, keeps free
-/// buffers of every pool; together at most half of a pool.
+/// The shape of one worker's pool, of a number of workers. Each worker, and the thread of the host's packets, keeps
+/// free buffers of every pool; together at most half of a pool.
 fn pool_shape(buffers: u32, workers: u32) -> PoolConfig {
     let shape = PoolConfig::with_buffers(buffers.div_ceil(workers.max(1)));
     // A cache gives buffers back when it has half as many again as it is to keep.
@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn refusal() -> dpdk::Error {
-        dpdk::pin_current_thread(5_000).expect_err("no machine has so many cores")
+        dpdk::pin_current_thread(5_000).expect_err("no machine has that many cores")
     }
 
     #[test]

@@ -299,7 +299,7 @@ impl Ports {
         self.links.push(LinkSource::Members);
     }
 
-    /// The ports that have a link of their own, and whether it is up. Where the driver does not tell, it is.
+    /// The ports that have a link of their own, and whether it is up. Where the driver does not report it, it is.
     pub fn links(&self) -> impl Iterator<Item = (PortId, bool)> + '_ {
         let ports = self.links.iter().zip(&self.ports).enumerate();
         ports.filter_map(|(place, (source, port))| {
@@ -358,7 +358,7 @@ impl Ports {
         Some((program, self.drops.has_put(interface, program)))
     }
 
-    /// Whether the link of a port is up, where its driver tells.
+    /// Whether the link of a port is up, where its driver reports it.
     fn link(&self, number: usize) -> Option<bool> {
         match self.links.get(number)? {
             LinkSource::Kernel(carrier) => Some(has_carrier(carrier)),
@@ -367,7 +367,8 @@ impl Ports {
         }
     }
 
-    /// The speed of a port's link in Mbit/s, where its driver tells. Those of kernel interfaces and of memory make one up.
+    /// The speed of a port's link in Mbit/s, where its driver reports it. Those of kernel interfaces and of memory make
+    /// one up.
     fn speed(&self, number: usize) -> Option<u32> {
         let is_told = matches!(self.links.get(number)?, LinkSource::Driver);
         let link = self.ports.get(number)?.as_ref()?.link().ok()?;
@@ -448,11 +449,11 @@ impl Ports {
 
 /// How the link of a port is known.
 enum LinkSource {
-    /// The kernel's interface has it, whose DPDK driver does not tell: `/sys/class/net/NAME/carrier`.
+    /// The kernel's interface has it, whose DPDK driver does not report it: `/sys/class/net/NAME/carrier`.
     Kernel(File),
-    /// The driver tells.
+    /// The driver reports it.
     Driver,
-    /// Nobody does.
+    /// Neither does.
     Unknown,
     /// It is a LAG.
     Members,

@@ -175,7 +175,7 @@ impl Volumes {
     }
 }
 
-/// One usage report of a URR (TS 29.244 §7.5.8.3), whether or not the control plane has heard of it.
+/// One usage report of a URR (TS 29.244 §7.5.8.3), whether or not the control plane has received it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Whose usage.

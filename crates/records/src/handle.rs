@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 
 /// Permissions to write of the group and of others.
 const OTHERS_WRITE: u32 = 0o022;
-/// Records name subscribers: they are not everybody's to read.
+/// Records name subscribers: only the daemon's user and group may read them.
 const MODE: u32 = 0o640;
 /// Who may read a file may lock it, too.
 const LOCK_MODE: u32 = 0o600;

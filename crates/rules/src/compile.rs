@@ -80,7 +80,7 @@ pub struct Previous<'a> {
 
 /// Compiles a session's rules. The caller fills in what the rules do not have: the image's `session`, `seid` and
 /// `bucket`, the meters of correlated QERs ([`share_rates`](SessionImage::share_rates)), and its
-/// `classification_generation`, which [`is_classified_like`](SessionImage::is_classified_like) tells whether to change.
+/// `classification_generation`, which changes unless [`is_classified_like`](SessionImage::is_classified_like).
 ///
 /// # Errors
 /// The first rule that cannot be run, and why.
@@ -232,7 +232,7 @@ fn reported_statuses(rules: &SessionRules) -> Vec<ReportedStatuses> {
     }
 }
 
-/// The URRs that are to tell of dropped downlink packets.
+/// The URRs that report dropped downlink packets.
 fn dropped(rules: &SessionRules) -> Vec<Dropped> {
     rules.urrs().iter().filter_map(Dropped::of).collect()
 }
@@ -373,8 +373,8 @@ fn mask(slots: impl IntoIterator<Item = usize>) -> u64 {
     slots.into_iter().fold(0, |mask, slot| mask | 1 << slot)
 }
 
-/// The meters of all QERs by slot; which one a correlated QER has, [`SessionImage::share_rates`] tells. Packet rates
-/// have slots behind them.
+/// The meters of all QERs by slot; [`SessionImage::share_rates`] sets which one a correlated QER has. Packet rates have
+/// slots behind them.
 fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
     let packets = rules.packet_rated().map(|(_, rates)| {
         let spec = |rate| MeterSpec::Packets { rate, renews: true };

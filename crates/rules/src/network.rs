@@ -202,7 +202,7 @@ impl Network {
         Some(PlainRoute::Out(instance, hop))
     }
 
-    /// Whose own address `peer` is, if a packet that is sent to it in `vrf` comes to a tunnel of ours.
+    /// Whose own address `peer` is, if a packet that is sent to it in `vrf` arrives at a local F-TEID.
     pub fn tunnel_to_ourselves(&self, vrf: VrfId, peer: IpAddr) -> Option<InstanceId> {
         let mut ends = self.gtpu_addresses();
         let (owner, ..) = ends.find(|&(_, _, own)| own == peer)?;

@@ -143,7 +143,7 @@ fn instance(
     }
 }
 
-/// Next hops numbered by instance and the last octet of their address, so that a test can tell which one was meant; the
+/// Next hops numbered by instance and the last octet of their address, so that a test can see which one was meant; the
 /// paths of groups behind them, as where there is room for 1,024 neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberedHops;

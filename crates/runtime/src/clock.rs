@@ -46,7 +46,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that begins now, for a counter of about so many ticks a second.
+    /// A clock that begins now, for a counter of about a given number of ticks a second.
     #[must_use]
     pub fn starting_now(ticks_per_second: u64) -> Self {
         let start = Instant::now();
@@ -105,7 +105,7 @@ impl Clock {
         closest(read, |host| host.slack)
     }
 
-    /// Whole seconds since 1970 when the clock stood at 0, as the host's clock has it now.
+    /// Whole seconds since 1970 when the clock was 0, as the host's clock has it now.
     #[must_use]
     pub fn unix_at_zero(&self) -> u64 {
         let host = self.host();

@@ -117,7 +117,7 @@ impl ControlLoop {
         self.rest(end)
     }
 
-    /// Begins to end all associations, and sends what that takes; turns go on until control says that it has ended.
+    /// Begins to end all associations, and sends what that takes; turns continue until control says that it has ended.
     pub fn end(&mut self) {
         self.control.end(self.clock.now());
         self.sockets.transmit(&mut self.control);
@@ -133,7 +133,7 @@ impl ControlLoop {
             return self.sockets.wait(LONGEST_WAIT);
         };
         if !std::mem::replace(&mut wakeups.is_prepared, true) {
-            // The turn that follows sees what was told before.
+            // The turn that follows sees what was sent before.
             wakeups.own.prepare_wait();
             return Ok(());
         }

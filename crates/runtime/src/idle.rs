@@ -155,8 +155,7 @@ impl Idle {
     }
 }
 
-/// Which sockets each worker is to wait for: those of its own queues, and all of AF_XDP, of which it cannot be told whose
-/// they are.
+/// Which sockets each worker is to wait for: those of its own queues, and all of AF_XDP, whose owner is not known.
 ///
 /// # Errors
 /// The port of AF_XDP whose socket is not there, or what kept it from being found.
@@ -186,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Polls until it waits, and tells for how long that was.
+    /// Polls until it waits, and returns for how long that was.
     fn wait(idle: &mut Idle) -> Duration {
         let begin = Instant::now();
         (0..=INTERRUPT_POLLS).for_each(|_| idle.after(false));

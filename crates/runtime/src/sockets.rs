@@ -284,8 +284,8 @@ mod tests {
         }
     }
 
-    /// Sends datagrams of several lengths to several SMFs in turn, with others among them that nobody can have, and
-    /// looks at what has come where.
+    /// Sends datagrams of several lengths to several SMFs in turn, with others among them that no receiver can have,
+    /// and looks at what has come where.
     fn exchange(gso_backoff: u32, has_gso: impl Fn(bool) -> bool) -> Vec<u32> {
         let mut sockets = Sockets::open(LOCALHOST.into_iter(), 0).unwrap();
         for socket in &mut sockets.sockets {
@@ -313,7 +313,7 @@ mod tests {
                 .push((from, one.bytes.to_vec()));
             all.push(one);
             if number % 50 < 3 {
-                // Nobody listens; no way there; a port that there is not.
+                // No listener; no route; a port that does not exist.
                 let nowhere = [
                     closed,
                     "203.0.113.255:0".parse().unwrap(),

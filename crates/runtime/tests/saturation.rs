@@ -246,7 +246,7 @@ fn a_flood_of_new_sessions_is_refused_and_everything_else_goes_through() {
     assert_eq!(sessions, accepted - (100 - seids.len()));
 }
 
-/// Sends a heartbeat, a modification and a deletion, which are answered before those who waited before them. One if a
+/// Sends a heartbeat, a modification and a deletion, which are answered before earlier requests that wait. One if a
 /// client was waiting.
 fn everything_else(world: &mut World, seids: &mut Vec<u64>) -> usize {
     let before = world.waiting();

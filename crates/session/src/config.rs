@@ -51,13 +51,13 @@ pub struct Config {
     pub predefined: Arc<Predefined>,
     /// Correlations that QERs of several sessions may have at a time; 0: none. Default 1,024.
     pub max_correlations: u16,
-    /// Requests that may wait for one session, beside the one in progress.
+    /// Room for waiting requests of one session, beside the one in progress.
     pub max_waiting: usize,
     /// Whether usage reports and ends of sessions make entries for usage records
     /// ([`poll_usage_record_entry`](crate::Sessions::poll_usage_record_entry)), which the caller must empty then.
     pub usage_records: bool,
-    /// Seconds since 1970 when the clock that time is given by stood at 0, as far as the host's clock was right then;
-    /// what it turns out to be: [`Sessions::follow_wall`](crate::Sessions::follow_wall).
+    /// Seconds since 1970 when the clock that time is given by was 0, as far as the host's clock was right then; what
+    /// it turns out to be: [`Sessions::follow_wall`](crate::Sessions::follow_wall).
     pub clock_unix: u64,
     /// How long no packet comes where traffic has stopped (STOPT, TS 29.244 §5.4.11), in whole seconds, at least one.
     /// Default 60 s.

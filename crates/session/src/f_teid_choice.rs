@@ -6,8 +6,8 @@
 //! the first instance whose role goes with the source interface and that has an address of the requested family.
 //!
 //! PDRs with the same CHOOSE ID in a message have the same F-TEID (§8.2.3), whatever source interfaces and network
-//! instances they name; a PDR whose F-TEID would have another address is refused. By configuration a CHOOSE ID stands for
-//! an F-TEID across the messages of a session, too, for each source interface and network instance, as SMFs with one N3
+//! instances they name; a PDR whose F-TEID would have another address is refused. By configuration a CHOOSE ID names an
+//! F-TEID across the messages of a session, too, for each source interface and network instance, as SMFs with one N3
 //! tunnel per PDU session expect.
 
 use flow::{Bucket, InstanceId, LocalId, SessionIndex};
@@ -190,7 +190,7 @@ impl Allocation<'_> {
         Ok(chosen)
     }
 
-    /// The F-TEID that a CHOOSE ID stands for already, if it does: of the request itself, or across messages.
+    /// The F-TEID that a CHOOSE ID names already, if it does: of the request itself, or across messages.
     fn known(&mut self, scope: ChooseScope, choose: Choose, pdi: &Pdi) -> Result<Option<FTeid>, Refusal> {
         let mut of_request = self.of_request.iter();
         if let Some((_, known)) = of_request.find(|(id, _)| *id == scope.id).copied() {

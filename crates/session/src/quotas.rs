@@ -1,9 +1,9 @@
-//! Quotas: what each association holds, and how much its party may hold.
+//! Quotas: what each association holds, and how much its group may hold.
 //!
 //! Owned by control. The tunnels and UE addresses of a worker are limited, and one session may want hundreds of them: a
-//! few could keep the sessions of other associations out. So while there are several parties, each gets a part of every
-//! worker's room, and of all sessions, and no more. What a party holds beyond it, from the time when it was alone, it
-//! keeps. The caller says what a party is: several associations of one host are one.
+//! few could keep the sessions of other associations out. So while there are several groups, each gets a part of every
+//! worker's room, and of all sessions, and no more. What a group holds beyond it, from the time when it was alone, it
+//! keeps. The caller says what a group is: several associations of one host are one.
 
 use flow::{Bucket, WorkerId};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ pub(crate) struct Quotas {
     most_sessions: usize,
     percent: u8,
     has_others: bool,
-    /// The associations of one party, for each association of a party that has several.
+    /// The associations of one group, for each association of a group that has several.
     parties: Keyed<AssociationId, Arc<[AssociationId]>>,
 }
 
@@ -110,12 +110,12 @@ impl Quotas {
         }
     }
 
-    /// How many parties there are.
+    /// How many groups there are.
     pub(crate) fn among(&mut self, parties: usize) {
         self.has_others = parties > 1;
     }
 
-    /// Which associations are of one party; every other one is a party by itself.
+    /// Which associations are of one group; every other one is a group by itself.
     pub(crate) fn unite(&mut self, parties: impl Iterator<Item = Vec<AssociationId>>) {
         self.parties.clear();
         for party in parties.filter(|party| party.len() > 1) {
@@ -125,7 +125,7 @@ impl Quotas {
         }
     }
 
-    /// The sum over the associations of one party.
+    /// The sum over the associations of one group.
     fn sum<T>(
         &self,
         association: AssociationId,
@@ -138,7 +138,7 @@ impl Quotas {
         }
     }
 
-    /// Whether the party of `association` may have one more of things of which there are `most`; `held` is how many an
+    /// Whether the group of `association` may have one more of things of which there are `most`; `held` is how many an
     /// association holds.
     pub(crate) fn allows_of(
         &self,
@@ -149,7 +149,7 @@ impl Quotas {
         self.sum(association, held, |one, other| one + other) < self.part_of(most)
     }
 
-    /// What one party may have of `room`.
+    /// What one group may have of `room`.
     fn part_of(&self, room: usize) -> usize {
         match self.has_others {
             true => (room as u128 * u128::from(self.percent) / 100) as usize,

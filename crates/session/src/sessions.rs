@@ -508,12 +508,12 @@ impl Sessions {
             .sessions_with(index, correlation)
     }
 
-    /// Sets how many parties there are that quotas are for ([`Config::association_percent`]).
+    /// Sets how many groups there are that quotas are for ([`Config::association_percent`]).
     pub fn share_among(&mut self, parties: usize) {
         self.requests.context.resources.quotas.among(parties);
     }
 
-    /// Sets which associations are of one party, that has one quota; every other one is a party by itself.
+    /// Sets which associations are of one group, that has one quota; every other one is a group by itself.
     pub fn unite(&mut self, parties: impl Iterator<Item = Vec<AssociationId>>) {
         self.requests.context.resources.quotas.unite(parties);
     }

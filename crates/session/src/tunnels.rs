@@ -1,8 +1,8 @@
 //! Which session holds which tunnel: the TEIDs of every local GTP-U address.
 //!
 //! Owned by control. A TEID that the user plane picks is random in the 23 bits that its bucket leaves free, never 0,
-//! unused at every address that it is to be answered with, and not one that was released lately: a peer may go on
-//! sending to a released TEID for a while, and those packets must not meet another UE's session.
+//! unused at every address that it is to be answered with, and not one that was released lately: a peer may continue to
+//! send to a released TEID for a while, and those packets must not meet another UE's session.
 
 use std::collections::VecDeque;
 use std::time::Duration;

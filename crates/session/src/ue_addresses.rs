@@ -1,8 +1,8 @@
 //! Which session holds which UE address, so that two sessions never get the same plain packets; and the draw of
 //! addresses from pools.
 //!
-//! Owned by control. A packet may only match PDRs of one session (TS 29.244 §5.2.1), so an address that lies in a
-//! prefix of another session, or a prefix that holds another's address, is as good as taken.
+//! Owned by control. A packet may only match PDRs of one session (TS 29.244 §5.2.1), so an address in a prefix of
+//! another session, or a prefix that holds another's address, is as good as taken.
 
 use flow::{Bucket, SessionIndex, VrfId, bucket};
 use rules::network::Network;

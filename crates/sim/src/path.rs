@@ -425,7 +425,7 @@ impl Patch {
         }
     }
 
-    /// Fills in what differs from packet to packet, where the payload sums up to `payload`. Tells the sum of the
+    /// Fills in what differs from packet to packet, where the payload sums up to `payload`. Returns the sum of the
     /// whole packet.
     #[inline]
     fn apply(&self, sums: &Sums, head: &mut [u8], payload: Sum) -> Sum {
@@ -591,7 +591,7 @@ fn ipv4_octets(address: IpAddr) -> [u8; 4] {
     }
 }
 
-/// Writes the headers of a tunnel without lengths and checksums to the front of `octets`. Tells their length, and
+/// Writes the headers of a tunnel without lengths and checksums to the front of `octets`. Returns their length, and
 /// their sum: of an IPv4 header; or of all that an outer UDP checksum over IPv6 covers.
 fn outer(config: &PathConfig, octets: &mut [u8]) -> (usize, Sum) {
     let ip_length = ip_header(config.gnb.0, config.upf.0, octets);

@@ -58,7 +58,7 @@ impl Default for Limits {
     }
 }
 
-/// Tells how many packets are due.
+/// Returns how many packets are due.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     limits: Limits,
@@ -102,7 +102,7 @@ impl Schedule {
         self.counted.backlog += count;
     }
 
-    /// Goes on at another rate; what is due stays due.
+    /// Continues at another rate; what is due stays due.
     pub fn change_rate(&mut self, rate: u64, now: Nanos) {
         self.come_due(now);
         self.due.change_rate(rate, now);

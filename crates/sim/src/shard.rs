@@ -161,7 +161,7 @@ impl Shard {
         self.running
     }
 
-    /// Goes on at another rate (packets per second, both directions), without a jump.
+    /// Continues at another rate (packets per second, both directions), without a jump.
     pub fn change_rate(&mut self, rate: u64, now: Nanos) {
         self.traffic.rate = rate;
         let (uplink, downlink) = self.traffic.rates();

@@ -49,7 +49,7 @@ impl Stream {
         self.schedule = Schedule::new(self.possible(rate), now, self.limits);
     }
 
-    /// Goes on at another rate, without a jump.
+    /// Continues at another rate, without a jump.
     pub(crate) fn change_rate(&mut self, rate: u64, now: Nanos) {
         self.schedule.change_rate(self.possible(rate), now);
     }

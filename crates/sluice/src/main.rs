@@ -27,12 +27,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the UPF of a configuration until it is told to stop.
+    /// Run the UPF of a configuration until SIGINT or SIGTERM.
     Run {
         /// The configuration.
         #[arg(short, long)]
         config: PathBuf,
-        /// Go on with the sessions of another process: the file that `sluice sessions export` made, if there is one.
+        /// Continue the sessions of another process: the file that `sluice sessions export` made, if there is one.
         #[arg(long)]
         sessions: Option<PathBuf>,
         /// Print what was counted, as one line of JSON, at the end.
@@ -50,7 +50,7 @@ enum Command {
     Bench(commands::BenchArguments),
     /// Ask a running daemon.
     Show(commands::ShowArguments),
-    /// Tell or set how much a running daemon logs.
+    /// Print or set how much a running daemon logs.
     Log(commands::LogArguments),
     /// Explain packets one by one: of a capture, or of a running daemon.
     Trace(commands::TraceArguments),
@@ -58,7 +58,7 @@ enum Command {
     Mirror(commands::MirrorArguments),
     /// Read or verify usage records.
     Records(commands::RecordsArguments),
-    /// Let the sessions of a running daemon go on in another process.
+    /// Move the sessions of a running daemon to another process.
     Sessions(commands::SessionsArguments),
     /// Validate a configuration and say what it makes.
     Check {

@@ -69,7 +69,7 @@ pub struct Captured<'f> {
     pub octets: &'f [u8],
     /// Its length on the wire.
     pub len: usize,
-    /// Whether it left the node where it was captured, if that is told.
+    /// Whether it left the node where it was captured, if that is known.
     pub is_outbound: Option<bool>,
 }
 
@@ -398,7 +398,7 @@ impl<W: Write> Writer<W> {
             written: 0,
         };
         let mut section = BYTE_ORDER.to_le_bytes().to_vec();
-        // Version 1.0; the section's length is not told.
+        // Version 1.0; the section's length is not given.
         section.extend([1, 0, 0, 0]);
         section.extend([0xff; 8]);
         let program = concat!("Sluice ", env!("CARGO_PKG_VERSION"));
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_told_with_its_place() {
+    fn a_mistake_is_reported_with_its_place() {
         assert_eq!(read(b"").unwrap_err().why, "the file is empty or too short");
         assert_eq!(
             read(b"GIF89a").unwrap_err().why,

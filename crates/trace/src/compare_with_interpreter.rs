@@ -163,7 +163,7 @@ fn out_of_sight(traced: &Traced) -> Option<&'static str> {
     }
     if traced.uses_path_mtus {
         return Some(
-            "what it may tell of its segments depends on paths' MTUs, which the interpreter does not know",
+            "the segment size that it may announce depends on paths' MTUs, which the interpreter does not know",
         );
     }
     if traced

@@ -1,4 +1,4 @@
-//! What a worker told of a packet, in words.
+//! What a worker reported of a packet, as text.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,12 +29,13 @@ pub struct Explainer {
     network: Arc<Network>,
     ports: Arc<[String]>,
     lags: Arc<[LagPorts]>,
-    /// Nanoseconds since 1970 when the workers' clock stood at 0.
+    /// Nanoseconds since 1970 when the workers' clock was 0.
     clock_ns: Arc<AtomicU64>,
 }
 
 impl Explainer {
-    /// For the workers of `network` on ports with these names, whose clock stood at 0 so many nanoseconds after 1970.
+    /// For the workers of `network` on ports with these names, whose clock was 0 at a given time, in nanoseconds after
+    /// 1970.
     #[must_use]
     pub fn new(network: Arc<Network>, ports: Arc<[String]>, clock_ns: u64) -> Self {
         Self {
@@ -55,14 +56,14 @@ impl Explainer {
         }
     }
 
-    /// The same where the workers' clock stood at 0 so many nanoseconds after 1970.
+    /// The same where the workers' clock was 0 at a given time, in nanoseconds after 1970.
     #[must_use]
     pub fn at(self, clock_ns: u64) -> Self {
         let clock_ns = Arc::new(clock_ns.into());
         Self { clock_ns, ..self }
     }
 
-    /// The workers' clock stood at 0 so many nanoseconds after 1970, as is known now: for copies, too.
+    /// When the workers' clock was 0, in nanoseconds after 1970, as is known now: for copies, too.
     pub fn set_clock(&self, clock_ns: u64) {
         self.clock_ns.store(clock_ns, Ordering::Relaxed);
     }

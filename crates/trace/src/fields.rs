@@ -77,7 +77,7 @@ impl Parsed {
         parsed
     }
 
-    /// Whether its headers go on behind what there is of it. That its lengths say more than there is does not count.
+    /// Whether its headers continue behind what there is of it. That its lengths say more than there is does not count.
     #[must_use]
     pub fn is_truncated(&self) -> bool {
         use DropReason as R;

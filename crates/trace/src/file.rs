@@ -110,7 +110,7 @@ impl CaptureFile {
         Ok(self.made.into())
     }
 
-    /// Goes on in the next file. Whether there is one.
+    /// Continues in the next file. Whether there is one.
     fn turn(&mut self) -> io::Result<bool> {
         if self.bounds.files <= 1 {
             self.is_full = true;

@@ -48,7 +48,7 @@ const TURNS: usize = 4;
 const PATIENCE: u32 = 200;
 /// Addresses whose data networks are kept.
 const MOST_CORES: usize = 100_000;
-/// Frames that the first pass is ahead of the second, at least, where there are so many.
+/// Frames that the first pass is ahead of the second, at least, where there are that many.
 const PART: usize = 32_768;
 /// What snaps nothing.
 const WHOLE: u16 = u16::MAX;
@@ -100,7 +100,7 @@ fn replay_by(
     config.limits.flows_ipv6 = Bounded::new(config.limits.flows_ipv6.value().min(65_536));
     let (frames, cut) = read_all(capture)?;
     let answers = answers_of(&frames);
-    // What the user plane of then has chosen is told to this one.
+    // The choices of the captured user plane are passed to this one.
     config.n4.accept_cp_f_teids |= answers.values().any(|answer| Chosen::of(answer).has_any());
     let network = Arc::new(config.network().map_err(OfflineError::of)?);
     let explainer = Explainer::of(&config, network, 0);
@@ -172,7 +172,7 @@ struct World {
     by_cp_seid: HashMap<u64, u64>,
     /// No more packets are wanted.
     is_over: bool,
-    /// Answers of the user plane that nobody has taken.
+    /// Responses of the user plane that were not used.
     answers: Vec<Vec<u8>>,
     /// SMFs that have an association.
     smfs: HashSet<IpAddr>,
@@ -200,7 +200,7 @@ impl World {
         let (Some((mut made, link)), Some(io)) = (workers.pop(), ios.pop()) else {
             return Err(OfflineError("there is no worker".into()));
         };
-        // The machine's speed is to tell nothing here.
+        // Results do not depend on the machine's speed.
         made.slow_share_percent = 100;
         let port = match capture.port {
             None => None,

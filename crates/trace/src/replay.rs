@@ -166,7 +166,7 @@ impl Chosen {
         message(head.kind, head.seid.and(seid.or(head.seid)), head.sequence, &ies)
     }
 
-    /// F-TEIDs by CHOOSE ID: an answer may tell that of one PDR alone.
+    /// F-TEIDs by CHOOSE ID: a response may have that of one PDR alone.
     fn learn(&mut self, body: &[u8]) {
         for (kind, value) in ies(body) {
             let Some((pdi, of)) = chooser(kind, value) else {

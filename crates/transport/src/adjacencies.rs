@@ -109,8 +109,8 @@ impl Adjacency {
         }
     }
 
-    /// What is sent to ourselves: it comes in at `interface` as if a station on its link had sent it, on its first lap.
-    /// There is no link, so no bound on its length but that of any packet.
+    /// Packets to this node itself: they enter at `interface` as if a station on its link had sent them, in their first
+    /// recirculation. There is no link, so no bound on its length but that of any packet.
     pub fn to_ourselves(interface: &Interface) -> Self {
         Self {
             port: interface.port.with_recirculations(1),

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arp_request_asks_everyone_or_one_station() {
+    fn an_arp_request_is_broadcast_or_for_one_station() {
         let frame =
             request(&interface(), IpAddr::from([192, 0, 2, 9]), None).expect("we have an IPv4 address");
         assert_eq!(frame.port, PortId(1));

@@ -30,8 +30,7 @@ pub struct Assembly {
 pub struct Surroundings {
     /// The time now, of the clock that Control is polled with.
     pub now: Nanos,
-    /// Seconds since 1970 when that clock stood at 0; corrections of the host's clock come with
-    /// [`Control::follow_wall`].
+    /// Seconds since 1970 when that clock was 0; corrections of the host's clock come with [`Control::follow_wall`].
     pub clock_unix: u64,
     /// Where identifiers and the keys of hash functions come from.
     pub random: Random,
@@ -119,7 +118,7 @@ pub fn worker_config(
     worker
 }
 
-/// How many packets of each port may wait in each worker: all together take no more than a quarter of the buffers.
+/// Room for waiting packets of each port in each worker: all together take no more than a quarter of the buffers.
 #[must_use]
 pub fn backlog(config: &Config) -> usize {
     let queues = config.workers.count.size() * config.ports.len().max(1);

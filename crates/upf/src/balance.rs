@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(at(12, &uneven), None);
         assert_eq!(at(21, &uneven), None);
         assert!(at(22, &uneven).is_some());
-        assert!(at(23, &uneven).is_some(), "it goes on until it is even");
+        assert!(at(23, &uneven).is_some(), "it continues until it is even");
         balancer.failed(Nanos::from_secs(24));
         let mut at = |seconds: u64| balancer.poll(Nanos::from_secs(seconds), |bucket| uneven[bucket.index()]);
         assert_eq!(at(25), None);

@@ -168,7 +168,7 @@ impl Control {
         self.admission.serve(now, &mut self.endpoint)
     }
 
-    /// Tells how a turn of the thread went, from which its load is known; see [`AdmissionQueue::note_turn`].
+    /// Records how a turn of the thread went, from which its load is known; see [`AdmissionQueue::note_turn`].
     pub fn note_turn(&mut self, begin: Nanos, end: Nanos, worked: bool, served: usize) {
         self.admission.note_turn(begin, end, worked, served);
     }
@@ -186,7 +186,7 @@ impl Control {
     }
 
     /// The host's clock says that `now` is `host_unix` nanoseconds after 1970, read with an uncertainty of `slack`
-    /// nanoseconds: the times in reports and records follow it, and never go back. Tells what has changed.
+    /// nanoseconds: the times in reports and records follow it, and never go back. Returns what has changed.
     pub fn follow_wall(&mut self, now: Nanos, host_unix: u64, slack: u64) -> Option<WallChange> {
         self.endpoint.follow_wall(now, host_unix, slack)
     }
@@ -202,7 +202,7 @@ impl Control {
         self.endpoint.sessions().wall()
     }
 
-    /// Takes the workers' events, does what is due at `now` and sends commands. Tells whether there was anything.
+    /// Takes the workers' events, does what is due at `now` and sends commands. Returns whether there was anything.
     pub fn poll(&mut self, now: Nanos) -> bool {
         let mut busy = self.take_events(now);
         if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
@@ -255,14 +255,14 @@ impl Control {
         self.endpoint.poll_log(now)
     }
 
-    /// Has every worker tell of packets, each through a ring of its own with so much room; whoever drops the far end
-    /// of one ends it there.
+    /// Has every worker trace packets, each through a ring of its own with the given room; dropping the far end of one
+    /// ends it there.
     #[must_use]
     pub fn trace(&mut self, terms: &TraceTerms, room: usize) -> Vec<Consumer<TraceItem>> {
         self.order_traces(|| trace(*terms, room))
     }
 
-    /// Has every worker copy packets; as with [`trace`](Self::trace), its ring tells when that ends. The copies find
+    /// Has every worker copy packets; as with [`trace`](Self::trace), its ring shows when that ends. The copies find
     /// their next hop as long as what is given beside the rings is kept.
     ///
     /// # Errors

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_is_told_by_where_its_packets_leave() {
+    fn a_far_is_known_by_where_its_packets_leave() {
         let network = testing::network();
         let name = |id| instance(&network, id);
         let told = |peer: std::net::Ipv4Addr| {

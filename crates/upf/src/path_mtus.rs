@@ -1,4 +1,4 @@
-//! Paths to GTP-U peers whose MTU is less than that of our links, as routers on the way tell (RFC 1191, RFC 8201).
+//! Paths to GTP-U peers whose MTU is less than that of our links, as routers on the way report (RFC 1191, RFC 8201).
 //!
 //! Any host can send such a message, so little is believed: of a tunnel that a session sends into, on the path that it takes; never less
 //! than the operator says that paths have, never more than is known; of a bounded number of paths, for a bounded time. Workers are
@@ -56,8 +56,9 @@ impl PathMtus {
         }
     }
 
-    /// Notes that a path has this MTU; gives what is believed, if that is news: a larger one is no news, and the same
-    /// one does not last longer for being told again, so that a larger one is tried in the end (RFC 1191 §6.3).
+    /// Notes that a path has this MTU; gives what is believed, if that is news: a larger one changes nothing, and the
+    /// same one does not last longer for being reported again, so that a larger one is tried in the end (RFC 1191
+    /// §6.3).
     fn learn(&mut self, now: Nanos, path: GtpuPath, mtu: u16) -> Option<u16> {
         let mtu = mtu.max(self.least);
         let before = self.known.get(&path).copied();
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_late_displaces_nobody() {
+    fn a_late_peer_displaces_no_other() {
         let mut mtus = PathMtus::new(AGE, 576);
         let now = Nanos::from_secs(1);
         let most = MOST_PATH_MTUS as u32;

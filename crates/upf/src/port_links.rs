@@ -1,5 +1,5 @@
-//! PortLinks of ports, and the ports that are made of several: who carries frames is told to the workers, and whose link is
-//! down to the neighbour table, so that its routers are passed over at once.
+//! PortLinks of ports, and the ports that are made of several: the workers receive which members carry frames, and the
+//! neighbour table which links are down, so that their routers are skipped at once.
 
 use std::collections::VecDeque;
 
@@ -28,12 +28,12 @@ pub enum LinkEvent {
         member: PortId,
         /// Whether frames leave by it.
         distributing: bool,
-        /// How it stands.
+        /// Its state.
         words: &'static str,
     },
 }
 
-/// The links of all ports, as they were told last.
+/// The links of all ports, as they were sent last.
 pub struct PortLinks {
     names: Vec<String>,
     lags: Vec<Lag>,
@@ -155,7 +155,7 @@ impl PortLinks {
         self.news.pop_front()
     }
 
-    /// Lets LAGs do what is due, and tells the workers what has changed.
+    /// Lets LAGs do what is due, and sends the workers what has changed.
     pub(super) fn poll(&mut self, now: Nanos, workers: &mut Workers, neighbours: &SharedNeighbours) -> bool {
         let mut busy = false;
         for place in 0..self.lags.len() {

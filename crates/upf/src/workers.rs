@@ -55,7 +55,7 @@ impl Workers {
         self.0.len()
     }
 
-    /// Whether no worker has so many commands queued that further effects have to wait.
+    /// Whether no worker has as many commands queued that further effects have to wait.
     pub fn has_room(&self) -> bool {
         self.0.iter().all(|peer| peer.queue.len() < MAX_QUEUED)
     }

@@ -60,7 +60,7 @@ impl Dice {
     }
 }
 
-/// What the test knows of a UE.
+/// The test's state of a UE.
 struct Ue {
     seid: Option<Seid>,
     /// The URRs of each kind of packets, up and down: bit n is the URR n + 1.

@@ -73,7 +73,7 @@ impl From<PacketTimes> for PacketMoments {
 /// What is the same for all URRs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Nanoseconds since 1970 when the process's clock stood at 0, as dates to come have it
+    /// Nanoseconds since 1970 when the process's clock was 0, as dates to come have it
     /// ([`WallClock::epoch_nanos`](crate::WallClock::epoch_nanos)).
     pub epoch_nanos: u64,
     /// Seconds without a packet after which traffic has stopped (STOPT); at least 1.

@@ -133,7 +133,7 @@ impl UrrAccount {
         }
     }
 
-    /// There is no counter of events any more: what it had and was not told is not measured.
+    /// There is no counter of events any more: what it had and was not reported is not measured.
     pub(crate) fn forget_events(&mut self) {
         (self.reported.events, self.carried.events) = (0, 0);
     }

@@ -26,7 +26,7 @@ use crate::usage_report::{Seconds, UsageTriggers};
 /// Keeps the room for bounds in a session's block without being one that is ever reached.
 const UNREACHABLE: u64 = (1 << 60) - 2;
 
-/// Due at once where a quota of nothing is given, if there is usage to tell.
+/// Due at once where a quota of nothing is given, if there is usage to report.
 const ZERO_QUOTA: UsageTriggers =
     UsageTriggers(UsageTriggers::VOLQU.0 | UsageTriggers::TIMQU.0 | UsageTriggers::EVEQU.0);
 
@@ -507,7 +507,7 @@ impl UrrState {
         self.event_threshold.is_some_and(is_reached) && urr.triggers.contains(ReportingTriggers::EVETH)
     }
 
-    /// The events among `used` that a report for these reasons tells of: it says that as many came as its threshold is,
+    /// The events among `used` that a report for these reasons has: it says that as many came as its threshold is,
     /// where nothing but thresholds and periods calls for it; the others are those of the next.
     pub(crate) fn events_to_report(&self, used: UrrCount, triggers: UsageTriggers) -> u64 {
         let by_threshold = triggers.contains(UsageTriggers::EVETH) && triggers.0 & !COUNTS_ON.0 == 0;
@@ -688,7 +688,7 @@ fn asked(urr: &Urr, wanted: ReportingTriggers, trigger: UsageTriggers) -> UsageT
     }
 }
 
-/// Whether it is to tell when traffic starts or stops.
+/// Whether it reports starts or stops of traffic.
 fn reports_traffic(urr: &Urr) -> bool {
     urr.triggers.contains(ReportingTriggers::START) || urr.triggers.contains(ReportingTriggers::STOPT)
 }

@@ -641,7 +641,7 @@ impl UsageAccounts {
     }
 
     /// What the worker is to be sent: the bounds of all counters that have any, if one of them is not as it was sent
-    /// last, or if all are to be set again. They count as told then. `urrs` are those that were followed last.
+    /// last, or if all are to be set again. They count as reported then. `urrs` are those that were followed last.
     pub fn unsent_bounds(&mut self, urrs: &[Urr], again: bool) -> Vec<(Counter, Bounds)> {
         let are_bounds_sent = |urr: &Urr| {
             self.account(urr.id)
@@ -670,8 +670,7 @@ impl UsageAccounts {
         wanted.into_iter().flat_map(counters).collect()
     }
 
-    /// Whether what a URR's counter tells is that its volume limits are reached, and that is known; or nothing stops
-    /// for it.
+    /// Whether a URR's counter reports that its volume limits are reached, and that is known; or nothing stops for it.
     pub fn is_stop_known(&self, urr: UrrId, reached: Reached) -> bool {
         let acting = self.account(urr).and_then(|account| account.acting);
         let Reached { limits, trapped, .. } = reached;

@@ -165,7 +165,7 @@ pub struct UsageReport {
     /// What came before QoS enforcement, where that is reported, too (MBQE): as a report of its own, with the next
     /// number.
     pub before_qos: Option<UrrCount>,
-    /// Whether the packets are to be told, too (MNOP).
+    /// Whether the packets are to be reported, too (MNOP).
     pub reports_packets: bool,
     /// The time measured, where the URR measures time.
     pub duration: Option<Seconds>,
@@ -182,7 +182,7 @@ pub struct UsageReport {
 }
 
 impl UsageReport {
-    /// The number behind those of this report, which are two where it tells of usage before QoS enforcement.
+    /// The number behind those of this report, which are two where it reports usage before QoS enforcement.
     pub fn next_sequence(&self) -> u32 {
         let reports = 1 + u32::from(self.before_qos.is_some());
         self.sequence.wrapping_add(reports)

@@ -155,7 +155,7 @@ impl WallClock {
         self.lines.get(behind).map_or(until, |next| until.min(next.from))
     }
 
-    /// Nanoseconds since 1970 when the clock stood at 0, if dates had always run as they will: for dates to come.
+    /// Nanoseconds since 1970 when the clock was 0, if dates had always run as they will: for dates to come.
     pub fn epoch_nanos(&self) -> u64 {
         let last = self.lines.last();
         last.map_or(0, |line| {
@@ -164,7 +164,7 @@ impl WallClock {
     }
 
     /// The host's clock says that `now` is `host_unix` nanoseconds after 1970, read with an uncertainty of `slack`
-    /// nanoseconds. Tells what has changed, if that is more than the uncertainty.
+    /// nanoseconds. Returns what has changed, if that is more than the uncertainty.
     pub fn follow(&mut self, now: Nanos, host_unix: u64, slack: u64) -> Option<WallChange> {
         let at = Moment::from(now);
         let told = host_unix.wrapping_sub(now.0);

@@ -34,7 +34,7 @@ use crate::io::PacketMetadata;
 
 impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
     /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
-    /// told of, or redirected.
+    /// reported, or redirected.
     #[inline(never)]
     pub fn apply(&mut self, burst: &mut [B], descriptors: &mut [Descriptor], keys: &Keys) -> bool {
         let mut buffers = false;

@@ -103,8 +103,8 @@ pub struct WorkerConfig {
     /// DSCPs of packets that may not wait behind others when there are more than can be worked on, by instance: bit n is
     /// DSCP n. What keeps links, neighbours and paths alive never waits. Default: none.
     pub urgent_dscps: Vec<u64>,
-    /// Packets of each port that may wait when more come in than can be worked on; 0: there is no backlog, and the port's
-    /// own queue overflows. Default 0.
+    /// Room for packets of each port that wait when more come in than can be worked on; 0: there is no backlog, and the
+    /// port's own queue overflows. Default 0.
     pub backlog: usize,
     /// The secret of the hash functions. Must be random outside tests.
     pub seed: Seed,

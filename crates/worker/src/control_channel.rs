@@ -29,7 +29,7 @@ use transport::{AdjacencyChange, NeighbourMessage};
 
 use crate::trace::{TraceItem, TraceRequest};
 
-/// What Control tells a worker.
+/// Commands from control to a worker.
 #[derive(Debug)]
 pub enum Command {
     /// A session comes, changes or goes; whole or not at all. Answered by [`Event::Applied`].
@@ -91,7 +91,7 @@ pub enum Command {
         is_used: bool,
     },
     /// An own IPv6 address may be used from now on, or may not: it is tentative or a duplicate (RFC 4862 §5.4). All are
-    /// usable at first. Told to every worker.
+    /// usable at first. Sent to every worker.
     OwnAddress {
         /// The instance on whose link it is.
         instance: InstanceId,
@@ -185,7 +185,7 @@ pub struct SessionStatus {
     pub flows: u32,
 }
 
-/// What a worker tells Control.
+/// Events from a worker to control.
 #[derive(Debug)]
 pub enum Event {
     /// A session change was applied, or not.
@@ -309,7 +309,7 @@ pub enum Event {
         /// What became of it, if it is the first of its PDR for which Control asked.
         status: Option<DataStatus>,
     },
-    /// An End Marker has come in a tunnel whose PDR has URRs that tell of it (TS 29.244 §5.2.2.5). What was counted
+    /// An End Marker has come in a tunnel whose PDR has URRs that report it (TS 29.244 §5.2.2.5). What was counted
     /// until then has been counted.
     EndMarker {
         /// The session.
@@ -326,7 +326,7 @@ pub enum Event {
     /// A router reported that a GTP-U packet of ours was too long for the path to its peer (RFC 1191, RFC 8201). Whether it is
     /// so is not known.
     TooBig(TooBig),
-    /// An order to tell of packets is over.
+    /// A trace request is over.
     TraceOver {
         /// The worker's end of the request's ring, with what was not read: for Control to free.
         ring: Producer<TraceItem>,

@@ -38,7 +38,7 @@ pub trait PacketMetadata {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Urgency {
-    /// What may wait.
+    /// Limits of what waits.
     Usual,
     /// What keeps links and neighbours alive.
     Urgent,

@@ -165,7 +165,7 @@ impl SlowPath {
         count
     }
 
-    /// Adds or replaces the entry of `key`: what the entry of `like` says, and `rewrite`. Tells whether it is there
+    /// Adds or replaces the entry of `key`: what the entry of `like` says, and `rewrite`. Returns whether it is there
     /// now.
     pub fn translate(
         &mut self,
@@ -405,7 +405,7 @@ fn class(descriptor: &Descriptor) -> Class {
     }
 }
 
-/// There is no place for a packet: it goes by the verdict that it has, which its bit tells, or no further.
+/// There is no place for a packet: it goes by the verdict that it has, which its bit shows, or no further.
 #[inline]
 fn refuse(stats: &mut Stats, (place, descriptor): (u8, &mut Descriptor), class: Class) -> u64 {
     if descriptor.verdict.is_some() {

@@ -125,7 +125,7 @@ macro_rules! stats {
         }
 
         impl Stats {
-            /// All zero, for so many ports.
+            /// All zero, for a number of ports.
             pub fn new(ports: usize) -> Self {
                 Self {
                     ports: vec![PortStats::default(); ports],
@@ -226,7 +226,7 @@ stats! {
     mss_clamped,
     /// GTP-U packets put together from fragments; these count in `consumed`, but for one.
     reassembled,
-    /// Packets that came in again after they were sent to an address of our own, once for each lap.
+    /// Packets that came in again after they were sent to an own address, once for each recirculation.
     recirculated,
     /// First fragments that were not noted, because all places are taken by datagrams that wait for theirs.
     fragments_unnoted,

@@ -397,7 +397,7 @@ fn a_request_stays_with_its_buffer() {
     assert_eq!(mbuf.tx_lengths(), (22, 40));
     assert_eq!(mbuf.ol_flags(), flags::TX_IPV6 | flags::TX_UDP_CKSUM);
     drop(mbuf);
-    // The next who gets the buffer knows nothing of it.
+    // The next user of the buffer sees nothing of it.
     let all: Vec<_> = std::iter::from_fn(|| pool.alloc()).collect();
     assert!(all.len() > 200 && all.iter().all(|mbuf| mbuf.ol_flags() == 0));
 }

@@ -148,7 +148,7 @@ func (c *Client) Begin(seid uint64, ies ...*ie.IE) (map[uint16]Tunnel, error) {
 	return tunnels(response.CreatedPDR)
 }
 
-// Change modifies a session, books the usage that is reported, and returns the UPF's new tunnels by PDR.
+// Change modifies a session, adds the usage that is reported, and returns the UPF's new tunnels by PDR.
 func (c *Client) Change(seid uint64, ies ...*ie.IE) (map[uint16]Tunnel, error) {
 	m := message.NewSessionModificationRequest(0, 0, c.UPSEID(seid), c.NextSequence(), 0, ies...)
 	response, err := request[*message.SessionModificationResponse](c, m)
@@ -167,7 +167,7 @@ func (c *Client) Change(seid uint64, ies ...*ie.IE) (map[uint16]Tunnel, error) {
 	return tunnels(response.CreatedPDR)
 }
 
-// End deletes a session and books the usage that is reported. With mp 1 the request has a message priority.
+// End deletes a session and adds the usage that is reported. With mp 1 the request has a message priority.
 func (c *Client) End(seid uint64, mp, priority uint8, ies ...*ie.IE) error {
 	m := message.NewSessionDeletionRequest(mp, 0, c.UPSEID(seid), c.NextSequence(), priority, ies...)
 	response, err := request[*message.SessionDeletionResponse](c, m)

@@ -104,7 +104,7 @@ func (c *Client) canRead(m message.Message) bool {
 	return true
 }
 
-// takeReport books a Session Report Request and makes the answer.
+// takeReport adds the usage of a Session Report Request and makes the response.
 func (c *Client) takeReport(m *message.SessionReportRequest) *message.SessionReportResponse {
 	report := Report{SEID: m.SEID(), DownlinkData: []uint16{}, Usage: len(m.UsageReport), Triggers: []uint32{}}
 	for _, usage := range m.UsageReport {

@@ -1,4 +1,4 @@
-//! One line chart as SVG text, in the colours of the page it stands on.
+//! One line chart as SVG text, in the colours of its page.
 
 use plotters::prelude::*;
 
@@ -6,7 +6,7 @@ use super::super::error::BenchError;
 use super::super::targets::short;
 use super::escape::escape;
 
-/// Colours that can be told apart on light and on dark.
+/// Colours that differ on light and on dark.
 pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0x3b, 0x82, 0xf6),
     RGBColor(0xf9, 0x73, 0x16),
@@ -15,7 +15,7 @@ pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0xe5, 0x48, 0x4d),
     RGBColor(0x14, 0xb8, 0xc4),
 ];
-/// Stands for the colours of text and of thin lines, which the page's style decides.
+/// The colours of text and of thin lines, which the page's style decides.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const FAINT: RGBColor = RGBColor(3, 2, 1);
 

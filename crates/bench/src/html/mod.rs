@@ -89,7 +89,7 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     format!("<table>{head}{}</table>", body.concat())
 }
 
-/// A plot with its legend, and what stands beside it.
+/// A plot with its legend, and the text beside it.
 fn pair(x: Axis, y: Axis, series: &[Series], beside: &str) -> Result<String, BenchError> {
     let svg = chart(x, y, series)?;
     Ok(format!(

@@ -1,6 +1,6 @@
 //! The load generator: several SMFs on UDP sockets of their own, on one thread that spends little on each message.
 //!
-//! *Closed loop*: so many requests wait for their answers at a time; it shows what control can do. *Open loop*: a
+//! *Closed loop*: a number of requests wait for their responses at a time; it shows what control can do. *Open loop*: a
 //! request is sent when it is due, whatever became of those before it, and its response time counts from when it was
 //! due, so that a generator or a user plane that was held up shows as delay.
 
@@ -24,7 +24,7 @@ use super::messages::{Messages, Response, Session, established, response};
 
 /// SMFs, each with an association.
 pub const SMFS: u32 = 8;
-/// Requests of one SMF whose answers are waited for at most: numbers modulo this tell them apart.
+/// Requests of one SMF whose answers are waited for at most: numbers modulo this distinguish them.
 const PENDING: usize = 1 << 15;
 /// Requests sent before answers are looked for.
 const TURN: u32 = 64;
@@ -32,11 +32,11 @@ const TURN: u32 = 64;
 const REST: Duration = Duration::from_micros(50);
 /// Without any answer for so long, what has not been answered never will be.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest response time that is told apart, nanoseconds.
+/// The longest response time that is distinguished, nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
 /// The cause of what was accepted (TS 29.244 §8.2.1).
 const ACCEPTED: u8 = 1;
-/// One session in so many moves the progress line.
+/// One session in this number moves the progress line.
 const STEP: u32 = 256;
 
 /// What is asked for each session.
@@ -74,9 +74,9 @@ impl Procedure {
 /// When requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// So many wait for their answers at a time.
+    /// This number of requests wait for their responses at a time.
     Window(u32),
-    /// So many a second, whatever comes back.
+    /// Requests a second, whatever comes back.
     Rate(f64),
 }
 
@@ -196,7 +196,7 @@ impl Generator {
         Ok(())
     }
 
-    /// What tells the packets of the first `count` sessions, as far as they are established.
+    /// What identifies the packets of the first `count` sessions, as far as they are established.
     #[must_use]
     pub fn identities(&self, count: u32) -> Vec<Identity> {
         (0..count)

@@ -24,7 +24,7 @@ const MARK_UE: Ipv4Addr = Ipv4Addr::new(0xe7, 0xd1, 0xc9, 0xb3);
 const MARK_TEID: u32 = 0x9d8b_e3f5;
 const MARK_GNB: Ipv4Addr = Ipv4Addr::new(0xeb, 0xa7, 0x95, 0xf9);
 
-/// What tells one session's messages.
+/// What identifies one session's messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Session {
     /// The control plane's SEID.

@@ -55,7 +55,7 @@ impl Cores {
     }
 }
 
-/// A port that receives nothing until it is told what.
+/// A port that receives nothing until its frames are set.
 struct OrderedFeed {
     feed: Feed,
     orders: Receiver<(Arc<[Identity]>, Load)>,
@@ -111,7 +111,7 @@ impl Io for OrderedFeed {
     }
 }
 
-/// What control's thread tells of itself.
+/// What control's thread reports of itself.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Told {
     /// Its time since it was last asked.
@@ -147,7 +147,7 @@ pub struct Plant {
 }
 
 impl Plant {
-    /// A user plane at `address`, with room for so many sessions, of which those of `model` may have traffic.
+    /// A user plane at `address`, with room for a number of sessions, of which those of `model` may have traffic.
     ///
     /// # Errors
     /// The socket's, DPDK's, and those of memory.
@@ -213,7 +213,7 @@ impl Plant {
         })
     }
 
-    /// What control's thread has to tell since it was last asked.
+    /// What control's thread reports since it was last asked.
     ///
     /// # Errors
     /// When it has ended.

@@ -20,7 +20,7 @@ const FRAME: usize = LINK + 40;
 const TYPE: usize = LINK + 29;
 /// Where it has the sequence number.
 const SEQUENCE: usize = LINK + 36;
-/// The longest delay that is told apart, nanoseconds.
+/// The longest delay that is distinguished, nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
 
 /// What became of Echo Requests.
@@ -36,7 +36,7 @@ pub struct Echoed {
     pub delays: Delays,
 }
 
-/// Asks at a rate, and hears the answers.
+/// Sends Echo Requests at a rate, and receives the responses.
 pub struct Echoes {
     step: f64,
     next: f64,
@@ -49,7 +49,7 @@ pub struct Echoes {
 }
 
 impl Echoes {
-    /// So many a second, from now on.
+    /// Requests a second, from now on.
     ///
     /// # Errors
     /// None with these bounds of delays.

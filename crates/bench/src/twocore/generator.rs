@@ -1,7 +1,7 @@
 //! The generator: packets at a set rate, whatever becomes of them, each with the time at which it was due.
 //!
-//! It is an open loop: a packet that could not be made in time keeps the time it was due, so that a generator that
-//! was held up shows as delay, and is told apart by how late it was. What finds the ring full is lost.
+//! It is an open loop: a packet that could not be made in time keeps the time it was due, so that a generator that was
+//! held up shows as delay, and is distinguished by how late it was. What finds the ring full is lost.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const TURN: usize = 32;
 const LATE: f64 = 5e-6;
 /// Seconds that late packets are waited for at the end.
 const DRAIN: f64 = 0.02;
-/// The longest delay that is told apart, nanoseconds.
+/// The longest delay that is distinguished, nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
 /// Octets of the longest headers and of the time behind them.
 const STAMPED: usize = HEADERS + 8;
@@ -176,7 +176,7 @@ impl Generator {
         trial
     }
 
-    /// The same with so many Echo Requests a second beside it.
+    /// The same with a number of Echo Requests a second beside it.
     ///
     /// # Errors
     /// None.

@@ -40,7 +40,7 @@ pub const HEADROOM: f64 = 1.5;
 
 /// What the thread of the device is asked.
 enum Ask {
-    /// Tell the time since the last question.
+    /// Reports the time since the last call.
     Time(Sender<Passed>),
     /// End.
     End,
@@ -87,8 +87,8 @@ fn ports(eal: &Eal, pool: &Mempool) -> Result<([Port; 2], Queues, [MemoryPeer; 2
 }
 
 impl Bench {
-    /// A worker with the sessions of `model`, where `backlog` packets of a port may wait, or bare forwarding of the same
-    /// frames.
+    /// A worker with the sessions of `model`, with room for `backlog` waiting packets of a port, or bare forwarding of
+    /// the same frames.
     ///
     /// # Errors
     /// DPDK's, memory, or rules that do not compile.
@@ -151,7 +151,7 @@ impl Bench {
         Ok(trial)
     }
 
-    /// One trial of a worker with so many Echo Requests a second beside it.
+    /// One trial of a worker with a number of Echo Requests a second beside it.
     ///
     /// # Errors
     /// When the device's thread is gone.
@@ -222,7 +222,7 @@ fn plain(queues: Queues) -> impl FnMut() {
     }
 }
 
-/// The thread of a device: works until it is told to end, and tells how the time went.
+/// The thread of a device: works until it is ended, and reports how the time went.
 fn run(eal: &'static Eal, questions: &Receiver<Ask>, mut work: impl FnMut()) -> Result<(), BenchError> {
     let _lcore = Registration::new(eal).map_err(BenchError::of)?;
     // Where that is refused, the scheduler does what it can.

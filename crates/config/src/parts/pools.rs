@@ -133,7 +133,7 @@ fn check_range<'a>(config: &Config, one: Range<'a>, seen: &mut Vec<Range<'a>>) -
         .find(|other| other.vrf == vrf && other.range.overlaps(&range));
     if let Some(Range { pool: other, .. }) = earlier {
         return Err(format!(
-            "pools: this overlaps an earlier range of VRF {vrf}, of pool `{other}`; `vrf` of instances tells data networks apart"
+            "pools: this overlaps an earlier range of VRF {vrf}, of pool `{other}`; `vrf` of instances distinguishes data networks"
         ));
     }
     let here = || {

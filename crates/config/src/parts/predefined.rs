@@ -159,7 +159,7 @@ fn check_counts(own: &PredefinedConfig) -> Result<(), Fault> {
 }
 
 impl PredefinedConfig {
-    /// Where a number stands last.
+    /// Where a number is last.
     fn number(&self, id: RuleRef) -> Option<&Spanned<Number>> {
         let is_it = |at: &&Spanned<Number>, number: u32| at.value.value() == u64::from(number);
         match id {

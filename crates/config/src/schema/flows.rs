@@ -249,7 +249,7 @@ impl Default for ReassemblyConfig {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BufferingConfig {
-    /// Packets, at most half of `dpdk.buffers`; 0: FARs that buffer drop, and nobody is told; a quarter of them.
+    /// Packets, at most half of `dpdk.buffers`; 0: FARs that buffer drop, and no report is sent; a quarter of them.
     #[serde(default)]
     pub packets: Option<Spanned<Bounded<0, 8_388_608>>>,
     /// Their octets; 16 MiB.
@@ -286,8 +286,8 @@ impl BufferingConfig {
         Bounded::new(60)
     }
 
-    /// As one of so many workers takes them, which may own so many sessions: each can be idle. `buffers` is how many
-    /// there are for everything.
+    /// The limits of one worker of a number of workers, each of which may own a number of sessions: each session can be
+    /// idle. `buffers` is how many there are for everything.
     #[must_use]
     pub fn limits(&self, buffers: usize, workers: usize, sessions: usize) -> BufferLimits {
         let packets = self

@@ -1,4 +1,4 @@
-//! GTP-U as a whole: how paths are supervised, and when peers are told of unknown tunnels.
+//! GTP-U as a whole: how paths are supervised, and when peers receive Error Indications.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct GtpuConfig {
     /// taken, also without the indication (RESTI) that a session is restored; 30. 0: neither.
     #[serde(default)]
     pub restoration_s: Option<Bounded<0, 3_600>>,
-    /// Seconds for which it is believed that a path has a smaller MTU than our links, as routers tell; 600. 0: never.
+    /// Seconds for which it is believed that a path has a smaller MTU than our links, as routers report; 600. 0: never.
     #[serde(default)]
     pub path_mtu_s: Option<Bounded<0, 86_400>>,
     /// Octets: the least MTU of a path that is believed, less is taken for as much; 1280, which IPv6 has for its least.
@@ -72,7 +72,7 @@ impl GtpuConfig {
     }
 }
 
-/// Echo Requests to the peers that sessions send to; failures and recoveries are told to the SMFs.
+/// Echo Requests to the peers that sessions send to; failures and recoveries are reported to the SMFs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EchoConfig {

@@ -1,4 +1,4 @@
-//! What the senders of user packets are told of those that do not go on, and who may ping us.
+//! ICMP errors to the senders of user packets that are not forwarded, and replies to pings.
 
 use serde::Deserialize;
 

@@ -149,7 +149,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Whether `address` lies in the prefix.
+    /// Whether `address` is in the prefix.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         Self { address, ..*self }.masked() == self.masked()

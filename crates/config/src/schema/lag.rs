@@ -16,7 +16,7 @@ pub struct LagConfig {
     /// How this node speaks LACP, with mode `lacp` alone.
     #[serde(default)]
     pub lacp: Option<Spanned<LacpSettings>>,
-    /// What tells flows apart that may take different members; l34.
+    /// What distinguishes flows that may take different members; l34.
     #[serde(default)]
     pub hash: LagHashConfig,
 }
@@ -45,7 +45,7 @@ impl LagModeConfig {
     }
 }
 
-/// What tells flows apart.
+/// What distinguishes flows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LagHashConfig {

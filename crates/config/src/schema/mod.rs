@@ -67,7 +67,7 @@ pub struct Config {
     /// GTP-U as a whole.
     #[serde(default)]
     pub gtpu: GtpuConfig,
-    /// What senders of user packets are told.
+    /// ICMP errors to senders of user packets.
     #[serde(default)]
     pub icmp: IcmpConfig,
     /// Cores for packets.

@@ -5,7 +5,7 @@ use std::fmt;
 use rules::network::Mss;
 use serde::{Deserialize, Deserializer, de};
 
-/// What SYNs may tell.
+/// The MSS that SYNs may announce.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MssConfig(Mss);
 

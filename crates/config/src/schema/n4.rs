@@ -60,10 +60,10 @@ pub struct N4Config {
     /// Local addresses, at least one, at most 8; the first is the one in our F-SEIDs for its family.
     #[serde(deserialize_with = "crate::bounded::at_least_one")]
     pub addresses: Vec<Spanned<IpAddr>>,
-    /// Where SMFs, SGW-Cs and PGW-Cs speak from; datagrams from elsewhere are dropped unread, and counted. Empty: anyone
-    /// may speak PFCP, which is right only where IPsec or a filter keeps strangers away, and SMFs have to answer
-    /// heartbeats before they get more than `unverified_percent`. SMFs of one prefix trust each other:
-    /// only they can be of one set, and one may set up at once the association of another that lives.
+    /// Where SMFs, SGW-Cs and PGW-Cs speak from; datagrams from elsewhere are dropped unread, and counted. Empty: any
+    /// host may speak PFCP, which is right only where IPsec or a filter keeps unknown hosts away, and SMFs have to
+    /// answer heartbeats before they get more than `unverified_percent`. SMFs of one prefix trust each other: only they
+    /// can be of one set, and one may set up at once the association of another that lives.
     #[serde(default)]
     pub peers: Vec<Spanned<PeersConfig>>,
     /// Addresses of SMFs that we set up associations with, at most 64; others set theirs up themselves.
@@ -75,11 +75,11 @@ pub struct N4Config {
     /// The most such seconds, and those after an SMF has released its association; at least `setup_retry_s`; 300.
     #[serde(default = "N4Config::default_setup_retry_most")]
     pub setup_retry_most_s: Bounded<1, 86_400>,
-    /// Seconds that an SMF has to release its association when this process is told to end, or when all usage has been
+    /// Seconds that an SMF has to release its association when this process is ended, or when all usage has been
     /// reported for the release; 0: the process ends at once; 10.
     #[serde(default = "N4Config::default_release_wait")]
     pub release_wait_s: Bounded<0, 3_600>,
-    /// The interface of the host, or the VRF, by which datagrams come that are heard; absent: any.
+    /// The interface of the host, or the VRF, by which datagrams are received; absent: any.
     #[serde(default)]
     pub device: Option<Spanned<String>>,
     /// UDP port requests arrive on; 8805 (TS 29.244 §4.2.2).
@@ -98,7 +98,7 @@ pub struct N4Config {
     /// 75; 1000.
     #[serde(default = "N4Config::default_associations")]
     pub max_associations: Bounded<1, 65_535>,
-    /// Of them at most so many from one IP address; 32.
+    /// Of them, the most from one IP address; 32.
     #[serde(default = "N4Config::default_associations_per_address")]
     pub max_associations_per_address: Bounded<1, 65_535>,
     /// Per cent of all sessions, of each worker's room for tunnels and for UE addresses of each family, of what strays
@@ -119,10 +119,10 @@ pub struct N4Config {
     /// second, 512 octets each, and no fewer than 16 MiB. Peers share them.
     #[serde(default)]
     pub response_cache_bytes: Option<Bounded<65_536, 1_073_741_824>>,
-    /// Milliseconds a worker has to put a change live before the SMF is told that it failed; 500.
+    /// Milliseconds a worker has to put a change live before the SMF receives that it failed; 500.
     #[serde(default = "N4Config::default_deadline")]
     pub apply_deadline_ms: Bounded<10, 10_000>,
-    /// Seconds without a packet after which the traffic of a URR has stopped, for those that are to tell of it (STOPT);
+    /// Seconds without a packet after which the traffic of a URR has stopped, for those that are to report it (STOPT);
     /// 60.
     #[serde(default = "N4Config::default_traffic_silence")]
     pub traffic_silence_s: Bounded<1, 86_400>,
@@ -246,7 +246,7 @@ impl<'de> de::Visitor<'de> for PeersVisitor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownInstance {
-    /// It is refused: traffic does not go where nobody said it should.
+    /// It is refused: traffic does not go where no rule sends it.
     #[default]
     Refuse,
     /// It is served by the first instance with the right role, as if it named none.
@@ -344,7 +344,7 @@ impl N4Config {
         self.smfs.iter().try_for_each(|smf| self.check_smf(smf))
     }
 
-    /// A prefix that stands there twice must not say two things.
+    /// A prefix that is listed twice must not have two meanings.
     fn check_peers(&self) -> Result<(), Fault> {
         for (place, peers) in self.peers.iter().enumerate() {
             let of = |one: &Spanned<PeersConfig>| one.value.peers().map(|peers| peers.prefix);

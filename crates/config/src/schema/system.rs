@@ -28,8 +28,9 @@ pub struct WorkersConfig {
     /// wait; 100 leaves only the limits of each burst; 20.
     #[serde(default = "WorkersConfig::default_slow_path_share")]
     pub slow_path_share_percent: Bounded<1, 100>,
-    /// Packets of each port and worker that may wait when more come in than can be worked on, so that what keeps links
-    /// and paths alive goes before them; at most a quarter of `dpdk.buffers` together. 0: nobody looks ahead; 1,024.
+    /// Room for packets of each port and worker that wait when more come in than can be worked on, so that what keeps
+    /// links and paths alive goes before them; at most a quarter of `dpdk.buffers` together. 0: no worker looks ahead;
+    /// 1,024.
     #[serde(default = "WorkersConfig::default_backlog")]
     pub backlog: Bounded<0, 65_536>,
     /// What a worker without packets does; absent: `interrupt` where all ports are the kernel's, `busy` with a PCI port,

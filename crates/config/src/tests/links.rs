@@ -42,7 +42,7 @@ fn a_host_is_on_a_link_by_an_interface_of_its_own() {
 }
 
 #[test]
-fn n4_hears_by_an_interface_that_is_the_hosts() {
+fn n4_receives_on_an_interface_of_the_host() {
     let with = |device: &str, port: &str| {
         let text = GOOD.replace(
             "addresses: [127.0.0.8]",
@@ -101,7 +101,7 @@ fn a_vlan_is_one_tag_or_two() {
 }
 
 #[test]
-fn mistakes_in_a_vlan_are_told() {
+fn mistakes_in_a_vlan_are_reported() {
     for (vlan, words) in [
         ("0", "0 is outside 1..=4094"),
         ("-1", "-1 is outside 1..=4094"),
@@ -239,7 +239,7 @@ fn the_file_of_the_guide_is_good_and_means_what_the_guide_says() {
 }
 
 #[test]
-fn each_mistake_of_the_guide_is_told_in_these_words() {
+fn each_mistake_of_the_guide_is_reported_in_these_words() {
     let file = file_of_the_guide();
     let code = |cell: &str| {
         let cell = cell.trim();
@@ -350,7 +350,7 @@ fn mistakes_in_a_lag_name_it() {
 }
 
 #[test]
-fn senders_are_told_as_often_as_is_said() {
+fn senders_are_notified_as_often_as_configured() {
     let rates = |more: &str| {
         let text = format!("{GOOD}{more}");
         Config::parse(&text, "sluice.yaml").unwrap().icmp.rates()
@@ -368,7 +368,7 @@ fn senders_are_told_as_often_as_is_said() {
 }
 
 #[test]
-fn mistakes_about_checksums_are_told() {
+fn mistakes_about_checksums_are_reported() {
     let with = |checksums: &str| mistake("name: ran,", &format!("name: ran, checksums: {checksums},"));
     let told = with("hardware");
     assert!(
@@ -384,7 +384,7 @@ fn mistakes_about_checksums_are_told() {
 }
 
 #[test]
-fn addresses_that_no_host_has_and_networks_with_host_bits_are_told() {
+fn addresses_that_no_host_has_and_networks_with_host_bits_are_reported() {
     let own = "addresses: [10.200.0.1/24, '2001:db8::1/64']";
     let route = "{to: 0.0.0.0/0, via: 10.200.0.254, mac: '02:00:00:00:00:fe'}";
     for (from, to, words) in [

@@ -103,7 +103,7 @@ impl Device {
         };
         let mut address = sys::rte_ether_addr { addr_bytes: [0; 6] };
         // SAFETY: the port is open; the address may be written.
-        device.call("tell its address", |id| unsafe {
+        device.call("report its address", |id| unsafe {
             sys::rte_eth_macaddr_get(id, &mut address)
         })?;
         device.mac = address.addr_bytes;
@@ -149,7 +149,7 @@ impl Device {
     pub(super) fn mtu(&self) -> Result<u16, Error> {
         let mut mtu = 0;
         // SAFETY: the port is open; the number may be written.
-        self.call("tell its MTU", |id| unsafe {
+        self.call("report its MTU", |id| unsafe {
             sys::rte_eth_dev_get_mtu(id, &mut mtu)
         })?;
         Ok(mtu)

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_port_lacks_is_told() {
+    fn what_a_port_lacks_is_reported() {
         let wanted = RssFields::IPV4 | RssFields::UDP | RssFields::INNERMOST;
         assert_eq!(
             RssStatus::split(wanted, wanted | RssFields::TCP),

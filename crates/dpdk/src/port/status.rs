@@ -116,7 +116,7 @@ impl Port {
             full_duplex: 0,
         };
         // SAFETY: the port is open; the structure may be written.
-        device.call("tell its link state", |id| unsafe {
+        device.call("report its link state", |id| unsafe {
             sys::shim_link_state(id, &mut link)
         })?;
         let speed_mbps = (link.speed_mbps != 0 && link.speed_mbps != u32::MAX).then_some(link.speed_mbps);

@@ -66,7 +66,7 @@ pub enum LimitAction {
 /// Watermarks and limit of a URR, compared with what it has counted since it was installed ([`UrrCount`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bounds {
-    /// Where it tells, once for each.
+    /// Where it reports, once for each.
     pub watermarks: Volumes,
     /// Where it acts.
     pub limit: Option<CounterLimit>,

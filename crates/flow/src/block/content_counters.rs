@@ -298,8 +298,8 @@ impl ContentCounters {
         }
     }
 
-    /// Looks at the next `most` sessions, up to the first that has counters, and takes what was counted first at `before`
-    /// or earlier. Each is passed to `tell`, which returns whether to continue.
+    /// Looks at the next `most` sessions, up to the first that has counters, and takes what was counted first at
+    /// `before` or earlier. Each is passed to the closure, which returns whether to continue.
     pub(super) fn take_due(
         &mut self,
         most: usize,

@@ -91,7 +91,7 @@ impl Blocks {
     }
 
     /// Looks at the next sessions, at most `most` and no more than one that has content counters, and takes what was
-    /// counted first at `before` or earlier. Each is passed to `tell`, which returns whether to continue.
+    /// counted first at `before` or earlier. Each is passed to the closure, which returns whether to continue.
     pub fn take_due_contents(
         &mut self,
         most: usize,

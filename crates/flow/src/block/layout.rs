@@ -180,7 +180,7 @@ impl Counts {
         self.further_meters() * if self.is_wide() { 2 } else { 1 }
     }
 
-    /// Where the meter of the QER in `slot` lies, which is one of the slots that have room for them.
+    /// Where the meter of the QER in `slot` is, which is one of the slots that have room for them.
     pub(super) const fn meter_place(self, slot: usize, direction: Direction) -> MeterPlace {
         let before = direction as usize * self.further_meters();
         match slot.checked_sub(1) {

@@ -56,7 +56,7 @@ impl TimeUnit {
     }
 }
 
-/// So many packets in a unit of time.
+/// Packets in a unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PacketsPer {
     /// Packets; 0 lets none pass.
@@ -148,7 +148,7 @@ impl Span {
         passes
     }
 
-    /// Goes on where `old` is: what has passed counts. Another unit begins anew.
+    /// Continues from `old`: what has passed counts. Another unit begins anew.
     fn go_on(&mut self, old: &Self) {
         if self.unit != old.unit {
             return;

@@ -70,7 +70,7 @@ impl Single {
         self.tokens < cost
     }
 
-    /// Goes on where `old`, which may have had another rate and depth, is.
+    /// Continues from `old`, which may have had another rate and depth.
     pub(super) fn go_on(&mut self, old: &Self) {
         (self.tokens, self.last) = (old.tokens.min(self.depth), old.last);
     }

@@ -38,7 +38,7 @@ pub enum MeterSpec {
         /// Whether the colour that a packet comes with counts; else every packet is taken for green.
         aware: bool,
     },
-    /// So many packets in a unit of time, of whatever length: what fits is green, all else red.
+    /// Packets in a unit of time, of whatever length: what fits is green, all else red.
     Packets {
         /// How many.
         rate: PacketRate,
@@ -131,7 +131,7 @@ impl MeterSpec {
             },
             // What is left in a unit is divided where the two are, to the packet.
             Self::Packets { rate, .. } => Self::Packets { rate, renews: earns },
-            // Whoever divides its rate knows of both.
+            // The module that divides its rate knows of both.
             Self::Shared(id) => Self::Shared(id),
         }
     }

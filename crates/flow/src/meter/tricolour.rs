@@ -240,8 +240,8 @@ impl Meter {
         }
     }
 
-    /// Goes on where `old` is, which may have had other rates and bursts: what was left stays, as far as it fits.
-    /// A meter of another kind starts full.
+    /// Continues from `old`, which may have had other rates and bursts: what was left stays, as far as it fits. A meter
+    /// of another kind starts full.
     pub fn go_on(&mut self, old: &Self) {
         if self.kind & KINDS == old.kind & KINDS && self.shared().is_none() {
             if let Some(packets) = self.packets_mut() {

@@ -200,7 +200,7 @@ impl<K: FlowKey> FlowTable<K> {
         self.entries.len()
     }
 
-    /// How many buckets the aging hand goes round.
+    /// How many buckets the aging hand passes in a turn.
     pub fn buckets(&self) -> usize {
         self.buckets.len()
     }

@@ -1,4 +1,4 @@
-//! Who drives a backend, and the objects that the suite gives it.
+//! The driver of a backend, and the objects that the suite gives it.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub type Make<'a> = &'a dyn Fn(u64) -> Driver;
 
 pub const A: SessionIndex = SessionIndex(3);
 
-/// A backend, and who drives it.
+/// A backend, and its driver.
 pub struct Driver {
     pub backend: Box<dyn Backend>,
     pub next: u64,

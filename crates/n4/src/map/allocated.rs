@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_told_as_they_were_asked_for() {
+    fn lengths_are_reported_as_they_were_asked_for() {
         let prefix = "2001:db8::".parse().unwrap();
         let told = |length, is_delegated| {
             let assigned = Assigned {

@@ -203,8 +203,8 @@ fn detection(
     })
 }
 
-/// The Traffic Endpoint that a PDI names: one at most (MTE is not among our features), and not beside what it stands
-/// for (TS 29.244 Table 7.5.2.2-2).
+/// The Traffic Endpoint that a PDI names: one at most (MTE is not among our features), and not beside what it contains
+/// (TS 29.244 Table 7.5.2.2-2).
 fn endpoint(pdi: &group::Pdi<'_>, reject: Reject) -> Result<Option<TrafficEndpointId>, Reject> {
     let mut named = pdi.traffic_endpoint_id.iter();
     let Some(first) = named.next() else {

@@ -379,8 +379,8 @@ fn add_wishes(changes: &mut Changes, wishes: Wishes) {
     changes.choose_ue_ip.extend(wishes.ue_ip);
 }
 
-/// Whether all URRs that are for it stop or go on for a Pause of Charging (SUMPC, RUMUC, TS 29.244 §5.30). Both at once
-/// are neither.
+/// Whether all URRs that are for it stop or resume for a Pause of Charging (SUMPC, RUMUC, TS 29.244 §5.30). Both at
+/// once are neither.
 fn charging(request: &SessionModificationRequest<'_>) -> Result<Option<Charging>, Reject> {
     let asks = |flag| request.pfcpsmreq_flags.is_some_and(|flags| flags.contains(flag));
     match (asks(PfcpSmReqFlags::SUMPC), asks(PfcpSmReqFlags::RUMUC)) {

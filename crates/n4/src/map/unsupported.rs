@@ -1,5 +1,5 @@
 //! What URRs, QERs, BARs and whole requests may ask for that this node does not do: refused, so that "accepted" stays
-//! true. What PDRs, FARs and Traffic Endpoints may not ask for stands with their mapping.
+//! true. What PDRs, FARs and Traffic Endpoints may not ask for is listed with their mapping.
 //!
 //! docs/compliance/ts29244-ies.md lists what is refused and what is done, IE by IE.
 

@@ -16,7 +16,7 @@ fn queued() -> ReportOutbox {
 }
 
 #[test]
-fn a_session_that_is_handed_over_stands_in_one_line_and_lines_do_not_grow_by_it() {
+fn a_session_that_is_handed_over_is_in_one_line_and_lines_do_not_grow_by_it() {
     let mut reports = queued();
     for round in 0..50 {
         for seid in 1..=SESSIONS {

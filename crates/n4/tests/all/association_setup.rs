@@ -174,7 +174,7 @@ fn when_both_sides_ask_at_once_there_is_one_association() {
 }
 
 #[test]
-fn who_has_set_up_an_association_is_not_asked() {
+fn a_peer_with_an_association_is_not_probed() {
     let mut world = World::with(asking());
     world.associate();
     assert_eq!(world.pass(SECOND * 1000), []);

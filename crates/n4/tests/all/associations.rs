@@ -40,7 +40,7 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::BUCP);
 
 #[test]
-fn association_setup_answers_who_we_are_and_only_what_we_can_do() {
+fn an_association_setup_response_has_the_node_and_its_features() {
     let mut world = World::new();
     let reply = world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(100), cp_features(0)]);
     assert_eq!((reply.0.from, reply.0.to), (upf(), smf()));

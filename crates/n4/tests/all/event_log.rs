@@ -86,7 +86,7 @@ fn states_of_an_association_are_logged_with_the_number_of_its_sessions() {
             sessions
         }]
     );
-    // It sets up anew what it knows of; and once more, with a session that it has lost.
+    // The peer sets up its known association anew; and once more, with a session that it has lost.
     world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(200)]);
     let up = || LogEvent::AssociationUp {
         peer: peer(),

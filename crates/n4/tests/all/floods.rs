@@ -222,14 +222,14 @@ fn a_control_plane_that_answers_heartbeats_gets_its_sessions_among_eight_that_fl
 }
 
 #[test]
-fn where_that_is_not_wanted_those_who_flood_take_everything() {
+fn without_that_limit_floods_take_everything() {
     let mut siege = Siege::new(|config| config.unverified_percent = 100);
     let peers = besiege(&mut siege, 1_500);
     assert!(peers[8].established < 100, "{}", peers[8].established);
     assert_eq!(siege.counters().unverified, 0);
 }
 
-/// Associations are scarce: who has none yet is asked before it gets one.
+/// Associations are scarce: a peer without one receives a heartbeat before it gets one.
 #[test]
 fn a_control_plane_that_answers_heartbeats_gets_an_association_among_a_thousand() {
     let mut siege = Siege::new(|config| config.unknown_rate = 0);
@@ -333,7 +333,7 @@ fn each_message_of_a_bundle_counts_against_the_rate_of_its_source() {
     assert_eq!(siege.counters().unknown_over_rate, 98);
 }
 
-/// Who speaks from an address of its own, and in the name of others, is not to know what these are asked.
+/// A sender with an address of its own, in the name of others, cannot know the heartbeats to these.
 #[test]
 fn the_heartbeat_of_one_peer_does_not_show_the_number_of_anothers() {
     let mut siege = Siege::new(|_| ());

@@ -171,7 +171,7 @@ fn the_busier_we_are_the_higher_a_new_sessions_priority_must_be() {
 }
 
 #[test]
-fn who_was_turned_away_is_turned_away_when_the_request_comes_again() {
+fn a_rejected_request_is_rejected_again_when_retransmitted() {
     let mut world = associated(World::config(1), 0);
     world.n4.set_load(100);
     let sequence = world.next_sequence();
@@ -284,7 +284,7 @@ fn answers_about_the_node_go_alone_and_a_datagram_is_bounded() {
 }
 
 #[test]
-fn who_does_not_take_several_gets_each_alone() {
+fn a_peer_without_bundling_gets_each_message_alone() {
     let mut world = associated(World::config(1), 0);
     for cp in 1..=5 {
         world

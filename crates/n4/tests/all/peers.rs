@@ -1,4 +1,4 @@
-//! Who may have an association and speak for it, for whom there is room, and when a peer has restarted.
+//! Which peers may have an association and act on it, which peers have room, and when a peer has restarted.
 
 use crate::support;
 

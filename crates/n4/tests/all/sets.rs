@@ -202,7 +202,7 @@ fn only_members_may_modify_and_delete() {
 }
 
 #[test]
-fn who_takes_a_session_over_names_itself_and_owns_it_from_then_on() {
+fn a_peer_that_takes_a_session_over_names_itself_and_owns_it() {
     let mut world = with_one_each();
     let seid = set_session(&mut world, 7, &[]);
     let take = |node: Ipv4Addr| [node_v4(node), f_seid(0x99, node.into())];
@@ -412,7 +412,7 @@ fn sets_are_among_our_features_where_there_are_pools() {
     }
 }
 
-/// Who takes a report over may say where packets for it go (N4-u F-TEID, TS 29.244 §7.5.9.1).
+/// A peer that takes a report over may name the tunnel of its packets (N4-u F-TEID, TS 29.244 §7.5.9.1).
 #[test]
 fn the_answer_to_a_report_leads_packets_for_the_control_plane_into_another_tunnel() {
     let n4u = |teid: u32, address: Ipv4Addr| OuterHeaderCreation::gtpu_ipv4(packet::Teid(teid), address);

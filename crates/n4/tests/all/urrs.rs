@@ -702,7 +702,7 @@ fn an_exempted_filter_with_an_id_is_the_definition_of_that() {
     let rules = world.only_session().rules();
     let shared: Vec<_> = rules.shared_filters().map(|filter| filter.filter_id).collect();
     assert_eq!(shared, [urr(&world, 2).terms().exempt_filters[0].filter_id]);
-    // Who names the id means it.
+    // A request that names the id is for it.
     let named = group(13, &[urr_id(1), sdf_id(7)]);
     world.ask(52, Some(seid), &[named]).assert_accepted();
 }

@@ -1,4 +1,4 @@
-//! The ledger with names: whom a session is for, who controls it, and what a full spool makes of new sessions.
+//! Usage records with names: the session's subscriber, its SMF, and the effect of a full spool on new sessions.
 
 use crate::support;
 

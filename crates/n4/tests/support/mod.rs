@@ -71,7 +71,7 @@ impl World {
         config.recovery_unix = UPF_START;
         config.clock_unix = UPF_START;
         config.heartbeat_interval = None;
-        // Who floods is tested in `floods`.
+        // Floods are tested in `floods`.
         config.unverified_percent = 100;
         config
     }

@@ -1,10 +1,10 @@
 //! The connections to the API's socket, in bounds that slow peers do not use up for others.
 //!
-//! A connection has one request. Until that has come it waits, among a bounded number of others; when one more comes, the
-//! connection that has waited longest gives way, of the user who has the most. So a peer that sends its request when it
-//! connects is heard whatever others do, and peers that send nothing, or an octet now and then, push out each other.
-//! Requests that have come are answered a few at a time, in their order; of those whose answer is not read yet a user has a
-//! bounded part.
+//! A connection has one request. Until that has come it waits, among a bounded number of others; when one more comes,
+//! the connection that has waited longest gives way, of the user who has the most. So a peer that sends its request
+//! when it connects is served whatever others do, and peers that send nothing, or an octet now and then, push out each
+//! other. Requests that have come are answered a few at a time, in their order; of those whose answer is not read yet a
+//! user has a bounded part.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -224,7 +224,7 @@ impl QueryClient {
         self.ask(|reply| Query::Session { seid, reply }).await
     }
 
-    /// Has every worker tell of packets: the ring of each, which holds so many.
+    /// Has every worker trace packets: the ring of each, with the given room.
     ///
     /// # Errors
     /// `QueryTimeout`.
@@ -245,7 +245,7 @@ impl QueryClient {
             .await
     }
 
-    /// Ends an export that takes the sessions along; tells whether one was to be ended.
+    /// Ends an export that takes the sessions along; returns whether one was to be ended.
     ///
     /// # Errors
     /// `QueryTimeout`.

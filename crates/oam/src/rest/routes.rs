@@ -184,7 +184,7 @@ async fn ports(State(service): State<Service>) -> Answer<PortList> {
     Ok(Json(ports.with_counts(&(service.workers)())))
 }
 
-/// Paths to GTP-U peers whose MTU is less than our links', as routers have told.
+/// Paths to GTP-U peers whose MTU is less than our links', as routers have reported.
 #[utoipa::path(
     get,
     path = "/v1/paths",
@@ -444,9 +444,9 @@ async fn mirror_packets(
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)))
 }
 
-/// The records of everything that another process needs to go on: the node with its Recovery Time Stamp, applications,
-/// associations, sessions. With `take` this process falls silent and its sessions leave it; within half a minute
-/// `/v1/export/end` is to say what became of them, else they come back.
+/// The records of everything that another process needs to continue: the node with its Recovery Time Stamp,
+/// applications, associations, sessions. With `take` this process falls silent and its sessions leave it; within half a
+/// minute `/v1/export/end` is to say what became of them, else they come back.
 #[utoipa::path(
     post,
     path = "/v1/export",

@@ -55,7 +55,7 @@ impl Access {
     /// The group of this name.
     ///
     /// # Errors
-    /// When there is none, or the system does not tell.
+    /// When there is none, or the system does not report it.
     pub fn group(name: &str) -> io::Result<Self> {
         let found = nix::unistd::Group::from_name(name).map_err(io::Error::from)?;
         let group = found
@@ -315,7 +315,7 @@ mod tests {
             let (ours, _theirs) = UnixStream::pair().expect("a pair");
             let mut ours = Impatient::new(ours, Duration::from_millis(20));
             let answer = vec![0; 16 << 20];
-            let error = write_all(&mut ours, &answer).await.expect_err("nobody reads it");
+            let error = write_all(&mut ours, &answer).await.expect_err("not read");
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         });
     }

@@ -38,7 +38,7 @@ pub(super) struct Wanted {
     pub(super) rate: u32,
     pub(super) snap: u16,
     pub(super) octets: bool,
-    /// Packets are copied, not told.
+    /// Packets are copied, not reported.
     pub(super) copies: bool,
 }
 
@@ -134,7 +134,7 @@ impl Teller {
         self.line(&end).await
     }
 
-    /// Tells a few packets of each worker, in the order of their times; whether there were any.
+    /// Reports a few packets of each worker, in the order of their times; returns whether there were any.
     async fn take(&mut self) -> Result<bool, Gone> {
         let mut taken = Vec::new();
         for worker in 0..self.rings.len() {

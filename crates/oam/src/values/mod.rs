@@ -2,7 +2,7 @@
 //!
 //! One set of types serves both ends: the daemon fills them in ([`crate::views`]) and sends them as JSON, `sluice show`
 //! reads them and writes tables for people. Numbers of 64 bits that are names and not counts (SEIDs) are texts in
-//! hexadecimal, since JSON readers round them. Nothing here asks anybody.
+//! hexadecimal, since JSON readers round them. Nothing here queries control or workers.
 
 mod detail;
 mod n4;

@@ -22,7 +22,7 @@ pub struct PortRow {
     pub port: String,
     /// Whether its link is up; of a LAG, whether any member carries its frames.
     pub link: bool,
-    /// How it stands, in words.
+    /// Its state, as text.
     #[schema(example = "distributing")]
     pub state: String,
     /// What kind of LAG it is: `balance`, `active_backup`, `lacp`.

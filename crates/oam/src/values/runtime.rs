@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_of_the_workers_that_it_is_known_of() {
+    fn memory_is_shown_of_the_workers_that_it_is_known_of() {
         let tables = MemoryResidency {
             octets: 8 << 20,
             pages: vec![PageShare {

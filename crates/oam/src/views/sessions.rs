@@ -44,8 +44,8 @@ impl SessionQuery {
     }
 }
 
-/// Sessions that `query` wants, behind the SEID `after`, `most` of them; or fewer, with where to go on, where many had
-/// to be looked at: what is not found by SEID, TEID or address is looked for one by one.
+/// Sessions that `query` wants, behind the SEID `after`, `most` of them; or fewer, with where to continue, where many
+/// had to be looked at: what is not found by SEID, TEID or address is looked for one by one.
 #[must_use]
 pub fn sessions(control: &Control, query: &SessionQuery, after: Option<Seid>, most: usize) -> SessionList {
     let known = control.endpoint().sessions();

@@ -1,4 +1,4 @@
-//! The optional part of the GTP-U header of a message that goes on into another tunnel.
+//! The optional part of the GTP-U header of a message that is relayed into another tunnel.
 //!
 //! A relay keeps sequence and N-PDU numbers and the extension headers that are not for it alone (TS 29.281 §5.1,
 //! §5.2.1; TS 29.244 §8.2.64). A message with at most one PDU Session Container and no numbers needs none of this:
@@ -12,7 +12,7 @@ use super::Marking;
 /// What becomes of the PDU Session Container of a relayed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayedContainer {
-    /// The first of them goes on as it came.
+    /// The first of them is relayed unchanged.
     Keep,
     /// It is taken out.
     Delete,
@@ -20,9 +20,9 @@ pub enum RelayedContainer {
     Replace(Marking),
 }
 
-/// Writes the optional part with which `message` goes on to the start of `out`, and gives the E, S and PN for
-/// [`GtpuTemplate::apply_optional`](super::GtpuTemplate::apply_optional) and its octets: 0 when nothing is left.
-/// The container comes first, then `added`, which takes the place of all of its type; unknown extension headers that an
+/// Writes the optional part with which `message` is relayed to the start of `out`, and gives the E, S and PN for
+/// [`GtpuTemplate::apply_optional`](super::GtpuTemplate::apply_optional) and its octets: 0 when nothing is left. The
+/// container comes first, then `added`, which takes the place of all of its type; unknown extension headers that an
 /// intermediate node takes out are taken out.
 ///
 /// # Errors

@@ -495,7 +495,7 @@ pub fn fill_udp_checksum(headers: &mut [u8], payload: Sum) -> Result<(), DropRea
 /// Why headers are refused that are not those of a template.
 const NOT_OURS: DropReason = DropReason::BadIpv4Header;
 
-/// The addresses of a template's headers, and what lies behind the IP header.
+/// The addresses of a template's headers, and what follows the IP header.
 fn datagram_of(headers: &mut [u8]) -> Result<(Addrs, &mut [u8]), DropReason> {
     let (addrs, udp_start) = match headers.first() {
         Some(0x45) => {

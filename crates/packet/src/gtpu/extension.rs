@@ -84,7 +84,7 @@ pub enum Comprehension {
     DiscardIfUnknown,
     /// 10: an endpoint refuses the message; an intermediate node forwards it.
     RequiredAtEndpoint,
-    /// 11: whoever receives it refuses the message.
+    /// 11: the receiver rejects the message.
     RequiredAtReceiver,
 }
 
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_top_bits_say_who_must_understand() {
+    fn the_top_bits_say_which_nodes_must_understand() {
         for (kind, who) in [
             (0x05, Comprehension::ForwardIfUnknown),
             (0x41, Comprehension::DiscardIfUnknown),

@@ -80,7 +80,7 @@ impl<'a> Ies<'a> {
         Self(bytes)
     }
 
-    /// Octets of the longest End Marker or Tunnel Status message that goes on from tunnel to tunnel, without its
+    /// Octets of the longest End Marker or Tunnel Status message that is relayed from tunnel to tunnel, without its
     /// header.
     pub const MAX_RELAYED: usize = 128;
 
@@ -100,7 +100,7 @@ impl<'a> Ies<'a> {
     /// The elements of a Tunnel Status that starts a Pause of Charging (TS 29.281 §7.3.3, §8.7).
     pub const START_PAUSE_OF_CHARGING: [u8; 4] = [IeType::TUNNEL_STATUS_INFORMATION.0, 0, 1, SPOC];
 
-    /// Whether these elements, of a Tunnel Status message, tell the start of a Pause of Charging (SPOC, TS 29.281
+    /// Whether these elements, of a Tunnel Status message, signal the start of a Pause of Charging (SPOC, TS 29.281
     /// §8.7). The first of their kind counts.
     pub fn start_pause_of_charging(mut self) -> bool {
         let status = self.find_map(|ie| match ie {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_of_charging_is_told_by_the_first_tunnel_status_information() {
+    fn a_pause_of_charging_is_known_by_the_first_tunnel_status_information() {
         let starts = |octets: &[u8]| Ies::new(octets).start_pause_of_charging();
         assert!(starts(&Ies::START_PAUSE_OF_CHARGING));
         assert!(Ies::new(&Ies::START_PAUSE_OF_CHARGING).may_be_relayed());

@@ -8,10 +8,10 @@
 //! sluice-n3`.
 //!
 //! It is taken away when the process ends in order. After a process that was killed it stays, so that the host does not
-//! get the links meanwhile; the next start finds it and makes it anew. Whether the process that made one is there tells a
-//! name in the network namespace ([`Claim`]), which the kernel takes away with its process. Where the kernel can (Linux
-//! 6.9), the table belongs to the process, so that `nft flush ruleset` leaves it alone; otherwise it is looked at from time
-//! to time ([`Drops::renew`]).
+//! get the links meanwhile; the next start finds it and makes it anew. A name in the network namespace ([`Claim`]),
+//! which the kernel removes with its process, shows whether the process that made one is there. Where the kernel can
+//! (Linux 6.9), the table belongs to the process, so that `nft flush ruleset` leaves it alone; otherwise it is looked
+//! at from time to time ([`Drops::renew`]).
 
 use std::io;
 use std::net::IpAddr;
@@ -228,7 +228,7 @@ impl Drops {
         renewed
     }
 
-    /// Whether an interface's chain is there. Yes, where the kernel does not tell.
+    /// Whether an interface's chain is there. Yes, where the kernel does not report it.
     fn is_there(&mut self, interface: &str) -> bool {
         let table = table(interface);
         let request = Request::default()
@@ -327,7 +327,7 @@ fn comment(program: Option<u32>) -> Vec<u8> {
     data
 }
 
-/// The number of the XDP program that user data tells of.
+/// The number of the XDP program that user data names.
 fn program_in(data: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(data.get(2..)?.strip_suffix(&[0])?).ok()?;
     text.rsplit_once(PROGRAM)?.1.parse().ok()
@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comment_tells_its_program() {
+    fn a_comment_names_its_program() {
         assert_eq!(program_in(&comment(Some(4_294_967_295))), Some(u32::MAX));
         assert_eq!(program_in(&comment(None)), None);
         assert_eq!(program_in(&[]), None);
@@ -363,7 +363,7 @@ mod tests {
             println!("not run: only root can make a network namespace");
             return;
         }
-        // Of a kernel that keeps tables of a process from others, nobody takes anything away.
+        // Of a kernel that keeps tables of a process from others, no other process takes anything away.
         let mut drops = Drops::default();
         drops.is_old = true;
         drops.install("lo").unwrap();

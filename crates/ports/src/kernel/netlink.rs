@@ -48,7 +48,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Begins a message; `body` is what stands before its attributes, a multiple of 4 octets.
+    /// Begins a message; `body` is what precedes its attributes, a multiple of 4 octets.
     pub fn message(mut self, kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Self {
         self.message = self.octets.len();
         self.octets.extend([0; 4]);

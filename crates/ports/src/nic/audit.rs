@@ -19,9 +19,9 @@ const LINK_OCTETS: u32 = 22;
 /// Where workers and packets are, by NUMA nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The cores that workers are pinned to, with their nodes where the kernel tells.
+    /// The cores that workers are pinned to, with their nodes where the kernel reports them.
     pub cores: Vec<(u32, Option<u16>)>,
-    /// The nodes that packets lie on, as far as the kernel tells.
+    /// The nodes of packet memory, as far as the kernel reports them.
     pub memory: BTreeSet<u16>,
 }
 
@@ -57,16 +57,16 @@ pub struct Seen<'a> {
     pub buffer: u16,
     /// The XDP program on its interface: its number, and whether this process has put it there.
     pub program: Option<(u32, bool)>,
-    /// Whether its link is up; `None` where the driver does not tell.
+    /// Whether its link is up; `None` where the driver does not report it.
     pub link: Option<bool>,
-    /// Its speed in Mbit/s, where the driver tells.
+    /// Its speed in Mbit/s, where the driver reports it.
     pub speed_mbps: Option<u32>,
     /// Where workers and packets are.
     pub place: &'a Place,
 }
 
 impl Seen<'_> {
-    /// A line for each thing that matters: what it is about, and how it stands.
+    /// A line for each thing that matters: its name and its state.
     #[must_use]
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         vec![
@@ -125,7 +125,7 @@ impl Seen<'_> {
         let nodes: Vec<String> = memory.iter().map(ToString::to_string).collect();
         let nodes = nodes.join(", ");
         let _ = match (memory.is_empty(), memory.iter().all(|other| *other == node)) {
-            (true, _) => write!(text, "; the kernel does not tell where packet memory is"),
+            (true, _) => write!(text, "; the kernel does not report where packet memory is"),
             (_, true) => write!(text, "; packet memory is on it, too"),
             _ => write!(
                 text,
@@ -196,7 +196,7 @@ impl Seen<'_> {
 
     fn chained(&self) -> &'static str {
         if self.able.chained_tx {
-            "yes: what lies in several buffers leaves without copying"
+            "yes: packets in several buffers leave without copying"
         } else {
             "the driver does not say so: packets that lie in several buffers are given to it all the same; it copies or loses them"
         }
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_and_memory_of_another_node_are_told() {
+    fn cores_and_memory_of_another_node_are_reported() {
         let granted = report(2, Basis::Teid, &[]);
         let numa = |cores: &[_], memory: &[_]| line("NUMA", &nic(), &granted, &place(cores, memory), 1500);
         let near = numa(&[(4, Some(1)), (5, Some(1))], &[1]);
@@ -318,11 +318,11 @@ mod tests {
             "{far}"
         );
         assert!(numa(&[], &[]).contains("name cores of node 1 (workers.cores)"));
-        assert!(numa(&[(4, None)], &[]).contains("does not tell on which node"));
+        assert!(numa(&[(4, None)], &[]).contains("does not report on which node"));
     }
 
     #[test]
-    fn what_a_port_cannot_do_is_told_with_what_is_done_instead() {
+    fn what_a_port_cannot_do_is_reported_with_what_is_done_instead() {
         let unable = Capabilities {
             scattered_rx: false,
             chained_tx: false,
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_port_can_do_is_told() {
+    fn what_a_port_can_do_is_reported() {
         let granted = report(2, Basis::Teid, &[]);
         let of = |about, mtu| line(about, &nic(), &granted, &Place::default(), mtu);
         assert_eq!(of("link", 1500), "up, 25000 Mbit/s");

@@ -48,7 +48,7 @@ impl UdpChecksums {
         matches!(self, Self::Wanted | Self::WantedOfAll)
     }
 
-    /// How it stands with a port that can do it, or cannot.
+    /// The state for a port that can do it, or cannot.
     #[must_use]
     pub const fn words(self, can: bool) -> &'static str {
         match (self, can) {

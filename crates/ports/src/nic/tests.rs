@@ -121,7 +121,7 @@ fn the_table_gives_each_bucket_to_its_owner() {
 }
 
 #[test]
-fn a_small_tables_entry_goes_to_who_owns_most_of_it() {
+fn a_small_tables_entry_goes_to_the_worker_that_owns_most_of_it() {
     let mut owners = vec![WorkerId(2); BUCKETS];
     // Entry 5 of 128 is that of buckets 5, 133, 261 and 389.
     (owners[5], owners[133]) = (WorkerId(1), WorkerId(1));

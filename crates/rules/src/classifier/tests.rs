@@ -271,7 +271,7 @@ fn an_empty_filter_takes_everything() {
 }
 
 #[test]
-fn a_filter_id_stands_for_its_definition_wherever_that_is() {
+fn a_filter_id_names_its_definition_wherever_that_is() {
     let mut rules = session();
     let shared = |description: Option<&str>| {
         let filter = description.map(filter).unwrap_or_default();
@@ -296,7 +296,7 @@ fn a_filter_id_stands_for_its_definition_wherever_that_is() {
     assert_eq!(found(&rules, &ul(53)).map(|(slot, _)| slot), Some(2));
     assert_eq!(found(&rules, &ul(54)).map(|(slot, _)| slot), Some(0));
 
-    // Defined anew, it changes for all; and it stays while someone uses it.
+    // Defined anew, it changes for all; and it stays while it is used.
     let mut update = PdrUpdate::new(crate::model::PdrId(8));
     let filters = Some(shared(Some("permit out 17 from any 54 to assigned")));
     update.pdi = Some(PdiUpdate {

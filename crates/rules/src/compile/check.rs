@@ -51,7 +51,7 @@ fn limit<R>(rules: &[R], max: usize, id: impl Fn(&R) -> RuleRef) -> Result<(), C
     }
 }
 
-/// PDRs are there, and none of them tells the session: no packet could ever reach it (TS 29.244 §5.2.1).
+/// PDRs are there, and none of them identifies the session: no packet could ever reach it (TS 29.244 §5.2.1).
 pub(super) fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
     let tells = |pdr: &Pdr| pdr.pdi.f_teid.is_some() || pdr.pdi.ue_prefix_count() > 0;
     match rules.pdrs().first() {

@@ -143,7 +143,7 @@ fn is_uplink(far: &Far, to: DestinationInterface, rules: &SessionRules) -> bool 
     }
 }
 
-/// Whether a URR is to tell of the packets that a FAR drops.
+/// Whether a URR reports the packets that a FAR drops.
 fn counts_dropped(far: &Far, rules: &SessionRules) -> bool {
     let urrs = rules.urrs().iter();
     let mut telling = urrs.filter(|urr| urr.dropped_threshold().is_some());

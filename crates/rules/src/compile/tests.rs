@@ -210,7 +210,7 @@ fn the_way_out_is_the_named_instance_if_it_fits() {
 }
 
 #[test]
-fn the_way_out_is_told_as_it_is_and_not_as_it_is_named() {
+fn the_way_out_is_shown_as_it_is_and_not_as_it_is_named() {
     let way = |far: u32, rules: &SessionRules| {
         egress_of(rules.far(FarId(far)).unwrap(), rules, &testing::network())
     };

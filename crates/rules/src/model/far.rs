@@ -21,7 +21,7 @@ impl ApplyAction {
     pub const FORW: Self = Self(0x0002);
     /// Buffer the packet.
     pub const BUFF: Self = Self(0x0004);
-    /// Tell the control plane of the first buffered downlink packet.
+    /// Report the first buffered downlink packet to the control plane.
     pub const NOCP: Self = Self(0x0008);
     /// Duplicate the packet.
     pub const DUPL: Self = Self(0x0010);
@@ -33,9 +33,9 @@ impl ApplyAction {
     pub const DFRT: Self = Self(0x0080);
     /// Eliminate the duplicates of redundant transmission.
     pub const EDRT: Self = Self(0x0100);
-    /// Tell of the first buffered downlink packet, for the delivery status.
+    /// Report the first buffered downlink packet, for the delivery status.
     pub const BDPN: Self = Self(0x0200);
-    /// Tell of the first discarded downlink packet, for the delivery status.
+    /// Report the first discarded downlink packet, for the delivery status.
     pub const DDPN: Self = Self(0x0400);
     /// Forward MBS data to a lower layer multicast address.
     pub const FSSM: Self = Self(0x0800);

@@ -195,7 +195,7 @@ impl SessionRules {
         find(&self.shared.qers, id)
     }
 
-    /// The URRs of a PDR that are to tell of End Markers (TS 29.244 §5.2.2.5).
+    /// The URRs of a PDR that report End Markers (TS 29.244 §5.2.2.5).
     pub fn reports_end_markers<'a>(&'a self, pdr: &'a Pdr) -> impl Iterator<Item = UrrId> + 'a {
         let rules = self.urrs().iter();
         let asked = rules.filter(|urr| urr.triggers.contains(ReportingTriggers::REEMR));

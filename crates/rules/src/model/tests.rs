@@ -626,7 +626,7 @@ fn a_rule_for_pause_of_charging_is_stopped_by_control_of_inactive_measurement_al
 }
 
 #[test]
-fn charging_stops_and_goes_on_for_all_rules_that_it_is_for() {
+fn charging_stops_and_resumes_for_all_rules_that_it_is_for() {
     let mut rules = session();
     for (id, flags) in [(5, 0x40), (6, 0x42), (7, 2), (8, 0)] {
         let information = MeasurementInformation(flags);

@@ -226,7 +226,7 @@ impl Urr {
         });
     }
 
-    /// How many dropped downlink packets are to be told of, if it asks for that and is not paused (TS 29.244
+    /// How many dropped downlink packets are to be reported, if it asks for that and is not paused (TS 29.244
     /// §5.2.2.2.1): to the control plane, or to the nodes upstream.
     pub fn dropped_threshold(&self) -> Option<DroppedDlThreshold> {
         let asks = (self.reports_dropped() || self.sends_pause()) && !self.is_paused();

@@ -14,7 +14,7 @@ const DNS_HEADER: usize = 12;
 /// The port of DNS.
 const DNS_PORT: u16 = 53;
 
-/// What tells that a packet is an event, a set of flags: any of these does.
+/// What makes a packet an event, a set of flags: any of these does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct EventLogic(pub u8);
 

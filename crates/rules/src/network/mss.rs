@@ -1,6 +1,6 @@
 //! The maximum segment size that TCP connections of users may agree on (RFC 9293 §3.7.1), configured for each instance.
 
-/// What an instance lets SYNs and SYN-ACKs tell that come in or leave by it.
+/// The MSS that an instance lets SYNs and SYN-ACKs announce that arrive or leave by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mss {
     /// What they like.
@@ -22,7 +22,7 @@ pub struct Leg {
 }
 
 impl Mss {
-    /// The least that [`Auto`](Self::Auto) asks for: what every host takes without being told (RFC 9293 §3.7.1).
+    /// The least that [`Auto`](Self::Auto) asks for: what every host accepts without an announcement (RFC 9293 §3.7.1).
     pub const LEAST: u16 = 536;
 
     /// The largest MSS of a SYN that comes in and leaves by these sides; `None` where neither limits it. A size is

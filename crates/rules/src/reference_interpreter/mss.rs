@@ -71,7 +71,7 @@ fn largest_segment(session: Session<'_>, sides: [(InstanceId, usize); 2], is_v4:
     limits.into_iter().min().map(|most| most as u16)
 }
 
-/// Lowers what a segment with SYN tells, all of whose options can be read.
+/// Lowers the MSS of a segment with SYN, all of whose options can be read.
 fn clamp_to(segment: &mut [u8], most: u16) {
     let Some(end) = segment.get(12).map(|offset| usize::from(offset >> 4) * 4) else {
         return;

@@ -335,7 +335,7 @@ fn a_packet_at_its_last_hop_ends_here() {
 }
 
 #[test]
-fn what_belongs_to_no_one_is_told_apart() {
+fn what_belongs_to_no_session_is_distinguished() {
     let network = testing::network();
     let unknown = interpret(
         &session(),
@@ -442,7 +442,7 @@ fn a_relay_keeps_containers_and_other_extensions() {
     );
     let (bytes, egress, next_hop) = forwarded(interpret(&relay(false), &network, N3, &packet));
     assert_eq!((egress, next_hop), (N9, "10.0.9.254".parse().unwrap()));
-    // The unknown type 0x41 is one that an intermediate node takes out; 0x9f goes on.
+    // The unknown type 0x41 is one that an intermediate node removes; 0x9f is relayed.
     assert_eq!(
         hex(&bytes[36..56]),
         "00000085".to_owned() + "01100920" + "0101029f" + "0203040506070800"
@@ -498,7 +498,7 @@ fn what_a_ue_sends_to_the_cp_function_has_no_container() {
     // TS 29.244 §5.3.1, scenario 1: the N3 tunnel ends here, and its container with it.
     assert_eq!(hex(&uplink(255, &[])[28..36]), "30ff003c00004a01");
     assert_eq!(hex(&uplink(254, &[])[28..36]), "30fe000000004a01");
-    // What is not of N3 alone goes on as elsewhere.
+    // What is not of N3 alone is relayed as elsewhere.
     let other = uplink(255, &[(0x20, vec![1, 2])]);
     assert_eq!(
         hex(&other[28..44]),
@@ -590,7 +590,7 @@ fn a_pause_of_charging_ends_at_the_anchor_that_heeds_it() {
     assert_eq!(reason(&anchor, N3, &n3(253, &[230, 0, 1, 2])), other);
     assert_eq!(reason(&anchor, N3, &n3(253, &[])), other);
     assert_eq!(reason(&anchor, N3, &n3(254, pause)), other);
-    // Between tunnels it goes on, and what comes from upstream is none of a downstream node.
+    // Between tunnels it is relayed, and what comes from upstream is none of a downstream node.
     let relaying = pausable(relay(false));
     let (bytes, egress, _) = forwarded(interpret(&relaying, &network, N3, &n3(253, pause)));
     assert_eq!(
@@ -636,7 +636,7 @@ fn a_wrong_s_d_bit_does_not_matter() {
 }
 
 #[test]
-fn what_a_pdr_lacks_is_told() {
+fn what_a_pdr_lacks_is_reported() {
     let rules = session();
     let network = testing::network();
     let why = |ingress, packet: &[u8]| {

@@ -49,7 +49,7 @@ fn side(builder: &mut PatternBuilder, end: &Endpoint) -> Result<PackedEnd, TooMa
     builder.side(addresses, &end.ports)
 }
 
-/// Whether the packet fits. What is read is noted even if the answer is no: it told the answer. So the fields that
+/// Whether the packet fits. What is read is noted even if the answer is no: it decided the result. So the fields that
 /// most keys have anyway are looked at first. A flow description is written for the downlink (TS 29.244 §5.2.1A.2A).
 pub(crate) fn matches(
     filter: &PackedFilter,

@@ -1,4 +1,4 @@
-//! Descriptions as peers write them, and as nobody should.
+//! Descriptions as peers write them, and malformed ones.
 
 use proptest::prelude::*;
 

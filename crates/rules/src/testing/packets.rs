@@ -63,8 +63,8 @@ impl UserPacket {
     }
 
     /// Its octets, those of TCP with a checksum and as a client sends them that is somewhere in a connection with a
-    /// server that redirects (TS 29.244 §5.4.7), or nowhere; the first octet of the payload says where. What the server
-    /// begins with nobody can know but by asking the product.
+    /// server that redirects (TS 29.244 §5.4.7), or nowhere; the first octet of the payload says where. Only the
+    /// product knows what the server begins with.
     pub fn as_client(&self) -> Vec<u8> {
         use packet::tcp::flags::{ACK, FIN, PSH, RST, SYN};
         let mut octets = self.bytes();

@@ -1,12 +1,12 @@
 //! Time between two looks at the system's clock, by a processor's counter: the arithmetic, without any clock.
 //!
 //! The system's monotonic clock (`CLOCK_MONOTONIC`) is the time; the counter only says how long ago it was looked at.
-//! So threads that look by themselves agree, whatever the counter's rate is told to be, and an error of the counter
-//! does not add up: it lasts for one [`WINDOW`]. The rate is measured over a baseline that grows to 16 seconds.
+//! So threads that look by themselves agree, whatever rate of the counter is given, and an error of the counter does
+//! not add up: it lasts for one [`WINDOW`]. The rate is measured over a baseline that grows to 16 seconds.
 //!
-//! Time never goes back: where the counter was ahead, it stands until the system's clock has come. A counter that
-//! jumps (a virtual machine that moved, a host that slept) is measured anew; one that does so again and again is given
-//! up, and every look is one at the system's clock. Integers only.
+//! Time never goes back: where the counter was ahead, it stops until the system's clock has come. A counter that jumps
+//! (a virtual machine that moved, a host that slept) is measured anew; one that does so again and again is given up,
+//! and every look is one at the system's clock. Integers only.
 
 /// Nanoseconds for which the counter is believed: an error of its rate of 1,000 ppm is a microsecond in that time.
 pub const WINDOW: u64 = 1_000_000;
@@ -41,7 +41,7 @@ pub struct TickClock {
     scale: u64,
     /// [`WINDOW`] in ticks; 0: the counter is not believed.
     window: u64,
-    /// What was told, at most: nothing before that is told any more.
+    /// The latest time that was returned: no earlier one is returned any more.
     floor: u64,
     faults: u8,
     /// The rate is not known: the next look says it.
@@ -49,7 +49,7 @@ pub struct TickClock {
 }
 
 impl TickClock {
-    /// A clock that was looked at once, and whose counter is said to have so many ticks a second; 0: there is none.
+    /// A clock that was looked at once, and whose counter is said to have a number of ticks a second; 0: there is none.
     pub fn new(look: Look, ticks_per_second: u64) -> Self {
         let scale = (1_000_000_000_u128 << 32).checked_div(ticks_per_second.into());
         let mut clock = Self {
@@ -91,18 +91,18 @@ impl TickClock {
         (passed < self.window).then(|| self.floor.max(self.last.nanos + self.nanos(passed)))
     }
 
-    /// So many ticks in nanoseconds.
+    /// Ticks in nanoseconds.
     #[inline]
     fn nanos(&self, ticks: u64) -> u64 {
         ((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64
     }
 
-    /// Takes note of a look, and tells the time.
+    /// Records a look, and returns the time.
     pub fn look(&mut self, look: Look) -> u64 {
         let nanos = look.nanos.max(self.last.nanos);
         let look = Look { nanos, ..look };
         let passed = look.ticks.wrapping_sub(self.last.ticks);
-        // What `now` has told at most since the last look.
+        // The latest time that `now` has returned since the last look.
         let told = self.last.nanos + self.nanos(passed.min(self.window));
         self.floor = self.floor.max(told.min(nanos.saturating_add(WINDOW))).max(nanos);
         if self.scale > 0 {
@@ -212,7 +212,7 @@ mod tests {
             self.nanos = (self.nanos + nanos).wrapping_add_signed(millionths.div_euclid(1_000_000));
         }
 
-        /// Both clocks, up to half a microsecond apart; every 50th time a millisecond lies between, and that is known.
+        /// Both clocks, up to half a microsecond apart; every 50th time a millisecond is between, and that is known.
         fn reading(&mut self) -> Look {
             let ticks = self.ticks();
             let between = match self.random(50) {
@@ -236,7 +236,7 @@ mod tests {
             now.abs_diff(self.nanos)
         }
 
-        /// Runs for so many steps of about so long; gives the greatest error.
+        /// Runs for a number of steps of about a given length; returns the greatest error.
         fn run(&mut self, steps: u64, nanos: u64) -> u64 {
             let mut worst = 0;
             for _ in 0..steps {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_moved_goes_on() {
+    fn a_machine_that_moved_continues() {
         let mut machine = Machine::new(417, 2_400_000_000, 0);
         machine.run(10_000, 100_000);
         for (tick_ps, jump) in [(313, 1_u64 << 60), (500, u64::MAX), (455, 0), (417, 5_000)] {
@@ -326,9 +326,9 @@ mod tests {
         assert!(machine.clock.unwrap().trusts());
     }
 
-    /// A counter that nearly stands whenever the core sleeps.
+    /// A counter that nearly stops whenever the core sleeps.
     #[test]
-    fn a_counter_that_lies_is_given_up() {
+    fn a_wrong_counter_is_given_up() {
         let mut machine = Machine::new(417, 2_400_000_000, 0);
         machine.run(1_000, 100_000);
         for step in 0..10_000 {

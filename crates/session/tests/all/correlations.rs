@@ -245,7 +245,7 @@ fn in_5gc_sessions_have_nothing_in_common_and_when_the_ue_goes_to_epc_they_have(
 }
 
 #[test]
-fn a_change_that_is_refused_leaves_the_rate_and_who_shares_it() {
+fn a_change_that_is_refused_leaves_the_rate_and_its_sessions() {
     let mut world = World::new(3);
     let first = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
     let mut alone = chosen_session(ue_at(1, 0));

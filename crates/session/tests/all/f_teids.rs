@@ -1,4 +1,4 @@
-//! F-TEIDs that the user plane or the peer chooses, and who may have which.
+//! F-TEIDs that the user plane or the peer chooses, and which session may have which.
 
 use crate::support;
 

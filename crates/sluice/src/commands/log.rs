@@ -14,7 +14,7 @@ use oam::values::LogStatus;
 /// `sluice log`.
 #[derive(Args, Clone, Debug)]
 pub struct LogArguments {
-    /// The level from now on: off, error, warn, info, debug, trace. Without, the level is only told.
+    /// The level from now on: off, error, warn, info, debug, trace. Without, the level is only printed.
     level: Option<LogLevel>,
     /// The daemon's socket; else that of the configuration, else the default one.
     #[arg(long)]

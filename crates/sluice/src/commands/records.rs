@@ -173,7 +173,7 @@ pub fn records(arguments: &RecordsArguments) -> ExitCode {
     match outcome.and_then(|is_sound| out.flush().map(|()| is_sound)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(RUN_ERROR),
-        // Whoever read has seen enough.
+        // The reader has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("records: {}: {error}", directory.display());
@@ -296,7 +296,7 @@ fn word(value: &impl serde::Serialize) -> String {
     json.trim_matches('"').to_owned()
 }
 
-/// Tells what is wrong, and answers whether nothing is.
+/// Prints what is wrong; returns whether nothing is.
 fn verify(directory: &DirectoryHandle, out: &mut impl Write) -> io::Result<bool> {
     let mut audit = Audit::default();
     let (mut damaged, mut unfinished) = (0_u64, 0_u64);

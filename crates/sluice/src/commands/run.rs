@@ -15,10 +15,10 @@ use oam::{LogControl, totals};
 
 use crate::daemon;
 
-/// Runs the UPF of the configuration at `path` until SIGINT or SIGTERM, and until its SMFs have
-/// released their associations (`n4.release_wait_s`); a second signal ends it at once. With `json`, a last line on
-/// standard output says what was counted. Exit status 2 for a configuration with a mistake, 1 for what failed while it
-/// ran. With `sessions` it goes on with the sessions of that file.
+/// Runs the UPF of the configuration at `path` until SIGINT or SIGTERM, and until its SMFs have released their
+/// associations (`n4.release_wait_s`); a second signal ends it at once. With `json`, a last line on standard output
+/// says what was counted. Exit status 2 for a configuration with a mistake, 1 for what failed while it ran. With
+/// `sessions` it continues the sessions of that file.
 #[must_use]
 pub fn run(path: &Path, sessions: Option<&Path>, json: bool) -> ExitCode {
     let log = LogControl::start();

@@ -1,4 +1,4 @@
-//! `sluice sessions`: lets the sessions of a running daemon go on in another process (docs/adr/0006).
+//! `sluice sessions`: moves the sessions of a running daemon to another process (docs/adr/0006).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -34,8 +34,9 @@ pub struct SessionsArguments {
 
 #[derive(Subcommand, Clone, Debug)]
 enum What {
-    /// Write everything that another process needs to go on into a new file, and end the daemon without a word to its
-    /// SMFs. Start the other one with `sluice run --sessions FILE`, within the time that SMFs repeat their requests.
+    /// Write everything that another process needs to continue into a new file, and end the daemon without a word to
+    /// its SMFs. Start the other one with `sluice run --sessions FILE`, within the time that SMFs repeat their
+    /// requests.
     Export {
         /// The file, which must not exist.
         file: PathBuf,
@@ -86,7 +87,7 @@ fn export(arguments: &SessionsArguments, file: &Path, copy: bool) -> Result<usiz
     match end(true) {
         Ok(_) => Ok(octets),
         Err(ClientError::Problem(problem)) => {
-            // The daemon has its sessions: two processes must not go on with the same ones.
+            // The daemon has its sessions: two processes must not continue the same ones.
             let _ = fs::remove_file(file);
             Err(Failure::run(problem.detail))
         }

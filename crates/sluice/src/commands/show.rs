@@ -1,4 +1,4 @@
-//! `sluice show`: what a running daemon tells over its API.
+//! `sluice show`: what a running daemon shows over its API.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ enum What {
     Runtime,
     /// The ports: their links, the members of LAGs and how they stand, packets.
     Ports,
-    /// Paths to GTP-U peers whose MTU is less than our links', as routers have told.
+    /// Paths to GTP-U peers whose MTU is less than our links', as routers have reported.
     Paths,
     /// Routes of each VRF: prefixes, their routers, whether these are there and why not.
     Routes {
@@ -215,8 +215,8 @@ fn written<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> 
     }
 }
 
-/// As many rows as are wanted of what has numbers, page by page; and the last page, without its own. `rows` takes those out
-/// of a page and tells where the next begins.
+/// As many rows as are wanted of what has numbers, page by page; and the last page, without its own. `rows` takes those
+/// out of a page and returns where the next begins.
 fn numbered<L: serde::de::DeserializeOwned, R>(
     socket: &Path,
     what: &str,

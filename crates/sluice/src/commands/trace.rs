@@ -107,7 +107,7 @@ pub fn trace(arguments: &TraceArguments) -> ExitCode {
     }
 }
 
-/// Where packets are told.
+/// Where packets are printed.
 struct Output<'a> {
     arguments: &'a TraceArguments,
     file: Option<CaptureFile>,
@@ -133,7 +133,7 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Tells of a packet. Whether more is wanted.
+    /// Prints a packet. Whether more is wanted.
     fn packet(&mut self, mut packet: PacketTrace) -> io::Result<bool> {
         let first = *self.first_ns.get_or_insert(packet.time_ns);
         self.summary.told += 1;
@@ -164,7 +164,7 @@ impl<'a> Output<'a> {
                 eprintln!("written: {}", path.display());
             }
             if is_full {
-                eprintln!("the file is full (--file-mb); --files would go on in others");
+                eprintln!("the file is full (--file-mb); --files would continue in others");
             }
         }
         eprint!("{}", summary.text());

@@ -69,7 +69,7 @@ struct Link {
 pub struct HostView(Arc<[Arc<Counts>]>);
 
 impl HostView {
-    /// How each stands.
+    /// The state of each.
     #[must_use]
     pub fn read(&self) -> Vec<HostLink> {
         let link = |counts: &Arc<Counts>| HostLink {
@@ -187,7 +187,7 @@ impl HostPath {
         })
     }
 
-    /// One turn. Tells whether there was anything to carry.
+    /// One turn. Returns whether there was anything to carry.
     fn carry(&mut self) -> bool {
         let mut worked = false;
         for urgency in Urgency::ALL.into_iter().rev() {
@@ -321,8 +321,8 @@ impl Link {
         }
         let device = builder.build_sync().map_err(named)?;
         device.set_nonblocking(true).map_err(named)?;
-        // The address is ours on the link already, so that nobody asks for duplicates (RFC 4862 §5.4), and a socket
-        // can have it at once. Where the host has no IPv6, there is nothing to set.
+        // The address is ours on the link already, so that no duplicate is looked for (RFC 4862 §5.4), and a socket can
+        // have it at once. Where the host has no IPv6, there is nothing to set.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/accept_dad"), "0");
         for (address, length) in addresses.into_iter().filter_map(Prefix::ipv6) {
             device.add_address_v6(address, length).map_err(named)?;

@@ -1,9 +1,9 @@
 //! Usage records on their way to the disk: a queue from Control's thread, and a thread that writes.
 //!
-//! Control never waits for the disk: what it puts lies in the queue until the writer has room for it. A writer whose
-//! disk takes nothing keeps its batch and takes no more, so that what is held in memory is bounded by the queue and one
-//! batch. What finds the queue full is lost, counted, and told by a record of its own when there is room again; the
-//! numbers of the records tell of it as well.
+//! Control never waits for the disk: what it puts is in the queue until the writer has room for it. A writer whose disk
+//! takes nothing keeps its batch and takes no more, so that what is held in memory is bounded by the queue and one
+//! batch. What finds the queue full is lost, counted, and stated by a record of its own when there is room again; the
+//! numbers of the records show it as well.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,7 +87,7 @@ impl Feed {
         self.shared.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether memory is full: from when the queue is, until half of it is free again. Tells of every change.
+    /// Whether memory is full: from when the queue is, until half of it is free again. Reports every change.
     fn note_fullness(&mut self) -> bool {
         let was_full = self.shared.is_full.load(Ordering::Relaxed);
         let (free, all) = (self.queue.slots(), self.queue.buffer().capacity());
@@ -197,7 +197,7 @@ pub struct RecordsThread {
 }
 
 impl RecordsThread {
-    /// Starts the writer over `spool`, with a queue of so many records.
+    /// Starts the writer over `spool`, with a queue of a given number of records.
     ///
     /// # Errors
     /// The system's, when it gives no thread.

@@ -38,7 +38,7 @@ use super::n4_log;
 use super::records::{Feed, RecordsThread, RecordsView};
 use super::session_transfer::import_sessions;
 
-/// How long workers have at the end to tell the last usage of sessions.
+/// How long workers have at the end to report the last usage of sessions.
 const LAST_USAGE: Duration = Duration::from_secs(1);
 
 /// How often it is logged at most that SMFs do not take usage reports.
@@ -504,12 +504,12 @@ struct Served<'a> {
     turns: ControlLoop,
     ports: &'a mut Ports,
     threads: &'a [WorkerThread],
-    /// Whether it was told that SMFs ask for rates that nothing reaches.
+    /// Whether it was logged that SMFs ask for rates that nothing reaches.
     told_of_rates: bool,
     told_of_misplaced: bool,
     /// Whether the loop has ended because the sessions are another process's.
     has_logged_export: bool,
-    /// When it may be told again that SMFs do not take usage reports.
+    /// When it may be logged again that SMFs do not accept usage reports.
     untaken_due: Nanos,
     /// When the ports' links are looked at again.
     links_due: Nanos,
@@ -603,13 +603,13 @@ impl Served<'_> {
         self.serve(|control| control.endpoint().has_ended())
     }
 
-    /// Lets the workers tell the last usage of sessions that ended without a request, which only records have.
+    /// Lets the workers report the last usage of sessions that ended without a request, which only records have.
     fn end_usage(&mut self) -> Result<(), RunError> {
         let deadline = Instant::now() + LAST_USAGE;
         self.serve(|control| !control.is_waiting() || Instant::now() > deadline)
     }
 
-    /// Tells once, not for each session, that bit rates of SMFs are beyond what any meter reaches.
+    /// Logs once, not for each session, that bit rates of SMFs are beyond what any meter reaches.
     fn tell_of_rates(&mut self) {
         let counters = self.turns.control().endpoint().counters();
         if !self.told_of_rates && counters.unreachable_rates > 0 {
@@ -618,7 +618,7 @@ impl Served<'_> {
         }
     }
 
-    /// Tells once that a peer sends what has no place on the interface that it is configured to speak (TS 29.244
+    /// Logs once that a peer sends what has no place on the interface that it is configured to speak (TS 29.244
     /// §7.6.9).
     fn tell_of_misplaced(&mut self) {
         let counters = self.turns.control().endpoint().counters();

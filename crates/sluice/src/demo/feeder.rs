@@ -18,7 +18,7 @@ enum Order {
     Stop,
 }
 
-/// What a feeder tells.
+/// What a feeder reports.
 #[derive(Clone, Default)]
 struct State {
     ready: bool,
@@ -61,7 +61,7 @@ pub fn feeder<P: FramePort>(port: P) -> (Director, Feeder<P>) {
 }
 
 impl<P: FramePort> Feeder<P> {
-    /// One turn; tells whether the shard is at work, so that the thread must not sleep.
+    /// One turn; returns whether the shard is at work, so that the thread must not sleep.
     pub fn poll(&mut self, now: Nanos) -> bool {
         if let Ok(order) = self.orders.try_recv() {
             self.obey(order, now);

@@ -177,7 +177,7 @@ impl Demo {
         })
     }
 
-    /// Lets SMF and UPF talk once; tells whether they had something to say.
+    /// Lets SMF and UPF exchange messages once; returns whether there were any.
     fn talk(&mut self) -> bool {
         let now = self.clock.now();
         let mut busy = false;

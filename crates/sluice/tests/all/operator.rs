@@ -24,7 +24,7 @@ use worker::mem::MemBuf;
 use support::*;
 
 #[test]
-fn askers_who_go_away_take_no_room_from_others() {
+fn clients_that_leave_take_no_room_from_others() {
     let mut operator = Operator::new("gone", 1, 1);
     let seid = views::sessions(&operator.world.control, &SessionQuery::default(), None, 1).sessions[0]
         .seid
@@ -363,7 +363,7 @@ fn a_session_is_found_by_its_users_imsi() {
 fn what_n4_did_is_reported_by_message_and_by_cause() {
     let mut operator = Operator::new("n4", 1, 3);
     let world = &mut operator.world;
-    // A session that there is not, twice the same; a fourth session; and one who is none of ours.
+    // A session that does not exist, twice the same; a fourth session; and an unknown user.
     let unknown = pfcp(54, 5, 201, &[]);
     let one_more = session_of_a_user();
     let elsewhere = "127.0.0.99:8805".parse().expect("an address");

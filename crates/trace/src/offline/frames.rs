@@ -45,9 +45,10 @@ pub struct Capture<'a> {
     pub file: &'a [u8],
     /// Another one, of N4, if that was captured by itself.
     pub n4: Option<&'a [u8]>,
-    /// The port that the first one's packets came in by; else the interfaces' names tell it, or the packets' addresses.
+    /// The port that the first one's packets came in by; else the interfaces' names determine it, or the packets'
+    /// addresses.
     pub port: Option<&'a str>,
-    /// Which packets are told.
+    /// Which packets are reported.
     pub filter: TraceFilter,
 }
 

@@ -4,7 +4,7 @@ use worker::TraceFilter;
 
 use super::*;
 
-/// What is told of the capture of a golden case, and of its replay, until so many packets are told.
+/// The trace of the capture of a golden case, and of its replay, until a number of packets is reported.
 fn replayed(case: &str, most: usize, part: usize) -> (Vec<PacketTrace>, Replayed) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/golden")
@@ -41,7 +41,7 @@ fn the_replay_ends_when_no_more_is_wanted() {
 
 /// How far the first pass is ahead changes nothing, as long as it is.
 #[test]
-fn parts_are_told_as_the_whole_is() {
+fn parts_are_reported_as_the_whole_is() {
     for case in ["session_both_ways", "far_buffer", "n9_within_one_node"] {
         let whole = replayed(case, usize::MAX, PART);
         for part in [1, 2, 5] {

@@ -1,5 +1,5 @@
-//! Every case once more, as a person would look into it who has a capture of it and the configuration: PFCP and packets
-//! go through `trace` in a user plane of its own. It must say of each packet what became of it in the case, and the
+//! Every case once more, as an operator would trace it from a capture of it and the configuration: PFCP and packets go
+//! through `trace` in a user plane of its own. It must say of each packet what became of it in the case, and the
 //! interpreter must agree about every one. Where a case has a `trace.txt`, the texts are compared, too, and the capture
 //! is located beside it.
 

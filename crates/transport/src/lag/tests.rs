@@ -1,4 +1,4 @@
-//! Two systems on simulated time, with links that lose what they are told to lose.
+//! Two systems on simulated time, with links that lose what they are set to lose.
 
 use proptest::prelude::*;
 
@@ -106,7 +106,7 @@ fn both_ends_agree_on_all_links() {
 }
 
 #[test]
-fn each_end_is_told_as_often_as_it_asks() {
+fn each_end_is_notified_as_often_as_it_asks() {
     let mut pair = Pair::new(lacp(true, 1), lacp(false, 1), 1);
     pair.run(10.0);
     pair.sent.iter_mut().for_each(Vec::clear);
@@ -270,7 +270,7 @@ fn without_lacp_the_link_decides() {
         distributing: 5,
     };
     assert_eq!((lag.share(), lag.poll_timeout()), (both, None));
-    // Nobody was asked.
+    // No request was sent.
     let pdu = Lacpdu {
         actor: End::default(),
         partner: End::default(),
@@ -285,7 +285,7 @@ fn without_lacp_the_link_decides() {
         lag.share().distributing
     };
     assert_eq!(carrying(1, true), 2);
-    assert_eq!(carrying(0, true), 2, "who carries goes on");
+    assert_eq!(carrying(0, true), 2, "the active member stays");
     assert_eq!(carrying(1, false), 1);
     assert_eq!(carrying(1, true), 1);
     assert_eq!(carrying(0, false), 2);

@@ -75,7 +75,7 @@ fn an_answer_resolves_and_an_announcement_does_not() {
 }
 
 #[test]
-fn nobody_is_learnt_who_was_not_asked_for() {
+fn only_requested_neighbours_are_learnt() {
     let mut table = neighbours(8);
     table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Reply);
     table.handle_message(at(0), N6, peer(), PEER, NeighbourMessage::Announcement);
@@ -211,14 +211,14 @@ fn groups_are_no_neighbours() {
 }
 
 #[test]
-fn our_addresses_are_announced_to_everyone() {
+fn own_addresses_are_announced_to_all_stations() {
     let mut table = neighbours(8);
     table.announce();
     assert_eq!(run(&mut table, 0, 0), [MacAddr::BROADCAST]);
 }
 
 #[test]
-fn who_asks_for_us_is_asked_back_and_not_believed() {
+fn a_request_for_an_own_address_is_verified_by_a_request() {
     let mut table = neighbours(4);
     table.handle_message(at(0), N6, peer(), OTHER, NeighbourMessage::Request);
     let id = table.find(N6, peer()).expect("it is asked for");
@@ -278,7 +278,7 @@ fn rules_and_routes_lead_to_ourselves_and_packets_do_not() {
     let ours = "192.0.2.1".parse().expect("an address");
     let id = table.refer(at(0), N6, ours).expect("there is room");
     assert!(table.is_resolved(id));
-    let change = last_change(&mut table).expect("workers are told");
+    let change = last_change(&mut table).expect("workers receive it");
     assert_eq!((change.id, change.neighbour), (id, Some((N6, ours))));
     assert!(
         change

@@ -233,7 +233,7 @@ fn a_solicitation_for_us_becomes_the_advertisement() {
 }
 
 #[test]
-fn duplicate_address_detection_is_told_to_all_nodes() {
+fn duplicate_address_detection_is_reported_to_all_nodes() {
     let message = discovery_message(135, 0, ours_v6(), None);
     let (buf, outcome) = discover(
         Ipv6Addr::UNSPECIFIED,

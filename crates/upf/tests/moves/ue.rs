@@ -99,7 +99,7 @@ pub fn charged(urr: &mut Urr) {
     (urr.volume_threshold, urr.volume_quota) = (total(THRESHOLD), total(QUOTA));
 }
 
-/// What the test knows of a UE.
+/// The test's state of a UE.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ue {
     /// Its session: accepted, and not asked to go.

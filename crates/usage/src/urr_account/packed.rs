@@ -644,7 +644,7 @@ mod tests {
         }
     }
 
-    /// A URR that tells of all that time makes due.
+    /// A URR that reports all that time makes due.
     fn asking() -> Urr {
         let terms = UrrTerms {
             quota_holding_time: Some(1),

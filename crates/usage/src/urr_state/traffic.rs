@@ -39,7 +39,7 @@ impl Activity {
     }
 }
 
-/// The traffic of a URR that is to tell of its start or stop (TS 29.244 §5.4.11).
+/// The traffic of a URR that reports its start or stop (TS 29.244 §5.4.11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrafficDetection {
     /// Neither is reported.

@@ -53,7 +53,7 @@ fn what_a_lost_slot_counted_is_carried_into_the_next_report() {
 }
 
 #[test]
-fn an_account_goes_on_where_its_checkpoint_stands() {
+fn an_account_continues_at_its_checkpoint() {
     let mut accounts = accounts(1);
     accounts.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
     let checkpoints = accounts.checkpoints(&[(URR, count(9))]);
@@ -118,7 +118,7 @@ fn usage_before_qos_has_a_report_and_a_number_of_its_own() {
     );
     let last = accounts.report(Nanos::ZERO, counted(2), UsageTriggers::TERMR);
     assert_eq!((last.sequence, last.before_qos), (2, Some(UrrCount::default())));
-    // Who asks no more is told no more.
+    // Without a request there is no more report.
     accounts.add_before_qos(&[(URR, count(1))]);
     accounts.update(Nanos::ZERO, &[Urr::volume(URR)], &[]);
     let plain = Counted {

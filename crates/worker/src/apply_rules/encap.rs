@@ -329,7 +329,7 @@ pub(crate) struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Makes the packet this message. `addresses_v6` tells both addresses of a tunnel over IPv6, ours first.
+    /// Makes the packet this message. `addresses_v6` has both addresses of a tunnel over IPv6, ours first.
     ///
     /// # Errors
     /// [`DropReason::TooBig`], [`DropReason::BadIpLength`], [`DropReason::NoHeadroom`], [`DropReason::TtlExpired`],

@@ -27,7 +27,7 @@ pub(crate) struct MssClamping<'a> {
 }
 
 impl MssClamping<'_> {
-    /// Bounds what the SYNs of this burst tell that are sent.
+    /// Lowers the MSS of the SYNs of this burst that are sent.
     #[cold]
     #[inline(never)]
     pub fn clamp_burst<B: PacketBuf>(&mut self, burst: &mut Burst<B>) {

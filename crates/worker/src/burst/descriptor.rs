@@ -127,7 +127,7 @@ impl Keys {
         }
     }
 
-    /// Writes the key of the packet at `place`, and tells which array has it.
+    /// Writes the key of the packet at `place`, and returns which array has it.
     #[inline(always)]
     pub fn put(&mut self, place: usize, side: Side, tuple: &IpTuple) -> Family {
         match whole_key(side, tuple) {

@@ -198,7 +198,7 @@ pub struct BufferLimits {
     pub per_session: usize,
     /// Their octets, whole frames.
     pub per_session_octets: usize,
-    /// How long a packet may wait.
+    /// The longest wait of a packet.
     pub timeout: Duration,
 }
 

@@ -1,8 +1,8 @@
 //! The way of events to Control: answers always have room, everything else is pushed as long as there is plenty.
 //!
-//! Events that any sender can cause without end (unresolved next hops, Error Indications) have less room than those that
-//! Control waits for (neighbours heard, echoes, paging). And of asking for next hops, every session has an bucket,
-//! and the worker one: a UE that tries all addresses of a network keeps neither Control nor other UEs from theirs.
+//! Events that any sender can cause without end (unresolved next hops, Error Indications) have less room than those
+//! that control waits for (neighbours, echoes, paging). And of asking for next hops, every session has an bucket, and
+//! the worker one: a UE that tries all addresses of a network keeps neither Control nor other UEs from theirs.
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -181,7 +181,7 @@ impl EventQueue {
         is_pushed
     }
 
-    /// Tells of an Error Indication, of which so many are pushed in a time: they leave next hops their room.
+    /// Pushes an Error Indication, at a bounded rate: they leave next hops their room.
     pub fn push_error_indication(&mut self, stats: &mut Stats, peer: IpAddr, teid: Teid, now: Nanos) {
         if self.rates.error_indications.take(now) {
             self.push_unsolicited(stats, Event::ErrorIndication { peer, teid });
@@ -190,7 +190,7 @@ impl EventQueue {
         }
     }
 
-    /// Tells what a router says of a packet of ours, of which so many are pushed in a time.
+    /// Pushes a router's error about an own packet, at a bounded rate.
     pub fn push_too_big(&mut self, stats: &mut Stats, pushed: TooBig, now: Nanos) {
         if self.rates.too_big.take(now) {
             self.push_unsolicited(stats, Event::TooBig(pushed));

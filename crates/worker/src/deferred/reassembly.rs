@@ -1,9 +1,9 @@
 //! Fragments of GTP-U packets: kept until they are together.
 //!
-//! A gNB whose link is too narrow fragments its GTP-U packets. Those behind the first tell no tunnel, so all fragments
-//! of a datagram go to one worker, by a keyed hash of what they have in common; there they wait, and the packet that
-//! they make goes its way from `parse` on, to the worker of its session. User packets that are fragments themselves are
-//! another matter ([`fragments`](crate::deferred::fragments)).
+//! A gNB whose link is too narrow fragments its GTP-U packets. Those behind the first do not show the tunnel, so all
+//! fragments of a datagram go to one worker, by a keyed hash of what they have in common; there they wait, and the
+//! packet that they make goes its way from `parse` on, to the worker of its session. User packets that are fragments
+//! themselves are another matter ([`fragments`](crate::deferred::fragments)).
 //!
 //! Everything is bounded and made at the start: datagrams (sets of four places by a keyed hash), buffers and their
 //! octets, fragments of one datagram, and the time. A source may have a quarter as much as is still free, so that one

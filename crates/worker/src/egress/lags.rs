@@ -21,7 +21,7 @@ use crate::io::PacketMetadata;
 /// Octets of a UDP datagram before the TEID of its GTP-U message.
 const TEID_AT: usize = packet::udp::HEADER_LEN + 4;
 
-/// What tells flows apart whose packets may take different members.
+/// What distinguishes flows whose packets may take different members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LagHash {
     /// Addresses and ports of user packets.
@@ -40,7 +40,7 @@ pub struct LagPorts {
     pub members: Vec<PortId>,
     /// Whether members speak LACP.
     pub lacp: bool,
-    /// What tells flows apart.
+    /// What distinguishes flows.
     pub hash: LagHash,
 }
 
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn flows_are_spread_and_stay_where_they_are() {
         let mut lags = lags();
-        assert_eq!(member_of(&lags, key(1)), None, "nobody carries yet");
+        assert_eq!(member_of(&lags, key(1)), None, "no member carries yet");
         assert_eq!(lags.set(LAG, share(7)), Some(PortId(0)));
         let with_all: Vec<_> = (0..3_000).map(|flow| member_of(&lags, key(flow))).collect();
         for member in 0..3 {
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn messages_of_tunnels_are_spread_and_keep_to_their_members() {
         let mut lags = lags();
-        assert_eq!(lags.way(LAG, &message(1)), LAG, "nobody carries yet");
+        assert_eq!(lags.way(LAG, &message(1)), LAG, "no member carries yet");
         lags.set(LAG, share(7));
         let ways: Vec<_> = (0..300).map(|teid| lags.way(LAG, &message(teid))).collect();
         for member in 0..3 {

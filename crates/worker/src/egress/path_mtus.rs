@@ -22,7 +22,7 @@ pub(crate) struct Path {
 /// What is known.
 pub(crate) struct PathMtus {
     known: FixedMap<8>,
-    /// MTUs that paths have, and how many paths each: seldom more than a few.
+    /// MTUs that paths have, and how many paths each: rarely more than a few.
     sizes: Vec<(u16, u32)>,
 }
 

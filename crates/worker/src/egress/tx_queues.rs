@@ -61,7 +61,7 @@ pub(crate) struct Transmission<'a, B> {
 }
 
 impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
-    /// For so many ports and workers.
+    /// For a number of ports and workers.
     pub fn new(ports: usize, workers: usize) -> Self {
         let batches = |count| (0..count).map(|_| Batch::new()).collect();
         Self {

@@ -27,12 +27,12 @@ pub(crate) struct RxBacklog<B> {
     urgent: Batch<B>,
     taken: Batch<B>,
     surplus: Batch<B>,
-    /// How many may wait, of each port; 0: there is no backlog.
+    /// Room for packets of each port; 0: there is no backlog.
     most: usize,
 }
 
 impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
-    /// For `ports` ports, of each of which `most` packets may wait.
+    /// For `ports` ports, with room for `most` packets of each.
     pub fn new(ports: usize, most: usize) -> Self {
         Self {
             waiting: (0..ports).map(|_| VecDeque::with_capacity(most)).collect(),

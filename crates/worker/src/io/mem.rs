@@ -67,8 +67,8 @@ impl MemBuf {
     /// the pseudo header.
     ///
     /// # Panics
-    /// When it was asked wrongly: the packet is not UDP over IPv6 alone behind the octets that were told, or the field
-    /// held something else.
+    /// When it was asked wrongly: the packet is not UDP over IPv6 alone behind the given octets, or the field held
+    /// something else.
     fn summed(mut self) -> Self {
         let Some(l2) = self.asks.take() else { return self };
         let frame = self.buf.data_mut();

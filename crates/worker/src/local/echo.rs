@@ -27,7 +27,7 @@ impl SourceRateLimit {
     /// Sources whose hashes differ by a multiple of it share a bucket.
     const BUCKETS: usize = 4_096;
 
-    /// So many a second, at least 1, and so many of one source.
+    /// A rate a second, at least 1, and that of one source.
     pub fn new(PacketRates { all, each }: PacketRates) -> Self {
         Self {
             buckets: KeyedTokenBuckets::new(rate(all), rate(each), Self::BUCKETS),
@@ -62,7 +62,7 @@ pub(crate) struct EchoRateLimit {
 }
 
 impl EchoRateLimit {
-    /// No path is in use yet. So many a second of sources that are at the end of none, and so many of one source.
+    /// No path is in use yet. The rate a second of sources at the end of no path, and that of one source.
     pub fn new(PacketRates { all: others, each }: PacketRates) -> Self {
         Self {
             each: rate(each),

@@ -97,8 +97,8 @@ impl<I: Io> IcmpErrors<'_, I> {
     }
 }
 
-/// The error about a packet, and how many octets it has. `None` where there is none: it might have been fragmented,
-/// or we have no address to tell it from.
+/// The error about a packet, and how many octets it has. `None` where there is none: it might have been fragmented, or
+/// there is no own address to send it from.
 fn error_about<B: PacketBuf>(
     burst: &Burst<B>,
     place: usize,

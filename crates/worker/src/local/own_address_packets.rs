@@ -1,8 +1,8 @@
 //! Packets for ourselves: ARP, Neighbour Discovery, ICMP echo, GTP-U path management; and what the host's own network
 //! stack is to have.
 //!
-//! Answered in the packet's own buffer where that is possible; what they tell goes to Control as an event. Any
-//! worker answers for all of our addresses. Not fast, and not allowed to be slow: no allocation, no unbounded work.
+//! Answered in the packet's own buffer where that is possible; what they report goes to control as an event. Any worker
+//! answers for all of our addresses. Not fast, and not allowed to be slow: no allocation, no unbounded work.
 //!
 //! Where an instance has a host's network stack, it gets packets that are not handled here, and the responses of neighbours,
 //! which it has asked as we have. It gets nothing of UEs: what comes in again, since a rule sent it to an address of
@@ -231,8 +231,8 @@ impl OwnAddressPackets<'_> {
         }
     }
 
-    /// A router tells that a packet of ours was too long. What is about no tunnel may be of use to the host; what comes in
-    /// again was told by no router.
+    /// A router reports that an own packet was too long. What is about no tunnel may be of use to the host; what
+    /// recirculates was sent by no router.
     #[cold]
     fn too_big<B: PacketBuf + PacketMetadata>(
         &mut self,
@@ -308,7 +308,7 @@ impl OwnAddressPackets<'_> {
     }
 }
 
-/// Whether packets of this kind that have an effect tell of neighbours.
+/// Whether packets of this kind that have an effect report neighbours.
 fn is_discovery(kind: Kind) -> bool {
     matches!(kind, Kind::Arp | Kind::Host | Kind::Group)
 }
@@ -323,7 +323,7 @@ fn is_icmp(tuple: &IpTuple) -> bool {
         }
 }
 
-/// Whether an ICMP message of this type may tell that a packet was too long.
+/// Whether an ICMP message of this type may report that a packet was too long.
 fn is_too_big(tuple: &IpTuple, kind: u8) -> bool {
     kind == match tuple.addrs.is_v4() {
         true => v4_type::UNREACHABLE,

@@ -468,8 +468,8 @@ impl Flows {
         v6.write(admission, (dead, &mut lines.all), now);
     }
 
-    /// Adds or replaces the entry of `key`, as far as `admission` and the room allow: what the entry of `like` says, and
-    /// `nat`. Tells whether it is there now.
+    /// Adds or replaces the entry of `key`, as far as `admission` and the room allow: what the entry of `like` says,
+    /// and `nat`. Returns whether it is there now.
     pub fn translate(
         &mut self,
         admission: &mut FlowAdmission<'_>,

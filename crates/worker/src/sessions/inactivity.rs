@@ -103,7 +103,7 @@ impl InactivityTimers {
         }
     }
 
-    /// A packet of a session has come that its counter does not tell of.
+    /// A packet of a session has come that its counter does not show.
     pub fn used(&mut self, session: SessionIndex, now: Nanos) {
         let place = self.place(session);
         if let Some(watched) = place.and_then(|place| self.timers.get_mut(place as usize)) {
@@ -303,7 +303,7 @@ mod tests {
         Nanos(milliseconds * 1_000_000)
     }
 
-    /// Who is told of when `now` has come.
+    /// Sessions that are reported when `now` has come.
     fn told(timers: &mut InactivityTimers, counted: &BTreeMap<u32, u64>, now: Nanos) -> Vec<u32> {
         let mut all = Vec::new();
         while let Some(session) = timers.next(now) {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_told_is_told_the_next_time() {
+    fn what_could_not_be_reported_is_reported_the_next_time() {
         let mut timers = InactivityTimers::new(4, 4);
         timers.set(SessionIndex(1), Some(timer(5, 1)), 0, at(0));
         let mut now = 0;
@@ -353,12 +353,12 @@ mod tests {
         ]
     }
 
-    /// What the model knows: the timer, the last use, and whether that has been told.
+    /// What the model knows: the timer, the last use, and whether that has been reported.
     type Known = BTreeMap<u32, (InactivityTimer, u64, bool)>;
 
     proptest! {
         #[test]
-        fn inactivity_is_told_once_never_early_and_hardly_late(steps in prop::collection::vec(step(), 1..100)) {
+        fn inactivity_is_reported_once_never_early_and_hardly_late(steps in prop::collection::vec(step(), 1..100)) {
             let mut timers = InactivityTimers::new(6, 6);
             let (mut known, mut counted) = (Known::new(), BTreeMap::new());
             let mut now = 0;

@@ -176,7 +176,7 @@ impl UeMap {
         }
     }
 
-    /// The value of the longest prefix that `address` lies in.
+    /// The value of the longest prefix that contains `address`.
     #[inline]
     pub fn lookup(&self, vrf: VrfId, address: IpAddr) -> Option<u32> {
         match address {

@@ -10,7 +10,7 @@ use crate::ApplyError;
 use crate::sessions::table::{Sessions, Slot};
 
 impl Sessions {
-    /// What has counted in the counter that tells of a session's activity.
+    /// What has counted in the counter that shows a session's activity.
     pub fn activity(&self, session: SessionIndex) -> u64 {
         let count = || {
             let slot = self.at(session)?;

@@ -137,7 +137,7 @@ mod tests {
         }
         let mut budget = SlowPathBudget::new(20);
         let (_, admitted) = run(&mut budget, (BURST, 10), 0, (50, 0));
-        assert!(admitted > 49.99, "a clock that stands still: {admitted}");
+        assert!(admitted > 49.99, "a clock that does not run: {admitted}");
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl HashedRoundRobin {
     }
 }
 
-/// An IPv4 address, or the half of an IPv6 one that tells the UE.
+/// An IPv4 address, or the half of an IPv6 one that identifies the UE.
 #[inline]
 fn ue_bits(address: Option<IpAddr>) -> u64 {
     match address {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_most_gets_what_the_others_leave() {
+    fn the_largest_sender_gets_what_the_others_leave() {
         let mut rounds = DeficitRoundRobin::new(Budgets::all(8));
         let mut sessions = [RoundRobinState::default(); 4];
         for _ in 0..100 {
@@ -357,7 +357,7 @@ mod tests {
     }
 
     proptest! {
-        /// Within a burst nobody has less than another and could have had more; the budget is used up.
+        /// Within a burst no session has less than another and could have had more; the budget is used up.
         #[test]
         fn shares_of_a_burst_are_fair(
             budget in 0u16..70, rounds_before in 0u32..3, packets in prop::collection::vec(0usize..9, 1..=BURST),

@@ -1,11 +1,11 @@
 //! How long a flow entry may idle: by what its key says, and what TCP has said last.
 //!
 //! A SYN, FIN or RST makes an entry for the short time of connections that open or close; every other segment of a UE
-//! one for that of established ones. Downlink has the short time, whatever its flags: its sources are not authenticated, the
-//! UE may never have heard of the connection, and where there is one, the UE's own packets hold it. A FIN or RST later
-//! cuts the entry of its own direction down: the other direction has its own entry and its own FIN, and is not to be
-//! found from here. What is cut too early is decided anew by the next packet, which is no SYN, and then has the long
-//! time; so nothing has to watch a handshake on the fast path.
+//! one for that of established ones. Downlink has the short time, whatever its flags: its sources are not
+//! authenticated, the connection may be unknown to the UE, and where there is one, the UE's own packets hold it. A FIN
+//! or RST later cuts the entry of its own direction down: the other direction has its own entry and its own FIN, and is
+//! not to be found from here. What is cut too early is decided anew by the next packet, which is no SYN, and then has
+//! the long time; so nothing has to watch a handshake on the fast path.
 
 use flow::{KeyFields, Tick};
 use packet::tuple::proto;

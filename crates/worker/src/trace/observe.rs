@@ -27,7 +27,7 @@ use crate::trace::report::{
 use crate::trace::request::TraceFilter;
 use crate::trace::tracer::{Copied, Head, Pending, Tracer};
 
-/// A port without laps and marks.
+/// A port without recirculations and marks.
 fn plain_port(port: PortId) -> PortId {
     port.with_recirculations(0)
 }

@@ -85,7 +85,7 @@ pub struct TracedDecision {
 /// Octets of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedFrame {
-    /// The port, without laps and marks; the LAG where it is a member of one.
+    /// The port, without recirculations and marks; the LAG where it is a member of one.
     pub port: PortId,
     /// The length of the whole frame.
     pub len: u32,
@@ -157,7 +157,7 @@ pub struct Traced {
     pub is_answer: bool,
     /// It is a fragment whose ports were known from the first one.
     pub borrowed_ports: bool,
-    /// It may tell how long segments may be, and MTUs of paths are known, which that is reckoned with.
+    /// It may announce a segment size, and MTUs of paths are known, which that is reckoned with.
     pub uses_path_mtus: bool,
     /// What became of it.
     pub end: TracedEnd,

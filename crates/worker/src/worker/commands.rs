@@ -105,7 +105,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Tells what counters have reached in this poll, or in one before that had no room.
+    /// Reports what counters have reached in this poll, or in one before that had no room.
     #[inline]
     pub(super) fn report_reached(&mut self) {
         while let Some(session) = self.events.next_reached() {
@@ -127,7 +127,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Takes content counters whose time has come, some sessions at a time, and tells what they have.
+    /// Takes content counters whose time has come, some sessions at a time, and reports what they have.
     #[cold]
     pub(super) fn report_contents(&mut self, now: Nanos) {
         let interval = self.config.content_interval;

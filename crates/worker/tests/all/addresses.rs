@@ -1,4 +1,4 @@
-//! Packets from and to addresses that no other node has: none is routed, answered or believed.
+//! Packets from and to addresses that no other node has: none is routed, answered or heeded.
 
 use crate::common;
 

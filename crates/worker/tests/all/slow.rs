@@ -1,4 +1,4 @@
-//! The slow path under pressure: who gets its budgets, its entries, and what becomes of them.
+//! The slow path under pressure: which sessions get its budgets and entries, and what becomes of them.
 
 use crate::common;
 
@@ -98,7 +98,7 @@ fn dropped(world: &World, reason: DropReason) -> u64 {
 }
 
 #[test]
-fn one_who_scans_ports_keeps_no_other_from_beginning_flows() {
+fn a_port_scan_keeps_no_other_session_from_new_flows() {
     let mut world = world(21, |config| config.budgets = Budgets::all(24));
     let mut port = 0;
     for round in 0..100 {

@@ -1,4 +1,4 @@
-//! Two workers on one thread: who owns what, and handing over.
+//! Two workers on one thread: which worker owns what, and handing over.
 
 use crate::common;
 

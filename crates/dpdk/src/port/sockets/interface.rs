@@ -171,7 +171,7 @@ impl Interface {
     pub(in crate::port) fn mtu(&self) -> Result<u16, Error> {
         let mut request = self.request();
         self.ask(libc::SIOCGIFMTU, &mut request)
-            .map_err(self.refused("tell its MTU"))?;
+            .map_err(self.refused("report its MTU"))?;
         // SAFETY: the kernel has filled in the number.
         let mtu = unsafe { request.ifr_ifru.ifru_mtu };
         Ok(u16::try_from(mtu).unwrap_or(u16::MAX))

@@ -31,7 +31,7 @@ const LONGEST: usize = Told::OCTETS + LAYER2 + 40 + 65_535;
 /// The most packets that are made of one frame: 64 KiB in segments of 32 octets, less than any TCP sends. Who writes
 /// frames of its own could ask for one packet for each octet.
 const PIECES: usize = 2_048;
-/// Errors that may wait at the socket before a frame.
+/// Most errors that wait at the socket before a frame.
 const ERRORS: usize = 4;
 /// Octets of both link layer addresses: a VLAN tag is behind them.
 const ADDRESSES: usize = 12;

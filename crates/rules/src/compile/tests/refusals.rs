@@ -48,7 +48,7 @@ fn a_missing_reference_names_the_rule_and_what_it_misses() {
 }
 
 #[test]
-fn a_pdr_must_have_a_far_and_some_pdr_must_tell_the_session() {
+fn a_pdr_must_have_a_far_and_some_pdr_must_identify_the_session() {
     let mut rules = session();
     let mut pdr = testing::pdr(9, 1, Pdi::new(SourceInterface::Core), 1);
     pdr.far = None;

@@ -57,7 +57,7 @@ impl Opened {
 
     fn begin(&mut self, seq: u64, start: SessionStart, line: &[u8]) {
         let of_key = self.sessions.entry(key(&start.subject)).or_default();
-        // One that comes from a copy of the other's record goes on here.
+        // One that comes from a copy of the other's record continues here.
         if start.imported {
             of_key.pop();
         }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seid_that_is_given_again_is_another_session_but_an_import_goes_on() {
+    fn a_seid_that_is_given_again_is_another_session_but_an_import_continues() {
         let again = vec![start(1, false), restart(), start(1, false), end(1)];
         assert_eq!(open(again), [(1, 0, true)]);
         let copied = vec![start(1, false), used(1, 5), restart(), start(1, true), used(1, 7)];

@@ -192,7 +192,7 @@ fn a_loss_that_could_not_be_stated_before_the_end_is_stated_at_it() {
 }
 
 #[test]
-fn with_go_on_sessions_are_not_refused() {
+fn with_continue_sessions_are_not_refused() {
     let disk = Memory::default();
     disk.is_full.store(true, Ordering::Relaxed);
     let (thread, mut feed, view) = start(&disk, WhenFull::GoOn);

@@ -173,7 +173,7 @@ impl Upf {
     /// A frame has left: stations answer ARP.
     fn take(&mut self, port: PortId, frame: &[u8]) {
         match frame.get(12..14) {
-            // Who asks for himself announces.
+            // A request for the own address is an announcement.
             Some([8, 6]) if frame[20..22] == [0, 1] && frame[28..32] != frame[38..42] => {
                 let answer = arp_reply(port, frame);
                 let queue = self.wires.to(WorkerId(0), port);

@@ -315,7 +315,7 @@ proptest! {
 }
 
 #[test]
-fn control_is_told_once_of_each_qos_flow_until_it_is_to_be_told_again() {
+fn control_is_notified_once_of_each_qos_flow_until_it_is_to_be_notified_again() {
     let mut buffers: Buffers<VecBuf> = Buffers::new(LIMITS);
     let owner = QueueKey {
         session: SessionIndex(1),
