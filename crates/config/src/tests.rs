@@ -2,7 +2,7 @@
 
 mod links;
 
-use rules::network::{EventLogic, Mss};
+use rules::network::{EventLogic, Mss, Network};
 
 use super::{Config, Driver, WhenFull};
 
@@ -32,6 +32,20 @@ fn refusal(text: &str) -> String {
 fn mistake(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from} is not in the good configuration");
     refusal(&GOOD.replace(from, to))
+}
+
+/// That a message has these words.
+#[track_caller]
+fn assert_says(message: &str, words: [&str; 2]) {
+    assert!(
+        words.iter().all(|words| message.contains(words)),
+        "{words:?}: {message}"
+    );
+}
+
+/// The network of a configuration without mistakes.
+fn network(text: &str) -> Network {
+    Config::parse(text, "sluice.yaml").unwrap().network().unwrap()
 }
 
 #[test]
@@ -151,10 +165,7 @@ fn the_example_is_good_and_makes_a_network() {
 fn qos_flows_are_marked_as_the_instance_says() {
     let from = "    vlan: 200\n";
     let marks = "    vlan: 200\n    dscp: [{qfi: 1, dscp: 46}, {qfi: 63, dscp: 10, yellow: 12}]\n";
-    let network = Config::parse(&GOOD.replace(from, marks), "sluice.yaml")
-        .unwrap()
-        .network()
-        .unwrap();
+    let network = network(&GOOD.replace(from, marks));
     assert_eq!(network.instances()[0].dscp, None);
     let table = network.instances()[1].dscp.as_ref().unwrap();
     let mark = |qfi| {
@@ -175,10 +186,9 @@ fn qos_flows_are_marked_as_the_instance_says() {
         ),
         ("[{qfi: 1}]", "dscp"),
     ] {
-        let text = mistake(from, &format!("    vlan: 200\n    dscp: {marks}\n"));
-        assert!(
-            text.contains("line 12") && text.contains(words),
-            "{marks}:\n{text}"
+        assert_says(
+            &mistake(from, &format!("    vlan: 200\n    dscp: {marks}\n")),
+            ["line 12", words],
         );
     }
 }
@@ -193,7 +203,7 @@ fn tcp_connections_agree_on_what_the_instance_says() {
         ("9176", Mss::AtMost(9176)),
     ] {
         let text = GOOD.replace(from, &format!("    vlan: 200\n    mss: {said}\n"));
-        let network = Config::parse(&text, "sluice.yaml").unwrap().network().unwrap();
+        let network = network(&text);
         assert_eq!(
             (network.instances()[0].mss, network.instances()[1].mss),
             (Mss::Off, mss)
@@ -206,10 +216,9 @@ fn tcp_connections_agree_on_what_the_instance_says() {
         ("on", "mss: `on` is neither off, nor auto, nor 536..=9176 octets"),
         ("[]", "off, auto, or 536..=9176 octets"),
     ] {
-        let text = mistake(from, &format!("    vlan: 200\n    mss: {said}\n"));
-        assert!(
-            text.contains("line 12") && text.contains(words),
-            "{said}:\n{text}"
+        assert_says(
+            &mistake(from, &format!("    vlan: 200\n    mss: {said}\n")),
+            ["line 12", words],
         );
     }
 }
@@ -217,7 +226,6 @@ fn tcp_connections_agree_on_what_the_instance_says() {
 #[test]
 fn a_mirror_is_a_port() {
     let from = "    vlan: 200\n";
-    let network = |text: &str| Config::parse(text, "sluice.yaml").unwrap().network().unwrap();
     let mirrors = |text: &str| {
         let network = network(text);
         network
@@ -229,10 +237,9 @@ fn a_mirror_is_a_port() {
     assert_eq!(mirrors(GOOD), [None; 2]);
     let mirrored = GOOD.replace(from, "    vlan: 200\n    mirror: ran\n");
     assert_eq!(mirrors(&mirrored), [None, Some(flow::PortId(0))]);
-    let text = mistake(from, "    vlan: 200\n    mirror: nowhere\n");
-    assert!(
-        text.contains("line 12") && text.contains("mirror: no port is named `nowhere`"),
-        "{text}"
+    assert_says(
+        &mistake(from, "    vlan: 200\n    mirror: nowhere\n"),
+        ["line 12", "mirror: no port is named `nowhere`"],
     );
 }
 
@@ -253,8 +260,7 @@ fn usage_records_have_a_directory_and_bounds() {
         ("records: {directory: /spool, held: 10}\n", "1000..=10000000"),
         ("records: {directory: /spool, when_full: wait}\n", "go_on"),
     ] {
-        let text = refusal(&with(section));
-        assert!(text.contains("line 14") && text.contains(words), "{text}");
+        assert_says(&refusal(&with(section)), ["line 14", words]);
     }
 }
 
@@ -264,7 +270,7 @@ fn events_are_of_one_application_each() {
     let good = with(
         "{application: web, detect: [tcp_connection, dns_request]}, {application: all, detect: [packet]}",
     );
-    let network = Config::parse(&good, "sluice.yaml").unwrap().network().unwrap();
+    let network = network(&good);
     let both = EventLogic::TCP_CONNECTION.with(EventLogic::DNS_REQUEST);
     assert_eq!(network.events(b"web"), Some(both));
     assert_eq!(network.events(b"all"), Some(EventLogic::PACKET));
@@ -289,7 +295,7 @@ fn events_are_of_one_application_each() {
 fn forwarding_policies_lead_somewhere() {
     let with = |policy: &str| format!("{GOOD}forwarding_policies: [{policy}]\n");
     let good = with("{name: gold, instance: internet, next_hop: 10.200.0.7, dscp: 46}");
-    let network = Config::parse(&good, "sluice.yaml").unwrap().network().unwrap();
+    let network = network(&good);
     let id = network.policy_by_name(b"gold").unwrap();
     let policy = network.policy(id).unwrap();
     assert_eq!(policy.instance, Some(flow::InstanceId(1)));
@@ -313,8 +319,7 @@ fn forwarding_policies_lead_somewhere() {
         ),
         ("{name: a, dscp: 64}", "64 is outside 0..=63"),
     ] {
-        let text = refusal(&with(policy));
-        assert!(text.contains("line 14") && text.contains(words), "{text}");
+        assert_says(&refusal(&with(policy)), ["line 14", words]);
     }
 }
 
@@ -324,7 +329,7 @@ fn ues_reach_each_other_as_configured() {
     let from = "    vlan: 200\n";
     let hairpin = |lines: &str| {
         let text = GOOD.replace(from, &format!("{from}{lines}"));
-        let network = Config::parse(&text, "sluice.yaml").unwrap().network().unwrap();
+        let network = network(&text);
         network.instances()[1].hairpin.clone()
     };
     let prefixes = vec![
@@ -349,8 +354,7 @@ fn ues_reach_each_other_as_configured() {
         ),
         ("    hairpin: sideways\n", "sideways"),
     ] {
-        let text = mistake(from, &format!("{from}{lines}"));
-        assert!(text.contains("line ") && text.contains(words), "{text}");
+        assert_says(&mistake(from, &format!("{from}{lines}")), ["line ", words]);
     }
     let text = mistake(
         "roles: [n3, n9],",
@@ -361,19 +365,17 @@ fn ues_reach_each_other_as_configured() {
 
 #[test]
 fn an_unknown_field_is_named_with_its_line() {
-    let text = mistake("n4: {addresses", "n4: {adresses");
-    assert!(
-        text.contains("sluice.yaml: line 2") && text.contains("`adresses`"),
-        "{text}"
+    assert_says(
+        &mistake("n4: {addresses", "n4: {adresses"),
+        ["sluice.yaml: line 2", "`adresses`"],
     );
 }
 
 #[test]
 fn a_value_outside_its_bound_is_named_with_the_bound() {
-    let text = mistake("vlan: 200", "vlan: 4095");
-    assert!(
-        text.contains("line 11") && text.contains("4095 is outside 1..=4094"),
-        "{text}"
+    assert_says(
+        &mistake("vlan: 200", "vlan: 4095"),
+        ["line 11", "4095 is outside 1..=4094"],
     );
 }
 
@@ -409,55 +411,6 @@ fn mistakes_over_several_fields_name_the_instance_and_the_line() {
             "prefix length 33 is outside 0..=32",
         ),
         ("0000:3b:00.1", "3b:00.9", "line 5", "no PCI address"),
-        ("[127.0.0.8]", "[0.0.0.0]", "line 2", "no address of one host"),
-        (
-            "[127.0.0.8]",
-            "[127.0.0.8], smfs: [127.0.0.9, 127.0.0.9]",
-            "line 2",
-            "n4.smfs: 127.0.0.9 is configured twice",
-        ),
-        (
-            "[127.0.0.8]",
-            "[127.0.0.8], smfs: ['2001:db8::9']",
-            "line 2",
-            "n4.smfs: 2001:db8::9 is of a family that none of n4.addresses is of",
-        ),
-        (
-            "[127.0.0.8]",
-            "[127.0.0.8], peers: [10.0.0.0/8], smfs: [127.0.0.9]",
-            "line 2",
-            "n4.smfs: 127.0.0.9 is in none of n4.peers",
-        ),
-        (
-            "[127.0.0.8]",
-            "[127.0.0.8], peers: [{prefix: 10.0.0.0/8, interface: sxc}]",
-            "line 2",
-            "sxc",
-        ),
-        (
-            "[127.0.0.8]",
-            "[127.0.0.8], peers: [{interface: sxb}]",
-            "line 2",
-            "prefix",
-        ),
-        (
-            "[127.0.0.8]",
-            "[127.0.0.8], peers: [10.0.0.1/8, {prefix: 10.0.0.2/8, interface: sxb}]",
-            "line 2",
-            "n4.peers: 10.0.0.2/8 has two interfaces",
-        ),
-        (
-            "[127.0.0.8]",
-            "[127.0.0.8], peers: [10.0.0.1/8, {prefix: 10.0.0.2/8, usage_information: false}]",
-            "line 2",
-            "n4.peers: 10.0.0.2/8 has two values of usage_information",
-        ),
-        (
-            "[127.0.0.8]",
-            "[127.0.0.8], peers: [{prefix: 10.0.0.1/8, usage_information: never}]",
-            "line 2",
-            "never",
-        ),
         (
             "roles: [n6]",
             "roles: []",
@@ -495,11 +448,45 @@ fn mistakes_over_several_fields_name_the_instance_and_the_line() {
             "no IP address and no domain name",
         ),
     ] {
-        let text = mistake(from, to);
-        assert!(
-            text.contains(line) && text.contains(words),
-            "{from} -> {to}:\n{text}"
-        );
+        assert_says(&mistake(from, to), [line, words]);
+    }
+}
+
+#[test]
+fn mistakes_in_addresses_of_n4_name_the_field_and_the_line() {
+    for (to, words) in [
+        ("[0.0.0.0]", "no address of one host"),
+        (
+            "[127.0.0.8], smfs: [127.0.0.9, 127.0.0.9]",
+            "n4.smfs: 127.0.0.9 is configured twice",
+        ),
+        (
+            "[127.0.0.8], smfs: ['2001:db8::9']",
+            "n4.smfs: 2001:db8::9 is of a family that none of n4.addresses is of",
+        ),
+        (
+            "[127.0.0.8], peers: [10.0.0.0/8], smfs: [127.0.0.9]",
+            "n4.smfs: 127.0.0.9 is in none of n4.peers",
+        ),
+        (
+            "[127.0.0.8], peers: [{prefix: 10.0.0.0/8, interface: sxc}]",
+            "sxc",
+        ),
+        ("[127.0.0.8], peers: [{interface: sxb}]", "prefix"),
+        (
+            "[127.0.0.8], peers: [10.0.0.1/8, {prefix: 10.0.0.2/8, interface: sxb}]",
+            "n4.peers: 10.0.0.2/8 has two interfaces",
+        ),
+        (
+            "[127.0.0.8], peers: [10.0.0.1/8, {prefix: 10.0.0.2/8, usage_information: false}]",
+            "n4.peers: 10.0.0.2/8 has two values of usage_information",
+        ),
+        (
+            "[127.0.0.8], peers: [{prefix: 10.0.0.1/8, usage_information: never}]",
+            "never",
+        ),
+    ] {
+        assert_says(&mistake("[127.0.0.8]", to), ["line 2", words]);
     }
 }
 
@@ -732,10 +719,7 @@ fn policers_are_for_slices_and_data_networks() {
     let with = |policers: &str| format!("{GOOD}policers: [{policers}]\n");
     let good = "{name: gold, slice: {sst: 1, sd: '0000Fa'}, dnn: internet, uplink_kbit: 1000}, \
                 {name: any, slice: {sst: 1}, downlink_kbit: 0}";
-    let network = Config::parse(&with(good), "sluice.yaml")
-        .unwrap()
-        .network()
-        .unwrap();
+    let network = network(&with(good));
     let [gold, any] = network.policers().all() else {
         panic!("two policers")
     };

@@ -259,38 +259,15 @@ fn lengths_and_pools_are_the_requests_and_a_pool_ends_with_cause_79() {
     let ask = |world: &mut World, cp, dnn, ue_ip: Octets, more: &[Octets]| {
         world.ask(50, Some(0), &session_to_address(cp, dnn, &ue_ip, more))
     };
-    let delegated = created_ue_ips(&ask(
-        &mut world,
-        1,
-        "internet",
-        choose_ue_ip(CHV6 | 0x08, &[8]),
-        &[],
-    ));
-    assert_eq!(
-        (
-            delegated[0].ipv6_prefix_delegation_bits,
-            delegated[0].ipv6_prefix_length
-        ),
-        (Some(8), None)
-    );
-    let long = created_ue_ips(&ask(
-        &mut world,
-        2,
-        "internet",
-        choose_ue_ip(CHV6 | 0x40, &[56]),
-        &[],
-    ));
-    assert_eq!(
-        (long[0].ipv6_prefix_delegation_bits, long[0].ipv6_prefix_length),
-        (None, Some(56))
-    );
-    let as_configured = created_ue_ips(&ask(
-        &mut world,
-        3,
-        "internet",
-        choose_ue_ip(CHV6 | 0x40, &[0]),
-        &[],
-    ));
+    let internet = |world: &mut World, cp, flags, length: &[u8], more: &[Octets]| {
+        created_ue_ips(&ask(world, cp, "internet", choose_ue_ip(flags, length), more))
+    };
+    let delegated = internet(&mut world, 1, CHV6 | 0x08, &[8], &[]);
+    let lengths = |ue_ip: &UeIpAddress| (ue_ip.ipv6_prefix_delegation_bits, ue_ip.ipv6_prefix_length);
+    assert_eq!(lengths(&delegated[0]), (Some(8), None));
+    let long = internet(&mut world, 2, CHV6 | 0x40, &[56], &[]);
+    assert_eq!(lengths(&long[0]), (None, Some(56)));
+    let as_configured = internet(&mut world, 3, CHV6 | 0x40, &[0], &[]);
     assert_eq!(
         as_configured[0].ipv6_prefix_length, None,
         "64, of the first range"
@@ -302,13 +279,7 @@ fn lengths_and_pools_are_the_requests_and_a_pool_ends_with_cause_79() {
             [&(name.len() as u16).to_be_bytes()[..], name.as_bytes()].concat(),
         )
     };
-    let of_pool = created_ue_ips(&ask(
-        &mut world,
-        4,
-        "internet",
-        choose_ue_ip(CHV4, &[]),
-        &[pool("ims")],
-    ));
+    let of_pool = internet(&mut world, 4, CHV4, &[], &[pool("ims")]);
     assert_eq!(of_pool[0].ipv4, Some(Ipv4Addr::new(10, 46, 0, 2)));
     let both = [pool("internet"), pool("internet")];
     assert_eq!(

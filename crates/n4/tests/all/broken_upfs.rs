@@ -333,65 +333,21 @@ fn eupf_537_an_empty_sdf_filter_and_one_that_is_only_an_id() {
 #[test]
 fn accepted_means_applied_else_no_ghost_and_no_free_ride() {
     let mut world = World::associated();
+    let downlink = |id, detects: &[Octets], refers: &[Octets]| {
+        let detects = [&[source_if(CORE), ue_ip(true, UE)], detects].concat();
+        create_pdr(&[&[pdr_id(id), precedence(1), pdi(&detects)], refers].concat())
+    };
+    let redirecting = forwarding(&[destination_if(CORE), ie(41, [1, b'x'])]);
     let breaking: [(usize, Octets); 9] = [
         (2, uplink_pdr(1, UE, f_teid(0, N3))),
-        (
-            3,
-            create_pdr(&[
-                pdr_id(2),
-                precedence(1),
-                pdi(&[source_if(CORE), ue_ip(true, UE)]),
-                far_id(99),
-            ]),
-        ),
-        (
-            3,
-            create_pdr(&[
-                pdr_id(2),
-                precedence(1),
-                pdi(&[source_if(CORE), ue_ip(true, UE)]),
-                far_id(2),
-                qer_id(99),
-            ]),
-        ),
-        (
-            3,
-            create_pdr(&[
-                pdr_id(2),
-                precedence(1),
-                pdi(&[source_if(CORE), ue_ip(true, UE)]),
-                far_id(2),
-                urr_id(99),
-            ]),
-        ),
-        (
-            3,
-            create_pdr(&[
-                pdr_id(1),
-                precedence(1),
-                pdi(&[source_if(CORE), ue_ip(true, UE)]),
-                far_id(2),
-            ]),
-        ),
+        (3, downlink(2, &[], &[far_id(99)])),
+        (3, downlink(2, &[], &[far_id(2), qer_id(99)])),
+        (3, downlink(2, &[], &[far_id(2), urr_id(99)])),
+        (3, downlink(1, &[], &[far_id(2)])),
         (5, create_far(&[far_id(1), apply_action(&[DROP])])),
         (5, create_far(&[far_id(2), apply_action(&[FORW | 0x10])])),
-        (
-            5,
-            create_far(&[
-                far_id(2),
-                apply_action(&[FORW]),
-                forwarding(&[destination_if(CORE), ie(41, [1, b'x'])]),
-            ]),
-        ),
-        (
-            3,
-            create_pdr(&[
-                pdr_id(2),
-                precedence(1),
-                pdi(&[source_if(CORE), ue_ip(true, UE), ie(24, b"youtube")]),
-                far_id(2),
-            ]),
-        ),
+        (5, create_far(&[far_id(2), apply_action(&[FORW]), redirecting])),
+        (3, downlink(2, &[ie(24, b"youtube")], &[far_id(2)])),
     ];
     for (place, ies) in breaking {
         let mut session = plain_session(1, UE);
@@ -561,9 +517,7 @@ fn a_threshold_of_1000_bytes_makes_no_storm_of_reports() {
             .handle_counter_reached(now, index, counter_reached((UrrId(1), counted(packets)), reached));
         let mut sent = world.run();
         while let Some(reply) = sent.pop() {
-            let pfcp::message::Message::SessionReportRequest(request) = reply.message() else {
-                panic!("{reply:?}")
-            };
+            let request = reply.session_report();
             let usage = request.usage_report.iter();
             reported += usage
                 .map(|one| one.volume_measurement.unwrap().total.unwrap())

@@ -143,9 +143,7 @@ fn reports_have_load_control_information_too() {
         .n4
         .handle_session_event(world.now, session, SessionEvent::Inactivity);
     let sent = world.transmits();
-    let Message::SessionReportRequest(report) = sent[0].message() else {
-        panic!()
-    };
+    let report = sent[0].session_report();
     assert_eq!(report.report_type, ReportType::UPIR);
     assert_eq!(report.load_control_information.unwrap().load_metric.0, 70);
 }

@@ -362,16 +362,13 @@ fn each_threshold_of_events_has_a_report_with_a_time_and_no_volume() {
             .n4
             .handle_counter_reached(now, index, counter_reached((urr, five), reached(0)));
         for sent in world.run() {
-            let Message::SessionReportRequest(request) = sent.message() else {
-                panic!("{:?}", sent.message())
-            };
+            let request = sent.session_report();
             for one in request.usage_report.iter() {
                 assert_eq!(one.usage_report_trigger, UsageReportTrigger::EVETH);
                 assert_eq!((one.volume_measurement, one.duration_measurement), (None, None));
                 reports.push((one.ur_seqn.0, one.event_time_stamp.iter().count()));
             }
-            let accepted = message(57, Some(0), sent.header().sequence.get(), &[ie(19, [1])]);
-            assert!(world.send(smf(), &accepted).is_empty());
+            assert!(world.accept(&sent).is_empty());
         }
         world.pass(Duration::from_secs(2));
     }
@@ -384,68 +381,15 @@ fn each_threshold_of_events_has_a_report_with_a_time_and_no_volume() {
         .n4
         .handle_counter_reached(now, index, counter_reached((urr, five), reached(8)));
     let sent = world.run();
-    let Message::SessionReportRequest(request) = sent[0].message() else {
-        panic!("{:?}", sent[0].message())
-    };
+    let request = sent[0].session_report();
     let one = request.usage_report.first().unwrap();
     assert_eq!(one.usage_report_trigger, UsageReportTrigger::EVEQU);
     assert_eq!((one.ur_seqn.0, one.event_time_stamp.iter().count()), (2, 1));
 }
 
-#[test]
-fn the_start_and_the_stop_of_an_application_are_reported_with_its_identifier() {
-    let mut world = World::associated();
-    world
-        .provision(&[application("video", &[flow(TO_VIDEO)])])
-        .assert_accepted();
-    let mut ies = session(1, UE);
-    ies.push(create_urr(&[urr_id(7), method(2), triggers(&[0x30, 0, 0])]));
-    let seid = world.ask(50, Some(0), &ies).up_seid();
-    // URR 7 belongs to the PDRs of the application; the rest belongs to no URR.
-    let counted = [1, 2].map(|id| update_pdr(&[pdr_id(id), urr_id(7)]));
-    world.ask(52, Some(seid), &counted).assert_accepted();
-    let index = world.only_session().index();
-    let first = flow::UrrCount {
-        ul_packets: 1,
-        ul_octets: 60,
-        ..flow::UrrCount::default()
-    };
-    world.fleet.count(index, rules::model::UrrId(7), first);
-    let reached = flow::Reached {
-        watermark: true,
-        ..flow::Reached::NOTHING
-    };
-    let now = world.now;
-    let counted = (rules::model::UrrId(7), first);
-    world
-        .n4
-        .handle_counter_reached(now, index, counter_reached(counted, reached));
-    let reported = |reply: &Reply| {
-        let Message::SessionReportRequest(request) = reply.message() else {
-            panic!("{:?}", reply.message())
-        };
-        let one = request.usage_report.first().unwrap();
-        let application = one.application_detection_information.unwrap();
-        assert_eq!(application.application_id.0, b"video");
-        assert_eq!((one.start_time, one.end_time), (None, None));
-        let octets = one.volume_measurement.map(|volume| volume.total.unwrap());
-        (one.ur_seqn.0, one.usage_report_trigger, octets)
-    };
-    let sent = world.run();
-    assert_eq!(sent.len(), 1);
-    assert_eq!(reported(&sent[0]), (0, UsageReportTrigger::START, None));
-    let accepted = message(57, Some(0), sent[0].header().sequence.get(), &[ie(19, [1])]);
-    assert!(world.send(smf(), &accepted).is_empty());
-    let sent = world.pass(Duration::from_secs(70));
-    assert_eq!(reported(&sent[0]), (1, UsageReportTrigger::STOPT, Some(60)));
-}
-
-/// The instance, the direction and the description of the flow, and the PDR, of a report about an application.
-type Flow = (Option<Vec<u8>>, Option<(u8, Vec<u8>)>, Option<u16>);
-
-/// What a report of a start, and that of the stop behind it, say of the application, where the PDRs with these numbers
-/// have the URR with these flags of Measurement Information.
-fn start_and_stop(flows: &[Octets], pdrs: &[u16], information: u8) -> [Flow; 2] {
+/// The session reports of the start and the stop of an application with these flows: PDRs `pdrs` have URR 7, the URR has
+/// the flags `information` of Measurement Information, and one packet of 60 octets is counted.
+fn start_and_stop_reports(flows: &[Octets], pdrs: &[u16], information: u8) -> [Reply; 2] {
     let mut world = World::associated();
     world.provision(&[application("video", flows)]).assert_accepted();
     let mut ies = session(1, UE);
@@ -457,44 +401,61 @@ fn start_and_stop(flows: &[Octets], pdrs: &[u16], information: u8) -> [Flow; 2] 
         flags,
     ]));
     let seid = world.ask(50, Some(0), &ies).up_seid();
-    let counted: Vec<_> = pdrs
-        .iter()
-        .map(|id| update_pdr(&[pdr_id(*id), urr_id(7)]))
-        .collect();
-    world.ask(52, Some(seid), &counted).assert_accepted();
+    let counted = pdrs.iter().map(|id| update_pdr(&[pdr_id(*id), urr_id(7)]));
+    world
+        .ask(52, Some(seid), &counted.collect::<Vec<_>>())
+        .assert_accepted();
     let index = world.only_session().index();
     let first = flow::UrrCount {
         ul_packets: 1,
         ul_octets: 60,
         ..flow::UrrCount::default()
     };
-    world.fleet.count(index, rules::model::UrrId(7), first);
+    let counted = (rules::model::UrrId(7), first);
+    world.fleet.count(index, counted.0, first);
     let reached = flow::Reached {
         watermark: true,
         ..flow::Reached::NOTHING
     };
-    let (now, counted) = (world.now, (rules::model::UrrId(7), first));
+    let now = world.now;
     world
         .n4
         .handle_counter_reached(now, index, counter_reached(counted, reached));
-    let reported = |reply: &Reply| {
-        let Message::SessionReportRequest(request) = reply.message() else {
-            panic!("{:?}", reply.message())
-        };
-        let one = request.usage_report.first().unwrap();
-        let said = one.application_detection_information.unwrap();
-        assert_eq!(said.application_id.0, b"video");
-        let flow = said
+    let mut start = world.run();
+    assert_eq!(start.len(), 1);
+    assert!(world.accept(&start[0]).is_empty());
+    [start.remove(0), world.pass(Duration::from_secs(70)).remove(0)]
+}
+
+#[test]
+fn the_start_and_the_stop_of_an_application_are_reported_with_its_identifier() {
+    let reported = start_and_stop_reports(&[flow(TO_VIDEO)], &[1, 2], 0).map(|reply| {
+        let one = reply.session_report().usage_report.first().unwrap();
+        let application = one.application_detection_information.unwrap();
+        assert_eq!(application.application_id.0, b"video");
+        assert_eq!((one.start_time, one.end_time), (None, None));
+        let octets = one.volume_measurement.map(|volume| volume.total.unwrap());
+        (one.ur_seqn.0, one.usage_report_trigger, octets)
+    });
+    let stop = (1, UsageReportTrigger::STOPT, Some(60));
+    assert_eq!(reported, [(0, UsageReportTrigger::START, None), stop]);
+}
+
+/// The instance, the direction and the description of the flow, and the PDR, of a report about an application.
+type Flow = (Option<Vec<u8>>, Option<(u8, Vec<u8>)>, Option<u16>);
+
+/// The application in [`start_and_stop_reports`].
+fn start_and_stop(flows: &[Octets], pdrs: &[u16], information: u8) -> [Flow; 2] {
+    start_and_stop_reports(flows, pdrs, information).map(|reply| {
+        let one = reply.session_report().usage_report.first().unwrap();
+        let application = one.application_detection_information.unwrap();
+        assert_eq!(application.application_id.0, b"video");
+        let flow = application
             .flow_information
             .map(|flow| (flow.direction, flow.flow_description.0.to_vec()));
-        let instance = said.application_instance_id.map(|id| id.0.to_vec());
-        (instance, flow, said.pdr_id.map(|pdr| pdr.0))
-    };
-    let start = world.run();
-    let accepted = message(57, Some(0), start[0].header().sequence.get(), &[ie(19, [1])]);
-    assert!(world.send(smf(), &accepted).is_empty());
-    let stop = world.pass(Duration::from_secs(70));
-    [reported(&start[0]), reported(&stop[0])]
+        let instance = application.application_instance_id.map(|id| id.0.to_vec());
+        (instance, flow, application.pdr_id.map(|pdr| pdr.0))
+    })
 }
 
 /// TS 29.244 §5.4.11, Table 7.5.8.3-2: flow and instance at the start "if the traffic flow information is deducible",

@@ -543,9 +543,7 @@ fn an_error_indication_is_reported_once_at_a_time_to_the_sessions_owner() {
     assert_eq!(sent.len(), 1, "not again while unanswered");
     assert_eq!(sent[0].0.to, smf());
     assert_eq!(sent[0].header().seid, Some(pfcp::Seid(0x77)));
-    let Message::SessionReportRequest(report) = sent[0].message() else {
-        panic!()
-    };
+    let report = sent[0].session_report();
     assert_eq!(report.report_type, ReportType::ERIR);
     let remote = report
         .error_indication_report

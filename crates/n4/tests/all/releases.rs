@@ -105,9 +105,7 @@ fn update<'m>(reply: &'m Reply) -> AssociationUpdateRequest<'m> {
 fn last_reports<'m>(sent: impl IntoIterator<Item = &'m Reply>) -> BTreeMap<u64, (u64, bool)> {
     let mut all = BTreeMap::new();
     for reply in sent {
-        let Message::SessionReportRequest(report) = reply.message() else {
-            panic!("{:?}", reply.message())
-        };
+        let report = reply.session_report();
         let cp = reply.header().seid.unwrap().0;
         let (octets, gone) = all.entry(cp).or_insert((0, false));
         assert!(!*gone, "nothing follows on the last report");

@@ -6,19 +6,20 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use flow::SessionIndex;
 use flow::TokenRate;
-use flow::{Nanos, SessionIndex, UrrCount};
 use n4::{Config, DownlinkData, ReportLimits, SessionEvent};
 use packet::{Qfi, Teid};
 use pfcp::ie::{self, Cause, PfcpSdRspFlags, ReportType};
-use pfcp::message::{Message, SessionReportRequest};
+use pfcp::message::Message;
 use proptest::prelude::*;
-use rules::model::{MeasurementMethod, PdrId, UrrId};
-use session::{UsageReport, UsageTriggers};
+use rules::model::PdrId;
+use session::UsageTriggers;
 
 use support::wire::*;
 use support::*;
 
+const IMMER: UsageTriggers = UsageTriggers::IMMER;
 const SECOND: Duration = Duration::from_secs(1);
 const GATEWAY: IpAddr = IpAddr::V4(GNB);
 
@@ -55,39 +56,9 @@ fn downlink(pdr: u16) -> SessionEvent {
     })
 }
 
-fn used(urr: u32, sequence: u32, octets: u64) -> SessionEvent {
-    SessionEvent::Usage(UsageReport {
-        urr: UrrId(urr),
-        method: MeasurementMethod::VOLUM,
-        sequence,
-        triggers: UsageTriggers::IMMER,
-        count: UrrCount {
-            ul_packets: 1,
-            ul_octets: octets,
-            ..UrrCount::default()
-        },
-        start: Nanos::from_secs(u64::from(sequence)).into(),
-        end: Nanos::from_secs(u64::from(sequence) + 1).into(),
-        duration: None,
-        first: None,
-        last: None,
-        information: None,
-        before_qos: None,
-        reports_packets: false,
-    })
-}
-
 fn happens(world: &mut World, session: SessionIndex, event: SessionEvent) -> Vec<Reply> {
     world.n4.handle_session_event(world.now, session, event);
     world.transmits()
-}
-
-#[track_caller]
-fn report(reply: &Reply) -> SessionReportRequest<'_> {
-    match reply.message() {
-        Message::SessionReportRequest(report) => report,
-        other => panic!("{other:?}"),
-    }
 }
 
 fn acknowledge(world: &mut World, sent: &Reply, cause: Cause) -> Vec<Reply> {
@@ -126,8 +97,8 @@ fn every_kind_of_report_says_what_happened() {
     world.establish(0x77, UE);
     let session = index(&world);
     let sent = happens(&mut world, session, downlink(2));
-    let data = report(&sent[0]).downlink_data_report.unwrap();
-    assert_eq!(report(&sent[0]).report_type, ReportType::DLDR);
+    let data = sent[0].session_report().downlink_data_report.unwrap();
+    assert_eq!(sent[0].session_report().report_type, ReportType::DLDR);
     assert_eq!(sent[0].header().seid, Some(pfcp::Seid(0x77)));
     assert_eq!(data.pdr_id.first(), Some(ie::PdrId(2)));
     let service = data.downlink_data_service_information.first().unwrap();
@@ -137,16 +108,20 @@ fn every_kind_of_report_says_what_happened() {
     );
 
     assert!(happens(&mut world, session, SessionEvent::Inactivity).is_empty());
-    assert!(happens(&mut world, session, used(1, 0, 60)).is_empty());
+    assert!(happens(&mut world, session, used(1, 0, 60, IMMER)).is_empty());
     assert!(happens(&mut world, session, gone(7)).is_empty());
     let sent = acknowledge(&mut world, &sent[0], Cause::REQUEST_ACCEPTED);
     assert_eq!(sent.len(), 1, "what happened meanwhile goes in one message");
     let kinds = ReportType::UPIR | ReportType::USAR | ReportType::ERIR;
-    assert_eq!(report(&sent[0]).report_type, kinds);
-    let usage = report(&sent[0]).usage_report.first().unwrap();
+    assert_eq!(sent[0].session_report().report_type, kinds);
+    let usage = sent[0].session_report().usage_report.first().unwrap();
     assert_eq!((usage.urr_id.0, usage.ur_seqn.0), (1, 0));
     assert_eq!(usage.volume_measurement.unwrap().total, Some(60));
-    let remote = report(&sent[0]).error_indication_report.unwrap().remote_f_teid;
+    let remote = sent[0]
+        .session_report()
+        .error_indication_report
+        .unwrap()
+        .remote_f_teid;
     assert_eq!(remote.len(), 1);
     assert!(acknowledge(&mut world, &sent[0], Cause::REQUEST_ACCEPTED).is_empty());
     assert_eq!(world.n4.outstanding(), (0, 0));
@@ -166,7 +141,8 @@ fn equal_events_are_one_while_they_wait_and_while_they_are_on_their_way() {
     assert_eq!((counters.events, counters.events_merged), (201, 199));
     let sent = acknowledge(&mut world, &sent[0], Cause::REQUEST_ACCEPTED);
     assert_eq!(
-        report(&sent[0])
+        sent[0]
+            .session_report()
             .error_indication_report
             .unwrap()
             .remote_f_teid
@@ -183,11 +159,11 @@ fn usage_that_waits_is_added_up_under_one_number_without_a_gap() {
     let sent = happens(&mut world, session, SessionEvent::Inactivity);
     for sequence in 0..3 {
         // The number of an absorbed report is given again, so that the second and third have the same.
-        let event = used(1, sequence.min(1), 100);
+        let event = used(1, sequence.min(1), 100, IMMER);
         assert!(happens(&mut world, session, event).is_empty());
     }
     let sent = acknowledge(&mut world, &sent[0], Cause::REQUEST_ACCEPTED);
-    let usage = report(&sent[0]).usage_report;
+    let usage = sent[0].session_report().usage_report;
     assert_eq!(usage.len(), 1);
     let usage = usage.first().unwrap();
     assert_eq!(usage.ur_seqn.0, 0);
@@ -195,7 +171,7 @@ fn usage_that_waits_is_added_up_under_one_number_without_a_gap() {
     assert_eq!(usage.start_time, Some(ie::StartTime::from_unix(UPF_START)));
     assert_eq!(usage.end_time, Some(ie::EndTime::from_unix(UPF_START + 2)));
     // On its way it grows no more.
-    assert!(happens(&mut world, session, used(1, 1, 5)).is_empty());
+    assert!(happens(&mut world, session, used(1, 1, 5, IMMER)).is_empty());
     let reply = world.ask(54, Some(seid), &[]);
     let Message::SessionDeletionResponse(response) = reply.message() else {
         panic!()
@@ -217,16 +193,16 @@ fn nothing_is_added_to_usage_that_a_peer_may_have_received() {
     let mut world = World::associated();
     world.establish(1, UE);
     let session = index(&world);
-    let sent = happens(&mut world, session, used(1, 0, 60));
+    let sent = happens(&mut world, session, used(1, 0, 60, IMMER));
     for _ in 0..4 {
         world.pass(SECOND);
     }
     assert_eq!(world.n4.counters().reports_retried, 1, "given up for now");
-    assert!(happens(&mut world, session, used(1, 1, 5)).is_empty());
-    assert!(happens(&mut world, session, used(1, 2, 7)).is_empty());
+    assert!(happens(&mut world, session, used(1, 1, 5, IMMER)).is_empty());
+    assert!(happens(&mut world, session, used(1, 2, 7, IMMER)).is_empty());
     let again = world.pass(10 * SECOND);
-    let usage: Vec<_> = report(&again[0]).usage_report.iter().collect();
-    assert_eq!(Some(usage[0]), report(&sent[0]).usage_report.first());
+    let usage: Vec<_> = again[0].session_report().usage_report.iter().collect();
+    assert_eq!(Some(usage[0]), sent[0].session_report().usage_report.first());
     let reported = usage
         .iter()
         .map(|one| (one.ur_seqn.0, one.volume_measurement.unwrap().total));
@@ -241,7 +217,7 @@ fn usage_that_finds_no_room_becomes_one_report_for_all_its_reasons() {
     let session = index(&world);
     happens(&mut world, session, SessionEvent::Inactivity);
     for number in 0..EVENTS {
-        let mut event = used(1, number, 1);
+        let mut event = used(1, number, 1, IMMER);
         let SessionEvent::Usage(report) = &mut event else {
             panic!()
         };
@@ -268,7 +244,7 @@ fn a_report_is_sent_again_to_the_octet_and_then_anew_while_its_session_lives() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
     let session = index(&world);
-    let sent = happens(&mut world, session, used(1, 0, 60));
+    let sent = happens(&mut world, session, used(1, 0, 60, IMMER));
     for _ in 0..3 {
         assert_eq!(world.pass(SECOND), sent);
     }
@@ -278,7 +254,10 @@ fn a_report_is_sent_again_to_the_octet_and_then_anew_while_its_session_lives() {
     let again = world.pass(SECOND);
     assert_eq!(again.len(), 1);
     assert_ne!(again[0].header().sequence, sent[0].header().sequence);
-    assert_eq!(report(&again[0]).usage_report, report(&sent[0]).usage_report);
+    assert_eq!(
+        again[0].session_report().usage_report,
+        sent[0].session_report().usage_report
+    );
     let busy = acknowledge(&mut world, &again[0], Cause::PFCP_ENTITY_IN_CONGESTION);
     assert!(busy.is_empty());
     let again = world.pass(10 * SECOND);
@@ -312,7 +291,7 @@ fn a_session_keeps_to_its_pace() {
     let session = index(&world);
     let mut sent = Vec::new();
     for step in 0..100 {
-        let mut now = happens(&mut world, session, used(1, step, 1));
+        let mut now = happens(&mut world, session, used(1, step, 1, IMMER));
         now.extend(world.pass(Duration::from_millis(100)));
         for reply in &now {
             acknowledge(&mut world, reply, Cause::REQUEST_ACCEPTED);
@@ -323,7 +302,7 @@ fn a_session_keeps_to_its_pace() {
     sent.extend(world.pass(SECOND));
     let total: u64 = sent
         .iter()
-        .flat_map(|reply| report(reply).usage_report.iter())
+        .flat_map(|reply| reply.session_report().usage_report.iter())
         .map(|usage| usage.volume_measurement.unwrap().total.unwrap())
         .sum();
     assert_eq!(total, 100, "nothing is lost by waiting");
@@ -440,7 +419,7 @@ impl Receiver {
                 continue;
             }
             let seid = reply.header().seid.unwrap().0;
-            for usage in report(&reply).usage_report.iter() {
+            for usage in reply.session_report().usage_report.iter() {
                 let octets = usage.volume_measurement.unwrap().total.unwrap();
                 let known = self.known.insert((seid, usage.ur_seqn.0), octets);
                 assert!(
@@ -472,7 +451,7 @@ proptest! {
             let sent = if is_event {
                 happened += amount;
                 let merged = world.n4.counters().events_merged;
-                let sent = happens(&mut world, sessions[whom].0, used(1, next[whom], amount));
+                let sent = happens(&mut world, sessions[whom].0, used(1, next[whom], amount, IMMER));
                 // The number of what became one with a report before is given again.
                 next[whom] += u32::from(world.n4.counters().events_merged == merged);
                 sent

@@ -3,44 +3,13 @@
 
 use crate::support;
 
-use flow::{Nanos, UrrCount};
 use n4::{ImportError, Imported, NodeName, SessionEvent};
 use packet::Teid;
 use pfcp::ie::ReportType;
-use pfcp::message::{Message, SessionReportRequest};
-use rules::model::{MeasurementMethod, UrrId};
-use session::{Export, Seid, UsageReport, UsageTriggers};
+use pfcp::message::Message;
+use session::{Export, Seid, UsageTriggers};
 
 use support::*;
-
-fn used(sequence: u32, octets: u64) -> SessionEvent {
-    SessionEvent::Usage(UsageReport {
-        urr: UrrId(1),
-        method: MeasurementMethod::VOLUM,
-        sequence,
-        triggers: UsageTriggers::IMMER,
-        count: UrrCount {
-            ul_packets: 1,
-            ul_octets: octets,
-            ..UrrCount::default()
-        },
-        start: Nanos::ZERO.into(),
-        end: Nanos::from_secs(1).into(),
-        duration: None,
-        first: None,
-        last: None,
-        information: None,
-        before_qos: None,
-        reports_packets: false,
-    })
-}
-
-fn report(reply: &Reply) -> SessionReportRequest<'_> {
-    match reply.message() {
-        Message::SessionReportRequest(report) => report,
-        other => panic!("{other:?}"),
-    }
-}
 
 /// The one record that comes of an export.
 fn export(world: &mut World, seid: u64, how: Export) -> Vec<u8> {
@@ -64,7 +33,9 @@ fn reports_that_were_not_acknowledged_are_sent_by_the_next_process_under_their_n
     let mut first = World::associated();
     let seid = first.establish(0x77, UE);
     let session = first.only_session().index();
-    first.n4.handle_session_event(first.now, session, used(0, 60));
+    first
+        .n4
+        .handle_session_event(first.now, session, used(1, 0, 60, UsageTriggers::IMMER));
     let sent = first.transmits();
     assert_eq!(sent.len(), 1, "on its way, and never answered");
     let error = SessionEvent::ErrorIndication {
@@ -72,7 +43,9 @@ fn reports_that_were_not_acknowledged_are_sent_by_the_next_process_under_their_n
         teid: Teid(7),
     };
     first.n4.handle_session_event(first.now, session, error);
-    first.n4.handle_session_event(first.now, session, used(1, 40));
+    first
+        .n4
+        .handle_session_event(first.now, session, used(1, 1, 40, UsageTriggers::IMMER));
     let association = first.n4.export_associations().unwrap().concat();
     let record = export(&mut first, seid, Export::Take);
     assert_eq!(first.sessions(), 0);
@@ -95,7 +68,7 @@ fn reports_that_were_not_acknowledged_are_sent_by_the_next_process_under_their_n
     let sent = second.run();
     assert_eq!(second.n4.poll_imported(), Some((Seid(seid), Ok(()))));
     assert_eq!(sent[0].header().seid, Some(pfcp::Seid(0x77)));
-    let all = report(&sent[0]);
+    let all = sent[0].session_report();
     assert_eq!(all.report_type, ReportType::USAR | ReportType::ERIR);
     let usage = all.usage_report.iter();
     let usage: Vec<_> = usage
@@ -196,7 +169,9 @@ fn peers_receive_nothing_while_sessions_are_handed_over_and_all_again_if_they_co
     let seid = world.establish(1, UE);
     let session = world.only_session().index();
     world.n4.begin_transfer();
-    world.n4.handle_session_event(world.now, session, used(0, 60));
+    world
+        .n4
+        .handle_session_event(world.now, session, used(1, 0, 60, UsageTriggers::IMMER));
     assert!(world.run().is_empty());
     assert!(
         deliver(&mut world, 54, Some(seid), &[]).is_empty(),
@@ -207,7 +182,7 @@ fn peers_receive_nothing_while_sessions_are_handed_over_and_all_again_if_they_co
     world.n4.cancel_transfer();
     assert_eq!(import(&mut world, &record), Ok(Imported::Session(Seid(seid))));
     let sent = world.run();
-    assert_eq!(report(&sent[0]).usage_report.iter().count(), 1);
+    assert_eq!(sent[0].session_report().usage_report.iter().count(), 1);
     world.ask(54, Some(seid), &[]).assert_accepted();
     // And nothing at all when another process has them.
     world.n4.complete_transfer(world.now);

@@ -247,9 +247,7 @@ fn count_all(world: &mut World) {
 }
 
 fn report(reply: &Reply) -> SessionReportRequest<'_> {
-    let Message::SessionReportRequest(request) = reply.message() else {
-        panic!("{:?}", reply.message())
-    };
+    let request = reply.session_report();
     request
 }
 

@@ -2,12 +2,12 @@
 
 use crate::support;
 
-use flow::{Nanos, UrrCount};
-use n4::{NodeName, SessionEvent, UsageEntry};
+use flow::UrrCount;
+use n4::{NodeName, UsageEntry};
 use pfcp::IeType;
 use pfcp::ie::Cause;
-use rules::model::{MeasurementMethod, SNssai, UrrId};
-use session::{EndCause, Seid, Unreported, UsageRecordEvent, UsageReport, UsageTriggers};
+use rules::model::{SNssai, UrrId};
+use session::{EndCause, Seid, Unreported, UsageRecordEvent, UsageTriggers};
 use std::time::Duration;
 
 use support::wire::*;
@@ -104,29 +104,6 @@ fn without_room_for_records_new_sessions_get_cause_75_and_others_continue() {
     world.establish(2, other);
 }
 
-/// Usage that the session's worker reports, in a report with this number.
-fn used(sequence: u32, octets: u64) -> SessionEvent {
-    SessionEvent::Usage(UsageReport {
-        urr: UrrId(1),
-        method: MeasurementMethod::VOLUM,
-        sequence,
-        triggers: UsageTriggers::VOLTH,
-        count: UrrCount {
-            ul_packets: 1,
-            ul_octets: octets,
-            ..UrrCount::default()
-        },
-        start: Nanos::ZERO.into(),
-        end: Nanos::from_secs(1).into(),
-        duration: None,
-        first: None,
-        last: None,
-        information: None,
-        before_qos: None,
-        reports_packets: false,
-    })
-}
-
 /// What was not taken: whose session it was, the report's number and octets, and why.
 fn untaken(world: &mut World) -> Vec<(Seid, u32, u64, Unreported)> {
     let of = |one: UsageEntry| match one.entry.event {
@@ -144,7 +121,9 @@ fn reporting() -> (World, Seid, Reply) {
     let mut world = recorded();
     let seid = world.establish(1, UE);
     let session = world.only_session().index();
-    world.n4.handle_session_event(world.now, session, used(0, 60));
+    world
+        .n4
+        .handle_session_event(world.now, session, used(1, 0, 60, UsageTriggers::VOLTH));
     let mut sent = world.transmits();
     assert_eq!(sent.len(), 1);
     (world, Seid(seid), sent.remove(0))
@@ -224,7 +203,9 @@ fn a_usage_report_without_a_response_is_entered_when_its_association_is_gone() {
     }
     assert_eq!(untaken(&mut world), [], "its session lives: there is time");
     let session = world.only_session().index();
-    world.n4.handle_session_event(world.now, session, used(1, 40));
+    world
+        .n4
+        .handle_session_event(world.now, session, used(1, 1, 40, UsageTriggers::VOLTH));
     world.ask(9, None, &[node_v4(SMF_ADDRESS)]).assert_accepted();
     let why = Unreported::Unanswered;
     assert_eq!(untaken(&mut world), [(seid, 0, 60, why), (seid, 1, 40, why)]);

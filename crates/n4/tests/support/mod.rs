@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Nanos, Reached, UrrCount};
-use n4::{Config, Endpoint, NodeName, Transmit};
+use n4::{Config, Endpoint, NodeName, SessionEvent, Transmit};
 use pfcp::ie::{Cause, FTeid, FailedRuleId};
-use pfcp::message::Message;
+use pfcp::message::{Message, SessionReportRequest};
 use pfcp::{Frames, Header, IeType};
-use rules::model::UrrId;
+use rules::model::{MeasurementMethod, UrrId};
 use rules::network::Network;
-use session::{Count, CounterReached, KeepNothing, Random, SessionView};
+use session::{Count, CounterReached, KeepNothing, Random, SessionView, UsageReport, UsageTriggers};
 
 use fleet::{EveryNextHop, Fleet, network};
 use wire::*;
@@ -35,6 +35,29 @@ pub fn upf() -> SocketAddr {
 
 pub fn smf() -> SocketAddr {
     SocketAddr::new(SMF_ADDRESS.into(), 8805)
+}
+
+/// Usage of one packet, in the report with this number, in the second that begins at `sequence`.
+pub fn used(urr: u32, sequence: u32, octets: u64, triggers: UsageTriggers) -> SessionEvent {
+    SessionEvent::Usage(UsageReport {
+        urr: UrrId(urr),
+        method: MeasurementMethod::VOLUM,
+        sequence,
+        triggers,
+        count: UrrCount {
+            ul_packets: 1,
+            ul_octets: octets,
+            ..UrrCount::default()
+        },
+        start: Nanos::from_secs(u64::from(sequence)).into(),
+        end: Nanos::from_secs(u64::from(sequence) + 1).into(),
+        duration: None,
+        first: None,
+        last: None,
+        information: None,
+        before_qos: None,
+        reports_packets: false,
+    })
 }
 
 /// A worker's counter of a URR has reached a bound.
@@ -162,6 +185,12 @@ impl World {
     }
 
     /// Establishes a plain session and answers its local SEID.
+    /// The SMF accepts a report.
+    pub fn accept(&mut self, report: &Reply) -> Vec<Reply> {
+        let sequence = report.header().sequence.get();
+        self.send(smf(), &message(57, Some(0), sequence, &[ie(19, [1])]))
+    }
+
     pub fn establish(&mut self, cp: u64, ue: Ipv4Addr) -> u64 {
         self.ask(50, Some(0), &plain_session(cp, ue)).up_seid()
     }
@@ -197,6 +226,14 @@ impl Reply {
 
     pub fn message(&self) -> Message<'_> {
         Message::decode(&Frames::new(&self.0.bytes).next().unwrap().unwrap()).unwrap()
+    }
+
+    #[track_caller]
+    pub fn session_report(&self) -> SessionReportRequest<'_> {
+        match self.message() {
+            Message::SessionReportRequest(report) => report,
+            other => panic!("{other:?}"),
+        }
     }
 
     pub fn cause(&self) -> Option<Cause> {

@@ -371,12 +371,7 @@ fn a_session_that_is_set_up_meanwhile_goes_where_the_bucket_is() {
         assert!(world.sessions.poll_moved().is_some());
         let places = (sessions_at(&world, OLD), sessions_at(&world, NEW));
         assert_eq!(places, if fails { (3, 0) } else { (0, 3) });
-        assert_eq!(
-            world
-                .sessions
-                .remove_association(SMF, EndCause::AssociationEnded, |_| true),
-            3
-        );
+        assert_eq!(world.end_association(), 3);
         world.assert_clean();
     }
 }
@@ -394,12 +389,7 @@ fn a_full_worker_takes_nothing_and_all_is_as_before() {
     world.fleet.worker(NEW).room = None;
     begin(&mut world, NEW);
     assert_eq!(finish(&mut world), Ok(99));
-    assert_eq!(
-        world
-            .sessions
-            .remove_association(SMF, EndCause::AssociationEnded, |_| true),
-        99
-    );
+    assert_eq!(world.end_association(), 99);
     world.assert_clean();
 }
 
@@ -425,12 +415,7 @@ fn an_associations_share_of_the_new_owner_is_respected() {
     assert_eq!(finish(&mut world), Err(MoveFault::NoResources));
     assert_eq!(world.sessions.tunnels_of(SMF), 5);
     assert_eq!((sessions_at(&world, OLD), sessions_at(&world, NEW)), (3, 2));
-    assert_eq!(
-        world
-            .sessions
-            .remove_association(SMF, EndCause::AssociationEnded, |_| true),
-        5
-    );
+    assert_eq!(world.end_association(), 5);
     world.assert_clean();
 }
 
@@ -490,12 +475,7 @@ fn a_session_that_ends_while_two_workers_have_it_ends_at_both() {
     let gone: SessionIndex = index.unwrap();
     let has_it = |worker: &fleet::Worker| worker.sessions.contains_key(&gone);
     assert!(!world.fleet.workers.iter().any(has_it));
-    assert_eq!(
-        world
-            .sessions
-            .remove_association(SMF, EndCause::AssociationEnded, |_| true),
-        2
-    );
+    assert_eq!(world.end_association(), 2);
     world.assert_clean();
 }
 
@@ -606,12 +586,7 @@ fn a_session_that_ends_while_its_meters_are_shared_leaves_nothing() {
         begin(&mut world, NEW);
         world.hand_over();
         steps.iter().for_each(|worker| step(&mut world, *worker));
-        assert_eq!(
-            world
-                .sessions
-                .remove_association(SMF, EndCause::AssociationEnded, |_| true),
-            1
-        );
+        assert_eq!(world.end_association(), 1);
         assert!(finish(&mut world).is_ok());
         world.assert_clean();
     }

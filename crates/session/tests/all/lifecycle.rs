@@ -132,12 +132,7 @@ fn what_an_association_leaves_is_removed_and_can_be_taken_over_at_once() {
     changes.create_pdrs[0].pdi.f_teid = Some(given(0x1235));
     world.establish(1, changes.clone()).unwrap();
     world.establish(2, chosen_session(UE2)).unwrap();
-    assert_eq!(
-        world
-            .sessions
-            .remove_association(SMF, EndCause::AssociationEnded, |_| true),
-        2
-    );
+    assert_eq!(world.end_association(), 2);
     assert_eq!(world.sessions.count().sessions, 0);
     assert_eq!(
         world.sessions.count().indexes,

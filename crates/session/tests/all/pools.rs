@@ -189,18 +189,7 @@ fn an_update_gets_another_prefix_and_keeps_its_ipv4_address() {
     );
     assert_eq!((addresses.len(), addresses[0]), (2, first));
     assert!(addresses[1].ipv4.is_none() && addresses[1].ipv6 != first.ipv6);
-    assert_eq!(
-        world
-            .sessions
-            .session(done.seid)
-            .unwrap()
-            .rules()
-            .pdr(DL)
-            .unwrap()
-            .pdi
-            .ue_ip[..],
-        addresses
-    );
+    assert_eq!(world.ue_addresses(done.seid, DL), addresses);
     assert_eq!(world.sessions.pool_usage(PoolId(0)).0, 3);
     world.modify(done.seid, removed(DL)).unwrap();
     assert_eq!(
@@ -299,18 +288,7 @@ fn an_endpoint_is_given_addresses_too() {
     let done = world.establish(1, changes).unwrap();
     assert_eq!(done.assigned[1].to, endpoint.into());
     let address = done.assigned[1].address;
-    assert_eq!(
-        world
-            .sessions
-            .session(done.seid)
-            .unwrap()
-            .rules()
-            .pdr(DL)
-            .unwrap()
-            .pdi
-            .ue_ip[..],
-        [address]
-    );
+    assert_eq!(world.ue_addresses(done.seid, DL), [address]);
     world.delete(done.seid).unwrap();
     world.assert_clean();
 }

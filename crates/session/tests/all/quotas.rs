@@ -66,12 +66,7 @@ fn what_a_session_gives_back_may_be_taken_again() {
     for host in 1..20 {
         let done = establish(&mut world, SMF, host, 60).unwrap();
         match host % 3 {
-            0 => assert_eq!(
-                world
-                    .sessions
-                    .remove_association(SMF, EndCause::AssociationEnded, |_| true),
-                1
-            ),
+            0 => assert_eq!(world.end_association(), 1),
             1 => drop(world.delete(done.seid).unwrap()),
             _ => {
                 let ids = (100..159).map(PdrId).collect();
@@ -95,9 +90,7 @@ fn a_tunnel_that_is_taken_over_from_a_dying_session_counts_once() {
     changes.create_pdrs[0].pdi.f_teid = Some(given(0x1234));
     let ticket = world.ticket();
     world.establish(1, changes.clone()).unwrap();
-    world
-        .sessions
-        .remove_association(SMF, EndCause::AssociationEnded, |_| true);
+    world.end_association();
     assert_eq!(world.sessions.tunnels_of(SMF), 0);
     world
         .sessions

@@ -126,9 +126,7 @@ fn what_a_session_used_whose_deletion_is_overtaken_is_entered_once() {
     let ticket = world.ticket();
     world.sessions.delete(world.now, ticket, done.seid);
     world.hand_over();
-    world
-        .sessions
-        .remove_association(SMF, EndCause::AssociationEnded, |_| true);
+    world.end_association();
     world.run();
     let entries = entries(&mut world);
     assert_eq!(usage(&entries), [(done.seid, 0, uplink_count(3))]);
@@ -157,9 +155,7 @@ fn a_session_that_was_never_live_leaves_nothing() {
     world
         .sessions
         .establish(world.now, ticket, SMF, cp_f_seid(1), subscribed());
-    world
-        .sessions
-        .remove_association(SMF, EndCause::AssociationEnded, |_| true);
+    world.end_association();
     world.run();
     assert!(entries(&mut world).is_empty());
     world.assert_clean();

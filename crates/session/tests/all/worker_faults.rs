@@ -216,12 +216,7 @@ fn a_hung_workers_session_can_still_be_given_up() {
     let ticket = begin(&mut world, done.seid, drop_downlink());
     world.pass(Duration::from_secs(2));
     world.hand_over();
-    assert_eq!(
-        world
-            .sessions
-            .remove_association(SMF, EndCause::AssociationEnded, |_| true),
-        1
-    );
+    assert_eq!(world.end_association(), 1);
     assert_eq!(world.run(), [too_late(ticket)]);
     world.assert_clean();
 }

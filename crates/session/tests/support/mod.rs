@@ -97,6 +97,18 @@ impl World {
         self.result(ticket)
     }
 
+    /// Removes all sessions of [`SMF`] as at the end of its association: their number.
+    pub fn end_association(&mut self) -> usize {
+        self.sessions
+            .remove_association(SMF, EndCause::AssociationEnded, |_| true)
+    }
+
+    /// The UE addresses of a PDR.
+    pub fn ue_addresses(&self, seid: Seid, pdr: PdrId) -> Vec<UeIpAddress> {
+        let session = self.sessions.session(seid).expect("a session");
+        session.rules().pdr(pdr).expect("a PDR").pdi.ue_ip.to_vec()
+    }
+
     /// That this request has just been refused for being late.
     #[track_caller]
     pub fn assert_too_late(&mut self, ticket: Ticket) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use flow::{Bucket, InstanceId, SessionIndex, WorkerId};
 use packet::{DropReason, Qfi, Teid};
 use proptest::prelude::*;
-use rules::image::{DataStatus, ImmediateActions, SessionChange};
+use rules::image::{DataStatus, ImmediateActions, SessionChange, SessionImage};
 use rules::model::{
     ApplyAction, Bar, BarId, DestinationInterface, Edit, FarId, FarUpdate, ForwardingParametersUpdate,
     OuterHeaderCreation, PdrId,
@@ -201,30 +201,11 @@ fn what_waits_ends_with_its_session_by_request_and_in_time() {
 #[test]
 fn what_waits_follows_its_session_to_another_worker() {
     let mut case = Case::among(2, LIMITS, BUFF);
-    let bucket = |owner| WorkerSelectionChange::Bucket {
-        bucket: testing_bucket(),
-        owner: WorkerId(owner),
-    };
-    case.world.tell_all(|| Command::SelectWorker(bucket(0)));
-    let mut image = case.image.clone();
-    image.bucket = testing_bucket();
-    case.world
-        .apply(
-            0,
-            SessionChange::Replace(image.clone(), ImmediateActions::default()),
-        )
-        .expect("it is there");
+    select_worker(&mut case, 0);
+    let image = in_bucket(&mut case);
     case.world.send(1, &numbered(1));
     assert_eq!(case.world.workers[0].stats().buffered, 1);
-    case.world
-        .apply(1, SessionChange::Install(image.clone()))
-        .expect("it is new");
-    case.world.tell_all(|| Command::SelectWorker(bucket(1)));
-    case.world
-        .apply(0, SessionChange::Remove(SessionIndex(1)))
-        .expect("it is there");
-    case.world.poll();
-    case.world.poll();
+    move_session(&mut case, &image, 1);
     let buffered = [0, 1].map(|worker: usize| case.world.workers[worker].stats().buffered);
     assert_eq!(buffered, [0, 1]);
     case.world.assert_conserved();
@@ -233,11 +214,7 @@ fn what_waits_follows_its_session_to_another_worker() {
 #[test]
 fn what_waits_is_duplicated_once_though_its_session_moves() {
     let mut case = Case::among(2, LIMITS, BUFF);
-    let bucket = |owner| WorkerSelectionChange::Bucket {
-        bucket: testing_bucket(),
-        owner: WorkerId(owner),
-    };
-    case.world.tell_all(|| Command::SelectWorker(bucket(0)));
+    select_worker(&mut case, 0);
     let duplicating = ForwardingParametersUpdate {
         destination: Some(DestinationInterface::Core),
         outer_header_creation: Edit::Set(OuterHeaderCreation::gtpu_ipv4(Teid(7), [10, 209, 1, 1].into())),
@@ -251,27 +228,10 @@ fn what_waits_is_duplicated_once_though_its_session_moves() {
         };
         rules.update_far(update).expect("it is there");
     });
-    let mut image = case.image.clone();
-    image.bucket = testing_bucket();
-    case.world
-        .apply(
-            0,
-            SessionChange::Replace(image.clone(), ImmediateActions::default()),
-        )
-        .expect("it is there");
+    let image = in_bucket(&mut case);
     assert_eq!(case.world.send(1, &numbered(1)).len(), 1, "the duplicate alone");
     for owner in [1, 0, 1] {
-        let before = 1 - owner;
-        case.world
-            .apply(owner, SessionChange::Install(image.clone()))
-            .expect("it is new");
-        case.world
-            .tell_all(|| Command::SelectWorker(bucket(owner as u16)));
-        case.world
-            .apply(before, SessionChange::Remove(SessionIndex(1)))
-            .expect("it is there");
-        case.world.poll();
-        case.world.poll();
+        move_session(&mut case, &image, owner);
         let workers = case.world.workers.iter();
         let counts: Vec<_> = workers
             .map(|worker| (worker.stats().buffered, worker.stats().duplicated))
@@ -284,6 +244,33 @@ fn what_waits_is_duplicated_once_though_its_session_moves() {
 
 fn testing_bucket() -> Bucket {
     flow::bucket::of_ipv4(UE.octets())
+}
+
+/// Selects the worker that owns the UE's bucket.
+fn select_worker(case: &mut Case, owner: usize) {
+    let (bucket, owner) = (testing_bucket(), WorkerId(owner as u16));
+    case.world
+        .tell_all(|| Command::SelectWorker(WorkerSelectionChange::Bucket { bucket, owner }));
+}
+
+/// Puts the session of worker 0 into the UE's bucket.
+fn in_bucket(case: &mut Case) -> Box<SessionImage> {
+    let mut image = case.image.clone();
+    image.bucket = testing_bucket();
+    let change = SessionChange::Replace(image.clone(), ImmediateActions::default());
+    case.world.apply(0, change).expect("it is there");
+    image
+}
+
+/// Moves the session from the other one of two workers.
+fn move_session(case: &mut Case, image: &SessionImage, owner: usize) {
+    let install = SessionChange::Install(Box::new(image.clone()));
+    case.world.apply(owner, install).expect("it is new");
+    select_worker(case, owner);
+    let remove = SessionChange::Remove(SessionIndex(1));
+    case.world.apply(1 - owner, remove).expect("it is there");
+    case.world.poll();
+    case.world.poll();
 }
 
 #[test]

@@ -128,83 +128,32 @@ fn only_what_the_filter_matches_is_traced() {
     let other = UserPacket::udp([10, 45, 9, 9], REMOTE, 1, 2).bytes();
     let other = tunnelled(N3_ADDRESS, TEID + 7, 255, None, &[], &other);
     let ends = [(ip("192.0.2.1"), 53), (UE.into(), 1000)];
+    let with = |set: &dyn Fn(&mut TraceFilter)| {
+        let mut filter = TERMS.filter;
+        set(&mut filter);
+        filter
+    };
+    let (ue, teid, none) = (Some(UE.into()), Some(Teid(TEID)), [false; 3]);
+    let flow = |proto| Some(TraceFlow { proto, ends });
     let cases = [
+        (with(&|filter| filter.ue = ue), [true, true, false]),
         (
-            TraceFilter {
-                ue: Some(UE.into()),
-                ..TERMS.filter
-            },
-            [true, true, false],
-        ),
-        (
-            TraceFilter {
-                ue: Some(ip("10.45.9.9")),
-                ..TERMS.filter
-            },
+            with(&|filter| filter.ue = Some(ip("10.45.9.9"))),
             [false, false, true],
         ),
+        (with(&|filter| filter.teid = teid), [true, false, false]),
         (
-            TraceFilter {
-                teid: Some(Teid(TEID)),
-                ..TERMS.filter
-            },
-            [true, false, false],
-        ),
-        (
-            TraceFilter {
-                teid: Some(Teid(GNB_TEID)),
-                ..TERMS.filter
-            },
+            with(&|filter| filter.teid = Some(Teid(GNB_TEID))),
             [false, true, false],
         ),
+        (with(&|filter| filter.seid = Some(2)), [true, true, false]),
+        (with(&|filter| filter.seid = Some(3)), none),
+        (with(&|filter| filter.flow = flow(17)), [true, true, false]),
+        (with(&|filter| filter.flow = flow(6)), none),
+        (with(&|filter| filter.port = Some(PortId(0))), [true, true, true]),
+        (with(&|filter| filter.port = Some(PortId(2))), none),
         (
-            TraceFilter {
-                seid: Some(2),
-                ..TERMS.filter
-            },
-            [true, true, false],
-        ),
-        (
-            TraceFilter {
-                seid: Some(3),
-                ..TERMS.filter
-            },
-            [false; 3],
-        ),
-        (
-            TraceFilter {
-                flow: Some(TraceFlow { proto: 17, ends }),
-                ..TERMS.filter
-            },
-            [true, true, false],
-        ),
-        (
-            TraceFilter {
-                flow: Some(TraceFlow { proto: 6, ends }),
-                ..TERMS.filter
-            },
-            [false; 3],
-        ),
-        (
-            TraceFilter {
-                port: Some(PortId(0)),
-                ..TERMS.filter
-            },
-            [true, true, true],
-        ),
-        (
-            TraceFilter {
-                port: Some(PortId(2)),
-                ..TERMS.filter
-            },
-            [false; 3],
-        ),
-        (
-            TraceFilter {
-                ue: Some(UE.into()),
-                teid: Some(Teid(TEID)),
-                ..TERMS.filter
-            },
+            with(&|filter| (filter.ue, filter.teid) = (ue, teid)),
             [true, false, false],
         ),
     ];

@@ -10,7 +10,6 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use flow::{InstanceId, UrrCount};
 use pfcp::ie::UsageReportTrigger;
-use pfcp::message::Message;
 use rules::model::{ApplyAction, FarId, PdrId, QerId, UrrId};
 use rules::sdf::FlowDescription;
 

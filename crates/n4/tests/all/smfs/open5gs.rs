@@ -291,9 +291,7 @@ fn a_grant_of_no_more_than_the_threshold_is_a_threshold_of_0() {
         .n4
         .handle_counter_reached(now, index, counter_reached((UrrId(1), used(1000)), reached));
     let sent = world.run();
-    let Message::SessionReportRequest(request) = sent[0].message() else {
-        panic!("{:?}", sent[0].message())
-    };
+    let request = sent[0].session_report();
     let one = request.usage_report.first().unwrap();
     assert_eq!(one.usage_report_trigger, UsageReportTrigger::VOLQU);
     assert_eq!(one.volume_measurement.unwrap().total, Some(1000));

@@ -41,16 +41,16 @@ fn spellings_that_must_all_be_accepted() {
         create_pdr(&[&common[..], ies].concat())
     };
     let ipv6_peer = "2001:db8:3::20".parse::<std::net::Ipv6Addr>().unwrap().octets();
-    let far = |header: Octets| {
-        create_far(&[
-            far_id(2),
-            apply_action(&[FORW]),
-            forwarding(&[destination_if(ACCESS), header]),
-        ])
-    };
     let header =
         |description: u8, addresses: &[u8]| ie(84, [&[description, 0, 0, 0, 0x10, 0], addresses].concat());
     let vendor = |length: u16| ie(0x8000 + length, [0x12, 0x34, 1, 2, 3]);
+    let far_2 =
+        |action: &[u8], more: &[Octets]| create_far(&[&[far_id(2), apply_action(action)], more].concat());
+    let far = |header: Octets| far_2(&[FORW], &[forwarding(&[destination_if(ACCESS), header])]);
+    let to_access = [forwarding(&[destination_if(ACCESS)])];
+    let qer = |ies: &[Octets]| create_qer(&[&[qer_id(1)], ies].concat());
+    let urr = |ies: &[Octets]| create_urr(&[&[urr_id(1)], ies].concat());
+    let seconds = |ie_type, seconds: u32| ie(ie_type, seconds.to_be_bytes());
     let replacing: Vec<(usize, Octets)> = vec![
         (2, pdr(&[ie(95, [0])])),
         (2, pdr(&[ie(95, [1])])),
@@ -60,48 +60,19 @@ fn spellings_that_must_all_be_accepted() {
         (5, far(header(1, &GNB.octets()))),
         (5, far(header(2, &ipv6_peer))),
         (5, far(header(3, &[&GNB.octets()[..], &ipv6_peer].concat()))),
-        (5, create_far(&[far_id(2), apply_action(&[FORW])])),
-        (
-            5,
-            create_far(&[
-                far_id(2),
-                apply_action(&[FORW, 0]),
-                forwarding(&[destination_if(ACCESS)]),
-            ]),
-        ),
-        (5, create_far(&[far_id(2), apply_action(&[BUFF])])),
-        (
-            5,
-            create_far(&[
-                far_id(2),
-                apply_action(&[BUFF | NOCP, 2]),
-                forwarding(&[destination_if(ACCESS)]),
-            ]),
-        ),
-        (5, create_far(&[far_id(2), apply_action(&[DROP, 0])])),
-        (6, create_qer(&[qer_id(1), gate(0, 0)])),
-        (6, create_qer(&[qer_id(1), gate(2, 3), qfi(63)])),
+        (5, far_2(&[FORW], &[])),
+        (5, far_2(&[FORW, 0], &to_access)),
+        (5, far_2(&[BUFF], &[])),
+        (5, far_2(&[BUFF | NOCP, 2], &to_access)),
+        (5, far_2(&[DROP, 0], &[])),
+        (6, qer(&[gate(0, 0)])),
+        (6, qer(&[gate(2, 3), qfi(63)])),
         (
             6,
-            create_qer(&[
-                qer_id(1),
-                gate(0, 0),
-                qfi(9),
-                ie(123, [1]),
-                ie(158, [5]),
-                ie(157, 2u32.to_be_bytes()),
-            ]),
+            qer(&[gate(0, 0), qfi(9), ie(123, [1]), ie(158, [5]), seconds(157, 2)]),
         ),
-        (7, create_urr(&[urr_id(1), method(2), triggers(&[2, 0])])),
-        (
-            7,
-            create_urr(&[
-                urr_id(1),
-                method(1),
-                triggers(&[4, 0, 0]),
-                ie(32, 60u32.to_be_bytes()),
-            ]),
-        ),
+        (7, urr(&[method(2), triggers(&[2, 0])])),
+        (7, urr(&[method(1), triggers(&[4, 0, 0]), seconds(32, 60)])),
     ];
     for (place, octets) in replacing {
         let mut world = World::associated();
@@ -124,6 +95,10 @@ fn spellings_that_must_all_be_accepted() {
             .assert_accepted();
         world.assert_clean();
     }
+}
+
+#[test]
+fn node_ids_of_every_spelling_are_accepted() {
     let mut world = World::new();
     let nodes = [
         node_v4(SMF_ADDRESS),

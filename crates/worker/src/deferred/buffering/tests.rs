@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use flow::{AdjacencyId, InstanceId, PortId};
 use packet::{MacAddr, VecBuf};
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
 use transport::{Adjacency, Interface};
 
 use super::*;
@@ -185,131 +186,238 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// By FAR: the number and octets of each packet that waits, and until when.
-type Model = BTreeMap<u32, (VecDeque<(u8, usize)>, Nanos)>;
+/// The queue of one FAR.
+struct Queue {
+    /// Number and octets of each packet.
+    packets: VecDeque<(u8, usize)>,
+    /// When the packets expire.
+    until: Nanos,
+}
+
+/// The queues as lists.
+#[derive(Default)]
+struct Model {
+    now: Nanos,
+    /// By FAR.
+    queues: BTreeMap<u32, Queue>,
+    /// The next hop that the packets of a FAR wait for; `None`: of several.
+    hops: BTreeMap<u32, Option<NextHop>>,
+}
+
+const fn owner(far: u32) -> QueueKey {
+    QueueKey {
+        session: SessionIndex(7 + far % 2),
+        far: FarId(far),
+    }
+}
+
+fn sorted(mut numbers: Vec<u8>) -> Vec<u8> {
+    numbers.sort_unstable();
+    numbers
+}
+
+impl Model {
+    /// Whether a packet fits the limits, of which `most` is the one of packets in its queue.
+    fn fits(&self, far: u32, octets: usize, most: u16) -> bool {
+        let count = |wanted: &dyn Fn(u32) -> bool| {
+            let queues = self.queues.iter().filter(|(other, _)| wanted(**other));
+            let packets = queues.flat_map(|(_, queue)| &queue.packets);
+            packets.fold((0, 0), |(all, sum), (_, octets)| (all + 1, sum + octets))
+        };
+        let (all, session) = (count(&|_| true), count(&|other| other % 2 == far % 2));
+        let own = count(&|other| other == far);
+        let free = (LIMITS.packets - all.0, LIMITS.octets - all.1);
+        let is_plenty = free.0 * RESERVE >= LIMITS.packets && free.1 * RESERVE >= LIMITS.octets;
+        free.0 > 0
+            && octets <= free.1
+            && own.0 < usize::from(most)
+            && (is_plenty || own.0 * 2 <= free.0 && own.1 * 2 <= free.1)
+            && session.0 < LIMITS.per_session
+            && session.1 + octets <= LIMITS.per_session_octets
+    }
+
+    fn has_queue(&self, far: u32) -> bool {
+        self.queues.contains_key(&far) || self.queues.len() < LIMITS.queues
+    }
+
+    fn open(&mut self, far: u32, until: Nanos) {
+        let packets = VecDeque::new();
+        self.queues.entry(far).or_insert(Queue { packets, until });
+    }
+
+    fn push(&mut self, far: u32, packet: (u8, usize), timeout: Duration) {
+        let until = self.now + timeout;
+        if let Some(queue) = self.queues.get_mut(&far) {
+            if queue.packets.is_empty() {
+                queue.until = until;
+            }
+            queue.packets.push_back(packet);
+        }
+    }
+
+    /// Removes the queue of a FAR: the numbers of its packets.
+    fn remove(&mut self, far: u32) -> Vec<u8> {
+        self.hops.remove(&far);
+        let packets = self.queues.remove(&far).map(|queue| queue.packets);
+        packets
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    fn store(
+        &mut self,
+        buffers: &mut Buffers<VecBuf>,
+        far: u32,
+        packet: (u8, usize),
+        most: Option<u16>,
+    ) -> TestCaseResult {
+        let (is_first, has_queue) = (!self.queues.contains_key(&far), self.has_queue(far));
+        prop_assert_eq!(
+            buffers.expect(3, owner(far), FLOW, most, 9, self.now),
+            is_first && has_queue
+        );
+        if has_queue {
+            self.open(far, self.now);
+        }
+        let (number, octets) = packet;
+        let fits = has_queue && self.fits(far, octets, most.unwrap_or(4).min(4));
+        prop_assert_eq!(
+            buffers
+                .store(3, VecBuf::new(&vec![number; octets]), self.now)
+                .is_ok(),
+            fits
+        );
+        if fits {
+            self.push(far, packet, LIMITS.timeout);
+        }
+        Ok(())
+    }
+
+    fn park(
+        &mut self,
+        buffers: &mut Buffers<VecBuf>,
+        far: u32,
+        packet: (u8, usize),
+        hop: u32,
+    ) -> TestCaseResult {
+        let next_hop = NextHop::Slot(AdjacencyId(hop));
+        let (unresolved, has_queue) = (
+            UnresolvedHop {
+                next_hop,
+                is_named: true,
+            },
+            self.has_queue(far),
+        );
+        prop_assert_eq!(buffers.park(4, owner(far), FLOW, unresolved, self.now), has_queue);
+        if !has_queue {
+            return Ok(());
+        }
+        self.open(far, self.now + NEXT_HOP_TIMEOUT);
+        let awaited = self.hops.entry(far).or_insert(Some(next_hop));
+        *awaited = awaited.filter(|awaited| *awaited == next_hop);
+        let (number, octets) = packet;
+        let fits = self.fits(far, octets, 4);
+        prop_assert_eq!(
+            buffers
+                .store(4, VecBuf::new(&vec![number; octets]), self.now)
+                .is_ok(),
+            fits
+        );
+        if fits {
+            self.push(far, packet, LIMITS.timeout.min(NEXT_HOP_TIMEOUT));
+        }
+        prop_assert_eq!(buffers.why_not(4), DropReason::NoNeighbour);
+        Ok(())
+    }
+
+    fn meet(&mut self, buffers: &mut Buffers<VecBuf>, hop: u32) -> TestCaseResult {
+        let id = AdjacencyId(hop);
+        let is_met = |awaited: &Option<NextHop>| awaited.is_none_or(|awaited| awaited == NextHop::Slot(id));
+        let met = self.hops.iter().filter(|(_, awaited)| is_met(awaited));
+        let met: Vec<u32> = met.map(|(far, _)| *far).collect();
+        let change = AdjacencyChange {
+            id,
+            neighbour: Some((InstanceId(0), Ipv4Addr::LOCALHOST.into())),
+            adjacency: Some(Adjacency::resolved(&interface(), MacAddr([2; 6]))),
+        };
+        prop_assert_eq!(buffers.meet(&change), met.len());
+        let gone = met.into_iter().flat_map(|far| self.remove(far)).collect();
+        let mut out = Batch::new();
+        buffers.take_flushed(&mut out);
+        prop_assert_eq!(sorted(numbers(out)), sorted(gone));
+        Ok(())
+    }
+
+    fn flush(&mut self, buffers: &mut Buffers<VecBuf>, far: u32) -> TestCaseResult {
+        let mut out = Batch::new();
+        buffers.flush(owner(far));
+        buffers.take_flushed(&mut out);
+        prop_assert_eq!(numbers(out), self.remove(far));
+        Ok(())
+    }
+
+    fn discard(&mut self, buffers: &mut Buffers<VecBuf>, far: u32) -> TestCaseResult {
+        buffers.discard(owner(far));
+        prop_assert_eq!(ended(|| buffers.take_discarded()), self.remove(far));
+        Ok(())
+    }
+
+    fn wait(&mut self, buffers: &mut Buffers<VecBuf>, time: Duration) -> TestCaseResult {
+        self.now = self.now + time;
+        let now = self.now;
+        buffers.sweep(now);
+        let late = self.queues.values_mut().filter(|queue| queue.until <= now);
+        let late = late
+            .flat_map(|queue| queue.packets.drain(..))
+            .map(|(number, _)| number)
+            .collect();
+        // A parked queue ends with its packets.
+        let queues = &mut self.queues;
+        self.hops
+            .retain(|far, _| queues.get(far).is_some_and(|queue| queue.until > now));
+        let hops = &self.hops;
+        queues.retain(|far, _| *far < 5 || hops.contains_key(far));
+        prop_assert_eq!(sorted(ended(|| buffers.take_expired())), sorted(late));
+        Ok(())
+    }
+
+    /// Compares what is held.
+    fn compare(&self, buffers: &Buffers<VecBuf>) -> TestCaseResult {
+        let packets = |least: u32| {
+            self.queues
+                .range(least..)
+                .map(|(_, queue)| queue.packets.len())
+                .sum::<usize>()
+        };
+        prop_assert_eq!(buffers.len(), packets(0));
+        prop_assert_eq!(buffers.queues(), self.queues.len());
+        let accounts = [7, 8].map(|session| buffers.accounts.of(SessionIndex(session)).packets);
+        prop_assert_eq!(accounts.iter().sum::<usize>(), packets(0));
+        prop_assert_eq!(
+            (buffers.packets_parked, buffers.parked.len()),
+            (packets(5), self.hops.len())
+        );
+        Ok(())
+    }
+}
 
 proptest! {
-    /// Against queues that are lists: what was stored is what was flushed, discarded, expired and is held.
+    /// Against queues that are lists: stored packets are those flushed, discarded, expired and held.
     #[test]
     fn every_packet_is_somewhere(steps in prop::collection::vec(step(), 1..80)) {
-        let mut buffers = Buffers::new(LIMITS);
-        let mut model: Model = BTreeMap::new();
-        let mut hops: BTreeMap<u32, Option<NextHop>> = BTreeMap::new();
-        let mut now = Nanos(0);
+        let (mut buffers, mut model) = (Buffers::new(LIMITS), Model::default());
         for (number, step) in (0u8..).zip(steps) {
-            let owner = |far| QueueKey { session: SessionIndex(7 + far % 2), far: FarId(far) };
-            let model_fits = |model: &Model, far: u32, octets: usize, most: u16| {
-                let count = |wanted: &dyn Fn(u32) -> bool| {
-                    let queues = model.iter().filter(|(other, _)| wanted(**other));
-                    let packets = queues.flat_map(|(_, (queue, _))| queue);
-                    packets.fold((0, 0), |(all, sum), (_, octets)| (all + 1, sum + octets))
-                };
-                let (all, session, own) = (count(&|_| true), count(&|other| other % 2 == far % 2), count(&|other| other == far));
-                let free = (LIMITS.packets - all.0, LIMITS.octets - all.1);
-                let is_plenty = free.0 * RESERVE >= LIMITS.packets && free.1 * RESERVE >= LIMITS.octets;
-                free.0 > 0
-                    && octets <= free.1
-                    && own.0 < usize::from(most)
-                    && (is_plenty || own.0 * 2 <= free.0 && own.1 * 2 <= free.1)
-                    && session.0 < LIMITS.per_session
-                    && session.1 + octets <= LIMITS.per_session_octets
-            };
             match step {
-                Step::Store(far, octets, most) => {
-                    let is_first = !model.contains_key(&far);
-                    let has_queue = !is_first || model.len() < LIMITS.queues;
-                    prop_assert_eq!(buffers.expect(3, owner(far), FLOW, most, 9, now), is_first && has_queue);
-                    if has_queue {
-                        model.entry(far).or_insert((VecDeque::new(), now));
-                    }
-                    let fits = has_queue && model_fits(&model, far, octets, most.unwrap_or(4).min(4));
-                    let packet = VecBuf::new(&vec![number; octets]);
-                    prop_assert_eq!(buffers.store(3, packet, now).is_ok(), fits);
-                    if fits && let Some((queue, until)) = model.get_mut(&far) {
-                        if queue.is_empty() {
-                            *until = now + LIMITS.timeout;
-                        }
-                        queue.push_back((number, octets));
-                    }
-                }
-                Step::Park(far, octets, hop) => {
-                    let hop = NextHop::Slot(AdjacencyId(hop));
-                    let has_queue = model.contains_key(&far) || model.len() < LIMITS.queues;
-                    prop_assert_eq!(buffers.park(4, owner(far), FLOW, UnresolvedHop { next_hop: hop, is_named: true }, now), has_queue);
-                    if has_queue {
-                        model.entry(far).or_insert((VecDeque::new(), now + NEXT_HOP_TIMEOUT));
-                        let awaited = hops.entry(far).or_insert(Some(hop));
-                        *awaited = awaited.filter(|awaited| *awaited == hop);
-                    }
-                    let fits = has_queue && model_fits(&model, far, octets, 4);
-                    let stored = !has_queue || buffers.store(4, VecBuf::new(&vec![number; octets]), now).is_ok();
-                    prop_assert_eq!(stored, !has_queue || fits);
-                    if fits && let Some((queue, until)) = model.get_mut(&far) {
-                        if queue.is_empty() {
-                            *until = now + LIMITS.timeout.min(NEXT_HOP_TIMEOUT);
-                        }
-                        queue.push_back((number, octets));
-                    }
-                    if has_queue {
-                        prop_assert_eq!(buffers.why_not(4), DropReason::NoNeighbour);
-                    }
-                }
-                Step::Meet(hop) => {
-                    let is_met = |awaited: &Option<NextHop>| awaited.is_none_or(|awaited| awaited == NextHop::Slot(AdjacencyId(hop)));
-                    let met: Vec<u32> = hops.iter().filter(|(_, awaited)| is_met(awaited)).map(|(far, _)| *far).collect();
-                    let change = AdjacencyChange {
-                        id: AdjacencyId(hop),
-                        neighbour: Some((InstanceId(0), Ipv4Addr::LOCALHOST.into())),
-                        adjacency: Some(Adjacency::resolved(&interface(), MacAddr([2; 6]))),
-                    };
-                    prop_assert_eq!(buffers.meet(&change), met.len());
-                    let mut gone: Vec<u8> = Vec::new();
-                    for far in met {
-                        hops.remove(&far);
-                        gone.extend(model.remove(&far).into_iter().flat_map(|(queue, _)| queue).map(|(number, _)| number));
-                    }
-                    let mut out = Batch::new();
-                    buffers.take_flushed(&mut out);
-                    let mut out = numbers(out);
-                    out.sort_unstable();
-                    gone.sort_unstable();
-                    prop_assert_eq!(out, gone);
-                }
-                Step::Flush(far) | Step::Discard(far) => {
-                    hops.remove(&far);
-                    let gone = model.remove(&far).map(|(queue, _)| queue).unwrap_or_default();
-                    let gone: Vec<u8> = gone.into_iter().map(|(number, _)| number).collect();
-                    let out = if matches!(step, Step::Flush(_)) {
-                        let mut out = Batch::new();
-                        buffers.flush(owner(far));
-                        buffers.take_flushed(&mut out);
-                        numbers(out)
-                    } else {
-                        buffers.discard(owner(far));
-                        ended(|| buffers.take_discarded())
-                    };
-                    prop_assert_eq!(out, gone);
-                }
-                Step::Wait(millis) => {
-                    now = now + Duration::from_millis(millis);
-                    buffers.sweep(now);
-                    let late = model.values_mut().filter(|(_, until)| *until <= now);
-                    let mut late: Vec<u8> = late.flat_map(|(queue, _)| queue.drain(..)).map(|(number, _)| number).collect();
-                    // A parked queue ends with its packets.
-                    hops.retain(|far, _| model.get(far).is_some_and(|(_, until)| *until > now));
-                    model.retain(|far, _| *far < 5 || hops.contains_key(far));
-                    let mut expired = ended(|| buffers.take_expired());
-                    expired.sort_unstable();
-                    late.sort_unstable();
-                    prop_assert_eq!(expired, late);
-                }
-            }
-            prop_assert_eq!(buffers.len(), model.values().map(|(queue, _)| queue.len()).sum::<usize>());
-            prop_assert_eq!(buffers.queues(), model.len());
-            let accounts: usize = [7, 8].map(|session| buffers.accounts.of(SessionIndex(session)).packets).iter().sum();
-            prop_assert_eq!(accounts, model.values().map(|(queue, _)| queue.len()).sum::<usize>());
-            let parked = model.iter().filter(|(far, _)| **far >= 5).map(|(_, (queue, _))| queue.len());
-            prop_assert_eq!((buffers.packets_parked, buffers.parked.len()), (parked.sum::<usize>(), hops.len()));
+                Step::Store(far, octets, most) => model.store(&mut buffers, far, (number, octets), most),
+                Step::Park(far, octets, hop) => model.park(&mut buffers, far, (number, octets), hop),
+                Step::Meet(hop) => model.meet(&mut buffers, hop),
+                Step::Flush(far) => model.flush(&mut buffers, far),
+                Step::Discard(far) => model.discard(&mut buffers, far),
+                Step::Wait(millis) => model.wait(&mut buffers, Duration::from_millis(millis)),
+            }?;
+            model.compare(&buffers)?;
         }
     }
 }
