@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use flow::{InstanceId, Nanos, PortId, WorkerId};
 use packet::{IpFrame, MacAddr};
-use pfcp::IeType;
+use pfcp::{IeType, MessageType};
 use rtrb::Consumer;
 use rules::model::SourceInterface;
 use rules::network::{Instance, Network, Roles};
@@ -356,19 +356,23 @@ impl World {
         tell: &mut impl FnMut(PacketTrace) -> bool,
     ) {
         let Some(head) =
-            Head::read(message).filter(|head| head.is_request() && self.n4.contains(&ends.to.ip()))
+            Head::read(message).filter(|head| head.kind.is_request() && self.n4.contains(&ends.to.ip()))
         else {
             self.replayed.own += 1;
             return;
         };
         self.replayed.requests += 1;
         self.cores.borrow_mut().clear();
-        if head.kind == 5 {
+        if head.kind == MessageType::ASSOCIATION_SETUP_REQUEST {
             self.smfs.insert(ends.from.ip());
-        } else if head.kind >= 50 && self.smfs.insert(ends.from.ip()) {
+        } else if head.kind.is_session() && self.smfs.insert(ends.from.ip()) {
             self.associate(ends, message, number, tell);
         }
-        let was = answers.get(&(ends.from.ip(), head.kind, head.sequence));
+        let was = answers.get(&Asked {
+            from: ends.from.ip(),
+            kind: head.kind,
+            sequence: head.sequence,
+        });
         let seid = head.seid.and_then(|seid| self.seids.get(&seid).copied());
         let chosen = was.map(|answer| Chosen::of(answer)).unwrap_or_default();
         let request = chosen.fill(message, seid);
@@ -381,7 +385,7 @@ impl World {
             return self.note(number, "a PFCP request got no answer");
         };
         let cp_seid = replay::of_message(&request, IeType::F_SEID).and_then(replay::seid_of);
-        if let (50, Some(own)) = (head.kind, up_seid(&is)) {
+        if let (MessageType::SESSION_ESTABLISHMENT_REQUEST, Some(own)) = (head.kind, up_seid(&is)) {
             self.seids
                 .extend(was.and_then(|was| up_seid(was)).map(|then| (then, own)));
             self.by_cp_seid.extend(cp_seid.map(|cp| (cp, own)));
@@ -421,7 +425,12 @@ impl World {
             replay::ie(IeType::NODE_ID, &node),
             replay::ie(IeType::RECOVERY_TIME_STAMP, &3_900_000_000_u32.to_be_bytes()),
         ];
-        let setup = replay::message(5, None, 0x00ff_ff00, &ies.concat());
+        let setup = replay::message(
+            MessageType::ASSOCIATION_SETUP_REQUEST,
+            None,
+            0x00ff_ff00,
+            &ies.concat(),
+        );
         if self.ask(ends, &setup, number, tell).is_some() {
             self.note(
                 number,
@@ -463,20 +472,20 @@ impl World {
 
     fn answer(&mut self, smf: SocketAddr, request: &[u8]) {
         let Some(head) = Head::read(request) else { return };
-        if !head.is_request() {
+        let Some(response) = head.kind.response() else {
             return self.answers.push(request.to_vec());
-        }
+        };
         let stamp = replay::ie(IeType::RECOVERY_TIME_STAMP, &3_900_000_000_u32.to_be_bytes());
         let accepted = replay::ie(IeType::CAUSE, &[1]);
         let (seid, ies) = match head.kind {
-            1 => (None, stamp),
-            56 => {
+            MessageType::HEARTBEAT_REQUEST => (None, stamp),
+            MessageType::SESSION_REPORT_REQUEST => {
                 let seid = head.seid.and_then(|cp| self.by_cp_seid.get(&cp).copied());
                 (Some(seid.unwrap_or(0)), accepted)
             }
             _ => return,
         };
-        let answer = replay::message(head.kind + 1, seid, head.sequence, &ies);
+        let answer = replay::message(response, seid, head.sequence, &ies);
         if let Some(own) = self.n4.first() {
             let to = SocketAddr::new(*own, PFCP);
             self.control.handle_datagram(self.now, smf, to, &answer);

@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use pfcp::IeType;
 use pfcp::tlv::Tlvs;
+use pfcp::{IeType, MessageType};
 
 const SESSION_HEADER: usize = 16;
 const NODE_HEADER: usize = 8;
 /// Groups in groups: a PDI in a PDR.
 const DEPTH: usize = 2;
-/// Octets of what a user plane chooses: an F-TEID or a UE IP Address of both families has fewer.
+/// Longest IE that a user plane chooses, octets: an F-TEID or a UE IP Address of both families has fewer.
 const MOST_CHOSEN: usize = 32;
 /// Octets of the IEs of a message.
 const LONGEST: usize = 65_535 - SESSION_HEADER;
@@ -19,8 +19,8 @@ const LONGEST: usize = 65_535 - SESSION_HEADER;
 /// Where a message begins, and its fields (TS 29.244 §7.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The type.
-    pub kind: u8,
+    /// Message type.
+    pub kind: MessageType,
     /// The SEID, of messages about sessions.
     pub seid: Option<u64>,
     /// The sequence number.
@@ -30,10 +30,11 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads the header of `message`; `None` for what is none.
+    /// Reads the header of `message`; `None`: not a PFCP message.
     #[must_use]
     pub fn read(message: &[u8]) -> Option<Self> {
         let [flags, kind] = *message.first_chunk()?;
+        let kind = MessageType(kind);
         let body = if flags & 1 == 1 {
             SESSION_HEADER
         } else {
@@ -51,24 +52,16 @@ impl Head {
 
     /// The type of the request that it answers, if it answers one (TS 29.244 §7.3).
     #[must_use]
-    pub const fn answered(self) -> Option<u8> {
-        match self.kind {
-            2 | 4 | 6 | 8 | 10 | 13 | 15 | 51 | 53 | 55 | 57 => Some(self.kind - 1),
-            _ => None,
-        }
-    }
-
-    /// Whether it is a request.
-    #[must_use]
-    pub const fn is_request(self) -> bool {
-        matches!(self.kind, 1 | 3 | 5 | 7 | 9 | 12 | 14 | 50 | 52 | 54 | 56)
+    pub fn answered(self) -> Option<MessageType> {
+        let request = MessageType(self.kind.0.checked_sub(1)?);
+        (request.response() == Some(self.kind)).then_some(request)
     }
 }
 
 /// A message with these IEs.
 #[must_use]
-pub fn message(kind: u8, seid: Option<u64>, sequence: u32, ies: &[u8]) -> Vec<u8> {
-    let mut message = vec![0x20 | u8::from(seid.is_some()), kind, 0, 0];
+pub fn message(kind: MessageType, seid: Option<u64>, sequence: u32, ies: &[u8]) -> Vec<u8> {
+    let mut message = vec![0x20 | u8::from(seid.is_some()), kind.0, 0, 0];
     message.extend(seid.iter().flat_map(|seid| seid.to_be_bytes()));
     message.extend(&sequence.to_be_bytes()[1..]);
     message.push(0);
@@ -110,7 +103,7 @@ pub fn seid_of(f_seid: &[u8]) -> Option<u64> {
     f_seid.get(1..9)?.try_into().ok().map(u64::from_be_bytes)
 }
 
-/// What an answer says that the user plane has chosen.
+/// F-TEIDs and UE addresses that the user plane of the capture has chosen, by its response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
     /// F-TEIDs by PDR, then by Traffic Endpoint; and UE IP Addresses likewise.
@@ -151,7 +144,7 @@ impl Chosen {
         !self.f_teids.is_empty() || !self.ue_ips.is_empty()
     }
 
-    /// The request with this in place of what it leaves to the user plane, and for the session with this SEID.
+    /// The request with these values in place of CHOOSE flags, and for the session with this SEID.
     #[must_use]
     pub fn fill(mut self, request: &[u8], seid: Option<u64>) -> Vec<u8> {
         let Some(head) = Head::read(request) else {
@@ -166,7 +159,7 @@ impl Chosen {
         message(head.kind, head.seid.and(seid.or(head.seid)), head.sequence, &ies)
     }
 
-    /// F-TEIDs by CHOOSE ID: a response may have that of one PDR alone.
+    /// Learns F-TEIDs by CHOOSE ID: a response may have that of one PDR alone.
     fn learn(&mut self, body: &[u8]) {
         for (kind, value) in ies(body) {
             let Some((pdi, of)) = chooser(kind, value) else {
@@ -183,7 +176,7 @@ impl Chosen {
         }
     }
 
-    /// IEs with what is chosen filled in, where they are those of a PDR or a Traffic Endpoint.
+    /// IEs with the chosen values, where the IEs are those of a PDR or a Traffic Endpoint.
     fn filled(&self, octets: &[u8], of: Option<(bool, u16)>, depth: usize) -> Vec<u8> {
         let mut filled = Vec::new();
         for (kind, value) in ies(octets) {
@@ -245,7 +238,7 @@ fn id_of(group: &[u8], is_endpoint: bool) -> Option<u16> {
     Some(u16::from_be_bytes(*id.first_chunk()?))
 }
 
-/// Where in a group a user plane may be asked to choose, and for what.
+/// The IEs of a group in which a user plane may choose, and their PDR or Traffic Endpoint.
 fn chooser(kind: IeType, value: &[u8]) -> Option<(&[u8], (bool, u16))> {
     match kind {
         IeType::CREATE_PDR | IeType::UPDATE_PDR => Some((
@@ -259,8 +252,16 @@ fn chooser(kind: IeType, value: &[u8]) -> Option<(&[u8], (bool, u16))> {
     }
 }
 
-/// Who asked what, to find the answer: the asker, the type of the request and its sequence number.
-pub type Asked = (IpAddr, u8, u32);
+/// A request, as the key of its response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Asked {
+    /// The sender.
+    pub from: IpAddr,
+    /// The request's type.
+    pub kind: MessageType,
+    /// Its sequence number.
+    pub sequence: u32,
+}
 
 #[cfg(test)]
 mod tests {
@@ -280,28 +281,46 @@ mod tests {
             create_pdr(2, &choose),
         ]
         .concat();
-        let request = message(50, Some(0), 9, &request);
+        let request = message(MessageType::SESSION_ESTABLISHMENT_REQUEST, Some(0), 9, &request);
         let f_teid = [1, 0, 0, 0x10, 1, 10, 0, 3, 1];
         let created = [
             ie(IeType::PDR_ID, &[0, 1]),
             ie(IeType::F_TEID, &f_teid),
             ie(IeType::UE_IP_ADDRESS, &[2, 10, 45, 0, 2]),
         ];
-        let answer = message(51, Some(5), 9, &ie(IeType::CREATED_PDR, &created.concat()));
+        let answer = message(
+            MessageType::SESSION_ESTABLISHMENT_RESPONSE,
+            Some(5),
+            9,
+            &ie(IeType::CREATED_PDR, &created.concat()),
+        );
         let filled = Chosen::of(&answer).fill(&request, None);
         let own = ie(IeType::F_TEID, &f_teid);
         let ue = ie(IeType::UE_IP_ADDRESS, &[6, 10, 45, 0, 2]);
         let expected = [create_pdr(1, &[own.clone(), ue].concat()), create_pdr(2, &own)].concat();
-        assert_eq!(filled, message(50, Some(0), 9, &expected));
+        assert_eq!(
+            filled,
+            message(MessageType::SESSION_ESTABLISHMENT_REQUEST, Some(0), 9, &expected)
+        );
         // Groups in groups in groups, and what no user plane chooses: not followed, not taken.
         let mut deep = ie(IeType::PDI, &choose);
         while deep.len() < 60_000 {
             deep = ie(IeType::PDI, &deep);
         }
-        let deep = message(50, Some(0), 9, &create_pdr(1, &deep));
+        let deep = message(
+            MessageType::SESSION_ESTABLISHMENT_REQUEST,
+            Some(0),
+            9,
+            &create_pdr(1, &deep),
+        );
         assert_eq!(Chosen::of(&answer).fill(&deep, None), deep);
         let long = [ie(IeType::PDR_ID, &[0, 1]), ie(IeType::F_TEID, &[1; 40_000])];
-        let long = message(51, Some(5), 9, &ie(IeType::CREATED_PDR, &long.concat()));
+        let long = message(
+            MessageType::SESSION_ESTABLISHMENT_RESPONSE,
+            Some(5),
+            9,
+            &ie(IeType::CREATED_PDR, &long.concat()),
+        );
         assert!(!Chosen::of(&long).has_any());
         // Nothing was chosen: it stays as it is.
         assert_eq!(Chosen::default().fill(&request, Some(3)), {

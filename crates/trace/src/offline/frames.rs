@@ -161,7 +161,7 @@ pub(super) fn pfcp_of(packet: &[u8]) -> Option<(Ends, &[u8])> {
     Some((Ends { from, to }, message))
 }
 
-/// Every PFCP response of the capture, by who asked for it.
+/// Every PFCP response of the capture, by its request.
 pub(super) fn answers_of(frames: &[Frame<'_>]) -> HashMap<Asked, Vec<u8>> {
     let mut answers = HashMap::new();
     let is_whole = |frame: &&Frame<'_>| frame.captured.octets.len() >= frame.captured.len;
@@ -172,7 +172,12 @@ pub(super) fn answers_of(frames: &[Frame<'_>]) -> HashMap<Asked, Vec<u8>> {
         if let Some(head) = Head::read(message)
             && let Some(request) = head.answered()
         {
-            answers.insert((ends.to.ip(), request, head.sequence), message.to_vec());
+            let asked = Asked {
+                from: ends.to.ip(),
+                kind: request,
+                sequence: head.sequence,
+            };
+            answers.insert(asked, message.to_vec());
         }
     }
     answers
