@@ -15,14 +15,14 @@ use super::settings::Setting;
 
 /// Samples of one measurement at most.
 const MOST: usize = 256;
-/// One packet of this number is sampled.
+/// One of this number of packets is sampled.
 const EVERY: u64 = 4_093;
 
 /// One packet that was followed through the worker.
 #[derive(Clone, Debug)]
 pub struct Sample {
     port: PortId,
-    /// The frame as received, with the part that is elsewhere as zeros.
+    /// The frame as received, with zeros for the octets that are only counted.
     received: Vec<u8>,
     end: End,
 }
@@ -135,10 +135,10 @@ fn ue_address(port: PortId, packet: &[u8]) -> Option<IpAddr> {
         .map(|tuple| tuple.addrs.src())
 }
 
-/// What came of the samples.
+/// Results of the samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// Packets that came out as the interpreter says, octet for octet.
+    /// Packets that were sent as the interpreter requires, octet for octet.
     pub same: u64,
     /// Packets that did not.
     pub different: u64,
@@ -148,12 +148,12 @@ pub struct Checked {
     pub dropped: u64,
     /// Packets that never came out, nor were they given back.
     pub held: u64,
-    /// The first that is a mistake: what became of it, and whose it is.
+    /// The first mistake: the frame that was sent or dropped, and its session.
     pub first: Option<String>,
 }
 
 impl Checked {
-    /// One more; what is wrong with it.
+    /// Counts one more sample; `fault` is its mistake.
     fn add(&mut self, wire: Wire, end: &End, verdict: &Verdict, is_red: bool) -> Option<&'static str> {
         match (end, &verdict.outcome) {
             (End::Open, _) => {
@@ -180,13 +180,13 @@ impl Checked {
         None
     }
 
-    /// Whether every sample is as the interpreter says.
+    /// Whether every sample equals the interpreter's result.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.different == 0 && self.dropped == 0 && self.held == 0
     }
 
-    /// What is wrong, in words.
+    /// The mistakes in words.
     #[must_use]
     pub fn fault(&self) -> String {
         format!(
@@ -227,7 +227,7 @@ mod tests {
     use super::super::world::World;
     use super::*;
 
-    /// What the checks say when the end of each sample that was sent is another.
+    /// The result of the checks after the end of each sent sample is changed.
     fn checked(end: Option<End>) -> Checked {
         let progress = Progress::silent();
         let model = Model::v(2, 1).unwrap().with_sessions(64);

@@ -1,4 +1,4 @@
-//! Time as benchmarks need it: the ticks of the processor, the time that a thread has had, and what others took.
+//! Time for benchmarks: ticks of the processor, processor time of a thread, and time that other threads took.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -27,7 +27,7 @@ pub fn nanos(ticks: u64) -> f64 {
     ticks as f64 * 1e9 / ticks_per_second()
 }
 
-/// What the system reports of one thread and of the machine, at one moment.
+/// The system's times of one thread and of the machine, at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     wall: Instant,
@@ -48,7 +48,7 @@ impl Moment {
         }
     }
 
-    /// What has passed.
+    /// Time since then.
     #[must_use]
     pub fn elapsed(&self) -> Passed {
         let now = Self::now();
@@ -71,9 +71,9 @@ impl Moment {
 pub struct Passed {
     /// Nanoseconds by the clock on the wall.
     pub wall_nanos: u64,
-    /// Of them, those that the thread was on a processor.
+    /// Nanoseconds in which the thread was on a processor.
     pub busy_nanos: u64,
-    /// Of them, those that it waited for one: it was preempted.
+    /// Nanoseconds in which the thread waited for a processor: it was preempted.
     pub waited_nanos: u64,
     /// Nanoseconds that the hypervisor took from the whole machine.
     pub stolen_nanos: u64,
@@ -105,7 +105,7 @@ fn steal() -> u64 {
         .unwrap_or(0)
 }
 
-/// Returns whether the calling thread kept its core between two calls. Cheap enough to ask a thousand times a second.
+/// Detects whether the calling thread kept its core between two calls. Cheap enough for a thousand calls a second.
 #[derive(Debug)]
 pub struct Presence {
     file: Option<File>,
@@ -124,7 +124,7 @@ impl Presence {
         presence
     }
 
-    /// Whether the thread has been on its core since the last question. Where the system does not report it: always.
+    /// Whether the thread has been on its core since the last call. Always, where the system does not report it.
     pub fn was_kept(&mut self) -> bool {
         let mut text = [0; 96];
         let length = self
@@ -214,24 +214,35 @@ impl Rounds {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no rounds.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.kept.is_empty() && self.disturbed.is_empty()
     }
 
-    /// Their spread, and how many were left out.
+    /// Number of disturbed rounds, which [`spread`](Self::spread) leaves out unless all are disturbed.
     #[must_use]
-    pub fn spread(self) -> (Spread, usize) {
+    pub const fn left_out(&self) -> usize {
         if self.kept.is_empty() {
-            return (Spread::of(self.disturbed), 0);
+            0
+        } else {
+            self.disturbed.len()
         }
-        (Spread::of(self.kept), self.disturbed.len())
+    }
+
+    /// Spread of the rounds.
+    #[must_use]
+    pub fn spread(self) -> Spread {
+        Spread::of(if self.kept.is_empty() {
+            self.disturbed
+        } else {
+            self.kept
+        })
     }
 }
 
 impl Spread {
-    /// Of these values; all zero of none.
+    /// The spread of these values; all 0 without any.
     #[must_use]
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
@@ -244,7 +255,7 @@ impl Spread {
         }
     }
 
-    /// The same of `f(value)`, for a function that keeps or turns the order.
+    /// The spread of `f(value)`, for a monotonic function.
     #[must_use]
     pub fn map(self, f: impl Fn(f64) -> f64) -> Self {
         let [a, b] = [f(self.min), f(self.max)];

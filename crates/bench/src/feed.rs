@@ -1,4 +1,4 @@
-//! The self-fed port: packet I/O that makes up what it receives and counts what it sends, on the worker's own core.
+//! The self-fed port: packet I/O that generates received packets and counts sent packets, on the worker's own core.
 //!
 //! Frames are made some hundreds ahead, as many as a NIC's ring holds, so that a worker finds their headers where
 //! a NIC would have left them: in the cache, but not in the registers. The buffers go round in the order in which
@@ -22,9 +22,9 @@ use super::rules::Identity;
 const ROOM: usize = 2_048;
 /// Where a frame starts in it.
 const HEADROOM: usize = 128;
-/// Octets of a frame that lie in one piece; of a longer frame the rest is only counted, as that of a chain.
+/// Octets of a frame that are stored; the rest of a longer frame is only counted, as that of a chain.
 const CONTIGUOUS: usize = 1_600;
-/// Buffers in all: both windows, what the worker holds, what it has just freed.
+/// Buffers in all: both windows, those that the worker holds, those that it has just freed.
 pub const BUFFERS: usize = 2 * WINDOW + 4 * BURST;
 
 /// The memory of a buffer.
@@ -40,7 +40,7 @@ pub struct Buf {
     tail: u16,
     port: PortId,
     charge: ChargeId,
-    /// One more than the place among the samples; 0: it is none.
+    /// One more than the index of the sample; 0: not a sample.
     sample: u32,
     fresh: bool,
 }
@@ -212,7 +212,7 @@ impl Feed {
         }
     }
 
-    /// Receives other packets from now on. What was made ahead is thrown away.
+    /// Receives other packets from now on. Frames that were made ahead are discarded.
     pub fn set_load(&mut self, load: Load) {
         for window in &mut self.windows {
             self.free.extend(window.drain(..));
@@ -233,12 +233,12 @@ impl Feed {
         (BUFFERS * ROOM + self.identities.len() * size_of::<Identity>()) as u64
     }
 
-    /// What is received.
+    /// The present load.
     pub fn load(&self) -> &Load {
         &self.load
     }
 
-    /// What was counted.
+    /// The port's counts.
     pub const fn counts(&self) -> Counts {
         self.counts
     }

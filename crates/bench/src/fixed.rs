@@ -28,7 +28,7 @@ pub struct Fixed {
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
 enum Which {
-    /// What the open UPFs were measured on: an entry for each tunnel.
+    /// The model of open UPFs' measurements: an entry for each tunnel.
     Open,
     /// Model V, profile 2, 256 octets: an entry for each 5-tuple.
     V,

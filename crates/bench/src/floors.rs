@@ -1,4 +1,4 @@
-//! What the machine allows: the floors of memory, and DPDK's bare forwarding over ports that are nothing.
+//! The floors of memory, and DPDK's bare forwarding over null ports.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::world::deadline;
 pub struct FloorFigure {
     /// Packets worked on.
     pub packets: u64,
-    /// Of them, those whose flow was found: all, or the floor is void.
+    /// Packets whose flow was found: all, or the floor is void.
     pub hits: u64,
     /// Ticks.
     pub cycles: u64,
@@ -61,7 +61,7 @@ impl Floors {
     /// When there is no memory for them.
     pub fn measure(flows: u32, sessions: u32, seconds: f64) -> Result<Self, BenchError> {
         let size = Size { flows, sessions };
-        // It is gone before the workload is made: only one of them has to fit.
+        // The floor's memory is freed before the world is made: only one of both has to fit.
         let sketch = {
             let mut sketch = Sketch::new(size, POOL).map_err(BenchError::of)?;
             floor(|| sketch.measure(Duration::ZERO), seconds)
@@ -94,7 +94,7 @@ fn floor(mut measure: impl FnMut() -> Floor, seconds: f64) -> FloorFigure {
         sum.cycles += round.cycles;
         sum.nanos += round.nanos;
     }
-    (sum.round, sum.disturbed) = rounds.spread();
+    (sum.disturbed, sum.round) = (rounds.left_out(), rounds.spread());
     sum
 }
 
@@ -117,42 +117,55 @@ impl IoForwarding {
     pub fn measure(eal: &Eal, runs: usize, seconds: f64) -> Result<Self, BenchError> {
         let _lcore = Registration::new(eal).map_err(BenchError::of)?;
         let pool = Mempool::new(eal, PoolConfig::with_buffers(8_192)).map_err(BenchError::of)?;
-        let (_ports, mut rx, mut tx) = null_ports(eal, &pool)?;
-        let (mut sum, mut rates) = ((0, 0), Vec::new());
+        let mut ports = NullPorts::open(eal, &pool)?;
+        let (mut all_packets, mut busy_nanos, mut rates) = (0, 0, Vec::new());
         for _ in 0..runs {
             let (moment, done, mut packets) = (Moment::now(), deadline(seconds), 0);
             while !done() {
-                packets += (0..1_024).map(|_| forward(&mut rx, &mut tx)).sum::<u64>();
+                packets += (0..1_024).map(|_| ports.forward()).sum::<u64>();
             }
             let busy = moment.elapsed().busy_nanos;
-            sum = (sum.0 + packets, sum.1 + busy);
+            all_packets += packets;
+            busy_nanos += busy;
             rates.push(packets as f64 * 1_000.0 / busy.max(1) as f64);
         }
         Ok(Self {
-            packets: sum.0,
-            busy_nanos: sum.1,
+            packets: all_packets,
+            busy_nanos,
             mpps: Spread::of(rates),
         })
     }
 }
 
-/// One burst, from `rx` to `tx`.
-fn forward(rx: &mut RxQueue, tx: &mut TxQueue) -> u64 {
-    let mut burst = Burst::new();
-    rx.rx_burst_limited(&mut burst, worker::BURST);
-    tx.tx_burst(&mut burst) as u64
+/// Two ports: one receives empty packets at once, the other forgets those it sends. They close when they are dropped.
+struct NullPorts {
+    rx: RxQueue,
+    tx: TxQueue,
+    _ports: [Port; 2],
 }
 
-/// Two ports that receive empty packets at once and forget what is sent; the ports close when they are dropped.
-fn null_ports(eal: &Eal, pool: &Mempool) -> Result<([Port; 2], RxQueue, TxQueue), BenchError> {
-    let spec = PortSpec::Null { packet_size: 64 };
-    let open = || Port::open(eal, &spec).map_err(BenchError::of);
-    let (mut left, mut right) = (open()?, open()?);
-    let config = PortConfig::new(1, pool);
-    let mut from = left.start(&config).map_err(BenchError::of)?;
-    let mut to = right.start(&config).map_err(BenchError::of)?;
-    match (from.rx.pop(), to.tx.pop()) {
-        (Some(rx), Some(tx)) => Ok(([left, right], rx, tx)),
-        _ => Err(BenchError("a port without queues".into())),
+impl NullPorts {
+    fn open(eal: &Eal, pool: &Mempool) -> Result<Self, BenchError> {
+        let spec = PortSpec::Null { packet_size: 64 };
+        let open = || Port::open(eal, &spec).map_err(BenchError::of);
+        let (mut left, mut right) = (open()?, open()?);
+        let config = PortConfig::new(1, pool);
+        let mut from = left.start(&config).map_err(BenchError::of)?;
+        let mut to = right.start(&config).map_err(BenchError::of)?;
+        match (from.rx.pop(), to.tx.pop()) {
+            (Some(rx), Some(tx)) => Ok(Self {
+                rx,
+                tx,
+                _ports: [left, right],
+            }),
+            _ => Err(BenchError("a port without queues".into())),
+        }
+    }
+
+    /// Forwards one burst: the number of packets.
+    fn forward(&mut self) -> u64 {
+        let mut burst = Burst::new();
+        self.rx.rx_burst_limited(&mut burst, worker::BURST);
+        self.tx.tx_burst(&mut burst) as u64
     }
 }

@@ -1,4 +1,4 @@
-//! The received frames: a template for each direction, and what of it differs from flow to flow.
+//! The received frames: a template for each direction, and the fields that differ from flow to flow.
 //!
 //! N3 frames are Ethernet, VLAN, IPv4, UDP, GTP-U with a PDU Session Container, IPv4, UDP; N6 frames the same without
 //! the tunnel. Header checksums are right, UDP checksums are not used (RFC 768). The payload is never looked at.
@@ -25,7 +25,7 @@ pub struct Template {
     size: FrameSize,
     start: usize,
     headers: [u8; HEADERS],
-    /// The sums of the IPv4 headers' words without what differs: outer, inner.
+    /// The sums of the IPv4 headers' words without the fields that differ: outer, inner.
     sums: [u32; 2],
 }
 
@@ -36,8 +36,8 @@ impl Template {
         Self::on(Wire::Tagged, direction, size)
     }
 
-    /// The same as they come in by another wire. Without a tag frames are shorter by it and begin so much later, with the
-    /// same user packets.
+    /// Frames of `size` octets on another wire. Without a VLAN tag frames are 4 octets shorter and begin 4 octets later,
+    /// with the same user packets.
     #[must_use]
     pub fn on(wire: Wire, direction: Direction, size: FrameSize) -> Self {
         let mut template = Self {
@@ -150,7 +150,7 @@ fn put_address(frame: &mut [u8; HEADERS], at: usize, source: [u8; 4], base: u32)
     frame[at + 10..at + 12].copy_from_slice(&checksum(base + words(source)).to_be_bytes());
 }
 
-/// Writes the fields of the flow into the user's packet at `at`.
+/// Writes addresses and ports of the flow into the user's packet at `at`.
 #[inline(always)]
 fn put_user(frame: &mut [u8; HEADERS], at: usize, ends: [[u8; 4]; 2], ports: [u16; 2], base: u32) {
     let [source, destination] = ends;

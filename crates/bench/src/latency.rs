@@ -9,14 +9,14 @@ use super::progress::Progress;
 use super::search::{RatedTrial, ZeroLoss, zero_loss};
 use super::settings;
 use super::targets::short;
-use super::twocore::{Bench, Device, Echoed, Trial, on_second_core};
+use super::twocore::{Bench, Device, EchoTrial, Echoed, Trial, TrialRates, on_second_core};
 
 /// Loads of the sweep, per cent of the greatest rate without loss.
 const LOADS: [u32; 8] = [10, 25, 50, 75, 90, 100, 110, 125];
 /// Echo Requests a second beside an overload: as many gNBs ask in a minute as 16 bits have numbers.
 const ECHOES: f64 = 1_000.0;
 
-/// What one device did.
+/// Trials of one device.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeviceLatency {
     /// Packets a second that the generator can make.
@@ -48,14 +48,14 @@ pub struct Overload {
     /// Packets a second that came back, of a worker that does not look ahead, when as many were offered as the generator
     /// can make.
     pub capacity: f64,
-    /// The trial, at twice that rate or at what the generator can make.
+    /// The trial, at twice that rate or at the generator's greatest rate.
     pub trial: Trial,
     /// The Echo Requests beside it.
     pub echoed: Echoed,
 }
 
 impl Overload {
-    /// What was offered, over what the worker can do.
+    /// The offered rate as a multiple of the worker's capacity.
     #[must_use]
     pub fn factor(&self) -> f64 {
         self.trial.rate / self.capacity.max(1.0)
@@ -71,7 +71,7 @@ pub struct Latencies {
     pub sessions: u32,
     /// Frame sizes.
     pub sizes: [u16; 2],
-    /// Room for packets of a port that wait: the daemon's default.
+    /// Packets of a port that may wait: the daemon's default.
     pub backlog: usize,
     /// Seconds of a trial.
     pub trial_seconds: f64,
@@ -79,7 +79,7 @@ pub struct Latencies {
     pub worker: DeviceLatency,
     /// Bare forwarding at the worker's rates.
     pub plain: DeviceLatency,
-    /// The worker with too much to do: with what the daemon lets wait by default, and without.
+    /// The worker in overload: with the daemon's default backlog, and without a backlog.
     pub overload: Vec<Overload>,
 }
 
@@ -96,18 +96,21 @@ impl Latencies {
     ) -> Result<Self, BenchError> {
         on_second_core(eal, || {
             let backlog = settings::backlog()?;
-            let (model, bare) = ((model, backlog), model);
-            let worker = device(eal, Device::Worker, model, (seconds, None), progress)?;
-            let rate = worker.zero_loss_rate;
-            let plain = device(eal, Device::Plain, model, (seconds, Some(rate)), progress)?;
-            let without = overload(eal, (bare, 0), (seconds, None), progress)?;
-            let capacity = Some(without.capacity);
-            let with = overload(eal, model, (seconds, capacity), progress)?;
+            let trials = Trials {
+                model,
+                backlog,
+                seconds,
+            };
+            let worker = device(eal, Device::Worker, trials, Rate::Searched, progress)?;
+            let rate = Rate::Known(worker.zero_loss_rate);
+            let plain = device(eal, Device::Plain, trials, rate, progress)?;
+            let without = overload(eal, Trials { backlog: 0, ..trials }, None, progress)?;
+            let with = overload(eal, trials, Some(without.capacity), progress)?;
             Ok(Self {
                 overload: vec![with, without],
-                flows: bare.flows(),
-                sessions: bare.sessions,
-                sizes: bare.sizes,
+                flows: model.flows(),
+                sessions: model.sessions,
+                sizes: model.sizes,
                 backlog,
                 trial_seconds: seconds,
                 worker,
@@ -123,14 +126,13 @@ impl Latencies {
         self.worker.zero_loss_rate.map_or_else(|| "none".into(), mpps)
     }
 
-    /// The delays at half of the load, nanoseconds: p50 of the worker and of bare forwarding, p99.9 of both.
+    /// Whether both devices have a trial at half of the load.
     #[must_use]
-    pub fn at_half(&self) -> Option<[[u64; 2]; 2]> {
-        let (worker, plain) = (self.worker.at(50)?.trial.delays, self.plain.at(50)?.trial.delays);
-        Some([[worker.p50, plain.p50], [worker.p999, plain.p999]])
+    pub fn has_half(&self) -> bool {
+        self.worker.at(50).is_some() && self.plain.at(50).is_some()
     }
 
-    /// Why the delays at half of the load say nothing.
+    /// Why the delays at half of the load are void.
     #[must_use]
     pub fn void_at_half(&self) -> Option<String> {
         [&self.worker, &self.plain]
@@ -139,21 +141,48 @@ impl Latencies {
     }
 }
 
+/// Parameters of all trials of a device.
+#[derive(Clone, Copy)]
+struct Trials {
+    model: Model,
+    /// Packets of a port that may wait.
+    backlog: usize,
+    /// Length of each trial.
+    seconds: f64,
+}
+
+/// The rate that loads are per cent of.
+enum Rate {
+    /// The greatest rate without loss, which is searched first.
+    Searched,
+    /// Packets a second, of another device; `None`: it has none.
+    Known(Option<f64>),
+}
+
+/// Measures a worker at twice `capacity` packets a second; without a capacity it is measured first.
 fn overload(
     eal: &'static Eal,
-    (model, backlog): (Model, usize),
-    (seconds, capacity): (f64, Option<f64>),
+    trials: Trials,
+    capacity: Option<f64>,
     progress: &Progress,
 ) -> Result<Overload, BenchError> {
-    let mut bench = Bench::start(eal, Device::Worker, (model, backlog), progress)?;
+    let Trials {
+        model,
+        backlog,
+        seconds,
+    } = trials;
+    let mut bench = Bench::start(eal, Device::Worker, model, backlog, progress)?;
     bench.introduce_flows();
     let most = bench.most;
     let capacity = match capacity {
         Some(capacity) => capacity,
         None => bench.trial(most, seconds)?.received as f64 / seconds,
     };
-    let rate = most.min(2.0 * capacity);
-    let (trial, echoed) = bench.trial_with_echoes((rate, ECHOES), seconds)?;
+    let rates = TrialRates {
+        packets: most.min(2.0 * capacity),
+        echoes: ECHOES,
+    };
+    let EchoTrial { trial, echoed } = bench.trial_with_echoes(rates, seconds)?;
     bench.end()?;
     Ok(Overload {
         backlog,
@@ -166,22 +195,22 @@ fn overload(
 fn device(
     eal: &'static Eal,
     device: Device,
-    model: (Model, usize),
-    (seconds, rate): (f64, Option<Option<f64>>),
+    trials: Trials,
+    rate: Rate,
     progress: &Progress,
 ) -> Result<DeviceLatency, BenchError> {
-    let mut bench = Bench::start(eal, device, model, progress)?;
+    let seconds = trials.seconds;
+    let mut bench = Bench::start(eal, device, trials.model, trials.backlog, progress)?;
     if device == Device::Worker {
         bench.introduce_flows();
     }
     progress.begin("trials", (LOADS.len() * 3 + 8) as u64);
     let found = match rate {
-        // That of another device.
-        Some(rate) => ZeroLoss {
+        Rate::Known(rate) => ZeroLoss {
             rate,
             ..ZeroLoss::default()
         },
-        None => zero_loss(&mut bench, seconds, |trials| progress.at(trials as u64))?,
+        Rate::Searched => zero_loss(&mut bench, seconds, |trials| progress.at(trials as u64))?,
     };
     let mut loads = Vec::new();
     let percents = LOADS

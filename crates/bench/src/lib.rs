@@ -38,7 +38,7 @@ pub mod twocore;
 pub mod verdict;
 pub mod world;
 
-/// Said with every figure.
+/// Printed with every figure.
 pub const NO_DRIVER: &str = "no NIC driver";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! What a self-fed port receives: which flow each packet belongs to, and when it is there.
+//! Received packets of a self-fed port: flow and time of each.
 //!
 //! *Saturated*: there is always a burst. *Open loop*: packets arrive at a rate, wait in a ring of fixed depth, and are
 //! lost when it is full. Time is the worker's own: that of making frames does not count, and an absence from the
-//! core of more than a quarter of a millisecond is taken for what it is on a shared machine, and noted.
+//! core of more than a quarter of a millisecond is counted as an absence, not as the worker's time.
 
 use flow::Direction;
 
@@ -16,25 +16,25 @@ pub const RING: u64 = 1_024;
 /// An interval between two looks at a port that is this many seconds long was not the worker's.
 const LONGEST_INTERVAL: f64 = 0.000_25;
 
-/// What the port counted.
+/// Counts of the port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets given to the worker.
     pub given: u64,
     /// Packets that came out, of established flows and of new ones.
     pub sent: [u64; 2],
-    /// Packets that the worker freed: what it dropped; of established flows and of new ones.
+    /// Packets that the worker freed, as dropped; of established flows and of new ones.
     pub freed: [u64; 2],
     /// Packets that a full ring lost before the worker could take them; of established flows and of new ones.
     pub lost: [u64; 2],
     /// Ticks spent in making frames.
     pub port_ticks: u64,
-    /// Ticks in which the worker was not on its core, as far as it is known.
+    /// Ticks in which the worker was not on its core, as far as the port can detect.
     pub absent_ticks: u64,
 }
 
 impl Counts {
-    /// What was counted since `before`.
+    /// The counts since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let pair = |now: [u64; 2], then: [u64; 2]| [now[0] - then[0], now[1] - then[1]];
@@ -54,7 +54,7 @@ impl Counts {
 pub struct Drawn {
     /// The flow's number.
     pub number: u32,
-    /// It is a new flow.
+    /// Whether the flow is new.
     pub fresh: bool,
 }
 
@@ -89,7 +89,7 @@ enum Arrivals {
     },
 }
 
-/// What a port receives.
+/// The received packets of a port.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     arrivals: Arrivals,
@@ -212,7 +212,7 @@ impl Load {
         }
     }
 
-    /// Time continues from here: what was before was the port's.
+    /// Continues the worker's time at `now`: the time before was the port's.
     #[inline]
     pub fn resume(&mut self, now: u64) {
         self.last = Some(now);
@@ -247,7 +247,7 @@ impl Load {
         let Some(fresh) = &mut self.fresh else { return };
         let Some(rate) = fresh.rate else { return };
         fresh.chance = match &self.arrivals {
-            // Shares of the arrivals, whatever the worker takes of them.
+            // Shares of the arrivals, not of the packets that the worker takes.
             Arrivals::Rate { rate: all, .. } => (rate / (all[0] + all[1]) * 4_294_967_296.0) as u64,
             _ => {
                 let due = (rate * seconds) as u64;

@@ -1,4 +1,4 @@
-//! The machine that was measured, as far as it reports itself.
+//! The machine, as far as the system reports it.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// It in a line.
+    /// One line of text.
     #[must_use]
     pub fn line(&self) -> String {
         format!(

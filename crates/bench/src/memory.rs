@@ -1,4 +1,4 @@
-//! Memory (T12), as the difference of the process's resident set: what a table of flows takes, and what sessions do.
+//! Memory (T12) of a flow table and of sessions, as differences of the process's resident set.
 //!
 //! To be measured first in a process: memory that earlier work gave back to the allocator would be used again and
 //! not show.
@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::settings::Setting;
 use super::world::World;
 
-/// What tables took.
+/// Memory of tables and sessions.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Memory {
     /// Octets of the whole world: its tables, sessions and flows, without the port's buffers.

@@ -26,7 +26,7 @@ pub const LIMITED_RATE: u64 = 0;
 /// The maximum bit rate of all others, which no packet ever reaches.
 pub const AMPLE_RATE: u64 = 100_000_000_000;
 
-/// What a session's rules hold besides PDRs and FARs.
+/// QERs and URRs of a session's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// A QER with a maximum bit rate and QFI for each bearer.
@@ -72,7 +72,7 @@ pub struct Model {
     pub name: &'static str,
     /// PDU sessions.
     pub sessions: u32,
-    /// Of them, those that have traffic; they are spread evenly.
+    /// Sessions with traffic, spread evenly.
     pub active: u32,
     /// Bearers (QoS flows) of each session; each has an uplink and a downlink PDR.
     pub bearers: u32,
@@ -82,7 +82,7 @@ pub struct Model {
     pub uplink_per_mille: u32,
     /// Frame sizes, uplink and downlink.
     pub sizes: [FrameSize; 2],
-    /// What the rules hold.
+    /// QERs and URRs.
     pub policy: Policy,
     /// Every flow has an entry of its own, also where a wider one would do.
     pub force_five_tuple: bool,
@@ -147,7 +147,7 @@ impl Model {
         }
     }
 
-    /// What the open UPFs were measured on: 10,000 sessions, 2 PDR, 2 FAR, 1 QER, 1 URR, an entry for each tunnel.
+    /// The model of open UPFs' measurements: 10,000 sessions, 2 PDR, 2 FAR, 1 QER, 1 URR, an entry for each tunnel.
     #[must_use]
     pub const fn open() -> Self {
         Self {
@@ -167,7 +167,7 @@ impl Model {
         limits: false,
     };
 
-    /// The same with another number of sessions, all active.
+    /// The model with another number of sessions, all active.
     #[must_use]
     pub const fn with_sessions(self, sessions: u32) -> Self {
         Self {
@@ -185,7 +185,7 @@ impl Model {
         self.with_sessions(sessions)
     }
 
-    /// The same with other rules.
+    /// The model with another policy.
     #[must_use]
     pub const fn with_policy(self, policy: Policy) -> Self {
         Self { policy, ..self }

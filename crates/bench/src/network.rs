@@ -9,6 +9,7 @@ use flow::{AdjacencyId, Direction, InstanceId, PortId, VrfId};
 use packet::{MacAddr, VlanId};
 use rules::Adjacencies;
 use rules::network::{Instance, Network, NetworkError, Roles, Route};
+use rules::prefix::IpPrefix;
 use transport::lag::LagShare;
 use transport::{Adjacency, AdjacencyChange};
 use worker::{Command, LagHash, LagPorts, interface};
@@ -36,7 +37,7 @@ pub enum Wire {
     Tagged,
     /// A port each, without VLANs.
     Plain,
-    /// A VLAN each, on one LAG of both ports with LACP. What comes in is divided by direction, what leaves by flow.
+    /// A VLAN each, on one LAG of both ports with LACP. Received packets are divided by direction, sent packets by flow.
     Bundle,
 }
 
@@ -98,7 +99,7 @@ impl Wire {
         [&to.0[..], &from.0, tag, &[8, 0]].concat()
     }
 
-    /// What a worker is configured with.
+    /// The LAGs in a worker's configuration.
     #[must_use]
     pub fn lags(self) -> Vec<LagPorts> {
         let lag = LagPorts {
@@ -141,35 +142,33 @@ pub const fn gnb(session: u32) -> Ipv4Addr {
 /// # Errors
 /// None that configuration could cause.
 pub fn network(wire: Wire) -> Result<Network, NetworkError> {
-    let instance = |id: u16, name: &str, roles, address, to: (Ipv4Addr, u8), router: Ipv4Addr| {
-        let prefix = rules::prefix::IpPrefix::new(to.0.into(), to.1).into_iter();
-        Instance {
-            id: InstanceId(id),
-            name: name.into(),
-            roles,
-            vrf: VrfId(0),
-            port: wire.port(id),
-            vlan: VlanId::new(VLANS[usize::from(id)])
-                .filter(|_| wire.is_tagged())
-                .map(packet::VlanTags::from),
-            mtu: 9_216,
-            ipv4: Some((address, 24)),
-            ipv6: None,
-            routes: prefix
-                .map(|prefix| Route {
-                    prefix,
-                    next_hop: router.into(),
-                })
-                .collect(),
-            dscp: None,
-            mirror: None,
-            hairpin: rules::network::Hairpin::Router,
-            fragmentation: rules::network::Fragmentation::Inner,
-            mss: rules::network::Mss::Off,
-        }
+    let instance = |id: u16, name: &str, roles, address, to: Option<IpPrefix>, router: Ipv4Addr| Instance {
+        id: InstanceId(id),
+        name: name.into(),
+        roles,
+        vrf: VrfId(0),
+        port: wire.port(id),
+        vlan: VlanId::new(VLANS[usize::from(id)])
+            .filter(|_| wire.is_tagged())
+            .map(packet::VlanTags::from),
+        mtu: 9_216,
+        ipv4: Some((address, 24)),
+        ipv6: None,
+        routes: to
+            .into_iter()
+            .map(|prefix| Route {
+                prefix,
+                next_hop: router.into(),
+            })
+            .collect(),
+        dscp: None,
+        mirror: None,
+        hairpin: rules::network::Hairpin::Router,
+        fragmentation: rules::network::Fragmentation::Inner,
+        mss: rules::network::Mss::Off,
     };
-    let gnbs = (Ipv4Addr::from_bits(GNBS), 16);
-    let anywhere = (Ipv4Addr::UNSPECIFIED, 0);
+    let gnbs = IpPrefix::new(Ipv4Addr::from_bits(GNBS).into(), 16);
+    let anywhere = IpPrefix::new(Ipv4Addr::UNSPECIFIED.into(), 0);
     Network::new(vec![
         instance(0, "access", Roles::N3, N3_ADDRESS, gnbs, N3_ROUTER),
         instance(

@@ -1,7 +1,7 @@
-//! What is measured, how large and for how long.
+//! Parts of a run, with sizes and durations.
 
 use super::clock::available_memory;
-use super::model::{Model, Policy, SIZES_SMALL, SIZES_UPLINK};
+use super::model::{Model, SIZES_SMALL, SIZES_UPLINK};
 use super::selffed::Effort;
 
 /// The parts of the benchmark.
@@ -9,13 +9,13 @@ use super::selffed::Effort;
 pub enum Part {
     /// T12.
     Memory,
-    /// T7, and what sessions take with control's books.
+    /// T7, and memory of sessions with control's tables.
     Pfcp,
     /// The floors and bare forwarding.
     Floors,
     /// T1, T2, T3, and the sweeps.
     Throughput,
-    /// T5, and what the stages' accounting costs.
+    /// T5, and the cost of the stages' accounting.
     Qos,
     /// T4.
     Setup,
@@ -39,12 +39,21 @@ impl Part {
     ];
 }
 
-/// The whole of a benchmark.
+/// A profile of model V with one of its frame sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfileSize {
+    /// 1 to 6.
+    pub profile: u8,
+    /// Index in the profile's sizes.
+    pub size: usize,
+}
+
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Small tables and short runs.
     pub quick: bool,
-    /// What is measured.
+    /// The parts.
     pub parts: Vec<Part>,
     /// For the points that targets are about.
     pub effort: Effort,
@@ -136,7 +145,7 @@ impl Plan {
 
     /// Model V's profiles and sizes: all, or the sizes of profile 2.
     #[must_use]
-    pub fn profiles(&self) -> Vec<(u8, usize)> {
+    pub fn profiles(&self) -> Vec<ProfileSize> {
         let profiles = if self.quick { 2..=2 } else { 1..=6 };
         profiles
             .flat_map(|profile: u8| {
@@ -145,23 +154,19 @@ impl Plan {
                 } else {
                     SIZES_UPLINK.len()
                 };
-                (0..sizes).map(move |size| (profile, size))
+                (0..sizes).map(move |size| ProfileSize { profile, size })
             })
             .collect()
     }
 
-    /// Models S and I with QER and URR and without.
+    /// The models that are measured with QER and URR and without.
     #[must_use]
-    pub fn policies(&self) -> Vec<(Model, Model)> {
-        let models = if self.quick {
+    pub fn policies(&self) -> Vec<Model> {
+        if self.quick {
             vec![Model::i().with_sessions(5_000)]
         } else {
             vec![Model::i(), Model::s()]
-        };
-        models
-            .into_iter()
-            .map(|model| (model, model.with_policy(Policy::BARE)))
-            .collect()
+        }
     }
 }
 
@@ -172,10 +177,10 @@ pub fn estimate(model: &Model) -> u64 {
     u64::from(model.entries()) * 100 + u64::from(model.sessions) * session + (64 << 20)
 }
 
-/// Whether there is memory for it; if not, what to say.
+/// Whether there is memory for a model.
 ///
 /// # Errors
-/// The words.
+/// Text with the memory that is needed and that is available.
 pub fn fits(model: &Model) -> Result<(), String> {
     let (needed, there) = (estimate(model), available_memory());
     if needed * 10 / 9 > there {
@@ -202,7 +207,7 @@ mod tests {
         assert!(
             plan.profiles()
                 .iter()
-                .all(|&(profile, size)| Model::v(profile, size).is_some())
+                .all(|of| Model::v(of.profile, of.size).is_some())
         );
         assert_eq!(plan.t1().map(|model| model.flows()), Some(8_388_608));
         assert_eq!(plan.t2().map(|model| model.flows()), Some(16_777_216));

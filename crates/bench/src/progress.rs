@@ -1,4 +1,4 @@
-//! What a person sees while it runs: a line that changes, on a terminal; nothing elsewhere.
+//! Progress of a run: a line that changes on a terminal; nothing elsewhere.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Progress {
         Self(ProgressBar::hidden())
     }
 
-    /// What is measured from now on.
+    /// Sets the name of the measurement that begins.
     pub fn stage(&self, name: impl Into<String>) {
         self.0.set_prefix(name.into());
     }

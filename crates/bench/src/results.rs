@@ -1,4 +1,4 @@
-//! Everything that was measured, as it is written down: raw counts first, so that anyone can recompute the rest.
+//! Results of a run, as written to JSON: raw counts and the figures that follow from them.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use super::settings::Difference;
 use super::setup::{Alone, Beside};
 use super::targets::{PUBLISHED, Target};
 
-/// A figure with what it is compared with.
+/// A figure and its ratios to the floors.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// What was measured.
+    /// The figure.
     #[serde(flatten)]
     pub figure: Figure,
     /// Time per packet as a multiple of that of the sketch floor, by the median round.
     pub sketch_ratio: Option<f64>,
-    /// The same of the lookup floor.
+    /// Time per packet as a multiple of that of the lookup floor.
     pub lookup_ratio: Option<f64>,
-    /// The same of the line-budget floor.
+    /// Time per packet as a multiple of that of the line-budget floor.
     pub line_budget_ratio: Option<f64>,
     /// The share of packets that were dropped.
     pub drop_share: f64,
@@ -49,32 +49,32 @@ impl Point {
     }
 }
 
-/// A model with QER and URR, and without.
+/// Cost of QER and URR in a model.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyCost {
     /// The model.
     pub model: &'static str,
-    /// Nanoseconds per packet that they cost, of each pair of runs.
+    /// Nanoseconds per packet that QER and URR cost, of each pair of runs.
     pub nanos: Spread,
-    /// The last run with them.
+    /// The last run with QER and URR.
     pub with: Point,
-    /// The last without.
+    /// The last run without.
     pub without: Point,
 }
 
-/// What something costs: runs with it and without it in turn.
+/// Cost of a function: runs with the function and without in turn.
 #[derive(Clone, Debug, Serialize)]
 pub struct CostInTurn {
-    /// With it, as a multiple of without, of each pair of runs.
+    /// Time with the function as a multiple of that without, of each pair of runs.
     pub ratio: Spread,
-    /// The last run with it.
+    /// The last run with the function.
     pub with: Point,
-    /// The last without.
+    /// The last run without.
     pub without: Point,
 }
 
 impl CostInTurn {
-    /// The rate with it, of that without.
+    /// The rate with the function as a share of that without.
     #[must_use]
     pub fn kept(&self) -> f64 {
         1.0 / self.ratio.median.max(0.001)
@@ -98,14 +98,16 @@ pub struct Sweeps {
     pub sessions: Vec<Point>,
 }
 
-/// All of it.
+/// The results of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
     /// The program's version.
     pub sluice: &'static str,
-    /// What every figure leaves out.
+    /// The command line, without the program's path.
+    pub command: String,
+    /// Parts of a user plane that no figure includes.
     pub leaves_out: &'static str,
-    /// Small tables and short runs.
+    /// Whether tables were small and runs short.
     pub quick: bool,
     /// The machine.
     pub machine: Machine,
@@ -123,9 +125,9 @@ pub struct Results {
     pub sweeps: Sweeps,
     /// Models with and without QER and URR.
     pub policies: Vec<PolicyCost>,
-    /// What the stages' accounting costs.
+    /// Cost of the stages' accounting.
     pub stage_clock: Option<CostInTurn>,
-    /// What VLANs on a LAG cost T1, against two ports without VLANs.
+    /// Cost of VLANs on a LAG in T1, against two ports without VLANs.
     pub links: Option<CostInTurn>,
     /// Flow set-up alone.
     pub setup_alone: Option<Alone>,
@@ -139,18 +141,22 @@ pub struct Results {
     pub pfcp: Option<Pfcp>,
     /// Loss and latency.
     pub latency: Option<Latencies>,
-    /// What is not the daemon's default, by the figure or the part.
+    /// Settings that differ from the daemon's defaults, by name of the figure or part.
     pub settings: BTreeMap<String, Vec<Difference>>,
-    /// What was not measured, and why.
+    /// Parts that were not measured, and why.
     pub left_out: Vec<String>,
 }
 
 impl Results {
-    /// None yet.
+    /// Results without figures.
     #[must_use]
     pub fn new(quick: bool) -> Self {
         Self {
             sluice: env!("CARGO_PKG_VERSION"),
+            command: std::iter::once("sluice".into())
+                .chain(std::env::args().skip(1))
+                .collect::<Vec<_>>()
+                .join(" "),
             leaves_out: NO_DRIVER,
             quick,
             machine: Machine::this(),
@@ -188,13 +194,12 @@ impl Results {
         self.throughput.iter().find(|point| point.figure.name == name)
     }
 
-    /// As JSON.
+    /// The results as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut value = serde_json::to_value(self).unwrap_or_default();
-        let published = PUBLISHED.map(|(what, mpps)| json!({"what": what, "mpps_per_core": mpps}));
         if let Value::Object(fields) = &mut value {
-            fields.insert("published".into(), published.to_vec().into());
+            fields.insert("published".into(), json!(PUBLISHED));
         }
         value
     }

@@ -1,7 +1,8 @@
-//! The models' sessions as rules of TS 29.244: what an SMF would have asked for.
+//! The models' sessions as rules of TS 29.244.
 
 use std::net::Ipv4Addr;
 
+use flow::Direction;
 use packet::{Qfi, Teid};
 use rules::SessionRules;
 use rules::model::{
@@ -13,7 +14,7 @@ use rules::model::{
 use super::model::{AMPLE_RATE, LIMITED_BEARERS, LIMITED_RATE, Model, qfi, server_port};
 use super::network::{N3_ADDRESS, gnb};
 
-/// What identifies one session's packets.
+/// Address and TEID that identify a session's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The UE's address.
@@ -111,7 +112,7 @@ fn uplink(model: &Model, bearer: u8, identity: Identity) -> Pdr {
         header: OuterHeader::GtpuUdpIpv4,
         deletes_psc: false,
     };
-    pdr(model, bearer, (0, pdi, UPLINK), Some(removal))
+    pdr(model, bearer, Direction::Uplink, pdi, Some(removal))
 }
 
 fn downlink(model: &Model, bearer: u8, identity: Identity) -> Pdr {
@@ -130,24 +131,25 @@ fn downlink(model: &Model, bearer: u8, identity: Identity) -> Pdr {
             ..SdfFilter::default()
         }];
     }
-    pdr(model, bearer, (1, pdi, DOWNLINK), None)
+    pdr(model, bearer, Direction::Downlink, pdi, None)
 }
 
 fn pdr(
     model: &Model,
     bearer: u8,
-    (way, pdi, far): (u16, Pdi, FarId),
+    direction: Direction,
+    pdi: Pdi,
     removal: Option<OuterHeaderRemoval>,
 ) -> Pdr {
     let mut qers: QerIds = vec![QerId(bearer.into())].into();
     qers.extend(model.policy.session_qer.then_some(QerId(WHOLE_SESSION)));
     let urrs = [UrrId(bearer.into()), UrrId(WHOLE_SESSION)];
     Pdr {
-        id: PdrId(u16::from(bearer) * 2 + way + 1),
+        id: PdrId(u16::from(bearer) * 2 + direction as u16 + 1),
         precedence: Precedence(255 - u32::from(bearer)),
         pdi,
         outer_header_removal: removal,
-        far: Some(far),
+        far: Some([UPLINK, DOWNLINK][direction as usize]),
         qers,
         urrs: urrs[..usize::from(model.policy.urrs.min(2))].into(),
         rulebases: Box::default(),

@@ -1,4 +1,4 @@
-//! Runs a plan: part after part, each figure printed as it is there.
+//! Runs a plan: part after part; each figure is printed when it is taken.
 
 mod context;
 mod cost;
@@ -30,10 +30,10 @@ use self::context::Runner;
 pub use self::lines::stage_table;
 use self::lines::{latency_line, overload_line, pfcp_line};
 
-/// Measures what `plan` says.
+/// Measures the parts of `plan`.
 ///
 /// # Errors
-/// What could not be measured although there is memory for it.
+/// A part that could not be measured although there is memory for it.
 pub fn run(plan: &Plan, progress: &Progress) -> Result<Results, BenchError> {
     let mut results = Results::new(plan.quick);
     progress.print(results.machine.line());
@@ -159,18 +159,18 @@ fn run_throughput(runner: &mut Runner<'_>) -> Result<(), BenchError> {
 
 /// T3, T1 with the sweep of sizes, T2.
 fn run_targets(runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    if let Some((mut world, model)) = runner.world("T3", Model::open())? {
-        runner.measure_into(&mut world, "T3", model)?;
+    if let Some(mut world) = runner.world("T3", Model::open())? {
+        runner.measure_into(&mut world, "T3", Model::open())?;
     }
     if let Some(model) = runner.plan.t1()
-        && let Some((mut world, model)) = runner.world("T1", model)?
+        && let Some(mut world) = runner.world("T1", model)?
     {
         runner.measure_into(&mut world, "T1", model)?;
         runner.check_urrs(&mut world)?;
         run_sizes(runner, &mut world, model)?;
     }
     if let Some(model) = runner.plan.t2()
-        && let Some((mut world, model)) = runner.world("T2", model)?
+        && let Some(mut world) = runner.world("T2", model)?
     {
         runner.measure_into(&mut world, "T2", model)?;
     }
@@ -180,8 +180,8 @@ fn run_targets(runner: &mut Runner<'_>) -> Result<(), BenchError> {
 /// Model V's profiles and sizes, in the world of T1.
 fn run_sizes(runner: &mut Runner<'_>, world: &mut World, t1: Model) -> Result<(), BenchError> {
     runner.heading("profiles and frame sizes of model V");
-    for (profile, size) in runner.plan.profiles() {
-        let Some(of_profile) = Model::v(profile, size) else {
+    for of in runner.plan.profiles() {
+        let Some(of_profile) = Model::v(of.profile, of.size) else {
             continue;
         };
         let model = Model {
@@ -205,7 +205,8 @@ fn run_flow_counts(runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let Some(t1) = runner.plan.t1() else { return Ok(()) };
     for &flows in runner.plan.flow_counts() {
         let name = format!("{flows} flows");
-        if let Some((mut world, model)) = runner.world(&name, t1.with_flows(flows))? {
+        let model = t1.with_flows(flows);
+        if let Some(mut world) = runner.world(&name, model)? {
             let figure = runner.figure(&mut world, &name, &model, runner.plan.sweep)?;
             let point = runner.point(figure, &model);
             runner.results.sweeps.flows.push(point);
@@ -220,7 +221,8 @@ fn run_session_counts(runner: &mut Runner<'_>) -> Result<(), BenchError> {
     runner.heading("sessions, an entry for each tunnel");
     for &sessions in runner.plan.session_counts() {
         let name = format!("{sessions} sessions");
-        if let Some((mut world, model)) = runner.world(&name, Model::open().with_sessions(sessions))? {
+        let model = Model::open().with_sessions(sessions);
+        if let Some(mut world) = runner.world(&name, model)? {
             runner.floor_of(&model)?;
             let figure = runner.figure(&mut world, &name, &model, runner.plan.sweep)?;
             let point = runner.point(figure, &model);
@@ -257,21 +259,19 @@ fn run_setup(runner: &mut Runner<'_>) -> Result<(), BenchError> {
     runner.results.setup_alone = Some(alone);
     runner.progress.stage("set-up beside traffic");
     let beside = setup::beside(model, runner.plan.effort, runner.progress)?;
-    let [moderate, flood] = beside.set_up();
-    let [lost, lost_before] = beside.lost();
     runner.progress.print(format!(
         "  beside {} new flows/s: {} set up, established flows keep {:.1}% of their rate",
         short(beside.offered),
-        short(moderate),
+        short(beside.moderate.set_up()),
         beside.kept() * 100.0
     ));
     runner.progress.print(format!(
         "  flood of {}/s at half load: {} set up, slow path {:.1}% of the cycles, established lost {:.4}% ({:.4}% without)",
         short(setup::FLOOD),
-        short(flood),
+        short(beside.flood.set_up()),
         beside.flood.share_of(worker::Stage::Slow) * 100.0,
-        lost * 100.0,
-        lost_before * 100.0
+        beside.flood.established_lost() * 100.0,
+        beside.half.established_lost() * 100.0
     ));
     runner.results.setup_beside = Some(beside);
     runner.say("flow set-up", Setting::new(model).differences()?);

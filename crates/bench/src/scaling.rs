@@ -11,10 +11,10 @@ use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
 use super::selffed::{Effort, Figure, measure};
-use super::settings::Setting;
+use super::settings::{Setting, WorkerOf};
 use super::world::World;
 
-/// What a number of workers did together.
+/// Figures of several workers that ran at the same time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scaling {
     /// Workers, each on a thread of its own.
@@ -55,7 +55,7 @@ pub fn scaling(
         let _pinned = dpdk::pin_current_thread(id.into());
         let silent = Progress::silent();
         let setting = Setting {
-            worker: (id, of),
+            worker: WorkerOf { id, workers: of },
             ..Setting::new(model)
         };
         let world = World::new(setting, &silent).and_then(|mut world| {

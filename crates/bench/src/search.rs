@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::error::BenchError;
 use super::twocore::{Bench, HEADROOM, Trial};
 
-/// One trial, and what it is worth.
+/// One trial with its load and its loss.
 #[derive(Clone, Debug, Serialize)]
 pub struct RatedTrial {
     /// Per cent of the greatest rate without loss; 0: a step of the search for it.
@@ -18,13 +18,13 @@ pub struct RatedTrial {
     pub trial: Trial,
     /// The share of packets lost.
     pub loss: f64,
-    /// Why it says nothing.
+    /// Why the trial is void.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
 }
 
 impl RatedTrial {
-    /// A trial, and why it says nothing.
+    /// A trial, and why it is void.
     #[must_use]
     pub fn new(load: u32, trial: Trial, void: Option<String>) -> Self {
         Self {
@@ -44,7 +44,7 @@ const TRIALS: usize = 4;
 /// machine is not the device's.
 const LOSSES: usize = 2;
 
-/// What trials are made with.
+/// A device that trials are made with.
 pub trait Tester {
     /// Packets a second that the generator can make.
     fn most(&self) -> f64;
@@ -52,10 +52,10 @@ pub trait Tester {
     /// One trial at `rate` packets a second.
     ///
     /// # Errors
-    /// When there is no device any more.
+    /// When the device's thread has ended.
     fn trial(&mut self, rate: f64, seconds: f64) -> Result<Trial, BenchError>;
 
-    /// Why a trial says nothing; `None` when it does.
+    /// Why a trial is void; `None`: it is not.
     fn void(&self, trial: &Trial) -> Option<String>;
 }
 
@@ -73,7 +73,7 @@ impl Tester for Bench {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct ZeroLoss {
     /// Packets a second; `None`: no rate that was tried passed.
@@ -84,8 +84,8 @@ pub struct ZeroLoss {
     pub trials: Vec<RatedTrial>,
 }
 
-/// Searches between nothing and what the generator can offer with its headroom, by trials of `seconds`. `heard` is
-/// called with the number of trials.
+/// Searches between 0 and the generator's greatest rate less its headroom, by trials of `seconds`. `heard` is called with
+/// the number of trials so far.
 ///
 /// # Errors
 /// As [`Tester::trial`].
@@ -99,7 +99,7 @@ pub fn zero_loss(
     let (mut low, mut high) = (0.0, most);
     let mut rate = most;
     while high - low > most * RESOLUTION {
-        if passes(tester, (rate, seconds), &mut found.trials, &heard)? {
+        if passes(tester, rate, seconds, &mut found.trials, &heard)? {
             passed.push(rate);
             low = rate;
         } else {
@@ -109,7 +109,7 @@ pub fn zero_loss(
     }
     // The greatest is the last: after a rate that passed only greater ones are tried.
     while let Some(rate) = passed.pop() {
-        if passes(tester, (rate, seconds), &mut found.trials, &heard)? {
+        if passes(tester, rate, seconds, &mut found.trials, &heard)? {
             (found.rate, found.is_generator_bound) = (Some(rate), rate >= most);
             break;
         }
@@ -120,7 +120,8 @@ pub fn zero_loss(
 /// Whether one of a few trials at a rate loses nothing and is not void.
 fn passes(
     tester: &mut impl Tester,
-    (rate, seconds): (f64, f64),
+    rate: f64,
+    seconds: f64,
     trials: &mut Vec<RatedTrial>,
     heard: impl Fn(usize),
 ) -> Result<bool, BenchError> {
@@ -155,7 +156,8 @@ mod tests {
     struct Fake<L, V> {
         loses: L,
         is_void: V,
-        tried: Vec<(f64, f64)>,
+        /// Seconds of each trial.
+        tried: Vec<f64>,
     }
 
     impl<L: Fn(f64, usize) -> bool, V: Fn(f64, usize) -> bool> Tester for Fake<L, V> {
@@ -164,7 +166,7 @@ mod tests {
         }
 
         fn trial(&mut self, rate: f64, seconds: f64) -> Result<Trial, BenchError> {
-            self.tried.push((rate, seconds));
+            self.tried.push(seconds);
             let sent = (rate * seconds) as u64;
             Ok(Trial {
                 rate,
@@ -187,7 +189,7 @@ mod tests {
             tried: Vec::new(),
         };
         let found = zero_loss(&mut fake, SECONDS, |_| {}).unwrap();
-        assert!(fake.tried.iter().all(|&(_, seconds)| seconds == SECONDS));
+        assert!(fake.tried.iter().all(|seconds| *seconds == SECONDS));
         assert_eq!(fake.tried.len(), found.trials.len());
         let has_passed = |point: &&RatedTrial| point.void.is_none() && point.loss == 0.0;
         if let Some(rate) = found.rate {

@@ -1,9 +1,9 @@
 //! The self-fed harness: throughput of one worker whose port makes and takes the packets on the same core.
 //!
 //! A *null run*, the port alone with identical work, gives the port's cost, which is subtracted and shown. Time is the
-//! thread's processor time. Besides, the time of rounds of 4,096 packets is kept, less what the port took of them:
-//! their median, over those in which the thread kept its core, is what the floors are compared with, by the
-//! same measure, and hardly moves with what else the machine does.
+//! thread's processor time. The time of rounds of 4,096 packets, less the port's, is kept as well: the median of the
+//! rounds in which the thread kept its core is compared with the floors, which are measured alike. Other work of the
+//! machine hardly changes that median.
 
 use flow::{Direction, PortId, cycles};
 use packet::DropReason;
@@ -31,7 +31,7 @@ pub struct Effort {
     pub seconds: f64,
 }
 
-/// What the port alone costs.
+/// Cost of the port alone.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Null {
     /// Packets that went from `rx` to `tx`.
@@ -40,7 +40,7 @@ pub struct Null {
     pub busy_nanos: u64,
     /// Nanoseconds per packet, all of it.
     pub nanos_per_packet: f64,
-    /// Of them, those in which no frames were made.
+    /// Nanoseconds per packet in which no frames were made.
     pub moving_nanos_per_packet: f64,
 }
 
@@ -80,21 +80,21 @@ pub struct Run {
     pub packets: u64,
     /// Ticks from the first to the last.
     pub ticks: u64,
-    /// Of them, those in which the port made frames.
+    /// Ticks in which the port made frames.
     pub port_ticks: u64,
     /// Time.
     #[serde(flatten)]
     pub passed: Passed,
-    /// Nanoseconds per packet in the rounds, less what making frames took.
+    /// Nanoseconds per packet in the rounds, less the time of making frames.
     pub round: Spread,
     /// Rounds left out because the thread lost its core.
     pub disturbed: usize,
 }
 
-/// What one point of a measurement gave.
+/// One point of a measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// What was measured.
+    /// Name of the point.
     pub name: String,
     /// Flows, entries in the table, sessions.
     pub flows: u32,
@@ -116,9 +116,9 @@ pub struct Figure {
     pub null: Null,
     /// The runs.
     pub runs: Vec<Run>,
-    /// What is not the daemon's default.
+    /// Settings that differ from the daemon's defaults.
     pub settings: Vec<Difference>,
-    /// What the worker counted in them.
+    /// The worker's counts in the runs.
     pub counted: Counted,
     /// Whether packets in are packets out and dropped, by the worker's counts and by the port's.
     pub sums_hold: bool,
@@ -127,14 +127,14 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Whether the figure means anything: every packet accounted, and every sample as the interpreter says.
+    /// Whether the figure is sound: every packet is accounted for, and every sample equals the interpreter's result.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.sums_hold && self.checked.is_sound()
     }
 }
 
-/// What a worker counted in a measurement.
+/// A worker's counts in a measurement.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Counted {
     /// Packets received.
@@ -157,7 +157,7 @@ pub struct Counted {
     pub stages: Vec<StageCount>,
 }
 
-/// What one stage did.
+/// Counts of one stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StageCount {
     /// Its name.
@@ -171,7 +171,7 @@ pub struct StageCount {
 }
 
 impl Counted {
-    /// What was counted between two copies of a worker's statistics.
+    /// The difference of two copies of a worker's statistics.
     #[must_use]
     pub fn between(before: &Stats, after: &Stats) -> Self {
         let drops = DropReason::ALL
@@ -211,7 +211,7 @@ impl Counted {
         self.drops.values().sum()
     }
 
-    /// Whether what came in went out or was dropped, and the port saw the same.
+    /// Whether received packets are sent and dropped packets, and the port counted the same.
     #[must_use]
     pub fn agrees_with(&self, port: &Counts) -> bool {
         self.rx == self.tx + self.dropped()
@@ -224,7 +224,7 @@ impl Counted {
 /// Measures a world whose flows are installed under `load`: a null run, a short warming up, the runs.
 ///
 /// # Errors
-/// None of the measurement; the figure shows whether it is sound.
+/// None of the measurement; [`Figure::is_sound`] is whether the figure is valid.
 pub fn measure(
     world: &mut World,
     name: impl Into<String>,
@@ -285,7 +285,7 @@ pub fn run(world: &mut World, seconds: f64) -> Run {
     let ticks = cycles::now().wrapping_sub(start);
     let passed = moment.elapsed();
     let counts = world.feed().counts().since(&before);
-    let (round, disturbed) = rounds.spread();
+    let (disturbed, round) = (rounds.left_out(), rounds.spread());
     Run {
         packets: counts.given,
         ticks,
@@ -296,7 +296,7 @@ pub fn run(world: &mut World, seconds: f64) -> Run {
     }
 }
 
-/// Nanoseconds per packet of one round, less what making frames took.
+/// Nanoseconds per packet of one round, less the time of making frames.
 fn round(world: &mut World) -> f64 {
     let (before, start) = (world.feed().counts(), cycles::now());
     let mut counts = Counts::default();

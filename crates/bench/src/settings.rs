@@ -1,4 +1,4 @@
-//! What a benchmark's worker is configured with: the daemon's defaults, by the daemon's own code, and where it differs.
+//! Configuration of a benchmark's worker: the daemon's defaults, by the daemon's own code, and the differences.
 
 use std::sync::Arc;
 
@@ -16,27 +16,36 @@ use upf::worker_config;
 /// One setting that is not the daemon's default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Its name in the configuration, or what it is about.
+    /// Its name in the configuration, or its subject.
     pub setting: &'static str,
-    /// What the daemon has without it.
+    /// The daemon's default.
     pub daemon: String,
-    /// What the benchmark has.
+    /// The benchmark's value.
     pub here: String,
 }
 
-/// What a world is made with.
+/// One of several workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerOf {
+    /// Its number, from 0.
+    pub id: u16,
+    /// Number of workers that share the buckets.
+    pub workers: u16,
+}
+
+/// Parameters of a [`World`](super::world::World).
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// The model.
     pub model: Model,
     /// Entries that the flow table has room for; at that many it is 95% full.
     pub room: u32,
-    /// Which worker, and of how many.
-    pub worker: (u16, u16),
+    /// The worker.
+    pub worker: WorkerOf,
     /// Stages count their time.
     pub stage_clock: bool,
-    /// Room for packets of a port that wait when there are more than can be worked on. 0 where the port always has
-    /// more: a worker that looks ahead takes what it can only drop.
+    /// Packets of a port that may wait in overload. 0 where the port always has more packets: with a backlog a worker
+    /// takes packets that it can only drop.
     pub backlog: usize,
     /// How the instances are on the ports.
     pub wire: Wire,
@@ -49,22 +58,22 @@ impl Setting {
         Self {
             model,
             room: model.entries(),
-            worker: (0, 1),
+            worker: WorkerOf { id: 0, workers: 1 },
             stage_clock: true,
             backlog: 0,
             wire: Wire::Tagged,
         }
     }
 
-    /// The configuration of the worker: the daemon's defaults, but for what the model needs and what would bound the
-    /// figure from outside. [`differences`] names all that differs.
+    /// The worker's configuration: the daemon's defaults, except for table sizes that the model needs and limits that
+    /// would bound the figure. [`differences`] returns all differences.
     ///
     /// # Errors
     /// As [`usual`].
     pub fn config(&self, network: &Arc<Network>) -> Result<WorkerConfig, BenchError> {
         let mut config = usual(self, network)?;
-        config.workers = self.worker.1;
-        // What is measured is how long answers take, not how many there may be.
+        config.workers = self.worker.workers;
+        // The rate limit of Echo Responses would bound T8.echo, which is about delay.
         config.echoes = worker::PacketRates::new(1_000_000, 1_000_000);
         config.lags = self.wire.lags();
         let sessions = self.model.sessions as usize;
@@ -78,7 +87,7 @@ impl Setting {
         Ok(config)
     }
 
-    /// How that differs from the daemon's defaults.
+    /// Differences from the daemon's defaults.
     ///
     /// # Errors
     /// When the network of the benchmark breaks a bound.
@@ -89,7 +98,7 @@ impl Setting {
     }
 }
 
-/// The configuration of a node that says no more than it must.
+/// The smallest valid configuration of a node.
 ///
 /// # Errors
 /// None, while the program's defaults are within its bounds.
@@ -101,13 +110,13 @@ pub fn daemon() -> Result<Config, BenchError> {
     Config::parse(TEXT, "bench").map_err(BenchError::of)
 }
 
-/// What a worker of the daemon has by default, in a network.
+/// The daemon's default configuration of a worker in a network.
 ///
 /// # Errors
 /// As [`daemon`].
 pub fn usual(setting: &Setting, network: &Arc<Network>) -> Result<WorkerConfig, BenchError> {
     let macs = setting.wire.macs();
-    let (id, _) = setting.worker;
+    let id = setting.worker.id;
     Ok(worker_config(
         &daemon()?,
         WorkerId(id),
@@ -128,7 +137,7 @@ pub fn backlog() -> Result<usize, BenchError> {
 /// A value of the configuration as text.
 type Shown = fn(&WorkerConfig) -> String;
 
-/// What differs, or may, with its name and how it is shown.
+/// Settings that may differ: name, and value as text.
 const MAY_DIFFER: [(&str, Shown); 11] = [
     ("workers.count", |config| config.workers.to_string()),
     ("workers.force_five_tuple", |config| {
@@ -147,7 +156,7 @@ const MAY_DIFFER: [(&str, Shown); 11] = [
     ("stages count their time", |config| config.stage_clock.to_string()),
 ];
 
-/// How `here` differs from `daemon`.
+/// Differences of `here` from `daemon`.
 #[must_use]
 pub fn differences(daemon: &WorkerConfig, here: &WorkerConfig) -> Vec<Difference> {
     let one = |(setting, shown): (&'static str, Shown)| {
@@ -166,7 +175,7 @@ pub fn differences(daemon: &WorkerConfig, here: &WorkerConfig) -> Vec<Difference
     MAY_DIFFER.into_iter().filter_map(one).chain([threads]).collect()
 }
 
-/// Them in a line.
+/// Differences in one line.
 #[must_use]
 pub fn line(differences: &[Difference]) -> String {
     let one = |difference: &Difference| {
@@ -189,7 +198,7 @@ mod tests {
     fn whatever_is_not_the_daemons_default_is_reported() {
         let model = Model::v(2, 1).unwrap().with_sessions(64);
         let setting = Setting {
-            worker: (0, 2),
+            worker: WorkerOf { id: 0, workers: 2 },
             stage_clock: false,
             ..Setting::new(model)
         };
@@ -211,7 +220,7 @@ mod tests {
             "{}",
             line(&told)
         );
-        // With what it names put back, nothing else differs.
+        // With these differences put back, no other is left.
         (here.workers, here.force_five_tuple, here.backlog) =
             (usual.workers, usual.force_five_tuple, usual.backlog);
         (here.max_sessions, here.own_sessions) = (usual.max_sessions, usual.own_sessions);

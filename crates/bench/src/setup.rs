@@ -1,5 +1,5 @@
-//! Flow set-up (T4): how fast first packets go through the slow path alone, what they take from established flows at
-//! a moderate rate, and what a flood of them does.
+//! Flow set-up (T4): rate of first packets through the slow path alone, beside established flows at a moderate rate, and
+//! in a flood.
 
 use flow::cycles;
 use packet::DropReason;
@@ -24,7 +24,7 @@ pub const FLOOD: f64 = 10_000_000.0;
 /// One span of a measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Span {
-    /// What was measured.
+    /// Name of the span.
     pub name: String,
     /// Packets that the worker took.
     pub packets: u64,
@@ -34,25 +34,25 @@ pub struct Span {
     pub ticks: u64,
     /// Seconds of the worker's own time: without making frames, and without absences.
     pub own_seconds: f64,
-    /// What the port counted.
+    /// Counts of the port.
     pub port: PortCounts,
     /// Time.
     #[serde(flatten)]
     pub passed: Passed,
-    /// What the worker counted.
+    /// Counts of the worker.
     pub counted: Counted,
     /// Whether packets in are packets out and dropped.
     pub sums_hold: bool,
 }
 
-/// [`Counts`] as it is written down.
+/// [`Counts`] as written to JSON.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct PortCounts {
     /// Packets given to the worker.
     pub given: u64,
     /// Packets of established flows sent, dropped by the worker, lost by a full ring.
     pub established: [u64; 3],
-    /// The same of new flows.
+    /// Packets of new flows sent, dropped by the worker, lost by a full ring.
     pub fresh: [u64; 3],
     /// Ticks that making frames took.
     pub port_ticks: u64,
@@ -87,6 +87,19 @@ impl Span {
         // Making frames happens inside the stage `rx`.
         let all = cycles("").saturating_sub(self.port.port_ticks);
         cycles(stage.label()) as f64 / all.max(1) as f64
+    }
+
+    /// New flows a second that got their entry.
+    #[must_use]
+    pub fn set_up(&self) -> f64 {
+        self.installed as f64 / self.own_seconds.max(1e-9)
+    }
+
+    /// The share of packets of established flows that were dropped or lost.
+    #[must_use]
+    pub fn established_lost(&self) -> f64 {
+        let [sent, dropped, lost] = self.port.established;
+        (dropped + lost) as f64 / (sent + dropped + lost).max(1) as f64
     }
 
     /// Packets dropped by the slow path's budget.
@@ -228,21 +241,6 @@ impl Beside {
         let established: u64 = span.port.established[..2].iter().sum();
         let nanos = (span.passed.busy_nanos as f64 - port) / established.max(1) as f64;
         self.before.net_nanos.median / nanos.max(1e-9)
-    }
-
-    /// New flows a second that got their entry, in the moderate span and in the flood.
-    #[must_use]
-    pub fn set_up(&self) -> [f64; 2] {
-        [&self.moderate, &self.flood].map(|span| span.installed as f64 / span.own_seconds.max(1e-9))
-    }
-
-    /// The share of established packets that were lost in the flood, and without it.
-    #[must_use]
-    pub fn lost(&self) -> [f64; 2] {
-        [&self.flood, &self.half].map(|span| {
-            let [sent, dropped, lost] = span.port.established;
-            (dropped + lost) as f64 / (sent + dropped + lost).max(1) as f64
-        })
     }
 }
 

@@ -1,23 +1,36 @@
-//! The targets of this build's figures: what is asked, what was measured, whether it is reached.
+//! Targets: bound, measured value, and whether the bound is kept.
 
 use serde::Serialize;
 
-/// What published user planes reach on one core, for the eye to compare with: their machines were others.
-pub const PUBLISHED: [(&str, f64); 6] = [
-    ("UPF on VPP, 20 cores (2019), model I", 1.0),
-    ("UPF on 96 threads (2021), model Z", 0.85),
-    ("the same with inspection and billing", 0.51),
-    ("UPF on 228 vCPUs (2023), model S with QER and URR", 0.59),
-    ("best open UPF, 1 session, no I/O", 15.6),
-    ("best open UPF, 10,000 sessions, no I/O", 5.8),
+/// Throughput that was published for another user plane.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Published {
+    /// The user plane, its machine, the model.
+    pub what: &'static str,
+    /// Million packets a second and core.
+    pub mpps_per_core: f64,
+}
+
+const fn published(what: &'static str, mpps_per_core: f64) -> Published {
+    Published { what, mpps_per_core }
+}
+
+/// Published throughput on one core, of other machines.
+pub const PUBLISHED: [Published; 6] = [
+    published("UPF on VPP, 20 cores (2019), model I", 1.0),
+    published("UPF on 96 threads (2021), model Z", 0.85),
+    published("the same with inspection and billing", 0.51),
+    published("UPF on 228 vCPUs (2023), model S with QER and URR", 0.59),
+    published("best open UPF, 1 session, no I/O", 15.6),
+    published("best open UPF, 10,000 sessions, no I/O", 5.8),
 ];
 
 /// The time per packet, as a multiple of two floors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FloorRatios {
-    /// Of the sketch: what T1 to T3 are judged by.
+    /// Multiple of the sketch floor, which T1 to T3 are compared with.
     pub sketch_ratio: f64,
-    /// Of the line-budget floor, which runs the product's own table, blocks and meters.
+    /// Multiple of the line-budget floor, which runs the product's own table, blocks and meters.
     pub line_budget_ratio: f64,
 }
 
@@ -26,9 +39,9 @@ pub struct FloorRatios {
 pub struct Target {
     /// Its number.
     pub id: &'static str,
-    /// What is asked, in words.
+    /// The subject, in words.
     pub what: &'static str,
-    /// What was measured.
+    /// The measured value.
     pub value: f64,
     /// Its unit.
     pub unit: &'static str,
@@ -44,10 +57,10 @@ pub struct Target {
     /// QERs with a rate that the worker enforces on each packet, of those that the target asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meters: Option<u32>,
-    /// What it consists of; then the value is the first one's, and it is met when all are.
+    /// Parts of the target; then the value is that of the first part, and the target is met when all parts are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Target>,
-    /// Why it does not count as met, whatever the value is.
+    /// Reasons for which the target is not met, independent of the value.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub but: Vec<String>,
 }
@@ -93,7 +106,7 @@ impl Target {
         }
     }
 
-    /// Of several parts, the first of which gives the value. `None` when there is none.
+    /// A target of several parts, the first of which gives the value. `None` without parts.
     #[must_use]
     pub fn of_parts(id: &'static str, what: &'static str, parts: Vec<Self>) -> Option<Self> {
         let first = parts.first()?.clone();
@@ -109,21 +122,21 @@ impl Target {
         })
     }
 
-    /// With the ratios to the floors, where they were measured.
+    /// The target with the ratios to the floors, where they were measured.
     #[must_use]
     pub const fn with_floors(mut self, ratios: Option<FloorRatios>) -> Self {
         self.floors = ratios;
         self
     }
 
-    /// With the meters that were at work.
+    /// The target with the number of meters on each packet.
     #[must_use]
     pub const fn with_meters(mut self, meters: u32) -> Self {
         self.meters = Some(meters);
         self
     }
 
-    /// It is not met, for `reason`, if `condition`.
+    /// The target, which is not met for `reason` if `condition` holds.
     #[must_use]
     pub fn but_if(mut self, condition: bool, reason: impl Into<String>) -> Self {
         if condition {
@@ -133,7 +146,7 @@ impl Target {
         self
     }
 
-    /// One line for people.
+    /// One line of text.
     #[must_use]
     pub fn line(&self) -> String {
         let sign = if self.at_least { ">=" } else { "<=" };

@@ -1,4 +1,4 @@
-//! A tiny run of everything that needs no second core: sums hold, samples are as the interpreter says.
+//! A small run of all parts that need no second core: sums hold, samples equal the interpreter's results.
 
 use super::floors::{FloorFigure, Floors};
 use super::load::Load;
@@ -7,7 +7,7 @@ use super::network::Wire;
 use super::progress::Progress;
 use super::results::{CostInTurn, Point, Results};
 use super::selffed::{Effort, Figure, measure};
-use super::settings::Setting;
+use super::settings::{Setting, WorkerOf};
 use super::verdict;
 use super::world::World;
 
@@ -114,7 +114,7 @@ fn workers_of_a_pair_keep_to_their_own_packets() {
     let model = Model::v(2, 1).unwrap().with_sessions(32);
     for id in 0..2 {
         let setting = Setting {
-            worker: (id, 2),
+            worker: WorkerOf { id, workers: 2 },
             ..Setting::new(model)
         };
         let mut world = World::new(setting, &progress).unwrap();
@@ -171,7 +171,7 @@ fn the_json_has_the_targets_and_what_they_are_computed_from() {
         let ratios = ["sketch_ratio", "line_budget_ratio"].map(|name| target[name].as_f64().unwrap());
         assert!((ratios[0] / ratios[1] - 20.0 / 8.0).abs() < 1e-9, "{target:#}");
     }
-    // T1 is judged by the sketch, whatever the floors of the product's own code are.
+    // T1 is compared with the sketch, not with the floors of the product's own code.
     assert_eq!(targets[0]["target"], 16.0);
     // Tables this small reach no target, though all three meters act.
     assert_eq!(

@@ -1,15 +1,16 @@
-//! From what was measured to the targets: what counts, and what makes it unsound.
+//! Targets from results: the value of each, and the reasons for which it does not count.
 
 use packet::DropReason;
 use worker::Stage;
 
-use super::latency::Overload;
+use super::latency::{DeviceLatency, Overload};
 use super::model::Model;
 use super::pfcp::HALF_RATE;
 use super::results::{Point, Results};
 use super::targets::{FloorRatios, Target};
+use super::twocore::Delays;
 
-/// Every target that `results` say something about.
+/// Every target for which `results` have figures.
 #[must_use]
 pub fn targets(results: &Results) -> Vec<Target> {
     let all = [
@@ -32,7 +33,7 @@ pub fn targets(results: &Results) -> Vec<Target> {
 const SMALL: &str = "smaller tables than the target asks for";
 
 impl Target {
-    /// What makes any figure unsound: wrong counts, small tables.
+    /// Adds the reasons for which any figure does not count: unsound counts, small tables.
     fn of_point(self, point: &Point, is_small: bool) -> Self {
         let figure = &point.figure;
         self.but_if(!figure.sums_hold, "packets in are not packets out and dropped")
@@ -63,7 +64,7 @@ fn ratios(point: &Point) -> Option<FloorRatios> {
     })
 }
 
-/// What T1 may take of the sketch floor.
+/// Time per packet of T1 as a multiple of the sketch floor, at most.
 const T1_RATIO: f64 = 2.0;
 
 fn t1(results: &Results) -> Option<Target> {
@@ -162,7 +163,7 @@ fn t4(results: &Results) -> Option<Target> {
         "of alone",
         0.8,
     );
-    let [moderate, _] = beside.set_up();
+    let moderate = beside.moderate.set_up();
     let slow = Target::at_most(
         "T4.flood.cycles",
         "cycles of the slow path at 10 M new flows a second",
@@ -170,11 +171,10 @@ fn t4(results: &Results) -> Option<Target> {
         "of all",
         0.2,
     );
-    let [lost, _] = beside.lost();
     let lost = Target::at_most(
         "T4.flood.lost",
         "established packets lost at half load in that flood",
-        lost,
+        beside.flood.established_lost(),
         "of all",
         0.0,
     );
@@ -288,9 +288,13 @@ fn t8(results: &Results) -> Option<Target> {
     let latency = results.latency.as_ref()?;
     let us = |nanos: u64| nanos as f64 / 1_000.0;
     // Without a rate there is no half of it.
-    let [[p50, _], [p999, plain]] = latency
-        .at_half()
-        .map_or([[f64::NAN; 2]; 2], |half| half.map(|pair| pair.map(us)));
+    let of = |device: &DeviceLatency, delay: fn(&Delays) -> u64| {
+        let half = device.at(50).filter(|_| latency.has_half());
+        half.map_or(f64::NAN, |trial| us(delay(&trial.trial.delays)))
+    };
+    let p50 = of(&latency.worker, |delays| delays.p50);
+    let p999 = of(&latency.worker, |delays| delays.p999);
+    let plain = of(&latency.plain, |delays| delays.p999);
     let void = latency.void_at_half();
     let middle = Target::at_most(
         "T8",

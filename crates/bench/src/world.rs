@@ -19,26 +19,26 @@ use super::load::Load;
 use super::network::{self, Routers};
 use super::progress::Progress;
 use super::rules::{Identity, session_rules};
-use super::settings::Setting;
+use super::settings::{Setting, WorkerOf};
 
-/// UEs have the addresses from here on.
+/// The first UE's address.
 pub const UES: u32 = 0x0a40_0000;
-/// As many as 10.64.0.0/10 has.
+/// Number of addresses in 10.64.0.0/10.
 pub const MOST_UES: u32 = 1 << 22;
 
-/// The identities of the sessions of worker `id` of `workers`: addresses and TEIDs in its own buckets, as the UPF
+/// The identities of the sessions of `worker`: addresses and TEIDs in its own buckets, as the UPF
 /// would draw them, so that nothing has to be handed over.
 ///
 /// # Errors
 /// When there are more sessions than addresses.
-pub fn identities(sessions: u32, id: u16, workers: u16) -> Result<Arc<[Identity]>, BenchError> {
-    let owner = |bucket: flow::Bucket| bucket.index() as u16 % workers.max(1);
+pub fn identities(sessions: u32, worker: WorkerOf) -> Result<Arc<[Identity]>, BenchError> {
+    let owns = |bucket: flow::Bucket| bucket.index() as u16 % worker.workers.max(1) == worker.id;
     let ues = (0..MOST_UES)
         .map(|number| Ipv4Addr::from_bits(UES + number))
-        .filter(|ue| owner(bucket::of_ipv4(ue.octets())) == id);
+        .filter(|ue| owns(bucket::of_ipv4(ue.octets())));
     let teids = (1..u32::MAX)
         .map(|number| 0x1000_0000 | (number.wrapping_mul(0x9e37_79b1) & 0x0fff_ffff))
-        .filter(|&teid| owner(bucket::of_teid(teid)) == id);
+        .filter(|&teid| owns(bucket::of_teid(teid)));
     let identities: Arc<[Identity]> = ues
         .zip(teids)
         .take(sessions as usize)
@@ -53,7 +53,13 @@ pub fn identities(sessions: u32, id: u16, workers: u16) -> Result<Arc<[Identity]
     Ok(identities)
 }
 
-/// What any worker of a model needs, whatever its I/O.
+/// A worker and control's end of its link.
+struct Commanded<I: Io> {
+    worker: Worker<I>,
+    control: ControlEnd,
+}
+
+/// The network and the sessions of a worker with any I/O.
 pub struct Bare {
     setting: Setting,
     network: Arc<Network>,
@@ -67,8 +73,7 @@ impl Bare {
     /// When there are more sessions than addresses.
     pub fn new(setting: &Setting) -> Result<Self, BenchError> {
         let network = Arc::new(network::network(setting.wire).map_err(BenchError::of)?);
-        let (id, workers) = setting.worker;
-        let identities = identities(setting.model.sessions, id, workers)?;
+        let identities = identities(setting.model.sessions, setting.worker)?;
         Ok(Self {
             setting: *setting,
             network,
@@ -87,10 +92,10 @@ impl Bare {
     /// # Errors
     /// As [`World::new`].
     pub fn worker<I: Io>(&self, io: I, progress: &Progress) -> Result<Worker<I>, BenchError> {
-        self.with_control(io, progress).map(|(worker, _)| worker)
+        Ok(self.with_control(io, progress)?.worker)
     }
 
-    fn with_control<I: Io>(&self, io: I, progress: &Progress) -> Result<(Worker<I>, ControlEnd), BenchError> {
+    fn with_control<I: Io>(&self, io: I, progress: &Progress) -> Result<Commanded<I>, BenchError> {
         let (mut control, end): (ControlEnd, WorkerEnd) = control_channel(64, 256);
         let config = self.setting.config(&self.network)?;
         let mut worker = Worker::new(config, io, end).map_err(BenchError::of)?;
@@ -101,7 +106,7 @@ impl Bare {
             tell(&mut worker, &mut control, command)?;
         }
         self.install_sessions(&mut worker, &mut control, progress)?;
-        Ok((worker, control))
+        Ok(Commanded { worker, control })
     }
 
     fn install_sessions<I: Io>(
@@ -136,8 +141,12 @@ impl Bare {
     }
 }
 
-/// Sends a worker a command and lets it apply it.
-fn tell<I: Io>(worker: &mut Worker<I>, control: &mut ControlEnd, command: Command) -> Result<(), BenchError> {
+/// Sends a worker a command and lets the worker apply it.
+fn tell<I: Io>(
+    worker: &mut Worker<I>,
+    control: &mut ControlEnd,
+    command: Command,
+) -> Result<(), BenchError> {
     let full = |_| BenchError("the link to the worker is full".into());
     control.commands.push(command).map_err(full)?;
     worker.poll(Nanos::ZERO);
@@ -156,7 +165,7 @@ fn tell<I: Io>(worker: &mut Worker<I>, control: &mut ControlEnd, command: Comman
 pub struct World {
     /// The worker.
     pub worker: Worker<Feed>,
-    /// What it was made with.
+    /// Its parameters.
     pub setting: Setting,
     network: Arc<Network>,
     identities: Arc<[Identity]>,
@@ -172,7 +181,7 @@ impl World {
     pub fn new(setting: Setting, progress: &Progress) -> Result<Self, BenchError> {
         let bare = Bare::new(&setting)?;
         let feed = Feed::new(setting.model, setting.wire, bare.identities());
-        let (worker, control) = bare.with_control(feed, progress)?;
+        let Commanded { worker, control } = bare.with_control(feed, progress)?;
         Ok(Self {
             worker,
             setting,
@@ -215,7 +224,7 @@ impl World {
         }
     }
 
-    /// Takes the load off and lets the worker finish what it has.
+    /// Ends the load and lets the worker finish its packets.
     pub fn settle(&mut self) {
         self.feed().set_load(Load::none());
         for _ in 0..4 {
@@ -238,7 +247,7 @@ impl World {
             progress.at(u64::from(to - from) - left);
             left == 0
         });
-        // What was made ahead is still to be received.
+        // Frames that were made ahead are still to be received.
         self.drain();
         let after = self.worker.stats();
         let refused = after.not_installed - before.not_installed;
@@ -253,7 +262,7 @@ impl World {
         Ok(())
     }
 
-    /// Polls until nothing more comes, for loads that end.
+    /// Polls until no more packets arrive, for loads that end.
     pub fn drain(&mut self) {
         let mut given = u64::MAX;
         self.poll_until(|world| {
@@ -267,14 +276,14 @@ impl World {
         self.check_samples_with(|_| {})
     }
 
-    /// The same, of samples that are changed before.
+    /// As [`check_samples`](Self::check_samples), of samples that `change` has changed.
     pub fn check_samples_with(&mut self, change: impl FnOnce(&mut Samples)) -> Checked {
         let mut samples = self.feed().take_samples();
         change(&mut samples);
         samples.check(&self.setting, &self.network, &self.identities)
     }
 
-    /// What the URRs of all sessions have counted, packets.
+    /// Packets that the URRs of all sessions have counted.
     ///
     /// # Errors
     /// When the worker does not answer.
@@ -312,7 +321,7 @@ impl World {
     }
 }
 
-/// How long something takes in all, at most.
+/// A function that returns true after `seconds`.
 pub fn deadline(seconds: f64) -> impl Fn() -> bool {
     let (start, length) = (Instant::now(), Duration::from_secs_f64(seconds));
     move || start.elapsed() >= length

@@ -1,7 +1,7 @@
-//! What the simulator costs per packet: `cargo bench -p sim`. Prints nanoseconds; judges nothing.
+//! Cost of the simulator per packet: `cargo bench -p sim`. Prints nanoseconds.
 
 use packet::{MacAddr, Qfi, Teid};
-use sim::path::{Path, PathConfig};
+use sim::path::{Path, PathConfig, TunnelEnd};
 use sim::payload::Stamp;
 use sim::station::StationConfig;
 use sim::tracker::Tracker;
@@ -14,6 +14,13 @@ use std::time::Instant;
 const CHUNKS: u32 = 500;
 const CHUNK: u32 = 2_000;
 
+fn end(address: [u8; 4], teid: u32) -> TunnelEnd {
+    TunnelEnd {
+        address: Ipv4Addr::from(address).into(),
+        teid: Teid(teid),
+    }
+}
+
 fn path(index: u32) -> Path {
     Path::new(PathConfig {
         session: index,
@@ -22,8 +29,8 @@ fn path(index: u32) -> Path {
         server_port: 5001,
         ue_port: 40_000,
         ue_ports: 1,
-        upf: (Ipv4Addr::new(192, 0, 2, 1).into(), Teid(0x1000 + index)),
-        gnb: (Ipv4Addr::new(192, 0, 2, 2).into(), Teid(0x2000 + index)),
+        upf: end([192, 0, 2, 1], 0x1000 + index),
+        gnb: end([192, 0, 2, 2], 0x2000 + index),
         qfi: Qfi::new(9),
     })
     .expect("the families agree")
@@ -101,7 +108,7 @@ impl FramePort for Nowhere {
     }
 }
 
-/// What a shard needs to send one packet, whose turn it is included.
+/// Time in which a shard sends one packet, with the choice of the flow.
 fn measure_shard(flows: u32) {
     let station = |address: Ipv4Addr| StationConfig {
         mac: MacAddr([2, 0, 0, 0, 0, 2]),

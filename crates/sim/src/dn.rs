@@ -1,4 +1,4 @@
-//! What the data network sees of uplink packets.
+//! Uplink packets at the data network.
 //!
 //! Pure functions over shared paths; the shard that received a packet counts it.
 

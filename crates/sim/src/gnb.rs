@@ -1,4 +1,4 @@
-//! What a gNB sees of downlink packets, and how it answers on the GTP-U path.
+//! Downlink packets at a gNB, and the gNB's GTP-U signalling.
 //!
 //! Pure functions over shared paths; the shard that received a packet counts it.
 
@@ -23,13 +23,13 @@ const MAX_EXTENSIONS: usize = 8;
 pub(crate) struct Message<'a> {
     pub(crate) kind: Kind,
     pub(crate) teid: Teid,
-    /// Of a G-PDU's DL PDU SESSION INFORMATION (TS 38.415 §5.5.2.1).
+    /// QFI of a G-PDU's DL PDU SESSION INFORMATION (TS 38.415 §5.5.2.1).
     pub(crate) qfi: Option<Qfi>,
     pub(crate) sequence: u16,
     pub(crate) body: &'a [u8],
 }
 
-/// What a message is for.
+/// Kind of a GTP-U message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     GPdu,
@@ -179,7 +179,8 @@ pub(crate) fn see<'a>(
     let arrived = Arrived::read(message.body)?;
     let path = paths.get(arrived.stamp.flow as usize).ok_or(Wrong::Foreign)?;
     let config = path.config();
-    let in_its_tunnel = (gnb, message.teid) == config.gnb && message.qfi == config.qfi;
+    let in_its_tunnel =
+        (gnb, message.teid) == (config.gnb.address, config.gnb.teid) && message.qfi == config.qfi;
     if arrived.stamp.direction != Direction::Downlink || !in_its_tunnel {
         return Err(Wrong::Misdirected(arrived.stamp.flow));
     }

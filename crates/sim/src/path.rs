@@ -1,8 +1,8 @@
 //! The way of one UE address through the user plane, and the packets that go along it.
 //!
-//! A [`Path`] holds the headers of its uplink and downlink packets ready made, with the sums of what does not
+//! A [`Path`] holds the prepared headers of its uplink and downlink packets, with the sums of the fields that do not
 //! change: sending a packet copies them, writes the payload, and patches lengths and checksums. The same headers,
-//! one hop older, are what has to arrive: they are compared octet for octet.
+//! after one hop, have to arrive: they are compared octet for octet.
 //!
 //! Paths do not change once made; the shards of all threads share them.
 
@@ -29,7 +29,16 @@ const OUTER_MAX: usize = 40 + UDP_LENGTH + GTPU_PSC_LENGTH;
 /// IPv6, UDP.
 const INNER_MAX: usize = 40 + UDP_LENGTH;
 
-/// What a [`Path`] is made of.
+/// One end of a GTP-U tunnel: the values of an F-TEID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TunnelEnd {
+    /// The address.
+    pub address: IpAddr,
+    /// The TEID.
+    pub teid: Teid,
+}
+
+/// Parameters of a [`Path`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathConfig {
     /// Number of the PDU session.
@@ -45,9 +54,9 @@ pub struct PathConfig {
     /// How many ports the UE uses in turn, each another 5-tuple: a power of two (else the next lower is taken).
     pub ue_ports: u16,
     /// Where uplink packets go: the UPF's F-TEID.
-    pub upf: (IpAddr, Teid),
+    pub upf: TunnelEnd,
     /// Where downlink packets have to arrive: the gNB's F-TEID, of the same family as the UPF's.
-    pub gnb: (IpAddr, Teid),
+    pub gnb: TunnelEnd,
     /// The QFI of uplink packets, and that downlink packets have to carry. `None`: no PDU Session Container.
     pub qfi: Option<Qfi>,
 }
@@ -75,14 +84,14 @@ impl std::fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-/// One's complement sums of what does not change in an inner packet's headers, folded.
+/// One's complement sums of the constant fields in an inner packet's headers, folded.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
-    /// Of the IP header, without length and checksum.
+    /// Sum of the IP header, without length and checksum.
     ip: u16,
-    /// Of the UDP pseudo header, without the length.
+    /// Sum of the UDP pseudo header, without the length.
     pseudo: u16,
-    /// Of the first ports.
+    /// Sum of the first ports.
     ports: u16,
     /// Which bits of a sequence number are added to the UE's port.
     step: u16,
@@ -95,7 +104,7 @@ struct Uplink {
     head: [u8; OUTER_MAX + INNER_MAX],
     outer_length: u8,
     inner_length: u8,
-    /// Of the outer IPv4 header; or of all that an outer UDP checksum over IPv6 covers.
+    /// Sum of the outer IPv4 header, or of all fields that an outer UDP checksum over IPv6 covers.
     outer_sum: u16,
     sums: Sums,
 }
@@ -111,7 +120,7 @@ struct Downlink {
 
 const _: () = assert!(size_of::<Uplink>() == 128 && size_of::<Downlink>() == 64);
 
-/// In what a packet differs from its ready made headers.
+/// Fields in which a packet differs from its prepared headers.
 #[derive(Debug, Clone, Copy)]
 struct Patch {
     /// Octets of the IP packet.
@@ -137,7 +146,7 @@ pub(crate) struct Arrived<'a> {
     pub(crate) stamp: Stamp,
     /// From the IP header to the end of the datagram.
     pub(crate) packet: &'a [u8],
-    /// Of the payload.
+    /// Sum of the payload.
     sum: Sum,
 }
 
@@ -180,12 +189,12 @@ pub(crate) enum Check {
     Addresses,
 }
 
-/// What is wrong with a packet that arrived.
+/// Fault of a packet that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
     /// No flow of ours can have sent it.
     Foreign,
-    /// Damaged, or its headers are not what they should be. The flow, if it is known.
+    /// Damaged, or with wrong headers. The flow, if it is known.
     Corrupted(Option<u32>),
     /// Whole, but with another address, TEID or QFI than that flow's.
     Misdirected(u32),
@@ -197,7 +206,7 @@ impl Path {
         if config.ue.is_ipv4() != config.server.is_ipv4() {
             return Err(PathError::InnerFamilies);
         }
-        if config.upf.0.is_ipv4() != config.gnb.0.is_ipv4() {
+        if config.upf.address.is_ipv4() != config.gnb.address.is_ipv4() {
             return Err(PathError::OuterFamilies);
         }
         let ue_ports = 1 << config.ue_ports.max(1).ilog2();
@@ -213,7 +222,7 @@ impl Path {
         })
     }
 
-    /// What it was made of.
+    /// Its parameters.
     pub fn config(&self) -> &PathConfig {
         &self.config
     }
@@ -235,7 +244,7 @@ impl Path {
     }
 
     pub(crate) fn outer_family(&self) -> Family {
-        Family::of(self.config.upf.0)
+        Family::of(self.config.upf.address)
     }
 
     pub(crate) fn inner_family(&self) -> Family {
@@ -594,14 +603,14 @@ fn ipv4_octets(address: IpAddr) -> [u8; 4] {
 /// Writes the headers of a tunnel without lengths and checksums to the front of `octets`. Returns their length, and
 /// their sum: of an IPv4 header; or of all that an outer UDP checksum over IPv6 covers.
 fn outer(config: &PathConfig, octets: &mut [u8]) -> (usize, Sum) {
-    let ip_length = ip_header(config.gnb.0, config.upf.0, octets);
+    let ip_length = ip_header(config.gnb.address, config.upf.address, octets);
     let udp = &mut octets[ip_length..];
     put(udp, 0, GTPU_PORT);
     put(udp, 2, GTPU_PORT);
     let gtpu = &mut udp[UDP_LENGTH..];
     // Version 1, GTP; G-PDU.
     gtpu[..2].copy_from_slice(&[0x30, 255]);
-    gtpu[4..8].copy_from_slice(&config.upf.1.0.to_be_bytes());
+    gtpu[4..8].copy_from_slice(&config.upf.teid.0.to_be_bytes());
     let mut length = ip_length + UDP_LENGTH + GTPU_LENGTH;
     if let Some(qfi) = config.qfi {
         // E flag; next is a PDU Session Container of one word: UL PDU SESSION INFORMATION (TS 38.415 §5.5.2.2).
@@ -609,10 +618,10 @@ fn outer(config: &PathConfig, octets: &mut [u8]) -> (usize, Sum) {
         gtpu[8..GTPU_PSC_LENGTH].copy_from_slice(&[0, 0, 0, 0x85, 1, 0x10, qfi.get(), 0]);
         length += GTPU_PSC_LENGTH - GTPU_LENGTH;
     }
-    let sum = if config.upf.0.is_ipv4() {
+    let sum = if config.upf.address.is_ipv4() {
         Sum::default().octets(&octets[..ip_length])
     } else {
-        pseudo_header(config.gnb.0, config.upf.0).octets(&octets[ip_length..length])
+        pseudo_header(config.gnb.address, config.upf.address).octets(&octets[ip_length..length])
     };
     (length, sum)
 }

@@ -1,4 +1,4 @@
-//! What a simulated packet carries: its sender, its number, when, and octets that show damage.
+//! Payload of a simulated packet: sender, number, time, and octets that show damage.
 //!
 //! ```text
 //!  0     2      4      8          16               24               32

@@ -1,10 +1,10 @@
-//! What a run has shown.
+//! Report of a run.
 
 use crate::schedule::Offered;
 use crate::tracker::{Counts, Latency, Meter};
 use std::time::Duration;
 
-/// What a shard saw besides user packets.
+/// Counts of a shard besides user packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Events {
     /// ARP, Neighbour Discovery and ICMP echo that were for the stations.
@@ -19,12 +19,12 @@ pub struct Events {
     pub unexpected: u64,
     /// Frames for another MAC address or VLAN.
     pub not_for_us: u64,
-    /// Times that a link had no room for what was due.
+    /// Times that a link had no room for a packet that was due.
     pub link_full: u64,
 }
 
 impl Events {
-    /// Adds what another shard saw.
+    /// Adds the counts of another shard.
     pub fn merge(&mut self, other: &Events) {
         self.answered += other.answered;
         self.echo_requests += other.echo_requests;
@@ -43,9 +43,9 @@ pub struct Totals {
     pub uplink: Meter,
     /// User packets to the UEs.
     pub downlink: Meter,
-    /// What was due and sent, uplink.
+    /// Packets due and sent, uplink.
     pub uplink_offered: Offered,
-    /// What was due and sent, downlink.
+    /// Packets due and sent, downlink.
     pub downlink_offered: Offered,
     /// Everything else.
     pub events: Events,
@@ -65,7 +65,7 @@ impl Totals {
 /// One direction of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DirectionReport {
-    /// Packets by what became of them.
+    /// Packets by result.
     pub counts: Counts,
     /// Packets that did not arrive whole and where they belong.
     pub lost: u64,
@@ -75,7 +75,7 @@ pub struct DirectionReport {
     pub mpps: f64,
     /// Gigabits of inner IP packets received per second.
     pub gbps: f64,
-    /// What was due, late and given up.
+    /// Packets due, late and given up.
     pub offered: Offered,
     /// One-way delay.
     pub latency: Latency,

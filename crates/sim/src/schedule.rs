@@ -1,8 +1,8 @@
-//! When packets are due at an offered rate, whatever the receiver does (open loop).
+//! Times at which packets are due at an offered rate, independent of the receiver (open loop).
 //!
 //! Integers only: whole packets are taken out of a credit and the remainder is carried, so that after any time
 //! and however the calls are spread, exactly `rate * time` packets (rounded down) were due. A generator that was
-//! held up catches up, within a bound; what it sends late and what it gave up is counted, never forgotten.
+//! delayed catches up, within a bound; packets that are sent late or given up are counted.
 //!
 //! Owned by the thread that sends. It knows no clock: the caller passes the time.
 
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What a [`Schedule`] counted, packets. `due = taken + backlog + given_up`, always.
+/// Counts of a [`Schedule`], packets. `due = taken + backlog + given_up`, always.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Offered {
     /// Came due since the start.
     pub due: u64,
     /// Were handed out to be sent.
     pub taken: u64,
-    /// Of those taken: more than the grace after they had come due ("offered late").
+    /// Packets taken more than the grace after they had come due ("offered late").
     pub late: u64,
     /// Are due and wait to be taken.
     pub backlog: u64,
@@ -27,7 +27,7 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// Adds what another schedule counted.
+    /// Adds the counts of another schedule.
     pub fn merge(&mut self, other: &Offered) {
         self.due += other.due;
         self.taken += other.taken;
@@ -42,7 +42,7 @@ impl Offered {
 pub struct Limits {
     /// Most packets handed out by one call. Default 64.
     pub burst: u32,
-    /// Most packets that wait; what is more is given up. Default 2^20.
+    /// Most packets that wait; further ones are given up. Default 2^20.
     pub backlog: u64,
     /// How long after it came due a packet is still on time. Default 1 ms.
     pub grace: Duration,
@@ -58,7 +58,7 @@ impl Default for Limits {
     }
 }
 
-/// Returns how many packets are due.
+/// Counts the packets that are due.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     limits: Limits,
@@ -102,14 +102,14 @@ impl Schedule {
         self.counted.backlog += count;
     }
 
-    /// Continues at another rate; what is due stays due.
+    /// Continues at another rate; packets that are due stay due.
     pub fn change_rate(&mut self, rate: u64, now: Nanos) {
         self.come_due(now);
         self.due.change_rate(rate, now);
         self.overdue.change_rate(rate, now);
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn offered(&self) -> Offered {
         self.counted
     }

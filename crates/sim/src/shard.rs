@@ -1,6 +1,6 @@
 //! One thread's share of gNBs, UEs and data network, over one pair of links.
 //!
-//! A [`Shard`] sends what is due on both sides of a user plane and checks all that comes out. Several shards, each
+//! A [`Shard`] sends on both sides of a user plane and checks all packets that leave it. Several shards, each
 //! on a thread and a pair of links of its own, share the paths: each sends a range of them, and checks any, because
 //! a user plane of several workers may let a packet out on another link than its share came in.
 //!
@@ -43,7 +43,7 @@ pub trait FramePort {
     fn flush(&mut self) {}
 }
 
-/// What a [`Shard`] is made of.
+/// Parameters of a [`Shard`].
 #[derive(Debug, Clone)]
 pub struct ShardConfig {
     /// The gNBs. Their addresses are those of the paths.
@@ -52,7 +52,7 @@ pub struct ShardConfig {
     pub core: StationConfig,
     /// The flows of all shards: a flow's number is its index here. At most 2^31.
     pub paths: Arc<[Path]>,
-    /// Which of them this shard sends. With none it sends nothing, whatever the load.
+    /// The flows that this shard sends. Without flows it sends nothing, at any load.
     pub share: Range<u32>,
     /// The load that this shard offers.
     pub traffic: Traffic,
@@ -169,7 +169,7 @@ impl Shard {
         self.downlink.change_rate(downlink, now);
     }
 
-    /// Sends no more traffic. What is on its way is still received; what was due and not sent stays so.
+    /// Sends no more traffic. Packets in transit are still received; packets that were due and not sent stay so.
     pub fn stop(&mut self) {
         self.running = false;
     }
@@ -180,7 +180,7 @@ impl Shard {
         self.downlink.tracker.forget_latency();
     }
 
-    /// Takes what came out, sends answers, sends what is due. Time stamps of packets are `now`.
+    /// Reads received packets, sends replies, sends packets that are due. Time stamps of packets are `now`.
     pub fn poll<P: FramePort>(&mut self, now: Nanos, port: &mut P) {
         port.receive(Side::Access, RECEIVE_MOST, |frame| self.see_access(now, frame));
         port.receive(Side::Core, RECEIVE_MOST, |frame| self.see_core(now, frame));
@@ -275,7 +275,7 @@ impl Shard {
     }
 }
 
-/// Sends what is due uplink.
+/// Sends the uplink packets that are due.
 fn send_uplink<P: FramePort>(stream: &mut Stream, now: Nanos, paths: &[Path], gnb: &Station, port: &mut P) {
     stream.send_due(now, paths, |path, stamp, inner| {
         let Some(link) = gnb.link(path.outer_family()).map(LinkHeader::octets) else {
@@ -287,7 +287,7 @@ fn send_uplink<P: FramePort>(stream: &mut Stream, now: Nanos, paths: &[Path], gn
     });
 }
 
-/// Sends what is due downlink.
+/// Sends the downlink packets that are due.
 fn send_downlink<P: FramePort>(stream: &mut Stream, now: Nanos, paths: &[Path], dn: &Station, port: &mut P) {
     stream.send_due(now, paths, |path, stamp, inner| {
         let Some(link) = dn.link(path.inner_family()).map(LinkHeader::octets) else {
@@ -348,7 +348,7 @@ fn validate(config: &ShardConfig) -> Result<(), ShardError> {
                 ipv6: inner == Family::V6,
             });
         }
-        if !config.access.addresses.contains(&path.config().gnb.0) {
+        if !config.access.addresses.contains(&path.config().gnb.address) {
             return Err(ShardError::UnknownGnb { path: index });
         }
     }

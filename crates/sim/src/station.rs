@@ -3,7 +3,7 @@
 //! The gNBs of a [`Shard`](crate::Shard) are one station on the access side, the data network's router and servers
 //! are one on the core side. A station answers ARP (RFC 826), Neighbour Solicitations (RFC 4861 §7.2.4) and ICMP
 //! and ICMPv6 echo requests for its own addresses; of others it knows only its gateways. Foreign octets are never
-//! trusted to be what they claim to be: what is malformed or not for this station is not answered.
+//! trusted: a frame that is malformed or not for this station gets no reply.
 //!
 //! Owned by the thread that polls the shard; at most [`MAX_QUEUED`] frames wait to be sent.
 
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// Most replies and solicitations that wait for room; what is more is not sent.
+/// Most replies and solicitations that wait for room; further ones are not sent.
 pub const MAX_QUEUED: usize = 64;
 /// Longest echo request that is answered, octets of frame.
 pub const MAX_ECHO: usize = 2048;
@@ -28,7 +28,7 @@ const VLAN: u16 = 0x8100;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
-/// What a station is.
+/// Configuration of a station.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StationConfig {
     /// Its MAC address.
@@ -98,11 +98,11 @@ impl LinkHeader {
 pub(crate) struct Frame<'a> {
     pub(crate) ethertype: u16,
     pub(crate) from: MacAddr,
-    /// What follows the link header.
+    /// The octets behind the link header.
     pub(crate) rest: &'a [u8],
 }
 
-/// A station and what it learnt.
+/// A station and the neighbours that it learnt.
 #[derive(Debug, Clone)]
 pub(crate) struct Station {
     config: StationConfig,

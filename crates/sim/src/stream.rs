@@ -1,4 +1,4 @@
-//! What is sent and received in one direction: whose turn it is, when, how large, and what became of it.
+//! Packets of one direction: flow, time, size and result of each.
 
 use crate::path::{Arrived, Path, Wrong};
 use crate::payload::Stamp;
@@ -21,7 +21,7 @@ pub(crate) struct Stream {
     order: Order,
     sizes: Sizes,
     random: Random,
-    /// Times that there was no room for what was due.
+    /// Times that there was no room for a packet that was due.
     pub(crate) full: u64,
 }
 

@@ -1,6 +1,6 @@
-//! What became of the packets of each flow in one direction: lost, duplicated, reordered, damaged, delayed.
+//! Results of the packets of each flow in one direction: lost, duplicated, reordered, damaged, delayed.
 //!
-//! 72 octets per flow whatever happens: counters, the next expected sequence number and a bitmap of the 128
+//! 72 octets per flow: counters, the next expected sequence number and a bitmap of the 128
 //! before it. Reordering is counted as in RFC 4737 §3.3: a packet is reordered when a later one of its flow
 //! arrived before it. What arrives more than 128 behind cannot be distinguished from a duplicate: it counts as stale.
 //!
@@ -15,14 +15,14 @@ pub const WINDOW: u64 = 128;
 /// Longest latency that is distinguished, ns; longer ones count as this.
 pub const LONGEST: u64 = 60_000_000_000;
 
-/// What was counted, for one flow or for all.
+/// Counts of one flow or of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets sent.
     pub sent: u64,
     /// Packets that arrived whole and where they belong, each sequence number once.
     pub received: u64,
-    /// Of those received: after a later packet of the flow.
+    /// Packets received after a later packet of the flow.
     pub reordered: u64,
     /// Copies of packets that had been received.
     pub duplicated: u64,
@@ -52,14 +52,14 @@ impl Counts {
     }
 }
 
-/// What a packet that arrived was to its flow.
+/// Result of a packet that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// Later than all before it.
     New,
     /// A gap was filled.
     Reordered,
-    /// It had arrived before.
+    /// The packet had arrived before.
     Duplicate,
     /// More than [`WINDOW`] behind.
     Stale,
@@ -215,7 +215,7 @@ impl Meter {
         Latency::of(&self.latency)
     }
 
-    /// Adds what another meter of the same direction counted.
+    /// Adds the counts of another meter of the same direction.
     pub fn merge(&mut self, other: &Meter) {
         self.counts.add(&other.counts);
         self.sent_octets += other.sent_octets;
@@ -336,7 +336,7 @@ impl Tracker {
         self.meter.latency.reset();
     }
 
-    /// Adds what another thread's tracker counted. It then has the flows of both.
+    /// Adds the counts of another thread's tracker. This tracker then has the flows of both.
     pub fn merge(&mut self, other: &Tracker) {
         if other.tracks.len() > self.tracks.len() {
             self.tracks.resize(other.tracks.len(), Track::default());

@@ -101,7 +101,7 @@ pub struct Traffic {
     pub downlink_sizes: Sizes,
     /// Bounds of burst and backlog, for each direction.
     pub limits: Limits,
-    /// What the order of flows and sizes is drawn from.
+    /// Seed of the order of flows and sizes.
     pub seed: u64,
 }
 

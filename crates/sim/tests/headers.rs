@@ -3,7 +3,7 @@
 use packet::frame::{self, Frame};
 use packet::{IpTuple, Qfi, Teid, udp};
 use proptest::prelude::*;
-use sim::path::{Path, PathConfig};
+use sim::path::{Path, PathConfig, TunnelEnd};
 use sim::payload::{self, Stamp};
 use sim::{Direction, Nanos};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -33,8 +33,8 @@ prop_compose! {
             server_port: ports.0,
             ue_port: ports.1,
             ue_ports,
-            upf: (upf, Teid(teids.0)),
-            gnb: (gnb, Teid(teids.1)),
+            upf: TunnelEnd { address: upf, teid: Teid(teids.0) },
+            gnb: TunnelEnd { address: gnb, teid: Teid(teids.1) },
             qfi: qfi.and_then(Qfi::new),
         }
     }
@@ -70,11 +70,11 @@ proptest! {
         path.write_uplink(&stamp, &mut packet).unwrap();
         let bytes = link(&packet);
         let Ok(Frame::Gtpu(gtpu)) = frame::parse(&bytes, bytes.len(), |_| true) else { panic!("it is GTP-U") };
-        prop_assert_eq!((gtpu.outer.addrs.src(), gtpu.outer.addrs.dst()), (config.gnb.0, config.upf.0));
-        prop_assert_eq!((gtpu.teid, gtpu.qfi, usize::from(gtpu.payload_len)), (config.upf.1, config.qfi, inner));
+        prop_assert_eq!((gtpu.outer.addrs.src(), gtpu.outer.addrs.dst()), (config.gnb.address, config.upf.address));
+        prop_assert_eq!((gtpu.teid, gtpu.qfi, usize::from(gtpu.payload_len)), (config.upf.teid, config.qfi, inner));
         prop_assert_eq!(gtpu.psc.is_some(), config.qfi.is_some());
         let udp = &bytes[14 + usize::from(gtpu.outer.l4_offset)..];
-        if config.upf.0.is_ipv6() {
+        if config.upf.address.is_ipv6() {
             let sum = udp::pseudo_header(&gtpu.outer.addrs, 17, udp.len() as u16).bytes(udp);
             prop_assert_eq!(sum.folded(), 0xffff);
         } else {

@@ -1,63 +1,31 @@
 //! The simulated SMF against the N4 endpoint of the user plane, one thread, simulated time, over a network that loses,
 //! doubles and delays. Workers answer at once.
 
-use flow::{AdjacencyId, InstanceId, PortId, VrfId};
 use n4::{Endpoint, NodeName};
 use proptest::prelude::*;
-use rules::Adjacencies;
 use rules::image::{SessionChange, UsageSnapshot};
-use rules::network::{Instance, Network, Roles};
 use session::{Effect, KeepNothing, Random};
 use sim::Nanos;
 use sim::smf::{Config, DownlinkSetup, PduType, SessionProfile, Smf, State};
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
+
+#[path = "../../session/tests/support/fleet.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod fleet;
+
+use fleet::{EveryNextHop, network};
 
 const UPF: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 1);
 const SMF: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 2);
-const N3: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-
-struct EveryNextHop;
-
-impl Adjacencies for EveryNextHop {
-    fn resolve(&self, _: InstanceId, _: IpAddr) -> Option<AdjacencyId> {
-        Some(AdjacencyId(1))
-    }
-}
-
-fn network() -> Arc<Network> {
-    let instance = |id, name: &str, roles, ipv4| Instance {
-        id: InstanceId(id),
-        name: name.into(),
-        roles,
-        vrf: VrfId(id),
-        port: PortId(id),
-        vlan: None,
-        mtu: 1500,
-        ipv4: Some((ipv4, 24)),
-        ipv6: None,
-        routes: Vec::new(),
-        dscp: None,
-        mirror: None,
-        hairpin: rules::network::Hairpin::Router,
-        fragmentation: rules::network::Fragmentation::Inner,
-        mss: rules::network::Mss::Off,
-    };
-    let n6 = Ipv4Addr::new(198, 51, 100, 1);
-    let instances = vec![
-        instance(0, "access", Roles::N3, N3),
-        instance(1, "internet", Roles::N6, n6),
-    ];
-    Arc::new(Network::new(instances).unwrap())
-}
+const N3: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 
 fn at(address: Ipv4Addr) -> SocketAddr {
     SocketAddr::new(address.into(), 8805)
 }
 
-/// What decides the fate of datagrams: one number after the other.
+/// Random numbers that decide loss, duplication and delay of datagrams.
 struct Fate(u64);
 
 impl Fate {
@@ -183,7 +151,7 @@ impl World {
     }
 }
 
-/// What has arrived by `now`, in the order of arrival.
+/// Datagrams that have arrived by `now`, in the order of arrival.
 fn due(on_its_way: &mut Vec<(Nanos, Vec<u8>)>, now: Nanos) -> Vec<Vec<u8>> {
     on_its_way.sort_by_key(|(at, _)| *at);
     let count = on_its_way.partition_point(|(at, _)| *at <= now);

@@ -48,7 +48,7 @@ struct Upf {
     n3: UdpSocket,
     ue: UdpSocket,
     gnb: Option<SocketAddr>,
-    /// Where the F-TEID is said to be.
+    /// Address in the F-TEID.
     f_teid: Ipv4Addr,
 }
 
@@ -187,7 +187,7 @@ impl Upf {
     }
 }
 
-/// Time passes 50 us per step, whatever the machine does.
+/// Time passes 50 us per step, independent of the machine.
 fn run(upf: &mut Upf, config: Config) -> Result<sim::net::Outcome, Error> {
     let mut run = Run::new(config, Nanos(0))?;
     let patience = Instant::now();

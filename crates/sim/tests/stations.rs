@@ -1,4 +1,4 @@
-//! What gNBs and the data network's router answer on their links.
+//! Replies of gNBs and of the data network's router on their links.
 
 use packet::checksum::Sum;
 use packet::{MacAddr, VlanId};
@@ -69,7 +69,7 @@ fn frame(to: MacAddr, ethertype: [u8; 2], packet: &[u8]) -> Vec<u8> {
     [&to.0[..], &UPF.0, &ethertype, packet].concat()
 }
 
-/// What the station sends on `frame`, without what it asks for on its own.
+/// Replies of the station to `frame`, without its own solicitations.
 fn answers(shard: &mut Shard, frame: Vec<u8>) -> Vec<Vec<u8>> {
     let mut link = Link::default();
     shard.poll(Nanos(0), &mut link);

@@ -2,7 +2,7 @@
 
 use packet::{MacAddr, Qfi, Teid};
 use proptest::prelude::*;
-use sim::path::{Path, PathConfig};
+use sim::path::{Path, PathConfig, TunnelEnd};
 use sim::station::StationConfig;
 use sim::traffic::{Sizes, Traffic};
 use sim::{FramePort, Nanos, Report, Shard, ShardConfig, Side};
@@ -106,7 +106,7 @@ fn link(to: MacAddr, packet: &[u8]) -> Vec<u8> {
     [&to.0[..], &UPF_MAC.0, &ethertype, packet].concat()
 }
 
-/// A user plane that trusts what it gets.
+/// A user plane that does not check received packets.
 struct Upf {
     paths: Arc<[Path]>,
 }
@@ -123,7 +123,7 @@ impl Upf {
             gtpu.len() - 8
         );
         let teid = u32::from_be_bytes(*gtpu[4..].first_chunk().unwrap());
-        assert!(self.paths.iter().any(|path| path.config().upf.1 == Teid(teid)));
+        assert!(self.paths.iter().any(|path| path.config().upf.teid == Teid(teid)));
         let mut inner = gtpu[16..].to_vec();
         route(&mut inner);
         link(DN_MAC, &inner)
@@ -144,7 +144,7 @@ impl Upf {
             .unwrap()
             .config();
         let length = inner.len() as u16;
-        let teid = path.gnb.1.0.to_be_bytes();
+        let teid = path.gnb.teid.0.to_be_bytes();
         let gtpu = [
             &[0x34, 255][..],
             &(length + 8).to_be_bytes(),
@@ -153,7 +153,7 @@ impl Upf {
         ]
         .concat();
         let udp = [&[8, 104, 8, 104][..], &(length + 24).to_be_bytes(), &[0, 0]].concat();
-        let mut outer = match (path.upf.0, path.gnb.0) {
+        let mut outer = match (path.upf.address, path.gnb.address) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 let total = (length + 44).to_be_bytes();
                 let fixed = [0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 17, 0, 0];
@@ -207,8 +207,14 @@ fn path(index: u32, ipv6: bool, outer_ipv6: bool) -> Path {
         server_port: 5001,
         ue_port: 40_000,
         ue_ports: 4,
-        upf: (outer("192.0.2.1", "2001:db8::1"), Teid(0x1000 + index)),
-        gnb: (outer("192.0.2.2", "2001:db8::2"), Teid(0x2000 + index)),
+        upf: TunnelEnd {
+            address: outer("192.0.2.1", "2001:db8::1"),
+            teid: Teid(0x1000 + index),
+        },
+        gnb: TunnelEnd {
+            address: outer("192.0.2.2", "2001:db8::2"),
+            teid: Teid(0x2000 + index),
+        },
         qfi: Qfi::new(9),
     })
     .unwrap()
@@ -400,7 +406,7 @@ fn a_full_link_delays_and_loses_nothing() {
     assert!(totals.events.link_full >= 190);
 }
 
-/// As with one session and two workers: what a shard without flows sends would be another's flow with numbers of its own.
+/// As with one session and two workers: packets of a shard without flows would be of another's flow with other numbers.
 #[test]
 fn a_shard_without_flows_sends_nothing() {
     let paths = paths();

@@ -1,4 +1,4 @@
-//! One line chart as SVG text, in the colours of its page.
+//! A line chart as SVG text, in the colours of its page.
 
 use plotters::prelude::*;
 
@@ -6,7 +6,7 @@ use super::super::error::BenchError;
 use super::super::targets::short;
 use super::escape::escape;
 
-/// Colours that differ on light and on dark.
+/// Colours that differ on light and on dark backgrounds.
 pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0x3b, 0x82, 0xf6),
     RGBColor(0xf9, 0x73, 0x16),
@@ -15,23 +15,40 @@ pub const COLOURS: [RGBColor; 6] = [
     RGBColor(0xe5, 0x48, 0x4d),
     RGBColor(0x14, 0xb8, 0xc4),
 ];
-/// The colours of text and of thin lines, which the page's style decides.
+/// Placeholder of the page's colour of text; `FAINT` is that of thin lines.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const FAINT: RGBColor = RGBColor(3, 2, 1);
+
+/// A point in the units of the axes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlotPoint {
+    /// Across.
+    pub x: f64,
+    /// Up.
+    pub y: f64,
+}
+
+impl PlotPoint {
+    /// The point (x, y).
+    #[must_use]
+    pub const fn new(x: f64, y: f64) -> Self {
+        Self { x, y }
+    }
+}
 
 /// One line.
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
     /// Its points.
-    pub points: Vec<(f64, f64)>,
-    /// It is a reference: a thin line without points.
+    pub points: Vec<PlotPoint>,
+    /// Drawn as a thin line without points.
     pub is_reference: bool,
 }
 
 impl Series {
-    /// Something that was measured.
-    pub fn measured(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+    /// A measured line.
+    pub fn measured(name: impl Into<String>, points: Vec<PlotPoint>) -> Self {
         Self {
             name: name.into(),
             points,
@@ -39,8 +56,8 @@ impl Series {
         }
     }
 
-    /// Something to compare it with.
-    pub fn reference(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+    /// A line for comparison.
+    pub fn reference(name: impl Into<String>, points: Vec<PlotPoint>) -> Self {
         Self {
             is_reference: true,
             ..Self::measured(name, points)
@@ -51,7 +68,7 @@ impl Series {
 /// One axis.
 #[derive(Clone, Copy)]
 pub struct Axis {
-    /// What it is, with the unit.
+    /// The quantity, with its unit.
     pub label: &'static str,
     /// Equal ratios are equally far apart.
     pub is_log: bool,
@@ -87,7 +104,7 @@ impl Axis {
         }
     }
 
-    /// From where to where it goes, for these values.
+    /// The axis's range for these values.
     fn range(self, values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
         let (mut low, mut high) = (f64::MAX, f64::MIN);
         for value in values {
@@ -104,7 +121,7 @@ impl Axis {
     }
 }
 
-/// At most three digits that say something.
+/// At most three significant digits.
 fn trim(value: f64) -> String {
     let text = if value >= 10.0 {
         format!("{value:.0}")
@@ -121,7 +138,7 @@ fn trim(value: f64) -> String {
 /// The chart; an empty text where there is no point.
 ///
 /// # Errors
-/// The drawing's.
+/// Errors of the drawing library.
 pub fn chart(x: Axis, y: Axis, series: &[Series]) -> Result<String, BenchError> {
     let points = || series.iter().flat_map(|series| &series.points);
     if points().next().is_none() {
@@ -133,8 +150,8 @@ pub fn chart(x: Axis, y: Axis, series: &[Series]) -> Result<String, BenchError> 
         let mut builder = ChartBuilder::on(&root);
         builder.margin(12).x_label_area_size(44).y_label_area_size(64);
         let (across, up) = (
-            x.range(points().map(|point| point.0)),
-            y.range(points().map(|point| point.1)),
+            x.range(points().map(|point| point.x)),
+            y.range(points().map(|point| point.y)),
         );
         let mut chart = builder.build_cartesian_2d(across, up).map_err(BenchError::of)?;
         chart
@@ -175,7 +192,7 @@ fn draw(
     let points: Vec<(f64, f64)> = line
         .points
         .iter()
-        .map(|&(across, up)| (x.place(across), y.place(up)))
+        .map(|point| (x.place(point.x), y.place(point.y)))
         .collect();
     let width = if line.is_reference { 1 } else { 2 };
     chart
@@ -210,7 +227,7 @@ pub fn legend(series: &[Series]) -> String {
     format!("<p class=\"legend\">{}</p>", entries.join(" "))
 }
 
-/// With the page's colours in the places of those that stand for them.
+/// The SVG with the page's colours in place of the placeholders.
 fn themed(svg: &str) -> String {
     let mut text = svg.to_owned();
     for (colour, variable) in [("#010203", "ink"), ("#030201", "faint")] {
@@ -230,7 +247,10 @@ mod tests {
 
     #[test]
     fn a_chart_takes_its_colours_from_the_page() {
-        let series = [Series::measured("a", vec![(10.0, 1.0), (1_000_000.0, 20.0)])];
+        let series = [Series::measured(
+            "a",
+            vec![PlotPoint::new(10.0, 1.0), PlotPoint::new(1e6, 20.0)],
+        )];
         let svg = chart(Axis::log("flows"), Axis::linear("ns"), &series).unwrap();
         assert!(svg.starts_with("<svg") && svg.contains("var(--ink)") && svg.contains("var(--faint)"));
         assert!(!svg.contains("#010203"));

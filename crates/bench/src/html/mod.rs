@@ -5,7 +5,7 @@ mod escape;
 
 use std::collections::BTreeMap;
 
-use self::chart::{Axis, Series, chart, legend};
+use self::chart::{Axis, PlotPoint, Series, chart, legend};
 use self::escape::escape;
 use super::error::BenchError;
 use super::floors::{FloorFigure, Floors};
@@ -89,7 +89,7 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     format!("<table>{head}{}</table>", body.concat())
 }
 
-/// A plot with its legend, and the text beside it.
+/// A plot with its legend, and `beside`, which is HTML.
 fn pair(x: Axis, y: Axis, series: &[Series], beside: &str) -> Result<String, BenchError> {
     let svg = chart(x, y, series)?;
     Ok(format!(
@@ -203,7 +203,7 @@ fn sizes(results: &Results) -> Result<String, BenchError> {
     names.dedup();
     let of = |name: &str| {
         let own = points.iter().filter(|point| point.figure.name.starts_with(name));
-        let place = |point: &Point| (f64::from(point.figure.sizes[0]), point.figure.mpps.median);
+        let place = |point: &Point| PlotPoint::new(point.figure.sizes[0].into(), point.figure.mpps.median);
         Series::measured(format!("profile {name}"), own.map(place).collect())
     };
     let series: Vec<Series> = names.into_iter().map(of).collect();
@@ -220,7 +220,7 @@ fn flows(results: &Results) -> Result<String, BenchError> {
     if points.is_empty() {
         return Ok(String::new());
     }
-    let measured = |point: &Point| (f64::from(point.figure.flows), point.figure.round_nanos);
+    let measured = |point: &Point| PlotPoint::new(point.figure.flows.into(), point.figure.round_nanos);
     let of_t1 = |floors: &&Floors| {
         points
             .iter()
@@ -231,7 +231,7 @@ fn flows(results: &Results) -> Result<String, BenchError> {
     let line = |nanos: fn(&Floors) -> f64| {
         floors
             .iter()
-            .map(|floors| (f64::from(floors.flows), nanos(floors)))
+            .map(|floors| PlotPoint::new(floors.flows.into(), nanos(floors)))
             .collect()
     };
     let series = [
@@ -261,17 +261,17 @@ fn sessions(results: &Results) -> Result<String, BenchError> {
     if points.is_empty() {
         return Ok(String::new());
     }
-    let measured = |point: &Point| (f64::from(point.figure.sessions), point.figure.round_nanos);
+    let measured = |point: &Point| PlotPoint::new(point.figure.sessions.into(), point.figure.round_nanos);
     let floor = |nanos: fn(&Floors) -> f64| {
         let place = |point: &Point| {
             let floors = results.floors_of(point.figure.flows, point.figure.sessions)?;
-            Some((f64::from(point.figure.sessions), nanos(floors)))
+            Some(PlotPoint::new(point.figure.sessions.into(), nanos(floors)))
         };
         points.iter().filter_map(place).collect()
     };
     let bound = points
         .iter()
-        .map(|point| (f64::from(point.figure.sessions), 33.0));
+        .map(|point| PlotPoint::new(point.figure.sessions.into(), 33.0));
     let series = [
         Series::measured("worker", points.iter().map(measured).collect()),
         Series::reference("sketch floor", floor(|floors| floors.sketch.round.median)),
@@ -297,7 +297,7 @@ fn published(results: &Results) -> String {
             short(point.figure.mpps.median),
         ]
     });
-    let theirs = PUBLISHED.map(|(what, mpps)| vec![what.to_owned(), short(mpps)]);
+    let theirs = PUBLISHED.map(|one| vec![one.what.to_owned(), short(one.mpps_per_core)]);
     let io = results
         .io_forwarding
         .map(|io| vec!["DPDK io forwarding here".to_owned(), short(io.mpps.median)]);
@@ -325,17 +325,12 @@ fn setup(results: &Results) -> String {
         }
     }
     if let Some(beside) = &results.setup_beside {
-        let lost = |span: &super::setup::Span| {
-            let [sent, dropped, lost] = span.port.established;
-            let share = (dropped + lost) as f64 / (sent + dropped + lost).max(1) as f64;
-            format!("{:.4}%", share * 100.0)
-        };
         for span in [&beside.moderate, &beside.half, &beside.flood] {
             rows.push(vec![
                 span.name.clone(),
                 format!("{:.0}", super::setup::own_nanos(span)),
-                short(span.installed as f64 / span.own_seconds.max(1e-9)),
-                lost(span),
+                short(span.set_up()),
+                format!("{:.4}%", span.established_lost() * 100.0),
                 format!("{:.1}%", span.share_of(worker::Stage::Slow) * 100.0),
             ]);
         }
@@ -406,10 +401,17 @@ fn scaling(results: &Results) -> Result<String, BenchError> {
             "workers together",
             points()
                 .zip(results.scaling.iter().map(super::scaling::Scaling::mpps))
+                .map(|(workers, mpps)| PlotPoint::new(workers, mpps))
                 .collect(),
         ),
-        Series::reference("N times one", points().map(|n| (n, n * one)).collect()),
-        Series::reference("T11: 0.9", points().map(|n| (n, 0.9 * n * one)).collect()),
+        Series::reference(
+            "N times one",
+            points().map(|n| PlotPoint::new(n, n * one)).collect(),
+        ),
+        Series::reference(
+            "T11: 0.9",
+            points().map(|n| PlotPoint::new(n, 0.9 * n * one)).collect(),
+        ),
     ];
     let rows: Vec<Vec<String>> = results
         .scaling
@@ -438,7 +440,9 @@ fn latency(results: &Results) -> Result<String, BenchError> {
     };
     type Delay = fn(&super::twocore::Delays) -> u64;
     let line = |device: &super::latency::DeviceLatency, delay: Delay| {
-        let place = |point: &RatedTrial| (f64::from(point.load), delay(&point.trial.delays) as f64 / 1_000.0);
+        let place = |point: &RatedTrial| {
+            PlotPoint::new(point.load.into(), delay(&point.trial.delays) as f64 / 1_000.0)
+        };
         device.loads.iter().map(place).collect()
     };
     let series = [

@@ -1,8 +1,8 @@
 //! The load generator: several SMFs on UDP sockets of their own, on one thread that spends little on each message.
 //!
-//! *Closed loop*: a number of requests wait for their responses at a time; it shows what control can do. *Open loop*: a
-//! request is sent when it is due, whatever became of those before it, and its response time counts from when it was
-//! due, so that a generator or a user plane that was held up shows as delay.
+//! *Closed loop*: a fixed number of requests wait for their responses; the rate is control's capacity. *Open loop*: a
+//! request is sent when it is due, independent of earlier responses, and its response time counts from when it was
+//! due, so that a late generator or user plane shows as delay.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -12,7 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use packet::Teid;
+use pfcp::{MessageType, Seid, SequenceNumber};
 use serde::Serialize;
+use sim::smf::{EstablishedSession, RequestTemplates, ResponseSummary, SessionValues};
 
 use super::super::error::BenchError;
 use super::super::network::gnb;
@@ -20,26 +23,26 @@ use super::super::progress::Progress;
 use super::super::rules::Identity;
 use super::super::twocore::Delays;
 use super::super::world::{MOST_UES, UES};
-use super::messages::{Messages, Response, Session, established, response};
+use super::messages::templates;
 
 /// SMFs, each with an association.
 pub const SMFS: u32 = 8;
-/// Requests of one SMF whose answers are waited for at most: numbers modulo this distinguish them.
+/// Open requests of one SMF at most: sequence numbers modulo this are unique among them.
 const PENDING: usize = 1 << 15;
-/// Requests sent before answers are looked for.
+/// Requests sent between two reads of the sockets.
 const TURN: u32 = 64;
-/// How long the generator leaves its core to others when it has nothing to do.
+/// Time for which an idle generator leaves its core.
 const REST: Duration = Duration::from_micros(50);
-/// Without any answer for so long, what has not been answered never will be.
+/// After this time without any response, open requests count as unanswered.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The longest response time that is distinguished, nanoseconds.
+/// The longest response time that the histogram distinguishes, nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
-/// The cause of what was accepted (TS 29.244 §8.2.1).
+/// The Cause "Request accepted" (TS 29.244 §8.2.1).
 const ACCEPTED: u8 = 1;
-/// One session in this number moves the progress line.
+/// Sessions between two updates of the progress line.
 const STEP: u32 = 256;
 
-/// What is asked for each session.
+/// A procedure of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Procedure {
@@ -62,11 +65,11 @@ impl Procedure {
         }
     }
 
-    const fn response(self) -> u8 {
+    const fn response(self) -> MessageType {
         match self {
-            Self::Establishment => 51,
-            Self::Modification => 53,
-            Self::Deletion => 55,
+            Self::Establishment => MessageType::SESSION_ESTABLISHMENT_RESPONSE,
+            Self::Modification => MessageType::SESSION_MODIFICATION_RESPONSE,
+            Self::Deletion => MessageType::SESSION_DELETION_RESPONSE,
         }
     }
 }
@@ -74,22 +77,22 @@ impl Procedure {
 /// When requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// This number of requests wait for their responses at a time.
+    /// Requests that wait for their responses at a time.
     Window(u32),
-    /// Requests a second, whatever comes back.
+    /// Requests a second.
     Rate(f64),
 }
 
-/// What came of one round of requests.
+/// Results of one round of requests.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Round {
     /// Requests sent.
     pub requests: u64,
     /// Requests accepted.
     pub accepted: u64,
-    /// Requests refused, by the value of the cause.
+    /// Requests rejected, by value of the cause.
     pub refused: BTreeMap<u8, u64>,
-    /// Requests that were never answered.
+    /// Requests without a response.
     pub unanswered: u64,
     /// From the first request to the last answer.
     pub wall_nanos: u64,
@@ -97,18 +100,20 @@ pub struct Round {
     pub delays: Delays,
 }
 
-/// A request on its way.
+/// An open request.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    sequence: u32,
+    sequence: SequenceNumber,
+    /// Number of the session.
     session: u32,
+    /// When the request was due, nanoseconds since the generator's start.
     due: u64,
 }
 
 struct Smf {
     socket: UdpSocket,
-    messages: Messages,
-    sequence: u32,
+    templates: RequestTemplates,
+    sequence: SequenceNumber,
     pending: Vec<Option<Pending>>,
 }
 
@@ -116,19 +121,20 @@ struct Smf {
 pub struct Generator {
     smfs: Vec<Smf>,
     upf: SocketAddr,
-    /// SEID and TEID that the user plane gave each session; 0: it has none.
-    given: Vec<(u64, u32)>,
+    /// By number of the session; `None`: not established.
+    established: Vec<Option<EstablishedSession>>,
     start: Instant,
     histogram: Histogram<u64>,
     buffer: Box<[u8]>,
 }
 
 /// The session with this number.
-fn session(number: u32) -> Session {
-    Session {
-        cp_seid: u64::from(number) + 1,
+fn session(number: u32) -> SessionValues {
+    SessionValues {
+        cp_seid: Seid(u64::from(number) + 1),
         ue: Ipv4Addr::from_bits(UES + number),
-        gnb: (gnb(number), number + 1),
+        gnb: gnb(number),
+        gnb_teid: Teid(number + 1),
     }
 }
 
@@ -147,15 +153,15 @@ impl Generator {
             socket.set_nonblocking(true).map_err(named)?;
             Ok(Smf {
                 socket,
-                messages: Messages::new(*address)?,
-                sequence: 1,
+                templates: templates(*address)?,
+                sequence: SequenceNumber::new(1),
                 pending: vec![None; PENDING],
             })
         };
         Ok(Self {
             smfs: addresses.iter().map(smf).collect::<Result<_, BenchError>>()?,
             upf,
-            given: vec![(0, 0); sessions as usize],
+            established: vec![None; sessions as usize],
             start: Instant::now(),
             histogram: Histogram::new_with_bounds(1, LONGEST, 3).map_err(BenchError::of)?,
             buffer: vec![0; 65_535].into(),
@@ -167,7 +173,7 @@ impl Generator {
     pub fn request_octets(&self) -> usize {
         self.smfs
             .first()
-            .map_or(0, |smf| smf.messages.establishment_octets())
+            .map_or(0, |smf| smf.templates.establishment_octets())
     }
 
     /// Sets up every SMF's association.
@@ -178,7 +184,7 @@ impl Generator {
         for smf in &self.smfs {
             let failed = |error| BenchError(format!("association: {error}"));
             smf.socket
-                .send_to(smf.messages.association(), self.upf)
+                .send_to(smf.templates.association(), self.upf)
                 .map_err(failed)?;
             let done = super::super::world::deadline(PATIENCE.as_secs_f64());
             let length = loop {
@@ -188,30 +194,31 @@ impl Generator {
                     Err(error) => return Err(failed(error)),
                 }
             };
-            let answer = response(&self.buffer[..length]);
-            if answer.is_none_or(|answer| (answer.message_type, answer.cause) != (6, ACCEPTED)) {
-                return Err(BenchError(format!("association not accepted: {answer:?}")));
+            let response = ResponseSummary::read(&self.buffer[..length]);
+            let accepted = (MessageType::ASSOCIATION_SETUP_RESPONSE, ACCEPTED);
+            if response.is_none_or(|response| (response.message_type, response.cause) != accepted) {
+                return Err(BenchError(format!("association not accepted: {response:?}")));
             }
         }
         Ok(())
     }
 
-    /// What identifies the packets of the first `count` sessions, as far as they are established.
+    /// Addresses and TEIDs of the first `count` sessions; TEID 0: not established.
     #[must_use]
     pub fn identities(&self, count: u32) -> Vec<Identity> {
         (0..count)
-            .zip(&self.given)
-            .map(|(number, (_, teid))| Identity {
+            .zip(&self.established)
+            .map(|(number, established)| Identity {
                 ue: session(number).ue,
-                teid: *teid,
+                teid: established.map_or(0, |session| session.teid.0),
             })
             .collect()
     }
 
-    /// Carries a procedure out for each session in `range`, and waits for the answers.
+    /// Carries a procedure out for each session in `range`, and waits for the responses.
     ///
     /// # Errors
-    /// The system's, when it cannot send.
+    /// Errors of the socket.
     pub fn run(
         &mut self,
         procedure: Procedure,
@@ -269,58 +276,59 @@ impl Generator {
     }
 
     fn send(&mut self, procedure: Procedure, number: u32, due: u64) -> Result<(), BenchError> {
-        let place = (number % self.smfs.len() as u32) as usize;
-        let smf = &mut self.smfs[place];
-        smf.sequence = (smf.sequence + 1) & 0x00ff_ffff;
-        let (sequence, up) = (smf.sequence, self.given[number as usize].0);
+        let smf = (number % self.smfs.len() as u32) as usize;
+        let smf = &mut self.smfs[smf];
+        smf.sequence = smf.sequence.next();
+        let (sequence, established) = (smf.sequence, self.established[number as usize]);
+        let up_seid = established.map_or(Seid(0), |session| session.up_seid);
         let mut session = session(number);
         let octets = match procedure {
-            Procedure::Establishment => smf.messages.establishment(sequence, &session),
+            Procedure::Establishment => smf.templates.establishment(sequence, &session),
             Procedure::Modification => {
-                session.gnb = (gnb(number + 1), number + 1);
-                smf.messages.modification(sequence, up, &session)
+                session.gnb = gnb(number + 1);
+                smf.templates.modification(sequence, up_seid, &session)
             }
-            Procedure::Deletion => smf.messages.deletion(sequence, up, &session),
+            Procedure::Deletion => smf.templates.deletion(sequence, up_seid, &session),
         };
-        smf.pending[sequence as usize % PENDING] = Some(Pending {
+        smf.pending[sequence.get() as usize % PENDING] = Some(Pending {
             sequence,
             session: number,
             due,
         });
         match smf.socket.send_to(octets, self.upf) {
             Ok(_) => Ok(()),
-            // Lost on its way: it will not be answered.
+            // Lost: the request gets no response.
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(BenchError(format!("sending to {}: {error}", self.upf))),
         }
     }
 
-    /// Takes the answers that are there; how many.
+    /// Reads all received responses: their number.
     fn receive(&mut self, procedure: Procedure, round: &mut Round) -> u32 {
         let mut answered = 0;
-        for place in 0..self.smfs.len() {
+        for smf in 0..self.smfs.len() {
             for _ in 0..TURN {
-                let Ok(length) = self.smfs[place].socket.recv(&mut self.buffer) else {
+                let Ok(length) = self.smfs[smf].socket.recv(&mut self.buffer) else {
                     break;
                 };
-                answered += u32::from(self.note(procedure, place, length, round));
+                answered += u32::from(self.note(procedure, smf, length, round));
             }
         }
         answered
     }
 
-    /// Notes the answer of `length` octets in the buffer; whether it is one that was waited for.
-    fn note(&mut self, procedure: Procedure, place: usize, length: usize, round: &mut Round) -> bool {
+    /// Notes the response of `length` octets in the buffer; whether its request was open.
+    fn note(&mut self, procedure: Procedure, smf: usize, length: usize, round: &mut Round) -> bool {
         let octets = &self.buffer[..length];
-        let Some(Response {
+        let Some(ResponseSummary {
             message_type,
             sequence,
             cause,
-        }) = response(octets)
+        }) = ResponseSummary::read(octets)
         else {
             return false;
         };
-        let entry = &mut self.smfs[place].pending[sequence as usize % PENDING];
+        let entry = &mut self.smfs[smf].pending[sequence.get() as usize % PENDING];
         let is_it = |pending: &Pending| pending.sequence == sequence;
         let Some(pending) = entry
             .filter(is_it)
@@ -329,13 +337,13 @@ impl Generator {
             return false;
         };
         *entry = None;
-        let given = &mut self.given[pending.session as usize];
+        let established = &mut self.established[pending.session as usize];
         if cause == ACCEPTED {
             round.accepted += 1;
             match procedure {
-                Procedure::Establishment => *given = established(octets).unwrap_or_default(),
+                Procedure::Establishment => *established = EstablishedSession::read(octets),
                 Procedure::Modification => {}
-                Procedure::Deletion => *given = (0, 0),
+                Procedure::Deletion => *established = None,
             }
         } else {
             *round.refused.entry(cause).or_default() += 1;

@@ -1,10 +1,10 @@
-//! PFCP (T7): what one control thread does in a second of its processor time, how long SMFs wait for their answers, and
-//! what 600,000 sessions take in memory. Over UDP sockets of the kernel on loopback, through the daemon's own control
-//! loop, with a worker that applies every change: alone, and while the worker has all the packets it can take.
+//! PFCP (T7): procedures of one control thread in a second of its processor time, response times, and memory of 600,000
+//! sessions. Over UDP sockets of the kernel on loopback, through the daemon's own control loop, with a worker that applies
+//! every change: alone, and while the worker has all packets that it can take.
 
 mod generator;
 mod messages;
-mod plant;
+mod user_plane;
 
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -26,8 +26,8 @@ use super::settings::Difference;
 use generator::{Generator, Pace};
 pub use generator::{Procedure, Round, SMFS};
 pub use messages::RULES;
-use plant::Plant;
-pub use plant::{Cores, Told};
+use user_plane::UserPlane;
+pub use user_plane::{ControlReport, Cores};
 
 /// Requests that wait for their answers in a closed loop, of all SMFs: as many as the smallest buffer of a socket
 /// holds.
@@ -37,18 +37,18 @@ pub const HALF_RATE: f64 = 25_000.0;
 /// How long the worker has traffic before anything is measured beside it.
 const WARM: Duration = Duration::from_millis(500);
 
-/// How much there is of everything.
+/// Numbers of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Sessions that are resident while the last ones come and go.
+    /// Sessions, those of [`churn`](Self::churn) included.
     pub sessions: u32,
-    /// Sessions that come and go.
+    /// Sessions that are established and deleted in turn.
     pub churn: u32,
-    /// Sessions that have traffic, of those that stay.
+    /// Sessions with traffic, of those that stay.
     pub traffic: u32,
 }
 
-/// What is not the daemon's default in the user plane that is measured.
+/// Settings of the user plane that differ from the daemon's defaults.
 #[must_use]
 pub fn differences(size: &Size) -> Vec<Difference> {
     let one = |setting, daemon: &str, here: String| Difference {
@@ -73,7 +73,7 @@ pub fn differences(size: &Size) -> Vec<Difference> {
 }
 
 impl Size {
-    /// What T7 asks for, or a quick look.
+    /// The size of T7, or that of a quick look.
     #[must_use]
     pub const fn new(quick: bool) -> Self {
         if quick {
@@ -117,16 +117,16 @@ impl Size {
 /// One procedure for many sessions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Span {
-    /// What was asked.
+    /// The procedure.
     pub procedure: Procedure,
     /// In an open loop, how often a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered: Option<f64>,
-    /// What came of it.
+    /// Its results.
     #[serde(flatten)]
     pub round: Round,
     /// Control's thread meanwhile.
-    pub control: Told,
+    pub control: ControlReport,
 }
 
 impl Span {
@@ -149,7 +149,7 @@ impl Span {
     }
 }
 
-/// The procedures under one condition, with as many sessions as the size says but for those that come and go.
+/// The procedures under one condition: without traffic, or beside traffic.
 #[derive(Clone, Debug, Serialize)]
 pub struct Procedures {
     /// Closed loop.
@@ -175,7 +175,7 @@ impl Procedures {
     }
 }
 
-/// What the worker had to do beside.
+/// The worker's packets during the procedures.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Traffic {
     /// Seconds.
@@ -186,33 +186,33 @@ pub struct Traffic {
     pub dropped: u64,
 }
 
-/// All of it.
+/// Results of T7.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pfcp {
-    /// Who ran where.
+    /// The core of each thread.
     pub cores: Cores,
     /// SMFs, each with an association and a socket.
     pub smfs: u32,
     /// Sessions resident.
     pub sessions: u32,
-    /// Of each: PDR, FAR, QER, URR.
+    /// Rules of each session: PDR, FAR, QER, URR.
     pub rules: [u32; 4],
     /// Octets of a Session Establishment Request.
     pub request_octets: usize,
-    /// The first sessions, until those that come and go.
+    /// Establishment of the sessions that stay.
     pub filling: Span,
     /// While the worker waits for packets.
     pub alone: Procedures,
-    /// While it has all that it can take.
+    /// While the worker has all packets that it can take.
     pub beside: Procedures,
     /// The worker's packets meanwhile.
     pub traffic: Traffic,
-    /// What was added to the resident set by all sessions: control's books, and the worker's.
+    /// Octets that all sessions added to the resident set, in control's tables and the worker's.
     pub memory_octets: u64,
 }
 
 impl Pfcp {
-    /// Measures it.
+    /// Measures T7.
     ///
     /// # Errors
     /// Sockets, DPDK, memory, the end of a thread.
@@ -252,23 +252,27 @@ impl Pfcp {
     }
 }
 
+/// The procedures beside traffic.
+struct Beside {
+    procedures: Procedures,
+    traffic: Traffic,
+}
+
 /// A measurement under way.
 struct Run<'a> {
     cores: Cores,
     size: Size,
-    plant: Plant,
+    user_plane: UserPlane,
     generator: Generator,
     /// Octets resident before the user plane was there.
     before: u64,
     progress: &'a Progress,
 }
 
-/// Addresses of this process's own on the loopback interface, so that two runs on a machine do not meet: the user
-/// plane's, and the SMFs'.
-fn addresses() -> (Ipv4Addr, Vec<Ipv4Addr>) {
+/// The loopback address of this process with this last octet: two runs on a machine have different ones.
+fn loopback(last: u8) -> Ipv4Addr {
     let [_, _, high, low] = std::process::id().to_be_bytes();
-    let address = |last| Ipv4Addr::new(127, 64 | high & 63, low, last);
-    (address(1), (0..SMFS).map(|smf| address(11 + smf as u8)).collect())
+    Ipv4Addr::new(127, 64 | high & 63, low, last)
 }
 
 impl<'a> Run<'a> {
@@ -278,14 +282,15 @@ impl<'a> Run<'a> {
         size: Size,
         progress: &'a Progress,
     ) -> Result<Self, BenchError> {
-        let (upf, smfs) = addresses();
+        let upf = loopback(1);
+        let smfs: Vec<_> = (0..SMFS).map(|smf| loopback(11 + smf as u8)).collect();
         let generator = Generator::new(&smfs, (upf, pfcp::PORT).into(), size.sessions)?;
         let before = resident();
-        let plant = Plant::start(eal, cores, upf, (size.sessions, size.model()))?;
+        let user_plane = UserPlane::start(eal, cores, upf, size.sessions, size.model())?;
         Ok(Self {
             cores,
             size,
-            plant,
+            user_plane,
             generator,
             before,
             progress,
@@ -301,7 +306,7 @@ impl<'a> Run<'a> {
         let establishment = self.churn("establishments", Procedure::Establishment, closed)?;
         let memory_octets = resident().saturating_sub(self.before);
         let alone = self.procedures(establishment)?;
-        let (beside, traffic) = self.beside()?;
+        let Beside { procedures, traffic } = self.beside()?;
         let pfcp = Pfcp {
             cores: self.cores,
             smfs: SMFS,
@@ -310,11 +315,11 @@ impl<'a> Run<'a> {
             request_octets: self.generator.request_octets(),
             filling,
             alone,
-            beside,
+            beside: procedures,
             traffic,
             memory_octets,
         };
-        self.plant.end().map(|_| pfcp)
+        self.user_plane.end().map(|_| pfcp)
     }
 
     /// The other procedures after an establishment; in the end all sessions are there.
@@ -332,27 +337,27 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The same while the worker has traffic.
-    fn beside(&mut self) -> Result<(Procedures, Traffic), BenchError> {
+    /// The procedures while the worker has traffic.
+    fn beside(&mut self) -> Result<Beside, BenchError> {
         let closed = Pace::Window(WINDOW);
         let model = self.size.model();
         let identities: Arc<[_]> = self.generator.identities(self.size.traffic).into();
-        self.plant
+        self.user_plane
             .load(Arc::clone(&identities), Load::saturated(&model, model.flows()));
         thread::sleep(WARM);
-        let (begin, before) = (Instant::now(), self.plant.stats());
+        let (begin, before) = (Instant::now(), self.user_plane.stats());
         self.churn("making room", Procedure::Deletion, closed)?;
         let establishment = self.churn("establishments beside", Procedure::Establishment, closed)?;
         let procedures = self.procedures(establishment)?;
-        let (seconds, after) = (begin.elapsed().as_secs_f64(), self.plant.stats());
-        self.plant.load(identities, Load::none());
+        let (seconds, after) = (begin.elapsed().as_secs_f64(), self.user_plane.stats());
+        self.user_plane.load(identities, Load::none());
         let dropped = |stats: &Stats| DropReason::ALL.iter().map(|why| stats.dropped(*why)).sum::<u64>();
         let traffic = Traffic {
             seconds,
             packets: after.rx() - before.rx(),
             dropped: dropped(&after) - dropped(&before),
         };
-        Ok((procedures, traffic))
+        Ok(Beside { procedures, traffic })
     }
 
     fn churn(&mut self, part: &'static str, procedure: Procedure, pace: Pace) -> Result<Span, BenchError> {
@@ -367,9 +372,9 @@ impl<'a> Run<'a> {
         pace: Pace,
     ) -> Result<Span, BenchError> {
         self.progress.begin(part, (range.end - range.start).into());
-        self.plant.tell()?;
+        self.user_plane.report()?;
         let round = self.generator.run(procedure, range, pace, self.progress)?;
-        let control = self.plant.tell()?;
+        let control = self.user_plane.report()?;
         let offered = match pace {
             Pace::Rate(rate) => Some(rate),
             Pace::Window(_) => None,

@@ -1,4 +1,4 @@
-//! What all parts of a run have: the plan, the progress, the results so far.
+//! State of a run: the plan, the progress, the results so far.
 
 use super::super::error::BenchError;
 use super::super::floors::Floors;
@@ -18,12 +18,12 @@ pub(super) struct Runner<'a> {
     pub(super) plan: &'a Plan,
     pub(super) progress: &'a Progress,
     pub(super) results: &'a mut Results,
-    /// What was said last of the settings.
+    /// The settings that were printed last.
     pub(super) said: Option<Vec<Difference>>,
 }
 
 impl Runner<'_> {
-    /// Whether there is memory for a model; if not, it is said what was left out.
+    /// Whether there is memory for a model; if not, `what` is entered as left out.
     pub(super) fn fits(&mut self, what: &str, model: &Model) -> bool {
         match fits(model) {
             Ok(()) => true,
@@ -36,8 +36,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Says what is not the daemon's default in a figure or a part, where that is another than in the figure before, and
-    /// keeps it.
+    /// Keeps the settings of a figure or a part that differ from the daemon's defaults, and prints them where they differ
+    /// from those of the figure before.
     pub(super) fn say(&mut self, name: &str, differences: Vec<Difference>) {
         if self.said.as_ref() != Some(&differences) {
             self.progress
@@ -82,14 +82,14 @@ impl Runner<'_> {
     }
 
     /// A world with its flows, if there is memory.
-    pub(super) fn world(&mut self, name: &str, model: Model) -> Result<Option<(World, Model)>, BenchError> {
+    pub(super) fn world(&mut self, name: &str, model: Model) -> Result<Option<World>, BenchError> {
         if !self.fits(name, &model) {
             return Ok(None);
         }
         self.progress.stage(name);
         let mut world = World::new(Setting::new(model), self.progress)?;
         world.install_flows(0, model.flows(), self.progress)?;
-        Ok(Some((world, model)))
+        Ok(Some(world))
     }
 
     pub(super) fn figure(

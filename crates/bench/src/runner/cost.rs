@@ -1,9 +1,9 @@
-//! What a thing costs: two worlds, with it and without it, measured in turn, so that what else the machine does meets
-//! both alike. The cost is the median of the pairs' differences.
+//! Cost of a function: two worlds, with the function and without, are measured in turn, so that other work of the machine
+//! disturbs both alike. The cost is the median of the pairs' differences.
 
 use super::super::clock::Spread;
 use super::super::error::BenchError;
-use super::super::model::Model;
+use super::super::model::{Model, Policy};
 use super::super::network::Wire;
 use super::super::results::{CostInTurn, Point, PolicyCost};
 use super::super::selffed::{Effort, Figure};
@@ -21,8 +21,12 @@ struct Side {
     world: World,
 }
 
-/// The runs of a pair, with and without.
-type Pair = [Figure; 2];
+/// Pairs of runs, with and without.
+struct Pairs {
+    runs: Vec<[Figure; 2]>,
+    /// The last pair as points.
+    last: [Point; 2],
+}
 
 pub(super) fn costs(runner: &mut Runner<'_>) -> Result<(), BenchError> {
     policies(runner)?;
@@ -31,7 +35,8 @@ pub(super) fn costs(runner: &mut Runner<'_>) -> Result<(), BenchError> {
 
 fn policies(runner: &mut Runner<'_>) -> Result<(), BenchError> {
     runner.heading("QER and URR against none");
-    for (with, without) in runner.plan.policies() {
+    for with in runner.plan.policies() {
+        let without = with.with_policy(Policy::BARE);
         let name = format!("model {}", with.name);
         let (Some(on), Some(off)) = (
             policy_side(runner, format!("{name}, QER and URR"), with)?,
@@ -40,13 +45,10 @@ fn policies(runner: &mut Runner<'_>) -> Result<(), BenchError> {
             continue;
         };
         runner.floor_of(&with)?;
-        let (pairs, [with_point, without_point]) = pairs(runner, [on, off])?;
-        let nanos = Spread::of(
-            pairs
-                .iter()
-                .map(|[on, off]| on.round_nanos - off.round_nanos)
-                .collect(),
-        );
+        let Pairs { runs, last } = pairs(runner, [on, off])?;
+        let nanos = runs.iter().map(|[on, off]| on.round_nanos - off.round_nanos);
+        let nanos = Spread::of(nanos.collect());
+        let [with_point, without_point] = last;
         runner.progress.print(format!(
             "  {name}: QER and URR cost {:.1} ns a packet ({:.1} to {:.1})",
             nanos.median, nanos.min, nanos.max
@@ -63,7 +65,7 @@ fn policies(runner: &mut Runner<'_>) -> Result<(), BenchError> {
 
 fn policy_side(runner: &mut Runner<'_>, name: String, model: Model) -> Result<Option<Side>, BenchError> {
     let made = runner.world(&name, model)?;
-    Ok(made.map(|(world, model)| Side { name, model, world }))
+    Ok(made.map(|world| Side { name, model, world }))
 }
 
 fn stage_clock(runner: &mut Runner<'_>) -> Result<(), BenchError> {
@@ -118,8 +120,11 @@ pub(super) fn links(runner: &mut Runner<'_>) -> Result<(), BenchError> {
 }
 
 fn in_turn(runner: &mut Runner<'_>, sides: [Side; 2]) -> Result<CostInTurn, BenchError> {
-    let (pairs, [with, without]) = pairs(runner, sides)?;
-    let ratio = pairs
+    let Pairs {
+        runs,
+        last: [with, without],
+    } = pairs(runner, sides)?;
+    let ratio = runs
         .iter()
         .map(|[on, off]| on.round_nanos / off.round_nanos.max(0.001));
     Ok(CostInTurn {
@@ -141,26 +146,26 @@ fn clock_side(runner: &Runner<'_>, name: &str, stage_clock: bool) -> Result<Side
     Ok(Side { name, model, world })
 }
 
-/// Runs both in turn; the last pair as points.
-fn pairs(runner: &mut Runner<'_>, mut sides: [Side; 2]) -> Result<(Vec<Pair>, [Point; 2]), BenchError> {
+/// Runs both in turn.
+fn pairs(runner: &mut Runner<'_>, mut sides: [Side; 2]) -> Result<Pairs, BenchError> {
     let effort = Effort {
         runs: 1,
         ..runner.plan.sweep
     };
-    let mut pairs = Vec::with_capacity(PAIRS);
+    let mut runs = Vec::with_capacity(PAIRS);
     for _ in 0..PAIRS {
         let [on, off] = &mut sides;
-        pairs.push([side(runner, on, effort)?, side(runner, off, effort)?]);
+        runs.push([side(runner, on, effort)?, side(runner, off, effort)?]);
     }
     let [on, off] = &sides;
-    let points = pairs.last().map(|[with, without]| {
+    let last = runs.last().map(|[with, without]| {
         [
             runner.point(with.clone(), &on.model),
             runner.point(without.clone(), &off.model),
         ]
     });
-    let points = points.ok_or_else(|| BenchError("no pair of runs".into()))?;
-    Ok((pairs, points))
+    let last = last.ok_or_else(|| BenchError("no pair of runs".into()))?;
+    Ok(Pairs { runs, last })
 }
 
 fn side(runner: &Runner<'_>, side: &mut Side, effort: Effort) -> Result<Figure, BenchError> {

@@ -49,7 +49,7 @@ pub(super) fn latency_line(name: &str, point: &RatedTrial) -> String {
     )
 }
 
-/// What became of Echo Requests during an overload, in a line.
+/// Echo Requests during an overload, in a line.
 pub(super) fn overload_line(overload: &Overload) -> String {
     let ms = |nanos: u64| nanos as f64 / 1e6;
     let echoed = overload.echoed;

@@ -19,7 +19,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Those that were recorded; all 0 without any.
+    /// Percentiles of the recorded delays; all 0 without any.
     #[must_use]
     pub fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile| histogram.value_at_quantile(quantile);

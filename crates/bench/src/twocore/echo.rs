@@ -20,23 +20,23 @@ const FRAME: usize = LINK + 40;
 const TYPE: usize = LINK + 29;
 /// Where it has the sequence number.
 const SEQUENCE: usize = LINK + 36;
-/// The longest delay that is distinguished, nanoseconds.
+/// The longest delay that the histogram distinguishes, nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
 
-/// What became of Echo Requests.
+/// Counts and delays of Echo Requests.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Echoed {
     /// Requests that were due.
     pub asked: u64,
-    /// Of them, those that found the ring full.
+    /// Echo Requests that found the ring full.
     pub refused: u64,
-    /// Those that were answered.
+    /// Echo Responses received.
     pub answered: u64,
     /// From when each was due until its answer was back.
     pub delays: Delays,
 }
 
-/// Sends Echo Requests at a rate, and receives the responses.
+/// Sends Echo Requests at a rate and receives the responses.
 pub struct Echoes {
     step: f64,
     next: f64,
@@ -44,12 +44,12 @@ pub struct Echoes {
     /// When each was due, by its sequence number; 0 once it is answered.
     due: Box<[u64]>,
     histogram: Histogram<u64>,
-    /// What became of them so far.
+    /// Counts so far.
     pub echoed: Echoed,
 }
 
 impl Echoes {
-    /// Requests a second, from now on.
+    /// `rate` Echo Requests a second, from now on.
     ///
     /// # Errors
     /// None with these bounds of delays.
@@ -101,7 +101,7 @@ impl Echoes {
         true
     }
 
-    /// What became of all.
+    /// The counts of all Echo Requests.
     #[must_use]
     pub fn end(self) -> Echoed {
         Echoed {

@@ -1,7 +1,7 @@
-//! The generator: packets at a set rate, whatever becomes of them, each with the time at which it was due.
+//! The generator: packets at a set rate, each with the time at which it was due.
 //!
-//! It is an open loop: a packet that could not be made in time keeps the time it was due, so that a generator that was
-//! held up shows as delay, and is distinguished by how late it was. What finds the ring full is lost.
+//! An open loop: a packet that is made late keeps the time at which it was due, so that a late generator shows as
+//! delay; late packets are counted. A packet that finds the ring full is lost.
 
 use std::sync::Arc;
 
@@ -28,17 +28,17 @@ const TURN: usize = 32;
 const LATE: f64 = 5e-6;
 /// Seconds that late packets are waited for at the end.
 const DRAIN: f64 = 0.02;
-/// The longest delay that is distinguished, nanoseconds.
+/// The longest delay that the histogram distinguishes, nanoseconds.
 const LONGEST: u64 = 10_000_000_000;
 /// Octets of the longest headers and of the time behind them.
 const STAMPED: usize = HEADERS + 8;
 
-/// Where the time is in a frame that comes out, by port.
+/// The device, which decides where the time is in a frame that leaves, by port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// Packets come out of tunnels and into tunnels.
+    /// A worker: packets leave decapsulated or encapsulated.
     Worker,
-    /// Packets come out as they went in.
+    /// Bare forwarding: packets leave unchanged.
     Plain,
 }
 
@@ -53,7 +53,7 @@ impl Device {
     }
 }
 
-/// What one trial gave.
+/// The result of one trial.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trial {
     /// Packets offered a second.
@@ -62,7 +62,7 @@ pub struct Trial {
     pub sent: u64,
     /// Packets that found a ring full.
     pub refused: u64,
-    /// Packets that came back.
+    /// Packets received from the device.
     pub received: u64,
     /// Packets that the generator made more than 5 us after they were due.
     pub late: u64,
@@ -81,6 +81,24 @@ impl Trial {
         let offered = self.sent + self.refused;
         (offered - self.received.min(offered)) as f64 / offered.max(1) as f64
     }
+}
+
+/// Offered rates of a trial.
+#[derive(Clone, Copy, Debug)]
+pub struct TrialRates {
+    /// User packets a second.
+    pub packets: f64,
+    /// Echo Requests a second.
+    pub echoes: f64,
+}
+
+/// A trial with Echo Requests.
+#[derive(Clone, Debug)]
+pub struct EchoTrial {
+    /// The user packets.
+    pub trial: Trial,
+    /// The Echo Requests.
+    pub echoed: Echoed,
 }
 
 /// One direction's rings: where its packets go in, and where they come out.
@@ -176,20 +194,20 @@ impl Generator {
         trial
     }
 
-    /// The same with a number of Echo Requests a second beside it.
+    /// A trial with Echo Requests beside the packets.
     ///
     /// # Errors
     /// None.
     pub fn trial_with_echoes(
         &mut self,
         device: Device,
-        (rate, echo_rate): (f64, f64),
+        rates: TrialRates,
         seconds: f64,
-    ) -> Result<(Trial, Echoed), BenchError> {
-        self.echoes = Some(Echoes::new(echo_rate)?);
-        let trial = self.trial(device, rate, seconds);
+    ) -> Result<EchoTrial, BenchError> {
+        self.echoes = Some(Echoes::new(rates.echoes)?);
+        let trial = self.trial(device, rates.packets, seconds);
         let echoed = self.echoes.take().map(Echoes::end).unwrap_or_default();
-        Ok((trial, echoed))
+        Ok(EchoTrial { trial, echoed })
     }
 
     /// Sends an Echo Request, if one is due.

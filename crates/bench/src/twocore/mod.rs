@@ -21,7 +21,7 @@ use worker::dpdk::DpdkIo;
 pub use self::delays::Delays;
 pub use self::echo::Echoed;
 use self::generator::Generator;
-pub use self::generator::{Device, RING, Trial};
+pub use self::generator::{Device, EchoTrial, RING, Trial, TrialRates};
 use super::clock::{Moment, Passed};
 use super::error::BenchError;
 use super::model::Model;
@@ -38,9 +38,9 @@ pub const MOST_LATE: f64 = 0.01;
 /// How many times the offered rate the generator must be able to make.
 pub const HEADROOM: f64 = 1.5;
 
-/// What the thread of the device is asked.
+/// A question to the device's thread.
 enum Ask {
-    /// Reports the time since the last call.
+    /// Report the time since the last question.
     Time(Sender<Passed>),
     /// End.
     End,
@@ -69,8 +69,16 @@ pub const fn setting(model: Model, backlog: usize) -> Setting {
 
 type Queues = Vec<(RxQueue, TxQueue)>;
 
-/// Two memory ports: their ends for the device and for the generator.
-fn ports(eal: &Eal, pool: &Mempool) -> Result<([Port; 2], Queues, [MemoryPeer; 2]), BenchError> {
+/// Two memory ports, N3's and N6's.
+struct MemoryPorts {
+    ports: [Port; 2],
+    /// The device's ends.
+    queues: Queues,
+    /// The generator's ends.
+    peers: [MemoryPeer; 2],
+}
+
+fn memory_ports(eal: &Eal, pool: &Mempool) -> Result<MemoryPorts, BenchError> {
     let open = || {
         let spec = MemorySpec {
             queues: 1,
@@ -83,7 +91,11 @@ fn ports(eal: &Eal, pool: &Mempool) -> Result<([Port; 2], Queues, [MemoryPeer; 2
         Ok::<_, BenchError>((port, pair, peer))
     };
     let ((n3, access, near), (n6, core, far)) = (open()?, open()?);
-    Ok(([n3, n6], vec![access, core], [near, far]))
+    Ok(MemoryPorts {
+        ports: [n3, n6],
+        queues: vec![access, core],
+        peers: [near, far],
+    })
 }
 
 impl Bench {
@@ -95,7 +107,8 @@ impl Bench {
     pub fn start(
         eal: &'static Eal,
         device: Device,
-        (model, backlog): (Model, usize),
+        model: Model,
+        backlog: usize,
         progress: &Progress,
     ) -> Result<Self, BenchError> {
         let daemon = settings::daemon()?;
@@ -105,7 +118,7 @@ impl Bench {
         if descriptors.clone().any(|ring| ring != u64::from(RING)) {
             return Err(BenchError("the daemon's rings are of another length".into()));
         }
-        let (ports, queues, peers) = ports(eal, &pool)?;
+        let MemoryPorts { ports, queues, peers } = memory_ports(eal, &pool)?;
         let setting = setting(model, backlog);
         let bare = Bare::new(&setting)?;
         let mut generator = Generator::new(model, bare.identities(), peers, pool.clone())?;
@@ -143,7 +156,7 @@ impl Bench {
     /// One trial.
     ///
     /// # Errors
-    /// When the device's thread is gone.
+    /// When the device's thread has ended.
     pub fn trial(&mut self, rate: f64, seconds: f64) -> Result<Trial, BenchError> {
         self.time()?;
         let mut trial = self.generator.trial(self.device, rate, seconds);
@@ -151,22 +164,18 @@ impl Bench {
         Ok(trial)
     }
 
-    /// One trial of a worker with a number of Echo Requests a second beside it.
+    /// One trial of a worker with Echo Requests beside the packets.
     ///
     /// # Errors
-    /// When the device's thread is gone.
-    pub fn trial_with_echoes(
-        &mut self,
-        rates: (f64, f64),
-        seconds: f64,
-    ) -> Result<(Trial, Echoed), BenchError> {
+    /// When the device's thread has ended.
+    pub fn trial_with_echoes(&mut self, rates: TrialRates, seconds: f64) -> Result<EchoTrial, BenchError> {
         self.time()?;
-        let (mut trial, echoed) = self.generator.trial_with_echoes(self.device, rates, seconds)?;
-        trial.device = self.time()?;
-        Ok((trial, echoed))
+        let mut done = self.generator.trial_with_echoes(self.device, rates, seconds)?;
+        done.trial.device = self.time()?;
+        Ok(done)
     }
 
-    /// Why a trial says nothing; `None` when it does.
+    /// Why a trial is void; `None`: it is not.
     #[must_use]
     pub fn void(&self, trial: &Trial) -> Option<String> {
         let taken = trial.generator.taken().max(trial.device.taken());
@@ -191,7 +200,7 @@ impl Bench {
     /// Ends the device; a worker gives its statistics.
     ///
     /// # Errors
-    /// What went wrong in its thread.
+    /// Errors of its thread.
     pub fn end(self) -> Result<Option<Stats>, BenchError> {
         let _ = self.asks.send(Ask::End);
         self.thread
@@ -222,7 +231,7 @@ fn plain(queues: Queues) -> impl FnMut() {
     }
 }
 
-/// The thread of a device: works until it is ended, and reports how the time went.
+/// The thread of a device: works until [`Ask::End`], and reports its processor time.
 fn run(eal: &'static Eal, questions: &Receiver<Ask>, mut work: impl FnMut()) -> Result<(), BenchError> {
     let _lcore = Registration::new(eal).map_err(BenchError::of)?;
     // Where that is refused, the scheduler does what it can.
@@ -248,7 +257,7 @@ fn run(eal: &'static Eal, questions: &Receiver<Ask>, mut work: impl FnMut()) -> 
 /// Runs `body` on a thread of its own on the second core, registered with DPDK.
 ///
 /// # Errors
-/// Those of `body`, and the registration's.
+/// Errors of `body`, and of the registration.
 pub fn on_second_core<T: Send>(
     eal: &'static Eal,
     body: impl FnOnce() -> Result<T, BenchError> + Send,

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub const MAX_RATE: u64 = 10_000_000;
 /// Longest run.
 pub const MAX_TIME: Duration = Duration::from_secs(86_400);
-/// Longest wait for what is on its way.
+/// Longest wait for packets in transit at the end.
 pub const MAX_DRAIN: Duration = Duration::from_secs(60);
 /// Most gNB sockets.
 pub const MAX_GNB_SOCKETS: usize = 64;
@@ -45,7 +45,7 @@ pub struct Config {
     pub traffic: Traffic,
     /// For how long, at most [`MAX_TIME`].
     pub time: Duration,
-    /// How long to wait for what is on its way, at most [`MAX_DRAIN`].
+    /// Wait for packets in transit at the end, at most [`MAX_DRAIN`].
     pub drain: Duration,
 }
 

@@ -14,7 +14,7 @@ pub enum Error {
     Bind {
         /// Where.
         address: SocketAddr,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// The N4 socket failed.

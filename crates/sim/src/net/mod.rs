@@ -25,7 +25,7 @@ use user_plane::UserPlane;
 /// How long to sleep when there is nothing to do.
 const NAP: Duration = Duration::from_micros(100);
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
     /// The user plane.
@@ -103,7 +103,7 @@ impl Run {
         Ok(busy)
     }
 
-    /// What came of it; `None` while the run continues.
+    /// The result; `None` while the run continues.
     pub fn outcome(&self) -> Option<Outcome> {
         let over = self.phase == Phase::Over;
         over.then(|| Outcome {
@@ -163,8 +163,8 @@ impl Run {
             ue_port,
             ue_ports,
         });
-        if let Some(path) = paths.iter().find(|path| path.upf.0 != self.config.upf_n3) {
-            return Err(Error::ForeignTunnel(path.upf.0));
+        if let Some(path) = paths.iter().find(|path| path.upf.address != self.config.upf_n3) {
+            return Err(Error::ForeignTunnel(path.upf.address));
         }
         if paths.is_empty() {
             return Err(Error::NoSession(

@@ -138,7 +138,7 @@ impl UserPlane {
         }
     }
 
-    /// Sends what is due; whether that was anything.
+    /// Sends the packets that are due: whether there were any.
     pub(super) fn send(&mut self, now: Nanos) -> bool {
         let UserPlane {
             gnbs,
@@ -150,7 +150,7 @@ impl UserPlane {
         } = self;
         let before = self.uplink.schedule.offered().taken + self.downlink.schedule.offered().taken;
         self.uplink.send_due(now, paths, |path, stamp, inner| {
-            let Some(gnb) = gnbs.iter().find(|gnb| gnb.address == path.config().gnb.0) else {
+            let Some(gnb) = gnbs.iter().find(|gnb| gnb.address == path.config().gnb.address) else {
                 return false;
             };
             let datagram = &mut packet[..path.gtpu_length() + inner];
@@ -170,7 +170,7 @@ impl UserPlane {
         self.uplink.schedule.offered().taken + self.downlink.schedule.offered().taken > before
     }
 
-    /// Takes what has come; whether that was anything.
+    /// Reads the received packets: whether there were any.
     pub(super) fn receive(&mut self, now: Nanos, buffer: &mut [u8]) -> bool {
         let mut busy = false;
         for at in 0..self.gnbs.len() {

@@ -1,5 +1,6 @@
-//! What the simulated SMF asks for: how many sessions, how fast, and what each of them is.
+//! Configuration of the simulated SMF: number, rate and profile of its sessions.
 
+use crate::path::TunnelEnd;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ pub enum ChooseFlags {
     Neither,
 }
 
-/// What each session is. Session n (from 0) is at gNB n modulo the number of gNBs.
+/// Profile of the sessions. Session n (from 0) is at gNB n modulo the number of gNBs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionProfile {
     /// Which addresses its UE has.
@@ -134,9 +135,11 @@ impl SessionProfile {
     }
 
     /// The gNB's end of the downlink tunnel of session `index`.
-    pub fn gnb(&self, index: u32) -> (IpAddr, packet::Teid) {
-        let address = self.gnbs[index as usize % self.gnbs.len()];
-        (address, packet::Teid(self.first_teid.wrapping_add(index)))
+    pub fn gnb(&self, index: u32) -> TunnelEnd {
+        TunnelEnd {
+            address: self.gnbs[index as usize % self.gnbs.len()],
+            teid: packet::Teid(self.first_teid.wrapping_add(index)),
+        }
     }
 }
 
@@ -149,7 +152,7 @@ pub enum NodeName {
     Fqdn(String),
 }
 
-/// What the SMF does.
+/// Configuration of an SMF.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Its Node ID.
@@ -168,7 +171,7 @@ pub struct Config {
     pub n1: u8,
     /// How often a heartbeat is sent while associated; `None`: never.
     pub heartbeat: Option<Duration>,
-    /// What the sessions are.
+    /// Profile of the sessions.
     pub profile: SessionProfile,
 }
 
@@ -205,7 +208,7 @@ pub const MAX_GNBS: usize = 1024;
 pub struct ConfigError {
     /// Which.
     pub field: &'static str,
-    /// What it must be.
+    /// The bound.
     pub must: &'static str,
 }
 

@@ -9,6 +9,7 @@
 mod config;
 mod outcome;
 mod requests;
+mod templates;
 mod transactions;
 
 pub use config::{
@@ -19,7 +20,7 @@ pub use config::{
 pub use outcome::{Failure, Pace, Progress, Session, Stage, State, Usage};
 
 use crate::Nanos;
-use crate::path::PathConfig;
+use crate::path::{PathConfig, TunnelEnd};
 use outcome::Stopwatch;
 use packet::Teid;
 use pfcp::ie::{Cause, FTeid, FailedRuleId, OffendingIe, RecoveryTimeStamp};
@@ -28,12 +29,13 @@ use pfcp::{Frame, Frames, Seid};
 pub use requests::Requests;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+pub use templates::{EstablishedSession, RequestTemplates, ResponseSummary, SessionValues};
 use transactions::{Expired, Request, Transactions};
 
-/// Most answers to the UPF's requests that wait to be sent; what is more is not answered, and will be asked again.
+/// Most responses to the UPF's requests that wait to be sent. Further requests get no response; the UPF retransmits.
 pub const MAX_ANSWERS: usize = 1024;
 
-/// Servers and ports that paths need besides what the SMF knows.
+/// Servers and ports of paths, which the SMF does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Servers {
     /// The server that IPv4 UEs talk to.
@@ -96,7 +98,7 @@ impl Smf {
         })
     }
 
-    /// What it was made of.
+    /// Its configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -133,7 +135,7 @@ impl Smf {
         self.go_on(now);
     }
 
-    /// Does what is due at `now`.
+    /// Handles the timers that are due at `now`.
     pub fn handle_timeout(&mut self, now: Nanos) {
         while let Some(expired) = self.transactions.expire(now) {
             match expired {
@@ -166,12 +168,12 @@ impl Smf {
         self.out.pop_front()
     }
 
-    /// Where the SMF is.
+    /// The SMF's state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// What happened so far.
+    /// Progress so far.
     pub fn progress(&self) -> Progress {
         let count =
             |is: fn(&Session) -> bool| self.sessions.iter().filter(|session| is(session)).count() as u32;
@@ -206,7 +208,7 @@ impl Smf {
     fn session_paths(&self, index: u32, session: &Session, servers: &Servers) -> Vec<PathConfig> {
         let profile = &self.config.profile;
         let gnb = profile.gnb(index);
-        let upf: Option<IpAddr> = match gnb.0 {
+        let upf: Option<IpAddr> = match gnb.address {
             IpAddr::V4(_) => session.uplink_ipv4.map(IpAddr::V4),
             IpAddr::V6(_) => session.uplink_ipv6.map(IpAddr::V6),
         };
@@ -220,7 +222,10 @@ impl Smf {
             server_port: servers.port,
             ue_port: servers.ue_port,
             ue_ports: servers.ue_ports,
-            upf: (upf, session.uplink_teid),
+            upf: TunnelEnd {
+                address: upf,
+                teid: session.uplink_teid,
+            },
             gnb,
             qfi: packet::Qfi::new(profile.qfi),
         };

@@ -1,4 +1,4 @@
-//! What came of it: states, failures, response times and reported usage.
+//! States, failures, response times and reported usage.
 
 use crate::Nanos;
 use crate::tracker::{Latency, histogram};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Why the SMF, or one session, got no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// The UPF said no.
+    /// The UPF rejected the request.
     Rejected {
         /// Why.
         cause: Cause,
@@ -63,7 +63,7 @@ pub enum State {
     Releasing,
     /// The association is being released.
     Disassociating,
-    /// All is gone.
+    /// Sessions and association are released.
     Released,
     /// The association failed.
     Failed(Failure),
@@ -84,7 +84,7 @@ pub enum Stage {
     Failed(Failure),
 }
 
-/// What the UPF said about a session.
+/// The UPF's part of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Session {
     /// Where it is.
@@ -177,7 +177,7 @@ pub struct Pace {
     pub response: Latency,
 }
 
-/// What the UPF reported of usage, in all reports together.
+/// Sum of the usage that the UPF reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Usage reports.
@@ -203,7 +203,7 @@ impl Usage {
     }
 }
 
-/// What happened so far.
+/// Progress so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Where the SMF is.
@@ -224,6 +224,6 @@ pub struct Progress {
     pub modification: Pace,
     /// Deletions.
     pub deletion: Pace,
-    /// What the UPF counted.
+    /// Usage that the UPF counted.
     pub usage: Usage,
 }

@@ -3,6 +3,8 @@
 //! Each session has two PDRs and two FARs (uplink 1, downlink 2), one QER and, if wanted, one URR; twice, with a second QoS
 //! flow (uplink 3, downlink 4).
 
+use crate::path::TunnelEnd;
+
 use super::config::{ChooseFlags, Config, DownlinkSetup, NodeName, PduType, SessionProfile};
 use pfcp::group::{
     CreateFar, CreatePdr, CreateQer, CreateUrr, ForwardingParameters, Pdi, UpdateFar,
@@ -225,7 +227,7 @@ fn ue_address(profile: &SessionProfile, index: u32, is_destination: bool) -> UeI
     }
 }
 
-/// A QoS flow of a session: the numbers of its rules, and what its PDRs match.
+/// A QoS flow of a session: the numbers of its rules, QFI and SDF filter of its PDRs.
 struct Flow<'a> {
     /// 0, 1.
     number: u16,
@@ -359,7 +361,7 @@ fn downlink_far<'a>(profile: &'a SessionProfile, flow: &Flow<'_>, index: u32) ->
 }
 
 fn tunnel(profile: &SessionProfile, index: u32) -> OuterHeaderCreation {
-    let (address, teid) = profile.gnb(index);
+    let TunnelEnd { address, teid } = profile.gnb(index);
     match address {
         IpAddr::V4(address) => OuterHeaderCreation::gtp_u(Teid(teid.0), Some(address), None),
         IpAddr::V6(address) => OuterHeaderCreation::gtp_u(Teid(teid.0), None, Some(address)),

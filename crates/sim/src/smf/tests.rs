@@ -165,7 +165,7 @@ fn bytes<'a>(body: &impl Body<'a>, header: Header) -> Vec<u8> {
     buf[..length].to_vec()
 }
 
-/// Both ends and what is on its way, on simulated time.
+/// Both ends and the datagrams between them, on simulated time.
 struct World {
     now: Nanos,
     smf: Smf,
@@ -337,8 +337,12 @@ fn paths_have_what_both_sides_chose() {
     let ues: Vec<String> = paths.iter().map(|path| path.ue.to_string()).collect();
     assert_eq!(ues[..3], ["10.45.0.1", "2001:db8:45::1", "10.45.0.2"]);
     assert_eq!(ues[5], "2001:db8:45:2::1");
-    assert_eq!(paths[2].upf, (UPF.into(), world.smf.sessions()[1].uplink_teid));
-    assert_eq!(paths[2].gnb, (Ipv4Addr::new(192, 0, 2, 2).into(), Teid(2)));
+    let end = |address: Ipv4Addr, teid| TunnelEnd {
+        address: address.into(),
+        teid,
+    };
+    assert_eq!(paths[2].upf, end(UPF, world.smf.sessions()[1].uplink_teid));
+    assert_eq!(paths[2].gnb, end(Ipv4Addr::new(192, 0, 2, 2), Teid(2)));
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub(super) fn cp_seid(index: u32) -> Seid {
     Seid(u64::from(index) + 1)
 }
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
     Heartbeat,
@@ -61,7 +61,7 @@ struct Open {
     left: u8,
 }
 
-/// What became of a request at its deadline.
+/// A request whose deadline has passed.
 #[derive(Debug)]
 pub(super) enum Expired {
     SendAgain(Vec<u8>),

@@ -116,8 +116,8 @@ fn summary(results: &Results) {
             .for_each(|line| println!("{line}"));
     }
     println!("\npublished, on other machines, Mpps per core:");
-    for (what, mpps) in PUBLISHED {
-        println!("  {mpps:>6.2}  {what}");
+    for one in PUBLISHED {
+        println!("  {:>6.2}  {}", one.mpps_per_core, one.what);
     }
     println!("\ntargets ({} in any figure)", results.leaves_out);
     for target in &results.targets {

@@ -1,5 +1,5 @@
-//! The simulator on a worker's own thread: between two polls of the worker it takes what came out, checks it, and
-//! puts in what is due. Nothing has to wait for another core, so that an offered load is offered.
+//! The simulator on a worker's own thread: between two polls of the worker it checks the packets that left the worker, and
+//! sends the packets that are due. No packet waits for another core, so that the load is offered in time.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ enum Order {
     Stop,
 }
 
-/// What a feeder reports.
+/// Report of a feeder.
 #[derive(Clone, Default)]
 struct State {
     ready: bool,
@@ -61,7 +61,7 @@ pub fn feeder<P: FramePort>(port: P) -> (Director, Feeder<P>) {
 }
 
 impl<P: FramePort> Feeder<P> {
-    /// One turn; returns whether the shard is at work, so that the thread must not sleep.
+    /// One turn: whether the shard is at work, so that the thread must not sleep.
     pub fn poll(&mut self, now: Nanos) -> bool {
         if let Ok(order) = self.orders.try_recv() {
             self.obey(order, now);
@@ -109,7 +109,7 @@ impl Director {
         self.order(Order::Start);
     }
 
-    /// Ends the traffic; what is on its way is still received.
+    /// Ends the traffic; packets in transit are still received.
     pub fn stop(&self) {
         self.order(Order::Stop);
     }

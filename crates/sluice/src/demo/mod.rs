@@ -61,7 +61,7 @@ impl fmt::Display for DemoError {
 
 impl std::error::Error for DemoError {}
 
-/// What came of it.
+/// Result of the demo.
 pub struct Outcome {
     /// The simulator's view.
     pub report: Report,
@@ -177,7 +177,7 @@ impl Demo {
         })
     }
 
-    /// Lets SMF and UPF exchange messages once; returns whether there were any.
+    /// Exchanges PFCP messages of SMF and UPF once: whether there were any.
     fn talk(&mut self) -> bool {
         let now = self.clock.now();
         let mut busy = false;

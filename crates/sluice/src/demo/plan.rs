@@ -8,7 +8,7 @@ use sim::smf::{Config as SmfConfig, Servers};
 use sim::station::StationConfig;
 use sim::traffic::{Sizes, Traffic};
 
-/// What the demo does.
+/// Options of the demo.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seconds of traffic.
@@ -97,14 +97,14 @@ pub(super) fn dn_station() -> StationConfig {
     station(2, vec![SERVER.into()], N6)
 }
 
-/// The part of the load that the flows of `share` have, of a number in all: each has the same, and all together have
-/// all of it.
+/// The part of the load that the flows of `share` have, of `flows` in all: each flow has the same part, without rounding
+/// losses over all flows.
 fn rate(rate: u64, share: &Range<u32>, flows: u32) -> u64 {
     let up_to = |end: u32| u128::from(rate) * u128::from(end) / u128::from(flows.max(1));
     (up_to(share.end) - up_to(share.start)) as u64
 }
 
-/// One worker's part of the load, for its share of a number of flows: half of it uplink.
+/// One worker's part of the load, for its share of `flows` flows: half of it uplink.
 pub(super) fn traffic(options: &Options, place: u32, share: &Range<u32>, flows: u32) -> Traffic {
     Traffic {
         rate: rate(options.rate, share, flows),

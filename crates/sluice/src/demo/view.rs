@@ -18,9 +18,9 @@ const HEIGHT: u16 = 13;
 /// Drop reasons shown.
 const MOST_DROPS: usize = 6;
 
-/// What the view shows.
+/// Contents of the view.
 pub struct Snapshot {
-    /// What is going on.
+    /// The present phase of the demo.
     pub phase: &'static str,
     /// Time since the traffic started, and how long it is to last.
     pub time: (Duration, Duration),
@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub workers: usize,
     /// Rates of the last interval, counts and delays since the start.
     pub uplink: DirectionReport,
-    /// The same towards the UEs.
+    /// Rates towards the UEs.
     pub downlink: DirectionReport,
     /// Packets handed from worker to worker.
     pub handed_over: u64,

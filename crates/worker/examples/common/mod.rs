@@ -1,4 +1,4 @@
-//! What the examples share: sessions of one worker, and the next hops that their packets leave by.
+//! Sessions of one worker, and the next hops of their packets, for all examples.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

@@ -26,7 +26,7 @@ use runtime::Clock;
 use runtime::{ControlLoop, Idle, Sockets, ThreadConfig, WakeTargets, WorkerThread, spawn_prefault_thread};
 use upf::{Assembly, Surroundings, assemble};
 
-/// Who runs on which core.
+/// The core of each thread.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Cores {
     /// The worker.
@@ -38,7 +38,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Of those that this process has.
+    /// Chooses among the cores of this process.
     ///
     /// # Errors
     /// When there are not two.
@@ -55,18 +55,25 @@ impl Cores {
     }
 }
 
-/// A port that receives nothing until its frames are set.
+/// The next load of the port.
+struct Order {
+    /// The sessions of its packets, by number.
+    identities: Arc<[Identity]>,
+    load: Load,
+}
+
+/// A port that receives nothing until the first order.
 struct OrderedFeed {
     feed: Feed,
-    orders: Receiver<(Arc<[Identity]>, Load)>,
+    orders: Receiver<Order>,
     model: Model,
 }
 
 impl OrderedFeed {
     #[cold]
-    fn follow(&mut self, (identities, load): (Arc<[Identity]>, Load)) {
-        self.feed = Feed::new(self.model, Wire::Tagged, identities);
-        self.feed.set_load(load);
+    fn follow(&mut self, order: Order) {
+        self.feed = Feed::new(self.model, Wire::Tagged, order.identities);
+        self.feed.set_load(order.load);
     }
 }
 
@@ -111,20 +118,20 @@ impl Io for OrderedFeed {
     }
 }
 
-/// What control's thread reports of itself.
+/// Report of control's thread.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Told {
-    /// Its time since it was last asked.
+pub struct ControlReport {
+    /// Its time since the last report.
     #[serde(flatten)]
     pub passed: Passed,
     /// Sessions that are resident.
     pub sessions: usize,
-    /// New sessions that it has turned away since the start.
+    /// Establishments rejected by load since the start.
     pub throttled: u64,
 }
 
 enum Ask {
-    Tell(Sender<Told>),
+    Report(Sender<ControlReport>),
     End,
 }
 
@@ -138,16 +145,16 @@ impl Drop for Stop {
 }
 
 /// The running user plane. Its threads end with it.
-pub struct Plant {
+pub struct UserPlane {
     stop: Stop,
     asks: Sender<Ask>,
     control: JoinHandle<Result<(), BenchError>>,
     worker: WorkerThread,
-    orders: Sender<(Arc<[Identity]>, Load)>,
+    orders: Sender<Order>,
 }
 
-impl Plant {
-    /// A user plane at `address`, with room for a number of sessions, of which those of `model` may have traffic.
+impl UserPlane {
+    /// A user plane at `address`, with room for `sessions` sessions, of which those of `model` may have traffic.
     ///
     /// # Errors
     /// The socket's, DPDK's, and those of memory.
@@ -155,7 +162,8 @@ impl Plant {
         eal: &'static Eal,
         cores: Cores,
         address: Ipv4Addr,
-        (sessions, model): (u32, Model),
+        sessions: u32,
+        model: Model,
     ) -> Result<Self, BenchError> {
         let config =
             Config::parse(&configuration(address, sessions, &model), "bench").map_err(BenchError::of)?;
@@ -173,10 +181,10 @@ impl Plant {
             macs: MACS.to_vec(),
         };
         let Assembly { control, workers } = assemble(&config, &network, around);
-        let (stop, (orders, told)) = (Arc::new(AtomicBool::new(false)), channel());
+        let (stop, (orders, received)) = (Arc::new(AtomicBool::new(false)), channel());
         let io = OrderedFeed {
             feed: Feed::new(model, Wire::Tagged, Arc::new([])),
-            orders: told,
+            orders: received,
             model,
         };
         let (worker_config, link) = workers
@@ -213,21 +221,21 @@ impl Plant {
         })
     }
 
-    /// What control's thread reports since it was last asked.
+    /// Report of control's thread since the last report.
     ///
     /// # Errors
     /// When it has ended.
-    pub fn tell(&self) -> Result<Told, BenchError> {
+    pub fn report(&self) -> Result<ControlReport, BenchError> {
         let (answer, answered) = channel();
         let gone = || BenchError("control's thread ended".into());
-        self.asks.send(Ask::Tell(answer)).map_err(|_| gone())?;
+        self.asks.send(Ask::Report(answer)).map_err(|_| gone())?;
         answered.recv().map_err(|_| gone())
     }
 
-    /// Lets the worker have as many packets of these sessions as it takes.
+    /// Sets the worker's load of packets of these sessions.
     pub fn load(&self, identities: Arc<[Identity]>, load: Load) {
-        // A worker whose thread has ended says so when it is joined.
-        let _ = self.orders.send((identities, load));
+        // The end of a worker's thread is reported when it is joined.
+        let _ = self.orders.send(Order { identities, load });
     }
 
     /// The worker's counts, as of the last fifty milliseconds.
@@ -239,7 +247,7 @@ impl Plant {
     /// Ends it.
     ///
     /// # Errors
-    /// What went wrong in its threads.
+    /// Errors of its threads.
     pub fn end(self) -> Result<Stats, BenchError> {
         let _ = self.asks.send(Ask::End);
         let control = self
@@ -261,14 +269,14 @@ fn run(mut turns: ControlLoop, core: u32, questions: &Receiver<Ask>) -> Result<(
     loop {
         turns.turn().map_err(BenchError::of)?;
         match questions.try_recv() {
-            Ok(Ask::Tell(answer)) => {
+            Ok(Ask::Report(answer)) => {
                 let endpoint = turns.control().endpoint();
-                let told = Told {
+                let report = ControlReport {
                     passed: moment.elapsed(),
                     sessions: endpoint.sessions().count().sessions,
                     throttled: endpoint.counters().throttled,
                 };
-                let _ = answer.send(told);
+                let _ = answer.send(report);
                 moment = Moment::now();
             }
             Ok(Ask::End) | Err(TryRecvError::Disconnected) => return Ok(()),
@@ -277,7 +285,7 @@ fn run(mut turns: ControlLoop, core: u32, questions: &Receiver<Ask>) -> Result<(
     }
 }
 
-/// The user plane's configuration, in the words that an operator would use: the network of all benchmarks.
+/// The user plane's configuration file: the network of all benchmarks.
 fn configuration(address: Ipv4Addr, sessions: u32, model: &Model) -> String {
     let flows = (model.entries() * 2).max(1_024);
     let [access, core] = VLANS;

@@ -1,33 +1,42 @@
-//! What PFCP procedures cost control without sockets and workers: sessions of 4 PDR, 4 FAR, 2 QER, 2 URR come, change
-//! and go while others stay.
+//! Cost of PFCP procedures in `n4`, without sockets and workers: sessions of 4 PDR, 4 FAR, 2 QER, 2 URR are established,
+//! modified and deleted while others stay.
 //!
-//! `cargo run --release -p n4 --example procedures_bench [RESIDENT [CHURN [ROUNDS]]]`: RESIDENT sessions stay (20,000),
-//! CHURN come and go (10,000), ROUNDS times (3). Prints how often each procedure is done in a second of the thread's
-//! processor time, and how often it calls the allocator; the resident memory of a session, images included, what of it
-//! was asked for, and in which pieces. Under `valgrind --tool=callgrind` two runs with different ROUNDS give the
-//! instructions of the difference.
+//! `cargo run --release -p sim --example procedures_bench [RESIDENT [CHURN [ROUNDS]]]`: sessions that stay (20,000),
+//! sessions that are established and deleted (10,000), rounds (3). Prints procedures in a second of the thread's
+//! processor time, and calls of the allocator of each; octets of resident memory of a session, images included, octets
+//! of them that are allocated, and sizes of the allocations. Under `valgrind --tool=callgrind` two runs with different
+//! ROUNDS give the instructions of the difference.
 //!
-//! Requests come sixteen at a time through the intake; then a worker that does nothing but keep the images answers all.
+//! Requests arrive sixteen at a time through the admission queue; then a fake worker keeps the images and confirms.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::collections::VecDeque;
 use std::fs::read_to_string;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use flow::{Nanos, UrrCount};
 use libmimalloc_sys::{mi_free, mi_malloc, mi_malloc_aligned};
-use n4::{AdmissionLimits, AdmissionQueue, Endpoint};
+use n4::{AdmissionLimits, AdmissionQueue, Config, Endpoint, NodeName};
+use packet::Teid;
+use pfcp::{Seid, SequenceNumber};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 use session::{Effect, KeepNothing, Random};
+use sim::smf::{
+    DownlinkSetup, EstablishedSession, QosFlow, RequestTemplates, ResponseSummary, SessionProfile,
+    SessionValues,
+};
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+#[path = "../../session/tests/support/fleet.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod fleet;
 
-use support::fleet::{EveryNextHop, network};
-use support::wire::*;
-use support::{GNB, SMF_ADDRESS, World, smf, upf};
+use fleet::{EveryNextHop, network};
+
+const UPF: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 1);
+const SMF: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 2);
+const GNB: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 20);
 
 /// The daemon's allocator, with its calls counted.
 struct Counting;
@@ -70,11 +79,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Values that stand for what differs from session to session, and occur nowhere else.
-const MARK_SEID: u64 = 0xa5c3_96e1_d2b4_8778;
-const MARK_UE: u32 = 0xe7d1_c9b3;
-const MARK_TEID: u32 = 0x9d8b_e3f5;
-/// Requests that come at a time.
+/// Requests that arrive at a time.
 const TURN: u32 = 16;
 /// Nanoseconds between requests: 40,000 a second.
 const STEP: u64 = 25_000;
@@ -106,70 +111,31 @@ enum Procedure {
     Deletion,
 }
 
-/// An encoded request, and the places of what differs.
-struct Template {
-    octets: Vec<u8>,
-    seids: Vec<usize>,
-    ues: Vec<usize>,
-    teids: Vec<usize>,
-}
-
-impl Template {
-    fn new(octets: Vec<u8>) -> Template {
-        let places = |mark: &[u8]| {
-            let windows = octets.windows(mark.len()).enumerate();
-            windows
-                .filter(|(_, window)| *window == mark)
-                .map(|(at, _)| at)
-                .collect()
-        };
-        Template {
-            seids: places(&MARK_SEID.to_be_bytes()),
-            ues: places(&MARK_UE.to_be_bytes()),
-            teids: places(&MARK_TEID.to_be_bytes()),
-            octets,
-        }
-    }
-
-    fn write(&mut self, sequence: u32, up: u64, number: u32) -> &[u8] {
-        let octets = &mut self.octets;
-        let mut put = |places: &[usize], value: &[u8]| {
-            places
-                .iter()
-                .for_each(|at| octets[*at..at + value.len()].copy_from_slice(value));
-        };
-        put(&[4], &up.to_be_bytes());
-        put(&[12], &sequence.to_be_bytes()[1..]);
-        put(&self.seids, &u64::from(number + 1).to_be_bytes());
-        put(&self.ues, &(0x0a40_0000 + number).to_be_bytes());
-        put(&self.teids, &(0x100 + sequence).to_be_bytes());
-        octets
-    }
-}
-
 struct Bench {
     now: Nanos,
     n4: Endpoint,
     admission: AdmissionQueue,
     images: Vec<Option<Box<SessionImage>>>,
     effects: VecDeque<Effect>,
-    /// The SEIDs of the user plane.
-    seids: Vec<u64>,
-    /// Which session a sequence number is of, with this number of sessions at a time.
+    /// SEIDs of the UP function, by number of the session.
+    seids: Vec<Seid>,
+    /// Numbers of sessions, by sequence number modulo [`TURN`].
     pending: Vec<u32>,
-    sequence: u32,
-    templates: [Template; 3],
+    sequence: SequenceNumber,
+    templates: RequestTemplates,
 }
 
 impl Bench {
     fn new() -> Bench {
         let random = Random::from_number(11);
-        let config = World::config(1);
+        let mut config = Config::new(NodeName::Ipv4(UPF), 1);
+        config.heartbeat_interval = None;
+        config.unverified_percent = 100;
         let store = Box::new(KeepNothing);
         let mut n4 = Endpoint::new(config, network(), Box::new(EveryNextHop), store, random);
         let now = Nanos::from_secs(1);
-        let setup = message(5, None, 1, &[node_v4(SMF_ADDRESS), recovery(100)]);
-        n4.handle_datagram(now, smf(), upf(), &setup);
+        let templates = RequestTemplates::new(SMF, profile()).expect("a profile within its bounds");
+        n4.handle_datagram(now, at(SMF), at(UPF), templates.association());
         while n4.poll_transmit().is_some() {}
         Bench {
             now,
@@ -179,19 +145,15 @@ impl Bench {
             effects: VecDeque::new(),
             seids: Vec::new(),
             pending: vec![0; TURN as usize],
-            sequence: 1,
-            templates: [
-                message(50, Some(0), 0, &establishment()),
-                message(52, Some(0), 0, &modification()),
-                message(54, Some(0), 0, &[]),
-            ]
-            .map(Template::new),
+            sequence: SequenceNumber::new(1),
+            templates,
         }
     }
 
     fn round(&mut self, name: &str, procedure: Procedure, sessions: Range<u32>) {
         let count = sessions.len();
-        self.seids.resize(self.seids.len().max(sessions.end as usize), 0);
+        self.seids
+            .resize(self.seids.len().max(sessions.end as usize), Seid(0));
         let (begin, calls) = (processor_nanos(), CALLS.load(Relaxed));
         let mut numbers = sessions.peekable();
         while numbers.peek().is_some() {
@@ -200,7 +162,7 @@ impl Bench {
             }
             while self.admission.serve(self.now, &mut self.n4) {}
             self.work();
-            self.take_answers();
+            self.take_responses();
         }
         let took = processor_nanos() - begin;
         let rate = count as f64 * 1e9 / took.max(1) as f64;
@@ -209,18 +171,26 @@ impl Bench {
     }
 
     fn request(&mut self, procedure: Procedure, number: u32) {
-        self.sequence = (self.sequence + 1) & 0x00ff_ffff;
+        self.sequence = self.sequence.next();
         self.now = Nanos(self.now.0 + STEP);
-        self.pending[(self.sequence % TURN) as usize] = number;
-        let up = match procedure {
-            Procedure::Establishment => 0,
-            Procedure::Modification | Procedure::Deletion => self.seids[number as usize],
+        self.pending[(self.sequence.get() % TURN) as usize] = number;
+        let session = SessionValues {
+            cp_seid: Seid(u64::from(number) + 1),
+            ue: Ipv4Addr::from_bits(0x0a40_0000 + number),
+            gnb: GNB,
+            gnb_teid: Teid(0x100 + self.sequence.get()),
         };
-        let octets = self.templates[procedure as usize].write(self.sequence, up, number);
-        self.admission.offer(self.now, &mut self.n4, smf(), upf(), octets);
+        let up_seid = self.seids[number as usize];
+        let octets = match procedure {
+            Procedure::Establishment => self.templates.establishment(self.sequence, &session),
+            Procedure::Modification => self.templates.modification(self.sequence, up_seid, &session),
+            Procedure::Deletion => self.templates.deletion(self.sequence, up_seid, &session),
+        };
+        self.admission
+            .offer(self.now, &mut self.n4, at(SMF), at(UPF), octets);
     }
 
-    /// The worker applies all of its commands, and control receives the results.
+    /// The worker applies all effects and confirms them.
     fn work(&mut self) {
         while let Some(effect) = self.n4.poll_effect() {
             self.effects.push_back(effect);
@@ -261,82 +231,40 @@ impl Bench {
         }
     }
 
-    fn take_answers(&mut self) {
+    fn take_responses(&mut self) {
         while let Some(transmit) = self.n4.poll_transmit() {
             let octets = &transmit.bytes;
-            let sequence = u32::from_be_bytes([0, octets[12], octets[13], octets[14]]);
-            let number = self.pending[(sequence % TURN) as usize] as usize;
-            let cause = octets.windows(5).find(|ie| ie[..4] == [0, 19, 0, 1]);
-            assert_eq!(cause.map(|ie| ie[4]), Some(1), "{octets:02x?}");
-            if octets[1] == 51 {
-                let f_seid = octets.windows(5).position(|ie| ie[..4] == [0, 57, 0, 13]);
-                let at = f_seid.expect("an F-SEID") + 5;
-                self.seids[number] = u64::from_be_bytes(octets[at..at + 8].try_into().expect("eight octets"));
+            let response = ResponseSummary::read(octets).expect("a response");
+            assert_eq!(response.cause, 1, "{octets:02x?}");
+            let number = self.pending[(response.sequence.get() % TURN) as usize] as usize;
+            if let Some(session) = EstablishedSession::read(octets) {
+                self.seids[number] = session.up_seid;
             }
         }
     }
 }
 
-fn establishment() -> Vec<Octets> {
-    let pdr = |id: u16, is_uplink: bool, flow: u32| {
-        let side = source_if(if is_uplink { ACCESS } else { CORE });
-        let instance = network_instance(if is_uplink { "access" } else { "internet" });
-        let mut detects = vec![side];
-        if is_uplink {
-            detects.push(choose(V4, Some(1)));
-        }
-        detects.extend([instance, ue_ip(!is_uplink, Ipv4Addr::from_bits(MARK_UE))]);
-        if flow > 1 {
-            detects.push(sdf("permit out 17 from any 5000 to assigned"));
-        }
-        if is_uplink {
-            detects.push(qfi(flow as u8));
-        }
-        let mut ies = vec![pdr_id(id), precedence(255 - flow), pdi(&detects)];
-        if is_uplink {
-            ies.push(outer_header_removal(0));
-        }
-        ies.extend([far_id(id.into()), urr_id(flow), qer_id(flow)]);
-        create_pdr(&ies)
-    };
-    let far = |id: u32, is_uplink: bool| {
-        let to = if is_uplink {
-            forwarding(&[destination_if(CORE), network_instance("internet")])
-        } else {
-            let header = outer_header_creation(MARK_TEID, GNB);
-            forwarding(&[destination_if(ACCESS), network_instance("access"), header])
-        };
-        create_far(&[far_id(id), apply_action(&[FORW]), to])
-    };
-    let qer = |id: u32| create_qer(&[qer_id(id), gate(0, 0), mbr(1_000_000, 1_000_000), qfi(id as u8)]);
-    let threshold = ie(31, [&[1][..], &(1_u64 << 50).to_be_bytes()].concat());
-    let urr = |id: u32| create_urr(&[urr_id(id), method(2), triggers(&[2, 0, 0]), threshold.clone()]);
-    vec![
-        node_v4(SMF_ADDRESS),
-        f_seid(MARK_SEID, SMF_ADDRESS.into()),
-        pdr(1, true, 1),
-        pdr(2, false, 1),
-        pdr(3, true, 2),
-        pdr(4, false, 2),
-        far(1, true),
-        far(2, false),
-        far(3, true),
-        far(4, false),
-        urr(1),
-        urr(2),
-        qer(1),
-        qer(2),
-        ie(113, [1]),
-    ]
+fn at(address: Ipv4Addr) -> SocketAddr {
+    SocketAddr::new(address.into(), pfcp::PORT)
 }
 
-fn modification() -> Vec<Octets> {
-    let to = [outer_header_creation(MARK_TEID, GNB)];
-    let far = |id| update_far(&[far_id(id), apply_action(&[FORW]), update_forwarding(&to)]);
-    vec![far(2), far(4)]
+/// Two QoS flows in one tunnel.
+fn profile() -> SessionProfile {
+    SessionProfile {
+        choose_id: Some(1),
+        downlink: DownlinkSetup::AtOnce,
+        qfi: 1,
+        mbr: Some((1_000_000, 1_000_000)),
+        volume_threshold: Some(1 << 50),
+        second_flow: Some(QosFlow {
+            qfi: 2,
+            sdf: "permit out 17 from any 5000 to assigned".into(),
+        }),
+        ..SessionProfile::default()
+    }
 }
 
-/// What there is for each session, of a number of sessions.
+/// Prints the allocations of each of `sessions` sessions, by size.
 fn print_pieces(sessions: i64) {
     println!(
         "{} octets of it asked for, in pieces of",
