@@ -1,7 +1,7 @@
-//! A fixed run of one worker for `tools/instructions.py`, which counts what each stage executes.
+//! A fixed run of one worker for `tools/instructions.py`, which counts the instructions of each stage.
 //!
 //! This number of bursts of uplink, then of downlink, over sessions in random order from a fixed seed. The port makes
-//! headers up in recycled buffers. Nothing is timed and nothing printed but what was forwarded.
+//! headers in recycled buffers. Nothing is timed; the number of forwarded packets is printed.
 //!
 //! Sessions have a QER without a rate and a URR; with the argument `full` the QER has a rate, with `bare` there is no
 //! URR. The difference of these two is what a rate and a counter cost. With `v6` what goes down leaves in tunnels over
@@ -134,14 +134,14 @@ impl PacketMetadata for Buf {
     }
 }
 
-/// What one port receives: a frame for each session, of which the first octets differ.
+/// Received frames of one port: one for each session, of which the first octets differ.
 #[derive(Default)]
 struct Traffic {
     headers: Vec<Vec<u8>>,
     len: usize,
 }
 
-/// Ports that receive what they make up and count what they send.
+/// Ports that generate received frames and count sent frames.
 struct SelfFed {
     pool: Vec<Buf>,
     traffic: Vec<Traffic>,
@@ -276,7 +276,7 @@ fn traffic() -> [Traffic; 2] {
     both
 }
 
-/// What sessions have besides PDRs and FARs.
+/// QERs and URRs of the sessions, and the family of their tunnels.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Policy {
     Usual,

@@ -137,7 +137,7 @@ const STAGES: [Stage; 6] = [
     Stage::Tx,
 ];
 
-/// What a run is made of.
+/// State of a run.
 struct State {
     worker: Worker<MemIo>,
     wires: Wires,
