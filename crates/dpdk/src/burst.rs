@@ -134,7 +134,7 @@ impl Burst {
         self.len = len - count;
         if count != 0 && self.len != 0 {
             let slots = self.slots.as_mut_ptr();
-            // SAFETY: `count..len` is within the array; the slots below `count` hold nothing of ours any more.
+            // SAFETY: `count..len` is within the array; the slots below `count` hold no packet of this burst any more.
             unsafe { std::ptr::copy(slots.add(count), slots, self.len) };
         }
         count

@@ -40,7 +40,7 @@ pub use eal::{Eal, EalBuilder, PciAddress, tsc};
 pub use error::{Errno, Error};
 pub use lcore::Registration;
 pub use log::{LogLevel, LogSink};
-pub use mbuf::{Coalesced, HEADROOM, Mbuf, Segments, flags};
+pub use mbuf::{Coalesced, HEADROOM, Mbuf, Segments, TxLengths, flags};
 pub use mempool::{Mempool, PoolConfig};
 pub use port::{
     Capabilities, FlowRule, Link, MemoryPeer, MemorySpec, Packets, Port, PortConfig, PortSpec, PortStats,

@@ -92,7 +92,7 @@ extern "C" fn on_text(level: u32, text: *const c_char, len: usize) {
     let octets = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) };
     let text = String::from_utf8_lossy(octets);
     let level = LogLevel::from_dpdk(level);
-    // A panic must not cross into C: neither borrow can be held by an outer frame of ours, and a thread whose
+    // A panic must not cross into C: neither borrow can be held by an outer frame of this crate, and a thread whose
     // locals are gone goes straight to the sink.
     let kept = CAPTURE
         .try_with(|capture| keep(&mut capture.borrow_mut(), level, &text))

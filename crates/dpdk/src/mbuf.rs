@@ -332,7 +332,7 @@ impl Mbuf {
             };
             let octets = missing.min(usize::from(next.data_len()));
             let end = head.data_ptr().wrapping_add(usize::from(head.data_len()));
-            // SAFETY: `octets` lie in the next segment and, as the tailroom was checked, behind the first one's end in
+            // SAFETY: `octets` are in the next segment and, as the tailroom was checked, behind the first one's end in
             // its buffer; two buffers do not overlap, and the exclusive borrow of the only owner keeps others away.
             unsafe { ptr::copy_nonoverlapping(next.data_ptr(), end, octets) };
             head.set_data_len(head.data_len() + octets as u16);
@@ -411,14 +411,17 @@ impl Mbuf {
         fits
     }
 
-    /// The lengths of [`Mbuf::set_tx_lengths`]; of use where one of [`flags`]' `TX_*` is set.
+    /// The lengths of [`Mbuf::set_tx_lengths`]; valid where one of [`flags`]' `TX_*` is set.
     #[inline]
-    pub fn tx_lengths(&self) -> (usize, usize) {
+    pub fn tx_lengths(&self) -> TxLengths {
         let bits = self.raw().tx_offload();
-        ((bits & 0x7f) as usize, (bits >> 7 & 0x1ff) as usize)
+        TxLengths {
+            l2: (bits & 0x7f) as usize,
+            l3: (bits >> 7 & 0x1ff) as usize,
+        }
     }
 
-    /// How the packet was put together of several, if it was: its checksum behind layer 3 is none then, and its lengths
+    /// How the packet was coalesced of several, if it was: its layer 4 checksum is not valid then, and its lengths
     /// are those of the whole.
     #[inline]
     pub fn coalesced(&self) -> Option<Coalesced> {
@@ -432,7 +435,7 @@ impl Mbuf {
         })
     }
 
-    /// Notes that the packet was put together of several. False, and no change, where its layer 4 header begins behind
+    /// Marks the packet as coalesced of several. False, and no change, where its layer 4 header begins after
     /// 511 octets.
     pub(crate) fn set_coalesced(&mut self, coalesced: Coalesced) -> bool {
         let fits = coalesced.layer4 < 1 << 9;
@@ -448,7 +451,7 @@ impl Mbuf {
     #[inline]
     pub fn rss_hash(&self) -> Option<u32> {
         let raw = self.raw();
-        (raw.ol_flags() & flags::RX_RSS_HASH != 0).then(|| raw.hash_rss())
+        (raw.ol_flags() & flags::RX_RSS_HASH != 0).then(|| self.tag())
     }
 
     /// A number that the owner of the packet keeps with it, in the place of the hash.
@@ -466,8 +469,8 @@ impl Mbuf {
     /// Sets the hash, as if the port had given it: for ports that do not.
     #[inline]
     pub fn set_rss_hash(&mut self, hash: u32) {
+        self.set_tag(hash);
         let raw = self.raw();
-        raw.set_hash_rss(hash);
         raw.set_ol_flags(raw.ol_flags() | flags::RX_RSS_HASH);
     }
 
@@ -491,6 +494,15 @@ impl Mbuf {
     }
 }
 
+/// Lengths of headers for a port that fills in checksums, octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxLengths {
+    /// Of layer 2, at most 127.
+    pub l2: usize,
+    /// Of layer 3, at most 511.
+    pub l3: usize,
+}
+
 impl Drop for Mbuf {
     fn drop(&mut self) {
         // SAFETY: the chain is owned and no longer used; its pool lives on (see `Mbuf::from_raw`).
@@ -507,7 +519,7 @@ impl std::fmt::Debug for Mbuf {
     }
 }
 
-/// How a packet was put together of several: by a NIC (LRO), by the kernel (GRO), or by a sender that leaves it to the NIC
+/// How a packet was coalesced of several: by a NIC (LRO), by the kernel (GRO), or by a sender that leaves it to the NIC
 /// to cut it up (TSO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalesced {

@@ -90,14 +90,23 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 /// Pools whose last handle is gone: they are never freed.
-static RESTING: Mutex<Vec<(PoolConfig, Pool)>> = Mutex::new(Vec::new());
+static RESTING: Mutex<Vec<RestingPool>> = Mutex::new(Vec::new());
+
+/// A pool without handles, which a pool of the same shape may use again.
+struct RestingPool {
+    config: PoolConfig,
+    pool: Pool,
+}
 
 impl Drop for Handle {
     fn drop(&mut self) {
         RESTING
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .push((self.config, self.pool));
+            .push(RestingPool {
+                config: self.config,
+                pool: self.pool,
+            });
     }
 }
 
@@ -193,12 +202,14 @@ impl Mempool {
     }
 }
 
-/// A resting pool of this very shape with all its buffers back.
+/// A resting pool of this shape to which all buffers have returned.
 fn reuse(config: &PoolConfig) -> Option<Pool> {
     let mut resting = RESTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let fits = |(shape, pool): &(PoolConfig, Pool)| shape == config && pool.available() >= config.buffers;
+    let fits = |resting: &RestingPool| {
+        resting.config == *config && resting.pool.available() >= config.buffers
+    };
     let index = resting.iter().position(fits)?;
-    Some(resting.swap_remove(index).1)
+    Some(resting.swap_remove(index).pool)
 }
 
 fn create(eal: &Eal, config: &PoolConfig) -> Result<Pool, Error> {

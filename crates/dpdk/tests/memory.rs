@@ -160,7 +160,7 @@ fn metadata_is_read_back() {
     mbuf.set_port(3);
     mbuf.add_ol_flags(flags::TX_IPV4 | flags::TX_IP_CKSUM);
     assert!(mbuf.set_tx_lengths(14, 20) && !mbuf.set_tx_lengths(128, 20) && !mbuf.set_tx_lengths(14, 512));
-    assert_eq!(mbuf.tx_lengths(), (14, 20));
+    assert_eq!(mbuf.tx_lengths(), TxLengths { l2: 14, l3: 20 });
     assert_eq!((mbuf.rss_hash(), mbuf.port()), (Some(0x1234_5678), 3));
     assert_eq!(
         mbuf.ol_flags(),

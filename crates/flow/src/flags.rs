@@ -1,4 +1,4 @@
-//! One macro for the sets of bits that lie in keys, entries and blocks.
+//! The macro that defines sets of bits in keys, entries and blocks.
 
 /// Makes a set of bits with names.
 macro_rules! flags {

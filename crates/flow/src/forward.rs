@@ -62,14 +62,14 @@ impl ForwardFlags {
 pub enum OuterAddresses {
     /// GTP-U/UDP/IPv4.
     V4 {
-        /// Ours.
+        /// The own address.
         source: [u8; 4],
         /// The peer's.
         destination: [u8; 4],
     },
     /// GTP-U/UDP/IPv6.
     V6 {
-        /// Ours.
+        /// The own address.
         source: [u8; 16],
         /// The peer's.
         destination: [u8; 16],

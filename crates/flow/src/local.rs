@@ -475,7 +475,7 @@ impl Backend for LocalBackend {
         };
         let session = block.session();
         let nat = self.lines.get(entry.extension).map(|line| line.nat);
-        let (fate, counted) = pass(
+        let Passed { fate, counted } = pass(
             block,
             &entry.verdict,
             nat,
@@ -507,14 +507,20 @@ impl fmt::Debug for LocalBackend {
     }
 }
 
-/// The order of a packet's checks.
+/// What became of a packet.
+struct Passed {
+    fate: Fate,
+    counted: Counted,
+}
+
+/// Applies gates, quotas, forward, meters and counters to a packet, in this order.
 fn pass(
     mut block: LiveBlock<'_>,
     verdict: &Verdict,
     nat: Option<Nat>,
     offer: &Offer,
     shared: &mut SharedMeters,
-) -> (Fate, Counted) {
+) -> Passed {
     let forward = block.forward(verdict.forward);
     let held = if block.is_closed(verdict.qers) {
         Some(Fate::Dropped(Why::Gate))
@@ -524,10 +530,16 @@ fn pass(
         Fate::of_action(forward.kind())
     };
     if let Some(fate) = held {
-        return (fate, Counted::PASSED);
+        return Passed {
+            fate,
+            counted: Counted::PASSED,
+        };
     }
     let Ok(colour) = block.meter(verdict.qers, offer, shared) else {
-        return (Fate::Dropped(Why::Meter), Counted::PASSED);
+        return Passed {
+            fate: Fate::Dropped(Why::Meter),
+            counted: Counted::PASSED,
+        };
     };
     let counted = block.count(verdict.urrs, offer.octets.into(), Millisecond::of(offer.now));
     let mark = block.mark(verdict.marking);
@@ -537,7 +549,10 @@ fn pass(
         colour,
         nat,
     };
-    (counted.action.map_or(passed, Fate::of_limit), counted)
+    Passed {
+        fate: counted.action.map_or(passed, Fate::of_limit),
+        counted,
+    }
 }
 
 fn visit<K: FlowKey>(table: &mut FlowTable<K>, key: &K, now: Tick) -> Option<FlowEntry<()>> {

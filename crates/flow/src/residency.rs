@@ -104,7 +104,14 @@ struct Mapping {
     /// Octets in pages of hugetlbfs, whose size is `page`.
     hugetlb: usize,
     /// Octets by NUMA node.
-    nodes: Vec<(u16, usize)>,
+    nodes: Vec<NodeOctets>,
+}
+
+/// Resident octets on a NUMA node.
+#[derive(Clone, Copy, Debug)]
+struct NodeOctets {
+    node: u16,
+    octets: usize,
 }
 
 impl Mappings {
@@ -118,7 +125,7 @@ impl Mappings {
     /// From the text of smaps and of numa_maps; the latter is empty where the kernel has no NUMA.
     #[must_use]
     pub fn parse(smaps: &str, numa_maps: &str) -> Self {
-        let nodes: HashMap<usize, Vec<(u16, usize)>> = numa_maps.lines().filter_map(nodes_of).collect();
+        let nodes: HashMap<usize, Vec<NodeOctets>> = numa_maps.lines().filter_map(nodes_of).collect();
         let mut mappings: Vec<Mapping> = Vec::new();
         for line in smaps.lines() {
             if let Some(addresses) = addresses_of(line) {
@@ -173,7 +180,7 @@ impl Mapping {
         for (page, octets) in by_page.into_iter().filter(|(_, octets)| *octets > 0) {
             *found.pages.entry(page).or_default() += octets;
         }
-        for &(node, octets) in &self.nodes {
+        for &NodeOctets { node, octets } in &self.nodes {
             *found.nodes.entry(node).or_default() += part(octets);
         }
     }
@@ -195,14 +202,17 @@ fn figure_of(line: &str) -> Option<(&str, usize)> {
 
 /// The start of the mapping that a line of numa_maps is about, and its octets by node: `N0=12` are 12 pages of
 /// `kernelpagesize_kB` on node 0.
-fn nodes_of(line: &str) -> Option<(usize, Vec<(u16, usize)>)> {
+fn nodes_of(line: &str) -> Option<(usize, Vec<NodeOctets>)> {
     let start = usize::from_str_radix(line.split(' ').next()?, 16).ok()?;
     let words = || line.split_ascii_whitespace().skip(1);
     let page = words().find_map(|word| word.strip_prefix("kernelpagesize_kB=")?.parse().ok());
     let page: usize = page.unwrap_or(4) * 1024;
     let node = |word: &str| {
         let (node, pages) = word.strip_prefix('N')?.split_once('=')?;
-        Some((node.parse().ok()?, pages.parse::<usize>().ok()? * page))
+        Some(NodeOctets {
+            node: node.parse().ok()?,
+            octets: pages.parse::<usize>().ok()? * page,
+        })
     };
     Some((start, words().filter_map(node).collect()))
 }

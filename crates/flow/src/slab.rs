@@ -189,7 +189,7 @@ fn reserve(len: usize) -> Option<NonNull<u8>> {
 #[cfg(all(target_os = "linux", not(miri)))]
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the whole reservation is ours and given back once; the slab that held slices of it is going.
+        // SAFETY: this slab owns the whole reservation and unmaps it once; the slab that held slices of it is going.
         unsafe { libc::munmap(self.reserved.as_ptr().cast(), self.reserved_len) };
     }
 }

@@ -3,6 +3,8 @@
 //! [`PacketBuf`] is what a worker needs of an mbuf: headers contiguous, room before them, a payload that may continue
 //! in a chain. [`VecBuf`] is the same over a vector, for tests, the simulator and slow replies. Neither knows the port.
 
+use core::ops::Range;
+
 use crate::DropReason;
 use crate::checksum::Sum;
 
@@ -124,17 +126,17 @@ pub trait PacketBuf {
 pub fn copy_behind<B: PacketBuf>(
     to: &mut B,
     packet: &B,
-    (from, octets): (usize, usize),
+    range: Range<usize>,
     alloc: &mut dyn FnMut() -> Option<B>,
 ) -> Option<()> {
-    let first = octets.min(to.tailroom());
-    packet.copy_to(from, to.append(first)?).then_some(())?;
-    let mut done = first;
-    while done < octets {
+    let first = range.len().min(to.tailroom());
+    packet.copy_to(range.start, to.append(first)?).then_some(())?;
+    let mut from = range.start + first;
+    while from < range.end {
         let mut part = alloc()?;
-        let more = (octets - done).min(part.tailroom());
-        packet.copy_to(from + done, part.append(more)?).then_some(())?;
-        done += more;
+        let more = (range.end - from).min(part.tailroom());
+        packet.copy_to(from, part.append(more)?).then_some(())?;
+        from += more;
         if more == 0 || to.link(part).is_err() {
             return None;
         }
@@ -153,7 +155,7 @@ pub fn parts<B: PacketBuf>(packet: &B) -> usize {
 pub fn copy_of<B: PacketBuf>(packet: &B, alloc: &mut dyn FnMut() -> Option<B>) -> Option<B> {
     let mut copy = alloc()?;
     let head = packet.len().min(copy.headroom());
-    copy_behind(&mut copy, packet, (head, packet.len() - head), alloc)?;
+    copy_behind(&mut copy, packet, head..packet.len(), alloc)?;
     packet.copy_to(0, copy.prepend(head)?).then_some(copy)
 }
 

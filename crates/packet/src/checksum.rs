@@ -14,7 +14,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct Sum {
-    /// Words as they lie in memory, carries not yet folded in.
+    /// Words in memory order, carries not yet folded in.
     total: u64,
     /// Whether an odd number of octets has been added.
     odd: bool,

@@ -91,9 +91,21 @@ impl Header {
     }
 
     /// Identifier and sequence number of an echo message.
-    pub fn echo(&self) -> (u16, u16) {
-        ((self.rest.get() >> 16) as u16, self.rest.get() as u16)
+    pub fn echo(&self) -> EchoId {
+        EchoId {
+            identifier: (self.rest.get() >> 16) as u16,
+            sequence: self.rest.get() as u16,
+        }
     }
+}
+
+/// Identifies an echo message (RFC 792, RFC 4443 §4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EchoId {
+    /// Identifier.
+    pub identifier: u16,
+    /// Sequence number.
+    pub sequence: u16,
 }
 
 /// What the checksum of a message covers; `None` when it is longer than 65,535 octets.

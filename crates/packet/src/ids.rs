@@ -110,7 +110,7 @@ impl fmt::Debug for Teid {
     }
 }
 
-/// Makes a newtype of `u8` or `u16` whose values lie in `0..=$max`.
+/// Makes a newtype of `u8` or `u16` whose values are in `0..=$max`.
 macro_rules! bounded {
     ($(#[$doc:meta])* $name:ident($int:ty) max $max:literal) => {
         $(#[$doc])*

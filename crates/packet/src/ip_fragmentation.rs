@@ -160,7 +160,8 @@ impl Shape {
         let headers = whole.data().get(..self.head())?;
         let room = fragment.append(headers.len() + self.extra())?;
         room.get_mut(..headers.len())?.copy_from_slice(headers);
-        let range = (self.head() + piece.from, piece.octets);
+        let start = self.head() + piece.from;
+        let range = start..start + piece.octets;
         copy_behind(&mut fragment, whole, range, alloc)?;
         Some(fragment)
     }

@@ -150,7 +150,7 @@ impl UdpFragment {
     }
 
     /// Makes of `frame`, this first fragment with the octets of all others behind its own, the frame of the datagram,
-    /// `octets` long. Its UDP checksum, if it has one, is verified: identifications come again soon (RFC 4963).
+    /// `octets` long. Its UDP checksum, if it has one, is verified: identifications are reused soon (RFC 4963).
     ///
     /// # Errors
     /// [`DropReason::BadUdpChecksum`], [`DropReason::BadIpLength`]; the frame is of no use then.

@@ -58,15 +58,15 @@ fn lower(segment: &mut [u8], at: usize, most: u16) -> bool {
     let Some(size) = segment.get_mut(at..).and_then(<[u8]>::first_chunk_mut) else {
         return false;
     };
-    let told = u16::from_be_bytes(*size);
-    if told <= most {
+    let announced = u16::from_be_bytes(*size);
+    if announced <= most {
         return false;
     }
     *size = most.to_be_bytes();
     // At an odd place its octets count in two words of the sum, each in the other half.
     let (old, new) = match at % 2 {
-        0 => (told, most),
-        _ => (told.swap_bytes(), most.swap_bytes()),
+        0 => (announced, most),
+        _ => (announced.swap_bytes(), most.swap_bytes()),
     };
     if let Some(sum) = segment.get_mut(CHECKSUM_AT..).and_then(<[u8]>::first_chunk_mut) {
         *sum = update_word(u16::from_be_bytes(*sum), old, new).to_be_bytes();

@@ -87,12 +87,13 @@ impl Overlay {
             Self::Gre { .. } => proto::GRE,
             Self::Vxlan { .. } => proto::UDP,
         };
-        write_ip(head, addrs, (proto, behind))?;
+        write_ip(head, addrs, proto, behind)?;
         Some(len)
     }
 }
 
-fn write_ip(head: &mut [u8], addrs: &Addrs, (proto, behind): (u8, usize)) -> Option<()> {
+/// Writes an IP header of `proto` with `payload_len` octets behind it.
+fn write_ip(head: &mut [u8], addrs: &Addrs, proto: u8, payload_len: usize) -> Option<()> {
     match *addrs {
         Addrs::V4 { src, dst } => {
             let fields = ipv4::Fields {
@@ -104,7 +105,7 @@ fn write_ip(head: &mut [u8], addrs: &Addrs, (proto, behind): (u8, usize)) -> Opt
                 id: 0,
                 dont_fragment: true,
             };
-            head.copy_from_slice(fields.header(behind)?.as_bytes());
+            head.copy_from_slice(fields.header(payload_len)?.as_bytes());
         }
         Addrs::V6 { src, dst } => {
             let fields = ipv6::Fields {
@@ -115,7 +116,7 @@ fn write_ip(head: &mut [u8], addrs: &Addrs, (proto, behind): (u8, usize)) -> Opt
                 traffic_class: 0,
                 flow_label: 0,
             };
-            head.copy_from_slice(fields.header(behind)?.as_bytes());
+            head.copy_from_slice(fields.header(payload_len)?.as_bytes());
         }
     }
     Some(())
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(packet[40..48], [0xd2, 0x34, 0x12, 0xb5, 0, 19, 0, 0]);
         assert_eq!(packet[48..56], [8, 0, 0, 0, 0xab, 0xcd, 0xef, 0]);
         assert_eq!(packet[4..7], [0, 19, 17]);
-        // The IP header is as that of other packets of ours.
+        // The IP header is as that of other packets of this node.
         let other = packet::udp(
             "[::1]:53812".parse().unwrap(),
             "[2001:db8::9]:4789".parse().unwrap(),

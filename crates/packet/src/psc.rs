@@ -82,7 +82,7 @@ pub struct UplinkTimes {
 }
 
 /// The fields that the New IE Flags octet of an uplink container announces, in the order of its bits. Bits of later
-/// releases are ignored, as their fields lie behind these.
+/// releases are ignored, as their fields follow these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct NewIes {
     /// Bit 0: whether the UL Delay Result includes the PDCP delay (D1).

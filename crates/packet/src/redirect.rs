@@ -78,7 +78,8 @@ pub fn initial_sequence(secret: Secret, client: &IpTuple) -> u32 {
 pub fn answer(
     secret: Secret,
     url: &[u8],
-    (packet, client): (&[u8], &IpTuple),
+    packet: &[u8],
+    client: &IpTuple,
     out: &mut [u8],
 ) -> Result<usize, DropReason> {
     if client.proto != proto::TCP || client.fragment != Fragment::None {
@@ -368,7 +369,7 @@ mod tests {
     fn ask_for(url: &[u8], packet: &[u8]) -> Option<(u32, u32, u8, Vec<u8>)> {
         let client = IpTuple::parse(packet, packet.len()).unwrap();
         let mut out = [0; LONGEST];
-        let length = answer(SECRET, url, (packet, &client), &mut out).ok()?;
+        let length = answer(SECRET, url, packet, &client, &mut out).ok()?;
         let out = &out[..length];
         let server = IpTuple::parse(out, length).unwrap();
         assert_eq!(usize::from(server.total_len), length);
@@ -531,9 +532,9 @@ mod tests {
         let asked = segment(V6, 2, first, ACK, REQUEST);
         let client = IpTuple::parse(&asked, asked.len()).unwrap();
         let mut out = [0; LONGEST];
-        let length = answer(SECRET, &[b'a'; LONGEST_URL], (&asked, &client), &mut out).unwrap();
+        let length = answer(SECRET, &[b'a'; LONGEST_URL], &asked, &client, &mut out).unwrap();
         assert!(length <= LONGEST && length > LONGEST_URL);
-        let none = answer(SECRET, URL, (&asked, &client), &mut out[..99]);
+        let none = answer(SECRET, URL, &asked, &client, &mut out[..99]);
         assert_eq!(none, Err(DropReason::NoHeadroom));
     }
 

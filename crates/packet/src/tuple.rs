@@ -336,7 +336,7 @@ fn v4_fragment(field: u16) -> Fragment {
 }
 
 /// What is read behind the IP header. Small, so that it is returned from the uncommon cases by value and the tuple is
-/// put together in one place: a tuple that is copied right after it was written costs more than all of its parsing.
+/// written in one place: a tuple that is copied right after it was written costs more than all of its parsing.
 #[derive(Clone, Copy)]
 struct L4 {
     proto: u8,

@@ -55,7 +55,7 @@ pub fn announced_len(bytes: &[u8], available: usize) -> Result<usize, DropReason
 }
 
 /// Verifies the checksum of the datagram that starts at `datagram[0]`; octets behind its length are not looked at.
-/// `rest` is the sum of the octets of the datagram that lie behind `datagram` in a chained buffer.
+/// `rest` is the sum of the octets of the datagram that follow `datagram` in a chained buffer.
 ///
 /// # Errors
 /// [`DropReason::TruncatedUdp`]; [`DropReason::BadUdpChecksum`] when it is wrong, or zero over IPv6 without

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use packet::build::{
     Envelope, GtpuEncap, GtpuTemplate, Marking, PerPacket, RelayedContainer, TEMPLATE4_LEN, TEMPLATE6_LEN,
     echo_request, echo_response, end_marker, error_indication, fill_udp_checksum, packet as make,
-    relay_optional_part, supported_extension_headers_notification,
+    RelayedOptionalPart, relay_optional_part, supported_extension_headers_notification,
 };
 use packet::checksum::Sum;
 use packet::gtpu::{
@@ -263,7 +263,7 @@ fn relayed(message: &str, container: RelayedContainer) -> Result<(u8, Vec<u8>), 
     let bytes = hex(message);
     let message = Message::parse(&bytes, bytes.len()).expect("a whole message");
     let mut out = [0xee; 64];
-    let (flags, len) = relay_optional_part(&message, container, None, &mut out)?;
+    let RelayedOptionalPart { flags, octets: len } = relay_optional_part(&message, container, None, &mut out)?;
     for short in 0..len {
         let again = relay_optional_part(&message, container, None, &mut out[..short].to_vec());
         assert_eq!(again, Err(DropReason::NoHeadroom));
@@ -281,7 +281,8 @@ fn a_header_that_is_added_takes_the_place_of_those_of_its_type() {
         let bytes = hex(message);
         let message = Message::parse(&bytes, bytes.len()).expect("a whole message");
         let mut out = [0xee; 64];
-        let (flags, len) = relay_optional_part(&message, container, Some(added), &mut out).expect("room");
+        let RelayedOptionalPart { flags, octets: len } =
+            relay_optional_part(&message, container, Some(added), &mut out).expect("room");
         assert_eq!((flags, &out[..len]), (4, &hex(octets)[..]));
     };
     relay("30ff0000 00000001", RelayedContainer::Keep, "00000020 01070000");

@@ -17,16 +17,16 @@
 //! it does not.
 //!
 //! Reading a message checks every IE on every level and keeps the fields of the message itself (`read_table`). Groups
-//! are checked with it and kept nowhere (`check_table`); `fill_table` takes their fields, and cannot fail, when the
-//! message's field or list is made or walked. All look for the rows in the table's order, as peers are asked to send
-//! them (§8.1.2), with one compare a row and no jump, up to the last IE; where a body leaves that order, the plain loop
-//! of `check_disorder` or `fill_disorder` takes over, with the same result.
+//! are checked with it and not kept (`check_table`); `fill_table` reads their fields, and cannot fail, when the message's
+//! field is read or its list is iterated. All of them expect the IEs in the table's order, which peers should use
+//! (§8.1.2): one comparison a row and no jump. From the first IE in another order on, the plain loop of `check_disorder`
+//! or `fill_disorder` continues, with the same result.
 
 use crate::error::Error;
 use crate::ie::Ie;
 use crate::ie_type::IeType;
 
-/// Checks a conditional IE; says whether it counts as there. A null length counts as absence (TS 29.244 §8.1.2).
+/// Checks a conditional IE; returns whether it counts as present. A null length counts as absence (TS 29.244 §8.1.2).
 #[inline]
 pub(crate) fn check_conditional<'a, T: Ie<'a>>(value: &'a [u8]) -> Result<bool, Error> {
     match T::check(value) {
@@ -36,8 +36,8 @@ pub(crate) fn check_conditional<'a, T: Ie<'a>>(value: &'a [u8]) -> Result<bool, 
     }
 }
 
-/// Checks an optional IE; says whether it counts as there. A null length counts as absence, and so does a value
-/// without meaning (TS 29.244 §7.6.8).
+/// Checks an optional IE; returns whether it counts as present. A null length counts as absence, and so does an
+/// incorrect value (TS 29.244 §7.6.8).
 #[inline]
 pub(crate) fn check_optional<'a, T: Ie<'a>>(value: &'a [u8]) -> Result<bool, Error> {
     match T::check(value) {
@@ -47,14 +47,14 @@ pub(crate) fn check_optional<'a, T: Ie<'a>>(value: &'a [u8]) -> Result<bool, Err
     }
 }
 
-/// What is wrong with the null length of an IE that is not mandatory, where nothing can be removed: what is wrong with a
-/// value of no octets. Names and texts may be empty.
+/// The error of a null length of an IE that is not mandatory, in a message that can remove nothing: that of an empty value.
+/// Names and texts may be empty.
 #[cold]
 pub(crate) fn check_null<'a, T: Ie<'a>>() -> Result<(), Error> {
     T::check(&[]).map_err(Error::within_conditional)
 }
 
-/// What is wrong with the null length of an IE in an update that says what the rule cannot be without.
+/// The error of a null length of an IE in an update, if the rule must have the IE.
 #[cold]
 pub(crate) fn check_removal<'a, T: Ie<'a>>() -> Result<(), Error> {
     T::check(&[]).map_err(|_| Error::incorrect(T::TYPE))

@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What `parse` makes of the next `N` octets. Numbers are parsed here rather than behind
-    /// [`array`](Self::array), so that each is one load: a `Result` of an array is put together octet by octet.
+    /// [`array`](Self::array), so that each is one load: a `Result` of an array is assembled octet by octet.
     #[inline(always)]
     pub(crate) fn fixed<const N: usize, T>(&mut self, parse: impl FnOnce(&[u8; N]) -> T) -> Result<T, Fault> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {

@@ -109,7 +109,7 @@ pub fn pools(eal: &Eal, placements: &[NumaPlacement], buffers: u32) -> Result<Ve
 /// free buffers of every pool; together at most half of a pool.
 fn pool_shape(buffers: u32, workers: u32) -> PoolConfig {
     let shape = PoolConfig::with_buffers(buffers.div_ceil(workers.max(1)));
-    // A cache gives buffers back when it has half as many again as it is to keep.
+    // A cache flushes at 1.5 times its size.
     let most = shape.buffers / (3 * (workers + 1));
     PoolConfig {
         cache: shape.cache.min(most),

@@ -28,8 +28,8 @@ use config::{Config, Driver, PortConfig};
 /// core for 30 ms.
 const INBOX_DEPTH: u32 = 32_768;
 
-/// One worker's queues, a pair for each port but LAGs.
-type Queues = Vec<Option<(RxQueue, TxQueue)>>;
+/// One worker's queues by port: a pair for each port but LAGs.
+type WorkerQueues = Vec<Option<(RxQueue, TxQueue)>>;
 
 /// A port that cannot be had, with the driver's own reason.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub struct Ports {
     /// The far ends of the memory ports, in order, until they are taken.
     peers: Vec<MemoryPeer>,
     /// By worker, until the workers take them.
-    queues: Vec<Queues>,
+    queues: Vec<WorkerQueues>,
     /// By worker, where it belongs.
     placements: Vec<NumaPlacement>,
     /// By worker, where its packets are received and its own are made.
@@ -159,7 +159,7 @@ impl Ports {
             port: "(packet memory)".into(),
             reason: error.to_string(),
         })?;
-        let queues = (0..workers).map(|_| Queues::new()).collect();
+        let queues = (0..workers).map(|_| WorkerQueues::new()).collect();
         let mut started = Self {
             distributions: Vec::new(),
             names: Vec::new(),

@@ -1,6 +1,6 @@
 //! From a session's rules to what a worker runs, or to the first rule that cannot be run.
 //!
-//! Everything that can be refused is refused here: references to rules that do not exist, tunnels that are not ours,
+//! Everything that can be refused is refused here: references to rules that do not exist, F-TEIDs that are not local,
 //! peers that no route leads to. A session either compiles whole or stays as it was (TS 29.244 §6.3.3).
 
 mod check;

@@ -37,16 +37,24 @@ pub struct ControlLoop {
 struct Wakeups {
     own: Wakeup,
     is_prepared: bool,
-    /// By worker, with the number of commands that it had been sent at its last wake-up.
-    workers: Vec<(Option<Wakeup>, u64)>,
+    /// By worker.
+    workers: Vec<WorkerWakeup>,
+}
+
+/// How a worker is woken.
+struct WorkerWakeup {
+    /// `None`: it does not wait.
+    wakeup: Option<Wakeup>,
+    /// Commands that it had been sent when it was last woken.
+    commands_sent: u64,
 }
 
 impl Wakeups {
     /// Wakes the workers that were sent commands since.
     fn wake(&mut self, sent: impl Iterator<Item = u64>) {
-        for ((wakeup, last), sent) in self.workers.iter_mut().zip(sent) {
-            if std::mem::replace(last, sent) != sent {
-                wakeup.iter().for_each(Wakeup::wake);
+        for (worker, sent) in self.workers.iter_mut().zip(sent) {
+            if std::mem::replace(&mut worker.commands_sent, sent) != sent {
+                worker.wakeup.iter().for_each(Wakeup::wake);
             }
         }
     }
@@ -72,7 +80,13 @@ impl ControlLoop {
         self.wakeups = Some(Wakeups {
             own,
             is_prepared: false,
-            workers: workers.into_iter().map(|wakeup| (wakeup, 0)).collect(),
+            workers: workers
+                .into_iter()
+                .map(|wakeup| WorkerWakeup {
+                    wakeup,
+                    commands_sent: 0,
+                })
+                .collect(),
         });
         self
     }

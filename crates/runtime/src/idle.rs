@@ -63,7 +63,7 @@ impl Waiter {
     }
 
     fn wait(&mut self, most: Duration) {
-        // An interruption by a signal is as good as an event; another error would come again and again, and cost as much
+        // An interruption by a signal is as good as an event; another error would recur, and cost as much
         // as a poll.
         let _ = self.poll.poll(&mut self.events, Some(most));
     }

@@ -38,7 +38,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Whether the address is ours on the link.
+    /// Whether the address is an own one on the link.
     pub fn has(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(v4) => self.ipv4 == Some(v4),

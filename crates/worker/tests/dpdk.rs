@@ -394,7 +394,7 @@ fn a_request_stays_with_its_buffer() {
     assert!(buf.ask_udp_checksum(22));
     assert_eq!(buf.asks_udp_checksum(), Some(22));
     let mbuf = buf.into_mbuf();
-    assert_eq!(mbuf.tx_lengths(), (22, 40));
+    assert_eq!((mbuf.tx_lengths().l2, mbuf.tx_lengths().l3), (22, 40));
     assert_eq!(mbuf.ol_flags(), flags::TX_IPV6 | flags::TX_UDP_CKSUM);
     drop(mbuf);
     // The next user of the buffer sees nothing of it.

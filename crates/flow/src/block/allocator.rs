@@ -2,7 +2,7 @@
 //! between classes.
 //!
 //! The slab is cut into chunks of 512 lines. A chunk serves runs of one class until all of them are free again; then
-//! any class may take it. The allocator's books lie outside the slab, so it touches none of its lines.
+//! any class may take it. The allocator's state is outside the slab, so it touches none of its lines.
 
 /// Lines in a chunk: the most that one run may have.
 pub(super) const CHUNK: usize = 512;

@@ -2,7 +2,7 @@
 
 use super::LiveBlock;
 use super::bounds::{self, BoundsLine, Counted, LimitAction};
-use super::layout::{INLINE_URRS, below, slots, tally_at};
+use super::layout::{INLINE_URRS, below, slots, TallyPosition, tally_at};
 use super::lines::{Line, tallied};
 use super::tally::{Added, Millisecond, Noted, RARE_PER_LINE, Rare, Tally};
 use crate::{Direction, UrrCount};
@@ -288,8 +288,8 @@ impl LiveBlock<'_> {
     }
 
     fn tally_mut(&mut self, slot: usize, direction: Direction) -> Option<&mut Tally> {
-        let (at, place) = tally_at(slot, direction);
-        self.line_mut(at)?.tallies_mut().get_mut(place)
+        let TallyPosition { line, index } = tally_at(slot, direction);
+        self.line_mut(line)?.tallies_mut().get_mut(index)
     }
 
     fn rare_mut(&mut self, slot: usize) -> Option<&mut Rare> {

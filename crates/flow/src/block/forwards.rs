@@ -212,10 +212,16 @@ impl PackedForward {
         self
     }
 
-    /// Our address and the peer's, of an IPv4 tunnel.
+    /// The own address of an IPv4 tunnel.
     #[inline(always)]
-    pub const fn addresses_v4(&self) -> ([u8; 4], [u8; 4]) {
-        (self.source, self.destination)
+    pub const fn source_v4(&self) -> [u8; 4] {
+        self.source
+    }
+
+    /// The peer's address of an IPv4 tunnel.
+    #[inline(always)]
+    pub const fn destination_v4(&self) -> [u8; 4] {
+        self.destination
     }
 }
 
@@ -340,7 +346,8 @@ mod tests {
         );
         assert_eq!((packed.version(), packed.teid()), (4, 5));
         assert_eq!((packed.source_port(), packed.tos()), (9, 0xb8));
-        assert_eq!(packed.addresses_v4(), ([10, 0, 0, 1], [10, 0, 0, 2]));
+        assert_eq!(packed.source_v4(), [10, 0, 0, 1]);
+        assert_eq!(packed.destination_v4(), [10, 0, 0, 2]);
         forward.template = Some(Template::ipv6(5, [1; 16], [2; 16]));
         assert_eq!(Line::of_forward(&forward).forward().forward(), forward);
         assert_eq!(PackedForward::from(&forward).version(), 6);

@@ -212,16 +212,28 @@ impl Counts {
     }
 }
 
-/// The line of a URR's counter in one direction, from the block's start, and the place there.
-pub(super) const fn tally_at(slot: usize, direction: Direction) -> (usize, usize) {
+/// The position of a URR's counter in a block.
+#[derive(Clone, Copy)]
+pub(super) struct TallyPosition {
+    /// The line, from the block's start.
+    pub line: usize,
+    /// The index in the line.
+    pub index: usize,
+}
+
+/// The position of a URR's counter in one direction.
+pub(super) const fn tally_at(slot: usize, direction: Direction) -> TallyPosition {
     match slot.checked_sub(INLINE_URRS) {
-        None => (write_line_at(direction), TALLIES_PER_LINE - INLINE_URRS + slot),
+        None => TallyPosition {
+            line: write_line_at(direction),
+            index: TALLIES_PER_LINE - INLINE_URRS + slot,
+        },
         Some(further) => {
-            let place = further * 2 + direction as usize;
-            (
-                Counts::COUNTERS_AT + place / TALLIES_PER_LINE,
-                place % TALLIES_PER_LINE,
-            )
+            let tally = further * 2 + direction as usize;
+            TallyPosition {
+                line: Counts::COUNTERS_AT + tally / TALLIES_PER_LINE,
+                index: tally % TALLIES_PER_LINE,
+            }
         }
     }
 }

@@ -232,8 +232,8 @@ pub(super) fn tallied<'a>(
     line: impl Fn(usize) -> Option<&'a Line>,
 ) -> Option<Tallied> {
     let tally = |direction| {
-        let (at, place) = tally_at(slot, direction);
-        line(at)?.tallies().get(place).copied()
+        let position = tally_at(slot, direction);
+        line(position.line)?.tallies().get(position.index).copied()
     };
     let [uplink, downlink] = Direction::BOTH.map(tally);
     let rare = line(counts.rare_at() + slot / RARE_PER_LINE)?.rare()[slot % RARE_PER_LINE];

@@ -1,7 +1,7 @@
 //! What control does to the counters of URRs and to their bounds.
 
 use super::bounds::{BoundsLine, Reached};
-use super::layout::tally_at;
+use super::layout::{TallyPosition, tally_at};
 use super::tally::{PacketTimes, RARE_PER_LINE, Tallied, Tally};
 use super::{BlockRef, Blocks, Bounds};
 use crate::{Direction, UrrCount};
@@ -154,10 +154,10 @@ impl Blocks {
     }
 
     fn tally_mut(&mut self, block: BlockRef, slot: u8, direction: Direction) -> Option<&mut Tally> {
-        let (at, place) = tally_at(slot.into(), direction);
-        self.lines_mut(block, at..at + 1)?
+        let TallyPosition { line, index } = tally_at(slot.into(), direction);
+        self.lines_mut(block, line..line + 1)?
             .first_mut()?
             .tallies_mut()
-            .get_mut(place)
+            .get_mut(index)
     }
 }

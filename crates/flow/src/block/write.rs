@@ -2,7 +2,7 @@
 
 use super::bounds::BoundsLine;
 use super::forwards::PackedForward;
-use super::layout::{Counts, INLINE_MARKS, MARKS_PER_LINE, read_line_at, tally_at, write_line_at};
+use super::layout::{Counts, INLINE_MARKS, MARKS_PER_LINE, read_line_at, TallyPosition, tally_at, write_line_at};
 use super::lines::{Line, ReadLine, WriteLine};
 use super::tally::{RARE_PER_LINE, Rare};
 use super::{BlockImage, Bounds, meter_lines};
@@ -64,8 +64,8 @@ fn write_bounds(lines: &mut [Line], counts: Counts, all: &[Bounds]) {
         let armed = bounds.arm(UrrCount::default());
         *lines[counts.bounds_at() + slot].bounds_mut() = bounds;
         for direction in Direction::BOTH {
-            let (at, place) = tally_at(slot, direction);
-            lines[at].tallies_mut()[place].set_octets(armed.octets(direction));
+            let TallyPosition { line, index } = tally_at(slot, direction);
+            lines[line].tallies_mut()[index].set_octets(armed.octets(direction));
         }
     }
 }

@@ -164,7 +164,7 @@ impl Frame {
         mark: Mark,
         link: &[u8; ETHERNET],
     ) {
-        let (source, destination) = forward.addresses_v4();
+        let (source, destination) = (forward.source_v4(), forward.destination_v4());
         let at = Self::inner(direction);
         self.age_by_a_hop(at);
         let length = self.length(direction) as u16;

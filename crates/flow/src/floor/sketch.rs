@@ -47,7 +47,7 @@ fn meter() -> [u64; 4] {
     [MOST, cycles::now(), 1_000, MOST]
 }
 
-/// The buffers that frames lie in.
+/// The buffers of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Buffers, which go round. At least a window.
@@ -76,7 +76,7 @@ struct Entry {
 #[derive(Clone, Copy, PartialEq, Eq, FromZeros)]
 #[repr(C)]
 struct Key {
-    /// Source and destination, then both ports, as they lie in a packet.
+    /// Source and destination, then both ports, in packet order.
     addresses: [u8; 8],
     ports: [u8; 4],
 }

@@ -19,7 +19,7 @@ const KINDS: u64 = 11;
 /// Beside the kind: precoloured packets keep their colour, or get a worse one.
 const AWARE: u64 = 4;
 
-/// A meter of any kind. Alone it is for tests, tools and backends elsewhere; the meters of sessions lie in their
+/// A meter of any kind. Alone it is for tests, tools and backends elsewhere; the meters of sessions are in their
 /// blocks, single ones in half the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]

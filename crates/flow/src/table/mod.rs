@@ -24,7 +24,7 @@ use core::ops::Range;
 use self::bucket_line::{BucketLine, Slot};
 use self::cuckoo::{CandidateBuckets, PrimaryBucket};
 pub(crate) use self::probe::SLOTS;
-use self::search::Search;
+use self::search::{FreedSlot, Search};
 use crate::hash::Hasher;
 use crate::slab::{OutOfMemory, Slab};
 use crate::{BlockRef, FlowEntry, FlowKey, Seed, prefetch};
@@ -427,7 +427,7 @@ impl<K: FlowKey> FlowTable<K> {
                 return Some((bucket, slot));
             }
         }
-        let (bucket, slot, moves) =
+        let FreedSlot { bucket, slot, moves } =
             search::make_room(&mut self.search, &mut self.buckets, self.candidates, both)?;
         self.moves += moves as u64;
         Some((bucket, slot))

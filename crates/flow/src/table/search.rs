@@ -27,17 +27,25 @@ pub(super) struct Search {
     len: usize,
 }
 
-/// Frees a slot in one of the buckets `first` by moving entries to their other buckets: gives the bucket, the slot
-/// and the number of moves. `None` when there is no way within the bounds.
+/// A slot that was freed.
+pub(super) struct FreedSlot {
+    pub bucket: u32,
+    pub slot: usize,
+    /// Slots that were moved to free it.
+    pub moves: usize,
+}
+
+/// Frees a slot in one of the buckets `first` by moving slots to their other buckets. `None` when the bounds of the search
+/// are reached.
 ///
-/// What a bucket leads to is looked at as soon as it is known, before the next bucket of the same number of moves leads
-/// to as much again: most searches end there.
+/// The other buckets of a bucket's slots are examined before the next bucket of the same number of moves is expanded: most
+/// searches end there.
 pub(super) fn make_room(
     search: &mut Search,
     buckets: &mut Slab<BucketLine>,
     candidates: CandidateBuckets,
     first: [u32; 2],
-) -> Option<(u32, usize, usize)> {
+) -> Option<FreedSlot> {
     search.len = 0;
     for bucket in first {
         search.push(
@@ -134,7 +142,7 @@ impl Search {
         buckets: &mut Slab<BucketLine>,
         mut at: usize,
         mut free: usize,
-    ) -> Option<(u32, usize, usize)> {
+    ) -> Option<FreedSlot> {
         let moves = usize::from(self.nodes[at].moves);
         while self.nodes[at].moves > 0 {
             let Node {
@@ -146,6 +154,10 @@ impl Search {
             buckets.get_mut(from)?.clear(slot.into());
             (at, free) = (usize::from(parent), slot.into());
         }
-        Some((self.nodes[at].bucket, free, moves))
+        Some(FreedSlot {
+            bucket: self.nodes[at].bucket,
+            slot: free,
+            moves,
+        })
     }
 }

@@ -8,7 +8,7 @@ mod relay;
 mod reply;
 mod template;
 
-pub use relay::{RelayedContainer, relay_optional_part};
+pub use relay::{RelayedContainer, RelayedOptionalPart, relay_optional_part};
 pub use reply::{
     Envelope, Signalling, echo_request, echo_response, end_marker, error_indication,
     supported_extension_headers_notification,

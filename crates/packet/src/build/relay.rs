@@ -33,7 +33,7 @@ pub fn relay_optional_part(
     container: RelayedContainer,
     added: Option<ExtensionHeader<'_>>,
     out: &mut [u8],
-) -> Result<(u8, usize), DropReason> {
+) -> Result<RelayedOptionalPart, DropReason> {
     if message.extensions.unknown().refused_by_intermediate() {
         return Err(DropReason::UnknownGtpuExtension);
     }
@@ -102,14 +102,14 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    fn finish(self, sequence: Option<u16>, npdu: Option<u8>) -> Result<(u8, usize), DropReason> {
+    fn finish(self, sequence: Option<u16>, npdu: Option<u8>) -> Result<RelayedOptionalPart, DropReason> {
         let has_extensions = self.len > crate::gtpu::OPTIONAL_LEN;
         let bit = |set: bool, flag: u8| if set { flag } else { 0 };
         let set = bit(has_extensions, flags::E)
             | bit(sequence.is_some(), flags::S)
             | bit(npdu.is_some(), flags::PN);
         if set == 0 {
-            return Ok((0, 0));
+            return Ok(RelayedOptionalPart { flags: 0, octets: 0 });
         }
         let start = self.out.first_chunk_mut::<4>().ok_or(DropReason::NoHeadroom)?;
         let [high, low] = sequence.unwrap_or(0).to_be_bytes();
@@ -119,6 +119,9 @@ impl<'a> Chain<'a> {
             npdu.unwrap_or(0),
             if has_extensions { start[3] } else { 0 },
         ];
-        Ok((set, self.len))
+        Ok(RelayedOptionalPart {
+            flags: set,
+            octets: self.len,
+        })
     }
 }

@@ -410,7 +410,7 @@ impl<const N: usize> Template<N> {
         self.apply_optional(out, inner_len, flags::E, packet)
     }
 
-    /// Writes the headers where the optional part of the GTP-U header and the extension headers, if any, already lie
+    /// Writes the headers where the optional part of the GTP-U header and the extension headers, if any, are already
     /// at the end of `out`, as a relay keeps them. `gtpu_flags` are the E, S and PN of that part.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ impl<'a> Message<'a> {
     /// [`DropReason::TruncatedGtpu`], [`DropReason::BadGtpuVersion`], [`DropReason::BadGtpuLength`],
     /// [`DropReason::BadGtpuExtension`].
     pub fn parse(bytes: &'a [u8], available: usize) -> Result<Self, DropReason> {
-        // Beyond `available` may lie the link layer's padding.
+        // Octets beyond `available` may be padding of the link layer.
         let header = Header::ref_from_prefix(bytes)
             .ok()
             .filter(|_| available >= HEADER_LEN);

@@ -218,8 +218,16 @@ pub struct RxDistribution {
     pub report: Report,
     /// Entries of the port's table.
     table: u16,
-    /// Rules in force, with what they were made of.
-    rules: Vec<(SpreadRule, Source, FlowRule)>,
+    /// Rules in force.
+    rules: Vec<InstalledRule>,
+}
+
+/// A flow rule in force, with what it was made of.
+#[derive(Debug)]
+struct InstalledRule {
+    rule: SpreadRule,
+    source: Source,
+    installed: FlowRule,
 }
 
 impl RxDistribution {
@@ -290,11 +298,15 @@ impl RxDistribution {
         rule: &SpreadRule,
         source: Source,
         owners: &[WorkerId],
-    ) -> Option<(SpreadRule, Source, FlowRule)> {
+    ) -> Option<InstalledRule> {
         let mut rule = rule.clone();
         rule.queues = queues(source, owners)?;
         match port.spread(&rule) {
-            Ok(made) => Some((rule, source, made)),
+            Ok(installed) => Some(InstalledRule {
+                rule,
+                source,
+                installed,
+            }),
             Err(error) => {
                 let words = format!("{:?}: {error}", rule.packets);
                 if !self.report.refused.contains(&words) {
@@ -308,20 +320,21 @@ impl RxDistribution {
     /// A bucket has moved.
     pub fn follow(&mut self, port: &Port, owners: &[WorkerId]) {
         self.set_table(port, owners);
-        for (rule, source, made) in std::mem::take(&mut self.rules) {
-            if source != Source::Buckets {
-                self.rules.push((rule, source, made));
+        for old in std::mem::take(&mut self.rules) {
+            if old.source != Source::Buckets {
+                self.rules.push(old);
                 continue;
             }
-            // Two rules about the same packets would be one too many.
-            drop(made);
+            let InstalledRule { rule, source, installed } = old;
+            // Drivers refuse a second rule for the same packets: the old one is removed first.
+            drop(installed);
             let again = self.put(port, &rule, source, owners);
             self.rules.extend(again);
         }
     }
 
     fn set_table(&mut self, port: &Port, owners: &[WorkerId]) {
-        let is_used = self.rules.iter().any(|(_, source, _)| *source == Source::Table);
+        let is_used = self.rules.iter().any(|rule| rule.source == Source::Table);
         if self.table > 0
             && is_used
             && let Err(error) = port.set_rss_table(&redirection(owners, self.table))

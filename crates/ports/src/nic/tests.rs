@@ -220,7 +220,7 @@ fn what_a_driver_grants_is_reported_and_follows_the_buckets() {
         assert_eq!(granted.into_iter().flatten().collect::<Vec<_>>(), [basis]);
         let rules = distribution.rules.len();
         for rule in &mut distribution.rules {
-            rule.1 = Source::Buckets;
+            rule.source = Source::Buckets;
         }
         let mut owners = dealt_out(2);
         owners[0] = WorkerId(1);
@@ -230,7 +230,7 @@ fn what_a_driver_grants_is_reported_and_follows_the_buckets() {
             distribution
                 .rules
                 .iter()
-                .all(|(rule, ..)| rule.queues[..3] == [1, 1, 0])
+                .all(|rule| rule.rule.queues[..3] == [1, 1, 0])
         );
     }
 }

@@ -35,7 +35,7 @@ impl Hairpin {
 /// The way to a UE of an instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UeRoute {
-    /// In again, by this address of ours on the instance's link.
+    /// Recirculated, by this own address on the instance's link.
     Ourselves(IpAddr),
     /// Nowhere.
     Nowhere,

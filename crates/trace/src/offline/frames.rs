@@ -205,7 +205,7 @@ pub(super) fn framed(instance: &Instance, packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The next hop that a frame of ours asks for, if it is an ARP request or a Neighbour Solicitation.
+/// The next hop that a frame of this node requests, if it is an ARP request or a Neighbour Solicitation.
 pub(super) fn asked_for(network: &Network, port: PortId, frame: &[u8]) -> Option<(InstanceId, IpAddr)> {
     let l2 = L2::parse(frame).ok()?;
     let instance = fields::instance_at(network, port, l2.vlan)?;

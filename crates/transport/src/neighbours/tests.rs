@@ -259,7 +259,7 @@ fn no_question_goes_out_for_an_address_that_no_neighbour_has() {
         );
         table.handle_message(at(0), N6, address, OTHER, NeighbourMessage::Request);
         if text == "192.0.2.1" {
-            // Ours: rules may lead there.
+            // An own address: rules may lead there.
             continue;
         }
         assert_eq!(

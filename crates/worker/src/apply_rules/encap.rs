@@ -201,7 +201,7 @@ impl Chain {
         let mut message = gtpu.message(frame)?;
         // They count in the tunnel that the message came in.
         (message.sequence, message.npdu) = (None, None);
-        (_, self.len) = relay_optional_part(&message, container, added, &mut self.octets)?;
+        self.len = relay_optional_part(&message, container, added, &mut self.octets)?.octets;
         Ok(if self.len == 0 {
             Optional::None
         } else {
@@ -411,7 +411,7 @@ impl Message<'_> {
     #[inline(always)]
     fn outer_v4(&self, total: u16, extended: bool) -> [u8; OUTER_V4] {
         let forward = self.forward;
-        let (source, destination) = forward.addresses_v4();
+        let (source, destination) = (forward.source_v4(), forward.destination_v4());
         let tos = forward.tos();
         let headers = OuterV4 {
             ip: ipv4::Header {

@@ -137,7 +137,7 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
 /// A copy with room before it, where fragments over IPv6 get a header.
 fn copy_with_headroom<B: PacketBuf>(packet: &B, alloc: &mut dyn FnMut() -> Option<B>) -> Option<B> {
     let mut copy = alloc()?;
-    copy_behind(&mut copy, packet, (0, packet.len()), alloc)?;
+    copy_behind(&mut copy, packet, 0..packet.len(), alloc)?;
     Some(copy)
 }
 

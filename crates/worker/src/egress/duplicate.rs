@@ -121,7 +121,7 @@ impl<I: Io> Copying<'_, I> {
         let mut copy = self.io.alloc()?;
         // With its recirculations: a duplicate to this node that is duplicated again comes to an end.
         copy.set_ingress(packet.ingress());
-        copy_behind(&mut copy, packet, (start, octets), &mut || self.io.alloc())?;
+        copy_behind(&mut copy, packet, start..start + octets, &mut || self.io.alloc())?;
         let addresses = || addresses_v6(forward);
         let done = message.put_on(&mut copy, Optional::None, &Chain::EMPTY, addresses);
         done.ok().map(|()| Originated {

@@ -136,7 +136,7 @@ impl Redirection<'_> {
             return Err(DropReason::NotRedirected);
         }
         let secret = self.secret;
-        redirect::answer(secret, url.url().as_bytes(), (packet, &client), out)
+        redirect::answer(secret, url.url().as_bytes(), packet, &client, out)
     }
 }
 

@@ -95,7 +95,7 @@ impl PacketBuf for DpdkBuf {
     fn asks_udp_checksum(&self) -> Option<usize> {
         // TCP's and SCTP's requests are other numbers in the same two bits.
         let asks = self.0.ol_flags() & flags::TX_UDP_CKSUM == flags::TX_UDP_CKSUM;
-        asks.then(|| self.0.tx_lengths().0)
+        asks.then(|| self.0.tx_lengths().l2)
     }
 }
 
