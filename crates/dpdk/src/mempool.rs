@@ -205,9 +205,8 @@ impl Mempool {
 /// A resting pool of this shape to which all buffers have returned.
 fn reuse(config: &PoolConfig) -> Option<Pool> {
     let mut resting = RESTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let fits = |resting: &RestingPool| {
-        resting.config == *config && resting.pool.available() >= config.buffers
-    };
+    let fits =
+        |resting: &RestingPool| resting.config == *config && resting.pool.available() >= config.buffers;
     let index = resting.iter().position(fits)?;
     Some(resting.swap_remove(index).pool)
 }

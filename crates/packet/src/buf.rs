@@ -121,8 +121,8 @@ pub trait PacketBuf {
     }
 }
 
-/// Copies `octets` of `packet`, from `from` on, behind `to`; what finds no room there is continued in buffers of
-/// `alloc`. `None`, and `to` is of no use, where there are none, or the packet has fewer octets.
+/// Appends the octets `range` of `packet` to `to`, and what exceeds its tailroom in further buffers of `alloc`. `None`, and
+/// `to` is of no use, where `alloc` has none or the packet is shorter.
 pub fn copy_behind<B: PacketBuf>(
     to: &mut B,
     packet: &B,

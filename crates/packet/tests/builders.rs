@@ -5,9 +5,9 @@ mod common;
 use std::net::IpAddr;
 
 use packet::build::{
-    Envelope, GtpuEncap, GtpuTemplate, Marking, PerPacket, RelayedContainer, TEMPLATE4_LEN, TEMPLATE6_LEN,
-    echo_request, echo_response, end_marker, error_indication, fill_udp_checksum, packet as make,
-    RelayedOptionalPart, relay_optional_part, supported_extension_headers_notification,
+    Envelope, GtpuEncap, GtpuTemplate, Marking, PerPacket, RelayedContainer, RelayedOptionalPart,
+    TEMPLATE4_LEN, TEMPLATE6_LEN, echo_request, echo_response, end_marker, error_indication,
+    fill_udp_checksum, packet as make, relay_optional_part, supported_extension_headers_notification,
 };
 use packet::checksum::Sum;
 use packet::gtpu::{
@@ -263,7 +263,8 @@ fn relayed(message: &str, container: RelayedContainer) -> Result<(u8, Vec<u8>), 
     let bytes = hex(message);
     let message = Message::parse(&bytes, bytes.len()).expect("a whole message");
     let mut out = [0xee; 64];
-    let RelayedOptionalPart { flags, octets: len } = relay_optional_part(&message, container, None, &mut out)?;
+    let RelayedOptionalPart { flags, octets: len } =
+        relay_optional_part(&message, container, None, &mut out)?;
     for short in 0..len {
         let again = relay_optional_part(&message, container, None, &mut out[..short].to_vec());
         assert_eq!(again, Err(DropReason::NoHeadroom));

@@ -40,7 +40,14 @@ fn an_echo_request_becomes_its_reply() {
         let header = Header::parse(&reply.addrs, message).expect("right checksum");
         assert_eq!(
             (header.kind, header.code, header.echo()),
-            (if node.is_ipv4() { 0 } else { 129 }, 0, icmp::EchoId { identifier: 0x1234, sequence: 7 })
+            (
+                if node.is_ipv4() { 0 } else { 129 },
+                0,
+                icmp::EchoId {
+                    identifier: 0x1234,
+                    sequence: 7
+                }
+            )
         );
         assert!(message.ends_with(b"payload"));
         let before = packet.clone();

@@ -2,7 +2,7 @@
 
 use super::LiveBlock;
 use super::bounds::{self, BoundsLine, Counted, LimitAction};
-use super::layout::{INLINE_URRS, below, slots, TallyPosition, tally_at};
+use super::layout::{INLINE_URRS, TallyPosition, below, slots, tally_at};
 use super::lines::{Line, tallied};
 use super::tally::{Added, Millisecond, Noted, RARE_PER_LINE, Rare, Tally};
 use crate::{Direction, UrrCount};

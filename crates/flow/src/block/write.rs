@@ -2,7 +2,9 @@
 
 use super::bounds::BoundsLine;
 use super::forwards::PackedForward;
-use super::layout::{Counts, INLINE_MARKS, MARKS_PER_LINE, read_line_at, TallyPosition, tally_at, write_line_at};
+use super::layout::{
+    Counts, INLINE_MARKS, MARKS_PER_LINE, TallyPosition, read_line_at, tally_at, write_line_at,
+};
 use super::lines::{Line, ReadLine, WriteLine};
 use super::tally::{RARE_PER_LINE, Rare};
 use super::{BlockImage, Bounds, meter_lines};

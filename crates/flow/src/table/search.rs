@@ -137,12 +137,7 @@ impl Search {
     }
 
     /// Moves from the end of the chain to its start, so that no entry is ever missing from the table.
-    fn carry_out(
-        &self,
-        buckets: &mut Slab<BucketLine>,
-        mut at: usize,
-        mut free: usize,
-    ) -> Option<FreedSlot> {
+    fn carry_out(&self, buckets: &mut Slab<BucketLine>, mut at: usize, mut free: usize) -> Option<FreedSlot> {
         let moves = usize::from(self.nodes[at].moves);
         while self.nodes[at].moves > 0 {
             let Node {

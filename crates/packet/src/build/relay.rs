@@ -20,9 +20,16 @@ pub enum RelayedContainer {
     Replace(Marking),
 }
 
-/// Writes the optional part with which `message` is relayed to the start of `out`, and gives the E, S and PN for
-/// [`GtpuTemplate::apply_optional`](super::GtpuTemplate::apply_optional) and its octets: 0 when nothing is left. The
-/// container comes first, then `added`, which takes the place of all of its type; unknown extension headers that an
+/// The optional part of a relayed message, as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RelayedOptionalPart {
+    /// E, S and PN, for [`GtpuTemplate::apply_optional`](super::GtpuTemplate::apply_optional).
+    pub flags: u8,
+    /// Its octets; 0 when nothing is left.
+    pub octets: usize,
+}
+
+/// Writes the optional part with which `message` is relayed to the start of `out`. The container comes first, then `added`, which takes the place of all of its type; unknown extension headers that an
 /// intermediate node takes out are taken out.
 ///
 /// # Errors

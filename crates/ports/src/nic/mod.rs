@@ -325,7 +325,11 @@ impl RxDistribution {
                 self.rules.push(old);
                 continue;
             }
-            let InstalledRule { rule, source, installed } = old;
+            let InstalledRule {
+                rule,
+                source,
+                installed,
+            } = old;
             // Drivers refuse a second rule for the same packets: the old one is removed first.
             drop(installed);
             let again = self.put(port, &rule, source, owners);
