@@ -11,8 +11,8 @@ use pfcp::ie::{CpFunctionFeatures, Ie, NodeId, QueryUrrReference, RecoveryTimeSt
 use rules::network::Network;
 use rules::sdf::FlowDescription;
 use session::{
-    ApplicationRecord, AssociationRecord, Done, DownlinkMark, Export, Frame, NodeRecord, Outcome,
-    PendingReports, Record, RecordError, Refusal, Seid, Sessions, Ticket, WallClock,
+    AnsweredQuery, ApplicationRecord, AssociationRecord, Done, DownlinkMark, Export, Frame, NodeRecord,
+    Outcome, PendingReports, Record, RecordError, Refusal, Seid, Sessions, Ticket, WallClock,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -406,7 +406,11 @@ fn pending_of(events: Events) -> PendingReports {
         usage,
         queries: queries
             .into_iter()
-            .map(|one| (one.urr, one.sequence, one.query.0))
+            .map(|one| AnsweredQuery {
+                urr: one.urr,
+                sequence: one.sequence,
+                query: one.query.0,
+            })
             .collect(),
         downlink: downlink.into_iter().map(mark).collect(),
         errors: errors.into_iter().map(|one| (one.peer, one.teid)).collect(),
@@ -443,10 +447,10 @@ fn events_of(pending: PendingReports) -> Events {
         settled: usage.len(),
         queries: queries
             .into_iter()
-            .map(|(urr, sequence, query)| QueriedReport {
-                urr,
-                sequence,
-                query: QueryUrrReference(query),
+            .map(|one| QueriedReport {
+                urr: one.urr,
+                sequence: one.sequence,
+                query: QueryUrrReference(one.query),
             })
             .collect(),
         usage,

@@ -71,8 +71,8 @@ pub use persist::{KeepNothing, Persist};
 pub use pools::{Pool, PoolId, PoolRange};
 pub use random::Random;
 pub use record::{
-    ApplicationRecord, AssociationRecord, DownlinkMark, Frame, LONGEST_RECORD, NodeRecord, PendingReports,
-    Record, RecordError, SessionRecord, behind_record,
+    AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, LONGEST_RECORD, NodeRecord,
+    PendingReports, Record, RecordError, SessionRecord, behind_record,
 };
 pub use refusal::{Refusal, RuleFault};
 pub use request::Export;

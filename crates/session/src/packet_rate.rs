@@ -30,8 +30,8 @@ pub(crate) fn statuses(
     let rated = rules.packet_rated().filter(|(qer, _)| wanted(*qer));
     rated
         .map(|(qer, rates)| {
-            let state = left.iter().find(|(id, _)| *id == qer);
-            let state = state.map(|(_, state)| *state).unwrap_or_default();
+            let state = left.iter().find(|left| left.qer == qer);
+            let state = state.map(|left| left.states).unwrap_or_default();
             let mut status = PacketRateStatus {
                 qer,
                 left: [None; 2],
@@ -97,7 +97,10 @@ mod tests {
             base: window(2, 50),
             additional: window(1, 70),
         };
-        let left = [(QerId(4), [state, PacketState::default()])];
+        let left = [PacketsLeft {
+            qer: QerId(4),
+            states: [state, PacketState::default()],
+        }];
         let at = |now| statuses(Nanos(now), &rules, &left, |_| true);
         let status = |packets, until| PacketRateStatus {
             qer: QerId(4),

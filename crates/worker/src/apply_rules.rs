@@ -1,13 +1,13 @@
 //! Stage `apply_rules`: the FAR, QERs and URRs of its verdict are applied to each packet.
 //!
-//! Gates, then meters, then counters, then headers: off, on, TTL. Everything that a packet needs was prefetched by
-//! `lookup`. The order of the checks is that of `rules::reference_interpreter`, so that a packet which fails several is dropped for
+//! Gates, then meters, then counters, then headers: removal, creation, TTL. `lookup` has prefetched the memory that this
+//! stage reads. The order of the checks is that of `rules::reference_interpreter`, so that a packet which fails several is dropped for
 //! the same reason: gate, quota, action, extension headers, TTL; then it passes the meters; then route, neighbour and
-//! length. What is left counts: a packet that is dropped for any reason is not charged, and one that `tx` loses is
+//! length. The packets that pass are counted: a packet that is dropped for any reason is not charged, and one that `tx` loses is
 //! credited back. Only URRs that measure before QoS enforcement count a packet before all of this.
 //!
-//! Most packets are planned here (`plan`). The others ([`general_case`]) pay for what they need beyond that; the encapsulation out is
-//! found for all alike ([`egress_context`]).
+//! Common packets are planned here (`plan`), all others in [`general_case`]. Both enforce QERs by [`qer_enforcement`] and
+//! find route, adjacency and size by [`egress_context`].
 
 pub(crate) mod context;
 pub(crate) mod egress_context;
@@ -24,22 +24,23 @@ use packet::gtpu::{ExtensionType, MessageType};
 use packet::{DropReason, PacketBuf};
 
 use crate::apply_rules::context::{ApplyRules, Encapsulation, Plan, live};
+use crate::apply_rules::egress_context::{BlockForward, PacketSize, UserPacket};
 use crate::apply_rules::encap::{Cut, Hop, Optional};
 use crate::apply_rules::qer_enforcement::enforce_rates;
 use crate::burst::batch::BURST;
 use crate::burst::credit::credit_back;
-use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind, Tunnel};
+use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind, PacketKey, Tunnel};
 use crate::egress::checksum_offload::UdpChecksum;
 use crate::io::PacketMetadata;
 
 impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
-    /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
-    /// reported, or redirected.
+    /// Applies the verdict of each packet of a burst. Returns whether a packet is buffered, lacks a next hop, was discarded
+    /// and is reported, or is redirected.
     #[inline(never)]
     pub fn apply(&mut self, burst: &mut [B], descriptors: &mut [Descriptor], keys: &Keys) -> bool {
         let mut buffers = false;
-        for (place, (buf, descriptor)) in burst.iter_mut().zip(&mut *descriptors).enumerate() {
-            let plan = &mut self.plans[place % BURST];
+        for (index, (buf, descriptor)) in burst.iter_mut().zip(&mut *descriptors).enumerate() {
+            let plan = &mut self.plans[index % BURST];
             plan.encapsulation = Encapsulation::None;
             if !descriptor.is_open_user() {
                 continue;
@@ -48,11 +49,11 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
                 _ if !descriptor.verdict.is_some() => Err(DropReason::NoMatchingPdr),
                 Kind::Relayed => self.relay(buf, descriptor).map(Fate::Send),
                 _ => self
-                    .plan::<false>(buf, descriptor, (place, keys))
+                    .plan::<false>(buf, descriptor, PacketKey { index, keys })
                     .and_then(|port| match port {
                         Some(port) => Ok(Fate::Send(port)),
                         None => {
-                            let done = self.apply_with_marking(buf, descriptor, (place, keys));
+                            let done = self.apply_with_marking(buf, descriptor, PacketKey { index, keys });
                             buffers |= matches!(done, Ok(Fate::Defer(Deferral::Buffer) | Fate::Redirect));
                             done
                         }
@@ -64,7 +65,7 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
         buffers || !self.egress.outcome.missing.is_empty() || !self.egress.outcome.discarded.is_empty()
     }
 
-    /// Puts into each packet's buffer what its plan says.
+    /// Rewrites the headers of each packet by its plan.
     #[inline(never)]
     fn rewrite(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
         for ((buf, descriptor), plan) in burst.iter_mut().zip(descriptors).zip(self.plans.iter()) {
@@ -111,17 +112,17 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
-        (place, keys): (usize, &Keys),
+        PacketKey { index, keys }: PacketKey<'_>,
     ) -> Result<Fate, DropReason> {
         self.count_before_qos(buf, descriptor);
         let planned = match self.counts_by_look(&descriptor.verdict) {
             true => None,
-            false => self.plan::<true>(buf, descriptor, (place, keys))?,
+            false => self.plan::<true>(buf, descriptor, PacketKey { index, keys })?,
         };
         let Some(port) = planned else {
-            return self.apply_general_case(buf, descriptor, (place, keys));
+            return self.apply_general_case(buf, descriptor, PacketKey { index, keys });
         };
-        let plan = &mut self.plans[place % BURST];
+        let plan = &mut self.plans[index % BURST];
         plan.pcp = self.mark.pcp;
         if let Some(dscp) = self.mark.dscp {
             let marked = marking::mark(buf, descriptor, &mut plan.forward, dscp);
@@ -156,14 +157,18 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
         &mut self,
         buf: &B,
         descriptor: &Descriptor,
-        (place, keys): (usize, &Keys),
+        PacketKey { index, keys }: PacketKey<'_>,
     ) -> Result<Option<PortId>, DropReason> {
         let verdict = &descriptor.verdict;
         let octets = usize::from(descriptor.octets);
         let direction = verdict.direction() as usize;
         let mut block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
-        let Some((encapsulation, container, outer)) = encapsulation_of::<MARKS>(&block, verdict, &forward)
+        let Some(PlannedHeaders {
+            encapsulation,
+            container,
+            outer,
+        }) = encapsulation_of::<MARKS>(&block, verdict, &forward)
         else {
             return Ok(None);
         };
@@ -180,34 +185,42 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
         }
         self.egress.stats.directions[direction].matched.add(octets);
         if descriptor.ttl <= 1 && (encapsulation == Encapsulation::Plain || descriptor.tunnel.is_none()) {
-            return Err(self.egress.expire(place));
+            return Err(self.egress.expire(index));
         }
         let colour = enforce_rates(&mut block, verdict, octets, self.egress.now, self.shared)?;
         if colour == Colour::Yellow {
-            self.egress.outcome.yellow |= 1 << (place % BURST);
+            self.egress.outcome.yellow |= 1 << (index % BURST);
         }
-        let between = keys.between(place, descriptor.family);
+        let between = keys.between(index, descriptor.family);
         let id = self.egress.next_hop(&block, &forward, between)?;
         let adjacency = self.egress.adjacent(id)?;
-        let at = (buf, descriptor.offset);
-        let by = (&block, verdict.forward);
+        let user_packet = UserPacket {
+            buf,
+            offset: descriptor.offset,
+        };
+        let forwarded_by = BlockForward {
+            block: &block,
+            slot: verdict.forward,
+        };
+        let size = PacketSize { outer, octets };
         self.egress
-            .check_size(place, (outer, octets), adjacency, at, by)?;
+            .check_size(index, size, adjacency, user_packet, forwarded_by)?;
         let is_counted = match MARKS {
             false => self.egress.count_unhalted(&mut block, verdict, octets),
             true => self.egress.count(&mut block, verdict, octets),
         };
         if !is_counted {
-            self.come_again(place, verdict, octets);
+            self.come_again(index, verdict, octets);
             return Ok(None);
         }
         if MARKS {
-            let treatment = (block.mark(verdict.marking), colour);
-            self.mark = marking::egress_mark(&self.egress.tables.interfaces, &forward, descriptor, treatment);
+            let mark = block.mark(verdict.marking);
+            self.mark =
+                marking::egress_mark(&self.egress.tables.interfaces, &forward, descriptor, mark, colour);
         }
         self.count_content(verdict, octets);
         self.egress.stats.directions[direction].forwarded.add(octets);
-        self.plans[place % BURST] = Plan {
+        self.plans[index % BURST] = Plan {
             forward,
             adjacency: id,
             encapsulation,
@@ -218,25 +231,40 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
     }
 }
 
-/// The encapsulation of a packet by its forward, what of its headers is known at once, and how many octets they have; `None`
-/// where that is more than `plan` does.
+/// The headers that a packet gets, as far as `plan` adds them.
+struct PlannedHeaders {
+    encapsulation: Encapsulation,
+    /// With [`Encapsulation::Marked`]: see [`Plan::container`].
+    container: [u8; 8],
+    /// Octets of the outer headers.
+    outer: usize,
+}
+
+/// The headers that a packet gets by its forward; `None` where the general case adds them.
 #[inline(always)]
 fn encapsulation_of<const MARKS: bool>(
     block: &LiveBlock<'_>,
     verdict: &Verdict,
     forward: &PackedForward,
-) -> Option<(Encapsulation, [u8; 8], usize)> {
+) -> Option<PlannedHeaders> {
     let kind = match MARKS {
         false => forward.usual_kind(),
         true if forward.flags().contains(ForwardFlags::MIRROR) => return None,
         true => forward.kind(),
     };
+    let planned = |encapsulation, container, outer| PlannedHeaders {
+        encapsulation,
+        container,
+        outer,
+    };
     match (kind, forward.version()) {
-        (ForwardKind::Plain, _) => Some((Encapsulation::Plain, [0; 8], 0)),
+        (ForwardKind::Plain, _) => Some(planned(Encapsulation::Plain, [0; 8], 0)),
         (ForwardKind::Tunnel, 4) => {
             match encap::short_container(forward.flags(), block.mark(verdict.marking)) {
-                Optional::None => Some((Encapsulation::Tunnel, [0; 8], encap::OUTER_V4)),
-                Optional::Short(container) => Some((Encapsulation::Marked, container, encap::OUTER_V4 + 8)),
+                Optional::None => Some(planned(Encapsulation::Tunnel, [0; 8], encap::OUTER_V4)),
+                Optional::Short(container) => {
+                    Some(planned(Encapsulation::Marked, container, encap::OUTER_V4 + 8))
+                }
                 _ => None,
             }
         }

@@ -29,7 +29,7 @@ use transport::{AdjacencyChange, NeighbourMessage};
 
 use crate::trace::{TraceItem, TraceRequest};
 
-/// Commands from control to a worker.
+/// A command from control to a worker.
 #[derive(Debug)]
 pub enum Command {
     /// A session comes, changes or goes; whole or not at all. Answered by [`Event::Applied`].
@@ -60,7 +60,7 @@ pub enum Command {
         /// The burst in octets.
         burst: u64,
     },
-    /// How much packets wanted to pass of the meters that sessions have in common. Answered by [`Event::SharedDemand`].
+    /// Requests the octets that were offered to the meters that sessions share. The response is [`Event::SharedDemand`].
     SharedDemand {
         /// The meters, with room for the answer.
         demand: Box<[Demand]>,
@@ -118,7 +118,7 @@ pub enum Command {
         /// The operation.
         op: OpId,
     },
-    /// What a session's URRs have counted so far. Answered by [`Event::Queried`].
+    /// Requests the counts of a session's URRs. The response is [`Event::Queried`].
     Query {
         /// The operation.
         op: OpId,
@@ -128,16 +128,16 @@ pub enum Command {
     /// Packets are reported, one by one, through the request's own ring. There is no response: a request beyond
     /// [`MAX_TRACES`](crate::MAX_TRACES) is given up, which the far end of its ring shows.
     Trace(Box<TraceRequest>),
-    /// Asks for the state of a session here, for an operator. The response is [`Event::Inspected`].
+    /// Requests the state of a session in this worker, for an operator. The response is [`Event::Inspected`].
     Inspect {
-        /// The asker's number for the question.
+        /// The number that the response repeats.
         question: u64,
         /// The session.
         session: SessionIndex,
     },
 }
 
-/// Why a worker did not apply a session change. None of it happens when Control keeps its books.
+/// Why a worker did not apply a session change. No error occurs while control's records agree with the worker's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApplyError {
     /// The session's index is beyond the worker's limit.
@@ -185,7 +185,7 @@ pub struct SessionStatus {
     pub flows: u32,
 }
 
-/// Events from a worker to control.
+/// An event from a worker to control.
 #[derive(Debug)]
 pub enum Event {
     /// A session change was applied, or not.
@@ -220,9 +220,9 @@ pub enum Event {
         /// The session; `None` where it is not here.
         status: Option<Box<SessionStatus>>,
     },
-    /// How much packets wanted to pass of the meters that sessions have in common.
+    /// The octets that were offered to the meters that sessions share.
     SharedDemand {
-        /// The meters, each with the octets since it was asked for last.
+        /// The meters, each with the octets since the last request.
         demand: Box<[Demand]>,
     },
     /// No packet of a session has come for as long as its inactivity timer says. Pushed once, and again when packets
@@ -242,14 +242,14 @@ pub enum Event {
         /// The kind of message.
         message: NeighbourMessage,
     },
-    /// An LACPDU has come.
+    /// An LACPDU was received.
     Lacp {
         /// The member of a LAG that it came by.
         member: PortId,
-        /// What it says.
+        /// Its fields.
         pdu: Lacpdu,
     },
-    /// A packet waits for no one: this next hop has no adjacency yet.
+    /// A next hop without an adjacency: its resolution is requested.
     Resolve {
         /// The instance that the next hop is on.
         instance: InstanceId,
@@ -291,8 +291,8 @@ pub enum Event {
         /// What was counted.
         usage: ContentUsage,
     },
-    /// Control wants to know of a downlink packet (TS 29.244 §5.2.3.1): it is the first one of a QoS flow since a FAR
-    /// began to buffer (NOCP), or the first one of a PDR that is buffered or discarded since (BDPN, DDPN), or both.
+    /// A downlink packet that control reports (TS 29.244 §5.2.3.1): the first one of a QoS flow since a FAR began to
+    /// buffer (NOCP), or the first one of a PDR that is buffered or discarded since (BDPN, DDPN), or both.
     DownlinkData {
         /// The session.
         session: SessionIndex,
@@ -306,11 +306,11 @@ pub enum Event {
         dscp: Option<u8>,
         /// Whether it is the first of its QoS flow and NOCP is set.
         notifies: bool,
-        /// What became of it, if it is the first of its PDR for which Control asked.
+        /// Buffered or discarded, if the packet is the first of its PDR and control requested the status.
         status: Option<DataStatus>,
     },
-    /// An End Marker has come in a tunnel whose PDR has URRs that report it (TS 29.244 §5.2.2.5). What was counted
-    /// until then has been counted.
+    /// An End Marker was received in a tunnel whose PDR has URRs that report it (TS 29.244 §5.2.2.5). Packets before it
+    /// have been counted.
     EndMarker {
         /// The session.
         session: SessionIndex,
@@ -326,7 +326,7 @@ pub enum Event {
     /// A router reported that a GTP-U packet of ours was too long for the path to its peer (RFC 1191, RFC 8201). Whether it is
     /// so is not known.
     TooBig(TooBig),
-    /// A trace request is over.
+    /// A trace request has ended.
     TraceOver {
         /// The worker's end of the request's ring, with what was not read: for Control to free.
         ring: Producer<TraceItem>,

@@ -9,22 +9,23 @@ pub(crate) mod flow_tables;
 
 use flow::{Blocks, Tick};
 
-use crate::burst::descriptor::{Descriptor, Family, Keys, PacketFlags};
+use crate::burst::descriptor::{Descriptor, Family, Keys, PacketFlags, PacketKey};
 use crate::lookup::flow_tables::Flows;
 use crate::stats::Stats;
 
-/// Finds the verdicts of a burst. Bit n of the answer: that of the packet at place n was made under an older snapshot
+/// Finds the verdicts of a burst. Bit n of the answer: that of the packet at index n was made under an older snapshot
 /// of the rules that all sessions share.
 pub(crate) fn lookup(
     flows: &mut Flows,
     blocks: &mut Blocks,
     stats: &mut Stats,
-    (descriptors, keys): (&mut [Descriptor], &Keys),
+    descriptors: &mut [Descriptor],
+    keys: &Keys,
     now: Tick,
 ) -> u64 {
     let soft = flows.lookup(descriptors, keys, blocks, now);
     let mut hits = 0;
-    for (place, descriptor) in descriptors.iter_mut().enumerate() {
+    for (index, descriptor) in descriptors.iter_mut().enumerate() {
         if !descriptor.is_open() || descriptor.family == Family::None {
             continue;
         }
@@ -38,7 +39,7 @@ pub(crate) fn lookup(
             verdict.generation = 0;
             descriptor.flags = descriptor.flags.and(PacketFlags::STALE);
             // It would hide the narrower entry that may take its place.
-            flows.remove_dead(keys, (place, descriptor));
+            flows.remove_dead(PacketKey { index, keys }, descriptor);
         }
     }
     stats.hits += hits;

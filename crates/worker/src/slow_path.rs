@@ -30,9 +30,9 @@ use rules::image::Decision;
 
 use crate::WorkerConfig;
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags};
+use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags, PacketKey};
 use crate::lookup::extensions;
-use crate::lookup::flow_tables::Flows;
+use crate::lookup::flow_tables::{Flows, RemovedFlow};
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::admission::{AdmissionLimits, FlowAdmission};
 use crate::slow_path::budget::SlowPathBudget;
@@ -52,14 +52,14 @@ pub(crate) struct SlowPath {
     /// Fragments behind the first follow it; else they are packets with ports 0.
     follows_fragments: bool,
     wanted: [Wanted; BURST],
-    /// Packets of the last burst that went by a verdict of an older snapshot, for want of a place: bit n is place n.
+    /// Packets of the last burst that went by a verdict of an older snapshot, for want of budget: bit n is index n.
     put_off: u64,
 }
 
-/// A packet that wants a decision.
+/// A packet that needs a decision.
 #[derive(Clone, Copy)]
 struct Wanted {
-    place: u8,
+    index: u8,
     turn: Turn,
     session: SessionIndex,
 }
@@ -85,12 +85,12 @@ impl Tables<'_> {
         self.stats.contents_together += 1;
     }
 
-    /// A flow in use is decided anew: its entry goes, unless the new one will take its place.
+    /// Counts a new decision about a flow in use, and removes its entry unless the new entry replaces it.
     #[cold]
-    fn revalidate(&mut self, keys: &Keys, packet: (usize, &Descriptor), shape: Option<KeyFields>) {
+    fn revalidate(&mut self, packet: PacketKey<'_>, descriptor: &Descriptor, shape: Option<KeyFields>) {
         self.stats.revalidated += 1;
-        if shape != Some(packet.1.shape)
-            && let Some((block, generation)) = self.flows.remove(keys, packet)
+        if shape != Some(descriptor.shape)
+            && let Some(RemovedFlow { block, generation }) = self.flows.remove(packet, descriptor)
         {
             self.sessions.forget(block, generation);
         }
@@ -102,7 +102,7 @@ pub(crate) struct Burst<'a, B> {
     pub packets: &'a [B],
     pub descriptors: &'a mut [Descriptor],
     pub keys: &'a Keys,
-    /// Bit n: the verdict of the packet at place n was made under an older snapshot.
+    /// Bit n: the verdict of the packet at index n was made under an older snapshot.
     pub soft: u64,
 }
 
@@ -117,7 +117,7 @@ impl SlowPath {
             force_five_tuple: config.force_five_tuple,
             follows_fragments: config.fragments.datagrams > 0,
             wanted: [Wanted {
-                place: 0,
+                index: 0,
                 turn: Turn::NONE,
                 session: SessionIndex(0),
             }; BURST],
@@ -125,10 +125,10 @@ impl SlowPath {
         }
     }
 
-    /// Whether the packet at `place` of the last burst went by a verdict of an older snapshot.
+    /// Whether the packet at `index` of the last burst went by a verdict of an older snapshot.
     #[cold]
-    pub fn has_put_off(&self, place: usize) -> bool {
-        self.put_off >> (place % BURST) & 1 == 1
+    pub fn has_put_off(&self, index: usize) -> bool {
+        self.put_off >> (index % BURST) & 1 == 1
     }
 
     /// Decides about every open user packet that has no verdict or a soft one, within budget; how many it was. `hits`
@@ -152,8 +152,8 @@ impl SlowPath {
         }
         let count = self.find(tables.sessions, burst, count);
         let count = self.admit(tables, burst, count);
-        for place in 0..count {
-            self.judge(tables, burst, self.wanted[place]);
+        for index in 0..count {
+            self.judge(tables, burst, self.wanted[index]);
         }
         let mut admission = FlowAdmission {
             limits: &mut self.limits,
@@ -170,7 +170,8 @@ impl SlowPath {
     pub fn translate(
         &mut self,
         tables: &mut Tables<'_>,
-        keys: (&FlowKey4, FlowKey4),
+        like: &FlowKey4,
+        key: &FlowKey4,
         rewrite: &Rewrite,
         now: Nanos,
     ) -> bool {
@@ -181,8 +182,10 @@ impl SlowPath {
             now,
         };
         let nat = extensions::nat_of(rewrite);
-        keys.1.fields.contains(KeyFields::TUPLE)
-            && tables.flows.translate(&mut admission, keys, nat, Tick::of(now))
+        key.fields.contains(KeyFields::TUPLE)
+            && tables
+                .flows
+                .translate(&mut admission, like, *key, nat, Tick::of(now))
     }
 
     /// Cuts down the idle time of flows that a FIN or RST of this burst ends.
@@ -195,26 +198,33 @@ impl SlowPath {
         keys: &Keys,
         now: Tick,
     ) {
-        for (place, descriptor) in descriptors.iter().enumerate() {
+        for (index, descriptor) in descriptors.iter().enumerate() {
             let ends = descriptor.flags.any(PacketFlags::CLOSING)
                 && descriptor.is_open()
                 && descriptor.verdict.is_some()
                 && descriptor.shape.contains(KeyFields::TUPLE);
-            if ends && flows.shorten(keys, (place, descriptor), (self.idle.tcp_transitory, now)) {
+            if ends
+                && flows.shorten(
+                    PacketKey { index, keys },
+                    descriptor,
+                    self.idle.tcp_transitory,
+                    now,
+                )
+            {
                 stats.closed += 1;
             }
         }
     }
 
-    /// Lists the packets that want a decision; how many they are.
+    /// Lists the packets that need a decision, and returns their number.
     fn collect<B>(&mut self, burst: &Burst<'_, B>) -> usize {
         let mut count = 0;
-        for (place, descriptor) in burst.descriptors.iter().enumerate() {
-            let has_one = descriptor.verdict.is_some() && burst.soft >> (place % BURST) & 1 == 0;
+        for (index, descriptor) in burst.descriptors.iter().enumerate() {
+            let has_one = descriptor.verdict.is_some() && burst.soft >> (index % BURST) & 1 == 0;
             if has_one || !descriptor.is_open_user() {
                 continue;
             }
-            self.wanted[count % BURST].place = place as u8;
+            self.wanted[count % BURST].index = index as u8;
             count += 1;
         }
         count
@@ -238,21 +248,21 @@ impl SlowPath {
         let wanted = &mut wanted[..count.min(BURST)];
         let mut turns = [(Turn::NONE, 0); BURST];
         for (turn, wanted) in turns.iter_mut().zip(wanted.iter()) {
-            let place = usize::from(wanted.place);
-            let descriptor = &burst.descriptors[place];
-            let destination = burst.keys.destination(place, descriptor.family);
+            let index = usize::from(wanted.index);
+            let descriptor = &burst.descriptors[index];
+            let destination = burst.keys.destination(index, descriptor.family);
             *turn = by_hash.ask(class(descriptor), descriptor.side, destination);
         }
         by_hash.close(places);
         let mut kept = 0;
         for number in 0..wanted.len() {
-            let place = wanted[number].place;
+            let index = wanted[number].index;
             if by_hash.admits(turns[number]) {
-                wanted[kept].place = place;
+                wanted[kept].index = index;
                 kept += 1;
             } else {
-                let descriptor = &mut burst.descriptors[usize::from(place)];
-                *put_off |= refuse(stats, (place, descriptor), turns[number].0.class);
+                let descriptor = &mut burst.descriptors[usize::from(index)];
+                *put_off |= refuse(stats, index, descriptor, turns[number].0.class);
             }
         }
         by_hash.finish();
@@ -262,18 +272,18 @@ impl SlowPath {
     /// Finds their sessions, and keeps the packets that have one.
     fn find<B>(&mut self, sessions: &Sessions, burst: &mut Burst<'_, B>, count: usize) -> usize {
         for wanted in &self.wanted[..count.min(BURST)] {
-            let place = usize::from(wanted.place);
-            let descriptor = &burst.descriptors[place];
-            sessions.prefetch_find(descriptor.side, burst.keys.destination(place, descriptor.family));
+            let index = usize::from(wanted.index);
+            let descriptor = &burst.descriptors[index];
+            sessions.prefetch_find(descriptor.side, burst.keys.destination(index, descriptor.family));
         }
         let mut kept = 0;
         for number in 0..count.min(BURST) {
-            let place = usize::from(self.wanted[number].place);
-            let descriptor = &mut burst.descriptors[place];
-            match sessions.find(descriptor.side, burst.keys.destination(place, descriptor.family)) {
+            let index = usize::from(self.wanted[number].index);
+            let descriptor = &mut burst.descriptors[index];
+            match sessions.find(descriptor.side, burst.keys.destination(index, descriptor.family)) {
                 Ok(session) => {
                     sessions.prefetch(session);
-                    (self.wanted[kept].place, self.wanted[kept].session) = (place as u8, session);
+                    (self.wanted[kept].index, self.wanted[kept].session) = (index as u8, session);
                     kept += 1;
                 }
                 Err(reason) => descriptor.fate = Fate::Drop(reason),
@@ -291,7 +301,7 @@ impl SlowPath {
             ..
         } = self;
         for wanted in &mut wanted[..count] {
-            let descriptor = &burst.descriptors[usize::from(wanted.place)];
+            let descriptor = &burst.descriptors[usize::from(wanted.index)];
             if let Some(account) = tables.sessions.account_mut(wanted.session) {
                 wanted.turn = by_session.ask(class(descriptor), &mut account.rounds);
             }
@@ -299,19 +309,19 @@ impl SlowPath {
         by_session.close();
         let mut kept = 0;
         for number in 0..count {
-            let Wanted { place, turn, session } = wanted[number];
+            let Wanted { index, turn, session } = wanted[number];
             let Some(account) = tables.sessions.account_mut(session) else {
                 continue;
             };
             if by_session.admits(turn, &mut account.rounds) {
                 wanted[kept] = wanted[number];
                 kept += 1;
-                let descriptor = &burst.descriptors[usize::from(place)];
+                let descriptor = &burst.descriptors[usize::from(index)];
                 prefetch(tables.sessions, session, descriptor.side);
                 continue;
             }
-            let descriptor = &mut burst.descriptors[usize::from(place)];
-            *put_off |= refuse(tables.stats, (place, descriptor), turn.class);
+            let descriptor = &mut burst.descriptors[usize::from(index)];
+            *put_off |= refuse(tables.stats, index, descriptor, turn.class);
         }
         by_session.finish();
         kept
@@ -319,13 +329,17 @@ impl SlowPath {
 
     /// Decides about one packet.
     fn judge<B: PacketBuf>(&self, tables: &mut Tables<'_>, burst: &mut Burst<'_, B>, wanted: Wanted) {
-        let place = usize::from(wanted.place);
-        let (descriptor, packet) = (&mut burst.descriptors[place], &burst.packets[place]);
+        let index = usize::from(wanted.index);
+        let (descriptor, packet) = (&mut burst.descriptors[index], &burst.packets[index]);
         let Some(slot) = tables.sessions.at(wanted.session) else {
             return;
         };
         let lacks_ports = self.follows_fragments && descriptor.flags.lacks_ports();
-        let known = burst.keys.tuple(place, descriptor.family, lacks_ports);
+        let known = burst.keys.tuple(index, descriptor.family, lacks_ports);
+        let packet_key = PacketKey {
+            index,
+            keys: burst.keys,
+        };
         let home = Home {
             slot,
             blocks: &tables.sessions.blocks,
@@ -336,7 +350,7 @@ impl SlowPath {
             Err(_) => None,
         };
         if descriptor.verdict.is_some() {
-            tables.revalidate(burst.keys, (place, descriptor), shape);
+            tables.revalidate(packet_key, descriptor, shape);
         }
         match answer {
             Ok(Answer {
@@ -363,12 +377,7 @@ impl SlowPath {
                     || descriptor.verdict.direction() == Direction::Downlink;
                 let idle = self.idle.of(shape, protocol, is_short);
                 let Tables { sessions, flows, .. } = tables;
-                flows.stage(
-                    &sessions.blocks,
-                    burst.keys,
-                    (place, descriptor),
-                    (idle, wanted.session),
-                );
+                flows.stage(&sessions.blocks, packet_key, descriptor, idle, wanted.session);
             }
             Err(reason) => descriptor.fate = Fate::Drop(reason),
         }
@@ -383,7 +392,7 @@ impl SlowPath {
     }
 }
 
-/// Asks for what the decision about a packet of this side reads of its session.
+/// Prefetches the memory of a session that the decision about a packet of this side reads.
 #[inline]
 fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side) {
     let Some(slot) = sessions.at(session) else { return };
@@ -405,12 +414,12 @@ fn class(descriptor: &Descriptor) -> Class {
     }
 }
 
-/// There is no place for a packet: it goes by the verdict that it has, which its bit shows, or no further.
+/// Refuses a packet for want of budget. One with a verdict is forwarded by it, and its bit is returned; another is dropped.
 #[inline]
-fn refuse(stats: &mut Stats, (place, descriptor): (u8, &mut Descriptor), class: Class) -> u64 {
+fn refuse(stats: &mut Stats, index: u8, descriptor: &mut Descriptor, class: Class) -> u64 {
     if descriptor.verdict.is_some() {
         stats.revalidations_put_off += 1;
-        1 << (usize::from(place) % BURST)
+        1 << (usize::from(index) % BURST)
     } else {
         descriptor.fate = Fate::Drop(over_budget(class));
         0

@@ -125,7 +125,7 @@ macro_rules! stats {
         }
 
         impl Stats {
-            /// All zero, for a number of ports.
+            /// All counts zero, for this number of ports.
             pub fn new(ports: usize) -> Self {
                 Self {
                     ports: vec![PortStats::default(); ports],
@@ -149,66 +149,66 @@ stats! {
     inbox,
     /// Packets handed over to other workers.
     handed_over,
-    /// Packets that did their work here: ARP replies, error indications and the like.
+    /// Packets that end at this node: ARP replies, Error Indications and the like.
     consumed,
-    /// Packets of our own: error indications, notifications, what control sends.
+    /// Packets that this worker generates: Error Indications, notifications, frames that control sends.
     originated,
-    /// Packets answered in the same buffer: ARP, ND, ICMP echo, GTP-U echo. They count in `tx`, too.
+    /// Requests whose response is written into the same buffer: ARP, ND, ICMP echo, GTP-U echo. They count in `tx`, too.
     answered,
     /// Packets given to the host's own network stack.
     to_host,
     /// Frames of the host's own network stack, which are sent as they are.
     from_host,
-    /// Packets that found their flow entry.
+    /// Packets whose flow entry was found.
     hits,
-    /// Packets that found no flow entry, and which can have one.
+    /// Packets without a flow entry that can have one.
     misses,
-    /// Packets that found an entry of an older generation.
+    /// Packets whose flow entry is of an older generation.
     stale,
     /// Packets that never have an entry: End Marker, Tunnel Status, user packets to groups in a tunnel.
     bypassed,
-    /// End Markers and Tunnel Status messages that went on from tunnel to tunnel.
+    /// End Markers and Tunnel Status messages that were forwarded from tunnel to tunnel.
     relayed,
     /// Flow entries made.
     installed,
-    /// Decisions that found no room for an entry; the packet went on all the same.
+    /// Decisions without a flow entry, because the table is full; the packet was forwarded.
     not_installed,
-    /// Decisions without an entry, because the session has as many as it may; the packet went on all the same.
+    /// Decisions without a flow entry, because the session has the highest number; the packet was forwarded.
     over_session_flows,
-    /// Likewise, because the session sets up too many in too short a time.
+    /// Decisions without a flow entry, because the session exceeds its rate of new entries.
     over_session_rate,
-    /// Likewise, because all sessions together do.
+    /// Decisions without a flow entry, because all sessions together exceed the rate of new entries.
     over_rate,
-    /// Decisions about packets of contents that found no room for a counter; they count together.
+    /// Decisions about packets of a content without a free counter; such packets count in one common counter.
     contents_together,
     /// Flows in use that were decided anew because the rules that all sessions share changed.
     revalidated,
-    /// Packets that went by an older decision because there was no time to make it anew.
+    /// Packets that were forwarded by an older decision, because the slow path budget was used up.
     revalidations_put_off,
-    /// Flow entries whose idle time was cut down by a FIN or RST.
+    /// Flow entries whose idle time was lowered by a FIN or RST.
     closed,
-    /// Flow entries removed because they idled.
+    /// Flow entries removed after their idle time.
     aged,
-    /// Flow entries removed because no packet could use them any more and they were many.
+    /// Flow entries removed because no packet could use them and their number was high.
     reaped,
     /// Packets that wait now: fragments for others, packets of FARs that buffer, packets that came in faster
     /// than they could be worked on (`backlog`).
     held,
-    /// Packets that wait now because they came in faster than they could be worked on.
+    /// Packets in the receive backlog now.
     backlog,
-    /// Packets that went before those that wait: ARP and ND, GTP-U echo, routing protocols and the like.
+    /// Packets processed before the receive backlog: ARP and ND, GTP-U echo, routing protocols and the like.
     urgent,
     /// Packets that were buffered, since their FAR buffers or their next hop was unresolved: those that were released
     /// (`flushed`), were dropped (`buffer_discarded`, `buffer_expired`) or wait (`buffered`). A released packet may
     /// have to wait once more, and counts again then.
     stored,
-    /// Buffered packets that went on.
+    /// Buffered packets that were released.
     flushed,
     /// Buffered packets that wait now.
     buffered,
     /// Copies of packets made for a mirror; they count in `originated`, too.
     mirrored,
-    /// Copies that no buffer could be had for. One that finds none for its fragments is `mirrored`, and dropped.
+    /// Copies that were not made for want of a buffer. A copy without buffers for its fragments is `mirrored`, and dropped.
     mirrors_lost,
     /// Duplicates of packets of FARs that duplicate (DUPL); they count in `originated`, too.
     duplicated,
@@ -217,20 +217,19 @@ stats! {
     duplicates_lost,
     /// ICMP errors to the senders of discarded user packets; they count in `originated`, too.
     icmp_errors,
-    /// Packets that were longer than their way out allows, and left in fragments; duplicates and copies for mirrors,
-    /// too.
+    /// Packets longer than the MTU of their path that left in fragments; duplicates and copies for mirrors, too.
     fragmented,
     /// The fragments of those behind the first; they count in `originated`, too.
     fragments_made,
     /// SYNs and SYN-ACKs of users whose maximum segment size was lowered.
     mss_clamped,
-    /// GTP-U packets put together from fragments; these count in `consumed`, but for one.
+    /// GTP-U packets that were reassembled. All of their fragments but one count in `consumed`.
     reassembled,
     /// Packets that came in again after they were sent to an own address, once for each recirculation.
     recirculated,
-    /// First fragments that were not noted, because all places are taken by datagrams that wait for theirs.
+    /// First fragments that were not recorded, because all slots are taken by datagrams that wait for their first fragment.
     fragments_unnoted,
-    /// Events that found no room on their way to control.
+    /// Events lost because the event queue was full.
     events_lost,
     /// Worker selection exceptions that found no room: their packets go to the worker of the bucket of their own TEID or
     /// address.
@@ -258,7 +257,7 @@ impl Stats {
         self.ports.iter().map(|port| port.tx.packets).sum()
     }
 
-    /// Packets that came in and are neither out, dropped, consumed nor known to be held: none, between two polls.
+    /// Packets received that were neither sent, dropped, consumed nor held: 0 between two polls.
     pub fn unaccounted(&self) -> i64 {
         let entered = self.rx() + self.inbox + self.originated + self.from_host;
         let sent = self.tx() + self.handed_over + self.to_host;
@@ -266,7 +265,7 @@ impl Stats {
         entered.wrapping_sub(left) as i64
     }
 
-    /// Notes packets that a port has received.
+    /// Counts packets that a port has received.
     pub(crate) fn received(&mut self, port: PortId, packets: u64, octets: u64) {
         if let Some(stats) = self.ports.get_mut(port.index()) {
             stats.rx.packets += packets;

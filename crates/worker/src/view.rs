@@ -16,7 +16,7 @@ impl<'a> SessionView<'a> {
         Self { image }
     }
 
-    /// The number that Control and workers know it by.
+    /// The index of the session in control and workers.
     pub fn index(&self) -> SessionIndex {
         self.image.session
     }

@@ -54,7 +54,10 @@ pub(super) fn left<'a>(
             .map_or(Nanos::ZERO, |until| on_clock(until, context.wall));
         if ends > context.clock {
             let of = |numbers| state(numbers, ends);
-            all.push((id, [status.uplink, status.downlink].map(of)));
+            all.push(PacketsLeft {
+                qer: id,
+                states: [status.uplink, status.downlink].map(of),
+            });
         }
     }
     Ok(all)

@@ -18,9 +18,20 @@ pub enum MeterShare {
     Arriving,
 }
 
-/// What is left of a QER's packet rates, by [`Direction`](flow::Direction).
-pub type PacketsLeft = (QerId, [PacketState; 2]);
+/// Packets that a QER's packet rates still admit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacketsLeft {
+    /// The QER.
+    pub qer: QerId,
+    /// The state of its packet rates, by [`Direction`](flow::Direction).
+    pub states: [PacketState; 2],
+}
 
-/// What the meters of a QER's bit rates hold, by [`Direction`](flow::Direction); nothing where there is no rate, and of rates that
-/// sessions share.
-pub type TokensLeft = (QerId, [Option<Tokens>; 2]);
+/// Tokens in the meters of a QER's bit rates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TokensLeft {
+    /// The QER.
+    pub qer: QerId,
+    /// By [`Direction`](flow::Direction); `None` without a rate, and for a rate that sessions share.
+    pub tokens: [Option<Tokens>; 2],
+}

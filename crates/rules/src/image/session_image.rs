@@ -127,6 +127,15 @@ pub struct Buffering {
     pub most: Option<u16>,
 }
 
+/// A counter of events: its slot in the session block, and the slot of the URR that it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EventSlot {
+    /// The slot of the counter.
+    pub slot: u8,
+    /// The slot of the URR.
+    pub urr: u8,
+}
+
 impl SessionImage {
     /// The counter slots of its rules.
     pub fn counter_slots(&self) -> CounterSlots<'_> {
@@ -230,15 +239,16 @@ impl SessionImage {
         self.copies.get(place).map(|(_, copies)| *copies)
     }
 
-    /// The slots of URRs' counters of events, with the slot of the URR that each is of.
-    pub fn event_slots(&self) -> impl Iterator<Item = (u8, u8)> + '_ {
-        (self.urr_ids.len() as u8..).zip(self.events.urrs.iter().copied())
+    /// The counters of events.
+    pub fn event_slots(&self) -> impl Iterator<Item = EventSlot> + '_ {
+        let slots = (self.urr_ids.len() as u8..).zip(self.events.urrs.iter().copied());
+        slots.map(|(slot, urr)| EventSlot { slot, urr })
     }
 
     /// The slots that events count in: bit n is slot n.
     pub fn event_mask(&self) -> u64 {
         self.event_slots()
-            .fold(0, |mask, (slot, _)| mask | 1 << (slot & 63))
+            .fold(0, |mask, event| mask | 1 << (event.slot & 63))
     }
 
     /// The slots of credit pools whose packets count by weight: bit n is slot n.
@@ -260,7 +270,10 @@ impl SessionImage {
     /// The counters of its URRs, by slot.
     pub fn counters(&self) -> Vec<Counter> {
         let own = self.urr_ids.iter().copied().map(Counter::Volume);
-        let id = |(_, urr): (u8, u8)| self.urr_ids.get(usize::from(urr)).copied().map(Counter::Events);
+        let id = |event: EventSlot| {
+            let urr = self.urr_ids.get(usize::from(event.urr)).copied();
+            urr.map(Counter::Events)
+        };
         own.chain(self.event_slots().filter_map(id)).collect()
     }
 
@@ -271,7 +284,7 @@ impl SessionImage {
             Counter::Volume(_) => Some(urr),
             Counter::Events(_) => {
                 let mut events = self.event_slots();
-                events.find(|(_, of)| *of == urr).map(|(slot, _)| slot)
+                events.find(|event| event.urr == urr).map(|event| event.slot)
             }
         }
     }

@@ -16,7 +16,8 @@ mod types;
 use envelope::Kind;
 pub use error::{LONGEST_RECORD, RecordError};
 pub use types::{
-    ApplicationRecord, AssociationRecord, DownlinkMark, Frame, NodeRecord, PendingReports, SessionRecord,
+    AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, NodeRecord, PendingReports,
+    SessionRecord,
 };
 
 /// Any record.

@@ -66,14 +66,25 @@ pub struct SessionRecord {
 pub struct PendingReports {
     /// Usage, with the numbers that it has got.
     pub usage: Vec<UsageReport>,
-    /// The queries that some of them answer: URR, UR-SEQN, and the Query URR Reference (§8.2.90).
-    pub queries: Vec<(UrrId, u32, u32)>,
+    /// The queries that some of them answer.
+    pub queries: Vec<AnsweredQuery>,
     /// Downlink data.
     pub downlink: Vec<DownlinkMark>,
     /// Peers' tunnel endpoints that there are no more.
     pub errors: Vec<(IpAddr, Teid)>,
     /// Inactivity.
     pub inactive: bool,
+}
+
+/// A usage report that answers a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnsweredQuery {
+    /// The URR.
+    pub urr: UrrId,
+    /// UR-SEQN of the report (TS 29.244 §8.2.71).
+    pub sequence: u32,
+    /// Query URR Reference of the query (§8.2.90).
+    pub query: u32,
 }
 
 /// The packet that a Downlink Data Report is about (TS 29.244 §7.5.8.2).

@@ -125,7 +125,10 @@ fn packets_left(left: u16) -> PacketsLeft {
         base,
         ..PacketState::default()
     };
-    (QerId(1), [up, PacketState::default()])
+    PacketsLeft {
+        qer: QerId(1),
+        states: [up, PacketState::default()],
+    }
 }
 
 /// What the image of the only session at a worker says of packet rates.

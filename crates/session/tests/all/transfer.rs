@@ -10,7 +10,7 @@ use flow::{ContentId, ContentUsage, Nanos, UrrCount, WorkerId};
 use packet::{Qfi, Teid};
 use proptest::prelude::*;
 use rules::Predefined;
-use rules::image::{DataStatus, DroppedCount};
+use rules::image::{DataStatus, DroppedCount, PacketsLeft, TokensLeft};
 use rules::model::SNssai;
 use rules::network::{Network, Policer};
 use session::*;
@@ -122,7 +122,10 @@ fn what_meters_of_bit_rates_hold_goes_along_by_date() {
     let index = first.sessions.session(seid).unwrap().index();
     let at = |at| {
         let tokens = Tokens { left: [7, 9], at };
-        vec![(QerId(3), [Some(tokens), None])]
+        vec![TokensLeft {
+            qer: QerId(3),
+            tokens: [Some(tokens), None],
+        }]
     };
     first.fleet.hold_tokens(index, at(5_000_000_000));
     let record = export(&mut first, seid, Export::Take).unwrap();
@@ -169,7 +172,10 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
             base,
             ..PacketState::default()
         };
-        (QerId(1), [up, PacketState::default()])
+        PacketsLeft {
+            qer: QerId(1),
+            states: [up, PacketState::default()],
+        }
     };
     first.fleet.leave_packets(index, state(4, hour));
     let asked = Changes {
@@ -253,9 +259,13 @@ fn what_is_left_of_packet_rates_is_reported_beside_contents_where_no_urr_counts(
         base,
         ..PacketState::default()
     };
-    world
-        .fleet
-        .leave_packets(index, (QerId(1), [up, PacketState::default()]));
+    world.fleet.leave_packets(
+        index,
+        PacketsLeft {
+            qer: QerId(1),
+            states: [up, PacketState::default()],
+        },
+    );
     let content = ContentUsage {
         content: ContentId::NONE,
         count: uplink_count(1),
@@ -483,7 +493,11 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
     lists.prop_map(|(usage, downlink, errors, inactive)| PendingReports {
         queries: usage
             .iter()
-            .map(|one| (one.urr, one.sequence, !one.sequence))
+            .map(|one| AnsweredQuery {
+                urr: one.urr,
+                sequence: one.sequence,
+                query: !one.sequence,
+            })
             .collect(),
         usage,
         downlink,
@@ -529,6 +543,7 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
     };
     let state = move || (window(), window()).prop_map(|(base, additional)| PacketState { base, additional });
     let left = (any::<u32>().prop_map(QerId), [state(), state()]);
+    let left = left.prop_map(|(qer, states)| PacketsLeft { qer, states });
     let packets = prop::collection::vec(left, 0..3);
     // Dates begin in 1970.
     let since_1970 = -((STARTED * 1_000_000_000) as i64)..1 << 62;
@@ -537,6 +552,7 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
         any::<u32>().prop_map(QerId),
         [prop::option::of(tokens.clone()), prop::option::of(tokens)],
     );
+    let tokens = tokens.prop_map(|(qer, tokens)| TokensLeft { qer, tokens });
     let packets = (packets, prop::collection::vec(tokens, 0..3));
     (
         rules::testing::any_rules(),

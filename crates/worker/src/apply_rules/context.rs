@@ -19,7 +19,7 @@ use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::lookup::extensions::ExtensionLines;
 use crate::sessions::Images;
 
-/// What the stage keeps from burst to burst.
+/// State of the stage between bursts.
 pub(crate) struct ApplyRulesState {
     pub chain: Chain,
     pub plans: Box<[Plan; BURST]>,
@@ -31,7 +31,7 @@ pub(crate) struct ApplyRulesState {
     pub checksum_offload: ChecksumOffload,
 }
 
-/// What the stage works with.
+/// State of the stage while it processes a burst.
 pub(crate) struct ApplyRules<'a, B> {
     pub egress: EgressContext<'a, B>,
     pub blocks: &'a mut Blocks,
@@ -61,7 +61,7 @@ pub(crate) struct Plan {
     pub(super) container: [u8; 8],
 }
 
-/// The ways that packets take.
+/// The encapsulation of a planned packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encapsulation {
     /// None from here.
@@ -109,8 +109,8 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
     /// behind: it gives back what it has taken.
     #[cold]
     #[inline(never)]
-    pub(super) fn come_again(&mut self, place: usize, verdict: &Verdict, octets: usize) {
-        self.egress.fragmenter.forget(place);
+    pub(super) fn come_again(&mut self, index: usize, verdict: &Verdict, octets: usize) {
+        self.egress.fragmenter.forget(index);
         let direction = verdict.direction() as usize;
         self.egress.stats.directions[direction]
             .matched

@@ -9,6 +9,7 @@ use packet::{DropReason, PacketBuf};
 use rules::network::multipath::Spread;
 use transport::{Adjacency, Via};
 
+use crate::burst::descriptor::AddressPair;
 use crate::burst::outcome::{NextHop, Outcome, Undelivered};
 use crate::control_channel::event_queue::EventQueue;
 use crate::egress::forwarding::ForwardingTables;
@@ -17,7 +18,37 @@ use crate::egress::path_mtus::path_of;
 use crate::ingress::l3_interfaces::L3Interface;
 use crate::stats::Stats;
 
-/// What it takes to find a packet's way out.
+/// Octets of a packet that is sent.
+#[derive(Clone, Copy)]
+pub(super) struct PacketSize {
+    /// Outer headers; 0 without a tunnel.
+    pub outer: usize,
+    /// The user packet.
+    pub octets: usize,
+}
+
+impl PacketSize {
+    #[inline(always)]
+    const fn whole(self) -> usize {
+        self.outer + self.octets
+    }
+}
+
+/// A user packet in its buffer, as received.
+pub(super) struct UserPacket<'a, B> {
+    pub buf: &'a B,
+    /// Offset of its first octet.
+    pub offset: u16,
+}
+
+/// A forward of a session block.
+#[derive(Clone, Copy)]
+pub(super) struct BlockForward<'a> {
+    pub block: &'a LiveBlock<'a>,
+    pub slot: u8,
+}
+
+/// The tables and state with which the route, adjacency and size of a packet are found.
 pub(crate) struct EgressContext<'a, B> {
     pub tables: &'a ForwardingTables,
     pub events: &'a mut EventQueue,
@@ -40,30 +71,30 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         }
     }
 
-    /// The TTL of the packet at `place` runs out here.
+    /// The TTL of the packet at `index` runs out here.
     #[cold]
-    pub(super) fn expire(&mut self, place: usize) -> DropReason {
-        let place = place as u8;
-        let _ = self.outcome.undelivered.push(Undelivered { place, mtu: None });
+    pub(super) fn expire(&mut self, index: usize) -> DropReason {
+        let index = index as u8;
+        let _ = self.outcome.undelivered.push(Undelivered { index, mtu: None });
         DropReason::TtlExpired
     }
 
-    /// Whether the packet at `place` fits the way out behind `outer` octets of headers, in fragments if need be. It
-    /// starts at `offset` of `buf`; its forward is in this slot of the block.
+    /// Checks the size of the packet at `index` against the MTU of its path. A packet that is longer leaves in fragments
+    /// where its instance allows that.
     #[inline(always)]
     pub(super) fn check_size(
         &mut self,
-        place: usize,
-        (outer, octets): (usize, usize),
+        index: usize,
+        size: PacketSize,
         adjacency: &Adjacency,
-        (buf, offset): (&B, u16),
-        (block, forward): (&LiveBlock<'_>, u8),
+        packet: UserPacket<'_, B>,
+        forward: BlockForward<'_>,
     ) -> Result<(), DropReason> {
-        match check_size(outer + octets, adjacency.mtu()) {
+        match check_size(size.whole(), adjacency.mtu()) {
             Ok(()) => Ok(()),
             Err(reason) => {
-                let mtu = self.path_mtu(adjacency, block, forward);
-                self.too_long(place, (outer, outer + octets), (adjacency, mtu), (buf, offset))
+                let mtu = self.path_mtu(adjacency, forward);
+                self.too_long(index, size, adjacency, mtu, packet)
                     .map_err(|()| reason)
             }
         }
@@ -71,8 +102,8 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
 
     /// The longest packet by a forward, which leaves by this adjacency.
     #[cold]
-    fn path_mtu(&self, adjacency: &Adjacency, block: &LiveBlock<'_>, forward: u8) -> u16 {
-        let template = block.whole_forward(forward).template;
+    fn path_mtu(&self, adjacency: &Adjacency, forward: BlockForward<'_>) -> u16 {
+        let template = forward.block.whole_forward(forward.slot).template;
         let ends = template.as_ref().map(path_of);
         self.tables.path_mtus.of(ends, adjacency.link_mtu())
     }
@@ -81,11 +112,13 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
     #[cold]
     fn too_long(
         &mut self,
-        place: usize,
-        (outer, whole): (usize, usize),
-        (adjacency, mtu): (&Adjacency, u16),
-        (buf, offset): (&B, u16),
+        index: usize,
+        size: PacketSize,
+        adjacency: &Adjacency,
+        mtu: u16,
+        UserPacket { buf, offset }: UserPacket<'_, B>,
     ) -> Result<(), ()> {
+        let (outer, whole) = (size.outer, size.whole());
         if whole <= usize::from(mtu) {
             return Ok(());
         }
@@ -95,12 +128,12 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
             mtu,
             how: adjacency.fragmentation(),
         };
-        if whole <= usize::from(u16::MAX) && self.fragmenter.may(place, packet, wish) {
+        if whole <= usize::from(u16::MAX) && self.fragmenter.may(index, packet, wish) {
             return Ok(());
         }
         let mtu = Some(mtu.saturating_sub(outer as u16));
-        let place = place as u8;
-        let _ = self.outcome.undelivered.push(Undelivered { place, mtu });
+        let index = index as u8;
+        let _ = self.outcome.undelivered.push(Undelivered { index, mtu });
         Err(())
     }
 
@@ -110,13 +143,13 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         DropReason::NoNeighbour
     }
 
-    /// The next hop of a packet: the forward's, or that of the packet's own destination, the second of `between`.
+    /// The next hop of a packet: the forward's, or that of the packet's own destination.
     #[inline(always)]
     pub(super) fn next_hop(
         &mut self,
         block: &LiveBlock<'_>,
         forward: &PackedForward,
-        between: Option<(IpAddr, IpAddr)>,
+        between: Option<AddressPair>,
     ) -> Result<AdjacencyId, DropReason> {
         match forward.adjacency() {
             AdjacencyId::BY_DESTINATION => {
@@ -189,9 +222,9 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         &mut self,
         block: &LiveBlock<'_>,
         egress: InstanceId,
-        between: (IpAddr, IpAddr),
+        between: AddressPair,
     ) -> Result<AdjacencyId, DropReason> {
-        self.route_by(block, egress, between, |place| place.plain)
+        self.route_by(block, egress, between, |egress| egress.plain)
     }
 
     /// The next hop of a message for another node, which is where tunnels lead.
@@ -200,10 +233,10 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         &mut self,
         block: &LiveBlock<'_>,
         forward: &PackedForward,
-        between: Option<(IpAddr, IpAddr)>,
+        between: Option<AddressPair>,
     ) -> Result<AdjacencyId, DropReason> {
         let between = between.ok_or(DropReason::MartianDestination)?;
-        let id = self.route_by(block, forward.egress(), between, |place| place.tunnels)?;
+        let id = self.route_by(block, forward.egress(), between, |egress| egress.tunnels)?;
         let to_ourselves = |adjacency: &Adjacency| adjacency.port().recirculations() > 0;
         match self.tables.adjacencies.resolved(id).is_some_and(to_ourselves) {
             true => Err(DropReason::NoRoute),
@@ -217,7 +250,7 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         &mut self,
         block: &LiveBlock<'_>,
         egress: InstanceId,
-        (source, destination): (IpAddr, IpAddr),
+        AddressPair { source, destination }: AddressPair,
         fit: impl Fn(&L3Interface) -> bool,
     ) -> Result<AdjacencyId, DropReason> {
         let vrf = self.tables.interfaces.at(egress).ok_or(DropReason::NoRoute)?.vrf;

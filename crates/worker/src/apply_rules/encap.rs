@@ -62,7 +62,7 @@ pub(crate) enum Added {
 }
 
 impl Added {
-    /// What a mark asks for in a tunnel. Service classes are of downlink packets (TS 29.244 §5.4.12).
+    /// The optional header that a mark requires in a tunnel. Service classes are of downlink packets (TS 29.244 §5.4.12).
     #[inline(always)]
     pub fn of(flags: ForwardFlags, mark: Mark) -> Self {
         match (marking(flags, mark), mark.sci()) {
@@ -100,7 +100,7 @@ impl From<Added> for Optional {
     }
 }
 
-/// The container that a QER's mark asks for in a tunnel.
+/// The PDU Session Container that a QER's mark requires in a tunnel.
 #[inline(always)]
 fn marking(flags: ForwardFlags, mark: Mark) -> Option<Marking> {
     if !flags.contains(ForwardFlags::NEEDS_MARKING) {

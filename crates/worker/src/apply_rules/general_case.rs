@@ -10,16 +10,18 @@ use rules::image::{QuotaAction, SessionImage};
 use transport::Adjacency;
 
 use crate::apply_rules::context::{ApplyRules, check_action, check_extensions, live, optional};
+use crate::apply_rules::egress_context::{BlockForward, PacketSize, UserPacket};
 use crate::apply_rules::encap::{self, Added, Cut, Hop, Optional, addresses_v6};
 use crate::apply_rules::marking::{self, EgressMark};
 use crate::apply_rules::qer_enforcement::{check_gates, enforce_rates};
 use crate::burst::batch::{BURST, Batch};
 use crate::burst::credit::credit_back;
-use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, PacketFlags};
+use crate::burst::descriptor::{AddressPair, Deferral, Descriptor, Family, Fate, PacketFlags, PacketKey};
 use crate::burst::outcome::CopyRequest;
 use crate::egress::checksum_offload::UdpChecksum;
 use crate::ingress::parse::HEADERS;
 use crate::io::PacketMetadata;
+use crate::lookup::extensions::WholeVerdict;
 
 /// What is known of a packet before it is counted.
 struct Found<'a> {
@@ -40,13 +42,13 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
-        at: (usize, &Keys),
+        packet: PacketKey<'_>,
     ) -> Result<Fate, DropReason> {
         let mut acting = None;
-        match self.try_general_case(buf, descriptor, at, &mut acting)? {
+        match self.try_general_case(buf, descriptor, packet, &mut acting)? {
             Some(fate) => Ok(fate),
             None => self
-                .try_general_case(buf, descriptor, at, &mut acting)?
+                .try_general_case(buf, descriptor, packet, &mut acting)?
                 .ok_or(DropReason::QuotaExhausted),
         }
     }
@@ -57,21 +59,24 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
-        at: (usize, &Keys),
+        packet: PacketKey<'_>,
         acting: &mut Option<u8>,
     ) -> Result<Option<Fate>, DropReason> {
-        let place = at.0;
-        let (mut verdict, extension) = self.extended.whole(&descriptor.verdict, place);
+        let index = packet.index;
+        let WholeVerdict {
+            mut verdict,
+            extension,
+        } = self.extended.whole(&descriptor.verdict, index);
         let octets = usize::from(descriptor.octets);
         let direction = verdict.direction() as usize;
         let block = live(self.blocks, &verdict)?;
         self.egress.stats.directions[direction].matched.add(octets);
         check_gates(&block, &verdict)?;
         if block.is_stopped(verdict.urrs) {
-            self.heed_quotas(buf, descriptor, at, (&mut verdict, extension), acting)?;
+            self.heed_quotas(buf, descriptor, packet, &mut verdict, extension, acting)?;
         }
         self.detect_events(buf, descriptor, &mut verdict)?;
-        if let Some(fate) = self.end_by_far(descriptor, &verdict, place)? {
+        if let Some(fate) = self.end_by_far(descriptor, &verdict, index)? {
             return Ok(Some(fate));
         }
         let mut block = live(self.blocks, &verdict)?;
@@ -81,15 +86,16 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
             kind => kind == ForwardKind::Plain || descriptor.tunnel.is_none(),
         };
         if routed && descriptor.ttl <= 1 {
-            return Err(self.egress.expire(place));
+            return Err(self.egress.expire(index));
         }
         let colour = enforce_rates(&mut block, &verdict, octets, self.egress.now, self.shared)?;
-        self.egress.outcome.yellow |= u64::from(colour == Colour::Yellow) << (place % BURST);
-        let found = self.find(buf, descriptor, at, (&verdict, extension), (routed, colour));
+        self.egress.outcome.yellow |= u64::from(colour == Colour::Yellow) << (index % BURST);
+        let whole = WholeVerdict { verdict, extension };
+        let found = self.find(buf, descriptor, packet, &whole, routed, colour);
         if found.is_ok() {
             let mut block = live(self.blocks, &verdict)?;
             if !self.egress.count_with_events(&mut block, &verdict, octets) {
-                self.come_again(place, &verdict, octets);
+                self.come_again(index, &verdict, octets);
                 return Ok(None);
             }
             self.count_content(&verdict, octets);
@@ -98,15 +104,15 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
             &mut self.egress.outcome.copied,
             &live(self.blocks, &verdict)?,
             &verdict,
-            place,
+            index,
         );
         let found = found?;
         let port = found.adjacency.port();
-        if let Err(reason) = self.write(buf, descriptor, (&verdict, place), found) {
+        if let Err(reason) = self.write(buf, descriptor, &verdict, index, found) {
             credit_back(self.blocks, descriptor);
             return Err(reason);
         }
-        self.note_mirror(&verdict, place);
+        self.note_mirror(&verdict, index);
         self.egress.stats.directions[direction].forwarded.add(octets);
         Ok(Some(Fate::Send(port)))
     }
@@ -118,8 +124,9 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         &mut self,
         buf: &B,
         descriptor: &mut Descriptor,
-        at: (usize, &Keys),
-        (verdict, extension): (&mut Verdict, ExtensionId),
+        packet: PacketKey<'_>,
+        verdict: &mut Verdict,
+        extension: ExtensionId,
         acting: &mut Option<u8>,
     ) -> Result<(), DropReason> {
         let mut block = live(self.blocks, verdict)?;
@@ -128,9 +135,12 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         let image = self.images.at(block.session());
         let image = image.filter(|image| !image.quota_actions.is_empty());
         let image = image.ok_or(dropped)?;
-        let (stopped, counters) = whole_urrs(image, stopped);
-        let tuple = known_tuple(buf, descriptor, at)?;
-        let packet = PacketView {
+        let StoppedUrrs {
+            urrs: stopped,
+            counters,
+        } = whole_urrs(image, stopped);
+        let tuple = known_tuple(buf, descriptor, packet)?;
+        let view = PacketView {
             side: descriptor.side,
             tuple: &tuple,
         };
@@ -138,7 +148,7 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         let mut substitute = None;
         for urr in (0..64).filter(|urr| stopped >> urr & 1 == 1) {
             let action = image.quota_action(urr).ok_or(dropped)?;
-            if !is_exempt(action, &block, &packet, is_answer) {
+            if !is_exempt(action, &block, &view, is_answer) {
                 let forward = action.forward.ok_or(dropped)?;
                 substitute = substitute.or(Some((urr, forward)));
             }
@@ -197,7 +207,7 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         &mut self,
         descriptor: &Descriptor,
         verdict: &Verdict,
-        place: usize,
+        index: usize,
     ) -> Result<Option<Fate>, DropReason> {
         let octets = usize::from(descriptor.octets);
         let mut block = live(self.blocks, verdict)?;
@@ -207,14 +217,14 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
                 // It counts as matched when it is released.
                 let matched = &mut self.egress.stats.directions[verdict.direction() as usize].matched;
                 matched.take_back(octets as u64);
-                note_copies(&mut self.egress.outcome.copied, &block, verdict, place);
+                note_copies(&mut self.egress.outcome.copied, &block, verdict, index);
                 return Ok(Some(Fate::Defer(Deferral::Buffer)));
             }
             ForwardKind::Drop => {
-                note_copies(&mut self.egress.outcome.copied, &block, verdict, place);
+                note_copies(&mut self.egress.outcome.copied, &block, verdict, index);
                 let tells = forward.flags().contains(ForwardFlags::NOTIFY);
                 if tells && verdict.direction() == Direction::Downlink {
-                    let _ = self.egress.outcome.discarded.push(place as u8);
+                    let _ = self.egress.outcome.discarded.push(index as u8);
                 }
             }
             _ => {}
@@ -233,17 +243,21 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         &mut self,
         buf: &B,
         descriptor: &Descriptor,
-        (place, keys): (usize, &Keys),
-        (verdict, extension): (&Verdict, ExtensionId),
-        (routed, colour): (bool, Colour),
+        PacketKey { index, keys }: PacketKey<'_>,
+        WholeVerdict { verdict, extension }: &WholeVerdict,
+        routed: bool,
+        colour: Colour,
     ) -> Result<Found<'a>, DropReason> {
         let block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
-        let rewrite = self.extended.rewrite(extension)?;
+        let rewrite = self.extended.rewrite(*extension)?;
         let translated = rewrite.as_ref().and_then(|rewrite| rewrite.destination);
-        let received = keys.between(place, descriptor.family);
+        let received = keys.between(index, descriptor.family);
         let between = match (received, translated) {
-            (Some((source, _)), Some(destination)) => Some((source, destination.into())),
+            (Some(AddressPair { source, .. }), Some(destination)) => Some(AddressPair {
+                source,
+                destination: destination.into(),
+            }),
             _ => received,
         };
         let id = match forward.kind() {
@@ -256,46 +270,49 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         let optional = optional(self.chain, buf, descriptor, &forward, added)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         let octets = usize::from(descriptor.octets);
-        let at = (buf, descriptor.offset);
-        let by = (&block, verdict.forward);
+        let user_packet = UserPacket {
+            buf,
+            offset: descriptor.offset,
+        };
+        let forwarded_by = BlockForward {
+            block: &block,
+            slot: verdict.forward,
+        };
+        let size = PacketSize { outer, octets };
         self.egress
-            .check_size(place, (outer, octets), adjacency, at, by)?;
+            .check_size(index, size, adjacency, user_packet, forwarded_by)?;
         Ok(Found {
             adjacency,
             routed,
             rewrite,
             optional,
-            marks: marking::egress_mark(
-                &self.egress.tables.interfaces,
-                &forward,
-                descriptor,
-                (mark, colour),
-            ),
+            marks: marking::egress_mark(&self.egress.tables.interfaces, &forward, descriptor, mark, colour),
             forward,
         })
     }
 
-    /// What computes the checksum of the packet at `place`: the port, if that can, and if the packet leaves as it is and is
+    /// What computes the checksum of the packet at `index`: the port, if that can, and if the packet leaves as it is and is
     /// not copied.
-    fn sum_of(&self, place: usize, found: &Found<'_>) -> UdpChecksum {
+    fn sum_of(&self, index: usize, found: &Found<'_>) -> UdpChecksum {
         let is_copied = found.forward.flags().contains(ForwardFlags::MIRROR);
         match self.checksum_offload {
-            Some(offload) if !is_copied && !self.egress.fragmenter.has(place) => {
+            Some(offload) if !is_copied && !self.egress.fragmenter.has(index) => {
                 offload.of(found.adjacency.port())
             }
             _ => UdpChecksum::Software,
         }
     }
 
-    /// Puts into the buffer of the packet at `place` what leaves.
+    /// Puts into the buffer of the packet at `index` what leaves.
     fn write(
         &mut self,
         buf: &mut B,
         descriptor: &Descriptor,
-        (verdict, place): (&Verdict, usize),
+        verdict: &Verdict,
+        index: usize,
         found: Found<'_>,
     ) -> Result<(), DropReason> {
-        let sum = self.sum_of(place, &found);
+        let sum = self.sum_of(index, &found);
         let Found {
             mut forward,
             adjacency,
@@ -336,7 +353,7 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
     }
 
     /// Notes the port that gets a copy of a packet as it leaves.
-    fn note_mirror(&mut self, verdict: &Verdict, place: usize) {
+    fn note_mirror(&mut self, verdict: &Verdict, index: usize) {
         if let Ok(block) = live(self.blocks, verdict)
             && block
                 .forward(verdict.forward)
@@ -346,33 +363,43 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
             && port != Forward::COPIES
         {
             let _ = self.egress.outcome.copied.push(CopyRequest {
-                place: place as u8,
+                index: index as u8,
                 port,
             });
         }
     }
 }
 
-/// The slots of the URRs of which one of these counters has stopped, and all counters of those URRs.
-fn whole_urrs(image: &SessionImage, stopped: u64) -> (u64, u64) {
+/// URRs with an exhausted quota; bit n is slot n.
+struct StoppedUrrs {
+    urrs: u64,
+    /// All counters of these URRs, of volume, events and weights.
+    counters: u64,
+}
+
+/// The URRs of which one of the counters `stopped` has stopped.
+fn whole_urrs(image: &SessionImage, stopped: u64) -> StoppedUrrs {
     let bit = |slot: u8| 1u64 << (slot & 63);
     let own = stopped & !image.event_mask();
     let urrs = image
         .event_slots()
-        .fold(own, |urrs, (slot, urr)| match stopped & bit(slot) {
+        .fold(own, |urrs, event| match stopped & bit(event.slot) {
             0 => urrs,
-            _ => urrs | bit(urr),
+            _ => urrs | bit(event.urr),
         });
     let counters = image
         .event_slots()
-        .fold(urrs, |all, (slot, urr)| match urrs & bit(urr) {
+        .fold(urrs, |all, event| match urrs & bit(event.urr) {
             0 => all,
-            _ => all | bit(slot),
+            _ => all | bit(event.slot),
         });
     let members = image.pools.iter().flat_map(|pool| &pool.members);
     let weights = members.filter(|member| urrs & bit(member.slot) != 0);
     let weights = weights.filter_map(|member| member.weight_slot);
-    (urrs, weights.fold(counters, |all, slot| all | bit(slot)))
+    StoppedUrrs {
+        urrs,
+        counters: weights.fold(counters, |all, slot| all | bit(slot)),
+    }
 }
 
 /// Whether a quota that is used up does not stop a packet: one of those that it exempts, or the response of a redirection.
@@ -388,11 +415,11 @@ fn is_exempt(action: &QuotaAction, block: &LiveBlock<'_>, packet: &PacketView<'_
 fn known_tuple<B: PacketBuf>(
     buf: &B,
     descriptor: &Descriptor,
-    (place, keys): (usize, &Keys),
+    PacketKey { index, keys }: PacketKey<'_>,
 ) -> Result<IpTuple, DropReason> {
     let mut tuple = descriptor.tuple(buf.data())?;
     if descriptor.flags.any(PacketFlags::RESOLVED)
-        && let Some(known) = keys.tuple(place, descriptor.family, false)
+        && let Some(known) = keys.tuple(index, descriptor.family, false)
     {
         (tuple.proto, tuple.src_port, tuple.dst_port) = (known.proto, known.src_port, known.dst_port);
     }
@@ -400,7 +427,7 @@ fn known_tuple<B: PacketBuf>(
 }
 
 /// Notes that a packet is copied as its session's image says: behind gates and meters, whatever becomes of it then.
-fn note_copies(wanted: &mut Batch<CopyRequest>, block: &LiveBlock<'_>, verdict: &Verdict, place: usize) {
+fn note_copies(wanted: &mut Batch<CopyRequest>, block: &LiveBlock<'_>, verdict: &Verdict, index: usize) {
     if block
         .forward(verdict.forward)
         .flags()
@@ -408,7 +435,7 @@ fn note_copies(wanted: &mut Batch<CopyRequest>, block: &LiveBlock<'_>, verdict: 
         && block.whole_forward(verdict.forward).mirror == Some(Forward::COPIES)
     {
         let _ = wanted.push(CopyRequest {
-            place: place as u8,
+            index: index as u8,
             port: Forward::COPIES,
         });
     }

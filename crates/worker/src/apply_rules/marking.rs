@@ -20,10 +20,11 @@ pub(crate) struct EgressMark {
 /// The marks of a packet: the DSCP that the FAR has for user packets, or what the network instance has for this QoS
 /// flow (the mark's, else the received one) and colour, where the FAR leaves that to it (TS 29.244 §5.4.13).
 pub(crate) fn egress_mark(
-    places: &L3Interfaces,
+    interfaces: &L3Interfaces,
     forward: &PackedForward,
     descriptor: &Descriptor,
-    (mark, colour): (Mark, Colour),
+    mark: Mark,
+    colour: Colour,
 ) -> EgressMark {
     if !forward.flags().contains(ForwardFlags::MARKS_DSCP) {
         let dscp = forward.dscp().map(Dscp::from_low_bits);
@@ -34,7 +35,7 @@ pub(crate) fn egress_mark(
         Side::Plain { .. } => None,
     };
     let of_flow = mark.qfi().map(Qfi::from_low_bits).or(received).and_then(|qfi| {
-        let table = places.at(forward.egress())?.dscp.as_ref()?;
+        let table = interfaces.at(forward.egress())?.dscp.as_ref()?;
         table.get(qfi)
     });
     let Some(of_flow) = of_flow else {

@@ -14,6 +14,7 @@ use crate::egress::forwarding::ForwardingTables;
 use crate::egress::path_mtus::{Path, path_of};
 use crate::ingress::l3_interfaces::L3Interface;
 use crate::ingress::parse::HEADERS;
+use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
@@ -31,19 +32,19 @@ impl MssClamping<'_> {
     #[cold]
     #[inline(never)]
     pub fn clamp_burst<B: PacketBuf>(&mut self, burst: &mut Burst<B>) {
-        for place in 0..burst.len() {
-            let descriptor = &burst.descriptors[place];
+        for index in 0..burst.len() {
+            let descriptor = &burst.descriptors[index];
             let sends = matches!(descriptor.fate, Fate::Send(_));
             if sends && descriptor.kind.is_user() && descriptor.flags.any(PacketFlags::OPENING) {
-                let clamped = self.clamp_segment(burst, place);
+                let clamped = self.clamp_segment(burst, index);
                 self.stats.mss_clamped += u64::from(clamped == Some(true));
             }
         }
     }
 
     /// Whether the size was lowered; `None` where no bound is configured.
-    fn clamp_segment<B: PacketBuf>(&self, burst: &mut Burst<B>, place: usize) -> Option<bool> {
-        let (descriptor, buf) = (&burst.descriptors[place], &burst.packets[place]);
+    fn clamp_segment<B: PacketBuf>(&self, burst: &mut Burst<B>, index: usize) -> Option<bool> {
+        let (descriptor, buf) = (&burst.descriptors[index], &burst.packets[index]);
         let octets = usize::from(descriptor.octets);
         let l2 = L2::parse(buf.data()).ok()?;
         let Fate::Send(port) = descriptor.fate else {
@@ -64,12 +65,12 @@ impl MssClamping<'_> {
                 local: tuple.addrs.src(),
                 peer: tuple.addrs.dst(),
             });
-            let back = self.least_way_back(descriptor, place, from.interface.mtu);
+            let back = self.least_way_back(descriptor, index, from.interface.mtu);
             legs[0].room = legs[0].room.saturating_sub(from.interface.mtu - back);
             let there = self.tables.path_mtus.of(ends, to.interface.mtu);
             legs[1].room = legs[1].room.saturating_sub(to.interface.mtu - there);
         }
-        let buf = &mut burst.packets[place];
+        let buf = &mut burst.packets[index];
         let most = Mss::limit(legs, descriptor.family == Family::V4)?;
         buf.gather((start + HEADERS).min(buf.len()));
         let end = buf.data().len().min(start + octets);
@@ -79,10 +80,10 @@ impl MssClamping<'_> {
         Some(mss::clamp(segment, most))
     }
 
-    /// The least MTU of the session's other tunnels: by one of them goes what answers the packet at `place`, if that came
+    /// The least MTU of the session's other tunnels: by one of them goes what answers the packet at `index`, if that came
     /// in a tunnel. `link` where nothing is known of them.
-    fn least_way_back(&self, descriptor: &Descriptor, place: usize, link: u16) -> u16 {
-        let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
+    fn least_way_back(&self, descriptor: &Descriptor, index: usize, link: u16) -> u16 {
+        let WholeVerdict { verdict, .. } = self.flows.extended().whole(&descriptor.verdict, index);
         let Some(block) = self.sessions.blocks.get(verdict.block) else {
             return link;
         };
@@ -97,10 +98,10 @@ impl MssClamping<'_> {
 }
 
 /// One side, with the octets of headers before users' packets there.
-fn leg(place: &L3Interface, headers: usize) -> Leg {
+fn leg(side: &L3Interface, headers: usize) -> Leg {
     Leg {
-        mss: place.mss,
-        room: place.interface.mtu.saturating_sub(headers as u16),
+        mss: side.mss,
+        room: side.interface.mtu.saturating_sub(headers as u16),
     }
 }
 

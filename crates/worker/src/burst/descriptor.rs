@@ -113,7 +113,29 @@ pub(crate) enum Family {
     V6,
 }
 
-/// The whole keys of a burst's user packets, at the places of the packets.
+/// A packet of a burst, by its index, with the keys of the burst.
+#[derive(Clone, Copy)]
+pub(crate) struct PacketKey<'a> {
+    /// Index of the packet in the burst.
+    pub index: usize,
+    pub keys: &'a Keys,
+}
+
+/// Source and destination of a user packet, as received.
+#[derive(Clone, Copy)]
+pub(crate) struct AddressPair {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+}
+
+/// Protocol and ports in a flow key.
+pub(crate) struct TransportFields<'a> {
+    pub protocol: &'a mut u8,
+    /// Source and destination port.
+    pub ports: &'a mut [u16; 2],
+}
+
+/// The flow keys of a burst's user packets, with all fields, by index.
 pub(crate) struct Keys {
     pub v4: [FlowKey4; BURST],
     pub v6: [FlowKey6; BURST],
@@ -127,28 +149,28 @@ impl Keys {
         }
     }
 
-    /// Writes the key of the packet at `place`, and returns which array has it.
+    /// Writes the key of the packet at `index`. Gives the family whose array has it.
     #[inline(always)]
-    pub fn put(&mut self, place: usize, side: Side, tuple: &IpTuple) -> Family {
+    pub fn put(&mut self, index: usize, side: Side, tuple: &IpTuple) -> Family {
         match whole_key(side, tuple) {
             Key::V4(key) => {
-                self.v4[place % BURST] = key;
+                self.v4[index % BURST] = key;
                 Family::V4
             }
             Key::V6(key) => {
-                self.v6[place % BURST] = key;
+                self.v6[index % BURST] = key;
                 Family::V6
             }
         }
     }
 
-    /// What rules read of the user packet at `place`. Of a fragment behind the first without ports if `lacks_ports`.
+    /// What rules read of the user packet at `index`. Of a fragment behind the first without ports if `lacks_ports`.
     #[inline]
-    pub fn tuple(&self, place: usize, family: Family, lacks_ports: bool) -> Option<IpTuple> {
+    pub fn tuple(&self, index: usize, family: Family, lacks_ports: bool) -> Option<IpTuple> {
         let mut tuple = match family {
             Family::None => return None,
-            Family::V4 => tuple_of_v4(&self.v4[place % BURST]),
-            Family::V6 => tuple_of_v6(&self.v6[place % BURST]),
+            Family::V4 => tuple_of_v4(&self.v4[index % BURST]),
+            Family::V6 => tuple_of_v6(&self.v6[index % BURST]),
         };
         if lacks_ports {
             tuple.fragment = Fragment::Later;
@@ -157,44 +179,56 @@ impl Keys {
         Some(tuple)
     }
 
-    /// Protocol and ports of the user packet at `place`, to be changed: of fragments alone.
-    pub fn transport_mut(&mut self, place: usize, family: Family) -> Option<(&mut u8, &mut [u16; 2])> {
+    /// Protocol and ports of the user packet at `index`. Those of fragments are changed.
+    pub fn transport_mut(&mut self, index: usize, family: Family) -> Option<TransportFields<'_>> {
         match family {
             Family::None => None,
             Family::V4 => {
-                let key = &mut self.v4[place % BURST];
-                Some((&mut key.protocol, &mut key.ports))
+                let key = &mut self.v4[index % BURST];
+                Some(TransportFields {
+                    protocol: &mut key.protocol,
+                    ports: &mut key.ports,
+                })
             }
             Family::V6 => {
-                let key = &mut self.v6[place % BURST];
-                Some((&mut key.protocol, &mut key.ports))
+                let key = &mut self.v6[index % BURST];
+                Some(TransportFields {
+                    protocol: &mut key.protocol,
+                    ports: &mut key.ports,
+                })
             }
         }
     }
 
-    /// Source and destination of the user packet at `place`.
+    /// Source and destination of the user packet at `index`.
     #[inline(always)]
-    pub fn between(&self, place: usize, family: Family) -> Option<(IpAddr, IpAddr)> {
+    pub fn between(&self, index: usize, family: Family) -> Option<AddressPair> {
         match family {
             Family::None => None,
             Family::V4 => {
-                let key = &self.v4[place % BURST];
-                Some((key.source.into(), key.destination.into()))
+                let key = &self.v4[index % BURST];
+                Some(AddressPair {
+                    source: key.source.into(),
+                    destination: key.destination.into(),
+                })
             }
             Family::V6 => {
-                let key = &self.v6[place % BURST];
-                Some((key.source.into(), key.destination.into()))
+                let key = &self.v6[index % BURST];
+                Some(AddressPair {
+                    source: key.source.into(),
+                    destination: key.destination.into(),
+                })
             }
         }
     }
 
-    /// The destination of the user packet at `place`.
+    /// The destination of the user packet at `index`.
     #[inline(always)]
-    pub fn destination(&self, place: usize, family: Family) -> Option<IpAddr> {
+    pub fn destination(&self, index: usize, family: Family) -> Option<IpAddr> {
         match family {
             Family::None => None,
-            Family::V4 => Some(self.v4[place % BURST].destination.into()),
-            Family::V6 => Some(self.v6[place % BURST].destination.into()),
+            Family::V4 => Some(self.v4[index % BURST].destination.into()),
+            Family::V6 => Some(self.v6[index % BURST].destination.into()),
         }
     }
 }

@@ -37,7 +37,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Undelivered {
     /// Its index in the burst.
-    pub place: u8,
+    pub index: u8,
     /// The longest packet that fits, octets; `None`: its TTL expired.
     pub mtu: Option<u16>,
 }
@@ -55,7 +55,7 @@ pub(crate) enum NextHop {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyRequest {
     /// Its index in the burst.
-    pub place: u8,
+    pub index: u8,
     /// The port of the mirror, or [`Forward::COPIES`](flow::Forward::COPIES): as its session's image says.
     pub port: PortId,
 }

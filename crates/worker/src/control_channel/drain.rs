@@ -1,7 +1,6 @@
-//! Drains: when has everything left the inbox that lay in it once?
+//! Drains: each ends when every packet that was in the inbox at its begin was taken from it.
 //!
-//! The inbox is first in, first out, so it is a matter of counting, and comes to an end however much is put in
-//! meanwhile.
+//! The inbox is first in, first out. A drain counts packets, so it ends however many are added meanwhile.
 
 use std::collections::VecDeque;
 
@@ -11,31 +10,37 @@ use crate::Event;
 use crate::control_channel::event_queue::EventQueue;
 use crate::stats::Stats;
 
-/// Drains that Control waits for; it has one or two at a time.
+/// Capacity from the start. Control has one or two drains at a time.
 const USUAL: usize = 8;
+
+/// A drain that is not done.
+struct Drain {
+    op: OpId,
+    /// Number of packets taken from the inbox, since the start of the worker, at which it is done.
+    served: u64,
+}
 
 /// Drains under way, in order.
 pub(crate) struct Drains {
-    /// The operation, and the count of packets from the inbox at which it is done.
-    waiting: VecDeque<(OpId, u64)>,
+    waiting: VecDeque<Drain>,
 }
 
 impl Drains {
-    /// None.
+    /// No drains.
     pub fn new() -> Self {
         Self {
             waiting: VecDeque::with_capacity(USUAL),
         }
     }
 
-    /// One that is done when `served` packets have been taken from the inbox since the worker's start.
+    /// Begins a drain that is done when `served` packets have been taken from the inbox since the worker's start.
     pub fn begin(&mut self, op: OpId, served: u64) {
-        self.waiting.push_back((op, served));
+        self.waiting.push_back(Drain { op, served });
     }
 
-    /// Answers what is done, as far as there is room for answers.
+    /// Pushes the response of each drain that is done, as far as the event queue has room.
     pub fn answer(&mut self, events: &mut EventQueue, stats: &mut Stats) {
-        while let Some(&(op, served)) = self.waiting.front()
+        while let Some(&Drain { op, served }) = self.waiting.front()
             && served <= stats.inbox
             && events.has_room_for_response()
         {

@@ -23,8 +23,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Resolutions in that time: of the sessions of one bucket, and of all.
 const RESOLUTIONS_PER_CLASS: u32 = 8;
 const RESOLUTIONS_IN_ALL: u32 = 128;
-/// Error Indications that are pushed in that time: peers send them for every packet that they cannot place, again and
-/// again, so that what is not pushed now is pushed a moment later.
+/// Error Indications that are pushed in that time. A peer sends one for every packet without a context, so one that is
+/// not pushed is followed by another.
 const ERRORS: u32 = 128;
 /// Messages of routers that packets were too long which are pushed in that time.
 const TOO_BIG: u32 = 16;
@@ -41,9 +41,19 @@ pub(crate) struct EventQueue {
     /// Places that unsolicited events may not use.
     high: usize,
     rates: EventRates,
-    resolutions: [Option<(InstanceId, IpAddr, Nanos)>; RESOLUTIONS],
+    /// The next hops whose resolution was requested last, by hash.
+    resolutions: [Option<RequestedHop>; RESOLUTIONS],
     hasher: foldhash::quality::RandomState,
     reached: Marks,
+}
+
+/// A next hop whose resolution was requested.
+#[derive(Clone, Copy)]
+struct RequestedHop {
+    instance: InstanceId,
+    address: IpAddr,
+    /// Until then it is not requested again.
+    until: Nanos,
 }
 
 /// The rates of events that user packets and GTP-U peers cause without bound.
@@ -85,10 +95,10 @@ impl Marks {
     }
 
     fn mark(&mut self, session: SessionIndex) {
-        let place = session.index();
-        if let Some(word) = self.words.get_mut(place / 64) {
-            self.count += usize::from(*word >> (place % 64) & 1 == 0);
-            *word |= 1 << (place % 64);
+        let index = session.index();
+        if let Some(word) = self.words.get_mut(index / 64) {
+            self.count += usize::from(*word >> (index % 64) & 1 == 0);
+            *word |= 1 << (index % 64);
         }
     }
 
@@ -99,13 +109,13 @@ impl Marks {
         }
         let (before, after) = self.words.split_at(self.at.min(self.words.len()));
         let is_set = |word: &u64| *word != 0;
-        let found = after.iter().position(is_set).map(|place| place + before.len());
-        let place = found.or_else(|| before.iter().position(is_set))?;
-        let word = &mut self.words[place];
+        let found = after.iter().position(is_set).map(|index| index + before.len());
+        let index = found.or_else(|| before.iter().position(is_set))?;
+        let word = &mut self.words[index];
         let bit = word.trailing_zeros() as usize;
         *word &= *word - 1;
-        (self.at, self.count) = (place, self.count - 1);
-        Some(SessionIndex((place * 64 + bit) as u32))
+        (self.at, self.count) = (index, self.count - 1);
+        Some(SessionIndex((index * 64 + bit) as u32))
     }
 }
 
@@ -153,7 +163,7 @@ impl EventQueue {
         self.reached.mark(session);
     }
 
-    /// A session whose counters are to be pushed of, if there is plenty of room.
+    /// The next session with counters that have reached a bound, if the queue has room for its events.
     #[inline]
     pub fn next_reached(&mut self) -> Option<SessionIndex> {
         if self.reached.count == 0 || !self.has_room() {
@@ -162,12 +172,12 @@ impl EventQueue {
         self.reached.take()
     }
 
-    /// Whether there is room for what no answer is.
+    /// Whether there is room for an event that is no response.
     pub fn has_room(&self) -> bool {
         self.events.slots() > self.reserve
     }
 
-    /// Pushes an event that a packet caused, if there is room beside that for responses. Whether there was.
+    /// Pushes an event that a packet caused, if there is room beside that for responses. Returns whether there was.
     pub fn push(&mut self, stats: &mut Stats, event: Event) -> bool {
         let is_pushed = self.events.slots() > self.reserve && self.put(event);
         stats.events_lost += u64::from(!is_pushed);
@@ -181,7 +191,7 @@ impl EventQueue {
         is_pushed
     }
 
-    /// Pushes an Error Indication, at a bounded rate: they leave next hops their room.
+    /// Pushes an Error Indication. The rate of these events is bounded, which leaves room for next hops.
     pub fn push_error_indication(&mut self, stats: &mut Stats, peer: IpAddr, teid: Teid, now: Nanos) {
         if self.rates.error_indications.take(now) {
             self.push_unsolicited(stats, Event::ErrorIndication { peer, teid });
@@ -190,7 +200,7 @@ impl EventQueue {
         }
     }
 
-    /// Pushes a router's error about an own packet, at a bounded rate.
+    /// Pushes the report of a router that a packet of this node was too long. The rate of these events is bounded.
     pub fn push_too_big(&mut self, stats: &mut Stats, pushed: TooBig, now: Nanos) {
         if self.rates.too_big.take(now) {
             self.push_unsolicited(stats, Event::TooBig(pushed));
@@ -209,14 +219,18 @@ impl EventQueue {
         address: IpAddr,
         now: Nanos,
     ) {
-        let place = self.hasher.hash_one((instance, address)) as usize % RESOLUTIONS;
-        match self.resolutions[place] {
-            Some((i, a, until)) if (i, a) == (instance, address) && now < until => {}
+        let index = self.hasher.hash_one((instance, address)) as usize % RESOLUTIONS;
+        match self.resolutions[index] {
+            Some(last) if (last.instance, last.address) == (instance, address) && now < last.until => {}
             // What could not be pushed was not requested, and costs the session nothing.
             _ if self.events.slots() <= self.high => stats.events_lost += 1,
             _ if !self.rates.resolutions.take(session.index(), now) => stats.events_lost += 1,
             _ => {
-                self.resolutions[place] = Some((instance, address, now + INTERVAL));
+                self.resolutions[index] = Some(RequestedHop {
+                    instance,
+                    address,
+                    until: now + INTERVAL,
+                });
                 self.push_unsolicited(stats, Event::Resolve { instance, address });
             }
         }

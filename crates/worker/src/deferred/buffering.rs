@@ -36,9 +36,9 @@ const SWEPT: usize = 8;
 const NEXT_HOP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Packets of one FAR that wait for next hops which packets choose themselves.
 const CHOSEN_BY_PACKETS: u16 = 16;
-/// The part of all places that is for short queues.
+/// The part of all slots that is for short queues.
 const RESERVE: usize = 16;
-/// The share of all places that such packets have together.
+/// The share of all slots that such packets have together.
 const SHARE_OF_PACKETS: usize = 4;
 
 /// The FAR that a queue is of.
@@ -128,8 +128,8 @@ struct Account {
 
 /// The accounts of the sessions of which packets wait.
 struct Accounts {
-    /// The place in `all` of each session that has one.
-    places: FixedMap<1>,
+    /// The index in `all` of each session that has one.
+    indices: FixedMap<1>,
     all: Box<[Account]>,
     /// Places of `all` that are free.
     free: Vec<u32>,
@@ -138,54 +138,54 @@ struct Accounts {
 impl Accounts {
     fn new(most: usize) -> Self {
         Self {
-            places: FixedMap::new(most),
+            indices: FixedMap::new(most),
             all: vec![Account::default(); most].into(),
             free: (0..most as u32).rev().collect(),
         }
     }
 
     fn of(&self, session: SessionIndex) -> Account {
-        let place = self.places.at(&[session.0]);
-        place
-            .and_then(|place| self.all.get(place as usize).copied())
+        let index = self.indices.at(&[session.0]);
+        index
+            .and_then(|index| self.all.get(index as usize).copied())
             .unwrap_or_default()
     }
 
     /// A packet waits. Each account has a packet at least, so there are accounts enough for all packets.
     fn add(&mut self, session: SessionIndex, octets: usize) {
-        let known = self.places.at(&[session.0]);
-        let Some(place) = known.or_else(|| self.open(session)) else {
+        let known = self.indices.at(&[session.0]);
+        let Some(index) = known.or_else(|| self.open(session)) else {
             return;
         };
-        if let Some(account) = self.all.get_mut(place as usize) {
+        if let Some(account) = self.all.get_mut(index as usize) {
             account.packets += 1;
             account.octets += octets;
         }
     }
 
     fn open(&mut self, session: SessionIndex) -> Option<u32> {
-        let place = self.free.pop()?;
-        if self.places.insert([session.0], place).is_err() {
-            self.free.push(place);
+        let index = self.free.pop()?;
+        if self.indices.insert([session.0], index).is_err() {
+            self.free.push(index);
             return None;
         }
-        *self.all.get_mut(place as usize)? = Account::default();
-        Some(place)
+        *self.all.get_mut(index as usize)? = Account::default();
+        Some(index)
     }
 
     /// All packets of a queue wait no longer.
     fn take(&mut self, session: SessionIndex, queue: &Queue) {
-        let Some(place) = self.places.at(&[session.0]) else {
+        let Some(index) = self.indices.at(&[session.0]) else {
             return;
         };
-        let Some(account) = self.all.get_mut(place as usize) else {
+        let Some(account) = self.all.get_mut(index as usize) else {
             return;
         };
         account.packets = account.packets.saturating_sub(queue.chain.len().into());
         account.octets = account.octets.saturating_sub(queue.octets);
         if account.packets == 0 {
-            self.places.remove(&[session.0]);
-            self.free.push(place);
+            self.indices.remove(&[session.0]);
+            self.free.push(index);
         }
     }
 }
@@ -221,7 +221,7 @@ pub(crate) struct Buffers<B> {
     /// Places of `queues` that are free.
     free: Vec<u32>,
     /// The queue of each owner.
-    places: FixedMap<2>,
+    indices: FixedMap<2>,
     accounts: Accounts,
     flushed: PacketList,
     discarded: PacketList,
@@ -246,7 +246,7 @@ impl<B: PacketBuf> Buffers<B> {
             held: PacketStore::new(packets),
             queues: vec![None; limits.queues].into_boxed_slice(),
             free: (0..limits.queues as u32).rev().collect(),
-            places: FixedMap::new(limits.queues),
+            indices: FixedMap::new(limits.queues),
             accounts: Accounts::new(packets.min(limits.queues)),
             flushed: PacketList::EMPTY,
             discarded: PacketList::EMPTY,
@@ -267,20 +267,20 @@ impl<B: PacketBuf> Buffers<B> {
 
     /// How many packets wait for `owner`.
     pub fn waiting(&self, owner: QueueKey) -> u16 {
-        let place = self.places.at(&key(owner)).map(|place| place as usize);
-        let queue = place.and_then(|place| self.queues.get(place)?.as_ref());
+        let index = self.indices.at(&key(owner)).map(|index| index as usize);
+        let queue = index.and_then(|index| self.queues.get(index)?.as_ref());
         queue.map_or(0, |queue| queue.chain.len())
     }
 
     /// How many queues are open, whether or not packets wait in them.
     pub fn queues(&self) -> usize {
-        self.places.len()
+        self.indices.len()
     }
 
-    /// Whether there is room for the packet at `place` of the burst, which was expected and has `octets`, unless
+    /// Whether there is room for the packet at `index` of the burst, which was expected and has `octets`, unless
     /// those before it take it.
-    pub fn may_store(&self, place: usize, octets: usize) -> bool {
-        self.room(&self.burst[place % BURST], octets).is_ok()
+    pub fn may_store(&self, index: usize, octets: usize) -> bool {
+        self.room(&self.burst[index % BURST], octets).is_ok()
     }
 
     /// Whether there is room for a packet of `octets`; why not.
@@ -312,12 +312,12 @@ impl<B: PacketBuf> Buffers<B> {
         packets < most.into() && (is_plenty || packets * 2 <= free && queue.octets * 2 <= free_octets)
     }
 
-    /// The packet of `flow` at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that
+    /// The packet of `flow` at `index` of the burst is to wait for `owner`, whose queue may hold `most` packets if that
     /// is fewer than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one
     /// more queue.
     pub fn expect(
         &mut self,
-        place: usize,
+        index: usize,
         owner: QueueKey,
         flow: Flow,
         most: Option<u16>,
@@ -325,8 +325,8 @@ impl<B: PacketBuf> Buffers<B> {
         now: Nanos,
     ) -> bool {
         let most = most.map_or(self.limits.per_queue, |most| most.min(self.limits.per_queue));
-        let queue = self.places.at(&key(owner)).or_else(|| self.open(owner, now));
-        self.burst[place % BURST] = Expected {
+        let queue = self.indices.at(&key(owner)).or_else(|| self.open(owner, now));
+        self.burst[index % BURST] = Expected {
             queue: queue.unwrap_or(u32::MAX),
             most,
             otherwise: DropReason::FarBuffer,
@@ -343,11 +343,11 @@ impl<B: PacketBuf> Buffers<B> {
         }
     }
 
-    /// The packet at `place` of the burst is to wait for `owner`'s next hop, which the rules name or the packet itself.
+    /// The packet at `index` of the burst is to wait for `owner`'s next hop, which the rules name or the packet itself.
     /// Whether there may be room for it.
     pub fn park(
         &mut self,
-        place: usize,
+        index: usize,
         owner: QueueKey,
         flow: Flow,
         hop: UnresolvedHop,
@@ -362,13 +362,13 @@ impl<B: PacketBuf> Buffers<B> {
             return false;
         }
         let Some(queue) = self
-            .places
+            .indices
             .at(&key(owner))
             .or_else(|| self.open_parked(owner, hop.next_hop, now))
         else {
             return false;
         };
-        self.burst[place % BURST] = Expected {
+        self.burst[index % BURST] = Expected {
             queue,
             most,
             otherwise: DropReason::NoNeighbour,
@@ -389,11 +389,11 @@ impl<B: PacketBuf> Buffers<B> {
         if self.parked.len() == self.parked.capacity() {
             return None;
         }
-        let place = self.open(owner, now)?;
+        let index = self.open(owner, now)?;
         self.parked.push(owner);
-        let queue = self.queue_mut(place)?;
+        let queue = self.queue_mut(index)?;
         (queue.parked, queue.until) = (Some(Parked::For(hop)), now + NEXT_HOP_TIMEOUT);
-        Some(place)
+        Some(index)
     }
 
     /// Whether there are queues that wait for next hops.
@@ -429,9 +429,9 @@ impl<B: PacketBuf> Buffers<B> {
         met
     }
 
-    /// Why the packet at `place` of the burst was not stored.
-    pub fn why_not(&self, place: usize) -> DropReason {
-        self.burst[place % BURST].otherwise
+    /// Why the packet at `index` of the burst was not stored.
+    pub fn why_not(&self, index: usize) -> DropReason {
+        self.burst[index % BURST].otherwise
     }
 
     /// The event queue had no room for the report of this QoS flow.
@@ -448,12 +448,12 @@ impl<B: PacketBuf> Buffers<B> {
         }
     }
 
-    /// Keeps the packet at `place` of the burst, which was [expected](Self::expect).
+    /// Keeps the packet at `index` of the burst, which was [expected](Self::expect).
     ///
     /// # Errors
     /// The packet, when there is no room for it.
-    pub fn store(&mut self, place: usize, packet: B, now: Nanos) -> Result<(), B> {
-        let expected = self.burst[place % BURST];
+    pub fn store(&mut self, index: usize, packet: B, now: Nanos) -> Result<(), B> {
+        let expected = self.burst[index % BURST];
         let octets = packet.len();
         let room = self.room(&expected, octets);
         let queue = self
@@ -461,7 +461,7 @@ impl<B: PacketBuf> Buffers<B> {
             .get_mut(expected.queue as usize)
             .and_then(Option::as_mut);
         let (Some(queue), Ok(())) = (queue, room) else {
-            self.refuse(place, room.err().unwrap_or(expected.otherwise));
+            self.refuse(index, room.err().unwrap_or(expected.otherwise));
             return Err(packet);
         };
         if queue.chain.is_empty() {
@@ -481,15 +481,15 @@ impl<B: PacketBuf> Buffers<B> {
                 Ok(())
             }
             Err(packet) => {
-                self.refuse(place, expected.otherwise);
+                self.refuse(index, expected.otherwise);
                 Err(packet)
             }
         }
     }
 
-    /// The packet at `place` of the burst, which was to wait, is dropped.
-    fn refuse(&mut self, place: usize, reason: DropReason) {
-        let expected = &mut self.burst[place % BURST];
+    /// The packet at `index` of the burst, which was to wait, is dropped.
+    fn refuse(&mut self, index: usize, reason: DropReason) {
+        let expected = &mut self.burst[index % BURST];
         expected.otherwise = reason;
         if expected.for_far {
             let _ = self.refused.push(expected.flow);
@@ -508,22 +508,22 @@ impl<B: PacketBuf> Buffers<B> {
     }
 
     fn queue_of(&mut self, owner: QueueKey) -> Option<&mut Queue> {
-        let place = self.places.at(&key(owner))?;
-        self.queue_mut(place)
+        let index = self.indices.at(&key(owner))?;
+        self.queue_mut(index)
     }
 
-    fn queue_mut(&mut self, place: u32) -> Option<&mut Queue> {
-        self.queues.get_mut(place as usize)?.as_mut()
+    fn queue_mut(&mut self, index: u32) -> Option<&mut Queue> {
+        self.queues.get_mut(index as usize)?.as_mut()
     }
 
     fn open(&mut self, owner: QueueKey, now: Nanos) -> Option<u32> {
-        let place = self.free.pop()?;
-        if self.places.insert(key(owner), place).is_err() {
-            self.free.push(place);
+        let index = self.free.pop()?;
+        if self.indices.insert(key(owner), index).is_err() {
+            self.free.push(index);
             return None;
         }
         let until = now + self.limits.timeout;
-        let queue = self.queues.get_mut(place as usize)?;
+        let queue = self.queues.get_mut(index as usize)?;
         *queue = Some(Queue {
             chain: PacketList::EMPTY,
             octets: 0,
@@ -532,16 +532,16 @@ impl<B: PacketBuf> Buffers<B> {
             told: 0,
             parked: None,
         });
-        Some(place)
+        Some(index)
     }
 
     /// Takes a queue away; its packets.
     fn close(&mut self, owner: QueueKey) -> PacketList {
-        let Some(place) = self.places.remove(&key(owner)) else {
+        let Some(index) = self.indices.remove(&key(owner)) else {
             return PacketList::EMPTY;
         };
-        self.free.push(place);
-        let Some(queue) = self.queues.get_mut(place as usize).and_then(Option::take) else {
+        self.free.push(index);
+        let Some(queue) = self.queues.get_mut(index as usize).and_then(Option::take) else {
             return PacketList::EMPTY;
         };
         self.accounts.take(owner.session, &queue);

@@ -12,6 +12,7 @@ use crate::deferred::buffering::{Buffers, Flow};
 use crate::deferred::context::Context;
 use crate::deferred::pause_of_charging;
 use crate::io::Io;
+use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 
 /// Reports the packets of this burst that FARs drop.
@@ -23,9 +24,9 @@ pub(crate) fn report_discarded<I: Io>(
     flows: &Flows,
 ) {
     for number in 0..burst.outcome.discarded.len() {
-        let place = usize::from(burst.outcome.discarded[number]);
-        let descriptor = &burst.descriptors[place];
-        let (verdict, _) = flows.extended().whole(&descriptor.verdict, place);
+        let index = usize::from(burst.outcome.discarded[number]);
+        let descriptor = &burst.descriptors[index];
+        let WholeVerdict { verdict, .. } = flows.extended().whole(&descriptor.verdict, index);
         let session = context.sessions.of(&verdict);
         let found = session.and_then(|session| {
             let rules = &context.sessions.at(session)?.image.rules;

@@ -12,6 +12,7 @@ use crate::deferred::buffering::{Buffers, Flow, QueueKey};
 use crate::deferred::context::Context;
 use crate::deferred::delivery_status::forget_status;
 use crate::io::Io;
+use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 
 /// Finds the queues of the packets of this burst that are buffered, and reports the first ones.
@@ -23,11 +24,11 @@ pub(crate) fn expect_buffered<I: Io>(
     flows: &Flows,
     buffers: &mut Buffers<I::Buf>,
 ) {
-    for place in 0..burst.len() {
-        if burst.descriptors[place].fate == Fate::Defer(Deferral::Buffer)
-            && expect(context, burst, flows, buffers, place).is_none()
+    for index in 0..burst.len() {
+        if burst.descriptors[index].fate == Fate::Defer(Deferral::Buffer)
+            && expect(context, burst, flows, buffers, index).is_none()
         {
-            burst.descriptors[place].fate = Fate::Drop(DropReason::FarBuffer);
+            burst.descriptors[index].fate = Fate::Drop(DropReason::FarBuffer);
         }
     }
 }
@@ -37,10 +38,10 @@ fn expect<I: Io>(
     burst: &Burst<I::Buf>,
     flows: &Flows,
     buffers: &mut Buffers<I::Buf>,
-    place: usize,
+    index: usize,
 ) -> Option<()> {
-    let descriptor = &burst.descriptors[place];
-    let (verdict, _) = flows.extended().whole(&descriptor.verdict, place);
+    let descriptor = &burst.descriptors[index];
+    let WholeVerdict { verdict, .. } = flows.extended().whole(&descriptor.verdict, index);
     let sessions = &mut *context.sessions;
     let block = sessions.blocks.get(verdict.block)?;
     let session = block.session();
@@ -53,12 +54,12 @@ fn expect<I: Io>(
     let is_downlink = verdict.direction() == Direction::Downlink;
     let packet = Flow::new(session, pdr, descriptor.octets, &verdict);
     let flow = qfi.map_or(0, Qfi::get);
-    let is_first = buffers.expect(place, owner, packet, most, flow, context.now);
-    let may_store = buffers.may_store(place, burst.packets[place].len());
+    let is_first = buffers.expect(index, owner, packet, most, flow, context.now);
+    let may_store = buffers.may_store(index, burst.packets[index].len());
     let is_news = is_downlink && may_store && image.record_status(verdict.pdr, DataStatus::Buffered);
     let notifies = is_first && notifies && is_downlink;
     if notifies || is_news {
-        let bytes = burst.packets[place].data();
+        let bytes = burst.packets[index].data();
         let event = Event::DownlinkData {
             session,
             pdr,

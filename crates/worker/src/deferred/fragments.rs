@@ -8,7 +8,7 @@
 //! which most often a wide entry says already; where they do, the slow path has it stored here until its first fragment
 //! comes. Then it goes its way again from `parse` on, in the same poll.
 //!
-//! Everything is bounded and made at the start: datagrams (sets of four places by a keyed hash, in which what is known
+//! Everything is bounded and made at the start: datagrams (sets of four slots by a keyed hash, in which what is known
 //! longest gives way, and what waits does not), buffers held and their octets, in all and for one datagram, and the
 //! time. A session may have a quarter as much as is still free: however many want more, one that had none finds room.
 //! What finds no room, or whose time is up, is dropped and counted. The worker owns the state. Nothing is reassembled:
@@ -26,8 +26,8 @@ use rules::classifier::Side;
 
 use crate::FragmentLimits;
 use crate::burst::batch::{BURST, Batch};
-use crate::burst::descriptor::{Descriptor, Keys, PacketFlags};
-use crate::deferred::packet_store::{PacketList, PacketStore};
+use crate::burst::descriptor::{Descriptor, Keys, PacketFlags, TransportFields};
+use crate::deferred::packet_store::{PacketList, PacketStore, SlotIndex};
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
@@ -69,9 +69,9 @@ impl Datagram {
     }
 }
 
-/// One place for a datagram.
+/// The state of one datagram.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Slot {
     datagram: Datagram,
     until: Nanos,
     state: State,
@@ -86,7 +86,7 @@ enum State {
     Waiting(PacketList),
 }
 
-impl Place {
+impl Slot {
     const FREE: Self = Self {
         datagram: Datagram {
             side: (0, 0),
@@ -102,10 +102,10 @@ impl Place {
     };
 }
 
-/// All that a worker knows of fragments.
+/// The datagrams whose fragments a worker tracks.
 pub(crate) struct Fragments<B> {
     limits: FragmentLimits,
-    places: Box<[[Place; WAYS]]>,
+    slots: Box<[[Slot; WAYS]]>,
     hasher: foldhash::quality::RandomState,
     held: PacketStore<B, u16>,
     shares: [u16; SHARES],
@@ -122,7 +122,7 @@ impl<B: PacketBuf> Fragments<B> {
         let held = if sets == 0 { 0 } else { limits.held };
         Self {
             limits,
-            places: vec![[Place::FREE; WAYS]; sets].into_boxed_slice(),
+            slots: vec![[Slot::FREE; WAYS]; sets].into_boxed_slice(),
             hasher: foldhash::quality::RandomState::default(),
             held: PacketStore::new(held),
             shares: [0; SHARES],
@@ -134,7 +134,7 @@ impl<B: PacketBuf> Fragments<B> {
 
     /// Whether fragments are anything but packets here.
     pub fn is_on(&self) -> bool {
-        !self.places.is_empty()
+        !self.slots.is_empty()
     }
 
     /// Notes the first fragments of a burst, and gives the others their ports as far as they are known.
@@ -147,19 +147,20 @@ impl<B: PacketBuf> Fragments<B> {
         now: Nanos,
     ) {
         for pass in [PacketFlags::FIRST_FRAGMENT, PacketFlags::LATER_FRAGMENT] {
-            for (place, (packet, descriptor)) in packets.iter().zip(&mut *descriptors).enumerate() {
+            for (index, (packet, descriptor)) in packets.iter().zip(&mut *descriptors).enumerate() {
                 if !descriptor.is_open_user() || !descriptor.flags.any(pass) {
                     continue;
                 }
-                let Some(tuple) = keys.tuple(place, descriptor.family, false) else {
+                let Some(tuple) = keys.tuple(index, descriptor.family, false) else {
                     continue;
                 };
                 let datagram = Datagram::of(descriptor, &tuple, packet);
                 if pass == PacketFlags::LATER_FRAGMENT {
-                    self.borrow(datagram, (place, descriptor), keys, now);
+                    self.borrow(datagram, index, descriptor, keys, now);
                 } else if let Some(datagram) = datagram
                     && sessions.find(descriptor.side, Some(tuple.addrs.dst())).is_ok()
-                    && let Some((protocol, ports)) = keys.transport_mut(place, descriptor.family)
+                    && let Some(TransportFields { protocol, ports }) =
+                        keys.transport_mut(index, descriptor.family)
                 {
                     let noted = self.note(datagram, (*protocol, *ports), now);
                     stats.fragments_unnoted += u64::from(!noted);
@@ -168,16 +169,16 @@ impl<B: PacketBuf> Fragments<B> {
         }
     }
 
-    /// A first fragment. False when there is no place for it.
+    /// Notes a first fragment. False when there is no slot for it.
     fn note(&mut self, datagram: Datagram, (protocol, ports): (u8, [u16; 2]), now: Nanos) -> bool {
-        let Some((set, way)) = self.place(&datagram, now) else {
+        let Some(SlotIndex { set, way }) = self.find_slot(&datagram, now) else {
             return false;
         };
-        let place = &mut self.places[set][way];
-        if let State::Waiting(chain) = place.state {
+        let slot = &mut self.slots[set][way];
+        if let State::Waiting(chain) = slot.state {
             self.held.join(&mut self.ready, chain);
         }
-        *place = Place {
+        *slot = Slot {
             datagram,
             until: now + self.limits.timeout,
             state: State::Known(protocol, ports),
@@ -189,12 +190,13 @@ impl<B: PacketBuf> Fragments<B> {
     fn borrow(
         &mut self,
         datagram: Option<Datagram>,
-        (place, descriptor): (usize, &mut Descriptor),
+        index: usize,
+        descriptor: &mut Descriptor,
         keys: &mut Keys,
         now: Nanos,
     ) {
-        self.burst[place % BURST] = datagram;
-        let Some((protocol, ports)) = keys.transport_mut(place, descriptor.family) else {
+        self.burst[index % BURST] = datagram;
+        let Some(TransportFields { protocol, ports }) = keys.transport_mut(index, descriptor.family) else {
             return;
         };
         // One that cannot be identified keeps its ports 0.
@@ -212,57 +214,57 @@ impl<B: PacketBuf> Fragments<B> {
     }
 
     fn known(&self, datagram: &Datagram, now: Nanos) -> Option<(u8, [u16; 2])> {
-        let set = self.places.get(self.set(datagram))?;
-        set.iter().find_map(|place| match place.state {
-            State::Known(protocol, ports) if place.datagram == *datagram && now < place.until => {
+        let set = self.slots.get(self.set(datagram))?;
+        set.iter().find_map(|slot| match slot.state {
+            State::Known(protocol, ports) if slot.datagram == *datagram && now < slot.until => {
                 Some((protocol, ports))
             }
             _ => None,
         })
     }
 
-    /// The place of a datagram, or one that it may take: free, or that of the datagram which is known longest.
-    fn place(&self, datagram: &Datagram, now: Nanos) -> Option<(usize, usize)> {
+    /// The slot of a datagram, or one that it may take: free, or that of the datagram which is known longest.
+    fn find_slot(&self, datagram: &Datagram, now: Nanos) -> Option<SlotIndex> {
         let number = self.set(datagram);
-        let set = self.places.get(number)?;
+        let set = self.slots.get(number)?;
         let preference = |way: &usize| match set[*way] {
-            Place {
+            Slot {
                 state: State::Free, ..
             } => Some(Nanos::ZERO),
-            place if place.datagram == *datagram => None,
-            Place {
+            slot if slot.datagram == *datagram => None,
+            Slot {
                 state: State::Waiting(_),
                 ..
             } => Some(Nanos::MAX),
-            place if place.until <= now => Some(Nanos::ZERO),
-            place => Some(place.until),
+            slot if slot.until <= now => Some(Nanos::ZERO),
+            slot => Some(slot.until),
         };
         let way = (0..WAYS).min_by_key(preference)?;
-        (preference(&way) != Some(Nanos::MAX)).then_some((number, way))
+        (preference(&way) != Some(Nanos::MAX)).then_some(SlotIndex { set: number, way })
     }
 
     /// Sets are numbered by a keyed hash: no sender can choose one.
     fn set(&self, datagram: &Datagram) -> usize {
-        self.hasher.hash_one(datagram) as usize % self.places.len().max(1)
+        self.hasher.hash_one(datagram) as usize % self.slots.len().max(1)
     }
 
-    /// Keeps the fragment at `place` of the burst, which belongs to `session`, until its first one comes.
+    /// Keeps the fragment at `index` of the burst, which belongs to `session`, until its first one comes.
     ///
     /// # Errors
     /// The fragment, when there is no room for it.
-    pub fn hold(&mut self, place: usize, packet: B, session: SessionIndex, now: Nanos) -> Result<(), B> {
+    pub fn hold(&mut self, index: usize, packet: B, session: SessionIndex, now: Nanos) -> Result<(), B> {
         let limits = self.limits;
         let share = session.index() % SHARES;
         let has_room = self.held.octets() + packet.len() <= limits.held_octets
             && usize::from(self.shares[share]) * 4 <= self.held.free(limits.held, limits.held_octets);
-        let datagram = self.burst[place % BURST].take().filter(|_| has_room);
-        let found = datagram.and_then(|datagram| Some((datagram, self.place(&datagram, now)?)));
-        let Some((datagram, (set, way))) = found else {
+        let datagram = self.burst[index % BURST].take().filter(|_| has_room);
+        let found = datagram.and_then(|datagram| Some((datagram, self.find_slot(&datagram, now)?)));
+        let Some((datagram, SlotIndex { set, way })) = found else {
             return Err(packet);
         };
-        let place = &mut self.places[set][way];
-        let (mut chain, until) = match place.state {
-            State::Waiting(chain) => (chain, place.until),
+        let slot = &mut self.slots[set][way];
+        let (mut chain, until) = match slot.state {
+            State::Waiting(chain) => (chain, slot.until),
             _ => (PacketList::EMPTY, now + limits.timeout),
         };
         if chain.len() >= limits.held_per_datagram {
@@ -270,7 +272,7 @@ impl<B: PacketBuf> Fragments<B> {
         }
         self.held.push(&mut chain, packet, share as u16)?;
         self.shares[share] += 1;
-        *place = Place {
+        *slot = Slot {
             datagram,
             until,
             state: State::Waiting(chain),
@@ -301,11 +303,11 @@ impl<B: PacketBuf> Fragments<B> {
 
     /// Looks at a few datagrams. The fragments of those that waited too long, as many as `out` has room for.
     pub fn sweep(&mut self, out: &mut Batch<B>, now: Nanos) {
-        for _ in 0..SWEPT.min(self.places.len() * WAYS) {
+        for _ in 0..SWEPT.min(self.slots.len() * WAYS) {
             let (set, way) = (self.hand / WAYS, self.hand % WAYS);
-            let place = &mut self.places[set][way];
-            if place.until <= now {
-                if let State::Waiting(chain) = &mut place.state {
+            let slot = &mut self.slots[set][way];
+            if slot.until <= now {
+                if let State::Waiting(chain) = &mut slot.state {
                     while !out.is_full() {
                         let Some((packet, share)) = self.held.pop(chain) else {
                             break;
@@ -317,9 +319,9 @@ impl<B: PacketBuf> Fragments<B> {
                         return;
                     }
                 }
-                place.state = State::Free;
+                slot.state = State::Free;
             }
-            self.hand = (self.hand + 1) % (self.places.len() * WAYS);
+            self.hand = (self.hand + 1) % (self.slots.len() * WAYS);
         }
     }
 }

@@ -1,8 +1,22 @@
-//! The store under all queues of deferred packets: a fixed number of places, linked into lists.
+//! The store under all queues of deferred packets: a fixed number of slots, linked into lists.
 
-use packet::PacketBuf;
+use packet::{DropReason, PacketBuf};
 
-/// No place.
+/// A packet that a queue does not keep.
+pub(crate) struct Rejected<B> {
+    pub packet: B,
+    pub reason: DropReason,
+}
+
+/// A slot of a table of sets, as a hash table of datagrams has them.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotIndex {
+    pub set: usize,
+    /// Index in the set.
+    pub way: usize,
+}
+
+/// No slot.
 const NONE: u32 = u32::MAX;
 
 /// Buffers in the order in which they came.
@@ -30,15 +44,15 @@ impl PacketList {
     }
 }
 
-/// One place: a buffer with what it is accounted to, or nothing.
-struct Place<B, T> {
+/// A buffer and its owner, or neither.
+struct Slot<B, T> {
     content: Option<(B, T)>,
     next: u32,
 }
 
-/// The places.
+/// The slots.
 pub(crate) struct PacketStore<B, T> {
-    places: Box<[Place<B, T>]>,
+    slots: Box<[Slot<B, T>]>,
     free: u32,
     len: usize,
     octets: usize,
@@ -47,19 +61,19 @@ pub(crate) struct PacketStore<B, T> {
 impl<B: PacketBuf, T> PacketStore<B, T> {
     /// Room for `count` buffers.
     pub fn new(count: usize) -> Self {
-        let next = |place: usize| {
-            if place + 1 == count {
+        let next = |index: usize| {
+            if index + 1 == count {
                 NONE
             } else {
-                place as u32 + 1
+                index as u32 + 1
             }
         };
-        let places = (0..count).map(|place| Place {
+        let slots = (0..count).map(|index| Slot {
             content: None,
-            next: next(place),
+            next: next(index),
         });
         Self {
-            places: places.collect(),
+            slots: slots.collect(),
             free: if count == 0 { NONE } else { 0 },
             len: 0,
             octets: 0,
@@ -86,13 +100,13 @@ impl<B: PacketBuf, T> PacketStore<B, T> {
     /// Puts a buffer at the end of `chain`, or gives it back when there is no room.
     pub fn push(&mut self, chain: &mut PacketList, buf: B, owner: T) -> Result<(), B> {
         let at = self.free;
-        let Some(place) = self.places.get_mut(at as usize) else {
+        let Some(slot) = self.slots.get_mut(at as usize) else {
             return Err(buf);
         };
         self.octets += buf.len();
         self.len += 1;
-        self.free = place.next;
-        (place.content, place.next) = (Some((buf, owner)), NONE);
+        self.free = slot.next;
+        (slot.content, slot.next) = (Some((buf, owner)), NONE);
         self.join(
             chain,
             PacketList {
@@ -106,7 +120,7 @@ impl<B: PacketBuf, T> PacketStore<B, T> {
 
     /// Puts `more` behind `chain`.
     pub fn join(&mut self, chain: &mut PacketList, more: PacketList) {
-        match self.places.get_mut(chain.last as usize) {
+        match self.slots.get_mut(chain.last as usize) {
             Some(last) if !more.is_empty() => {
                 last.next = more.first;
                 (chain.last, chain.len) = (more.last, chain.len.saturating_add(more.len));
@@ -119,13 +133,13 @@ impl<B: PacketBuf, T> PacketStore<B, T> {
     /// Takes the first buffer of `chain`.
     pub fn pop(&mut self, chain: &mut PacketList) -> Option<(B, T)> {
         let at = chain.first;
-        let place = self.places.get_mut(at as usize)?;
-        let (buf, owner) = place.content.take()?;
-        (chain.first, chain.len) = (place.next, chain.len.saturating_sub(1));
+        let slot = self.slots.get_mut(at as usize)?;
+        let (buf, owner) = slot.content.take()?;
+        (chain.first, chain.len) = (slot.next, chain.len.saturating_sub(1));
         if chain.is_empty() {
             *chain = PacketList::EMPTY;
         }
-        place.next = self.free;
+        slot.next = self.free;
         self.free = at;
         self.len -= 1;
         self.octets -= buf.len();

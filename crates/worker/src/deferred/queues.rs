@@ -12,6 +12,7 @@ use crate::burst::batch::Batch;
 use crate::burst::descriptor::Deferral;
 use crate::deferred::buffering::Buffers;
 use crate::deferred::fragments::Fragments;
+use crate::deferred::packet_store::Rejected;
 use crate::deferred::reassembly::Reassembly;
 use crate::io::PacketMetadata;
 use crate::stats::Stats;
@@ -34,14 +35,8 @@ pub(crate) enum DeferredSource {
     Buffered,
 }
 
-/// A packet that a queue does not keep.
-pub(crate) struct Rejected<B> {
-    pub packet: B,
-    pub reason: DropReason,
-}
-
 impl<B: PacketBuf + PacketMetadata> Deferred<B> {
-    /// Stores the packet at `place` of the burst.
+    /// Stores the packet at `index` of the burst.
     ///
     /// # Errors
     /// The packet and the drop reason, when there is no room for it.
@@ -50,13 +45,14 @@ impl<B: PacketBuf + PacketMetadata> Deferred<B> {
     pub fn store(
         &mut self,
         deferral: Deferral,
-        (place, mut packet): (usize, B),
+        index: usize,
+        mut packet: B,
         stats: &mut Stats,
         now: Nanos,
     ) -> Result<(), Rejected<B>> {
         match deferral {
             Deferral::FirstFragment(session) => {
-                let stored = self.fragments.hold(place, packet, session, now);
+                let stored = self.fragments.hold(index, packet, session, now);
                 stored.map_err(|packet| Rejected {
                     packet,
                     reason: DropReason::FragmentsFull,
@@ -67,18 +63,18 @@ impl<B: PacketBuf + PacketMetadata> Deferred<B> {
                 let added = self.reassembly.add(packet, now);
                 stats.reassembled += self.reassembly.made - made;
                 stats.consumed += self.reassembly.merged - merged;
-                added.map_err(|(packet, reason)| Rejected { packet, reason })
+                added
             }
             Deferral::Buffer => {
                 packet.set_ingress(packet.ingress().having_waited());
-                match self.buffers.store(place, packet, now) {
+                match self.buffers.store(index, packet, now) {
                     Ok(()) => {
                         stats.stored += 1;
                         Ok(())
                     }
                     Err(packet) => Err(Rejected {
                         packet,
-                        reason: self.buffers.why_not(place),
+                        reason: self.buffers.why_not(index),
                     }),
                 }
             }

@@ -5,10 +5,10 @@
 //! packet that they make goes its way from `parse` on, to the worker of its session. User packets that are fragments
 //! themselves are another matter ([`fragments`](crate::deferred::fragments)).
 //!
-//! Everything is bounded and made at the start: datagrams (sets of four places by a keyed hash), buffers and their
+//! Everything is bounded and made at the start: datagrams (sets of four slots by a keyed hash), buffers and their
 //! octets, fragments of one datagram, and the time. A source may have a quarter as much as is still free, so that one
 //! that had none finds room. Fragments that overlap, or say different lengths, end their datagram, and what else comes of
-//! it (RFC 5722); one that comes twice, with the same place and length, is dropped alone. The worker owns the state.
+//! it (RFC 5722); one that comes twice, with the same offset and length, is dropped alone. The worker owns the state.
 
 use std::hash::BuildHasher;
 
@@ -18,7 +18,7 @@ use packet::{Addrs, DropReason, PacketBuf};
 
 use crate::ReassemblyLimits;
 use crate::burst::batch::Batch;
-use crate::deferred::packet_store::{PacketList, PacketStore};
+use crate::deferred::packet_store::{PacketList, PacketStore, Rejected, SlotIndex};
 use crate::ingress::parse::HEADERS;
 
 /// Places in a set.
@@ -37,8 +37,8 @@ struct Range {
     to: u16,
 }
 
-/// One place for a datagram.
-struct Place {
+/// The state of one datagram.
+struct Slot {
     datagram: Option<DatagramId>,
     until: Nanos,
     /// What came before, in the order of `ranges`.
@@ -54,7 +54,7 @@ struct Place {
     charged: Option<u16>,
 }
 
-impl Place {
+impl Slot {
     const FREE: Self = Self {
         datagram: None,
         until: Nanos::ZERO,
@@ -115,10 +115,10 @@ enum Placement {
     OneTooMany,
 }
 
-/// All that a worker knows of fragments of GTP-U packets.
+/// The fragments of GTP-U packets that a worker holds.
 pub(crate) struct Reassembly<B> {
     limits: ReassemblyLimits,
-    places: Box<[[Place; WAYS]]>,
+    slots: Box<[[Slot; WAYS]]>,
     hasher: foldhash::quality::FixedState,
     held: PacketStore<B, u16>,
     shares: [u16; SHARES],
@@ -144,7 +144,7 @@ impl<B: PacketBuf> Reassembly<B> {
         let hidden = seed.0[0].rotate_left(32) ^ seed.0[1];
         Self {
             limits,
-            places: (0..sets).map(|_| [Place::FREE; WAYS]).collect(),
+            slots: (0..sets).map(|_| [Slot::FREE; WAYS]).collect(),
             hasher: foldhash::quality::FixedState::with_seed(hidden),
             held: PacketStore::new(held),
             shares: [0; SHARES],
@@ -160,7 +160,7 @@ impl<B: PacketBuf> Reassembly<B> {
 
     /// Whether fragments are put together at all.
     pub fn is_on(&self) -> bool {
-        !self.places.is_empty()
+        !self.slots.is_empty()
     }
 
     /// Which of `workers` reassembles the datagram of a fragment. `None` for what is no fragment that waits.
@@ -198,95 +198,122 @@ impl<B: PacketBuf> Reassembly<B> {
     /// # Errors
     /// The fragment, and why it is dropped. What [is dead](Self::pop_dead) then is dropped as
     /// [`DropReason::BadFragment`].
-    pub fn add(&mut self, mut packet: B, now: Nanos) -> Result<(), (B, DropReason)> {
+    pub fn add(&mut self, mut packet: B, now: Nanos) -> Result<(), Rejected<B>> {
         if !self.is_on() {
-            return Err((packet, DropReason::Fragment));
+            return Err(Rejected {
+                packet,
+                reason: DropReason::Fragment,
+            });
         }
         let part = match UdpFragment::read(packet.data()) {
             Ok(part) => part,
-            Err(reason) => return Err((packet, reason)),
+            Err(reason) => return Err(Rejected { packet, reason }),
         };
-        let Some((set, way)) = self.place(&part.of) else {
-            return Err((packet, DropReason::FragmentsFull));
+        let Some(SlotIndex { set, way }) = self.find_slot(&part.of) else {
+            return Err(Rejected {
+                packet,
+                reason: DropReason::FragmentsFull,
+            });
         };
         let share = self.share(part.of.addrs);
         let free = self.held.free(self.limits.held, self.limits.held_octets);
         let has_room = free > 0
             && self.held.octets() + packet.len() <= self.limits.held_octets
             && usize::from(self.shares[share]) * 4 <= free;
-        let place = &mut self.places[set][way];
-        let is_new = place.datagram.is_none();
+        let slot = &mut self.slots[set][way];
+        let is_new = slot.datagram.is_none();
         if is_new && !has_room {
-            return Err((packet, DropReason::FragmentsFull));
+            return Err(Rejected {
+                packet,
+                reason: DropReason::FragmentsFull,
+            });
         }
         if is_new {
             self.in_use += 1;
-            *place = Place {
+            *slot = Slot {
                 datagram: Some(part.of),
                 until: now + self.limits.timeout,
-                ..Place::FREE
+                ..Slot::FREE
             };
         }
-        match place.judge(&part) {
+        match slot.judge(&part) {
             Placement::New => {}
-            Placement::Again => return Err((packet, DropReason::BadFragment)),
-            Placement::OneTooMany => return Err((packet, DropReason::FragmentsFull)),
+            Placement::Again => {
+                return Err(Rejected {
+                    packet,
+                    reason: DropReason::BadFragment,
+                });
+            }
+            Placement::OneTooMany => {
+                return Err(Rejected {
+                    packet,
+                    reason: DropReason::FragmentsFull,
+                });
+            }
             Placement::Contradiction => {
-                place.is_dead = true;
-                if place.charged.is_none() {
-                    // A sender of contradicting fragments keeps the place occupied until its time is over.
-                    place.charged = Some(share as u16);
+                slot.is_dead = true;
+                if slot.charged.is_none() {
+                    // A sender of contradicting fragments keeps the slot occupied until its time is over.
+                    slot.charged = Some(share as u16);
                     self.shares[share] += 1;
                 }
-                let chain = std::mem::replace(&mut place.chain, PacketList::EMPTY);
+                let chain = std::mem::replace(&mut slot.chain, PacketList::EMPTY);
                 self.held.join(&mut self.dead, chain);
-                return Err((packet, DropReason::BadFragment));
+                return Err(Rejected {
+                    packet,
+                    reason: DropReason::BadFragment,
+                });
             }
         }
         if !has_room {
-            return Err((packet, DropReason::FragmentsFull));
+            return Err(Rejected {
+                packet,
+                reason: DropReason::FragmentsFull,
+            });
         }
         if let Err(reason) = part.begin(&mut packet) {
-            return Err((packet, reason));
+            return Err(Rejected { packet, reason });
         }
-        let number = usize::from(place.chain.len());
-        if let Err(packet) = self.held.push(&mut place.chain, packet, share as u16) {
-            return Err((packet, DropReason::FragmentsFull));
+        let number = usize::from(slot.chain.len());
+        if let Err(packet) = self.held.push(&mut slot.chain, packet, share as u16) {
+            return Err(Rejected {
+                packet,
+                reason: DropReason::FragmentsFull,
+            });
         }
         self.shares[share] += 1;
-        if let Some(range) = place.ranges.get_mut(number) {
+        if let Some(range) = slot.ranges.get_mut(number) {
             (range.from, range.to) = (part.offset, part.end() as u16);
         }
         if part.offset == 0 {
-            place.first = Some(part);
+            slot.first = Some(part);
         }
         if !part.more {
-            place.length = Some(part.end() as u16);
+            slot.length = Some(part.end() as u16);
         }
-        match place.is_whole() {
-            true => self.put_together((set, way)),
+        match slot.is_whole() {
+            true => self.put_together(SlotIndex { set, way }),
             false => Ok(()),
         }
     }
 
-    /// All fragments of a datagram have come.
-    fn put_together(&mut self, (set, way): (usize, usize)) -> Result<(), (B, DropReason)> {
-        let mut place = std::mem::replace(&mut self.places[set][way], Place::FREE);
+    /// Reassembles a datagram whose fragments have all arrived.
+    fn put_together(&mut self, SlotIndex { set, way }: SlotIndex) -> Result<(), Rejected<B>> {
+        let mut slot = std::mem::replace(&mut self.slots[set][way], Slot::FREE);
         self.in_use -= 1;
-        let count = usize::from(place.chain.len());
+        let count = usize::from(slot.chain.len());
         self.parts.clear();
-        while let Some((packet, share)) = self.held.pop(&mut place.chain) {
+        while let Some((packet, share)) = self.held.pop(&mut slot.chain) {
             self.shares[usize::from(share) % SHARES] -= 1;
             self.parts.push(Some(packet));
         }
         let mut order: [u8; MOST] = std::array::from_fn(|number| number as u8);
         let order = &mut order[..count.min(MOST)];
-        order.sort_unstable_by_key(|number| place.ranges[usize::from(*number) % MOST].from);
+        order.sort_unstable_by_key(|number| slot.ranges[usize::from(*number) % MOST].from);
         let mut in_order = order
             .iter()
             .filter_map(|number| self.parts.get_mut(usize::from(*number))?.take());
-        let (Some(mut whole), Some(first), Some(length)) = (in_order.next(), place.first, place.length)
-        else {
+        let (Some(mut whole), Some(first), Some(length)) = (in_order.next(), slot.first, slot.length) else {
             return Ok(());
         };
         self.merged += count as u64 - 1;
@@ -301,22 +328,27 @@ impl<B: PacketBuf> Reassembly<B> {
         match done {
             Ok(()) => {
                 let pushed = self.ready.push(whole);
-                pushed.map_err(|whole| (whole, DropReason::FragmentsFull))?;
+                pushed.map_err(|packet| Rejected {
+                    packet,
+                    reason: DropReason::FragmentsFull,
+                })?;
                 self.made += 1;
                 Ok(())
             }
-            Err(reason) => Err((whole, reason)),
+            Err(reason) => Err(Rejected {
+                packet: whole,
+                reason,
+            }),
         }
     }
 
-    /// The place of a datagram, or one that is free.
-    fn place(&self, datagram: &DatagramId) -> Option<(usize, usize)> {
-        let number = self.hasher.hash_one(datagram) as usize % self.places.len().max(1);
-        let set = self.places.get(number)?;
-        let find =
-            |wanted: Option<&DatagramId>| set.iter().position(|place| place.datagram.as_ref() == wanted);
+    /// The slot of a datagram, or one that is free.
+    fn find_slot(&self, datagram: &DatagramId) -> Option<SlotIndex> {
+        let number = self.hasher.hash_one(datagram) as usize % self.slots.len().max(1);
+        let set = self.slots.get(number)?;
+        let find = |wanted: Option<&DatagramId>| set.iter().position(|slot| slot.datagram.as_ref() == wanted);
         let way = find(Some(datagram)).or_else(|| find(None))?;
-        Some((number, way))
+        Some(SlotIndex { set: number, way })
     }
 
     /// Sources are numbered by a keyed hash, by prefixes of 64 bits in IPv6.
@@ -330,27 +362,27 @@ impl<B: PacketBuf> Reassembly<B> {
 
     /// Looks at a few datagrams. The fragments of those that waited too long, as many as `out` has room for.
     pub fn sweep(&mut self, out: &mut Batch<B>, now: Nanos) {
-        for _ in 0..SWEPT.min(self.places.len() * WAYS) {
+        for _ in 0..SWEPT.min(self.slots.len() * WAYS) {
             let (set, way) = (self.hand / WAYS, self.hand % WAYS);
-            let place = &mut self.places[set][way];
-            if place.datagram.is_some() && place.until <= now {
+            let slot = &mut self.slots[set][way];
+            if slot.datagram.is_some() && slot.until <= now {
                 while !out.is_full() {
-                    let Some((packet, share)) = self.held.pop(&mut place.chain) else {
+                    let Some((packet, share)) = self.held.pop(&mut slot.chain) else {
                         break;
                     };
                     self.shares[usize::from(share) % SHARES] -= 1;
                     let _ = out.push(packet);
                 }
-                if !place.chain.is_empty() {
+                if !slot.chain.is_empty() {
                     return;
                 }
-                if let Some(share) = place.charged {
+                if let Some(share) = slot.charged {
                     self.shares[usize::from(share) % SHARES] -= 1;
                 }
-                *place = Place::FREE;
+                *slot = Slot::FREE;
                 self.in_use -= 1;
             }
-            self.hand = (self.hand + 1) % (self.places.len() * WAYS);
+            self.hand = (self.hand + 1) % (self.slots.len() * WAYS);
         }
     }
 

@@ -23,8 +23,8 @@ pub(crate) fn release_granted<B: PacketBuf + PacketMetadata>(
     };
     let image = &slot.image;
     for action in image.quota_actions.iter() {
-        let events = image.event_slots().filter(|(_, urr)| *urr == action.urr);
-        let counters = events.fold(1u64 << action.urr, |all, (slot, _)| all | 1 << slot);
+        let events = image.event_slots().filter(|event| event.urr == action.urr);
+        let counters = events.fold(1u64 << action.urr, |all, event| all | 1 << event.slot);
         let is_stopped = |direction| block.stopped(direction) & counters != 0;
         let waiting = action.forward.and_then(|forward| image.buffering(forward));
         if let Some(Buffering { far, .. }) = waiting

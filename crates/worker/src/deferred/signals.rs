@@ -185,8 +185,8 @@ pub(crate) fn tunnels(
     };
     let rules = &slot.image.rules;
     let fars = rules.fars().iter().zip(0..);
-    for (_, place) in fars.filter(|(far, _)| wanted(far, rules)) {
-        let forward = block.forward(place);
+    for (_, slot) in fars.filter(|(far, _)| wanted(far, rules)) {
+        let forward = block.forward(slot);
         if forward.kind == ForwardKind::Tunnel && !tunnels.contains(&forward) {
             tunnels.push(forward);
         }

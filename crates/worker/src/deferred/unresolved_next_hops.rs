@@ -9,6 +9,7 @@ use crate::burst::descriptor::{Deferral, Fate, Kind};
 use crate::burst::outcome::NextHop;
 use crate::deferred::buffering::{Buffers, Flow, QueueKey, UnresolvedHop};
 use crate::ingress::l3_interfaces::L3Interfaces;
+use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
@@ -33,15 +34,15 @@ pub(crate) fn expect_unresolved<B: PacketBuf>(
     buffers: &mut Buffers<B>,
 ) {
     let mut missing = 0;
-    for place in 0..burst.len() {
-        if burst.descriptors[place].fate == Fate::Drop(DropReason::NoNeighbour) {
+    for index in 0..burst.len() {
+        if burst.descriptors[index].fate == Fate::Drop(DropReason::NoNeighbour) {
             let hop = burst.outcome.missing.get(missing).copied();
             missing += 1;
             if hop
-                .and_then(|hop| park(context, burst, buffers, place, hop))
+                .and_then(|hop| park(context, burst, buffers, index, hop))
                 .is_some()
             {
-                burst.descriptors[place].fate = Fate::Defer(Deferral::Buffer);
+                burst.descriptors[index].fate = Fate::Defer(Deferral::Buffer);
             }
         }
     }
@@ -52,11 +53,11 @@ fn park<B: PacketBuf>(
     context: &mut Context<'_>,
     burst: &Burst<B>,
     buffers: &mut Buffers<B>,
-    place: usize,
+    index: usize,
     hop: NextHop,
 ) -> Option<()> {
-    let descriptor = &burst.descriptors[place];
-    let (verdict, extension) = context.flows.extended().whole(&descriptor.verdict, place);
+    let descriptor = &burst.descriptors[index];
+    let WholeVerdict { verdict, extension } = context.flows.extended().whole(&descriptor.verdict, index);
     if extension != ExtensionId::NONE {
         // It is translated already, and would be once more.
         return None;
@@ -83,7 +84,7 @@ fn park<B: PacketBuf>(
         next_hop: hop,
         is_named,
     };
-    if !buffers.park(place, owner, packet, hop, context.now) {
+    if !buffers.park(index, owner, packet, hop, context.now) {
         return None;
     }
     if descriptor.kind != Kind::Relayed {

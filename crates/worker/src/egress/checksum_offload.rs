@@ -33,8 +33,8 @@ impl ChecksumOffload {
         let fills = |port: &PortId| io.fills_udp_checksums(*port);
         let mut fill: Vec<bool> = (0..io.ports()).map(|port| fills(&PortId(port as u16))).collect();
         for lag in lags {
-            if let Some(place) = fill.get_mut(lag.port.index()) {
-                *place = !lag.members.is_empty() && lag.members.iter().all(fills);
+            if let Some(index) = fill.get_mut(lag.port.index()) {
+                *index = !lag.members.is_empty() && lag.members.iter().all(fills);
             }
         }
         Self { fill }

@@ -48,7 +48,8 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (packet, order): (&B, Option<FragmentSpec>),
+        packet: &B,
+        order: Option<FragmentSpec>,
         port: PortId,
     ) {
         let copy = match order {
@@ -105,7 +106,7 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
         {
             let port = lags.way(port, &packet);
             if let Some(order) = order {
-                tx.send_in_fragments(io, stats, (port, packet), (order, fragmenter));
+                tx.send_in_fragments(io, stats, port, packet, order, fragmenter);
                 continue;
             }
             match linearize(io, port, &mut packet) {
@@ -122,7 +123,7 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
             let port = lags.way(port, &packet);
             // To ourselves there is no link, and so no MTU.
             if let Some(order) = order.filter(|_| port.recirculations() == 0) {
-                tx.send_in_fragments(io, stats, (port, packet), (order, fragmenter));
+                tx.send_in_fragments(io, stats, port, packet, order, fragmenter);
                 continue;
             }
             match linearize(io, port, &mut packet) {

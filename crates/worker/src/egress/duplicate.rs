@@ -21,6 +21,7 @@ use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::{FragmentationNeed, Fragmenter};
 use crate::egress::path_mtus::path_of;
 use crate::io::{Io, PacketMetadata};
+use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
@@ -43,23 +44,23 @@ impl<I: Io> Copying<'_, I> {
     #[inline(never)]
     pub fn copy_burst(&mut self, burst: &mut Burst<I::Buf>) {
         for number in 0..burst.outcome.copied.len() {
-            let CopyRequest { place, port } = burst.outcome.copied[number];
-            let place = usize::from(place);
-            let order = self.order_of(burst, place);
-            let packet = (&burst.packets[place], order);
+            let CopyRequest { index, port } = burst.outcome.copied[number];
+            let index = usize::from(index);
+            let order = self.order_of(burst, index);
+            let packet = &burst.packets[index];
             if port != Forward::COPIES {
-                self.copies.copy(self.io, self.stats, packet, port);
+                self.copies.copy(self.io, self.stats, packet, order, port);
                 continue;
             }
-            let Some(WantedCopies { mirror, duplicate }) = self.copies_of(burst, place) else {
+            let Some(WantedCopies { mirror, duplicate }) = self.copies_of(burst, index) else {
                 continue;
             };
-            let is_sent = matches!(burst.descriptors[place].fate, Fate::Send(_));
+            let is_sent = matches!(burst.descriptors[index].fate, Fate::Send(_));
             if let Some(port) = mirror.filter(|_| is_sent) {
-                self.copies.copy(self.io, self.stats, packet, port);
+                self.copies.copy(self.io, self.stats, packet, order, port);
             }
-            if !packet.0.ingress().has_waited() {
-                let duplicate = self.duplicate(burst, place, &duplicate);
+            if !packet.ingress().has_waited() {
+                let duplicate = self.duplicate(burst, index, &duplicate);
                 self.copies.add(self.stats, duplicate);
             }
         }
@@ -67,17 +68,17 @@ impl<I: Io> Copying<'_, I> {
     }
 
     /// How a packet is cut up that leaves in fragments: to ourselves none does.
-    fn order_of(&self, burst: &Burst<I::Buf>, place: usize) -> Option<FragmentSpec> {
-        let leaves = matches!(burst.descriptors[place].fate, Fate::Send(port) if port.recirculations() == 0);
-        (leaves && self.fragmenter.has(place)).then(|| self.fragmenter.at(place))
+    fn order_of(&self, burst: &Burst<I::Buf>, index: usize) -> Option<FragmentSpec> {
+        let leaves = matches!(burst.descriptors[index].fate, Fate::Send(port) if port.recirculations() == 0);
+        (leaves && self.fragmenter.has(index)).then(|| self.fragmenter.at(index))
     }
 
     /// What the session of a packet says of its copies.
-    fn copies_of(&self, burst: &Burst<I::Buf>, place: usize) -> Option<WantedCopies> {
-        let (verdict, _) = self
+    fn copies_of(&self, burst: &Burst<I::Buf>, index: usize) -> Option<WantedCopies> {
+        let WholeVerdict { verdict, .. } = self
             .flows
             .extended()
-            .whole(&burst.descriptors[place].verdict, place);
+            .whole(&burst.descriptors[index].verdict, index);
         let session = self.sessions.blocks.get(verdict.block)?.session();
         self.sessions.at(session)?.image.copies(verdict.forward)
     }
@@ -86,10 +87,10 @@ impl<I: Io> Copying<'_, I> {
     fn duplicate(
         &mut self,
         burst: &Burst<I::Buf>,
-        place: usize,
+        index: usize,
         forward: &Forward,
     ) -> Option<Originated<I::Buf>> {
-        let (descriptor, packet) = (&burst.descriptors[place], &burst.packets[place]);
+        let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
         let octets = usize::from(descriptor.octets);
         let start = match descriptor.fate {
             Fate::Send(_) => packet.len().checked_sub(octets)?,

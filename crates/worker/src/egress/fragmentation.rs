@@ -31,7 +31,7 @@ pub(crate) struct FragmentationNeed {
 /// Packets of a burst that are to leave in fragments, and what it takes.
 pub(crate) struct Fragmenter<B> {
     orders: [FragmentSpec; BURST],
-    /// Bit n is place n.
+    /// Bit n is index n.
     wanted: u64,
     /// Identifications of outer packets: workers take turns, so that no two give the same at once.
     next_id: u32,
@@ -58,15 +58,15 @@ impl<B: PacketBuf> Fragmenter<B> {
         }
     }
 
-    /// The packet at `place`, whose octets are `packet`, is longer than its way out allows. Whether it goes in fragments.
+    /// The packet at `index`, whose octets are `packet`, is longer than its way out allows. Whether it goes in fragments.
     #[cold]
-    pub fn may(&mut self, place: usize, packet: &[u8], wish: FragmentationNeed) -> bool {
+    pub fn may(&mut self, index: usize, packet: &[u8], wish: FragmentationNeed) -> bool {
         let is_v4 = packet.first().is_some_and(|first| first >> 4 == 4);
         let may = packet.get(6).is_some_and(|flags| flags & DONT_FRAGMENT == 0);
         let wanted = is_v4 && may && wish.how != Fragmentation::Never;
         if wanted {
-            self.orders[place % BURST] = self.order(wish);
-            self.wanted |= 1 << (place % BURST);
+            self.orders[index % BURST] = self.order(wish);
+            self.wanted |= 1 << (index % BURST);
         }
         wanted
     }
@@ -97,16 +97,16 @@ impl<B: PacketBuf> Fragmenter<B> {
         }
     }
 
-    /// The packet at `place` takes another way than was thought.
+    /// The packet at `index` takes another way than was thought.
     #[cold]
-    pub fn forget(&mut self, place: usize) {
-        self.wanted &= !(1 << (place % BURST));
+    pub fn forget(&mut self, index: usize) {
+        self.wanted &= !(1 << (index % BURST));
     }
 
-    /// Whether the packet at `place` goes in fragments, if it goes at all.
+    /// Whether the packet at `index` goes in fragments, if it goes at all.
     #[cold]
-    pub fn has(&self, place: usize) -> bool {
-        self.wanted >> place & 1 == 1
+    pub fn has(&self, index: usize) -> bool {
+        self.wanted >> index & 1 == 1
     }
 
     /// Whether any packet of the burst goes in fragments.
@@ -118,9 +118,9 @@ impl<B: PacketBuf> Fragmenter<B> {
     /// Gives the packets that go in fragments their fate, if they go at all.
     #[cold]
     pub fn settle(&mut self, descriptors: &mut [Descriptor]) {
-        for (place, descriptor) in descriptors.iter_mut().enumerate() {
+        for (index, descriptor) in descriptors.iter_mut().enumerate() {
             match descriptor.fate {
-                Fate::Send(port) if self.wanted >> place & 1 == 1 && port.recirculations() == 0 => {
+                Fate::Send(port) if self.wanted >> index & 1 == 1 && port.recirculations() == 0 => {
                     descriptor.fate = Fate::Split(port);
                 }
                 _ => {}
@@ -129,10 +129,10 @@ impl<B: PacketBuf> Fragmenter<B> {
         self.wanted = 0;
     }
 
-    /// How the packet at `place` is cut up, which [goes in fragments](Self::has).
+    /// How the packet at `index` is cut up, which [goes in fragments](Self::has).
     #[cold]
-    pub fn at(&self, place: usize) -> FragmentSpec {
-        self.orders[place % BURST]
+    pub fn at(&self, index: usize) -> FragmentSpec {
+        self.orders[index % BURST]
     }
 
     /// Cuts up a packet that has its headers: it becomes the first fragment, and the others are given.

@@ -21,7 +21,7 @@ use crate::io::PacketMetadata;
 /// Octets of a UDP datagram before the TEID of its GTP-U message.
 const TEID_AT: usize = packet::udp::HEADER_LEN + 4;
 
-/// What distinguishes flows whose packets may take different members.
+/// The header fields whose hash selects the member of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LagHash {
     /// Addresses and ports of user packets.
@@ -38,9 +38,9 @@ pub struct LagPorts {
     pub port: PortId,
     /// Its members, 1 to [`transport::lag::MOST_MEMBERS`].
     pub members: Vec<PortId>,
-    /// Whether members speak LACP.
+    /// Whether members run LACP.
     pub lacp: bool,
-    /// What distinguishes flows.
+    /// The header fields whose hash selects the member.
     pub hash: LagHash,
 }
 
@@ -48,9 +48,9 @@ pub struct LagPorts {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Alone,
-    /// The LAG at this place, and the place among its members.
+    /// The LAG at this index, and the index among its members.
     Member(u8, u8),
-    /// The LAG at this place.
+    /// The LAG at this index.
     Lag(u8),
 }
 
@@ -73,15 +73,15 @@ impl Lags {
     pub fn new(ports: usize, all: &[LagPorts]) -> Self {
         let mut roles = vec![Role::Alone; ports];
         let mut note = |port: PortId, role| {
-            if let Some(place) = roles.get_mut(port.index()) {
-                *place = role;
+            if let Some(index) = roles.get_mut(port.index()) {
+                *index = role;
             }
         };
         for (number, lag) in (0..).zip(all) {
             note(lag.port, Role::Lag(number));
             (0..)
                 .zip(&lag.members)
-                .for_each(|(place, member)| note(*member, Role::Member(number, place)));
+                .for_each(|(index, member)| note(*member, Role::Member(number, index)));
         }
         let all = all.iter().map(|ports| Lag {
             ports: ports.clone(),
@@ -113,8 +113,8 @@ impl Lags {
         lag.collecting = share.collecting;
         let members = &lag.ports.members;
         for (path, member) in (0..).zip(&mut lag.paths) {
-            let place = next_of(path, members.len(), |place| share.distributing >> place & 1 == 1);
-            *member = place.map(|place| members[place]);
+            let index = next_of(path, members.len(), |index| share.distributing >> index & 1 == 1);
+            *member = index.map(|index| members[index]);
         }
         lag.paths[0]
     }
@@ -141,13 +141,13 @@ impl Lags {
     #[cold]
     #[inline(never)]
     pub fn receive<B: PacketBuf + PacketMetadata>(&self, port: PortId, burst: &mut [B]) {
-        let Some(&Role::Member(lag, place)) = self.roles.get(port.index()) else {
+        let Some(&Role::Member(lag, index)) = self.roles.get(port.index()) else {
             return;
         };
         let Some(lag) = self.all.get(usize::from(lag)) else {
             return;
         };
-        if lag.collecting >> place & 1 == 0 {
+        if lag.collecting >> index & 1 == 0 {
             return;
         }
         if !lag.ports.lacp {
@@ -168,7 +168,7 @@ impl Lags {
     pub fn distribute<B: PacketBuf>(&self, burst: &[B], descriptors: &mut [Descriptor], keys: &Keys) {
         // Most packets of a burst leave by one.
         let mut last = (PortId(u16::MAX), None);
-        for (place, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
+        for (index, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
             let Fate::Send(port) = descriptor.fate else {
                 continue;
             };
@@ -180,8 +180,8 @@ impl Lags {
             };
             let ports = lag.ports.hash == LagHash::L34;
             let path = match descriptor.family {
-                Family::V4 => path_v4(&keys.v4[place % crate::BURST], ports),
-                Family::V6 => path_v6(&keys.v6[place % crate::BURST], ports),
+                Family::V4 => path_v4(&keys.v4[index % crate::BURST], ports),
+                Family::V6 => path_v6(&keys.v6[index % crate::BURST], ports),
                 Family::None => path_of(buf, ports),
             };
             if let Some(member) = lag.paths[path] {

@@ -1,6 +1,6 @@
-//! Packets in chains, towards ports that cannot send them, or not so long ones: brought together before they leave.
+//! Chained packets are linearized before they leave by a port that cannot send them, or no chains of that length.
 //!
-//! Ports that send whatever chain there is cost nothing: a burst asks once whether there are others ([`Io::bounds_chains`]).
+//! Where all ports send chains of any length, a burst checks that once ([`Io::bounds_chains`]).
 
 use flow::{Blocks, PortId};
 use packet::buf::bring_together;

@@ -71,10 +71,10 @@ impl PathMtus {
     }
 
     fn uncount(&mut self, mtu: u16) {
-        if let Some(place) = self.sizes.iter().position(|(size, _)| *size == mtu) {
-            self.sizes[place].1 -= 1;
-            if self.sizes[place].1 == 0 {
-                self.sizes.swap_remove(place);
+        if let Some(index) = self.sizes.iter().position(|(size, _)| *size == mtu) {
+            self.sizes[index].1 -= 1;
+            if self.sizes[index].1 == 0 {
+                self.sizes.swap_remove(index);
             }
         }
     }
@@ -95,11 +95,11 @@ pub(crate) fn key(Path { local, peer }: Path) -> [u32; 8] {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits(),
     };
-    let word = |bits: u128, place: u32| (bits >> (32 * place)) as u32;
+    let word = |bits: u128, index: u32| (bits >> (32 * index)) as u32;
     let (local, peer) = (octets(local), octets(peer));
-    std::array::from_fn(|place| match place as u32 {
-        place @ 0..4 => word(local, place),
-        place => word(peer, place - 4),
+    std::array::from_fn(|index| match index as u32 {
+        index @ 0..4 => word(local, index),
+        index => word(peer, index - 4),
     })
 }
 

@@ -14,7 +14,8 @@ use packet::{DropReason, PacketBuf};
 use crate::LagPorts;
 use crate::burst::batch::Batch;
 use crate::burst::credit::{Charges, credit_back};
-use crate::burst::descriptor::{Deferral, Descriptor, Fate};
+use crate::burst::descriptor::{Descriptor, Fate};
+use crate::deferred::packet_store::Rejected;
 use crate::deferred::queues::Deferred;
 use crate::egress::fragmentation::Fragmenter;
 use crate::egress::linearize::linearize;
@@ -26,7 +27,7 @@ pub(crate) const MAX_RECIRCULATIONS: u8 = 7;
 
 const _: () = assert!(MAX_RECIRCULATIONS <= PortId::MOST_RECIRCULATIONS);
 
-/// Where packets wait for the end of their burst.
+/// Transmit queues: packets that are sent, handed over or freed at the end of their burst.
 pub(crate) struct TxQueues<B> {
     /// By port.
     ports: Vec<Batch<B>>,
@@ -43,12 +44,18 @@ pub(crate) struct TxQueues<B> {
     /// Ports that did not take all of what they got last.
     full: Vec<bool>,
     /// Yellow packets of the burst that are queued behind the others.
-    late: Batch<(PortId, B)>,
+    late: Batch<LatePacket<B>>,
     /// The counts of packets that are queued.
     charges: Charges,
 }
 
-/// A burst that is sent, with what stage `tx` needs.
+/// A yellow packet and the port that it leaves by.
+struct LatePacket<B> {
+    port: PortId,
+    packet: B,
+}
+
+/// A burst that is sent, with the state that stage `tx` needs.
 pub(crate) struct Transmission<'a, B> {
     pub packets: &'a mut Batch<B>,
     pub descriptors: &'a [Descriptor],
@@ -61,7 +68,7 @@ pub(crate) struct Transmission<'a, B> {
 }
 
 impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
-    /// For a number of ports and workers.
+    /// Empty queues for this number of ports and workers.
     pub fn new(ports: usize, workers: usize) -> Self {
         let batches = |count| (0..count).map(|_| Batch::new()).collect();
         Self {
@@ -83,14 +90,14 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         self
     }
 
-    /// Packets to `port` leave by another from now on, or not at all.
+    /// Packets to `port` leave by the port `way` from now on; `None`: they are dropped.
     pub fn lead(&mut self, port: PortId, way: Option<PortId>) {
-        if let Some(place) = self.outputs.get_mut(port.index()) {
-            *place = way;
+        if let Some(index) = self.outputs.get_mut(port.index()) {
+            *index = way;
         }
     }
 
-    /// Sorts a burst by fate, empties it and sends everything. Bit n of `yellow`: the packet at place n is beyond its
+    /// Sorts a burst by fate, empties it and sends everything. Bit n of `yellow`: the packet at index n is beyond its
     /// guaranteed rate.
     #[inline(never)]
     pub fn transmit<I: Io<Buf = B>>(
@@ -109,11 +116,11 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
             now,
         } = transmission;
         self.charges.credit_back(blocks);
-        for (place, (mut buf, descriptor)) in packets.drain().zip(descriptors).enumerate() {
+        for (index, (mut buf, descriptor)) in packets.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
                 Fate::Send(port) if port.recirculations() == 0 => {
                     buf.set_charge(self.charges.record(descriptor));
-                    if yellow >> place & 1 == 1 && self.is_full(port) {
+                    if yellow >> index & 1 == 1 && self.is_full(port) {
                         self.enqueue_late(io, stats, port, buf);
                     } else {
                         self.enqueue(io, stats, port, buf);
@@ -121,23 +128,26 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
                 }
                 Fate::HandOver(worker) => self.hand_over(io, stats, worker, buf),
                 Fate::Drop(reason) => self.give_up_one(io, stats, buf, reason),
-                Fate::Defer(deferral) => self.defer(io, stats, (deferral, place, buf), (deferred, now)),
+                Fate::Defer(deferral) => {
+                    let stored = deferred.store(deferral, index, buf, stats, now);
+                    self.drop_rejected(io, stats, stored, deferred);
+                }
                 Fate::Split(port) => {
                     buf.set_charge(self.charges.record(descriptor));
-                    self.send_fragments(io, stats, (port, buf), (fragmenter.at(place), fragmenter));
+                    self.send_fragments(io, stats, port, buf, fragmenter.at(index), fragmenter);
                 }
-                _ => self.dispose(io, stats, blocks, (descriptor, buf)),
+                _ => self.dispose(io, stats, blocks, descriptor, buf),
             }
         }
-        while let Some((port, buf)) = self.late.pop_first() {
-            self.enqueue(io, stats, port, buf);
+        while let Some(LatePacket { port, packet }) = self.late.pop_first() {
+            self.enqueue(io, stats, port, packet);
         }
         // Nothing with a charge is queued from here on: packets that are queued between bursts have none.
         self.flush(io, stats);
         self.charges.credit_back(blocks);
     }
 
-    /// Packets with a rare fate.
+    /// Carries out rare fates.
     #[cold]
     #[inline(never)]
     fn dispose<I: Io<Buf = B>>(
@@ -145,11 +155,12 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         io: &mut I,
         stats: &mut Stats,
         blocks: &mut Blocks,
-        (descriptor, buf): (&Descriptor, B),
+        descriptor: &Descriptor,
+        buf: B,
     ) {
         match descriptor.fate {
             Fate::Send(port) => {
-                if !self.recirculate(io, stats, (port, buf)) {
+                if !self.recirculate(io, stats, port, buf) {
                     credit_back(blocks, descriptor);
                 }
             }
@@ -158,7 +169,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
                 stats.consumed += 1;
                 self.free(io, buf);
             }
-            // Every stage before settles what it lets pass.
+            // The stages before give every packet a fate.
             _ => self.give_up_one(io, stats, buf, DropReason::UnsupportedAction),
         }
     }
@@ -169,11 +180,13 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (port, mut whole): (PortId, B),
-        by: (FragmentSpec, &mut Fragmenter<B>),
+        port: PortId,
+        mut whole: B,
+        order: FragmentSpec,
+        fragmenter: &mut Fragmenter<B>,
     ) {
         whole.set_charge(ChargeId::NONE);
-        self.send_fragments(io, stats, (port, whole), by);
+        self.send_fragments(io, stats, port, whole, order, fragmenter);
     }
 
     /// Queues the fragments of a packet, each with the charge of the whole packet.
@@ -183,8 +196,10 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (port, mut whole): (PortId, B),
-        (order, fragmenter): (FragmentSpec, &mut Fragmenter<B>),
+        port: PortId,
+        mut whole: B,
+        order: FragmentSpec,
+        fragmenter: &mut Fragmenter<B>,
     ) {
         let charge = whole.charge();
         let rest = match fragmenter.cut(order, &mut whole, || io.alloc()) {
@@ -239,8 +254,8 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
     /// Queues a packet that is sent behind the others of its burst.
     #[cold]
     fn enqueue_late<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
-        if let Err((port, buf)) = self.late.push((port, buf)) {
-            self.enqueue(io, stats, port, buf);
+        if let Err(LatePacket { port, packet }) = self.late.push(LatePacket { port, packet: buf }) {
+            self.enqueue(io, stats, port, packet);
         }
     }
 
@@ -271,7 +286,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
     /// the other's.
     pub fn send_on<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
         if port.recirculations() > 0 {
-            self.recirculate(io, stats, (port, buf));
+            self.recirculate(io, stats, port, buf);
         } else {
             self.send(io, stats, port, buf);
         }
@@ -282,7 +297,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
     fn send_nowhere<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, mut buf: B) {
         if port.recirculations() > 0 {
             buf.set_ingress(port.with_recirculations(0));
-            self.recirculate(io, stats, (port, buf));
+            self.recirculate(io, stats, port, buf);
         } else {
             self.charges.lose(buf.charge());
             stats.drop(DropReason::PortDown);
@@ -296,7 +311,8 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (port, mut buf): (PortId, B),
+        port: PortId,
+        mut buf: B,
     ) -> bool {
         let before = buf.ingress();
         let lap = before.recirculations() + 1;
@@ -330,7 +346,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         std::mem::swap(&mut self.recirculated, burst);
     }
 
-    /// Sends what waits for a port.
+    /// Sends the packets that are queued for a port.
     fn flush_port<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId) {
         let Some(batch) = self.ports.get_mut(port.index()).filter(|batch| !batch.is_empty()) else {
             return;
@@ -389,23 +405,23 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         }
     }
 
-    /// Drops a packet that waited for nothing.
+    /// Drops a packet that is in no queue.
     pub fn give_up_one<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, buf: B, reason: DropReason) {
         stats.drop(reason);
         self.free(io, buf);
     }
 
-    /// Stores a packet that comes back later, or drops it.
+    /// Drops the packets that the queues of deferred packets rejected.
     #[cold]
     #[inline(never)]
-    fn defer<I: Io<Buf = B>>(
+    fn drop_rejected<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (deferral, place, buf): (Deferral, usize, B),
-        (deferred, now): (&mut Deferred<B>, Nanos),
+        stored: Result<(), Rejected<B>>,
+        deferred: &mut Deferred<B>,
     ) {
-        if let Err(rejected) = deferred.store(deferral, (place, buf), stats, now) {
+        if let Err(rejected) = stored {
             self.give_up_one(io, stats, rejected.packet, rejected.reason);
         }
         while let Some(rejected) = deferred.take_rejected() {
@@ -413,7 +429,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         }
     }
 
-    /// Sends, hands over and frees whatever waits.
+    /// Sends, hands over and frees all queued packets.
     pub fn flush<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats) {
         for port in (0..self.ports.len()).map(|port| PortId(port as u16)) {
             self.flush_port(io, stats, port);

@@ -110,7 +110,7 @@ impl L3Interface {
     }
 }
 
-/// All places.
+/// The L3 interfaces of a worker.
 pub(crate) struct L3Interfaces {
     /// By [`InstanceId`].
     instances: Vec<L3Interface>,
@@ -123,16 +123,16 @@ pub(crate) struct L3Interfaces {
 }
 
 impl L3Interfaces {
-    /// The places of `network` on ports with these addresses; an instance on a port beyond them is unreachable.
+    /// The L3 interfaces of `network` on ports with these addresses; an instance on a port beyond them is unreachable.
     pub fn new(network: &Network, macs: &[MacAddr]) -> Self {
-        let place = |instance: &Instance| {
+        let of_instance = |instance: &Instance| {
             let interface = interface(instance, macs);
             let own_v6 = interface.ipv6.map(|address| OwnIpv6 {
                 address,
                 mac: interface.mac,
                 is_usable: true,
             });
-            let mut place = L3Interface {
+            let mut l3_interface = L3Interface {
                 interface,
                 vlan_key: instance.vlan.map_or(0, VlanTags::key),
                 vrf: instance.vrf,
@@ -149,16 +149,16 @@ impl L3Interfaces {
             };
             for (address, local) in locals(network, instance) {
                 match address {
-                    IpAddr::V4(address) => place.locals_v4.push((address.octets(), local)),
-                    IpAddr::V6(address) => place.locals_v6.push((address.octets(), local)),
+                    IpAddr::V4(address) => l3_interface.locals_v4.push((address.octets(), local)),
+                    IpAddr::V6(address) => l3_interface.locals_v6.push((address.octets(), local)),
                 }
             }
-            place.unusable_v6.reserve(place.locals_v6.len());
-            place
+            l3_interface.unusable_v6.reserve(l3_interface.locals_v6.len());
+            l3_interface
         };
-        let instances: Vec<L3Interface> = network.instances().iter().map(place).collect();
+        let instances: Vec<L3Interface> = network.instances().iter().map(of_instance).collect();
         let on = |port: usize| {
-            let here = |place: &&L3Interface| place.interface.port.index() == port;
+            let here = |l3_interface: &&L3Interface| l3_interface.interface.port.index() == port;
             instances.iter().filter(here).map(L3Interface::instance).collect()
         };
         let ports = (0..macs.len()).map(on).collect();
@@ -189,11 +189,11 @@ impl L3Interfaces {
 
     /// The same, of which these, by instance, have a host's network stack, and these DSCPs may not wait.
     pub fn with_host(mut self, rates: &[Option<HostRates>], urgent_dscps: &[u64]) -> Self {
-        for (place, rates) in self.instances.iter_mut().zip(rates) {
-            place.host = rates.is_some();
+        for (l3_interface, rates) in self.instances.iter_mut().zip(rates) {
+            l3_interface.host = rates.is_some();
         }
-        for (place, dscps) in self.instances.iter_mut().zip(urgent_dscps) {
-            place.urgent_dscps = *dscps;
+        for (l3_interface, dscps) in self.instances.iter_mut().zip(urgent_dscps) {
+            l3_interface.urgent_dscps = *dscps;
         }
         self
     }
@@ -201,16 +201,19 @@ impl L3Interfaces {
     /// An own address of an instance becomes usable or unusable: in all instances of its VRF packets may be addressed to it,
     /// or not, and the instance answers for it and sends from it, or not.
     pub fn set_usable(&mut self, owner: InstanceId, address: Ipv6Addr, is_usable: bool) {
-        let Some(place) = self.instances.get_mut(owner.index()) else {
+        let Some(l3_interface) = self.instances.get_mut(owner.index()) else {
             return;
         };
-        if let Some(own) = place.own_v6.as_mut().filter(|own| own.address == address) {
+        if let Some(own) = l3_interface.own_v6.as_mut().filter(|own| own.address == address) {
             own.is_usable = is_usable;
-            place.interface.ipv6 = is_usable.then_some(address);
+            l3_interface.interface.ipv6 = is_usable.then_some(address);
         }
-        let vrf = place.vrf;
-        let of_vrf = self.instances.iter_mut().filter(|place| place.vrf == vrf);
-        of_vrf.for_each(|place| place.set_usable(address, is_usable));
+        let vrf = l3_interface.vrf;
+        let of_vrf = self
+            .instances
+            .iter_mut()
+            .filter(|l3_interface| l3_interface.vrf == vrf);
+        of_vrf.for_each(|l3_interface| l3_interface.set_usable(address, is_usable));
     }
 
     /// Where a frame with these tags came in.
@@ -222,7 +225,7 @@ impl L3Interfaces {
             None => self.on_a_lap(port)?.iter(),
         };
         here.filter_map(|id| self.instances.get(id.index()))
-            .find(|place| place.vlan_key == key)
+            .find(|l3_interface| l3_interface.vlan_key == key)
     }
 
     /// The instances of a port that packets come in by that we have sent to ourselves.
@@ -231,7 +234,7 @@ impl L3Interfaces {
         self.ports.get(port.with_recirculations(0).index())
     }
 
-    /// The place of an instance.
+    /// The L3 interface of an instance.
     #[inline]
     pub fn at(&self, instance: InstanceId) -> Option<&L3Interface> {
         self.instances.get(instance.index())
@@ -259,7 +262,7 @@ pub fn interface(instance: &Instance, macs: &[MacAddr]) -> Interface {
 fn locals(network: &Network, here: &Instance) -> Vec<(IpAddr, Local)> {
     let mut locals = Vec::new();
     let tunnels = here.roles.intersects(Roles::GTPU);
-    for (place, &(owner, address)) in network.local_addresses().iter().enumerate() {
+    for (number, &(owner, address)) in network.local_addresses().iter().enumerate() {
         let Some(instance) = network
             .instance(owner)
             .filter(|instance| instance.vrf == here.vrf)
@@ -267,7 +270,7 @@ fn locals(network: &Network, here: &Instance) -> Vec<(IpAddr, Local)> {
             continue;
         };
         let gtpu = tunnels && instance.roles.intersects(Roles::GTPU);
-        let id = LocalId(place as u16);
+        let id = LocalId(number as u16);
         locals.push((address, Local { id, gtpu }));
     }
     locals

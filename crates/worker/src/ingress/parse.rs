@@ -1,7 +1,7 @@
-//! Stage `parse`: what is this packet, and for whom?
+//! Stage `parse`: reads the headers of each packet into its descriptor and key.
 //!
-//! Reads headers and nothing else: no session, no flow. Malformed packets and those for other nodes end in this
-//! stage. The packet is not changed.
+//! It reads no session and no flow, and does not change the packet. Malformed packets, packets for other nodes and packets
+//! with a martian source get their drop reason in this stage.
 
 use flow::{LocalId, prefetch};
 use packet::eth::{L2, ether_type};
@@ -17,25 +17,25 @@ use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFla
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces, Local};
 use crate::ingress::martian_source::check_source;
 
-/// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet. Gives what any of
-/// them has in its flags.
+/// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet. Returns the union of
+/// the flags of all packets.
 #[inline(never)]
 pub(crate) fn parse<B: PacketBuf + PacketMetadata>(
-    places: &L3Interfaces,
+    interfaces: &L3Interfaces,
     burst: &[B],
     descriptors: &mut [Descriptor],
     keys: &mut Keys,
 ) -> PacketFlags {
     let mut flags = PacketFlags::NONE;
     burst.iter().for_each(|buf| prefetch::read(buf.data()));
-    for (place, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
+    for (index, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
         let mut to = To {
             descriptor,
             keys,
-            place,
+            index,
             flags: &mut flags,
         };
-        if let Err(reason) = read(places, buf, &mut to) {
+        if let Err(reason) = read(interfaces, buf, &mut to) {
             descriptor.fate = Fate::Drop(reason);
             descriptor.flags = descriptor.flags.and(scattered(buf));
             flags = flags.and(descriptor.flags);
@@ -56,17 +56,17 @@ fn scattered<B: PacketBuf>(buf: &B) -> PacketFlags {
     }
 }
 
-/// Brings the headers of scattered packets together that were not understood, and reads them again. Gives what any of
-/// them has in its flags.
+/// Linearizes the headers of chained packets that could not be read, and reads them again. Returns the union of their
+/// flags.
 #[cold]
 pub(crate) fn gather<B: PacketBuf + PacketMetadata>(
-    places: &L3Interfaces,
+    interfaces: &L3Interfaces,
     burst: &mut [B],
     descriptors: &mut [Descriptor],
     keys: &mut Keys,
 ) -> PacketFlags {
     let mut flags = PacketFlags::NONE;
-    for (place, (buf, descriptor)) in burst.iter_mut().zip(descriptors).enumerate() {
+    for (index, (buf, descriptor)) in burst.iter_mut().zip(descriptors).enumerate() {
         let is_scattered = descriptor.flags.any(PacketFlags::SCATTERED) && buf.is_chained();
         if !is_scattered || !buf.gather(HEADERS.min(buf.len())) {
             continue;
@@ -75,27 +75,27 @@ pub(crate) fn gather<B: PacketBuf + PacketMetadata>(
         let mut to = To {
             descriptor,
             keys,
-            place,
+            index,
             flags: &mut flags,
         };
-        if let Err(reason) = read(places, buf, &mut to) {
+        if let Err(reason) = read(interfaces, buf, &mut to) {
             descriptor.fate = Fate::Drop(reason);
         }
     }
     flags
 }
 
-/// Where one packet's findings go.
+/// The descriptor and key that a packet is read into.
 struct To<'a> {
     descriptor: &'a mut Descriptor,
     keys: &'a mut Keys,
-    place: usize,
+    index: usize,
     /// Of the whole burst.
     flags: &'a mut PacketFlags,
 }
 
 impl To<'_> {
-    /// Notes what few packets have.
+    /// Sets flags that few packets have.
     #[inline(always)]
     fn note(&mut self, flags: PacketFlags) {
         if flags != PacketFlags::NONE {
@@ -107,26 +107,26 @@ impl To<'_> {
 
 #[inline(always)]
 fn read<B: PacketBuf + PacketMetadata>(
-    places: &L3Interfaces,
+    interfaces: &L3Interfaces,
     buf: &B,
     to: &mut To<'_>,
 ) -> Result<(), DropReason> {
     let bytes = buf.data();
     let l2 = L2::parse(bytes)?;
-    let Some(place) = places.find(buf.ingress(), l2.vlan) else {
-        return stray(places, buf, &l2, to);
+    let Some(ingress) = interfaces.find(buf.ingress(), l2.vlan) else {
+        return stray(interfaces, buf, &l2, to);
     };
-    to.descriptor.instance = place.instance();
-    let ours = is_to(bytes, place.interface.mac);
+    to.descriptor.instance = ingress.instance();
+    let ours = is_to(bytes, ingress.interface.mac);
     match l2.ether_type {
         ether_type::IPV4 if ours => {
-            if read_usual(place, buf, &l2, to) {
+            if read_usual(ingress, buf, &l2, to) {
                 return Ok(());
             }
             let ip = IpFrame::parse_v4(bytes, buf.len(), &l2)?;
-            read_ip(place, bytes, &ip, to)
+            read_ip(ingress, bytes, &ip, to)
         }
-        ether_type::IPV6 if ours => read_ipv6(place, buf, &l2, to),
+        ether_type::IPV6 if ours => read_ipv6(ingress, buf, &l2, to),
         ether_type::IPV6 if is_to_group(bytes) => {
             keep(to, Kind::Group, &IpFrame::parse(bytes, buf.len(), &l2)?);
             Ok(())
@@ -135,14 +135,14 @@ fn read<B: PacketBuf + PacketMetadata>(
             (to.descriptor.kind, to.descriptor.offset) = (Kind::Arp, l2.len);
             Ok(())
         }
-        _ if place.host && (ours || is_to_group(bytes)) => read_for_host(buf, &l2, to),
+        _ if ingress.host && (ours || is_to_group(bytes)) => read_for_host(buf, &l2, to),
         ether_type::ARP | ether_type::IPV4 | ether_type::IPV6 => Err(DropReason::NotForUs),
         _ => Err(DropReason::UnknownEtherType),
     }
 }
 
-/// What only the host's own network stack may have a use for: IPv4 for a group on the link (routing protocols), and
-/// what is no IP. Broadcasts are not for it.
+/// Reads packets that only the host's network stack may use: IPv4 to a link-local group (routing protocols), and frames
+/// without IP. Broadcasts are dropped.
 #[cold]
 #[inline(never)]
 fn read_for_host<B: PacketBuf>(buf: &B, l2: &L2, to: &mut To<'_>) -> Result<(), DropReason> {
@@ -170,16 +170,16 @@ fn is_broadcast(bytes: &[u8]) -> bool {
     bytes.first_chunk() == Some(&[0xff; 6])
 }
 
-/// What came in where no instance is.
+/// Reads a packet of a port and VLAN without a network instance: LACP and markers of LAG members; others are dropped.
 #[cold]
 #[inline(never)]
 fn stray<B: PacketBuf + PacketMetadata>(
-    places: &L3Interfaces,
+    interfaces: &L3Interfaces,
     buf: &B,
     l2: &L2,
     to: &mut To<'_>,
 ) -> Result<(), DropReason> {
-    if places.member(buf.ingress()).is_none() {
+    if interfaces.member(buf.ingress()).is_none() {
         return Err(DropReason::VlanNotConfigured);
     }
     if l2.ether_type != ether_type::SLOW || l2.vlan.is_some() {
@@ -197,15 +197,15 @@ fn is_to_group(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|octet| octet & 1 != 0)
 }
 
-/// Reads a G-PDU of the form that nearly all have; false, and nothing is written, for any other packet.
+/// Reads a G-PDU of the common form. Returns false and writes nothing for any other packet.
 #[inline(always)]
-fn read_usual<B: PacketBuf>(place: &L3Interface, buf: &B, l2: &L2, to: &mut To<'_>) -> bool {
+fn read_usual<B: PacketBuf>(ingress: &L3Interface, buf: &B, l2: &L2, to: &mut To<'_>) -> bool {
     let l2_len = usize::from(l2.len);
     let packet = buf.data().get(l2_len..).unwrap_or_default();
     let Some(found) = common_gtpu_form::parse(packet, buf.len().saturating_sub(l2_len)) else {
         return false;
     };
-    let local = place.local_v4(found.destination);
+    let local = ingress.local_v4(found.destination);
     let Some(local) = local.filter(|local| local.gtpu) else {
         return false;
     };
@@ -227,31 +227,36 @@ fn read_usual<B: PacketBuf>(place: &L3Interface, buf: &B, l2: &L2, to: &mut To<'
     true
 }
 
-/// PacketFlags a user packet that came in a tunnel.
+/// Writes key and flags of a user packet that was received in a tunnel.
 #[inline(always)]
 fn keep_inner(to: &mut To<'_>, side: Side, tuple: &IpTuple, bytes: &[u8]) {
     let descriptor = &mut *to.descriptor;
     (descriptor.octets, descriptor.ttl) = (tuple.total_len, tuple.ttl);
     if tuple.addrs.has_unforwardable_destination() {
-        // A tunnel's entry may not look at the destination, so these pass by all entries.
+        // A tunnel's flow entry may lack the destination, so these packets have no entry.
         descriptor.defect = Some(DropReason::MartianDestination);
     } else {
-        descriptor.family = to.keys.put(to.place, side, tuple);
+        descriptor.family = to.keys.put(to.index, side, tuple);
         let offset = descriptor.offset;
         to.note(PacketFlags::of(tuple, bytes, offset));
     }
 }
 
-/// One way for each family and none for both, so that addresses stay in registers.
+/// IPv6 has a function of its own, so that addresses stay in registers.
 #[inline(never)]
-fn read_ipv6<B: PacketBuf>(place: &L3Interface, buf: &B, l2: &L2, to: &mut To<'_>) -> Result<(), DropReason> {
+fn read_ipv6<B: PacketBuf>(
+    ingress: &L3Interface,
+    buf: &B,
+    l2: &L2,
+    to: &mut To<'_>,
+) -> Result<(), DropReason> {
     let ip = IpFrame::parse_v6(buf.data(), buf.len(), l2)?;
-    read_ip(place, buf.data(), &ip, to)
+    read_ip(ingress, buf.data(), &ip, to)
 }
 
 #[inline(always)]
-fn read_ip(place: &L3Interface, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
-    match place.local(&ip.tuple.addrs) {
+fn read_ip(ingress: &L3Interface, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
+    match ingress.local(&ip.tuple.addrs) {
         Some(local) if ip.tuple.fragment != Fragment::None => read_fragment(local, ip, to),
         Some(local) if local.gtpu && ip.may_be_gtpu() => {
             to.descriptor.local = Some(local.id);
@@ -263,12 +268,12 @@ fn read_ip(place: &L3Interface, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> 
             keep(to, Kind::Host, ip);
             Ok(())
         }
-        None if place.plain => read_plain(place, bytes, ip, to),
+        None if ingress.plain => read_plain(ingress, bytes, ip, to),
         None => Err(DropReason::NotForUs),
     }
 }
 
-/// A fragment for one of our addresses: put together where tunnels end.
+/// Reads a fragment for an own address. It is reassembled where the address is a GTP-U endpoint.
 #[cold]
 fn read_fragment(local: Local, ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
     if !local.gtpu || ip.tuple.proto != proto::UDP {
@@ -307,7 +312,7 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
     if gtpu.message_type == MessageType::G_PDU {
         match frame::parse_inner(bytes, gtpu) {
             Ok(tuple) => keep_inner(to, side, &tuple, bytes),
-            // Whether the tunnel is there is the first question (TS 29.281 §7.3.1): `slow` asks it.
+            // The slow path checks first whether the tunnel has a context (TS 29.281 §7.3.1).
             Err(defect) => {
                 descriptor.defect = Some(defect);
                 if !is_whole {
@@ -321,12 +326,12 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
 }
 
 #[inline(always)]
-fn read_plain(place: &L3Interface, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
+fn read_plain(ingress: &L3Interface, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
     check_source(&ip.tuple.addrs)?;
     keep(to, Kind::Plain, ip);
-    let side = Side::Plain { vrf: place.vrf };
+    let side = Side::Plain { vrf: ingress.vrf };
     to.descriptor.side = side;
-    to.descriptor.family = to.keys.put(to.place, side, &ip.tuple);
+    to.descriptor.family = to.keys.put(to.index, side, &ip.tuple);
     to.note(PacketFlags::of(&ip.tuple, bytes, ip.l2_len));
     Ok(())
 }

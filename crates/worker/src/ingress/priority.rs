@@ -23,48 +23,48 @@ const VRRP: u8 = 112;
 const CS6: u8 = 48;
 
 /// Whether a frame that has come in may not wait behind user packets.
-pub(crate) fn is_urgent<B: PacketBuf + PacketMetadata>(places: &L3Interfaces, buf: &B) -> bool {
+pub(crate) fn is_urgent<B: PacketBuf + PacketMetadata>(interfaces: &L3Interfaces, buf: &B) -> bool {
     let frame = buf.data();
     let Ok(l2) = L2::parse(frame) else { return false };
     if l2.ether_type == ether_type::SLOW {
         return true;
     }
-    let Some(place) = places.find(buf.ingress(), l2.vlan) else {
+    let Some(ingress) = interfaces.find(buf.ingress(), l2.vlan) else {
         return false;
     };
     let packet = frame.get(usize::from(l2.len)..).unwrap_or_default();
     match l2.ether_type {
         ether_type::ARP => true,
-        ether_type::IPV4 => is_urgent_v4(place, packet),
-        ether_type::IPV6 => is_urgent_v6(place, packet),
+        ether_type::IPV4 => is_urgent_v4(ingress, packet),
+        ether_type::IPV6 => is_urgent_v6(ingress, packet),
         _ => false,
     }
 }
 
-fn is_urgent_v4(place: &L3Interface, packet: &[u8]) -> bool {
+fn is_urgent_v4(ingress: &L3Interface, packet: &[u8]) -> bool {
     let Some(header) = packet.first_chunk::<20>() else {
         return false;
     };
     let dscp = header[1] >> 2;
     let destination = [header[16], header[17], header[18], header[19]];
-    let is_ours = destination[..3] == [224, 0, 0] || place.local_v4(destination).is_some();
+    let is_ours = destination[..3] == [224, 0, 0] || ingress.local_v4(destination).is_some();
     let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
     let transport = packet.get(usize::from(header[0] & 0xf) * 4..).unwrap_or_default();
     let is_whole = is_ours && !is_fragment;
-    match place.urgent_dscps >> dscp & 1 {
+    match ingress.urgent_dscps >> dscp & 1 {
         0 => is_whole && is_control(header[9], transport, dscp),
         _ => !(is_whole && is_end_marker(header[9], transport)),
     }
 }
 
-fn is_urgent_v6(place: &L3Interface, packet: &[u8]) -> bool {
+fn is_urgent_v6(ingress: &L3Interface, packet: &[u8]) -> bool {
     let Some((header, transport)) = packet.split_first_chunk::<40>() else {
         return false;
     };
     let dscp = (header[0] & 0xf) << 2 | header[1] >> 6;
     let destination = header.last_chunk::<16>().copied().unwrap_or_default();
-    let is_ours = destination[..2] == [0xff, 2] || place.local_v6(destination).is_some();
-    match place.urgent_dscps >> dscp & 1 {
+    let is_ours = destination[..2] == [0xff, 2] || ingress.local_v6(destination).is_some();
+    match ingress.urgent_dscps >> dscp & 1 {
         0 => is_ours && is_control(header[6], transport, dscp),
         _ => !(is_ours && is_end_marker(header[6], transport)),
     }

@@ -81,7 +81,7 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (places, lags): (&L3Interfaces, &Lags),
+        (interfaces, lags): (&L3Interfaces, &Lags),
         port: PortId,
     ) -> usize {
         let mut packets = 0;
@@ -94,7 +94,7 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
             if !lags.is_empty() {
                 lags.receive(port, &mut self.taken);
             }
-            self.sort(stats, places, port);
+            self.sort(stats, interfaces, port);
             if !self.surplus.is_empty() {
                 io.free(&mut self.surplus);
             }
@@ -105,13 +105,13 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
         packets
     }
 
-    fn sort(&mut self, stats: &mut Stats, places: &L3Interfaces, port: PortId) {
+    fn sort(&mut self, stats: &mut Stats, interfaces: &L3Interfaces, port: PortId) {
         let Some(waiting) = self.waiting.get_mut(port.index()) else {
             return;
         };
         self.taken.iter().for_each(|buf| prefetch::read(buf.data()));
         for buf in self.taken.drain() {
-            let buf = match self.urgent.is_full() || !is_urgent(places, &buf) {
+            let buf = match self.urgent.is_full() || !is_urgent(interfaces, &buf) {
                 false => self.urgent.push(buf).err(),
                 true => Some(buf),
             };

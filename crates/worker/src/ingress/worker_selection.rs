@@ -104,14 +104,14 @@ pub(crate) fn select_workers(
     descriptors: &mut [Descriptor],
     keys: &Keys,
 ) {
-    for (slot, descriptor) in descriptors.iter_mut().enumerate() {
+    for (index, descriptor) in descriptors.iter_mut().enumerate() {
         if !descriptor.is_open_user() || descriptor.from_inbox {
             continue;
         }
         let owner = match descriptor.side {
             Side::Tunnel { local, teid, .. } => selection.of_tunnel(local, teid),
             Side::Plain { vrf } => keys
-                .destination(slot, descriptor.family)
+                .destination(index, descriptor.family)
                 .map_or(me, |address| selection.of_address(vrf, address)),
         };
         if owner != me {

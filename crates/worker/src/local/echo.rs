@@ -27,7 +27,7 @@ impl SourceRateLimit {
     /// Sources whose hashes differ by a multiple of it share a bucket.
     const BUCKETS: usize = 4_096;
 
-    /// A rate a second, at least 1, and that of one source.
+    /// Requests a second in all, at least 1, and of one source.
     pub fn new(PacketRates { all, each }: PacketRates) -> Self {
         Self {
             buckets: KeyedTokenBuckets::new(rate(all), rate(each), Self::BUCKETS),
@@ -53,7 +53,7 @@ fn rate(rate: u32) -> TokenRate {
 /// The rates of GTP-U echo.
 pub(crate) struct EchoRateLimit {
     each: TokenRate,
-    /// The place in `levels` of each path in use.
+    /// The index in `levels` of each path in use.
     paths: FixedMap<8>,
     levels: Box<[TokenLevel]>,
     /// Places of `levels` that are free.
@@ -78,15 +78,15 @@ impl EchoRateLimit {
         let key = key(path);
         match (self.paths.at(&key), is_used) {
             (None, true) => {
-                let Some(place) = self.free.pop() else { return };
-                self.levels[place as usize] = TokenLevel::default();
-                if self.paths.insert(key, place).is_err() {
-                    self.free.push(place);
+                let Some(index) = self.free.pop() else { return };
+                self.levels[index as usize] = TokenLevel::default();
+                if self.paths.insert(key, index).is_err() {
+                    self.free.push(index);
                 }
             }
-            (Some(place), false) => {
+            (Some(index), false) => {
                 self.paths.remove(&key);
-                self.free.push(place);
+                self.free.push(index);
             }
             _ => {}
         }
@@ -95,7 +95,7 @@ impl EchoRateLimit {
     /// Takes an answer to a peer at `now`, if there is one.
     pub fn take(&mut self, path: Path, now: Nanos) -> bool {
         match self.paths.at(&key(path)) {
-            Some(place) => self.levels[place as usize].take(self.each, now),
+            Some(index) => self.levels[index as usize].take(self.each, now),
             None => self.others.take(path.peer, now),
         }
     }

@@ -15,6 +15,7 @@ use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::parse::read_again;
 use crate::io::{Io, PacketMetadata};
 use crate::local::reply::{Frame, Message};
+use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
@@ -43,17 +44,17 @@ pub(crate) struct Context<'a, I: Io> {
 impl<I: Io> Context<'_, I> {
     /// Does for each discarded packet of a burst what follows from its drop reason.
     pub fn after_drops(&mut self, burst: &mut Burst<I::Buf>) {
-        for place in 0..burst.len() {
-            match burst.descriptors[place].fate {
+        for index in 0..burst.len() {
+            match burst.descriptors[index].fate {
                 Fate::Drop(DropReason::UnknownTeid) if self.limits.rate.has_any() => {
-                    self.indicate_error(burst, place);
+                    self.indicate_error(burst, index);
                 }
                 Fate::Drop(DropReason::UnknownGtpuExtension) if self.limits.notifications.has_any() => {
-                    self.notify_extensions(burst, place);
+                    self.notify_extensions(burst, index);
                 }
-                Fate::Drop(DropReason::EndMarkerReported) => self.report_end_marker(burst, place),
+                Fate::Drop(DropReason::EndMarkerReported) => self.report_end_marker(burst, index),
                 Fate::Drop(_) if !self.sessions.inactivity_timers.is_empty() => {
-                    self.restart_timer(burst, place);
+                    self.restart_timer(burst, index);
                 }
                 _ => {}
             }
@@ -62,8 +63,8 @@ impl<I: Io> Context<'_, I> {
 
     /// Reports an End Marker to Control.
     #[cold]
-    fn report_end_marker(&mut self, burst: &Burst<I::Buf>, place: usize) {
-        let verdict = &burst.descriptors[place].verdict;
+    fn report_end_marker(&mut self, burst: &Burst<I::Buf>, index: usize) {
+        let verdict = &burst.descriptors[index].verdict;
         let block = self.sessions.blocks.get(verdict.block);
         let Some(session) = block.map(|block| block.session()) else {
             return;
@@ -78,9 +79,9 @@ impl<I: Io> Context<'_, I> {
 
     /// A discarded packet is activity of its session, too.
     #[cold]
-    fn restart_timer(&mut self, burst: &Burst<I::Buf>, place: usize) {
-        let descriptor = &burst.descriptors[place];
-        let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
+    fn restart_timer(&mut self, burst: &Burst<I::Buf>, index: usize) {
+        let descriptor = &burst.descriptors[index];
+        let WholeVerdict { verdict, .. } = self.flows.extended().whole(&descriptor.verdict, index);
         let is_user = verdict.is_some() && descriptor.kind != Kind::Relayed;
         let block = self.sessions.blocks.get(verdict.block).filter(|_| is_user);
         if let Some(session) = block.map(|block| block.session()) {
@@ -89,8 +90,8 @@ impl<I: Io> Context<'_, I> {
     }
 
     /// An Error Indication, for a G-PDU in a tunnel that does not exist (TS 29.281 §7.3.1).
-    fn indicate_error(&mut self, burst: &mut Burst<I::Buf>, place: usize) {
-        let descriptor = &burst.descriptors[place];
+    fn indicate_error(&mut self, burst: &mut Burst<I::Buf>, index: usize) {
+        let descriptor = &burst.descriptors[index];
         let Side::Tunnel { teid, .. } = descriptor.side else {
             return;
         };
@@ -99,11 +100,11 @@ impl<I: Io> Context<'_, I> {
         if !wanted || !self.limits.rate.take(self.now) {
             return;
         }
-        if burst.packets[place].ingress().recirculations() == 0 {
-            return self.originate(burst, place, Message::ErrorIndication);
+        if burst.packets[index].ingress().recirculations() == 0 {
+            return self.originate(burst, index, Message::ErrorIndication);
         }
         // This node sent it: Control is notified as if the Error Indication had arrived.
-        if let Ok(gtpu) = read_again(&burst.packets[place]) {
+        if let Ok(gtpu) = read_again(&burst.packets[index]) {
             let peer = gtpu.outer.addrs.dst();
             self.events
                 .push_error_indication(self.stats, peer, teid, self.now);
@@ -111,23 +112,23 @@ impl<I: Io> Context<'_, I> {
     }
 
     /// A Supported Extension Headers Notification (TS 29.281 §7.2.3).
-    fn notify_extensions(&mut self, burst: &mut Burst<I::Buf>, place: usize) {
-        let is_gtpu = matches!(burst.descriptors[place].kind, Kind::Tunnelled | Kind::Signalling);
+    fn notify_extensions(&mut self, burst: &mut Burst<I::Buf>, index: usize) {
+        let is_gtpu = matches!(burst.descriptors[index].kind, Kind::Tunnelled | Kind::Signalling);
         if is_gtpu && self.limits.notifications.take(self.now) {
-            self.originate(burst, place, Message::SupportedExtensionHeaders);
+            self.originate(burst, index, Message::SupportedExtensionHeaders);
         }
     }
 
-    /// Sends a message back where the packet at `place` came from. A source that no node can have gets none, and its packet
+    /// Sends a message back where the packet at `index` came from. A source that no node can have gets none, and its packet
     /// is dropped for that reason instead.
-    fn originate(&mut self, burst: &mut Burst<I::Buf>, place: usize, message: Message) {
-        let packet = &burst.packets[place];
-        let Some(home) = self.interfaces.at(burst.descriptors[place].instance) else {
+    fn originate(&mut self, burst: &mut Burst<I::Buf>, index: usize, message: Message) {
+        let packet = &burst.packets[index];
+        let Some(home) = self.interfaces.at(burst.descriptors[index].instance) else {
             return;
         };
         let Ok(gtpu) = read_again(packet) else { return };
         if !home.may_answer(gtpu.outer.addrs.src()) {
-            burst.descriptors[place].fate = Fate::Drop(DropReason::MartianSource);
+            burst.descriptors[index].fate = Fate::Drop(DropReason::MartianSource);
             return;
         }
         let frame = Frame::back(packet.data(), &gtpu, home.interface.mac, message);

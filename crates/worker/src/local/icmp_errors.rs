@@ -21,6 +21,7 @@ use crate::egress::ports::OwnPacket;
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::io::{Io, PacketMetadata};
 use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
+use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
@@ -57,22 +58,22 @@ impl<I: Io> IcmpErrors<'_, I> {
         burst: &mut Burst<I::Buf>,
         undelivered: Undelivered,
     ) -> Option<OwnPacket<I::Buf>> {
-        let place = usize::from(undelivered.place);
+        let index = usize::from(undelivered.index);
         let session = self
             .sessions
             .blocks
-            .get(burst.descriptors[place].verdict.block)?
+            .get(burst.descriptors[index].verdict.block)?
             .session();
         if !self.limit.has_one(session, self.now) {
             return None;
         }
-        let home = self.home_of_router(burst, place)?;
-        let quoted = usize::from(burst.descriptors[place].offset) + LONGEST;
-        let packet = &mut burst.packets[place];
+        let home = self.home_of_router(burst, index)?;
+        let quoted = usize::from(burst.descriptors[index].offset) + LONGEST;
+        let packet = &mut burst.packets[index];
         packet.gather(quoted.min(packet.len()));
-        let (error, length) = error_about(burst, place, undelivered.mtu, &home)?;
+        let (error, length) = error_about(burst, index, undelivered.mtu, &home)?;
         let mut told = self.io.alloc()?;
-        let (descriptor, packet) = (&burst.descriptors[place], &burst.packets[place]);
+        let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
         let from_ue = descriptor.tunnel.is_some() || packet.ingress().recirculations() > 0;
         told.set_ingress(packet.ingress());
         let port = match from_ue {
@@ -84,10 +85,10 @@ impl<I: Io> IcmpErrors<'_, I> {
     }
 
     /// The link to the data network that a packet came from, or was to leave by: the error comes from a router there.
-    fn home_of_router(&self, burst: &Burst<I::Buf>, place: usize) -> Option<Interface> {
-        let descriptor = &burst.descriptors[place];
+    fn home_of_router(&self, burst: &Burst<I::Buf>, index: usize) -> Option<Interface> {
+        let descriptor = &burst.descriptors[index];
         let home = if descriptor.tunnel.is_some() {
-            let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
+            let WholeVerdict { verdict, .. } = self.flows.extended().whole(&descriptor.verdict, index);
             let block = self.sessions.blocks.get(verdict.block)?;
             self.interfaces.at(block.forward(verdict.forward).egress)
         } else {
@@ -101,11 +102,11 @@ impl<I: Io> IcmpErrors<'_, I> {
 /// there is no own address to send it from.
 fn error_about<B: PacketBuf>(
     burst: &Burst<B>,
-    place: usize,
+    index: usize,
     mtu: Option<u16>,
     home: &Interface,
 ) -> Option<([u8; LONGEST], usize)> {
-    let (descriptor, bytes) = (&burst.descriptors[place], burst.packets[place].data());
+    let (descriptor, bytes) = (&burst.descriptors[index], burst.packets[index].data());
     let tuple = descriptor.tuple(bytes).ok()?;
     let start = usize::from(descriptor.offset);
     // As much of it as is in one segment: no more is quoted than that has.

@@ -31,10 +31,10 @@ use crate::local::reply::{Frame, Message};
 use crate::stats::Stats;
 use crate::{Event, PacketMetadata, Urgency};
 
-/// The place of the type in ICMPv6 discovery messages.
+/// The ingress of the type in ICMPv6 discovery messages.
 const TYPE: usize = 0;
 
-/// What the exception path works with.
+/// State of the worker that packets for own addresses need.
 pub(crate) struct OwnAddressPackets<'a> {
     pub interfaces: &'a L3Interfaces,
     pub events: &'a mut EventQueue,
@@ -85,16 +85,16 @@ impl OwnAddressPackets<'_> {
     /// The fate of a packet that is not handled here, or no longer needed, where the host's own network stack may want it.
     #[cold]
     fn for_host<B: PacketBuf + PacketMetadata>(&mut self, buf: &B, descriptor: &Descriptor) -> Option<Fate> {
-        let place = self
+        let ingress = self
             .interfaces
             .at(descriptor.instance)
-            .filter(|place| place.host)?;
+            .filter(|ingress| ingress.host)?;
         if buf.ingress().recirculations() > 0 || descriptor.kind == Kind::Signalling {
             return None;
         }
         if matches!(descriptor.kind, Kind::Host | Kind::Group) {
             let source = descriptor.tuple(buf.data()).ok()?.addrs.src();
-            if !place.may_answer(source) {
+            if !ingress.may_answer(source) {
                 return Some(Fate::Drop(DropReason::MartianSource));
             }
         }
@@ -119,23 +119,23 @@ impl OwnAddressPackets<'_> {
             return self.slow_protocol(buf);
         }
         let interfaces = self.interfaces;
-        let place = interfaces
+        let ingress = interfaces
             .at(descriptor.instance)
             .ok_or(DropReason::VlanNotConfigured)?;
         match descriptor.kind {
             Kind::Arp => {
-                let ours = place.interface.ipv4.ok_or(DropReason::NotForUs)?;
+                let ours = ingress.interface.ipv4.ok_or(DropReason::NotForUs)?;
                 let l3 = descriptor.offset.into();
-                let outcome = replies::arp(buf.data_mut(), l3, ours, place.interface.mac)?;
-                Ok(self.sighted(place, outcome))
+                let outcome = replies::arp(buf.data_mut(), l3, ours, ingress.interface.mac)?;
+                Ok(self.sighted(ingress, outcome))
             }
             Kind::Host | Kind::Group => {
                 let tuple = descriptor.tuple(buf.data())?;
-                self.host(buf, place, descriptor.offset.into(), &tuple, descriptor.local)
+                self.host(buf, ingress, descriptor.offset.into(), &tuple, descriptor.local)
             }
             Kind::Signalling => {
                 let local = descriptor.local.ok_or(DropReason::NotForUs)?;
-                self.signalling(buf, place, &read_again(buf)?, local)
+                self.signalling(buf, ingress, &read_again(buf)?, local)
             }
             Kind::None | Kind::Slow | Kind::Foreign | Kind::Tunnelled | Kind::Relayed | Kind::Plain => {
                 Err(DropReason::NotForUs)
@@ -169,7 +169,7 @@ impl OwnAddressPackets<'_> {
         }
     }
 
-    fn sighted(&mut self, place: &L3Interface, outcome: replies::Outcome) -> Done {
+    fn sighted(&mut self, ingress: &L3Interface, outcome: replies::Outcome) -> Done {
         if let Some(report) = outcome.report {
             let NeighbourReport {
                 address,
@@ -177,7 +177,7 @@ impl OwnAddressPackets<'_> {
                 message,
             } = report;
             let event = Event::Neighbour {
-                instance: place.instance(),
+                instance: ingress.instance(),
                 address,
                 mac,
                 message,
@@ -194,7 +194,7 @@ impl OwnAddressPackets<'_> {
     fn host<B: PacketBuf + PacketMetadata>(
         &mut self,
         buf: &mut B,
-        place: &L3Interface,
+        ingress: &L3Interface,
         l3: usize,
         tuple: &IpTuple,
         local: Option<LocalId>,
@@ -206,27 +206,27 @@ impl OwnAddressPackets<'_> {
         let kind = *buf.data().get(l4 + TYPE).ok_or(DropReason::TruncatedIcmp)?;
         match tuple.addrs.dst() {
             IpAddr::V6(destination) if replies::is_discovery(kind) => {
-                let own = place.own_v6.ok_or(DropReason::NotForUs)?;
+                let own = ingress.own_v6.ok_or(DropReason::NotForUs)?;
                 if !is_discovery_for(own.address, destination) {
                     return Err(DropReason::NotForUs);
                 }
                 let outcome = replies::discovery(buf, l3, l4, own)?;
-                match self.sighted(place, outcome) {
+                match self.sighted(ingress, outcome) {
                     Done::Heard if kind == replies::NEIGHBOUR_SOLICITATION => Ok(Done::Unanswered),
                     done => Ok(done),
                 }
             }
             _ if local.is_none() => Err(DropReason::NotForUs),
-            _ if !place.may_answer(tuple.addrs.src()) => Err(DropReason::MartianSource),
-            _ if is_too_big(tuple, kind) && place.tunnels => self.too_big(buf, l3, tuple),
+            _ if !ingress.may_answer(tuple.addrs.src()) => Err(DropReason::MartianSource),
+            _ if is_too_big(tuple, kind) && ingress.tunnels => self.too_big(buf, l3, tuple),
             _ if is_ping(tuple, kind) && !self.limits.pings.take(tuple.addrs.src(), self.now) => {
                 Err(DropReason::RateLimited)
             }
             IpAddr::V4(_) => {
-                replies::echo_v4(buf.data_mut(), l3, l4, place.interface.mac).map(|()| Done::Answered)
+                replies::echo_v4(buf.data_mut(), l3, l4, ingress.interface.mac).map(|()| Done::Answered)
             }
             IpAddr::V6(_) => {
-                replies::echo_v6(buf.data_mut(), l3, l4, place.interface.mac).map(|()| Done::Answered)
+                replies::echo_v6(buf.data_mut(), l3, l4, ingress.interface.mac).map(|()| Done::Answered)
             }
         }
     }
@@ -254,12 +254,12 @@ impl OwnAddressPackets<'_> {
     fn signalling<B: PacketBuf>(
         &mut self,
         buf: &mut B,
-        place: &L3Interface,
+        ingress: &L3Interface,
         gtpu: &GtpuFrame,
         local: LocalId,
     ) -> Result<Done, DropReason> {
         let peer = gtpu.outer.addrs.src();
-        if !place.may_answer(peer) {
+        if !ingress.may_answer(peer) {
             return Err(DropReason::MartianSource);
         }
         verify(buf, gtpu)?;
@@ -275,7 +275,7 @@ impl OwnAddressPackets<'_> {
                 Err(DropReason::RateLimited)
             }
             MessageType::ECHO_REQUEST => {
-                let mac = place.interface.mac;
+                let mac = ingress.interface.mac;
                 let frame = Frame::back(buf.data(), gtpu, mac, Message::EchoResponse)?;
                 frame.put_into(buf).map(|()| Done::Answered)
             }

@@ -16,6 +16,7 @@ use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::Fragmenter;
 use crate::io::PacketMetadata;
 use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
+use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
@@ -41,10 +42,10 @@ impl Redirection<'_> {
         burst: &mut Burst<B>,
         fragmenter: &mut Fragmenter<B>,
     ) {
-        for place in 0..burst.len() {
-            if burst.descriptors[place].fate == Fate::Redirect {
-                let answered = self.redirect(burst, fragmenter, place);
-                burst.descriptors[place].fate = answered.map_or_else(Fate::Drop, Fate::Send);
+        for index in 0..burst.len() {
+            if burst.descriptors[index].fate == Fate::Redirect {
+                let answered = self.redirect(burst, fragmenter, index);
+                burst.descriptors[index].fate = answered.map_or_else(Fate::Drop, Fate::Send);
             }
         }
     }
@@ -54,24 +55,24 @@ impl Redirection<'_> {
         &mut self,
         burst: &mut Burst<B>,
         fragmenter: &mut Fragmenter<B>,
-        place: usize,
+        index: usize,
     ) -> Result<PortId, DropReason> {
-        let descriptor = &burst.descriptors[place];
-        let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
+        let descriptor = &burst.descriptors[index];
+        let WholeVerdict { verdict, .. } = self.flows.extended().whole(&descriptor.verdict, index);
         let block = self.sessions.blocks.get(verdict.block);
         let session = block.ok_or(DropReason::NoMatchingPdr)?.session();
         // Before the answer is made, which takes a hundred times as long as the packet has taken so far.
         if !self.limit.has_one(session, self.now) {
             return Err(DropReason::RedirectLimit);
         }
-        let packet = &mut burst.packets[place];
+        let packet = &mut burst.packets[index];
         packet.gather(packet.len());
         let mut answer = [0; redirect::LONGEST];
-        let length = self.answer_to(burst, place, &verdict, &mut answer)?;
+        let length = self.answer_to(burst, index, &verdict, &mut answer)?;
         if !self.limit.take(session, self.now) {
             return Err(DropReason::RedirectLimit);
         }
-        let descriptor = &burst.descriptors[place];
+        let descriptor = &burst.descriptors[index];
         let direction = verdict.direction();
         let mut egress = EgressContext {
             tables: self.tables,
@@ -88,7 +89,7 @@ impl Redirection<'_> {
         let forward = block.forward(verdict.forward);
         let adjacency = self.tables.adjacencies.resolved(forward.adjacency());
         let adjacency = adjacency.ok_or(DropReason::NoNeighbour)?;
-        let buf = &mut burst.packets[place];
+        let buf = &mut burst.packets[index];
         buf.set_ingress(buf.ingress().answering(true));
         refill(buf, &answer[..length]).ok_or(DropReason::NoHeadroom)?;
         let cut = Cut {
@@ -112,11 +113,11 @@ impl Redirection<'_> {
     fn answer_to<B: PacketBuf>(
         &self,
         burst: &Burst<B>,
-        place: usize,
+        index: usize,
         verdict: &Verdict,
         out: &mut [u8],
     ) -> Result<usize, DropReason> {
-        let (descriptor, bytes) = (&burst.descriptors[place], burst.packets[place].data());
+        let (descriptor, bytes) = (&burst.descriptors[index], burst.packets[index].data());
         let client = descriptor.tuple(bytes)?;
         let start = usize::from(descriptor.offset);
         let packet = bytes.get(start..start + usize::from(descriptor.octets));

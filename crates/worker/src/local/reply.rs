@@ -14,9 +14,9 @@ const MAX: usize = 160;
 pub(crate) enum Message {
     /// Answers an Echo Request (TS 29.281 §7.2.2).
     EchoResponse,
-    /// Reports to a peer that its tunnel has no context here (TS 29.281 §7.3.1).
+    /// Error Indication: the tunnel of the peer has no context here (TS 29.281 §7.3.1).
     ErrorIndication,
-    /// Reports to a peer which extension headers are understood here (TS 29.281 §7.2.3).
+    /// Supported Extension Headers Notification (TS 29.281 §7.2.3).
     SupportedExtensionHeaders,
 }
 

@@ -42,18 +42,31 @@ const _: () = assert!(flow::BlockImage::MAX_FORWARDS <= EntryExtension::FORWARD 
 /// The extensions of the entries of a burst, and their lines.
 pub(crate) struct ExtensionLines<'a> {
     pub lines: &'a Extensions,
-    /// By place; meaningful where the verdict's forward is [`EntryExtension::FORWARD`].
+    /// By index; meaningful where the verdict's forward is [`EntryExtension::FORWARD`].
     pub of_burst: &'a [EntryExtension; BURST],
 }
 
+/// A verdict with all of its fields.
+pub(crate) struct WholeVerdict {
+    pub verdict: Verdict,
+    /// The extension of its flow entry, or [`ExtensionId::NONE`].
+    pub extension: ExtensionId,
+}
+
 impl ExtensionLines<'_> {
-    /// The whole verdict of a packet, and its line.
-    pub fn whole(&self, verdict: &Verdict, place: usize) -> (Verdict, ExtensionId) {
+    /// The verdict of the packet at `index` with the fields that are in the extension of its flow entry.
+    pub fn whole(&self, verdict: &Verdict, index: usize) -> WholeVerdict {
         if verdict.forward != EntryExtension::FORWARD {
-            return (*verdict, ExtensionId::NONE);
+            return WholeVerdict {
+                verdict: *verdict,
+                extension: ExtensionId::NONE,
+            };
         }
-        let EntryExtension { extension, forward } = self.of_burst[place % BURST];
-        (Verdict { forward, ..*verdict }, extension)
+        let EntryExtension { extension, forward } = self.of_burst[index % BURST];
+        WholeVerdict {
+            verdict: Verdict { forward, ..*verdict },
+            extension,
+        }
     }
 
     /// What the NAT of a flow changes, if it has one.

@@ -20,7 +20,7 @@ use flow::{
 use rules::classifier::Side;
 
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::{Descriptor, Family, Keys};
+use crate::burst::descriptor::{Descriptor, Family, Keys, PacketKey};
 use crate::lookup::extensions::{EntryExtension, ExtensionLines};
 use crate::sessions::Sessions;
 use crate::slow_path::admission::FlowAdmission;
@@ -95,10 +95,10 @@ impl<K: FlowKey> Shapes<K> {
         *count += 1;
         if *count == 1 {
             let narrower = |fields: KeyFields| (fields.bits().count_ones(), fields.bits());
-            let place = self
+            let index = self
                 .in_use
                 .partition_point(|other| narrower(other.fields()) < narrower(shape));
-            self.in_use.insert(place, Shape::new(shape, self.is_tunnel));
+            self.in_use.insert(index, Shape::new(shape, self.is_tunnel));
         }
     }
 
@@ -122,10 +122,29 @@ struct FamilyFlows<K: FlowKey> {
     last: [Shape<K>; 2],
 }
 
-/// One round's keys, and whose they are.
+/// Numbers of flow entries.
+pub(crate) struct FlowCapacity {
+    pub v4: usize,
+    pub v6: usize,
+}
+
+/// The session block and generation of a flow entry that was removed.
+pub(crate) struct RemovedFlow {
+    pub block: BlockRef,
+    pub generation: u32,
+}
+
+/// Numbers of flow entries that one step of aging removed.
+struct AgedFlows {
+    removed: usize,
+    /// Those of them that no packet could use.
+    dead: usize,
+}
+
+/// The keys of one round of lookups, and the indices of their packets.
 struct Round<K> {
     keys: [K; BURST],
-    places: [u8; BURST],
+    indices: [u8; BURST],
     hits: [Hit; BURST],
 }
 
@@ -136,7 +155,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
             shapes: [Shapes::new(false), Shapes::new(true)],
             round: Round {
                 keys: [K::default(); BURST],
-                places: [0; BURST],
+                indices: [0; BURST],
                 hits: [Hit::MISS; BURST],
             },
             staged: Vec::with_capacity(BURST),
@@ -144,13 +163,15 @@ impl<K: FamilyKey> FamilyFlows<K> {
         })
     }
 
-    /// Finds the entries of a burst, one shape after the other. Gives the places of those that are of another snapshot.
+    /// Finds the entries of a burst, one shape after the other. Gives the indices of those that are of another snapshot.
     fn lookup(
         &mut self,
-        (descriptors, wholes): (&mut [Descriptor], &[K; BURST]),
+        descriptors: &mut [Descriptor],
+        wholes: &[K; BURST],
         blocks: &Blocks,
         lines: &mut Lines,
-        (snapshot, now): (u16, Tick),
+        snapshot: u16,
+        now: Tick,
     ) -> u64 {
         let mut soft = 0;
         let [plain, tunnels] = &self.shapes;
@@ -160,16 +181,16 @@ impl<K: FamilyKey> FamilyFlows<K> {
             if wanted == 0 {
                 break;
             }
-            let Round { keys, places, hits } = &mut self.round;
+            let Round { keys, indices, hits } = &mut self.round;
             let (keys, hits) = (&keys[..wanted], &mut hits[..wanted]);
-            self.table.visit_bulk(keys, hits, now, |place, entry| {
+            self.table.visit_bulk(keys, hits, now, |index, entry| {
                 blocks.prefetch(entry);
-                let place = usize::from(places[place % BURST]);
-                soft |= u64::from(entry.snapshot != snapshot) << (place % BURST);
-                if let Some(descriptor) = descriptors.get_mut(place) {
+                let index = usize::from(indices[index % BURST]);
+                soft |= u64::from(entry.snapshot != snapshot) << (index % BURST);
+                if let Some(descriptor) = descriptors.get_mut(index) {
                     (descriptor.verdict, descriptor.shape) = (entry.verdict, entry.key.fields());
                     if entry.extension.is_some() {
-                        lines.set_extension(place, EntryExtension::of(entry), &mut descriptor.verdict);
+                        lines.set_extension(index, EntryExtension::of(entry), &mut descriptor.verdict);
                     }
                 }
             });
@@ -187,7 +208,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
         last.cut(whole)
     }
 
-    /// The first half of an insert: asks for the memory that it needs, and that the packet will need in `apply_rules`.
+    /// The first half of an insert: prefetches the memory that it reads, and that the packet needs in `apply_rules`.
     fn stage(&mut self, entry: FlowEntry<K>, session: SessionIndex, blocks: &Blocks) {
         blocks.prefetch(&entry);
         let prepared = self.table.prepare(&entry.key);
@@ -202,7 +223,8 @@ impl<K: FamilyKey> FamilyFlows<K> {
     fn write(
         &mut self,
         admission: &mut FlowAdmission<'_>,
-        (dead, lines): (&mut usize, &mut Extensions),
+        dead: &mut usize,
+        lines: &mut Extensions,
         now: Tick,
     ) {
         for number in 0..self.staged.len() {
@@ -250,21 +272,25 @@ impl<K: FamilyKey> FamilyFlows<K> {
         self.staged.clear();
     }
 
-    /// The block and the generation of what was removed.
-    fn remove(&mut self, key: &K, lines: &mut Extensions) -> Option<(BlockRef, u32)> {
+    /// Removes the entry of `key`.
+    fn remove(&mut self, key: &K, lines: &mut Extensions) -> Option<RemovedFlow> {
         let entry = self.table.remove(key)?;
         lines.remove(entry.extension);
         self.shapes[usize::from(key.scope().is_tunnel())].remove(key.fields());
-        Some((entry.verdict.block, entry.verdict.generation))
+        Some(RemovedFlow {
+            block: entry.verdict.block,
+            generation: entry.verdict.generation,
+        })
     }
 
-    /// Removes what has idled for too long; how many it was, and how many of them were dead.
+    /// Removes entries of the next `buckets` buckets that have idled for too long.
     fn age(
         &mut self,
         sessions: &mut Sessions,
         lines: &mut Extensions,
-        (now, buckets): (Tick, usize),
-    ) -> (usize, usize) {
+        now: Tick,
+        buckets: usize,
+    ) -> AgedFlows {
         let Self { table, shapes, .. } = self;
         let mut dead = 0;
         let aged = table.age(now, buckets, |entry| {
@@ -272,7 +298,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
             shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
             dead += usize::from(!sessions.forget(entry.verdict.block, entry.verdict.generation));
         });
-        (aged, dead)
+        AgedFlows { removed: aged, dead }
     }
 
     /// Removes what is dead; how many it was.
@@ -317,14 +343,14 @@ impl<K: FlowKey> Round<K> {
         K: FamilyKey,
     {
         let mut count = 0;
-        for (place, (descriptor, whole)) in descriptors.iter().zip(wholes).enumerate() {
+        for (index, (descriptor, whole)) in descriptors.iter().zip(wholes).enumerate() {
             if !descriptor.is_open() || descriptor.family != K::FAMILY || descriptor.verdict.is_some() {
                 continue;
             }
             let side = usize::from(matches!(descriptor.side, Side::Tunnel { .. }));
             let Some(shape) = shapes[side] else { continue };
             self.keys[count % BURST] = shape.cut(whole);
-            self.places[count % BURST] = place as u8;
+            self.indices[count % BURST] = index as u8;
             count += 1;
         }
         count
@@ -334,16 +360,16 @@ impl<K: FlowKey> Round<K> {
 /// The lines of the few entries that have one, and what was put extension of those whose packets are in the burst.
 struct Lines {
     all: Extensions,
-    /// By the packet's place.
+    /// By the packet's index.
     of_burst: [EntryExtension; BURST],
 }
 
 impl Lines {
     #[cold]
     #[inline(never)]
-    fn set_extension(&mut self, place: usize, extension: EntryExtension, verdict: &mut Verdict) {
+    fn set_extension(&mut self, index: usize, extension: EntryExtension, verdict: &mut Verdict) {
         self.all.prefetch(extension.extension);
-        self.of_burst[place % BURST] = extension;
+        self.of_burst[index % BURST] = extension;
         verdict.forward = EntryExtension::FORWARD;
     }
 }
@@ -367,7 +393,11 @@ impl Flows {
     ///
     /// # Errors
     /// When the memory cannot be had.
-    pub fn new((v4, v6): (usize, usize), extensions: usize, seed: Seed) -> Result<Self, OutOfMemory> {
+    pub fn new(
+        FlowCapacity { v4, v6 }: FlowCapacity,
+        extensions: usize,
+        seed: Seed,
+    ) -> Result<Self, OutOfMemory> {
         Ok(Self {
             v4: FamilyFlows::new(v4, seed)?,
             v6: FamilyFlows::new(v6, seed)?,
@@ -420,23 +450,24 @@ impl Flows {
         self.snapshot = self.snapshot.wrapping_add(1);
     }
 
-    /// Gives each open user packet its entry, if there is one. Bit n of the answer: that of the packet at place n is
+    /// Gives each open user packet its entry, if there is one. Bit n of the answer: that of the packet at index n is
     /// of an older snapshot.
     pub fn lookup(&mut self, descriptors: &mut [Descriptor], keys: &Keys, blocks: &Blocks, now: Tick) -> u64 {
-        let of = (self.snapshot, now);
+        let snapshot = self.snapshot;
         let Self { v4, v6, lines, .. } = self;
-        let soft = v4.lookup((descriptors, &keys.v4), blocks, lines, of);
-        soft | v6.lookup((descriptors, &keys.v6), blocks, lines, of)
+        let soft = v4.lookup(descriptors, &keys.v4, blocks, lines, snapshot, now);
+        soft | v6.lookup(descriptors, &keys.v6, blocks, lines, snapshot, now)
     }
 
-    /// Takes the decision about the packet at `place` for its flow's entry, which has the fields of its shape in the
+    /// Takes the decision about the packet at `index` for its flow's entry, which has the fields of its shape in the
     /// key; it is in the table after [`write`](Self::write).
     pub fn stage(
         &mut self,
         blocks: &Blocks,
-        keys: &Keys,
-        (place, descriptor): (usize, &Descriptor),
-        (idle, session): (u16, SessionIndex),
+        PacketKey { index, keys }: PacketKey<'_>,
+        descriptor: &Descriptor,
+        idle: u16,
+        session: SessionIndex,
     ) {
         let shape = descriptor.shape;
         let decided = FlowEntry {
@@ -449,11 +480,11 @@ impl Flows {
         match descriptor.family {
             Family::None => {}
             Family::V4 => {
-                let key = self.v4.key(shape, &keys.v4[place % BURST]);
+                let key = self.v4.key(shape, &keys.v4[index % BURST]);
                 self.v4.stage(decided.with_key(key), session, blocks);
             }
             Family::V6 => {
-                let key = self.v6.key(shape, &keys.v6[place % BURST]);
+                let key = self.v6.key(shape, &keys.v6[index % BURST]);
                 self.v6.stage(decided.with_key(key), session, blocks);
             }
         }
@@ -464,16 +495,17 @@ impl Flows {
         let Self {
             v4, v6, lines, dead, ..
         } = self;
-        v4.write(admission, (dead, &mut lines.all), now);
-        v6.write(admission, (dead, &mut lines.all), now);
+        v4.write(admission, dead, &mut lines.all, now);
+        v6.write(admission, dead, &mut lines.all, now);
     }
 
-    /// Adds or replaces the entry of `key`, as far as `admission` and the room allow: what the entry of `like` says,
-    /// and `nat`. Returns whether it is there now.
+    /// Adds or replaces the entry of `key`, as far as `admission` and the room allow: what the entry of `like` says, and
+    /// `nat`. Returns whether the table has it now.
     pub fn translate(
         &mut self,
         admission: &mut FlowAdmission<'_>,
-        (like, key): (&FlowKey4, FlowKey4),
+        like: &FlowKey4,
+        key: FlowKey4,
         nat: Nat,
         now: Tick,
     ) -> bool {
@@ -506,8 +538,8 @@ impl Flows {
             .is_some_and(|entry| entry.extension == extension)
     }
 
-    /// Whether the table has the entry that the packet at `place` was found by, or that was made for it.
-    pub fn has(&self, keys: &Keys, (place, descriptor): (usize, &Descriptor)) -> bool {
+    /// Whether the table has the entry that the packet at `index` was found by, or that was made for it.
+    pub fn has(&self, PacketKey { index, keys }: PacketKey<'_>, descriptor: &Descriptor) -> bool {
         let is_tunnel = matches!(descriptor.side, Side::Tunnel { .. });
         let shape = descriptor.shape;
         let is_of_it = |block, generation| {
@@ -516,62 +548,63 @@ impl Flows {
         match descriptor.family {
             Family::None => false,
             Family::V4 => {
-                let key = Shape::new(shape, is_tunnel).cut(&keys.v4[place % BURST]);
+                let key = Shape::new(shape, is_tunnel).cut(&keys.v4[index % BURST]);
                 let entry = self.v4.table.entry(self.v4.table.lookup(&key));
                 entry.is_some_and(|entry| is_of_it(entry.verdict.block, entry.verdict.generation))
             }
             Family::V6 => {
-                let key = Shape::new(shape, is_tunnel).cut(&keys.v6[place % BURST]);
+                let key = Shape::new(shape, is_tunnel).cut(&keys.v6[index % BURST]);
                 let entry = self.v6.table.entry(self.v6.table.lookup(&key));
                 entry.is_some_and(|entry| is_of_it(entry.verdict.block, entry.verdict.generation))
             }
         }
     }
 
-    /// Removes the entry that the packet at `place` was found by, which is dead.
-    pub fn remove_dead(&mut self, keys: &Keys, packet: (usize, &Descriptor)) {
-        if self.remove(keys, packet).is_some() {
+    /// Removes the entry that the packet at `index` was found by, which is dead.
+    pub fn remove_dead(&mut self, packet: PacketKey<'_>, descriptor: &Descriptor) {
+        if self.remove(packet, descriptor).is_some() {
             self.dead = self.dead.saturating_sub(1);
         }
     }
 
-    /// Removes the entry that the packet at `place` was found by: its block and generation.
+    /// Removes the entry that the packet at `index` was found by.
     pub fn remove(
         &mut self,
-        keys: &Keys,
-        (place, descriptor): (usize, &Descriptor),
-    ) -> Option<(BlockRef, u32)> {
+        PacketKey { index, keys }: PacketKey<'_>,
+        descriptor: &Descriptor,
+    ) -> Option<RemovedFlow> {
         let shape = descriptor.shape;
         match descriptor.family {
             Family::None => None,
             Family::V4 => {
-                let key = self.v4.key(shape, &keys.v4[place % BURST]);
+                let key = self.v4.key(shape, &keys.v4[index % BURST]);
                 self.v4.remove(&key, &mut self.lines.all)
             }
             Family::V6 => {
-                let key = self.v6.key(shape, &keys.v6[place % BURST]);
+                let key = self.v6.key(shape, &keys.v6[index % BURST]);
                 self.v6.remove(&key, &mut self.lines.all)
             }
         }
     }
 
-    /// Cuts the time that the flow of the packet at `place` may idle down to `idle`. False when it is no longer.
+    /// Lowers the idle time of the flow of a packet to `idle` ticks. False when it is no longer than that.
     #[cold]
     pub fn shorten(
         &mut self,
-        keys: &Keys,
-        (place, descriptor): (usize, &Descriptor),
-        (idle, now): (u16, Tick),
+        PacketKey { index, keys }: PacketKey<'_>,
+        descriptor: &Descriptor,
+        idle: u16,
+        now: Tick,
     ) -> bool {
         let shape = descriptor.shape;
         match descriptor.family {
             Family::None => false,
             Family::V4 => {
-                let key = self.v4.key(shape, &keys.v4[place % BURST]);
+                let key = self.v4.key(shape, &keys.v4[index % BURST]);
                 self.v4.set_idle(&key, idle, now)
             }
             Family::V6 => {
-                let key = self.v6.key(shape, &keys.v6[place % BURST]);
+                let key = self.v6.key(shape, &keys.v6[index % BURST]);
                 self.v6.set_idle(&key, idle, now)
             }
         }
@@ -580,12 +613,10 @@ impl Flows {
     /// Looks at the next `buckets` buckets of each table and removes what has idled for too long; how many it was.
     pub fn age(&mut self, sessions: &mut Sessions, now: Tick, buckets: usize) -> usize {
         let lines = &mut self.lines.all;
-        let (v4, v6) = (
-            self.v4.age(sessions, lines, (now, buckets)),
-            self.v6.age(sessions, lines, (now, buckets)),
-        );
-        self.dead = self.dead.saturating_sub(v4.1 + v6.1);
-        v4.0 + v6.0
+        let v4 = self.v4.age(sessions, lines, now, buckets);
+        let v6 = self.v6.age(sessions, lines, now, buckets);
+        self.dead = self.dead.saturating_sub(v4.dead + v6.dead);
+        v4.removed + v6.removed
     }
 
     /// Looks at the next `buckets` buckets of each table for entries that are dead, if those are many; how many were

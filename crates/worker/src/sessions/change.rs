@@ -133,8 +133,8 @@ impl Sessions {
         if image.meter_share == MeterShare::Arriving {
             self.blocks.empty_meters(installed.block, now);
         }
-        for (place, left) in packets_of(&mut image) {
-            set_packets(&mut self.blocks, installed.block, place, left);
+        for SlotPackets { slot, states } in packets_of(&mut image) {
+            set_packets(&mut self.blocks, installed.block, slot, states);
         }
         self.bring_tokens(&mut image, installed.block, now);
         let spent = std::mem::take(&mut image.block);
@@ -143,8 +143,8 @@ impl Sessions {
         for slot in 0..image.counter_slots().urr_counters() as u8 {
             self.blocks.look_at_bounds(installed.block, slot);
         }
-        let place = image.session.index();
-        self.slots[place] = Some(Slot::new(image, installed, Account::default()));
+        let index = image.session.index();
+        self.slots[index] = Some(Slot::new(image, installed, Account::default()));
         self.count += 1;
         Applied {
             outcome: Ok(None),
@@ -204,7 +204,7 @@ impl Sessions {
             return;
         };
         let old = &slot.image;
-        for (place, urr) in (0..).zip(image.rules.urrs()) {
+        for (index, urr) in (0..).zip(image.rules.urrs()) {
             let before = old.rules.urr(urr.id).map_or(urr.unit(), Urr::unit);
             if before == urr.unit() || image.fresh_urrs.contains(&urr.id) {
                 continue;
@@ -215,7 +215,7 @@ impl Sessions {
             let bounds = image
                 .block
                 .as_mut()
-                .and_then(|block| block.bounds.get_mut::<usize>(place));
+                .and_then(|block| block.bounds.get_mut::<usize>(index));
             if let (Some(counted), Some(bounds)) = (counted, bounds) {
                 *bounds = bounds.lowered(counted, before, urr.unit());
             }
@@ -224,24 +224,25 @@ impl Sessions {
 
     /// Puts what an image brings of bit rates into its block.
     fn bring_tokens(&mut self, image: &mut SessionImage, block: BlockRef, now: Nanos) {
-        for (qer, left) in image.tokens.take() {
-            let mut places = (0..).zip(image.rules.qers());
-            let Some((place, _)) = places.find(|(_, other)| other.id == qer) else {
+        for left in image.tokens.take() {
+            let mut slots = (0..).zip(image.rules.qers());
+            let Some((slot, _)) = slots.find(|(_, qer)| qer.id == left.qer) else {
                 continue;
             };
-            for (direction, tokens) in Direction::BOTH.into_iter().zip(left) {
+            for (direction, tokens) in Direction::BOTH.into_iter().zip(left.tokens) {
                 if let Some(tokens) = tokens {
-                    self.blocks.set_tokens(block, place, direction, tokens, now);
+                    self.blocks.set_tokens(block, slot, direction, tokens, now);
                 }
             }
         }
     }
 
-    /// Puts what an image brings of packet rates into its block: beside what is there, or in the place of it.
+    /// Writes the packet rates of an image into its block. With `joins` they are added to those of the block, without they
+    /// replace them.
     fn bring_packets(&mut self, image: &mut SessionImage, block: BlockRef, joins: bool) {
         let bring = if joins { join_packets } else { set_packets };
-        for (place, left) in packets_of(image) {
-            bring(&mut self.blocks, block, place, left);
+        for SlotPackets { slot, states } in packets_of(image) {
+            bring(&mut self.blocks, block, slot, states);
         }
     }
 
@@ -278,10 +279,10 @@ impl Sessions {
         let slot = slot.ok_or(ApplyError::NotFound)?;
         let block = slot.installed.block;
         for (counter, bounds) in bounds {
-            if let Some(place) = slot.image.slot_of(*counter)
-                && self.blocks.set_bounds(block, place, bounds)
+            if let Some(index) = slot.image.slot_of(*counter)
+                && self.blocks.set_bounds(block, index, bounds)
             {
-                self.blocks.look_at_bounds(block, place);
+                self.blocks.look_at_bounds(block, index);
             }
         }
         Ok(())
@@ -330,11 +331,15 @@ impl Sessions {
             return Vec::new();
         };
         let (block, blocks) = (slot.installed.block, &mut self.blocks);
-        let mut half = |place| {
-            Direction::BOTH.map(|direction| blocks.halve_packets(block, place, direction).unwrap_or_default())
+        let mut half = |index| {
+            Direction::BOTH.map(|direction| blocks.halve_packets(block, index, direction).unwrap_or_default())
         };
         let slots = slot.image.packet_slots();
-        slots.map(|(place, qer)| (qer, half(place))).collect()
+        let one = |(slot, qer)| PacketsLeft {
+            qer,
+            states: half(slot),
+        };
+        slots.map(one).collect()
     }
 
     /// Takes away the keys that the session has and `image` has not, and adds those of `image`.
@@ -411,26 +416,38 @@ fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
     fresh.fold(both, |map, (slot, _)| map.without_urr(slot))
 }
 
-/// Takes out of an image what is left of packet rates, by slot.
-fn packets_of(image: &mut SessionImage) -> Vec<(u8, [PacketState; 2])> {
+/// Packets that the packet rates in one slot still admit.
+struct SlotPackets {
+    slot: u8,
+    /// By [`Direction`].
+    states: [PacketState; 2],
+}
+
+/// Takes the packets that packet rates still admit out of an image.
+fn packets_of(image: &mut SessionImage) -> Vec<SlotPackets> {
     let left = image.packets.take();
     let slot = |qer| image.packet_slots().find(|(_, other)| *other == qer);
     left.into_iter()
-        .filter_map(|(qer, left)| Some((slot(qer)?.0, left)))
+        .filter_map(|left| {
+            Some(SlotPackets {
+                slot: slot(left.qer)?.0,
+                states: left.states,
+            })
+        })
         .collect()
 }
 
-fn set_packets(blocks: &mut Blocks, block: BlockRef, place: u8, left: [PacketState; 2]) {
+fn set_packets(blocks: &mut Blocks, block: BlockRef, index: u8, left: [PacketState; 2]) {
     for (direction, left) in Direction::BOTH.into_iter().zip(left) {
         if left != PacketState::default() {
-            blocks.set_packets(block, place, direction, left);
+            blocks.set_packets(block, index, direction, left);
         }
     }
 }
 
-fn join_packets(blocks: &mut Blocks, block: BlockRef, place: u8, left: [PacketState; 2]) {
+fn join_packets(blocks: &mut Blocks, block: BlockRef, index: u8, left: [PacketState; 2]) {
     for (direction, left) in Direction::BOTH.into_iter().zip(left) {
-        blocks.join_packets(block, place, direction, left);
+        blocks.join_packets(block, index, direction, left);
     }
 }
 

@@ -58,7 +58,7 @@ impl<const N: usize> FixedMap<N> {
         self.value(self.probe(key))
     }
 
-    /// Asks for the memory where `key` is, if it is.
+    /// Prefetches the memory where `key` is, if the map has it.
     #[inline]
     pub fn prefetch(&self, key: &[u32; N]) {
         prefetch::nth(&self.words, self.home(key) * (N + 1));
@@ -69,15 +69,15 @@ impl<const N: usize> FixedMap<N> {
     /// # Errors
     /// [`MapFull`], and no change, when the key is new and the map has `capacity` of them.
     pub fn insert(&mut self, key: [u32; N], value: u32) -> Result<Option<u32>, MapFull> {
-        let place = self.probe(&key);
-        let old = self.value(place);
+        let index = self.probe(&key);
+        let old = self.value(index);
         if old.is_none() {
             if self.len == self.capacity {
                 return Err(MapFull);
             }
             self.len += 1;
         }
-        let slot = &mut self.words[place * (N + 1)..][..=N];
+        let slot = &mut self.words[index * (N + 1)..][..=N];
         slot[..N].copy_from_slice(&key);
         slot[N] = value.saturating_add(1);
         Ok(old)
@@ -88,34 +88,34 @@ impl<const N: usize> FixedMap<N> {
         let mut hole = self.probe(key);
         let value = self.value(hole)?;
         self.len -= 1;
-        let mut place = self.next(hole);
-        while self.value(place).is_some() {
-            let home = self.home(self.key(place));
+        let mut index = self.next(hole);
+        while self.value(index).is_some() {
+            let home = self.home(self.key(index));
             // The follower may move up unless its home is behind the hole.
-            if self.distance(home, place) >= self.distance(hole, place) {
-                let from = place * (N + 1);
+            if self.distance(home, index) >= self.distance(hole, index) {
+                let from = index * (N + 1);
                 self.words.copy_within(from..from + N + 1, hole * (N + 1));
-                hole = place;
+                hole = index;
             }
-            place = self.next(place);
+            index = self.next(index);
         }
         self.words[hole * (N + 1) + N] = 0;
         Some(value)
     }
 
     #[inline]
-    fn key(&self, place: usize) -> &[u32] {
-        &self.words[place * (N + 1)..][..N]
+    fn key(&self, index: usize) -> &[u32] {
+        &self.words[index * (N + 1)..][..N]
     }
 
     #[inline]
-    fn value(&self, place: usize) -> Option<u32> {
-        self.words[place * (N + 1) + N].checked_sub(1)
+    fn value(&self, index: usize) -> Option<u32> {
+        self.words[index * (N + 1) + N].checked_sub(1)
     }
 
     #[inline]
-    fn next(&self, place: usize) -> usize {
-        if place + 1 == self.slots { 0 } else { place + 1 }
+    fn next(&self, index: usize) -> usize {
+        if index + 1 == self.slots { 0 } else { index + 1 }
     }
 
     /// Steps from one slot to another.
@@ -141,11 +141,11 @@ impl<const N: usize> FixedMap<N> {
     /// Where `key` is, or where it would go.
     #[inline]
     fn probe(&self, key: &[u32; N]) -> usize {
-        let mut place = self.home(key);
-        while self.value(place).is_some() && self.key(place) != key {
-            place = self.next(place);
+        let mut index = self.home(key);
+        while self.value(index).is_some() && self.key(index) != key {
+            index = self.next(index);
         }
-        place
+        index
     }
 }
 

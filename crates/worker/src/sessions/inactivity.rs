@@ -24,15 +24,15 @@ const SHIFT: u32 = 26;
 const SLOTS: usize = 1024;
 /// What the wheel and the time between polls may add: two slots and a little.
 const SLACK: Duration = Duration::from_millis(150);
-/// No place.
+/// No index.
 const NONE: u32 = u32::MAX;
 
 /// All sessions that are watched.
 pub(crate) struct InactivityTimers {
-    /// By [`SessionIndex`]: 0, or one more than the place in `timers`.
-    places: Box<[u32]>,
+    /// By [`SessionIndex`]: 0, or one more than the index in `timers`.
+    indices: Box<[u32]>,
     timers: Vec<Watched>,
-    /// The first free place; the others follow by `next`.
+    /// The first free index; the others follow by `next`.
     free: u32,
     /// The first of each slot's list.
     heads: Box<[u32; SLOTS]>,
@@ -68,7 +68,7 @@ impl InactivityTimers {
     /// Room for `own` sessions with indexes below `max_sessions`.
     pub fn new(max_sessions: usize, own: usize) -> Self {
         Self {
-            places: vec![0; max_sessions].into_boxed_slice(),
+            indices: vec![0; max_sessions].into_boxed_slice(),
             timers: Vec::with_capacity(own.min(max_sessions)),
             free: NONE,
             heads: Box::new([NONE; SLOTS]),
@@ -85,18 +85,18 @@ impl InactivityTimers {
 
     /// Sets the timer of a session, or removes it: this timer, or none; `counted` is its counter's value. An unchanged timer continues.
     pub fn set(&mut self, session: SessionIndex, timer: Option<InactivityTimer>, counted: u64, now: Nanos) {
-        let known = self.place(session);
+        let known = self.index_of(session);
         match (known, timer) {
             (None, None) => {}
-            (Some(place), None) => self.remove(place),
-            (Some(place), Some(timer)) if self.at(place).is_some_and(|watched| watched.timer == timer) => {
-                if let Some(watched) = self.timers.get_mut(place as usize) {
+            (Some(index), None) => self.remove(index),
+            (Some(index), Some(timer)) if self.at(index).is_some_and(|watched| watched.timer == timer) => {
+                if let Some(watched) = self.timers.get_mut(index as usize) {
                     watched.seen = counted;
                 }
             }
             (_, Some(timer)) => {
-                if let Some(place) = known {
-                    self.remove(place);
+                if let Some(index) = known {
+                    self.remove(index);
                 }
                 self.add(session, timer, counted, now);
             }
@@ -105,8 +105,8 @@ impl InactivityTimers {
 
     /// A packet of a session has come that its counter does not show.
     pub fn used(&mut self, session: SessionIndex, now: Nanos) {
-        let place = self.place(session);
-        if let Some(watched) = place.and_then(|place| self.timers.get_mut(place as usize)) {
+        let index = self.index_of(session);
+        if let Some(watched) = index.and_then(|index| self.timers.get_mut(index as usize)) {
             watched.used = now;
             watched.is_reported = false;
         }
@@ -114,8 +114,8 @@ impl InactivityTimers {
 
     /// A session's counter has been looked at out of turn.
     pub fn note(&mut self, session: SessionIndex, counted: u64, now: Nanos) {
-        let place = self.place(session);
-        if let Some(watched) = place.and_then(|place| self.timers.get_mut(place as usize)) {
+        let index = self.index_of(session);
+        if let Some(watched) = index.and_then(|index| self.timers.get_mut(index as usize)) {
             watched.note(counted, now);
         }
     }
@@ -146,10 +146,10 @@ impl InactivityTimers {
     /// Looks at a session that [`next`](Self::next) has named, whose counter is `counted`, and puts it where
     /// its next turn is.
     pub fn look(&mut self, session: SessionIndex, counted: u64, now: Nanos) -> Found {
-        let Some(place) = self.place(session) else {
+        let Some(index) = self.index_of(session) else {
             return Found::Nothing;
         };
-        let Some(watched) = self.timers.get_mut(place as usize) else {
+        let Some(watched) = self.timers.get_mut(index as usize) else {
             return Found::Nothing;
         };
         watched.note(counted, now);
@@ -162,7 +162,7 @@ impl InactivityTimers {
             (now + step).min(watched.used + timer)
         };
         watched.is_reported |= is_inactive;
-        self.link(place, due);
+        self.link(index, due);
         if is_inactive {
             Found::Inactive
         } else {
@@ -172,18 +172,18 @@ impl InactivityTimers {
 
     /// The event queue had no room for a session's report: it is due next time.
     pub fn unreport(&mut self, session: SessionIndex) {
-        let place = self.place(session);
-        if let Some(watched) = place.and_then(|place| self.timers.get_mut(place as usize)) {
+        let index = self.index_of(session);
+        if let Some(watched) = index.and_then(|index| self.timers.get_mut(index as usize)) {
             watched.is_reported = false;
         }
     }
 
-    fn place(&self, session: SessionIndex) -> Option<u32> {
-        self.places.get(session.index())?.checked_sub(1)
+    fn index_of(&self, session: SessionIndex) -> Option<u32> {
+        self.indices.get(session.index())?.checked_sub(1)
     }
 
-    fn at(&self, place: u32) -> Option<&Watched> {
-        self.timers.get(place as usize)
+    fn at(&self, index: u32) -> Option<&Watched> {
+        self.timers.get(index as usize)
     }
 
     fn add(&mut self, session: SessionIndex, timer: InactivityTimer, seen: u64, now: Nanos) {
@@ -197,11 +197,11 @@ impl InactivityTimers {
             next: NONE,
             previous: NONE,
         };
-        let place = self.free;
-        let place = if let Some(free) = self.timers.get_mut(place as usize) {
+        let index = self.free;
+        let index = if let Some(free) = self.timers.get_mut(index as usize) {
             self.free = free.next;
             *free = watched;
-            place
+            index
         } else if self.timers.len() < self.timers.capacity() {
             self.timers.push(watched);
             self.timers.len() as u32 - 1
@@ -209,60 +209,60 @@ impl InactivityTimers {
             // A worker has no more sessions than there is room for.
             return;
         };
-        if let Some(number) = self.places.get_mut(session.index()) {
-            *number = place + 1;
+        if let Some(number) = self.indices.get_mut(session.index()) {
+            *number = index + 1;
         }
         if self.is_empty() {
             self.turn = now.0 >> SHIFT;
         }
         self.count += 1;
         let duration = Duration::from_secs(timer.seconds.get().into());
-        self.link(place, now + duration.min(step(duration)));
+        self.link(index, now + duration.min(step(duration)));
     }
 
-    fn remove(&mut self, place: u32) {
-        self.unlink(place);
+    fn remove(&mut self, index: u32) {
+        self.unlink(index);
         let free = self.free;
-        if let Some(watched) = self.timers.get_mut(place as usize) {
+        if let Some(watched) = self.timers.get_mut(index as usize) {
             watched.next = free;
-            self.free = place;
+            self.free = index;
             self.count -= 1;
-            if let Some(number) = self.places.get_mut(watched.session.index()) {
+            if let Some(number) = self.indices.get_mut(watched.session.index()) {
                 *number = 0;
             }
         }
     }
 
     /// Puts a watched that is in no list into that of the slot after `due`.
-    fn link(&mut self, place: u32, due: Nanos) {
+    fn link(&mut self, index: u32, due: Nanos) {
         let turn = ((due.0 >> SHIFT) + 1).clamp(self.turn, self.turn + SLOTS as u64 - 1);
         let slot = turn as usize % SLOTS;
-        let head = std::mem::replace(&mut self.heads[slot], place);
+        let head = std::mem::replace(&mut self.heads[slot], index);
         if let Some(first) = self.timers.get_mut(head as usize) {
-            first.previous = place;
+            first.previous = index;
         }
-        if let Some(watched) = self.timers.get_mut(place as usize) {
+        if let Some(watched) = self.timers.get_mut(index as usize) {
             (watched.slot, watched.next, watched.previous) = (slot as u16, head, NONE);
         }
     }
 
     /// Takes a watched out of its list, if it is in one.
-    fn unlink(&mut self, place: u32) {
+    fn unlink(&mut self, index: u32) {
         let Some(&Watched {
             slot, next, previous, ..
-        }) = self.at(place)
+        }) = self.at(index)
         else {
             return;
         };
         if let Some(watched) = self.timers.get_mut(previous as usize) {
             watched.next = next;
-        } else if self.heads[usize::from(slot) % SLOTS] == place {
+        } else if self.heads[usize::from(slot) % SLOTS] == index {
             self.heads[usize::from(slot) % SLOTS] = next;
         }
         if let Some(watched) = self.timers.get_mut(next as usize) {
             watched.previous = previous;
         }
-        if let Some(watched) = self.timers.get_mut(place as usize) {
+        if let Some(watched) = self.timers.get_mut(index as usize) {
             (watched.next, watched.previous) = (NONE, NONE);
         }
     }

@@ -167,7 +167,7 @@ impl Sessions {
         Some(&mut slot.account)
     }
 
-    /// Asks for the slot of a session.
+    /// Prefetches the slot of a session.
     #[inline]
     pub fn prefetch(&self, session: SessionIndex) {
         prefetch::nth_to_write(&self.slots, session.index());
@@ -192,7 +192,7 @@ impl Sessions {
         found.map(SessionIndex).ok_or(reason)
     }
 
-    /// Asks for what [`find`](Self::find) reads first.
+    /// Prefetches the memory that [`find`](Self::find) reads first.
     #[inline]
     pub fn prefetch_find(&self, side: Side, destination: Option<IpAddr>) {
         match (side, destination) {

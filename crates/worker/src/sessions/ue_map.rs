@@ -159,7 +159,7 @@ impl UeMap {
         }
     }
 
-    /// Asks for the memory where the longest prefix is, if `address` has one of the longest length.
+    /// Prefetches the memory where the longest prefix is, if `address` has one of the longest length.
     #[inline]
     pub fn prefetch(&self, vrf: VrfId, address: IpAddr) {
         match address {

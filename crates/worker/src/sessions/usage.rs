@@ -9,8 +9,19 @@ use rules::model::UrrId;
 use crate::ApplyError;
 use crate::sessions::table::{Sessions, Slot};
 
+/// A counter that has reached a bound.
+pub(crate) struct ReachedCounter {
+    /// Its slot in the session block.
+    pub slot: u8,
+    /// The URR that it belongs to.
+    pub urr: UrrId,
+    /// The count of that URR.
+    pub count: UrrCount,
+    pub reached: Reached,
+}
+
 impl Sessions {
-    /// What has counted in the counter that shows a session's activity.
+    /// The packets of the counter by which inactivity of a session is detected.
     pub fn activity(&self, session: SessionIndex) -> u64 {
         let count = || {
             let slot = self.at(session)?;
@@ -20,20 +31,23 @@ impl Sessions {
         count().map_or(0, |count| count.ul_packets.wrapping_add(count.dl_packets))
     }
 
-    /// The first counter of a URR of a session, from this slot on, that has reached something: its slot, and the URR's
-    /// count.
-    pub fn reached(&self, session: SessionIndex, from: u8) -> Option<(u8, (UrrId, UrrCount), Reached)> {
+    /// The first counter of a session, from slot `from` on, that has reached a bound.
+    pub fn reached(&self, session: SessionIndex, from: u8) -> Option<ReachedCounter> {
         let slot = self.at(session)?;
         let block = self.blocks.get(slot.installed.block)?;
         let image = &slot.image;
         let urrs = (0..).zip(&image.urr_ids);
-        let urrs = urrs.map(|(place, _)| (place, place, block.reached(place)));
+        let urrs = urrs.map(|(index, _)| (index, index, block.reached(index)));
         let events = image.event_slots();
-        let events = events.map(|(place, urr)| (place, urr, block.reached(place).of_events()));
+        let events = events.map(|event| (event.slot, event.urr, block.reached(event.slot).of_events()));
         let mut reached = urrs.chain(events).skip(from.into());
-        let (place, urr, reached) = reached.find(|(.., reached)| !reached.is_nothing())?;
-        let id = image.urr_ids.get(usize::from(urr))?;
-        Some((place, (*id, count_of(image, &block, urr)), reached))
+        let (slot, urr, reached) = reached.find(|(.., reached)| !reached.is_nothing())?;
+        Some(ReachedCounter {
+            slot,
+            urr: *image.urr_ids.get(usize::from(urr))?,
+            count: count_of(image, &block, urr),
+            reached,
+        })
     }
 
     /// The counts of the URR slots that `wanted` names.
@@ -46,8 +60,8 @@ impl Sessions {
             .urr_ids
             .iter()
             .enumerate()
-            .filter(|(place, _)| wanted(*place as u8));
-        ids.map(|(place, id)| (*id, count_of(&slot.image, &block, place as u8)))
+            .filter(|(index, _)| wanted(*index as u8));
+        ids.map(|(index, id)| (*id, count_of(&slot.image, &block, index as u8)))
             .collect()
     }
 
@@ -56,8 +70,8 @@ impl Sessions {
         let Some(block) = self.blocks.get(slot.installed.block) else {
             return Vec::new();
         };
-        let ids = (0..).zip(&slot.image.urr_ids).filter(|(place, _)| wanted(*place));
-        ids.filter_map(|(place, id)| Some((*id, block.times(place)?)))
+        let ids = (0..).zip(&slot.image.urr_ids).filter(|(index, _)| wanted(*index));
+        ids.filter_map(|(index, id)| Some((*id, block.times(index)?)))
             .collect()
     }
 
@@ -67,9 +81,13 @@ impl Sessions {
             return Vec::new();
         };
         let left =
-            |place| Direction::BOTH.map(|direction| block.packets(place, direction).unwrap_or_default());
+            |index| Direction::BOTH.map(|direction| block.packets(index, direction).unwrap_or_default());
         let slots = slot.image.packet_slots();
-        slots.map(|(place, qer)| (qer, left(place))).collect()
+        let one = |(slot, qer)| PacketsLeft {
+            qer,
+            states: left(slot),
+        };
+        slots.map(one).collect()
     }
 
     /// What the meters of a session's bit rates hold.
@@ -77,20 +95,23 @@ impl Sessions {
         let Some(block) = self.blocks.get(slot.installed.block) else {
             return Vec::new();
         };
-        let left = |place| Direction::BOTH.map(|direction| block.tokens(place, direction));
+        let left = |index| Direction::BOTH.map(|direction| block.tokens(index, direction));
         let qers = (0..).zip(slot.image.rules.qers());
-        let all = qers.map(|(place, qer)| (qer.id, left(place)));
-        all.filter(|(_, left)| *left != [None; 2]).collect()
+        let all = qers.map(|(slot, qer)| TokensLeft {
+            qer: qer.id,
+            tokens: left(slot),
+        });
+        all.filter(|left| left.tokens != [None; 2]).collect()
     }
 
     /// What a session's URRs have counted, for Control's accounts. The times of their packets, and what was
     /// counted before QoS since the last report, are reported once.
     pub fn query(&mut self, session: SessionIndex) -> Result<UsageSnapshot, ApplyError> {
         let mut usage = self.usage(session)?;
-        for (place, (urr, _)) in (0..).zip(&usage.counters) {
+        for (index, (urr, _)) in (0..).zip(&usage.counters) {
             usage
                 .times
-                .extend(self.take_times(session, place).map(|times| (*urr, times)));
+                .extend(self.take_times(session, index).map(|times| (*urr, times)));
         }
         let slot = self.at(session).ok_or(ApplyError::NotFound)?;
         usage.before_qos = self.before_qos(slot);
@@ -101,19 +122,19 @@ impl Sessions {
             .before_qos()
             .map(|one| one.slot)
             .collect();
-        for place in told {
-            self.blocks.forget_count(block, place);
+        for index in told {
+            self.blocks.forget_count(block, index);
         }
         Ok(usage)
     }
 
     /// When the packets came of the URR that a counter is of, since that was asked last.
-    pub fn take_times(&mut self, session: SessionIndex, place: u8) -> Option<PacketTimes> {
+    pub fn take_times(&mut self, session: SessionIndex, index: u8) -> Option<PacketTimes> {
         let slot = self.at(session)?;
-        let of_events = slot.image.event_slots().find(|(event, _)| *event == place);
+        let of_events = slot.image.event_slots().find(|event| event.slot == index);
         let block = slot.installed.block;
         self.blocks
-            .take_times(block, of_events.map_or(place, |(_, urr)| urr))
+            .take_times(block, of_events.map_or(index, |event| event.urr))
     }
 
     /// What a session's URRs have counted.
@@ -186,8 +207,8 @@ impl Sessions {
 /// What the URR in a slot has counted, with the events.
 fn count_of(image: &SessionImage, block: &SessionBlock<'_>, urr: u8) -> UrrCount {
     let mut events = image.event_slots();
-    let events = events.find(|(_, of)| *of == urr);
-    let events = events.and_then(|(slot, _)| block.urr(slot)).unwrap_or_default();
+    let events = events.find(|event| event.urr == urr);
+    let events = events.and_then(|event| block.urr(event.slot)).unwrap_or_default();
     UrrCount {
         events: events.ul_octets.wrapping_add(events.dl_octets),
         ..block.urr(urr).unwrap_or_default()

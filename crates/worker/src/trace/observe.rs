@@ -8,13 +8,14 @@ use rules::classifier::Side;
 use transport::Adjacencies;
 
 use crate::burst::Burst;
-use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Kind, PacketFlags};
+use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Kind, PacketFlags, PacketKey};
 use crate::egress::fragmentation::Fragmenter;
 use crate::egress::path_mtus::PathMtus;
 use crate::egress::ports::{OwnPacket, Ports};
 use crate::egress::tx_queues::MAX_RECIRCULATIONS;
 use crate::ingress::parse::read_again;
 use crate::io::{Io, PacketMetadata};
+use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::SlowPath;
@@ -56,11 +57,11 @@ pub(crate) struct Observed<'a, B> {
 #[cold]
 #[inline(never)]
 pub(crate) fn note_lookup(tracer: &mut Tracer, descriptors: &[Descriptor], outdated: u64) {
-    for (head, (place, descriptor)) in tracer.heads.iter_mut().zip(descriptors.iter().enumerate()) {
+    for (head, (index, descriptor)) in tracer.heads.iter_mut().zip(descriptors.iter().enumerate()) {
         head.lookup = match descriptor {
             _ if !descriptor.is_open_user() => TracedLookup::None,
             _ if descriptor.verdict.is_some() => TracedLookup::Hit {
-                outdated: outdated >> place & 1 == 1,
+                outdated: outdated >> index & 1 == 1,
             },
             _ if descriptor.flags.any(PacketFlags::STALE) => TracedLookup::Stale,
             _ if descriptor.family == Family::None => TracedLookup::None,
@@ -138,20 +139,20 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             pending,
             copies,
         } = tracer;
-        for (place, head) in heads.iter().enumerate().take(self.burst.len()) {
+        for (index, head) in heads.iter().enumerate().take(self.burst.len()) {
             for (request, running) in running.iter_mut().enumerate() {
                 let terms = running.terms;
-                if running.is_over(now) || !self.is_wanted(&terms.filter, place, head) {
+                if running.is_over(now) || !self.is_wanted(&terms.filter, index, head) {
                     continue;
                 }
                 if let Some(wanted) = &running.copies {
-                    let frames = self.frames_wanted((place, head), origin, wanted, terms.snap.into());
+                    let frames = self.frames_wanted((index, head), origin, wanted, terms.snap.into());
                     if frames.iter().any(Option::is_some) && running.admit(now).is_some() {
                         let frames = frames.into_iter().flatten();
                         copies.extend(frames.map(|frame| Copied { request, frame }));
                     }
                 } else if let Some(number) = running.admit(now) {
-                    let traced = self.traced((place, head), (origin, now), terms.snap.into(), number);
+                    let traced = self.traced((index, head), (origin, now), terms.snap.into(), number);
                     pending.push(Pending { request, traced });
                 }
             }
@@ -162,32 +163,32 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
     /// worker comes here several times, and has come in once; what is about the copies themselves is not copied.
     fn frames_wanted(
         &self,
-        (place, head): (usize, &Head),
+        (index, head): (usize, &Head),
         source: TraceOrigin,
         wanted: &CopyTerms,
         snap: usize,
     ) -> [Option<Vec<u8>>; 2] {
-        let fate = self.burst.descriptors[place].fate;
+        let fate = self.burst.descriptors[index].fate;
         if matches!(fate, Fate::HandOver(_)) || wanted.to.is_end_of(&head.frame) {
             return [None, None];
         }
         let has_come = source.is_first;
         [
             (wanted.received && has_come).then(|| head.frame.start(snap).to_vec()),
-            wanted.sent.then(|| self.frame_sent(place, snap)).flatten(),
+            wanted.sent.then(|| self.frame_sent(index, snap)).flatten(),
         ]
     }
 
     /// The first octets of a packet that leaves by a port, as it does.
-    fn frame_sent(&self, place: usize, snap: usize) -> Option<Vec<u8>> {
-        let (Fate::Send(port) | Fate::Split(port)) = self.burst.descriptors[place].fate else {
+    fn frame_sent(&self, index: usize, snap: usize) -> Option<Vec<u8>> {
+        let (Fate::Send(port) | Fate::Split(port)) = self.burst.descriptors[index].fate else {
             return None;
         };
-        let data = self.burst.packets[place].data();
+        let data = self.burst.packets[index].data();
         (port.recirculations() == 0).then(|| data[..data.len().min(snap)].to_vec())
     }
 
-    fn is_wanted(&self, filter: &TraceFilter, place: usize, head: &Head) -> bool {
+    fn is_wanted(&self, filter: &TraceFilter, index: usize, head: &Head) -> bool {
         let TraceFilter {
             ue,
             teid,
@@ -195,7 +196,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             flow,
             port,
         } = *filter;
-        let descriptor = &self.burst.descriptors[place];
+        let descriptor = &self.burst.descriptors[index];
         let out = match descriptor.fate {
             Fate::Send(port) if port.recirculations() == 0 => Some(plain_port(port)),
             _ => None,
@@ -206,7 +207,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         if ue.is_none() && teid.is_none() && seid.is_none() && flow.is_none() {
             return true;
         }
-        let tuple = self.user_tuple(place, head);
+        let tuple = self.user_tuple(index, head);
         let is_of_flow = |tuple: &IpTuple| {
             let [source, destination] = [tuple.addrs.src(), tuple.addrs.dst()];
             let (from, to) = ((source, tuple.src_port), (destination, tuple.dst_port));
@@ -215,7 +216,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         if flow.is_some() && !tuple.as_ref().is_some_and(is_of_flow) {
             return false;
         }
-        let image = self.slot_of(place).map(|slot| &slot.image);
+        let image = self.slot_of(index).map(|slot| &slot.image);
         if seid.is_some_and(|seid| image.is_none_or(|image| image.seid != seid)) {
             return false;
         }
@@ -224,7 +225,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
                 && matches!(descriptor.kind, Kind::Tunnelled | Kind::Relayed);
             let leaves = || {
                 let sent = matches!(descriptor.fate, Fate::Send(_));
-                sent && read_again(&self.burst.packets[place]).is_ok_and(|gtpu| gtpu.teid == teid)
+                sent && read_again(&self.burst.packets[index]).is_ok_and(|gtpu| gtpu.teid == teid)
             };
             !came && !leaves()
         }) {
@@ -239,38 +240,38 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
     }
 
     /// What the user packet says, as it came in; of a fragment with the ports of its first one, if they are known.
-    fn user_tuple(&self, place: usize, head: &Head) -> Option<IpTuple> {
-        let descriptor = &self.burst.descriptors[place];
+    fn user_tuple(&self, index: usize, head: &Head) -> Option<IpTuple> {
+        let descriptor = &self.burst.descriptors[index];
         if !descriptor.kind.is_user() {
             return None;
         }
-        let known = self.burst.keys.tuple(place, descriptor.family, false);
+        let known = self.burst.keys.tuple(index, descriptor.family, false);
         known.or_else(|| descriptor.tuple(&head.frame.octets).ok())
     }
 
     /// The session of a packet: that of its decision, or the one that would have had to decide.
-    fn slot_of(&self, place: usize) -> Option<&Slot> {
-        let descriptor = &self.burst.descriptors[place];
+    fn slot_of(&self, index: usize) -> Option<&Slot> {
+        let descriptor = &self.burst.descriptors[index];
         if !descriptor.kind.is_user() || matches!(descriptor.fate, Fate::HandOver(_)) {
             return None;
         }
         let block = descriptor.verdict.is_some().then_some(descriptor.verdict.block);
         let decided = block.and_then(|block| Some(self.sessions.blocks.get(block)?.session()));
-        let destination = self.burst.keys.destination(place, descriptor.family);
+        let destination = self.burst.keys.destination(index, descriptor.family);
         let session = decided.or_else(|| self.sessions.find(descriptor.side, destination).ok())?;
         self.sessions.at(session)
     }
 
     fn traced(
         &self,
-        (place, head): (usize, &Head),
+        (index, head): (usize, &Head),
         (source, now): (TraceOrigin, Nanos),
         snap: usize,
         number: u64,
     ) -> Box<Traced> {
-        let descriptor = &self.burst.descriptors[place];
+        let descriptor = &self.burst.descriptors[index];
         let knows_place = descriptor.kind != Kind::None;
-        let decision = self.traced_decision(place);
+        let decision = self.traced_decision(index);
         let direction = decision.as_ref().map(|decision| decision.direction);
         Box::new(Traced {
             worker: self.worker,
@@ -289,34 +290,41 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             flow: TracedFlow {
                 lookup: head.lookup,
                 is_postponed: matches!(head.lookup, TracedLookup::Hit { outdated: true })
-                    && self.slow_path.has_put_off(place),
-                entry: self.entry_of(place),
+                    && self.slow_path.has_put_off(index),
+                entry: self.entry_of(index),
             },
-            session: self.traced_session(place, direction),
+            session: self.traced_session(index, direction),
             decision,
-            is_yellow: self.burst.outcome.yellow >> place & 1 == 1,
+            is_yellow: self.burst.outcome.yellow >> index & 1 == 1,
             is_answer: head.ingress.is_answer(),
             borrowed_ports: descriptor.flags.any(PacketFlags::RESOLVED),
             uses_path_mtus: descriptor.flags.any(PacketFlags::OPENING) && !self.path_mtus.is_empty(),
-            end: self.traced_end(place, snap),
+            end: self.traced_end(index, snap),
         })
     }
 
     /// The flow entry that the next packet like this one finds.
-    fn entry_of(&self, place: usize) -> Option<(KeyFields, Direction)> {
-        let descriptor = &self.burst.descriptors[place];
+    fn entry_of(&self, index: usize) -> Option<(KeyFields, Direction)> {
+        let descriptor = &self.burst.descriptors[index];
         let verdict = &descriptor.verdict;
-        let is_there = verdict.is_some() && self.flows.has(&self.burst.keys, (place, descriptor));
+        let is_there = verdict.is_some()
+            && self.flows.has(
+                PacketKey {
+                    index,
+                    keys: &self.burst.keys,
+                },
+                descriptor,
+            );
         is_there.then(|| (descriptor.shape, verdict.direction()))
     }
 
-    fn traced_decision(&self, place: usize) -> Option<TracedDecision> {
-        let descriptor = &self.burst.descriptors[place];
+    fn traced_decision(&self, index: usize) -> Option<TracedDecision> {
+        let descriptor = &self.burst.descriptors[index];
         if !descriptor.verdict.is_some() {
             return None;
         }
-        let (verdict, extension) = self.flows.extended().whole(&descriptor.verdict, place);
-        let image = &self.slot_of(place)?.image;
+        let WholeVerdict { verdict, extension } = self.flows.extended().whole(&descriptor.verdict, index);
+        let image = &self.slot_of(index)?.image;
         let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?;
         let slots = |mask: u64| (0..64u8).filter(move |slot| mask >> slot & 1 == 1);
         let qers = image.rules.qers();
@@ -334,8 +342,8 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         })
     }
 
-    fn traced_session(&self, place: usize, direction: Option<Direction>) -> Option<TracedSession> {
-        let slot = self.slot_of(place)?;
+    fn traced_session(&self, index: usize, direction: Option<Direction>) -> Option<TracedSession> {
+        let slot = self.slot_of(index)?;
         let image = &slot.image;
         let block = self.sessions.blocks.get(slot.installed.block);
         let stopped = block.map_or(0, |block| match direction {
@@ -346,7 +354,8 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         let mut exhausted: Vec<_> = image.urr_ids.iter().enumerate().collect();
         exhausted.retain(|(slot, _)| {
             let mut events = image.event_slots();
-            is_stopped(*slot) || events.any(|(own, of)| usize::from(of) == *slot && is_stopped(own.into()))
+            is_stopped(*slot)
+                || events.any(|event| usize::from(event.urr) == *slot && is_stopped(event.slot.into()))
         });
         Some(TracedSession {
             session: image.session,
@@ -361,11 +370,11 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         })
     }
 
-    fn traced_end(&self, place: usize, snap: usize) -> TracedEnd {
-        match self.burst.descriptors[place].fate {
+    fn traced_end(&self, index: usize, snap: usize) -> TracedEnd {
+        match self.burst.descriptors[index].fate {
             Fate::Send(port)
                 if port.recirculations() > 0
-                    && self.burst.packets[place].ingress().recirculations() >= MAX_RECIRCULATIONS =>
+                    && self.burst.packets[index].ingress().recirculations() >= MAX_RECIRCULATIONS =>
             {
                 TracedEnd::Dropped(DropReason::RecirculationLimit)
             }
@@ -375,11 +384,11 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
                     len: 0,
                     octets: Vec::new(),
                 };
-                keep(&mut frame, &self.burst.packets[place], snap);
+                keep(&mut frame, &self.burst.packets[index], snap);
                 TracedEnd::Sent {
                     frame,
                     recirculates: port.recirculations() > 0,
-                    in_fragments: self.fragmenter.has(place),
+                    in_fragments: self.fragmenter.has(index),
                     port_was_full: false,
                 }
             }

@@ -44,7 +44,7 @@ impl TraceFlow {
     }
 }
 
-/// What a request asks for.
+/// Which packets a request selects, and how much of them is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceTerms {
     /// Which packets.
@@ -99,7 +99,7 @@ pub enum TraceItem {
 /// How a request ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceEnd {
-    /// Packets that were wanted.
+    /// Packets that were selected.
     pub wanted: u64,
     /// Of them, those above the rate, which were not reported.
     pub over_rate: u64,

@@ -82,7 +82,7 @@ impl Running {
         }
     }
 
-    /// Whether no packets are wanted any more.
+    /// Whether the request has ended.
     pub fn is_over(&self, now: Nanos) -> bool {
         self.is_given_up || now > self.until || self.told >= self.terms.count
     }
@@ -110,7 +110,7 @@ pub(crate) struct Copied {
 /// The requests of a worker, and what of the burst they need.
 pub(crate) struct Tracer {
     pub running: Vec<Running>,
-    /// By place in the burst.
+    /// By index in the burst.
     pub heads: Vec<Head>,
     /// Reports that are pushed when the burst has left; empty between bursts.
     pub pending: Vec<Pending>,
@@ -148,16 +148,16 @@ impl Tracer {
 
     /// Ends requests that are over and pushes what is left of them to Control, once there is room. Whether any is left.
     pub fn tidy(&mut self, events: &mut EventQueue, stats: &mut Stats, now: Nanos) -> bool {
-        let mut place = 0;
-        while let Some(running) = self.running.get_mut(place) {
+        let mut index = 0;
+        while let Some(running) = self.running.get_mut(index) {
             running.is_given_up |= running.ring.is_abandoned();
             // The ring of a mirror request holds no packets.
             let has_room = running.copies.is_some() || events.has_room();
             if !(has_room && running.finish(now)) {
-                place += 1;
+                index += 1;
                 continue;
             }
-            let Running { copies, ring, .. } = self.running.remove(place);
+            let Running { copies, ring, .. } = self.running.remove(index);
             if copies.is_none() {
                 events.push(stats, Event::TraceOver { ring });
             }

@@ -105,29 +105,29 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Reports what counters have reached in this poll, or in one before that had no room.
+    /// Pushes an event for each counter that has reached a bound, in this poll or in one whose event queue was full.
     #[inline]
     pub(super) fn report_reached(&mut self) {
         while let Some(session) = self.events.next_reached() {
             let mut next = 0;
-            while let Some((place, (urr, count), reached)) = self.sessions.reached(session, next) {
+            while let Some(counter) = self.sessions.reached(session, next) {
                 if !self.events.has_room() {
                     return self.events.mark_reached(session);
                 }
                 let event = Event::CounterReached {
                     session,
-                    urr,
-                    count,
-                    times: self.sessions.take_times(session, place),
-                    reached,
+                    urr: counter.urr,
+                    count: counter.count,
+                    times: self.sessions.take_times(session, counter.slot),
+                    reached: counter.reached,
                 };
                 self.events.push(&mut self.stats, event);
-                next = place + 1;
+                next = counter.slot + 1;
             }
         }
     }
 
-    /// Takes content counters whose time has come, some sessions at a time, and reports what they have.
+    /// Takes the content counters that are due, of some sessions at a time, and pushes their counts.
     #[cold]
     pub(super) fn report_contents(&mut self, now: Nanos) {
         let interval = self.config.content_interval;

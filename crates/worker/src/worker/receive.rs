@@ -290,7 +290,8 @@ impl<I: Io> Worker<I> {
             &mut self.flows,
             &mut self.sessions.blocks,
             &mut self.stats,
-            (descriptors, &burst.keys),
+            descriptors,
+            &burst.keys,
             Tick::of(now),
         );
         if let Some(tracer) = &mut self.tracer {

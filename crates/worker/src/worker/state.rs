@@ -34,7 +34,7 @@ use crate::ingress::worker_selection::WorkerSelection;
 use crate::io::Io;
 use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::local::limits::LocalLimits;
-use crate::lookup::flow_tables::Flows;
+use crate::lookup::flow_tables::{FlowCapacity, Flows};
 use crate::sessions::Sessions;
 use crate::slow_path::{SlowPath, Tables};
 use crate::stats::Stats;
@@ -94,7 +94,10 @@ impl<I: Io> Worker<I> {
             _ => config.max_exceptions,
         };
         let ports = io.ports();
-        let flows = (config.max_flows_v4, config.max_flows_v6);
+        let flows = FlowCapacity {
+            v4: config.max_flows_v4,
+            v6: config.max_flows_v6,
+        };
         Ok(Self {
             stats: Stats::new(ports),
             burst: Burst::new(),
@@ -210,7 +213,7 @@ impl<I: Io> Worker<I> {
             flows: &mut self.flows,
             stats: &mut self.stats,
         };
-        self.slow_path.translate(&mut tables, (like, key), rewrite, now)
+        self.slow_path.translate(&mut tables, like, &key, rewrite, now)
     }
 
     /// Flow entries that are translated.

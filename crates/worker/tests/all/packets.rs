@@ -98,7 +98,10 @@ fn left(left: u16, ends: Nanos) -> Vec<PacketsLeft> {
         base: Window { left, ends },
         ..PacketState::default()
     };
-    vec![(QerId(7), [PacketState::default(), state])]
+    vec![PacketsLeft {
+        qer: QerId(7),
+        states: [PacketState::default(), state],
+    }]
 }
 
 #[test]
@@ -127,7 +130,7 @@ fn a_session_that_stays_gets_back_what_was_lent() {
     let mut world = install(&rules, MeterShare::Whole, Vec::new());
     assert_eq!(passed(&mut world, 3), 3);
     let given = replace(&mut world, &rules, MeterShare::Leaving, Vec::new());
-    assert_eq!(given[0].1[1].base.left, 4);
+    assert_eq!(given[0].states[1].base.left, 4);
     assert_eq!(passed(&mut world, 20), 3);
     replace(&mut world, &rules, MeterShare::Whole, given);
     assert_eq!(passed(&mut world, 20), 4);
@@ -220,7 +223,7 @@ fn a_burst_is_not_granted_anew_to_a_session_that_comes_from_another_process() {
     let tokens = removed.expect("tokens").tokens;
     let of = |at: Option<i64>| {
         let mut tokens = tokens.clone();
-        for one in tokens.iter_mut().flat_map(|(_, both)| both).flatten() {
+        for one in tokens.iter_mut().flat_map(|left| &mut left.tokens).flatten() {
             one.at = at.unwrap_or(one.at);
         }
         tokens

@@ -12,7 +12,7 @@ use rules::prefix::IpPrefix;
 use std::sync::Arc;
 
 use super::super::error::{RecordError, bad};
-use super::super::types::{DownlinkMark, Frame, PendingReports, SessionRecord};
+use super::super::types::{AnsweredQuery, DownlinkMark, Frame, PendingReports, SessionRecord};
 use super::convert::{Dates, Form, Result};
 use super::form::{
     Billing, Body, Bucketed, Chosen, Downlink, Endpoint, Far, Forwarding, Left, Node, Pdr, Pending, Prefix,
@@ -232,7 +232,10 @@ impl<'a> Reader<'a> {
             base: window(base),
             additional: window(additional),
         };
-        let one = |(qer, states): &(u32, [Left; 2])| (model::QerId(*qer), states.map(state));
+        let one = |(qer, states): &(u32, [Left; 2])| PacketsLeft {
+            qer: model::QerId(*qer),
+            states: states.map(state),
+        };
         Ok(left.iter().map(one).collect())
     }
 
@@ -244,8 +247,9 @@ impl<'a> Reader<'a> {
             left: [committed, further],
             at: self.dates.moment(date).0,
         };
-        let one = |(qer, both): &(u32, [Option<Bucketed>; 2])| {
-            (model::QerId(*qer), both.map(|written| written.map(tokens)))
+        let one = |(qer, both): &(u32, [Option<Bucketed>; 2])| TokensLeft {
+            qer: model::QerId(*qer),
+            tokens: both.map(|written| written.map(tokens)),
         };
         Ok(left.iter().map(one).collect())
     }
@@ -278,7 +282,11 @@ impl<'a> Reader<'a> {
             queries: pending
                 .queries
                 .iter()
-                .map(|(urr, sequence, query)| (model::UrrId(*urr), *sequence, *query))
+                .map(|(urr, sequence, query)| AnsweredQuery {
+                    urr: model::UrrId(*urr),
+                    sequence: *sequence,
+                    query: *query,
+                })
                 .collect(),
             downlink: pending.downlink.iter().map(mark).collect::<Result<_>>()?,
             errors: pending

@@ -235,7 +235,7 @@ impl<'a> Writer<'a> {
     }
 
     /// What has never begun keeps its 0.
-    fn left(&self, (qer, states): &PacketsLeft) -> (u32, [Left; 2]) {
+    fn left(&self, PacketsLeft { qer, states }: &PacketsLeft) -> (u32, [Left; 2]) {
         let window = |Window { left, ends }| match ends {
             Nanos::ZERO => (left, 0),
             ends => (left, self.dates.date(ends.into())),
@@ -244,7 +244,7 @@ impl<'a> Writer<'a> {
         (qer.0, states.map(both))
     }
 
-    fn tokens(&self, (qer, both): &TokensLeft) -> (u32, [Option<Bucketed>; 2]) {
+    fn tokens(&self, TokensLeft { qer, tokens: both }: &TokensLeft) -> (u32, [Option<Bucketed>; 2]) {
         let written = |Tokens {
                            left: [committed, further],
                            at,
@@ -283,7 +283,7 @@ impl<'a> Writer<'a> {
             usage: all(usage, self.dates),
             queries: queries
                 .iter()
-                .map(|(urr, sequence, query)| (urr.0, *sequence, *query))
+                .map(|one| (one.urr.0, one.sequence, one.query))
                 .collect(),
             downlink: downlink.iter().map(mark).collect(),
             errors: errors.iter().map(|(peer, teid)| (*peer, teid.0)).collect(),

@@ -1,4 +1,5 @@
-//! What comes in by a port unfinished ([`packet::offload_completion`]): packets that are several in one, and how far they are cut up.
+//! Offload completion of received packets ([`packet::offload_completion`]): segmentation of packets that the kernel has
+//! coalesced, and its progress.
 //!
 //! One worker's, of one port. A packet that is cut up stays in its mbufs until its last piece is out, and what came
 //! behind it waits.
