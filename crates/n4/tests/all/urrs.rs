@@ -247,8 +247,7 @@ fn count_all(world: &mut World) {
 }
 
 fn report(reply: &Reply) -> SessionReportRequest<'_> {
-    let request = reply.session_report();
-    request
+    reply.session_report()
 }
 
 fn modified(reply: &Reply) -> SessionModificationResponse<'_> {

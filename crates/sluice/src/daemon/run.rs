@@ -85,12 +85,7 @@ pub fn run(
     warn_of_host(config);
     // Before the sockets: their addresses may be on its interfaces.
     let host = open_host(eal, config, &ports)?;
-    let addresses = config.n4.addresses.iter().map(|address| address.value);
-    let sockets = Sockets::open(addresses, config.n4.port.value() as u16).map_err(RunError::of)?;
-    let sockets = match &config.n4.device {
-        Some(device) => sockets.bound_to_device(&device.value).map_err(RunError::of)?,
-        None => sockets,
-    };
+    let sockets = open_n4_sockets(config)?;
     let clock = Clock::starting_now(eal.tsc_hz());
     let (mut control, workers, explainer) = build(config, &clock, &ports)?;
     let recording = config.records.as_ref();
@@ -147,22 +142,16 @@ pub fn run(
     tell_of_start(config, sockets.addresses());
     info!(workers = threads.len(), ports = config.ports.len(), "ready");
 
+    let turns = ControlLoop::new(control, sockets, clock.clone()).with_wakeups(own, wakeups);
     let mut served = Served {
         server,
-        turns: ControlLoop::new(control, sockets, clock.clone()).with_wakeups(own, wakeups),
+        turns,
         ports: &mut ports,
         threads: &threads,
-        told_of_rates: false,
-        told_of_misplaced: false,
-        has_logged_export: false,
-        untaken_due: Nanos::ZERO,
+        logged: Logged::default(),
         links_due: Nanos::ZERO,
         drops_due: Nanos::ZERO,
-        dates: Dates {
-            clock: clock.clone(),
-            due: Nanos::ZERO,
-            explainer,
-        },
+        dates: Dates::new(clock, explainer),
     };
     let outcome = served.run(sessions, stop, records.is_some());
     // With Control goes the records' source: what it could not state any more is stated at their end.
@@ -346,6 +335,15 @@ fn open_records(
     RecordsThread::start(spool, name, config.held.size(), config.when_full).map_err(fault)
 }
 
+fn open_n4_sockets(config: &Config) -> Result<Sockets, RunError> {
+    let addresses = config.n4.addresses.iter().map(|address| address.value);
+    let sockets = Sockets::open(addresses, config.n4.port.value() as u16).map_err(RunError::of)?;
+    match &config.n4.device {
+        Some(device) => sockets.bound_to_device(&device.value).map_err(RunError::of),
+        None => Ok(sockets),
+    }
+}
+
 /// Says who this is, where N4 is reached, and what is left open.
 fn tell_of_start(config: &Config, addresses: impl Iterator<Item = SocketAddr>) {
     let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
@@ -504,18 +502,25 @@ struct Served<'a> {
     turns: ControlLoop,
     ports: &'a mut Ports,
     threads: &'a [WorkerThread],
-    /// Whether it was logged that SMFs ask for rates that nothing reaches.
-    told_of_rates: bool,
-    told_of_misplaced: bool,
-    /// Whether the loop has ended because the sessions are another process's.
-    has_logged_export: bool,
-    /// When it may be logged again that SMFs do not accept usage reports.
-    untaken_due: Nanos,
+    logged: Logged,
     /// When the ports' links are looked at again.
     links_due: Nanos,
     /// When it is looked at again whether their frames are kept from the host.
     drops_due: Nanos,
     dates: Dates,
+}
+
+/// Conditions that are logged once, or not often.
+#[derive(Default)]
+struct Logged {
+    /// SMFs ask for rates above any possible rate.
+    rates: bool,
+    /// Packets arrive at other workers than their sessions'.
+    misplaced: bool,
+    /// The sessions are another process's, which ends the loop.
+    export: bool,
+    /// When rejected usage reports may be logged again.
+    untaken_due: Nanos,
 }
 
 /// How dates follow the host's clock.
@@ -527,6 +532,14 @@ struct Dates {
 }
 
 impl Dates {
+    const fn new(clock: Clock, explainer: Explainer) -> Self {
+        Self {
+            clock,
+            due: Nanos::ZERO,
+            explainer,
+        }
+    }
+
     fn follow(&mut self, now: Nanos, control: &mut Control) {
         if now < self.due {
             return;
@@ -579,7 +592,7 @@ impl Served<'_> {
             self.tell_of_n4();
             let now = self.turns.now();
             self.server.serve(now, self.turns.control());
-            if self.server.has_left() && !std::mem::replace(&mut self.has_logged_export, true) {
+            if self.server.has_left() && !std::mem::replace(&mut self.logged.export, true) {
                 return Ok(());
             }
             self.follow_moves();
@@ -612,8 +625,8 @@ impl Served<'_> {
     /// Logs once, not for each session, that bit rates of SMFs are beyond what any meter reaches.
     fn tell_of_rates(&mut self) {
         let counters = self.turns.control().endpoint().counters();
-        if !self.told_of_rates && counters.unreachable_rates > 0 {
-            self.told_of_rates = true;
+        if !self.logged.rates && counters.unreachable_rates > 0 {
+            self.logged.rates = true;
             warn!("bit rates above 1 Tbit/s in rules of an SMF: not enforced");
         }
     }
@@ -622,8 +635,8 @@ impl Served<'_> {
     /// §7.6.9).
     fn tell_of_misplaced(&mut self) {
         let counters = self.turns.control().endpoint().counters();
-        if !self.told_of_misplaced && counters.misplaced_ies > 0 {
-            self.told_of_misplaced = true;
+        if !self.logged.misplaced && counters.misplaced_ies > 0 {
+            self.logged.misplaced = true;
             warn!("IEs of another interface than n4.peers says: discarded");
         }
     }
@@ -631,13 +644,13 @@ impl Served<'_> {
     /// Logs usage reports that SMFs have not taken since the last such line.
     fn tell_of_untaken(&mut self) {
         let now = self.turns.now();
-        if now < self.untaken_due {
+        if now < self.logged.untaken_due {
             return;
         }
         let Some(untaken) = self.turns.control().take_unaccepted_usage() else {
             return;
         };
-        self.untaken_due = now + UNTAKEN_EVERY;
+        self.logged.untaken_due = now + UNTAKEN_EVERY;
         let smf = untaken
             .smf
             .map_or_else(|| "unknown".to_owned(), |smf| smf.to_string());

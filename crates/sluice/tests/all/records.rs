@@ -328,17 +328,22 @@ fn smf(last: u8, sessions: u32) -> Smf {
     Smf::new(config).expect("a good profile")
 }
 
+/// Establishes the sessions of the SMF at 127.0.0.`last`, and deletes them.
+fn establish_and_release(daemon: &mut Daemon, last: u8, sessions: u32) {
+    let mut smf = smf(last, sessions);
+    smf.start(Nanos(0));
+    daemon.drive(&mut smf, last, |smf| smf.state() == State::Established);
+    smf.release(Nanos(0));
+    daemon.drive(&mut smf, last, |smf| smf.state() == State::Released);
+}
+
 #[test]
 fn what_is_durable_survives_kill_9_and_the_rest_is_stated() {
     let name = "spool-of-a-killed-daemon";
     let _ = std::fs::remove_dir_all(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
     let mut daemon = Daemon::start(name);
     // Each session leaves a record of its start, one of its URR and one of its end.
-    let mut first = smf(78, 40);
-    first.start(Nanos(0));
-    daemon.drive(&mut first, 78, |smf| smf.state() == State::Established);
-    first.release(Nanos(0));
-    daemon.drive(&mut first, 78, |smf| smf.state() == State::Released);
+    establish_and_release(&mut daemon, 78, 40);
     let durable = 3 * 40;
     for _ in 0..3_000 {
         if daemon.read().len() == 1 + durable {
@@ -357,11 +362,7 @@ fn what_is_durable_survives_kill_9_and_the_rest_is_stated() {
 
     // The next process puts it right, and continues.
     let mut daemon = Daemon::start(name);
-    let mut third = smf(80, 10);
-    third.start(Nanos(0));
-    daemon.drive(&mut third, 80, |smf| smf.state() == State::Established);
-    third.release(Nanos(0));
-    daemon.drive(&mut third, 80, |smf| smf.state() == State::Released);
+    establish_and_release(&mut daemon, 80, 10);
     let reported = Command::new("kill")
         .args(["-TERM", &daemon.process.id().to_string()])
         .status();

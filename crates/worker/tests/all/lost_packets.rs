@@ -47,7 +47,7 @@ fn set_action(rules: &mut SessionRules, action: ApplyAction) {
 
 /// Whether the user packet with this identification leaves in two fragments.
 fn is_long(id: u16) -> bool {
-    id % 3 == 0
+    id.is_multiple_of(3)
 }
 
 fn push_downlink(world: &World, id: u16) {
