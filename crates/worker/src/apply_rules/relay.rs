@@ -8,13 +8,15 @@ use crate::Event;
 use crate::apply_rules::context::{ApplyRules, check_action, check_extensions, live, optional};
 use crate::apply_rules::egress_context::check_size;
 use crate::apply_rules::encap::{self, Added, Cut, Hop, addresses_v6};
+use crate::apply_rules::qer_enforcement::check_gates;
 use crate::burst::descriptor::Descriptor;
 use crate::egress::checksum_offload::UdpChecksum;
 use crate::io::PacketMetadata;
 
 impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
-    /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. Their
-    /// rate and form are checked: no other traffic passes as such messages. An End Marker that is reported ends here, and so does a Tunnel Status that pauses charging where the session leaves the tunnels.
+    /// Forwards an End Marker or Tunnel Status from tunnel to tunnel, where the gates are open. No URR counts it. Rate and
+    /// form are checked, so no other traffic passes as such messages. An End Marker that is reported is not forwarded, nor
+    /// is a Tunnel Status that pauses charging where the session's packets leave the tunnels.
     #[cold]
     pub(super) fn relay(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
         let verdict = &descriptor.verdict;
@@ -42,10 +44,8 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
             }
         }
         let block = live(self.blocks, verdict)?;
-        // It starts no traffic: it is not reported where no quota is left.
-        if block.is_closed(verdict.qers) {
-            return Err(DropReason::GateClosed);
-        }
+        check_gates(&block, verdict)?;
+        // The message starts no traffic, so an exhausted quota is not reported for it.
         if block.is_stopped(verdict.urrs) {
             return Err(DropReason::QuotaExhausted);
         }

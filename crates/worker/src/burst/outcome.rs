@@ -1,4 +1,4 @@
-//! What stage `apply_rules` finds about packets of a burst and leaves to later steps. Empty between bursts.
+//! Packets of a burst that stage `apply_rules` leaves to later steps: lists by step. Empty between bursts.
 
 use std::net::IpAddr;
 

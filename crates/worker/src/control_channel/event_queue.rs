@@ -1,8 +1,9 @@
-//! The way of events to Control: answers always have room, everything else is pushed as long as there is plenty.
+//! The queue of events to control. Responses always have room; other events are pushed while enough room for responses is
+//! left.
 //!
-//! Events that any sender can cause without end (unresolved next hops, Error Indications) have less room than those
-//! that control waits for (neighbours, echoes, paging). And of asking for next hops, every session has an bucket, and
-//! the worker one: a UE that tries all addresses of a network keeps neither Control nor other UEs from theirs.
+//! Events that any sender can cause without bound (unresolved next hops, Error Indications) have less room than those that
+//! control waits for (neighbours, echoes, paging). Requests for next hops have a token bucket by session and one for the
+//! worker: a UE that sends to all addresses of a network does not delay the requests of other UEs.
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;

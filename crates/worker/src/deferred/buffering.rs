@@ -1,21 +1,20 @@
-//! User packets that wait: because their FAR says BUFF (TS 29.244 §5.2.3.1), until Control says what becomes of them;
-//! or because the next hop of their FAR is unresolved (RFC 1122 §2.3.2.2), until it is resolved.
+//! Buffering: user packets whose FAR has the action BUFF (TS 29.244 §5.2.3.1), as downlink packets during the paging of
+//! their UE; and packets whose next hop is unresolved (RFC 1122 §2.3.2.2).
 //!
-//! There is a queue for each FAR, in the order in which its packets came. They have passed gates, but no
-//! meter has seen them and nothing has counted them: once a change lets them go they take their way again from `parse`
-//! on, before any packet that comes after the change, and are packets like any other under the rules of then. What a
-//! change throws away (DROBU, the end of the session), and what has waited for too long, is dropped and counted.
+//! Each FAR has a queue, in the order of arrival. A buffered packet has passed gates; no meter and no counter has seen it.
+//! A change of its session releases it: it passes all stages again from `parse` on, before packets that arrive after the
+//! change, under the rules of that time. Packets that a change discards (DROBU, the end of the session) and packets whose
+//! time is over are dropped and counted.
 //!
-//! A FAR that forwards to a next hop without a link layer address has a queue that is *parked*: it is released with any
-//! change of its session and when the next hop is known. What is still without one then waits again, in the same order:
-//! so packets that waited for an idle UE wait for its new gNB, too. Few packets wait for next hops that packets choose
-//! themselves, each by its destination: their senders must not use up the room of idle UEs.
+//! The queue of a FAR that forwards to an unresolved next hop is *parked*: it is released with any change of its session
+//! and when the next hop is resolved. Packets whose next hop is still unresolved are buffered again, in the same order, so
+//! packets that waited for an idle UE wait for its new gNB, too. Packets whose next hop depends on their destination have a
+//! small part of the room, which leaves the rest to idle UEs.
 //!
-//! Everything is bounded and made at the start: queues, packets and octets in all, of one session, packets of one queue,
-//! time. The last sixteenth of all packets, and of all octets, is for short queues, each with half as much as is still
-//! free: however full the others are, a queue without packets finds room. Packets stay in their mbufs, which the pool lacks
-//! meanwhile. The worker owns the state. What is reported of a packet is decided in
-//! [`downlink_data_notification`](crate::deferred::downlink_data_notification).
+//! Queues, packets, octets and time are bounded: in all, by session and by queue. All memory is allocated at the start.
+//! The last sixteenth of all packets, and of all octets, is for short queues, each with up to half of what is free: a queue
+//! without packets finds room however full others are. Packets stay in their mbufs. The worker owns the state.
+//! [`downlink_data_notification`](crate::deferred::downlink_data_notification) reports the packets to control.
 
 use flow::{Nanos, SessionIndex, Verdict};
 use packet::{DropReason, PacketBuf};

@@ -1,12 +1,11 @@
-//! Packets for ourselves: ARP, Neighbour Discovery, ICMP echo, GTP-U path management; and what the host's own network
-//! stack is to have.
+//! Packets for own addresses: ARP, Neighbour Discovery, ICMP echo, GTP-U path management; and packets for the host's network
+//! stack.
 //!
-//! Answered in the packet's own buffer where that is possible; what they report goes to control as an event. Any worker
-//! answers for all of our addresses. Not fast, and not allowed to be slow: no allocation, no unbounded work.
+//! A response is written into the packet's own buffer where that is possible; reports are events to control. Every worker
+//! responds for all own addresses. The work for one packet is bounded, without allocation.
 //!
-//! Where an instance has a host's network stack, it gets packets that are not handled here, and the responses of neighbours,
-//! which it has asked as we have. It gets nothing of UEs: what comes in again, since a rule sent it to an address of
-//! our own, is not from the link.
+//! The host's network stack of an instance gets the packets that are not handled here, and the responses of neighbours,
+//! since it resolves addresses as this node does. It gets no packets of UEs: recirculated packets are not from the link.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,8 +1,9 @@
-//! Packets of FARs that redirect: in their place goes what a web server says to them that redirects (TS 29.244 §5.4.7).
+//! Redirection (TS 29.244 §5.4.7): a packet of a FAR that redirects is replaced by the response of a web server that
+//! redirects its client.
 //!
-//! The answer comes in again as if the data network had sent it, so that what the session's rules say of packets for
-//! the UE applies to it. There is one at most for each packet, it goes to an address of the same session and nowhere
-//! else, and a session, and the worker, have a rate each.
+//! The response is received again as if the data network had sent it, so the session's rules for packets to the UE apply
+//! to it. Each packet has at most one response, which is sent only to an address of the same session. Its rate is bounded by
+//! session and by worker.
 
 use flow::{Millisecond, Nanos, PortId, Verdict};
 use packet::{DropReason, PacketBuf, redirect};

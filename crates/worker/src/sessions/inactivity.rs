@@ -1,13 +1,13 @@
-//! Timers of sessions whose user plane inactivity is reported (TS 29.244 §5.11.2): when each was last used, and whose turn it
-//! is to be looked at.
+//! Timers of sessions whose user plane inactivity is reported (TS 29.244 §5.11.2): the last use of each session, and the time
+//! of its next check.
 //!
-//! A packet of such a session costs no more than one counter; whether that has counted since is looked at now and then,
-//! in small steps between bursts. A packet is taken to have come when it is noticed, so that no report is early; a
-//! session is looked at so often that its report is late by a tenth of its timer at most, within [`LEAST`] and [`MOST`].
-//! Packets that are dropped or wait count too ([`InactivityTimers::used`]), except those that a full port loses.
+//! A packet of such a session counts in one counter. Small steps between bursts check whether the counter has changed. The
+//! time of that check is taken as the time of the packet, so no report is early. Checks are so frequent that a report is
+//! late by a tenth of its timer at most, within [`LEAST`] and [`MOST`]. Packets that are dropped or buffered count too
+//! ([`InactivityTimers::used`]), except those that a full port loses.
 //!
-//! Owned by the worker. A wheel of doubly linked lists: to add, to remove and to find the next is a step each, however
-//! many there are. Nothing is allocated after the start; memory is touched as sessions need it.
+//! The worker owns the state: a wheel of doubly linked lists, in which adding, removing and finding the next timer are one
+//! step each. Nothing is allocated after the start; memory is touched as sessions need it.
 
 use std::time::Duration;
 
