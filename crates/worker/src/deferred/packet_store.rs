@@ -8,6 +8,12 @@ pub(crate) struct Rejected<B> {
     pub reason: DropReason,
 }
 
+impl<B> Rejected<B> {
+    pub const fn new(packet: B, reason: DropReason) -> Self {
+        Self { packet, reason }
+    }
+}
+
 /// A slot of a table of sets, as a hash table of datagrams has them.
 #[derive(Clone, Copy)]
 pub(crate) struct SlotIndex {

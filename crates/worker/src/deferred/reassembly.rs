@@ -200,20 +200,14 @@ impl<B: PacketBuf> Reassembly<B> {
     /// [`DropReason::BadFragment`].
     pub fn add(&mut self, mut packet: B, now: Nanos) -> Result<(), Rejected<B>> {
         if !self.is_on() {
-            return Err(Rejected {
-                packet,
-                reason: DropReason::Fragment,
-            });
+            return Err(Rejected::new(packet, DropReason::Fragment));
         }
         let part = match UdpFragment::read(packet.data()) {
             Ok(part) => part,
-            Err(reason) => return Err(Rejected { packet, reason }),
+            Err(reason) => return Err(Rejected::new(packet, reason)),
         };
         let Some(SlotIndex { set, way }) = self.find_slot(&part.of) else {
-            return Err(Rejected {
-                packet,
-                reason: DropReason::FragmentsFull,
-            });
+            return Err(Rejected::new(packet, DropReason::FragmentsFull));
         };
         let share = self.share(part.of.addrs);
         let free = self.held.free(self.limits.held, self.limits.held_octets);
@@ -223,10 +217,7 @@ impl<B: PacketBuf> Reassembly<B> {
         let slot = &mut self.slots[set][way];
         let is_new = slot.datagram.is_none();
         if is_new && !has_room {
-            return Err(Rejected {
-                packet,
-                reason: DropReason::FragmentsFull,
-            });
+            return Err(Rejected::new(packet, DropReason::FragmentsFull));
         }
         if is_new {
             self.in_use += 1;
@@ -239,16 +230,10 @@ impl<B: PacketBuf> Reassembly<B> {
         match slot.judge(&part) {
             Placement::New => {}
             Placement::Again => {
-                return Err(Rejected {
-                    packet,
-                    reason: DropReason::BadFragment,
-                });
+                return Err(Rejected::new(packet, DropReason::BadFragment));
             }
             Placement::OneTooMany => {
-                return Err(Rejected {
-                    packet,
-                    reason: DropReason::FragmentsFull,
-                });
+                return Err(Rejected::new(packet, DropReason::FragmentsFull));
             }
             Placement::Contradiction => {
                 slot.is_dead = true;
@@ -259,27 +244,18 @@ impl<B: PacketBuf> Reassembly<B> {
                 }
                 let chain = std::mem::replace(&mut slot.chain, PacketList::EMPTY);
                 self.held.join(&mut self.dead, chain);
-                return Err(Rejected {
-                    packet,
-                    reason: DropReason::BadFragment,
-                });
+                return Err(Rejected::new(packet, DropReason::BadFragment));
             }
         }
         if !has_room {
-            return Err(Rejected {
-                packet,
-                reason: DropReason::FragmentsFull,
-            });
+            return Err(Rejected::new(packet, DropReason::FragmentsFull));
         }
         if let Err(reason) = part.begin(&mut packet) {
-            return Err(Rejected { packet, reason });
+            return Err(Rejected::new(packet, reason));
         }
         let number = usize::from(slot.chain.len());
         if let Err(packet) = self.held.push(&mut slot.chain, packet, share as u16) {
-            return Err(Rejected {
-                packet,
-                reason: DropReason::FragmentsFull,
-            });
+            return Err(Rejected::new(packet, DropReason::FragmentsFull));
         }
         self.shares[share] += 1;
         if let Some(range) = slot.ranges.get_mut(number) {
@@ -328,17 +304,11 @@ impl<B: PacketBuf> Reassembly<B> {
         match done {
             Ok(()) => {
                 let pushed = self.ready.push(whole);
-                pushed.map_err(|packet| Rejected {
-                    packet,
-                    reason: DropReason::FragmentsFull,
-                })?;
+                pushed.map_err(|packet| Rejected::new(packet, DropReason::FragmentsFull))?;
                 self.made += 1;
                 Ok(())
             }
-            Err(reason) => Err(Rejected {
-                packet: whole,
-                reason,
-            }),
+            Err(reason) => Err(Rejected::new(whole, reason)),
         }
     }
 
