@@ -1,4 +1,4 @@
-//! What is reported to control planes: events and usage of sessions, and GTP-U paths of the node.
+//! Session Report Requests and Node Report Requests: events and usage of sessions, and GTP-U paths of the node.
 
 use flow::Nanos;
 use session::{AssociationId, ReportedSession, Unreported};
@@ -15,7 +15,8 @@ pub(crate) struct Reporting {
 }
 
 impl Reporting {
-    /// An association has ended, and its sessions with it: what was to be reported of them is not accepted.
+    /// An association has ended, and its sessions with it. Usage reports of them that were not acknowledged count as
+    /// unanswered.
     pub(crate) fn end_association(&mut self, shared: &mut Shared, now: Nanos, association: AssociationId) {
         self.nodes.end(association);
         for (seid, unsent) in self.sessions.outbox.end_association(association) {

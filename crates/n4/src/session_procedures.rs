@@ -17,7 +17,7 @@ use crate::named_sets::{assign, named_sets};
 use crate::pending_requests::PendingRequest;
 use crate::pfd_management::PfdManagement;
 use crate::reporting::Reporting;
-use crate::session_responses::SessionResponses;
+use crate::session_responses::{RespondTo, SessionResponses};
 use crate::shared::Shared;
 use crate::smf_sets::{is_member, taker};
 use crate::source_filter::Verification;
@@ -174,20 +174,11 @@ impl SessionProcedures<'_> {
                     map::change_slice(&mut changes, slice, &session, &self.shared.network);
                 }
                 self.shared.counters.unreachable_rates += unreachable_rates(&changes);
-                let reference = sent.query_urr_reference;
                 let ticket = self.begin(PendingRequest {
-                    request,
-                    association: self
-                        .shared
-                        .sessions
-                        .session(seid)
-                        .map(|session| session.association()),
-                    cp_seid: cp.seid,
-                    restores: false,
-                    reference,
+                    reference: sent.query_urr_reference,
                     taker,
                     sets: named_sets(sent.fq_csid, sent.group_id),
-                    pfds: self.pfds.pfds.version(),
+                    ..self.pending(request, seid, cp)
                 });
                 self.shared
                     .sessions
@@ -201,22 +192,24 @@ impl SessionProcedures<'_> {
         match self.addressed(request) {
             Err(reject) => self.shared.reject_request(now, request, reject),
             Ok((seid, cp)) => {
-                let ticket = self.begin(PendingRequest {
-                    request,
-                    association: self
-                        .shared
-                        .sessions
-                        .session(seid)
-                        .map(|session| session.association()),
-                    cp_seid: cp.seid,
-                    restores: false,
-                    reference: None,
-                    taker: None,
-                    sets: None,
-                    pfds: self.pfds.pfds.version(),
-                });
+                let ticket = self.begin(self.pending(request, seid, cp));
                 self.shared.sessions.delete(now, ticket, seid);
             }
+        }
+    }
+
+    /// A request about a session that exists.
+    fn pending(&self, request: Request, seid: Seid, cp: CpFSeid) -> PendingRequest {
+        let session = self.shared.sessions.session(seid);
+        PendingRequest {
+            request,
+            association: session.map(|session| session.association()),
+            cp_seid: cp.seid,
+            restores: false,
+            reference: None,
+            taker: None,
+            sets: None,
+            pfds: self.pfds.pfds.version(),
         }
     }
 
@@ -304,7 +297,13 @@ impl SessionProcedures<'_> {
             shared: self.shared,
             outbox: &mut self.reporting.sessions.outbox,
         };
-        let bytes = responses.send(now, &header, &pending, outcome.result, load);
+        let to = RespondTo {
+            now,
+            header: &header,
+            pending: &pending,
+            load,
+        };
+        let bytes = responses.send(to, outcome.result);
         self.shared.counters.answered += 1;
         let key = pending.request.key;
         self.shared.transactions.finish(now, key, outcome.ticket, bytes);

@@ -27,7 +27,17 @@ use crate::shared::{Rejection, Shared};
 use crate::smf_sets::owner_route;
 use crate::usage_report_ies::{dated, deletion_report, modification_report, parts, session_report};
 
-/// What responses are made of.
+/// The pending request that a response is to, and what goes with the response.
+#[derive(Clone, Copy)]
+pub(crate) struct RespondTo<'a> {
+    pub(crate) now: Nanos,
+    /// The header of the response.
+    pub(crate) header: &'a Header,
+    pub(crate) pending: &'a PendingRequest,
+    pub(crate) load: LoadInformation,
+}
+
+/// Sends responses, with the usage reports of the outbox.
 pub(crate) struct SessionResponses<'a> {
     pub(crate) shared: &'a mut Shared,
     pub(crate) outbox: &'a mut ReportOutbox,
@@ -35,50 +45,27 @@ pub(crate) struct SessionResponses<'a> {
 
 impl SessionResponses<'_> {
     /// Sends the response to a pending request.
-    pub(crate) fn send(
-        &mut self,
-        now: Nanos,
-        header: &Header,
-        pending: &PendingRequest,
-        result: Result<Done, Refusal>,
-        load: LoadInformation,
-    ) -> Option<Arc<[u8]>> {
+    pub(crate) fn send(&mut self, to: RespondTo<'_>, result: Result<Done, Refusal>) -> Option<Arc<[u8]>> {
         match result {
-            Ok(done) => self
-                .send_done(now, header, pending, &done, load)
-                .or_else(|| self.fail(now, header, pending, &done, load)),
-            Err(refusal) => self.send_refusal(now, header, pending, refusal, load),
+            Ok(done) => self.send_done(to, &done).or_else(|| self.fail(to, &done)),
+            Err(refusal) => self.send_refusal(to, refusal),
         }
     }
 
     /// Rejects with cause 77 a request that was completed and whose response cannot be encoded. The session is removed: its
     /// control plane would not know it, or its new tunnels and addresses.
-    fn fail(
-        &mut self,
-        now: Nanos,
-        header: &Header,
-        pending: &PendingRequest,
-        done: &Done,
-        load: LoadInformation,
-    ) -> Option<Arc<[u8]>> {
-        if header.message_type != MessageType::SESSION_DELETION_RESPONSE {
+    fn fail(&mut self, to: RespondTo<'_>, done: &Done) -> Option<Arc<[u8]>> {
+        if to.header.message_type != MessageType::SESSION_DELETION_RESPONSE {
             self.shared.sessions.remove(done.seid, EndCause::Fault);
         }
-        self.send_refusal(now, header, pending, Refusal::Worker, load)
+        self.send_refusal(to, Refusal::Worker)
     }
 
-    fn send_refusal(
-        &mut self,
-        now: Nanos,
-        header: &Header,
-        pending: &PendingRequest,
-        refusal: Refusal,
-        load: LoadInformation,
-    ) -> Option<Arc<[u8]>> {
-        let request = pending.request;
-        let rejection = reject(refusal, pending.restores);
+    fn send_refusal(&mut self, to: RespondTo<'_>, refusal: Refusal) -> Option<Arc<[u8]>> {
+        let request = to.pending.request;
+        let rejection = reject(refusal, to.pending.restores);
         self.shared
-            .note_rejection(now, request.path.from, request.header.message_type, &rejection);
+            .note_rejection(to.now, request.path.from, request.header.message_type, &rejection);
         let Reject {
             cause,
             offending,
@@ -91,37 +78,22 @@ impl SessionResponses<'_> {
             cause,
             offending,
             rule,
-            load,
+            load: to.load,
         };
         self.shared
-            .send_session_rejection(pending.request.path, header, rejection)
+            .send_session_rejection(request.path, to.header, rejection)
     }
 
-    fn send_done(
-        &mut self,
-        now: Nanos,
-        header: &Header,
-        pending: &PendingRequest,
-        done: &Done,
-        load: LoadInformation,
-    ) -> Option<Arc<[u8]>> {
-        match header.message_type {
-            MessageType::SESSION_ESTABLISHMENT_RESPONSE => self.send_established(header, pending, done, load),
-            MessageType::SESSION_MODIFICATION_RESPONSE => {
-                self.send_modified(now, header, pending, done, load)
-            }
-            _ => self.send_deleted(now, header, pending, done, load),
+    fn send_done(&mut self, to: RespondTo<'_>, done: &Done) -> Option<Arc<[u8]>> {
+        match to.header.message_type {
+            MessageType::SESSION_ESTABLISHMENT_RESPONSE => self.send_established(to, done),
+            MessageType::SESSION_MODIFICATION_RESPONSE => self.send_modified(to, done),
+            _ => self.send_deleted(to, done),
         }
     }
 
-    fn send_established(
-        &mut self,
-        header: &Header,
-        pending: &PendingRequest,
-        done: &Done,
-        load: LoadInformation,
-    ) -> Option<Arc<[u8]>> {
-        let path = pending.request.path;
+    fn send_established(&mut self, to: RespondTo<'_>, done: &Done) -> Option<Arc<[u8]>> {
+        let path = to.pending.request.path;
         let allocations = Allocations::of(done);
         let (created, endpoints) = (allocations.pdrs(), allocations.endpoints());
         let node = self.shared.config.node.clone();
@@ -129,20 +101,13 @@ impl SessionResponses<'_> {
         response.up_f_seid = Some(up_f_seid(done.seid, path.to.ip()));
         response.created_pdr = Repeated::new(&created);
         response.created_traffic_endpoint = Repeated::new(&endpoints);
-        response.load_control_information = load.load;
-        response.overload_control_information = load.overload;
-        self.shared.send(path, header, &response)
+        response.load_control_information = to.load.load;
+        response.overload_control_information = to.load.overload;
+        self.shared.send(path, to.header, &response)
     }
 
-    fn send_modified(
-        &mut self,
-        now: Nanos,
-        header: &Header,
-        pending: &PendingRequest,
-        done: &Done,
-        load: LoadInformation,
-    ) -> Option<Arc<[u8]>> {
-        let (clock, reference) = (self.shared.sessions.wall(), pending.reference);
+    fn send_modified(&mut self, to: RespondTo<'_>, done: &Done) -> Option<Arc<[u8]>> {
+        let (clock, reference) = (self.shared.sessions.wall(), to.pending.reference);
         let allocations = Allocations::of(done);
         let (created, endpoints) = (allocations.pdrs(), allocations.endpoints());
         let updated = allocations.updated_pdrs();
@@ -151,7 +116,7 @@ impl SessionResponses<'_> {
         let reads_information = self
             .shared
             .config
-            .reads_usage_information(pending.request.path.from.ip());
+            .reads_usage_information(to.pending.request.path.from.ip());
         let told = fitting.iter().flat_map(|one| parts(one, reads_information));
         let usage: Vec<_> = told.map(report).collect();
         let status = |one| map::modified_status(one, clock);
@@ -160,12 +125,12 @@ impl SessionResponses<'_> {
         response.created_pdr = Repeated::new(&created);
         response.created_traffic_endpoint = Repeated::new(&endpoints);
         response.updated_pdr = Repeated::new(&updated);
-        response.load_control_information = load.load;
-        response.overload_control_information = load.overload;
+        response.load_control_information = to.load.load;
+        response.overload_control_information = to.load.overload;
         response.usage_report = Repeated::new(&usage);
         response.additional_usage_reports_information = announced(following, reads_information);
         response.packet_rate_status_report = Repeated::new(&packets);
-        let sent = self.shared.send(pending.request.path, header, &response)?;
+        let sent = self.shared.send(to.pending.request.path, to.header, &response)?;
         if let Some(association) = self
             .shared
             .sessions
@@ -173,30 +138,23 @@ impl SessionResponses<'_> {
             .map(|one| one.association())
         {
             self.outbox
-                .follow(now, done.seid, association, following, reference);
+                .follow(to.now, done.seid, association, following, reference);
         }
         Some(sent)
     }
 
-    fn send_deleted(
-        &mut self,
-        now: Nanos,
-        header: &Header,
-        pending: &PendingRequest,
-        done: &Done,
-        load: LoadInformation,
-    ) -> Option<Arc<[u8]>> {
+    fn send_deleted(&mut self, to: RespondTo<'_>, done: &Done) -> Option<Arc<[u8]>> {
         let clock = self.shared.sessions.wall();
         let (unsent, is_unacknowledged) = self.outbox.end(done.seid);
         let mut all = unsent.usage;
         all.extend_from_slice(&done.usage);
-        let waits = self.shared.takes_usage_after_deletion(pending.association);
+        let waits = self.shared.takes_usage_after_deletion(to.pending.association);
         let (fitting, following) = if waits { split(&all) } else { (&all[..], &[][..]) };
         let report = |usage| deletion_report(&usage, clock);
         let reads_information = self
             .shared
             .config
-            .reads_usage_information(pending.request.path.from.ip());
+            .reads_usage_information(to.pending.request.path.from.ip());
         let told = fitting.iter().flat_map(|one| parts(one, reads_information));
         let usage: Vec<_> = told.map(report).collect();
         let packets: Vec<_> = done
@@ -211,12 +169,12 @@ impl SessionResponses<'_> {
         });
         response.usage_report = Repeated::new(&usage);
         response.additional_usage_reports_information = announced(following, reads_information);
-        response.load_control_information = load.load;
-        response.overload_control_information = load.overload;
+        response.load_control_information = to.load.load;
+        response.overload_control_information = to.load.overload;
         response.packet_rate_status_report = Repeated::new(&packets);
         response.pfcpsdrsp_flags = is_unacknowledged.then_some(PfcpSdRspFlags::PURU);
-        let sent = self.shared.send(pending.request.path, header, &response)?;
-        self.send_remainder(now, done, pending.association, following);
+        let sent = self.shared.send(to.pending.request.path, to.header, &response)?;
+        self.send_remainder(to.now, done, to.pending.association, following);
         Some(sent)
     }
 

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Bucket, InstanceId, Nanos, OpId, PortId, SessionIndex, WorkerId};
+use flow::{Bucket, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, WorkerId};
 use n4::{
     AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit,
     UnacceptedUsage,
@@ -30,7 +30,7 @@ use super::balance::{Balancer, Load};
 use super::convert::{command, fault};
 use super::echo;
 use super::inspect::{InspectError, Inspection, Inspections};
-use super::mirror::{MirrorWanted, NoWay};
+use super::mirror::{MirrorFault, MirrorWanted};
 use super::neighbours::{SharedNeighbours, Table};
 use super::path_mtus::PathMtus;
 use super::port_links::{LinkEvent, PortLinks};
@@ -255,8 +255,8 @@ impl Control {
         self.endpoint.poll_log(now)
     }
 
-    /// Has every worker trace packets, each through a ring of its own with the given room; dropping the far end of one
-    /// ends it there.
+    /// Begins a trace at every worker. Each writes the trace items of its packets into a ring of its own with `room`
+    /// items; a dropped consumer ends the trace at its worker.
     #[must_use]
     pub fn trace(&mut self, terms: &TraceTerms, room: usize) -> Vec<Consumer<TraceItem>> {
         self.order_traces(|| trace(*terms, room))
@@ -271,7 +271,7 @@ impl Control {
         &mut self,
         terms: &TraceTerms,
         wanted: &MirrorWanted,
-    ) -> Result<(Vec<Consumer<TraceItem>>, AdjacencyRef), NoWay> {
+    ) -> Result<(Vec<Consumer<TraceItem>>, AdjacencyRef), MirrorFault> {
         let (copies, hold) = wanted.resolve(&self.network, &self.neighbours)?;
         Ok((self.order_traces(|| mirror(*terms, copies.clone())), hold))
     }
@@ -526,10 +526,7 @@ impl Control {
                 local,
                 sequence,
             } => {
-                if let Some((_, local)) = self.network.local_addresses().get(usize::from(local.0)) {
-                    let path = GtpuPath { local: *local, peer };
-                    self.endpoint.handle_echo_response(now, path, sequence);
-                }
+                self.handle_echo_response(now, peer, local, sequence);
             }
             Event::CounterReached {
                 session,
@@ -538,21 +535,25 @@ impl Control {
                 times,
                 reached,
             } => {
-                self.endpoint.handle_counter_reached(
-                    now,
-                    session,
-                    CounterReached {
-                        urr,
-                        count,
-                        times,
-                        reached,
-                    },
-                );
+                let event = CounterReached {
+                    urr,
+                    count,
+                    times,
+                    reached,
+                };
+                self.endpoint.handle_counter_reached(now, session, event);
             }
         }
     }
 
-    /// A session is inactive, unless its timer has just been taken away.
+    fn handle_echo_response(&mut self, now: Nanos, peer: IpAddr, local: LocalId, sequence: u16) {
+        if let Some((_, local)) = self.network.local_addresses().get(usize::from(local.0)) {
+            let path = GtpuPath { local: *local, peer };
+            self.endpoint.handle_echo_response(now, path, sequence);
+        }
+    }
+
+    /// A session is inactive, unless its timer has just been removed.
     fn inactive(&mut self, now: Nanos, session: SessionIndex) {
         let known = self.endpoint.sessions().view(session);
         if known.is_some_and(|known| known.rules().inactivity_timer().is_some()) {

@@ -1,5 +1,4 @@
-//! Where the copies of a mirror go, from what an operator says: a port, or a host that the routes of a network instance
-//! lead to.
+//! The destination of a mirror's copies: a port, or a host that the routes of a network instance lead to.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,49 +14,49 @@ use worker::{CopyTerms, CopyTo};
 
 use super::neighbours::SharedNeighbours;
 
-/// What is copied, and for whom.
+/// A mirror request: destination, and which packets are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MirrorWanted {
     /// Where copies go.
     pub to: MirrorTo,
-    /// As packets came in.
+    /// Packets as they are received.
     pub received: bool,
-    /// As they leave.
+    /// Packets as they are sent.
     pub sent: bool,
 }
 
 /// Where copies go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MirrorTo {
-    /// To a port, as they are.
+    /// To a port, without another header.
     Port(PortId),
-    /// Into a tunnel.
+    /// To a host, in a tunnel.
     Host {
-        /// Of which kind.
+        /// The kind of tunnel.
         overlay: Overlay,
-        /// Its other end.
+        /// The address of the host.
         address: IpAddr,
-        /// The instance whose address is at this end, and in whose routes the other is looked for.
+        /// The instance whose address is the source of the tunnel, and whose routes lead to the host.
         instance: InstanceId,
     },
 }
 
-/// Why copies cannot go where they should.
+/// Why a destination of copies is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoWay {
-    /// The instance has no address of the family of the other end.
+pub enum MirrorFault {
+    /// The instance has no address of the family of the host.
     NoAddress,
-    /// The instance has no route to the other end.
+    /// The instance has no route to the host.
     NoRoute,
-    /// The other end is this node.
+    /// The host is this node.
     Ourselves,
-    /// The other end is a UE.
+    /// The host is a UE.
     Ue,
-    /// There is no room for another next hop.
+    /// The table of next hops is full.
     NoRoom,
 }
 
-impl fmt::Display for NoWay {
+impl fmt::Display for MirrorFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoAddress => "the network instance has no address of that family",
@@ -70,12 +69,12 @@ impl fmt::Display for NoWay {
 }
 
 impl MirrorWanted {
-    /// What workers get, and what keeps the next hop for them.
+    /// The terms for workers, and a reference that keeps the next hop alive.
     pub(super) fn resolve(
         &self,
         network: &Network,
         neighbours: &SharedNeighbours,
-    ) -> Result<(CopyTerms, AdjacencyRef), NoWay> {
+    ) -> Result<(CopyTerms, AdjacencyRef), MirrorFault> {
         let (to, hold) = match self.to {
             MirrorTo::Port(port) => (CopyTo::Port(port), AdjacencyRef::default()),
             MirrorTo::Host {
@@ -83,16 +82,17 @@ impl MirrorWanted {
                 address,
                 instance,
             } => {
-                let instance = network.instance(instance).ok_or(NoWay::NoRoute)?;
+                let instance = network.instance(instance).ok_or(MirrorFault::NoRoute)?;
                 if network.local(address).is_some() {
-                    return Err(NoWay::Ourselves);
+                    return Err(MirrorFault::Ourselves);
                 }
                 let mut instances = network.instances().iter();
                 if instances.any(|one| one.ue_routes().any(|(prefix, _)| prefix.contains(address))) {
-                    return Err(NoWay::Ue);
+                    return Err(MirrorFault::Ue);
                 }
-                let addrs = ends(instance, address).ok_or(NoWay::NoAddress)?;
-                let (next_hop, mtu, hold) = way(network, neighbours, instance, &addrs)?;
+                let addrs = tunnel_addresses(instance, address).ok_or(MirrorFault::NoAddress)?;
+                let TunnelNextHop { next_hop, mtu, hold } =
+                    tunnel_next_hop(network, neighbours, instance, &addrs)?;
                 let to = CopyTo::Tunnel {
                     overlay,
                     addrs,
@@ -107,7 +107,7 @@ impl MirrorWanted {
     }
 }
 
-fn ends(instance: &Instance, address: IpAddr) -> Option<Addrs> {
+fn tunnel_addresses(instance: &Instance, address: IpAddr) -> Option<Addrs> {
     let own: IpAddr = match address {
         IpAddr::V4(_) => instance.ipv4?.0.into(),
         IpAddr::V6(_) => instance.ipv6?.0.into(),
@@ -115,25 +115,40 @@ fn ends(instance: &Instance, address: IpAddr) -> Option<Addrs> {
     addrs(own, address)
 }
 
-fn way(
+/// The next hop of a tunnel, the MTU of its L3 interface, and a reference that keeps the next hop alive.
+struct TunnelNextHop {
+    next_hop: AdjacencyId,
+    mtu: u16,
+    hold: AdjacencyRef,
+}
+
+fn tunnel_next_hop(
     network: &Network,
     neighbours: &SharedNeighbours,
     instance: &Instance,
     addrs: &Addrs,
-) -> Result<(AdjacencyId, u16, AdjacencyRef), NoWay> {
+) -> Result<TunnelNextHop, MirrorFault> {
     match network
         .next_hop(instance.vrf, addrs.dst())
-        .ok_or(NoWay::NoRoute)?
+        .ok_or(MirrorFault::NoRoute)?
     {
         NextHop::Neighbour(egress, address) => {
-            let id = neighbours.resolve(egress, address).ok_or(NoWay::NoRoom)?;
+            let id = neighbours.resolve(egress, address).ok_or(MirrorFault::NoRoom)?;
             let mtu = network.instance(egress).map_or(instance.mtu, |egress| egress.mtu);
-            Ok((id, mtu, neighbours.hold(id)))
+            Ok(TunnelNextHop {
+                next_hop: id,
+                mtu,
+                hold: neighbours.hold(id),
+            })
         }
         NextHop::Group(group) => {
             let spread = Spread::between(addrs.src(), addrs.dst());
-            let id = neighbours.path(group, spread.path()).ok_or(NoWay::NoRoom)?;
-            Ok((id, instance.mtu, AdjacencyRef::default()))
+            let id = neighbours.path(group, spread.path()).ok_or(MirrorFault::NoRoom)?;
+            Ok(TunnelNextHop {
+                next_hop: id,
+                mtu: instance.mtu,
+                hold: AdjacencyRef::default(),
+            })
         }
     }
 }

@@ -24,6 +24,29 @@ use crate::usage_report::{UsageInformation, UsageReport, UsageTriggers};
 /// reported once more with the next event.
 const MOST_AT_ONCE: usize = 16;
 
+/// A session's URRs, and what the workers' slots of them count, at one time.
+#[derive(Clone, Copy)]
+struct Counts<'a> {
+    now: Nanos,
+    urrs: &'a [Urr],
+    counted: &'a [(UrrId, UrrCount)],
+}
+
+impl<'a> Counts<'a> {
+    fn of(&self, id: UrrId) -> Option<Counted<'a>> {
+        let (_, count) = self.counted.iter().find(|(urr, _)| *urr == id)?;
+        let urr = self.urrs.iter().find(|urr| urr.id == id)?;
+        Some(Counted { urr, count: *count })
+    }
+}
+
+/// A report that is due, and its reasons.
+#[derive(Clone, Copy)]
+struct Due {
+    urr: UrrId,
+    triggers: UsageTriggers,
+}
+
 /// The accounts of one session.
 #[derive(Clone, Debug)]
 pub struct UsageAccounts {
@@ -191,25 +214,26 @@ impl UsageAccounts {
         account.is_none_or(|account| account.has_measured_nothing(now.into(), count))
     }
 
-    /// The reports that the control plane has asked for, for these reasons, and those of the URRs that are linked to
-    /// them, of all that has anything to report (TS 29.244 §5.2.2.3.1). `counted` is what the session's slots count.
+    /// The reports that the control plane has queried, for these reasons, and those of the URRs that are linked to them,
+    /// of all that has anything to report (TS 29.244 §5.2.2.3.1). `counted` is what the session's slots count.
     pub fn query(
         &mut self,
         now: Nanos,
         urrs: &[Urr],
         counted: &[(UrrId, UrrCount)],
-        asked: &[(UrrId, UsageTriggers)],
+        queried: &[(UrrId, UsageTriggers)],
     ) -> Vec<UsageReport> {
+        let counts = Counts { now, urrs, counted };
         let mut due = Vec::new();
-        for (id, why) in asked {
-            if let Some(counted) = of(urrs, counted, *id) {
-                let triggers = self.evaluate_urr(now, urrs, counted, Reached::NOTHING);
-                due.push((*id, triggers | *why));
+        for (urr, why) in queried {
+            if let Some(counted) = counts.of(*urr) {
+                let triggers = self.evaluate_urr(now, urrs, counted, Reached::NOTHING) | *why;
+                due.push(Due { urr: *urr, triggers });
             }
         }
-        self.join_linked(now, urrs, counted, &mut due);
-        self.without_null(now, urrs, counted, &mut due);
-        self.report_all(now, urrs, counted, &due)
+        self.join_linked(counts, &mut due);
+        self.remove_null(counts, &mut due);
+        self.report_all(counts, &due)
     }
 
     /// The reports of URRs that are linked to `ended`, whose last reports are made (TS 29.244 §5.2.2.4), of all that have
@@ -221,33 +245,33 @@ impl UsageAccounts {
         counted: &[(UrrId, UrrCount)],
         ended: &[UrrId],
     ) -> Vec<UsageReport> {
-        let mut due: Vec<_> = ended.iter().map(|urr| (*urr, UsageTriggers::TERMR)).collect();
-        self.join_linked(now, urrs, counted, &mut due);
+        let counts = Counts { now, urrs, counted };
+        let of_ended = |urr: &UrrId| Due {
+            urr: *urr,
+            triggers: UsageTriggers::TERMR,
+        };
+        let mut due: Vec<_> = ended.iter().map(of_ended).collect();
+        self.join_linked(counts, &mut due);
         due.drain(..ended.len());
-        self.without_null(now, urrs, counted, &mut due);
-        self.report_all(now, urrs, counted, &due)
+        self.remove_null(counts, &mut due);
+        self.report_all(counts, &due)
     }
 
-    /// Takes those of `due` away that are only asked for and have nothing to report.
-    fn without_null(
-        &self,
-        now: Nanos,
-        urrs: &[Urr],
-        counted: &[(UrrId, UrrCount)],
-        due: &mut Vec<(UrrId, UsageTriggers)>,
-    ) {
-        let is_asked = |triggers: &UsageTriggers| {
+    /// Removes those of `due` that are only queried and have nothing to report.
+    fn remove_null(&self, counts: Counts<'_>, due: &mut Vec<Due>) {
+        let is_queried = |triggers: UsageTriggers| {
             let only = UsageTriggers::IMMER | UsageTriggers::TERMR | UsageTriggers::LIUSA;
             triggers.0 & !only.0 == 0
         };
-        due.retain(|(id, triggers)| {
-            let nothing = of(urrs, counted, *id).is_none_or(|counted| self.is_null(now, counted));
-            !(nothing && is_asked(triggers))
+        due.retain(|due| {
+            let counted = counts.of(due.urr);
+            let is_null = counted.is_none_or(|counted| self.is_null(counts.now, counted));
+            !(is_null && is_queried(due.triggers))
         });
     }
 
-    /// Draws the consequences of these counts, and of what counters have `reached` beside. Gives the reports that are due:
-    /// of events, of which a report has as many as the threshold is, perhaps several.
+    /// Evaluates these counts, and what counters have `reached` beside. Gives the reports that are due: of events, of
+    /// which a report has as many as the threshold is, perhaps several.
     pub fn evaluate(
         &mut self,
         now: Nanos,
@@ -255,20 +279,21 @@ impl UsageAccounts {
         counted: &[(UrrId, UrrCount)],
         reached: &[(UrrId, Reached)],
     ) -> Vec<UsageReport> {
-        let mut reports = self.evaluate_once(now, urrs, counted, reached);
+        let counts = Counts { now, urrs, counted };
+        let mut reports = self.evaluate_once(counts, reached);
         for _ in 0..MOST_AT_ONCE {
-            if !self.has_events_due(urrs, counted) {
+            if !self.has_events_due(counts) {
                 break;
             }
-            reports.extend(self.evaluate_once(now, urrs, counted, &[]));
+            reports.extend(self.evaluate_once(counts, &[]));
         }
         reports
     }
 
     /// Whether more events wait than a threshold is.
-    fn has_events_due(&self, urrs: &[Urr], counted: &[(UrrId, UrrCount)]) -> bool {
-        let counting = urrs.iter().filter(|urr| urr.counts_events());
-        let mut counted = counting.filter_map(|urr| of(urrs, counted, urr.id));
+    fn has_events_due(&self, counts: Counts<'_>) -> bool {
+        let counting = counts.urrs.iter().filter(|urr| urr.counts_events());
+        let mut counted = counting.filter_map(|urr| counts.of(urr.id));
         counted.any(|Counted { urr, count }| {
             self.account(urr.id).is_some_and(|account| {
                 let state = account.acting.as_ref().map(|acting| &acting.state);
@@ -277,26 +302,20 @@ impl UsageAccounts {
         })
     }
 
-    fn evaluate_once(
-        &mut self,
-        now: Nanos,
-        urrs: &[Urr],
-        counted: &[(UrrId, UrrCount)],
-        reached: &[(UrrId, Reached)],
-    ) -> Vec<UsageReport> {
+    fn evaluate_once(&mut self, counts: Counts<'_>, reached: &[(UrrId, Reached)]) -> Vec<UsageReport> {
         let mut due = Vec::new();
-        for (id, _) in counted {
+        for (id, _) in counts.counted {
             let reached = reached.iter().filter(|(urr, _)| urr == id);
             let reached = reached.fold(Reached::NOTHING, |all, (_, one)| all.with(*one));
-            if let Some(counted) = of(urrs, counted, *id) {
-                let triggers = self.evaluate_urr(now, urrs, counted, reached);
+            if let Some(counted) = counts.of(*id) {
+                let triggers = self.evaluate_urr(counts.now, counts.urrs, counted, reached);
                 if !triggers.is_empty() {
-                    due.push((*id, triggers));
+                    due.push(Due { urr: *id, triggers });
                 }
             }
         }
-        self.join_linked(now, urrs, counted, &mut due);
-        self.report_all(now, urrs, counted, &due)
+        self.join_linked(counts, &mut due);
+        self.report_all(counts, &due)
     }
 
     fn evaluate_urr(
@@ -359,40 +378,31 @@ impl UsageAccounts {
     }
 
     /// Adds the URRs that report because one of `due` does (TS 29.244 §5.2.2.4), each once.
-    fn join_linked(
-        &mut self,
-        now: Nanos,
-        urrs: &[Urr],
-        counted: &[(UrrId, UrrCount)],
-        due: &mut Vec<(UrrId, UsageTriggers)>,
-    ) {
-        let mut place = 0;
-        while let Some((cause, _)) = due.get(place).copied() {
-            place += 1;
-            for urr in urrs.iter().filter(|urr| is_linked(urr, cause)) {
-                if let Some((_, triggers)) = due.iter_mut().find(|(id, _)| *id == urr.id) {
-                    *triggers |= UsageTriggers::LIUSA;
-                } else if let Some(counted) = of(urrs, counted, urr.id) {
-                    let triggers = self.evaluate_urr(now, urrs, counted, Reached::NOTHING);
-                    due.push((urr.id, triggers | UsageTriggers::LIUSA));
+    fn join_linked(&mut self, counts: Counts<'_>, due: &mut Vec<Due>) {
+        let mut index = 0;
+        while let Some(cause) = due.get(index).map(|due| due.urr) {
+            index += 1;
+            for urr in counts.urrs.iter().filter(|urr| is_linked(urr, cause)) {
+                if let Some(known) = due.iter_mut().find(|due| due.urr == urr.id) {
+                    known.triggers |= UsageTriggers::LIUSA;
+                } else if let Some(counted) = counts.of(urr.id) {
+                    let triggers = self.evaluate_urr(counts.now, counts.urrs, counted, Reached::NOTHING);
+                    due.push(Due {
+                        urr: urr.id,
+                        triggers: triggers | UsageTriggers::LIUSA,
+                    });
                 }
             }
         }
     }
 
-    fn report_all(
-        &mut self,
-        now: Nanos,
-        urrs: &[Urr],
-        counted: &[(UrrId, UrrCount)],
-        due: &[(UrrId, UsageTriggers)],
-    ) -> Vec<UsageReport> {
+    fn report_all(&mut self, counts: Counts<'_>, due: &[Due]) -> Vec<UsageReport> {
         let mut reports = Vec::new();
-        for (id, triggers) in due {
-            if let Some(counted) = of(urrs, counted, *id) {
-                let report = self.report(now, counted, *triggers);
+        for Due { urr, triggers } in due {
+            if let Some(counted) = counts.of(*urr) {
+                let report = self.report(counts.now, counted, *triggers);
                 if triggers.contains(UsageTriggers::MONIT) {
-                    let after = self.pass_monitoring(now, counted);
+                    let after = self.pass_monitoring(counts.now, counted);
                     reports.push(UsageReport {
                         information: Some(UsageInformation::BEF),
                         ..report
@@ -681,12 +691,6 @@ impl UsageAccounts {
 /// Whether `urr` reports when `cause` does.
 fn is_linked(urr: &Urr, cause: UrrId) -> bool {
     urr.triggers.contains(ReportingTriggers::LIUSA) && urr.terms().linked.contains(&cause)
-}
-
-fn of<'a>(urrs: &'a [Urr], counted: &[(UrrId, UrrCount)], id: UrrId) -> Option<Counted<'a>> {
-    let (_, count) = counted.iter().find(|(urr, _)| *urr == id)?;
-    let urr = urrs.iter().find(|urr| urr.id == id)?;
-    Some(Counted { urr, count: *count })
 }
 
 #[cfg(test)]

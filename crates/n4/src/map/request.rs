@@ -194,38 +194,24 @@ pub(crate) fn modification(
 
 fn removals(request: &SessionModificationRequest<'_>) -> Changes {
     Changes {
-        remove_pdrs: request
-            .remove_pdr
-            .iter()
-            .map(|removed| PdrId(removed.pdr_id.0))
-            .collect(),
-        remove_fars: request
-            .remove_far
-            .iter()
-            .map(|removed| FarId(removed.far_id.0))
-            .collect(),
-        remove_qers: request
-            .remove_qer
-            .iter()
-            .map(|removed| QerId(removed.qer_id.0))
-            .collect(),
-        remove_urrs: request
-            .remove_urr
-            .iter()
-            .map(|removed| UrrId(removed.urr_id.0))
-            .collect(),
+        remove_pdrs: ids(&request.remove_pdr, |removed| PdrId(removed.pdr_id.0)),
+        remove_fars: ids(&request.remove_far, |removed| FarId(removed.far_id.0)),
+        remove_qers: ids(&request.remove_qer, |removed| QerId(removed.qer_id.0)),
+        remove_urrs: ids(&request.remove_urr, |removed| UrrId(removed.urr_id.0)),
         remove_bars: request
             .remove_bar
             .iter()
             .map(|removed| BarId(removed.bar_id.0))
             .collect(),
-        remove_endpoints: request
-            .remove_traffic_endpoint
-            .iter()
-            .map(|removed| TrafficEndpointId(removed.traffic_endpoint_id.0))
-            .collect(),
+        remove_endpoints: ids(&request.remove_traffic_endpoint, |removed| {
+            TrafficEndpointId(removed.traffic_endpoint_id.0)
+        }),
         ..Changes::default()
     }
+}
+
+fn ids<'a, T: Ie<'a> + Copy, I>(removed: &Repeated<'a, T>, id: impl Fn(T) -> I) -> Vec<I> {
+    removed.iter().map(id).collect()
 }
 
 /// Rules that name nothing of the node.

@@ -17,7 +17,7 @@ use crate::values::{
     AssociationList, N4Status, NeighbourList, PathList, PortList, RouteList, SessionDetail, SessionList,
 };
 use crate::views::{self, SessionQuery};
-use upf::{Control, InspectError, Inspection, MirrorWanted, NoWay};
+use upf::{Control, InspectError, Inspection, MirrorFault, MirrorWanted};
 
 /// Queries in the channel at most.
 const DEPTH: usize = 32;
@@ -88,7 +88,7 @@ enum Query {
 }
 
 /// The rings of the workers that mirror, and what keeps the next hop; or why there is no way.
-pub(super) type Mirroring = Result<(Vec<Consumer<TraceItem>>, AdjacencyRef), NoWay>;
+pub(super) type Mirroring = Result<(Vec<Consumer<TraceItem>>, AdjacencyRef), MirrorFault>;
 
 /// The control thread has not answered in time: it is busy, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What `sluice show` prints for people: one function for each answer.
+//! The tables and texts that `sluice show` prints: one function for each answer of the API.
 
 use upf::format::{grouped, rate};
 
@@ -28,7 +28,7 @@ pub(super) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     }
 }
 
-/// How many of them there are beyond those that are shown.
+/// The line under a page that is not the last: rows shown, rows in all, where the next page begins.
 fn more(shown: usize, total: usize, next: Option<&str>) -> String {
     match next {
         Some(after) => format!(
