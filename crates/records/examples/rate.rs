@@ -3,7 +3,7 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use records::{Directory, Entry, Seid, Settings, Spool, Volumes};
+use records::{Directory, Entry, Settings, Spool, Volumes};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn main() -> std::io::Result<()> {
     let start = Instant::now();
     for number in 0..RECORDS {
         if let Entry::Usage(usage) = &mut entry {
-            usage.subject.seid = Seid(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            usage.subject.seid = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             usage.volumes = Volumes::new([number * 1_000, number * 9_000], [number, number * 7]);
         }
         let seq = spool.next();

@@ -1,9 +1,11 @@
 //! What a record says. Units are in the names: octets, packets, seconds, milliseconds since 1970.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use rules::model::SNssai;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::json;
 
 /// One record. Its number ([`seal`](crate::seal)) is beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,33 +58,6 @@ impl Entry {
     }
 }
 
-/// A SEID: in JSON a text in hexadecimal, since readers of JSON round numbers of 64 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seid(pub u64);
-
-impl Serialize for Seid {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = *b"0x0000000000000000";
-        for (place, digit) in text.iter_mut().skip(2).enumerate() {
-            let nibble = (self.0 >> (60 - 4 * place)) & 0xf;
-            *digit = b"0123456789abcdef"[nibble as usize];
-        }
-        // Digits are ASCII.
-        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
-    }
-}
-
-impl<'de> Deserialize<'de> for Seid {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Seid, D::Error> {
-        let text = Cow::<'de, str>::deserialize(deserializer)?;
-        let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 16);
-        let value = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        value
-            .map(Seid)
-            .ok_or_else(|| D::Error::custom(format_args!("`{text}` is no SEID")))
-    }
-}
-
 /// Whose usage it is. What the control plane has not said is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -93,9 +68,11 @@ pub struct Subject {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smf: Option<String>,
     /// The SEID here.
-    pub seid: Seid,
+    #[serde(with = "json::seid")]
+    pub seid: u64,
     /// The SEID there.
-    pub cp_seid: Seid,
+    #[serde(with = "json::seid")]
+    pub cp_seid: u64,
     /// Its IPv4 address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cp_ipv4: Option<Ipv4Addr>,
@@ -127,7 +104,7 @@ pub struct Subject {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dnn: Option<String>,
     /// The slice.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(with = "json::s_nssai", skip_serializing_if = "Option::is_none")]
     pub s_nssai: Option<SNssai>,
     /// The UE's addresses and prefixes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -135,16 +112,6 @@ pub struct Subject {
     /// The network instances that the session's rules name, each once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<String>,
-}
-
-/// A slice (TS 23.003 §28.4.2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SNssai {
-    /// Slice/Service Type, 0 to 255.
-    pub sst: u8,
-    /// Slice Differentiator, six hexadecimal digits.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub sd: Option<String>,
 }
 
 /// Octets and packets, as they were counted (inner IP packets).

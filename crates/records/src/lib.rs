@@ -14,6 +14,7 @@ mod directory;
 mod disk;
 mod entry;
 mod handle;
+mod json;
 mod line;
 mod names;
 mod reader;
@@ -23,8 +24,8 @@ mod spool;
 pub use directory::Directory;
 pub use disk::Disk;
 pub use entry::{
-    Content, EndCause, Entry, LossCause, Lost, Outcome, ProcessStart, SNssai, Seid, SessionEnd, SessionLeft,
-    SessionStart, Subject, Unreported, Usage, Volumes,
+    Content, EndCause, Entry, LossCause, Lost, Outcome, ProcessStart, SessionEnd, SessionLeft, SessionStart,
+    Subject, Unreported, Usage, Volumes,
 };
 pub use handle::DirectoryHandle;
 pub use line::{LONGEST_LINE, LineFault, open, seal};

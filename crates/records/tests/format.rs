@@ -34,8 +34,8 @@ fn a_content_record_is_this_line() {
     let content = Entry::Content(Box::new(Content {
         subject: Subject {
             node: "192.0.2.1".into(),
-            seid: Seid(1),
-            cp_seid: Seid(2),
+            seid: 1,
+            cp_seid: 2,
             ..Subject::default()
         },
         name: Some("video".into()),
@@ -61,8 +61,8 @@ fn a_content_record_is_this_line() {
 fn what_happens_to_sessions_reports_and_processes_are_these_lines() {
     let subject = || Subject {
         node: "192.0.2.1".into(),
-        seid: Seid(1),
-        cp_seid: Seid(2),
+        seid: 1,
+        cp_seid: 2,
         ..Subject::default()
     };
     let volumes = Volumes::new([4, 5], [6, 7]);
@@ -131,8 +131,8 @@ fn the_end_of_a_session_and_a_loss_are_these_lines() {
     let end = Entry::SessionEnd(Box::new(SessionEnd {
         subject: Subject {
             node: "192.0.2.1".into(),
-            seid: Seid(1),
-            cp_seid: Seid(2),
+            seid: 1,
+            cp_seid: 2,
             ..Subject::default()
         },
         cause: EndCause::AssociationEnded,

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use flow::{ContentUsage, Nanos};
 use n4::{Endpoint, UsageEntry};
 use records::{
-    Content, EndCause, Entry, Outcome, SNssai, Seid, SessionEnd, SessionLeft, SessionStart, Subject,
-    Unreported, Usage, Volumes,
+    Content, EndCause, Entry, Outcome, SessionEnd, SessionLeft, SessionStart, Subject, Unreported, Usage,
+    Volumes,
 };
 use rules::Predefined;
 use rules::model::{MeasurementMethod, SessionRules};
@@ -242,8 +242,8 @@ fn subject(told: &UsageEntry, node: &str, network: &Network) -> Subject {
     Subject {
         node: node.to_owned(),
         smf: told.smf.as_ref().map(ToString::to_string),
-        seid: Seid(seid.0),
-        cp_seid: Seid(cp.seid),
+        seid: seid.0,
+        cp_seid: cp.seid,
         cp_ipv4: cp.ipv4,
         cp_ipv6: cp.ipv6,
         imsi: text(imsi),
@@ -254,12 +254,7 @@ fn subject(told: &UsageEntry, node: &str, network: &Network) -> Subject {
         gpsi: text(gpsi),
         pei: text(pei),
         dnn: text(dnn),
-        s_nssai: s_nssai.map(|slice| SNssai {
-            sst: slice.sst,
-            sd: slice
-                .differentiator()
-                .map(|[a, b, c]| format!("{a:02x}{b:02x}{c:02x}")),
-        }),
+        s_nssai: *s_nssai,
         ue,
         instances: instances(rules, network),
     }

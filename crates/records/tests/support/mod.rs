@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use records::*;
+use rules::model::SNssai;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 
@@ -261,15 +262,15 @@ pub fn subject() -> Subject {
     Subject {
         node: "upf.example".into(),
         smf: Some("smf.example".into()),
-        seid: Seid(0x8f3c_21b0_9d4e_7a65),
-        cp_seid: Seid(7),
+        seid: 0x8f3c_21b0_9d4e_7a65,
+        cp_seid: 7,
         cp_ipv4: Some([10, 100, 0, 2].into()),
         imsi: Some("001010123456789".into()),
         msisdn: Some("491700000001".into()),
         dnn: Some("internet".into()),
         s_nssai: Some(SNssai {
             sst: 1,
-            sd: Some("00000a".into()),
+            sd: [0, 0, 10],
         }),
         ue: vec!["10.45.0.2".into(), "2001:db8:45::/64".into()],
         instances: vec!["access".into(), "internet".into()],

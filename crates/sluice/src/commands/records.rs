@@ -101,7 +101,7 @@ impl Wanted {
         let is_of = |what: &dyn Fn(&Subject) -> bool| entry.subject().is_some_and(what);
         let named = |name: &String| is_of(&|subject| has_name(subject, name));
         let at = |ue: IpAddr| is_of(&|subject| subject.ue.iter().any(|one| contains(one, ue)));
-        let with = |seid: Seid| is_of(&|subject| [subject.seid.0, subject.cp_seid.0].contains(&seid.0));
+        let with = |seid: Seid| is_of(&|subject| [subject.seid, subject.cp_seid].contains(&seid.0));
         let counts = |urr| match entry {
             Entry::Usage(usage) => usage.urr == urr,
             Entry::Unreported(report) => report.urr == urr,
@@ -357,8 +357,8 @@ mod tests {
         Entry::Usage(Box::new(Usage {
             subject: Subject {
                 imsi: Some("001010000000001".into()),
-                seid: records::Seid(7),
-                cp_seid: records::Seid(8),
+                seid: 7,
+                cp_seid: 8,
                 ue: vec!["10.45.0.1".into(), "2001:db8:1::/64".into()],
                 ..Subject::default()
             },

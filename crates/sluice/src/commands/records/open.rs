@@ -22,7 +22,7 @@ struct Open {
 }
 
 fn key(subject: &Subject) -> Key {
-    (subject.node.clone(), subject.seid.0)
+    (subject.node.clone(), subject.seid)
 }
 
 /// Sessions in the order of the records: as many as are open at a time are in memory.
@@ -154,12 +154,12 @@ pub(super) fn show(directory: &DirectoryHandle, json: bool, out: &mut impl Write
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::{EndCause, ProcessStart, Seid, SessionEnd, SessionLeft, Usage};
+    use records::{EndCause, ProcessStart, SessionEnd, SessionLeft, Usage};
 
     fn subject(seid: u64) -> Subject {
         Subject {
             node: "upf.example".into(),
-            seid: Seid(seid),
+            seid,
             ..Subject::default()
         }
     }
@@ -227,7 +227,7 @@ mod tests {
         for (seq, entry) in (0..).zip(entries) {
             opened.take(seq, entry, b"");
         }
-        let told = |open: &Open| (open.start.subject.seid.0, open.usage.1.ul_octets, open.is_orphan);
+        let told = |open: &Open| (open.start.subject.seid, open.usage.1.ul_octets, open.is_orphan);
         opened.in_order().iter().map(told).collect()
     }
 
