@@ -96,11 +96,12 @@ fn rule_fault(rule: RuleRef, fault: RuleFault, restores: bool) -> Reject {
         RuleFault::Edit(_) if matches!(rule, RuleRef::Endpoint(_)) => {
             Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::TRAFFIC_ENDPOINT_ID)
         }
-        RuleFault::ChosenElsewhere | RuleFault::NoLocalAddress => rejected.offends(IeType::F_TEID),
+        RuleFault::ChosenElsewhere => rejected.offends(IeType::F_TEID),
         RuleFault::NoPool => rejected.offends(IeType::UE_IP_ADDRESS),
         RuleFault::Edit(_)
         | RuleFault::TunnelTaken
         | RuleFault::AddressTaken
+        | RuleFault::NoLocalAddress
         | RuleFault::ChooseInUpdate
         | RuleFault::UnknownUrr
         | RuleFault::UnknownQer => rejected,

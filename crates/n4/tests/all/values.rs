@@ -438,7 +438,7 @@ fn an_f_teid_of_a_family_that_its_network_instance_has_no_address_of_is_refused(
         )
     };
     let reply = world.ask(50, Some(0), &with(2, asking(V6)));
-    let failed = because(Cause::RULE_CREATION_MODIFICATION_FAILURE, Some(IeType::F_TEID));
+    let failed = because(Cause::RULE_CREATION_MODIFICATION_FAILURE, None);
     assert_eq!(
         (reply.verdict(), reply.failed_rule()),
         (failed, Some(FailedRuleId::Pdr(ie::PdrId(1))))
