@@ -271,6 +271,13 @@ impl Ports {
         start.promiscuous = is_member && !matches!(driver, Driver::Memory {} | Driver::Pcap { .. });
         start.mtu = mtu(config);
         start.tx_udp_checksum = checksums.is_wanted();
+        start.tx_udp_segmentation = matches!(
+            driver,
+            Driver::AfPacket {
+                udp_segmentation: true,
+                ..
+            }
+        );
         let able = port.capabilities()?;
         let plan = plan(&able, traffic, workers);
         start.rss.clone_from(&plan.rss);

@@ -63,6 +63,9 @@ pub enum Driver {
         /// Let the host's own network stack have every frame, too; false: an ingress drop keeps them from it.
         #[serde(default)]
         leave_to_host: bool,
+        /// Send consecutive GTP-U packets to one peer as one datagram with segments.
+        #[serde(default)]
+        udp_segmentation: bool,
     },
     /// A kernel interface through AF_XDP (`net_af_xdp`); needs CAP_NET_ADMIN and CAP_BPF.
     AfXdp {

@@ -34,6 +34,9 @@ pub struct PortConfig {
     pub rx_checksum: bool,
     /// Whether the port can be asked, packet by packet, to fill in UDP checksums, where it can (default: no).
     pub tx_udp_checksum: bool,
+    /// Whether consecutive GTP-U packets to one peer are sent as one datagram with segments, where the port can: packet
+    /// sockets (default: no).
+    pub tx_udp_segmentation: bool,
     /// Whether packets in several segments are sent, where the port can (default: yes).
     pub tx_chains: bool,
     /// How received packets are spread over the receive queues (default: not asked for).
@@ -53,6 +56,7 @@ impl PortConfig {
             promiscuous: false,
             rx_checksum: false,
             tx_udp_checksum: false,
+            tx_udp_segmentation: false,
             tx_chains: true,
             rss: None,
         }

@@ -162,6 +162,11 @@ fn explain_lag(lag: &LagConfig) -> String {
 fn driver(driver: &Driver) -> String {
     match driver {
         Driver::Memory {} => "memory".into(),
+        Driver::AfPacket {
+            interface,
+            udp_segmentation: true,
+            ..
+        } => format!("AF_PACKET on {interface}, UDP segmentation"),
         Driver::AfPacket { interface, .. } => format!("AF_PACKET on {interface}"),
         Driver::AfXdp { interface, .. } => format!("AF_XDP on {interface}"),
         Driver::Pcap { rx, tx } => format!("captures {} to {}", rx.display(), tx.display()),

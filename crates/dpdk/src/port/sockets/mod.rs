@@ -9,9 +9,11 @@
 //! checksums, where their sender leaves that to a NIC that is not there (veth), or GRO has put them together. Checksums are
 //! filled in here, as a NIC would; frames that are several are given on as [coalesced](crate::Mbuf::coalesced).
 
+mod checksum;
 mod counts;
 mod interface;
 mod ring;
+mod segmentation;
 mod send;
 
 use std::sync::Arc;
@@ -34,7 +36,8 @@ pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Q
     if config.promiscuous {
         interface.set_promiscuous(true)?;
     }
-    let shape = ring::Shape::of(interface.mtu()?, config.rx_descriptors);
+    let mtu = interface.mtu()?;
+    let shape = ring::Shape::of(mtu, config.rx_descriptors);
     let mut group = None;
     let mut rx = Vec::new();
     for number in 0..config.rx_queues {
@@ -46,7 +49,7 @@ pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Q
         rx.push(RxQueue::of_socket(ring, number));
     }
     let senders = (0..config.tx_queues).map(|number| {
-        let sender = Sender::open(interface)?;
+        let sender = Sender::open(interface, config.tx_udp_segmentation.then_some(mtu))?;
         Ok(TxQueue::of_socket(sender, number))
     });
     let tx = senders.collect::<Result<Vec<_>, Error>>()?;

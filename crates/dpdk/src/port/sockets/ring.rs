@@ -7,6 +7,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::checksum::sum;
 use super::counts::Counts;
 use super::interface::{Interface, last_errno, set, socket};
 use crate::burst::Burst;
@@ -402,22 +403,6 @@ impl Told {
             place.copy_from_slice(&sum.to_ne_bytes());
         }
     }
-}
-
-/// The ones' complement sum of all octets (RFC 1071), of words as they lie in memory.
-fn sum(octets: &[u8]) -> u16 {
-    let (words, rest) = octets.as_chunks::<4>();
-    let mut total: u64 = words
-        .iter()
-        .map(|word| u64::from(u32::from_ne_bytes(*word)))
-        .sum();
-    let mut last = [0; 4];
-    last[..rest.len()].copy_from_slice(rest);
-    total += u64::from(u32::from_ne_bytes(last));
-    while total > 0xffff {
-        total = (total & 0xffff) + (total >> 16);
-    }
-    total as u16
 }
 
 #[cfg(test)]

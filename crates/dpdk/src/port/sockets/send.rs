@@ -1,4 +1,5 @@
-//! A send queue: a packet socket, and one call of the kernel for a burst.
+//! A send queue: a packet socket, and one call of the kernel for a burst. With UDP segmentation, packets that can be
+//! segments of one datagram are sent as one by a second socket, in their turn.
 //!
 //! The kernel copies what is sent: a ring to send from would be read by the other end of a veth after its slots are free.
 
@@ -8,8 +9,10 @@ use std::sync::Arc;
 
 use super::counts::Counts;
 use super::interface::{Interface, last_errno, set, socket};
+use super::segmentation::{RUN_MIN, Segmentation};
 use crate::burst::{BURST_MAX, Burst};
 use crate::error::{Errno, Error};
+use crate::mbuf::Mbuf;
 
 /// The most segments of a packet that is sent.
 pub(in crate::port) const SEGMENTS_MAX: u16 = 64;
@@ -21,6 +24,8 @@ const WAITING: libc::c_int = 8 << 20;
 #[derive(Debug)]
 pub(in crate::port) struct Sender {
     socket: OwnedFd,
+    /// What sends runs, until the kernel refuses one.
+    segmentation: Option<Segmentation>,
     /// Where the parts of a burst's packets lie; empty between bursts.
     parts: Vec<libc::iovec>,
     counts: Arc<Counts>,
@@ -29,22 +34,34 @@ pub(in crate::port) struct Sender {
 // SAFETY: the parts are empty unless a thread is in `send`.
 unsafe impl Send for Sender {}
 
+/// What is sent next: this many packets, as one datagram or each by itself.
+enum Next {
+    Run(usize),
+    Each(usize),
+}
+
+/// Sets how many octets may wait for the interface. Without CAP_NET_ADMIN it is what the system allows.
+pub(super) fn set_waiting(fd: &OwnedFd, octets: libc::c_int) -> Result<(), Errno> {
+    set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &octets)
+        .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &octets))
+}
+
 impl Sender {
-    /// Opens one.
-    pub(super) fn open(interface: &Interface) -> Result<Sender, Error> {
-        let made = Self::make(interface).map_err(interface.refused("open a send queue"))?;
+    /// Opens one, with UDP segmentation where an MTU is given: that of the segments.
+    pub(super) fn open(interface: &Interface, segments: Option<u16>) -> Result<Sender, Error> {
+        let made = Self::make(interface, segments).map_err(interface.refused("open a send queue"))?;
         interface.add_tx(&made.counts);
         Ok(made)
     }
 
-    fn make(interface: &Interface) -> Result<Sender, Errno> {
+    fn make(interface: &Interface, segments: Option<u16>) -> Result<Sender, Errno> {
         let fd = socket()?;
-        if set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &WAITING).is_err() {
-            set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &WAITING)?;
-        }
+        set_waiting(&fd, WAITING)?;
         interface.bind(&fd, 0)?;
+        let segmentation = segments.map(|mtu| Segmentation::open(interface, WAITING, mtu));
         Ok(Sender {
             socket: fd,
+            segmentation: segmentation.transpose()?,
             parts: Vec::with_capacity(BURST_MAX * usize::from(SEGMENTS_MAX)),
             counts: Arc::default(),
         })
@@ -53,15 +70,72 @@ impl Sender {
     /// Sends packets from the front of the burst, as many as the interface takes. What it cannot send, as it is too long,
     /// is freed and counts as an error.
     pub(in crate::port) fn send(&mut self, burst: &mut Burst) -> usize {
-        let done = self.give(burst);
+        let mut done = 0;
+        while let Some(rest) = burst.get(done..).filter(|rest| !rest.is_empty()) {
+            let (sent, count) = match self.next(rest) {
+                Next::Run(count) => (self.give_run(&rest[..count]), count),
+                Next::Each(count) => (self.give(&rest[..count]), count),
+            };
+            done += sent;
+            if sent < count {
+                break;
+            }
+        }
         burst.free_front(done);
         done
     }
 
-    fn give(&mut self, burst: &Burst) -> usize {
+    /// What is sent next of these packets.
+    fn next(&self, packets: &[Mbuf]) -> Next {
+        let Some(segmentation) = &self.segmentation else {
+            return Next::Each(packets.len());
+        };
+        let mut each = 0;
+        while each < packets.len() {
+            match segmentation.run(&packets[each..]) {
+                run if run < RUN_MIN => each += run,
+                run if each == 0 => return Next::Run(run),
+                _ => break,
+            }
+        }
+        Next::Each(each)
+    }
+
+    /// Sends a run as one datagram.
+    fn give_run(&mut self, run: &[Mbuf]) -> usize {
+        let Some(segmentation) = &self.segmentation else {
+            return self.give(run);
+        };
+        let mut result = segmentation.send(run, &mut self.parts);
+        while result == Err(Errno(libc::EINTR)) {
+            result = segmentation.send(run, &mut self.parts);
+        }
+        match result {
+            Ok(()) => {
+                let octets = run.iter().map(|packet| packet.len() as u64).sum();
+                Counts::add(&self.counts.packets, run.len() as u64);
+                Counts::add(&self.counts.octets, octets);
+                run.len()
+            }
+            // The interface has dropped at least one of the segments and does not report which: they are not sent twice.
+            Err(Errno(libc::ENOBUFS)) => {
+                Counts::add(&self.counts.errors, run.len() as u64);
+                run.len()
+            }
+            // The kernel or the interface does not segment.
+            Err(Errno(libc::EMSGSIZE | libc::EINVAL | libc::EOPNOTSUPP)) => {
+                self.segmentation = None;
+                self.give(run)
+            }
+            Err(_) => 0,
+        }
+    }
+
+    /// Sends packets as they are.
+    fn give(&mut self, packets: &[Mbuf]) -> usize {
         // SAFETY: the structures are of integers and pointers, for all of which zero is a value.
         let mut messages: [libc::mmsghdr; BURST_MAX] = unsafe { MaybeUninit::zeroed().assume_init() };
-        for (message, mbuf) in messages.iter_mut().zip(burst.iter()) {
+        for (message, mbuf) in messages.iter_mut().zip(packets) {
             let first = self.parts.len();
             let parts = mbuf.segments().map(|part| libc::iovec {
                 iov_base: part.as_ptr().cast_mut().cast(),
@@ -72,7 +146,7 @@ impl Sender {
             message.msg_hdr.msg_iovlen = (self.parts.len() - first) as _;
             message.msg_hdr.msg_iov = self.parts.as_mut_ptr().wrapping_add(first);
         }
-        let done = self.hand_over(&mut messages[..burst.len()]);
+        let done = self.hand_over(&mut messages[..packets.len()]);
         self.parts.clear();
         done
     }
