@@ -62,6 +62,40 @@ def test_jumbo_frames_cross():
         lab.close()
 
 
+@pytest.mark.parametrize("cut_by", ["gnb", "upf"])
+def test_gtpu_packets_cross_as_segments(cut_by):
+    """UDP segmentation on N3: the gNB's kernel gets datagrams with segments, or those that the UPF's kernel has cut."""
+    configuration = CONFIGURATION.replace("n3{options}", "n3{options}, udp_segmentation: true")
+    lab = Lab(os.environ["SLUICE"], "af_packet", configuration=configuration)
+    try:
+        if cut_by == "upf":
+            lab.upf.run("ethtool -K n3 tx-udp-segmentation off")
+        lab.associate()
+        with lab.ran.entered():
+            tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            tap.bind(("ran0", 0))
+        with tap:
+            tap.settimeout(1)
+            for host in (DN, DN6):
+                tcp_crosses(lab, host)
+            longest = longest_frame(tap)
+        assert (longest > 1_514) == (cut_by == "gnb"), longest
+    finally:
+        lab.close()
+
+
+def longest_frame(tap):
+    """The longest of the frames that have come from the link."""
+    longest = 0
+    try:
+        while True:
+            frame, address = tap.recvfrom(1 << 16)
+            if address[2] != socket.PACKET_OUTGOING:
+                longest = max(longest, len(frame))
+    except TimeoutError:
+        return longest
+
+
 def test_two_workers_share_links():
     """The kernel spreads packets over the sockets of two workers, as they are on the link; what one sends is not for the
     other."""

@@ -47,4 +47,4 @@ pub use port::{
     Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue,
 };
 pub use ring::{Consumer, MultiProducer, Producer, mpsc, mpsc_on, spsc};
-pub use sockets::xdp_sockets;
+pub use sockets::{clear_error, xdp_sockets};

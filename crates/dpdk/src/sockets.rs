@@ -24,22 +24,24 @@ pub fn xdp_sockets() -> io::Result<Vec<RawFd>> {
     Ok(sockets)
 }
 
+/// Takes the error that waits at a socket, as of a packet socket whose interface was set down. Does nothing to other files.
+pub fn clear_error(fd: RawFd) {
+    let _ = option(fd, libc::SO_ERROR);
+}
+
 /// Whether a number is that of an AF_XDP socket.
 fn is_xdp(fd: RawFd) -> bool {
-    let mut domain: libc::c_int = 0;
+    option(fd, libc::SO_DOMAIN) == Some(libc::AF_XDP)
+}
+
+/// A number that a socket tells.
+fn option(fd: RawFd, name: libc::c_int) -> Option<libc::c_int> {
+    let mut value: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: `domain` and `length` are valid for writes, and `length` is the size of `domain`. A number that is no
+    // SAFETY: `value` and `length` are valid for writes, and `length` is the size of `value`. A number that is no
     // socket's, or no file's, is an error of the call.
-    let code = unsafe {
-        libc::getsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_DOMAIN,
-            (&raw mut domain).cast(),
-            &raw mut length,
-        )
-    };
-    code == 0 && domain == libc::AF_XDP
+    let code = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length) };
+    (code == 0).then_some(value)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-use dpdk::xdp_sockets;
+use dpdk::{clear_error, xdp_sockets};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use worker::dpdk::DpdkIo;
@@ -28,11 +28,24 @@ const INTERRUPT_POLLS: u32 = 16;
 /// The longest that a worker waits: how late what it does by the clock may be.
 pub const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
+/// The sockets that a worker waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerSockets {
+    /// Those of its own queues.
+    pub own: Vec<RawFd>,
+    /// Those of which it is not known whose they are: several workers wait for them.
+    pub shared: Vec<RawFd>,
+}
+
 /// What a thread waits with.
+///
+/// Own sockets are registered only while it waits: a socket with a waiter wakes it for every packet that is received and,
+/// with AF_XDP, for every packet that is sent, which costs as much as a tenth of the kernel's work on the packet.
 pub struct Waiter {
     poll: Poll,
     events: Events,
     wakeup: Wakeup,
+    own: Vec<RawFd>,
 }
 
 impl Waiter {
@@ -40,20 +53,40 @@ impl Waiter {
     ///
     /// # Errors
     /// The system's.
-    pub fn new(sockets: &[RawFd]) -> io::Result<Self> {
+    pub fn new(sockets: WorkerSockets) -> io::Result<Self> {
         let poll = Poll::new()?;
-        for (place, socket) in sockets.iter().enumerate() {
-            // Edges: a socket that a thread shares with others does not keep it awake, and one whose interface is
-            // down says so once.
-            let registry = poll.registry();
-            registry.register(&mut SourceFd(socket), Token(place), Interest::READABLE)?;
-        }
         let wakeup = Wakeup::new(poll.registry())?;
-        Ok(Self {
+        let waiter = Self {
             poll,
             events: Events::with_capacity(16),
             wakeup,
-        })
+            own: sockets.own,
+        };
+        for (place, socket) in sockets.shared.iter().enumerate() {
+            // Edges: a socket that a thread shares with others does not keep it awake.
+            waiter.register(waiter.own.len() + place, *socket)?;
+        }
+        // An error shows at the start.
+        waiter.register_own()?;
+        waiter.deregister_own();
+        Ok(waiter)
+    }
+
+    fn register(&self, place: usize, socket: RawFd) -> io::Result<()> {
+        let registry = self.poll.registry();
+        registry.register(&mut SourceFd(&socket), Token(place), Interest::READABLE)
+    }
+
+    fn register_own(&self) -> io::Result<()> {
+        let mut own = self.own.iter().enumerate();
+        own.try_for_each(|(place, socket)| self.register(place, *socket))
+    }
+
+    fn deregister_own(&self) {
+        for socket in &self.own {
+            // It is not registered where that has failed.
+            let _ = self.poll.registry().deregister(&mut SourceFd(socket));
+        }
     }
 
     /// What wakes it.
@@ -63,9 +96,16 @@ impl Waiter {
     }
 
     fn wait(&mut self, most: Duration) {
-        // An interruption by a signal is as good as an event; another error would recur, and cost as much
-        // as a poll.
+        // A signal ends a wait as an event does. Where a socket cannot be registered, the wait takes its whole time.
+        let _ = self.register_own();
         let _ = self.poll.poll(&mut self.events, Some(most));
+        self.deregister_own();
+        for event in self.events.iter().filter(|event| event.is_error()) {
+            // An interface that is set down leaves an error, which would end every later wait.
+            if let Some(socket) = self.own.get(event.token().0) {
+                clear_error(*socket);
+            }
+        }
     }
 }
 
@@ -155,11 +195,12 @@ impl Idle {
     }
 }
 
-/// Which sockets each worker is to wait for: those of its own queues, and all of AF_XDP, whose owner is not known.
+/// Which sockets each worker is to wait for: those of its own queues, and all of AF_XDP, whose owner is not known where there
+/// are several workers.
 ///
 /// # Errors
 /// The port of AF_XDP whose socket is not there, or what kept it from being found.
-pub fn sockets_of_workers(config: &Config, ios: &[DpdkIo]) -> Result<Vec<Vec<RawFd>>, String> {
+pub fn sockets_of_workers(config: &Config, ios: &[DpdkIo]) -> Result<Vec<WorkerSockets>, String> {
     let is_xdp = |driver: &Option<Driver>| matches!(driver, Some(Driver::AfXdp { .. }));
     let xdp = match config.ports.iter().find(|port| is_xdp(&port.driver)) {
         None => Vec::new(),
@@ -171,15 +212,22 @@ pub fn sockets_of_workers(config: &Config, ios: &[DpdkIo]) -> Result<Vec<Vec<Raw
         },
     };
     let of_worker = |io: &DpdkIo| {
-        let own = io.sockets().map(|socket| socket.as_raw_fd());
-        own.chain(xdp.iter().copied()).collect()
+        let mut sockets = WorkerSockets {
+            own: io.sockets().map(|socket| socket.as_raw_fd()).collect(),
+            shared: Vec::new(),
+        };
+        match ios.len() {
+            1 => sockets.own.extend(&xdp),
+            _ => sockets.shared.clone_from(&xdp),
+        }
+        sockets
     };
     Ok(ios.iter().map(of_worker).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Read as _, Write as _};
     use std::os::fd::AsRawFd;
     use std::time::Instant;
 
@@ -195,7 +243,11 @@ mod tests {
     #[test]
     fn a_worker_waits_until_something_comes_or_rings() {
         let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
-        let mut idle = Idle::interrupt(Waiter::new(&[here.as_raw_fd()]).unwrap());
+        let own = WorkerSockets {
+            own: vec![here.as_raw_fd()],
+            shared: Vec::new(),
+        };
+        let mut idle = Idle::interrupt(Waiter::new(own).unwrap());
         let wakeup = idle.wakeup().unwrap().clone();
         assert!(wait(&mut idle) >= LONGEST_WAIT);
         let woken = |idle: &mut Idle, wake: &dyn Fn()| {
@@ -213,6 +265,9 @@ mod tests {
         assert!(woken(&mut idle, &|| {
             let _ = (&there).write(b"x");
         }));
+        // What has not been read ends the next wait as well.
+        assert!((0..10).any(|_| wait(&mut idle) < LONGEST_WAIT / 2));
+        let _ = (&here).read(&mut [0; 64]).unwrap();
         // What is found before the wait ends the wait: no wake-up is needed.
         (0..INTERRUPT_POLLS).for_each(|_| idle.after(false));
         idle.after(true);

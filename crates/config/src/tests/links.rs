@@ -66,6 +66,21 @@ fn n4_receives_on_an_interface_of_the_host() {
 }
 
 #[test]
+fn packet_sockets_alone_have_udp_segmentation() {
+    let with = |driver: &str| GOOD.replace("driver: {memory: {}}", &format!("driver: {driver}"));
+    for (fields, wanted) in [("", false), (", udp_segmentation: true", true)] {
+        let text = with(&format!("{{af_packet: {{interface: ran0{fields}}}}}"));
+        let config = Config::parse(&text, "sluice.yaml").unwrap();
+        let Some(Driver::AfPacket { udp_segmentation, .. }) = config.ports[0].driver else {
+            panic!("{:?}", config.ports[0]);
+        };
+        assert_eq!(udp_segmentation, wanted);
+    }
+    let told = refusal(&with("{af_xdp: {interface: ran0, udp_segmentation: true}}"));
+    assert!(told.contains("udp_segmentation"), "{told}");
+}
+
+#[test]
 fn a_packet_socket_takes_jumbo_frames() {
     let text = GOOD.replace(
         "driver: {memory: {}}",

@@ -406,7 +406,7 @@ fn idle_workers(config: &Config, ios: &[DpdkIo]) -> Result<Vec<Idle>, RunError> 
         IdlePolicy::Adaptive => Ok((0..workers).map(sleeping).collect()),
         IdlePolicy::Interrupt => match sockets_of_workers(config, ios) {
             Ok(sockets) => {
-                let idle = |sockets: Vec<_>| Waiter::new(&sockets).map(Idle::interrupt);
+                let idle = |sockets| Waiter::new(sockets).map(Idle::interrupt);
                 let idles = sockets.into_iter().map(idle).collect::<Result<_, _>>();
                 idles.map_err(|error| RunError(format!("waiting for the sockets of the ports: {error}")))
             }
