@@ -492,6 +492,13 @@ impl Mbuf {
     pub fn prefetch(&self) {
         prefetch(self.raw().data_ptr());
     }
+
+    /// Asks the CPU for the first 128 octets of the packet: the headers of a packet in a tunnel.
+    #[inline]
+    pub fn prefetch_headers(&self) {
+        self.prefetch();
+        prefetch(self.raw().data_ptr().wrapping_add(64));
+    }
 }
 
 /// Lengths of headers for a port that fills in checksums, octets.

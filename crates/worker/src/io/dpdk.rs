@@ -137,7 +137,7 @@ impl Io for DpdkIo {
         let leaves_checksums = queue.leaves_checksums();
         queue.rx_burst(&mut self.burst);
         if leaves_checksums {
-            self.burst.iter().for_each(Mbuf::prefetch);
+            self.burst.iter().for_each(Mbuf::prefetch_headers);
             self.burst.iter_mut().for_each(fill_checksum);
         }
         self.deliver(out, Some(port));
