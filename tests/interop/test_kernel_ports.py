@@ -13,6 +13,7 @@ from lab import CONFIGURATION, DN, DN6, Lab, kernel_ue
 
 OCTETS = 3_000_000
 UDP_SEGMENT = 103
+SO_RCVBUFFORCE = 33
 
 @pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
 def kernel_lab(request):
@@ -75,6 +76,7 @@ def test_gtpu_packets_cross_as_segments(cut_by):
             tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
             tap.bind(("ran0", 0))
         with tap:
+            tap.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
             tap.settimeout(1)
             for host in (DN, DN6):
                 tcp_crosses(lab, host)
