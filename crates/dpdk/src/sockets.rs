@@ -40,7 +40,15 @@ fn option(fd: RawFd, name: libc::c_int) -> Option<libc::c_int> {
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: `value` and `length` are valid for writes, and `length` is the size of `value`. A number that is no
     // socket's, or no file's, is an error of the call.
-    let code = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length) };
+    let code = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            name,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
     (code == 0).then_some(value)
 }
 

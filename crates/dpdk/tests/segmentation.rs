@@ -12,12 +12,18 @@ const HEADERS: usize = 42;
 fn run(command: &str) {
     let mut words = command.split(' ');
     let out = Command::new(words.next().unwrap()).args(words).output().unwrap();
-    assert!(out.status.success(), "{command}: {}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{command}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
 }
 
 /// The ones' complement sum of octets (RFC 1071).
 fn sum(octets: &[u8]) -> u16 {
-    let words = octets.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
+    let words = octets
+        .chunks(2)
+        .map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
     let total: u32 = words.sum();
     let total = (total & 0xffff) + (total >> 16);
     ((total & 0xffff) + (total >> 16)) as u16
@@ -26,7 +32,9 @@ fn sum(octets: &[u8]) -> u16 {
 /// A GTP-U packet as a UPF sends it: don't fragment, identification 0, no UDP checksum.
 fn gtpu(peer: u8, tos: u8, teid: u8, payload: usize) -> Vec<u8> {
     let mut frame = vec![0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 2, 0x08, 0x00];
-    frame.extend([0x45, tos, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 2, 192, 0, 2, peer]);
+    frame.extend([
+        0x45, tos, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 2, 192, 0, 2, peer,
+    ]);
     frame.extend([0x08, 0x68, 0x08, 0x68, 0, 0, 0, 0]);
     frame.extend((0..payload).map(|at| teid.wrapping_add(at as u8)));
     let total = (frame.len() - ETHERNET) as u16;
@@ -68,7 +76,9 @@ fn mbuf(pool: &Mempool, frame: &[u8], chained: bool) -> Mbuf {
     mbuf.append(first).unwrap().copy_from_slice(&frame[..first]);
     if chained {
         let mut rest = pool.alloc().unwrap();
-        rest.append(frame.len() - first).unwrap().copy_from_slice(&frame[first..]);
+        rest.append(frame.len() - first)
+            .unwrap()
+            .copy_from_slice(&frame[first..]);
         mbuf.chain(rest).unwrap();
     }
     mbuf
@@ -142,16 +152,24 @@ fn consecutive_gtpu_packets_are_segments_of_one_datagram() {
     }
     let octets: usize = sent.iter().map(|(frame, _)| frame.len()).sum();
     let stats = port.stats().unwrap();
-    assert_eq!((stats.tx_packets, stats.tx_octets), (sent.len() as u64, octets as u64));
+    assert_eq!(
+        (stats.tx_packets, stats.tx_octets),
+        (sent.len() as u64, octets as u64)
+    );
 
     // An interface that segments gets them as one, 64 KiB at most.
     run("ethtool -K port0 tx on");
     for at in 0..BURST_MAX {
-        burst.push(mbuf(&pool, &gtpu(1, 0, at as u8, 1_400), false)).unwrap();
+        burst
+            .push(mbuf(&pool, &gtpu(1, 0, at as u8, 1_400), false))
+            .unwrap();
     }
     assert_eq!(queues.tx[0].tx_burst(&mut burst), BURST_MAX);
     let got = heard(&mut kernel, 2);
-    let payloads = got.iter().map(|frame| frame[HEADERS..].to_vec()).collect::<Vec<_>>();
+    let payloads = got
+        .iter()
+        .map(|frame| frame[HEADERS..].to_vec())
+        .collect::<Vec<_>>();
     assert_eq!([payloads[0].len(), payloads[1].len()], [46 * 1_400, 18 * 1_400]);
     let all = (0..BURST_MAX).flat_map(|at| gtpu(1, 0, at as u8, 1_400).split_off(HEADERS));
     assert!(payloads.concat().into_iter().eq(all));

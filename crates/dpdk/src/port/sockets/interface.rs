@@ -68,6 +68,12 @@ pub(super) fn set<T>(fd: &OwnedFd, level: i32, option: i32, value: &T) -> Result
     }
 }
 
+/// Sets how many octets may wait for the interface. Without CAP_NET_ADMIN it is what the system allows.
+pub(super) fn set_waiting(fd: &OwnedFd, octets: libc::c_int) -> Result<(), Errno> {
+    set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &octets)
+        .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &octets))
+}
+
 impl Interface {
     /// Finds an interface of this thread's network namespace.
     pub(in crate::port) fn open(name: &str, label: String) -> Result<Interface, Error> {

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::checksum::sum;
-use super::interface::{Interface, last_errno, set, socket};
+use super::interface::{Interface, last_errno, set, set_waiting, socket};
 use crate::error::Errno;
 use crate::mbuf::Mbuf;
 
@@ -41,7 +41,7 @@ impl Segmentation {
     /// Opens a socket of its own: each frame sent by it has the kernel's header.
     pub(super) fn open(interface: &Interface, waiting: libc::c_int, mtu: u16) -> Result<Segmentation, Errno> {
         let fd = socket()?;
-        super::send::set_waiting(&fd, waiting)?;
+        set_waiting(&fd, waiting)?;
         set(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &(1 as libc::c_int))?;
         interface.bind(&fd, 0)?;
         Ok(Segmentation {
@@ -63,7 +63,10 @@ impl Segmentation {
         let (mut total, mut parts) = (first.len() - ETHERNET, usize::from(first.segment_count()));
         for packet in rest {
             let is_same = |other: &&[u8; HEADERS]| have_same_endpoints(headers, other);
-            if length < first.len() || packet.len() > length || joinable(packet, length).filter(is_same).is_none() {
+            if length < first.len()
+                || packet.len() > length
+                || joinable(packet, length).filter(is_same).is_none()
+            {
                 break;
             }
             length = packet.len();

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::counts::Counts;
-use super::interface::{Interface, last_errno, set, socket};
+use super::interface::{Interface, last_errno, set_waiting, socket};
 use super::segmentation::{RUN_MIN, Segmentation};
 use crate::burst::{BURST_MAX, Burst};
 use crate::error::{Errno, Error};
@@ -38,12 +38,6 @@ unsafe impl Send for Sender {}
 enum Next {
     Run(usize),
     Each(usize),
-}
-
-/// Sets how many octets may wait for the interface. Without CAP_NET_ADMIN it is what the system allows.
-pub(super) fn set_waiting(fd: &OwnedFd, octets: libc::c_int) -> Result<(), Errno> {
-    set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &octets)
-        .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &octets))
 }
 
 impl Sender {
