@@ -21,7 +21,9 @@ pub struct MemBuf {
     buf: VecBuf,
     /// What follows `buf`; none of them is empty.
     parts: VecDeque<Vec<u8>>,
-    /// Octets that a part holds, of a packet that came in a chain; else all that a packet can have.
+    /// Octets that each of `parts` holds, of a packet that came in a chain; else all that a packet can have. `buf` holds any
+    /// packet, so [`gather`](PacketBuf::gather) always has room, and a gathered packet has the tailroom of one that came
+    /// in one part.
     part: usize,
     port: PortId,
     /// Octets before the IP header of a packet whose UDP checksum the port is to fill in.
@@ -187,8 +189,10 @@ impl PacketBuf for MemBuf {
     }
 
     fn tailroom(&self) -> usize {
-        let last = self.parts.back().map_or(self.buf.len(), Vec::len);
-        self.part.saturating_sub(last)
+        match self.parts.back() {
+            None => self.buf.tailroom(),
+            Some(last) => self.part.saturating_sub(last.len()),
+        }
     }
 
     fn link(&mut self, tail: Self) -> Result<(), Self> {
@@ -536,6 +540,24 @@ fn renewed(mut used: MemBuf) -> MemBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gathered_packet_has_the_room_of_a_linear_one() {
+        let packet = [7; 5];
+        for part in 1..=5 {
+            let mut linear = MemBuf::new(&packet);
+            let mut chained = MemBuf::chained(&packet, part);
+            if chained.is_chained() {
+                assert!(chained.tailroom() < part, "in parts of {part}");
+            }
+            assert!(chained.gather(packet.len()));
+            assert_eq!(chained.tailroom(), linear.tailroom(), "in parts of {part}");
+            for buf in [&mut linear, &mut chained] {
+                buf.append(1_280).expect("there is room").fill(9);
+            }
+            assert_eq!(chained.bytes(), linear.bytes());
+        }
+    }
 
     #[test]
     fn packets_cross_with_their_port_and_what_finds_no_room_stays() {
