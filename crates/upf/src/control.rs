@@ -460,7 +460,6 @@ impl Control {
         busy
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each event of a worker")]
     fn handle_event(&mut self, now: Nanos, worker: usize, event: Event) {
         match event {
             // The retired image is freed here, not on the worker's thread; its next hops are let go.
