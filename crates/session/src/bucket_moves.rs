@@ -22,10 +22,10 @@ use rules::worker_selection::WorkerSelectionChange;
 use std::collections::VecDeque;
 use std::fmt;
 
-use crate::change::{Phase, State};
 use crate::change_context::ChangeContext;
 use crate::commands::{Op, Role};
 use crate::effect::WorkerFault;
+use crate::pending_change::{Phase, State};
 
 /// Sessions that are with a worker at the same time: what one poll has to do for a move is bounded by it.
 const WINDOW: u32 = 64;
@@ -88,7 +88,8 @@ enum Stage {
     Removing,
 }
 
-/// A new session whose change is applied when the owner of its bucket is settled.
+/// A new session whose change is applied when the owner of its bucket is decided: every worker selects the new owner, or
+/// the move has failed.
 #[derive(Debug)]
 pub(crate) struct HeldSession {
     pub(crate) index: SessionIndex,
@@ -124,18 +125,18 @@ struct Move {
     queue: VecDeque<SessionIndex>,
     /// Sessions that were sent to the new owner.
     installed: Vec<SessionIndex>,
-    /// New sessions that wait until the owner is settled.
+    /// New sessions that wait until the owner is decided.
     held: VecDeque<HeldSession>,
 }
 
 impl Move {
-    fn is_selection_unsettled(&self) -> bool {
+    fn is_owner_undecided(&self) -> bool {
         matches!(self.stage, Stage::Installing | Stage::Flipping)
     }
 
     /// When the move is given up, unless it is too late for that.
     fn deadline(&self) -> Option<Nanos> {
-        (self.fault.is_none() && self.is_selection_unsettled()).then_some(self.deadline)
+        (self.fault.is_none() && self.is_owner_undecided()).then_some(self.deadline)
     }
 
     /// Begins a stage, with the sessions to go through.
@@ -224,10 +225,10 @@ impl BucketMoves {
         }
     }
 
-    /// Keeps a new session until the owner of its bucket is settled. Gives it back if it is.
+    /// Keeps a new session until the owner of its bucket is decided. Returns it if it is.
     pub(crate) fn hold(&mut self, bucket: Bucket, session: HeldSession) -> Result<(), HeldSession> {
         match self.moving.as_deref_mut() {
-            Some(moving) if moving.bucket == bucket && moving.is_selection_unsettled() => {
+            Some(moving) if moving.bucket == bucket && moving.is_owner_undecided() => {
                 moving.held.push_back(session);
                 Ok(())
             }

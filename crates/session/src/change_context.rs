@@ -1,4 +1,4 @@
-//! The context that a change of a session goes through. Each owns its state.
+//! What changes of sessions work with: configuration, tables, resources, queues. Each part owns its state.
 
 use flow::{Nanos, SessionIndex};
 use rules::image::SessionImage;
@@ -15,11 +15,11 @@ use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::resources::Resources;
 use crate::session::Session;
-use crate::table::SessionTable;
+use crate::session_table::SessionTable;
 use crate::usage_measurement::UsageMeasurement;
 use crate::usage_record_queue::UsageRecordQueue;
 
-/// All context.
+/// The parts, together.
 pub(crate) struct ChangeContext {
     pub(crate) config: Config,
     pub(crate) environment: Environment,

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::buckets::BucketTable;
 use crate::effect::Effect;
-use crate::keyed::{Keyed, keyed};
+use crate::keyed_map::{Keyed, keyed};
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use rules::model::UrrId;
 use crate::change_context::ChangeContext;
 use crate::ids::Ticket;
 use crate::outcome::Done;
+use crate::queued_request::Export;
 use crate::record::{PendingReports, SessionRecord};
 use crate::release::{FollowUp, LastReports, deleted};
-use crate::request::Export;
 use crate::session::Session;
 use crate::sets::Sets;
 

@@ -19,8 +19,8 @@ use rules::network::{Instance, Network, Roles};
 use smallvec::SmallVec;
 use std::net::IpAddr;
 
-use crate::changes::{Changes, Choose, Recipient};
 use crate::refusal::{Refusal, RuleFault};
+use crate::rule_changes::{Changes, Choose, Recipient};
 use crate::tunnels::{Tunnel, Tunnels};
 
 /// What has one F-TEID across messages: a CHOOSE ID of one source interface and network instance.

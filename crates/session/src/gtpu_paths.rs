@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use crate::ids::AssociationId;
-use crate::keyed::{Keyed, keyed};
+use crate::keyed_map::{Keyed, keyed};
 
 /// A GTP-U path: an address of ours and an address of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

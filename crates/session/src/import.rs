@@ -10,17 +10,17 @@ use std::fmt;
 use std::net::IpAddr;
 use usage::UsageAccounts;
 
-use crate::change::Prepared;
 use crate::change_context::ChangeContext;
 use crate::correlations::Parties;
 use crate::ids::{AssociationId, CpFSeid, Seid};
-use crate::live::Live;
+use crate::live_session::Live;
+use crate::pending_change::Prepared;
 use crate::quotas::ResourceCounts;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
 use crate::resources::{Held, Resources};
 use crate::session::{Identity, Session};
-use crate::table::SessionTable;
+use crate::session_table::SessionTable;
 
 /// Why a record does not become a session here. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq)]

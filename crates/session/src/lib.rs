@@ -6,12 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+mod apply_change;
 mod bucket_members;
 mod bucket_moves;
 mod buckets;
-mod change;
 mod change_context;
-mod changes;
 mod commands;
 mod config;
 mod correlations;
@@ -23,31 +22,32 @@ mod gtpu_paths;
 mod ids;
 mod import;
 mod indexes;
-mod keyed;
-mod live;
+mod keyed_map;
+mod live_session;
 mod outcome;
 mod packet_rate;
+mod pending_change;
 mod pending_measurement;
 mod persist;
 mod pools;
 mod prepare;
+mod queued_request;
 mod quotas;
 mod random;
 mod record;
 mod refusal;
 mod release;
 mod remotes;
-mod request;
-mod requests;
+mod request_queue;
 mod resources;
 mod restoration;
+mod rule_changes;
 mod seids;
 mod session;
 mod session_accounting;
+mod session_table;
 mod sessions;
 mod sets;
-mod table;
-mod transaction;
 mod tunnels;
 mod ue_addresses;
 mod ue_ip_choice;
@@ -57,25 +57,25 @@ mod usage_record_queue;
 mod worker_selection_keys;
 
 pub use bucket_moves::{MoveFault, Moved};
-pub use changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Query, Recipient};
 pub use config::Config;
 pub use correlations::SharedRate;
 pub use effect::{Effect, WorkerFault};
 pub use gtpu_paths::{GtpuPath, PathChange};
 pub use ids::{AssociationId, CpFSeid, Seid, Ticket};
 pub use import::ImportError;
-pub use keyed::{Keyed, keyed};
+pub use keyed_map::{Keyed, keyed};
 pub use outcome::{Done, Outcome};
 pub use packet_rate::{PacketRateStatus, PacketsAllowed};
 pub use persist::{KeepNothing, Persist};
 pub use pools::{Pool, PoolId, PoolRange};
+pub use queued_request::Export;
 pub use random::Random;
 pub use record::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, LONGEST_RECORD, NodeRecord,
     PendingReports, Record, RecordError, SessionRecord, behind_record,
 };
 pub use refusal::{Refusal, RuleFault};
-pub use request::Export;
+pub use rule_changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Query, Recipient};
 pub use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 pub use session::SessionView;
 pub use session_accounting::Subscriber;

@@ -3,11 +3,11 @@
 use rules::model::FTeid;
 use usage::UsageReport;
 
-use crate::changes::{Assigned, Recipient};
 use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
 use crate::packet_rate::PacketRateStatus;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
+use crate::rule_changes::{Assigned, Recipient};
 
 /// What came of a request.
 #[derive(Debug, PartialEq, Eq)]

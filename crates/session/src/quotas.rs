@@ -9,7 +9,7 @@ use flow::{Bucket, WorkerId};
 use std::sync::Arc;
 
 use crate::ids::AssociationId;
-use crate::keyed::{Keyed, keyed};
+use crate::keyed_map::{Keyed, keyed};
 use crate::tunnels::Tunnel;
 use crate::ue_addresses::UeAddress;
 use crate::worker_selection_keys::keys;
@@ -73,7 +73,7 @@ impl From<CompactCounts> for ResourceCounts {
     }
 }
 
-/// The place of what exceptions in a [`ResourceCounts`].
+/// The index of worker selection exceptions in a [`ResourceCounts`].
 const EXCEPTIONS: usize = 3;
 
 /// What associations hold; one without anything has no entry.
@@ -89,7 +89,7 @@ pub(crate) struct Quotas {
     percent: u8,
     has_others: bool,
     /// The associations of one group, for each association of a group that has several.
-    parties: Keyed<AssociationId, Arc<[AssociationId]>>,
+    groups: Keyed<AssociationId, Arc<[AssociationId]>>,
 }
 
 impl Quotas {
@@ -97,7 +97,7 @@ impl Quotas {
     /// per cent unless it is alone. The seeds are those of the hash tables.
     pub(crate) fn new(room: ResourceCounts, most_sessions: usize, percent: u8, seeds: [u64; 2]) -> Quotas {
         let [sessions, held] = seeds;
-        let parties = keyed(sessions.rotate_left(32));
+        let groups = keyed(sessions.rotate_left(32));
         Quotas {
             sessions: keyed(sessions),
             held: keyed(held),
@@ -106,22 +106,22 @@ impl Quotas {
             most_sessions,
             percent: percent.min(100),
             has_others: false,
-            parties,
+            groups,
         }
     }
 
     /// How many groups there are.
-    pub(crate) fn among(&mut self, parties: usize) {
-        self.has_others = parties > 1;
+    pub(crate) fn among(&mut self, groups: usize) {
+        self.has_others = groups > 1;
     }
 
     /// Which associations are of one group; every other one is a group by itself.
-    pub(crate) fn unite(&mut self, parties: impl Iterator<Item = Vec<AssociationId>>) {
-        self.parties.clear();
-        for party in parties.filter(|party| party.len() > 1) {
-            let party: Arc<[AssociationId]> = party.into();
-            let of = party.iter().map(|association| (*association, Arc::clone(&party)));
-            self.parties.extend(of);
+    pub(crate) fn unite(&mut self, groups: impl Iterator<Item = Vec<AssociationId>>) {
+        self.groups.clear();
+        for group in groups.filter(|group| group.len() > 1) {
+            let group: Arc<[AssociationId]> = group.into();
+            let of = group.iter().map(|association| (*association, Arc::clone(&group)));
+            self.groups.extend(of);
         }
     }
 
@@ -132,7 +132,7 @@ impl Quotas {
         of: impl Fn(AssociationId) -> T,
         add: impl Fn(T, T) -> T,
     ) -> T {
-        match self.parties.get(&association).map(|party| party.split_first()) {
+        match self.groups.get(&association).map(|group| group.split_first()) {
             Some(Some((first, others))) => others.iter().fold(of(*first), |all, one| add(all, of(*one))),
             _ => of(association),
         }
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_associations_of_one_party_have_one_share() {
+    fn the_associations_of_one_group_have_one_share() {
         let [a, b, c] = [1, 2, 3].map(AssociationId);
         let worker = WorkerId(0);
         let mut quotas = quotas();
@@ -315,19 +315,23 @@ mod tests {
     }
 
     #[test]
-    fn what_exceptions_is_of_all_workers_together() {
+    fn exceptions_are_counted_over_all_workers() {
         let (a, b) = (AssociationId(1), AssociationId(2));
         let mut quotas = Quotas::new(ResourceCounts([10, 4, 4, 4]), 6, 50, [1, 2]);
         quotas.among(2);
-        let stray = |count| ResourceCounts([1, 0, 0, count]);
-        quotas.add(a, WorkerId(0), stray(1));
-        quotas.add(a, WorkerId(1), stray(1));
-        assert!(!quotas.allows(a, WorkerId(2), stray(1)) && quotas.allows(a, WorkerId(2), stray(0)));
-        assert!(quotas.allows(b, WorkerId(2), stray(2)) && !quotas.allows(b, WorkerId(2), stray(3)));
+        let exceptions = |count| ResourceCounts([1, 0, 0, count]);
+        quotas.add(a, WorkerId(0), exceptions(1));
+        quotas.add(a, WorkerId(1), exceptions(1));
+        assert!(
+            !quotas.allows(a, WorkerId(2), exceptions(1)) && quotas.allows(a, WorkerId(2), exceptions(0))
+        );
+        assert!(
+            quotas.allows(b, WorkerId(2), exceptions(2)) && !quotas.allows(b, WorkerId(2), exceptions(3))
+        );
         // A move of what it has takes nothing of them.
-        assert!(quotas.allows(a, WorkerId(1), stray(1).of_one_worker()));
-        quotas.remove(a, WorkerId(0), stray(1));
-        quotas.remove(a, WorkerId(1), stray(1));
+        assert!(quotas.allows(a, WorkerId(1), exceptions(1).of_one_worker()));
+        quotas.remove(a, WorkerId(0), exceptions(1));
+        quotas.remove(a, WorkerId(1), exceptions(1));
         assert!(quotas.exceptions.is_empty() && quotas.held.is_empty());
     }
 

@@ -5,17 +5,17 @@ use rules::image::{ImmediateActions, SessionChange};
 use std::collections::VecDeque;
 use usage::UsageReport;
 
-use crate::change::{Change, Dying, RollingBack, State, Work};
 use crate::change_context::ChangeContext;
 use crate::commands::{Op, Role};
 use crate::final_accounting::FinalAccounting;
 use crate::ids::{AssociationId, Ticket};
-use crate::live::{Live, rescaled};
+use crate::live_session::{Live, rescaled};
 use crate::outcome::Done;
 use crate::packet_rate::PacketRateStatus;
+use crate::pending_change::{Change, Dying, RollingBack, State, Work};
+use crate::queued_request::{Export, Waiting};
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
-use crate::request::{Export, Waiting};
 use crate::resources::Held;
 use crate::session::Session;
 use crate::tunnels::Tunnel;
@@ -214,7 +214,7 @@ pub(crate) fn removal_confirmed(context: &mut ChangeContext, now: Nanos, index: 
     }
 }
 
-/// Ends the worker selection of these values and frees them.
+/// Removes the worker selection exceptions of these tunnels and addresses, and frees them.
 pub(crate) fn let_go(context: &mut ChangeContext, now: Nanos, index: SessionIndex, held: Held<'_>) {
     let ChangeContext {
         table,

@@ -4,7 +4,7 @@ use flow::SessionIndex;
 use std::collections::BTreeSet;
 
 use crate::ids::RemoteTunnel;
-use crate::keyed::{Keyed, keyed};
+use crate::keyed_map::{Keyed, keyed};
 
 /// Sessions by the peers' tunnel endpoints that they send to.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use rules::model::{CorrelationId, SessionRules};
 use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 
 use crate::buckets::BucketTable;
-use crate::change::Prepared;
 use crate::correlations::{CorrelationName, Correlations, Parties};
+use crate::pending_change::Prepared;
 use crate::quotas::{Quotas, ResourceCounts};
 use crate::refusal::Refusal;
 use crate::session::Session;

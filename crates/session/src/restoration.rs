@@ -17,10 +17,10 @@ use rules::model::FTeid;
 use rules::network::Network;
 use std::net::IpAddr;
 
-use crate::changes::Changes;
 use crate::config::Config;
 use crate::prepare::{f_teids_named, prefixes_named};
-use crate::table::SessionTable;
+use crate::rule_changes::Changes;
+use crate::session_table::SessionTable;
 use crate::tunnels::Tunnels;
 
 /// What F-TEIDs of an establishment are compared with.

@@ -8,16 +8,16 @@ use std::collections::VecDeque;
 use usage::{Counted, UrrCheckpoint, UsageAccounts, UsageReport, UsageTriggers};
 
 use crate::buckets::BucketTable;
-use crate::change::{Change, Phase, Prepared, State, Work};
 use crate::commands::Role;
 use crate::effect::WorkerFault;
 use crate::f_teid_choice::ChosenFTeids;
 use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
-use crate::live::{Live, rescaled};
+use crate::live_session::{Live, rescaled};
 use crate::packet_rate::{PacketRateStatus, statuses};
+use crate::pending_change::{Change, Phase, Prepared, State, Work};
 use crate::pending_measurement::PendingMeasurement;
+use crate::queued_request::{Request, Waiting};
 use crate::quotas::{CompactCounts, ResourceCounts};
-use crate::request::{Request, Waiting};
 use crate::session_accounting::{SessionAccounting, Subscriber};
 use crate::sets::Sets;
 use crate::tunnels::Tunnel;
@@ -236,7 +236,7 @@ impl Session {
         }
     }
 
-    /// Keeps what URRs counted in another worker than the one whose count the accounts follows.
+    /// Keeps what URRs counted in another worker than the one whose count the accounts follow.
     pub(crate) fn add(&mut self, result: Result<Option<UsageSnapshot>, WorkerFault>) {
         let counters = result.ok().flatten().map(|usage| usage.counters);
         for (urr, count) in counters.into_iter().flatten() {

@@ -3,8 +3,8 @@
 //! Owned by control. Requests of one session are served one after the other; those of different sessions at the same
 //! time. A request is prepared on a copy of the rules ([`prepare`](crate::prepare)), applied at the owning worker and
 //! responded to when the worker (and, where worker selection changed, every worker) has confirmed
-//! ([`transaction`](crate::transaction)): "accepted" means live. This file decides which request is next; the context
-//! do the work.
+//! ([`apply_change`](crate::apply_change)): "accepted" means live. This file takes requests
+//! in and gives effects and outcomes out; `prepare` and `apply_change` do the work on [`ChangeContext`](crate::change_context::ChangeContext).
 
 use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
 use packet::Teid;
@@ -22,7 +22,6 @@ use usage::{UsageReport, WallChange, WallClock};
 use crate::bucket_moves::{MoveFault, Moved};
 use crate::buckets::BucketTable;
 use crate::change_context::ChangeContext;
-use crate::changes::Changes;
 use crate::commands::Commands;
 use crate::config::{Config, Environment};
 use crate::correlations::{Correlations, SharedRate};
@@ -33,16 +32,17 @@ use crate::import::ImportError;
 use crate::outcome::Outcome;
 use crate::persist::Persist;
 use crate::pools::PoolId;
+use crate::queued_request::{Export, Request, Waiting};
 use crate::quotas::{Quotas, ResourceCounts};
 use crate::random::Random;
 use crate::record::SessionRecord;
 use crate::release::drop_session;
-use crate::request::{Export, Request, Waiting};
-use crate::requests::Requests;
+use crate::request_queue::Requests;
 use crate::resources::Resources;
+use crate::rule_changes::Changes;
 use crate::session::{Session, SessionView};
+use crate::session_table::{SessionTable, TableSeeds};
 use crate::sets::Sets;
-use crate::table::{SessionTable, TableSeeds};
 use crate::tunnels::Tunnels;
 use crate::ue_addresses::Addresses;
 use crate::usage_measurement::{
@@ -509,13 +509,13 @@ impl Sessions {
     }
 
     /// Sets how many groups there are that quotas are for ([`Config::association_percent`]).
-    pub fn share_among(&mut self, parties: usize) {
-        self.requests.context.resources.quotas.among(parties);
+    pub fn share_among(&mut self, groups: usize) {
+        self.requests.context.resources.quotas.among(groups);
     }
 
     /// Sets which associations are of one group, that has one quota; every other one is a group by itself.
-    pub fn unite(&mut self, parties: impl Iterator<Item = Vec<AssociationId>>) {
-        self.requests.context.resources.quotas.unite(parties);
+    pub fn unite(&mut self, groups: impl Iterator<Item = Vec<AssociationId>>) {
+        self.requests.context.resources.quotas.unite(groups);
     }
 
     /// How many of what there are.

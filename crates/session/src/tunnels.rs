@@ -11,7 +11,7 @@ use flow::bucket::adjust_teid;
 use flow::{Bucket, LocalId, Nanos, SessionIndex};
 use packet::Teid;
 
-use crate::keyed::{Keyed, keyed};
+use crate::keyed_map::{Keyed, keyed};
 use crate::random::Random;
 
 /// A tunnel endpoint: a local address and a TEID at it.

@@ -10,10 +10,10 @@ use rules::model::{SessionRules, UeIpAddress, UeIpAddresses};
 use rules::prefix::IpPrefix;
 use std::net::IpAddr;
 
-use crate::changes::{Assigned, Changes, ChooseUeIp, Recipient};
-use crate::live::Live;
+use crate::live_session::Live;
 use crate::pools::{Pool, PoolId};
 use crate::refusal::{Refusal, RuleFault};
+use crate::rule_changes::{Assigned, Changes, ChooseUeIp, Recipient};
 use crate::ue_addresses::{Addresses, Family, NoAddress, UeAddress};
 
 /// An address that a request has drawn.
@@ -133,7 +133,7 @@ impl Assignment<'_> {
     }
 
     /// Adds what was chosen to the rule, and to the response. An update keeps the addresses that there are unless it
-    /// names others, and is entry all that come from pools.
+    /// names others; its response has all that come from pools.
     fn put(&mut self, changes: &mut Changes, request: &ChooseUeIp, mut chosen: UeIpAddress) {
         let entry = |address, is_update| Assigned {
             to: request.to,

@@ -15,13 +15,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use usage::{Renewed, Setting, UsageAccounts, UsageReport, WallChange, WallClock};
 
-use crate::change::Work;
 use crate::commands::{Commands, Op, Role};
 use crate::effect::WorkerFault;
 use crate::ids::Seid;
+use crate::pending_change::Work;
 use crate::pending_measurement::NEVER;
 use crate::session::Session;
-use crate::table::SessionTable;
+use crate::session_table::SessionTable;
 use crate::usage_record_queue::{UsageRecordQueue, add_packet_times};
 
 /// A counter that has reached one of its bounds.

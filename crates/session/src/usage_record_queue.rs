@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use usage::{Moment, UsageReport, UsageTriggers, sum};
 
-use crate::change::State;
 use crate::final_accounting::FinalAccounting;
 use crate::ids::{AssociationId, CpFSeid, Seid};
+use crate::pending_change::State;
 use crate::session::Session;
 use crate::session_accounting::SessionAccounting;
 use crate::ue_addresses::UeAddress;

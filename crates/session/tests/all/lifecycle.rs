@@ -33,7 +33,7 @@ fn a_session_lives_in_the_worker_of_its_ues_bucket_and_leaves_nothing_behind() {
             .fleet
             .workers
             .iter()
-            .all(|worker| worker.steering.is_empty())
+            .all(|worker| worker.exceptions.is_empty())
     );
     world.delete(done.seid).unwrap();
     assert_eq!(world.delete(done.seid), Err(Refusal::NotFound));

@@ -306,7 +306,7 @@ impl Play {
         assert!(self.asked.is_empty(), "without outcome: {:?}", self.asked);
     }
 
-    /// That the workers run what control holds, and steer what must be steered.
+    /// That the workers run what control holds, and have the worker selection exceptions that it needs.
     fn compare(&mut self) {
         let sessions: BTreeMap<_, _> = self
             .world
@@ -322,7 +322,7 @@ impl Play {
             let mut table = worker.owners.iter();
             assert!(table.all(|(bucket, owner)| self.world.sessions.owner(*bucket) == *owner));
         }
-        let mut steered = BTreeMap::new();
+        let mut exceptions = BTreeMap::new();
         for image in images {
             let view = sessions[&image.session];
             assert_eq!((image.seid, &*image.rules), (view.seid().0, view.rules()));
@@ -340,13 +340,13 @@ impl Play {
                     .iter()
                     .map(|(vrf, ue)| WorkerSelectionKey::Address(*vrf, *ue)),
             );
-            steered.extend(
+            exceptions.extend(
                 keys.filter(|key| key.bucket() != image.bucket)
                     .map(|key| (key, image.bucket)),
             );
         }
         for worker in &self.world.fleet.workers {
-            assert_eq!(worker.steering, steered);
+            assert_eq!(worker.exceptions, exceptions);
         }
         let tunnels: usize = sessions.values().map(|view| view.tunnels().len()).sum();
         let addresses: usize = sessions.values().map(|view| view.ue_addresses().len()).sum();

@@ -91,9 +91,9 @@ fn all_that_a_request_chooses_is_one_address_in_one_bucket() {
     assert_eq!((pool.0, world.sessions.count().addresses), (2, 2));
     for worker in &world.fleet.workers {
         assert!(
-            worker.steering.is_empty(),
+            worker.exceptions.is_empty(),
             "all is in the bucket: {:?}",
-            worker.steering
+            worker.exceptions
         );
     }
     world.delete(done.seid).unwrap();
@@ -313,14 +313,14 @@ fn with_route(ue: Ipv4Addr, route: &str) -> Changes {
 }
 
 #[test]
-fn a_framed_route_is_steered_whole_to_the_session() {
+fn every_address_of_a_framed_route_selects_the_worker_of_the_session() {
     let mut world = World::new(2);
     let done = world.establish(1, with_route(UE, "10.60.0.0/16")).unwrap();
     let session = world.sessions.session(done.seid).unwrap();
     assert_eq!(session.bucket(), home(UE));
     assert_eq!(session.ue_addresses().len(), 2);
     for worker in &world.fleet.workers {
-        let exceptions: Vec<_> = worker.steering.iter().collect();
+        let exceptions: Vec<_> = worker.exceptions.iter().collect();
         let key = WorkerSelectionKey::Address(flow::VrfId(1), prefix("10.60.0.0/16"));
         assert_eq!(exceptions, [(&key, &home(UE))]);
     }

@@ -42,7 +42,7 @@ fn assert_lives(mut world: World, done: &Done) {
             .fleet
             .workers
             .iter()
-            .all(|worker| worker.steering.len() == 1)
+            .all(|worker| worker.exceptions.len() == 1)
     );
     world.modify(done.seid, drop_downlink()).unwrap();
     let deleted = world.delete(done.seid).unwrap();

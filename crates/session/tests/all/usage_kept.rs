@@ -137,7 +137,7 @@ fn a_change_that_cannot_be_sent_to_all_workers_is_taken_back_where_it_was_made()
             .fleet
             .workers
             .iter()
-            .all(|worker| worker.steering.is_empty())
+            .all(|worker| worker.exceptions.is_empty())
     );
     let deleted = world.delete(seid).expect("it goes");
     assert_eq!(of_urr(&deleted, 2), [(0, 5, UsageTriggers::TERMR)]);

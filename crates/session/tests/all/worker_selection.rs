@@ -1,4 +1,4 @@
-//! Which worker owns a session, and the steering entries that every worker receives.
+//! Which worker owns a session, and the worker selection exceptions that every worker receives.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use session::*;
 use support::*;
 
 #[test]
-fn a_teid_of_the_peers_choice_is_steered_by_exception() {
+fn a_teid_of_the_peers_choice_has_a_worker_selection_exception() {
     let mut world = World::new(4);
     let teid = stray_teid(UE);
     let mut changes = session(UE);
@@ -18,14 +18,17 @@ fn a_teid_of_the_peers_choice_is_steered_by_exception() {
     let done = world.establish(1, changes).unwrap();
     assert_eq!(done.created, []);
     for worker in &world.fleet.workers {
-        assert_eq!(worker.steering.values().copied().collect::<Vec<_>>(), [home(UE)]);
+        assert_eq!(
+            worker.exceptions.values().copied().collect::<Vec<_>>(),
+            [home(UE)]
+        );
     }
     world.delete(done.seid).unwrap();
     world.assert_clean();
 }
 
 #[test]
-fn accepted_means_that_every_worker_steers() {
+fn accepted_means_that_every_worker_has_the_exception() {
     let mut world = World::new(2);
     let teid = stray_teid(UE);
     let mut changes = session(UE);
@@ -45,20 +48,20 @@ fn accepted_means_that_every_worker_steers() {
     assert_eq!(
         world.sessions.poll_outcome(),
         None,
-        "the other worker does not steer yet"
+        "the other worker does not have it yet"
     );
     assert_eq!(world.run().len(), 1);
 }
 
 #[test]
-fn a_second_address_is_steered_too() {
+fn a_second_address_has_an_exception_too() {
     let mut world = World::new(4);
     let mut changes = chosen_session(UE);
     for pdr in &mut changes.create_pdrs {
         pdr.pdi.ue_ip[0].ipv6 = Some(("2001:db8:45::".parse().unwrap(), 64));
     }
     let done = world.establish(1, changes).unwrap();
-    let keys: Vec<WorkerSelectionKey> = world.fleet.workers[0].steering.keys().copied().collect();
+    let keys: Vec<WorkerSelectionKey> = world.fleet.workers[0].exceptions.keys().copied().collect();
     assert!(
         matches!(keys[..], [WorkerSelectionKey::Address(_, prefix)] if !prefix.is_ipv4()),
         "{keys:?}"

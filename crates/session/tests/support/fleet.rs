@@ -43,7 +43,8 @@ pub struct Worker {
     /// What it has counted of dropped packets.
     pub dropped: BTreeMap<SessionIndex, Vec<DroppedCount>>,
     pub contents: BTreeMap<SessionIndex, Vec<ContentUsage>>,
-    pub steering: BTreeMap<WorkerSelectionKey, Bucket>,
+    /// The worker selection exceptions.
+    pub exceptions: BTreeMap<WorkerSelectionKey, Bucket>,
     /// The owners of buckets that have moved.
     pub owners: BTreeMap<Bucket, WorkerId>,
     /// Packets that other workers have handed over.
@@ -170,7 +171,11 @@ impl Fleet {
                 "sessions left: {:?}",
                 worker.sessions.keys()
             );
-            assert!(worker.steering.is_empty(), "steering left: {:?}", worker.steering);
+            assert!(
+                worker.exceptions.is_empty(),
+                "worker selection exceptions left: {:?}",
+                worker.exceptions
+            );
             assert!(
                 worker.counts.is_empty(),
                 "counts left: {:?}",
@@ -215,8 +220,8 @@ impl Worker {
             Effect::SelectWorker { change, .. } => {
                 match change {
                     WorkerSelectionChange::Exception { key, bucket } => match bucket {
-                        Some(bucket) => drop(self.steering.insert(key, bucket)),
-                        None => drop(self.steering.remove(&key)),
+                        Some(bucket) => drop(self.exceptions.insert(key, bucket)),
+                        None => drop(self.exceptions.remove(&key)),
                     },
                     WorkerSelectionChange::Bucket { bucket, owner } => {
                         self.owners.insert(bucket, owner);

@@ -4,12 +4,12 @@ use flow::{Bucket, SessionIndex};
 use std::collections::BTreeMap;
 
 use crate::bucket_members::BucketMembers;
-use crate::change::Phase;
 use crate::gtpu_paths::Paths;
 use crate::ids::{AssociationId, CpFSeid, RemoteTunnel, Seid};
 use crate::indexes::Indexes;
-use crate::keyed::{Keyed, keyed};
-use crate::live::Live;
+use crate::keyed_map::{Keyed, keyed};
+use crate::live_session::Live;
+use crate::pending_change::Phase;
 use crate::remotes::Remotes;
 use crate::seids::Seids;
 use crate::session::{Session, SessionView};

@@ -6,15 +6,15 @@ use rules::model::{CorrelationId, FTeid, QerId, UrrId};
 use std::sync::Arc;
 use usage::{Renewed, UsageTriggers};
 
-use crate::changes::{Assigned, Recipient};
 use crate::commands::Role;
 use crate::effect::WorkerFault;
 use crate::f_teid_choice::ChosenFTeids;
 use crate::final_accounting::FinalAccounting;
 use crate::ids::{CpFSeid, Seid, Ticket};
-use crate::live::Live;
+use crate::live_session::Live;
+use crate::queued_request::Export;
 use crate::quotas::ResourceCounts;
-use crate::request::Export;
+use crate::rule_changes::{Assigned, Recipient};
 use crate::session_accounting::Subscriber;
 use crate::tunnels::Tunnel;
 use crate::ue_addresses::UeAddress;

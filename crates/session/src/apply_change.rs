@@ -10,21 +10,21 @@ use rules::worker_selection::WorkerSelectionChange;
 use std::sync::Arc;
 use usage::{UsageAccounts, UsageReport};
 
-use crate::change::{Change, Prepared, State, Work};
 use crate::change_context::ChangeContext;
 use crate::commands::{Op, Role};
 use crate::effect::WorkerFault;
 use crate::export::{RateState, exported};
 use crate::ids::{Seid, Ticket};
-use crate::live::rescaled;
+use crate::live_session::rescaled;
 use crate::outcome::Done;
 use crate::packet_rate::PacketRateStatus;
+use crate::pending_change::{Change, Prepared, State, Work};
+use crate::queued_request::{Export, Request};
 use crate::refusal::Refusal;
 use crate::release::{
     FollowUp, LastReports, deleted, drop_because, drop_session, forget, let_go, removal_confirmed, roll_back,
     rolled_back,
 };
-use crate::request::{Export, Request};
 use crate::resources::Held;
 use crate::session::{Session, SessionView};
 use crate::session_accounting::{SessionAccounting, Subscriber};

@@ -1,7 +1,7 @@
 //! Requests of sessions that wait for the one before them.
 
-use crate::changes::Changes;
 use crate::ids::{CpFSeid, Ticket};
+use crate::rule_changes::Changes;
 
 /// What becomes of a session that is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

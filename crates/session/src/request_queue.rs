@@ -1,7 +1,7 @@
 //! Requests: which request of a session is next, and which change a session goes through because of it.
 //!
 //! A request waits for those of its session before it and for a move of the session's bucket, at most until its
-//! deadline. The [`ChangeContext`] do the work; what is to follow when a change is over comes back from them
+//! deadline. The modules on [`ChangeContext`] do the work; they return what is to follow when a change is over
 //! ([`FollowUp`]).
 
 use flow::{Bucket, Nanos, OpId, SessionIndex, WorkerId};
@@ -10,25 +10,25 @@ use rules::model::UrrId;
 use std::collections::VecDeque;
 use usage::{Renewed, UsageAccounts, UsageTriggers};
 
+use crate::apply_change::{apply, handle_answer};
 use crate::bucket_moves::{BucketMoves, HeldSession, MoveFault, Released};
-use crate::change::{Change, Phase, Prepared, State, Work};
 use crate::change_context::ChangeContext;
-use crate::changes::{Changes, Charging};
 use crate::commands::Role;
 use crate::effect::WorkerFault;
 use crate::f_teid_choice::ChosenFTeids;
 use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
 use crate::import::{ImportError, import};
-use crate::live::Live;
+use crate::live_session::Live;
+use crate::pending_change::{Change, Phase, Prepared, State, Work};
 use crate::prepare::{Ready, Subject, check_queried, queried};
+use crate::queued_request::{Request, Waiting};
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
 use crate::release::{FollowUp, drop_because, roll_back};
-use crate::request::{Request, Waiting};
 use crate::restoration::Restoration;
+use crate::rule_changes::{Changes, Charging};
 use crate::session::{Identity, Session};
 use crate::session_accounting::SessionAccounting;
-use crate::transaction::{apply, handle_answer};
 use crate::usage_measurement::{handle_bounds_set, renewed};
 use crate::usage_record_entry::EndCause;
 
@@ -40,7 +40,7 @@ struct Deadline {
     ticket: Ticket,
 }
 
-/// The requests of all sessions, with the context that serve them.
+/// The requests of all sessions, with the context that they work on.
 pub(crate) struct Requests {
     pub(crate) context: ChangeContext,
     pub(crate) moves: BucketMoves,
