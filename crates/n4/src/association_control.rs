@@ -19,12 +19,12 @@ use crate::association::{Association, Introduction, other_addresses, set_name};
 use crate::association_setup::AssociationSetups;
 use crate::cause::Reject;
 use crate::config::Config;
+use crate::endpoint_state::Shared;
 use crate::event_log::{AssociationEnd, DiscardReason, LogEvent, PeerName};
 use crate::heartbeat::{Heartbeats, RecoveryChange};
 use crate::node::NodeName;
 use crate::releases::{Released, Releases};
 use crate::reporting::Reporting;
-use crate::shared::Shared;
 use crate::source_filter::{SourceFilter, Verification, half_share_of, share_of, wants_verification};
 use crate::transactions::{Path, Request};
 

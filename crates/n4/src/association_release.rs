@@ -18,16 +18,16 @@ use session::{
 };
 use std::time::Duration;
 
-use crate::address::f_seid;
 use crate::association_control::{AssociationControl, Ended};
+use crate::endpoint_state::Shared;
 use crate::event_log::AssociationEnd;
+use crate::ie_addresses::f_seid;
 use crate::map::last_status;
 use crate::own_requests::{Purpose, ReleaseId};
 use crate::releases::{EndingSession, Release, Stage};
 use crate::report_outbox::MOST_USAGE_SENT;
 use crate::reporting::Reporting;
 use crate::session_reports::verdict;
-use crate::shared::Shared;
 use crate::smf_sets::{Route, report_routes};
 use crate::usage_report_ies::{dated, final_report};
 

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use crate::association::{Association, Introduction, other_addresses, set_name};
 use crate::config::Smf;
+use crate::endpoint_state::Shared;
 use crate::node::NodeName;
 use crate::own_requests::Purpose;
-use crate::shared::Shared;
 use crate::transactions::Path;
 
 /// The number that SD-Core's responses have, whatever that of the request.

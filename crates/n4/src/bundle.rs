@@ -3,7 +3,7 @@
 //! What is adjacent in the queue, for one peer and from one of our addresses, goes together as long as it fits. Kept
 //! answers and requests stay as they are: what is sent again goes alone.
 
-use crate::transmit::Transmit;
+use crate::datagram::Transmit;
 use pfcp::MessageType;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;

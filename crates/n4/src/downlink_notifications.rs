@@ -16,8 +16,8 @@ use rules::image::ImmediateActions;
 use rules::model::{BarId, BarUpdate, Edit, FarId, Verb};
 use session::{Changes, Keyed, Seid, SessionView, keyed};
 
+use crate::endpoint_state::Shared;
 use crate::report_outbox::DownlinkData;
-use crate::shared::Shared;
 
 /// The unit of a Downlink Data Notification Delay (TS 29.244 §8.2.28).
 const DELAY_UNIT: Duration = Duration::from_millis(50);

@@ -25,7 +25,9 @@ use crate::association_control::{AssociationControl, Ended};
 use crate::association_release::AssociationRelease;
 use crate::cause::Reject;
 use crate::config::Config;
-use crate::counters::Counters;
+use crate::datagram::Transmit;
+use crate::datagram_counters::Counters;
+use crate::endpoint_state::Shared;
 use crate::event_log::{AssociationEnd, EventLog, LogEvent};
 use crate::load::Load;
 use crate::message_counters::MessageCounters;
@@ -41,9 +43,7 @@ use crate::session_reports::{SessionReports, verdict};
 use crate::session_sets::{serve_set_deletion, serve_set_modification};
 use crate::session_transfer::{Exported, ImportError, Imported, SessionTransfer};
 use crate::session_transfer::{export_associations, export_node};
-use crate::shared::Shared;
 use crate::transactions::{Limits, Path, Received, Request, Seeds, Transactions};
-use crate::transmit::Transmit;
 use crate::usage_record_owners::{UnacceptedUsage, UsageEntry, UsageRecordOwners};
 
 /// The endpoint.

@@ -179,7 +179,7 @@ impl Limit {
 /// Events to be logged.
 #[derive(Debug)]
 pub(crate) struct EventLog {
-    news: VecDeque<(LogEvent, u64)>,
+    events: VecDeque<(LogEvent, u64)>,
     limits: [Limit; 3],
 }
 
@@ -187,7 +187,7 @@ impl Default for EventLog {
     fn default() -> EventLog {
         let second = Duration::from_secs(1);
         EventLog {
-            news: VecDeque::new(),
+            events: VecDeque::new(),
             limits: [
                 Limit::new(LogKind::Associations, 64, Duration::from_millis(500)),
                 Limit::new(LogKind::Rejections, 16, second),
@@ -198,23 +198,23 @@ impl Default for EventLog {
 }
 
 impl EventLog {
-    pub(crate) fn push(&mut self, now: Nanos, news: LogEvent) {
-        let kind = news.kind();
+    pub(crate) fn push(&mut self, now: Nanos, event: LogEvent) {
+        let kind = event.kind();
         let Some(limit) = self.limits.iter_mut().find(|one| one.kind == kind) else {
             return;
         };
-        if self.news.len() >= MOST_KEPT || !limit.bucket.take(now) {
+        if self.events.len() >= MOST_KEPT || !limit.bucket.take(now) {
             limit.suppressed += 1;
             return;
         }
         let suppressed = std::mem::take(&mut limit.suppressed);
-        self.news.push_back((news, suppressed));
+        self.events.push_back((event, suppressed));
     }
 
-    /// The next news, and how many of its kind were left out before it.
+    /// The next event, and how many of its kind were left out before it.
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<(LogEvent, u64)> {
-        if let Some(told) = self.news.pop_front() {
-            return Some(told);
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
         }
         let mut limits = self.limits.iter_mut();
         let limit = limits.find_map(|one| (one.suppressed > 0 && one.bucket.take(now)).then_some(one))?;
@@ -240,20 +240,20 @@ mod tests {
     #[test]
     fn a_flood_of_events_is_logged_in_few_lines_with_their_number() {
         let mut log = EventLog::default();
-        let mut told = 0;
+        let mut logged = 0;
         let mut suppressed = 0;
         for millisecond in 0..20_000 {
             let now = Nanos(millisecond * 1_000_000);
             (0..3).for_each(|_| log.push(now, refusal()));
             while let Some((_, left_out)) = log.poll(now) {
-                told += 1;
+                logged += 1;
                 suppressed += left_out;
             }
         }
-        assert_eq!(told, 16 + 19);
+        assert_eq!(logged, 16 + 19);
         // The rest is given when no more events come.
-        let (news, left_out) = log.poll(Nanos::from_secs(60)).unwrap();
-        assert_eq!(news, LogEvent::Suppressed(LogKind::Rejections));
+        let (event, left_out) = log.poll(Nanos::from_secs(60)).unwrap();
+        assert_eq!(event, LogEvent::Suppressed(LogKind::Rejections));
         let lines_of_refusals = 16 + 19;
         assert_eq!(suppressed + left_out + lines_of_refusals, 60_000);
         assert_eq!(log.poll(Nanos::from_secs(60)), None);

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::endpoint_state::Shared;
 use crate::own_requests::Purpose;
-use crate::shared::Shared;
 use crate::transactions::Path;
 
 /// Seconds that a peer's clock may be ahead of ours: a day.

@@ -10,7 +10,6 @@
 
 #![forbid(unsafe_code)]
 
-mod address;
 mod admission_queue;
 mod association;
 mod association_control;
@@ -19,13 +18,16 @@ mod association_setup;
 mod bundle;
 mod cause;
 mod config;
-mod counters;
+mod datagram;
+mod datagram_counters;
 mod downlink_notifications;
 mod endpoint;
+mod endpoint_state;
 mod event_log;
 mod features;
 mod flow_descriptions;
 mod heartbeat;
+mod ie_addresses;
 mod load;
 mod map;
 mod message_counters;
@@ -46,18 +48,17 @@ mod session_reports;
 mod session_responses;
 mod session_sets;
 mod session_transfer;
-mod shared;
 mod smf_sets;
 mod source_filter;
 mod transactions;
-mod transmit;
 mod usage_record_owners;
 mod usage_report_ies;
 
 pub use admission_queue::{AdmissionLimits, AdmissionQueue};
 pub use association::Association;
 pub use config::{Config, Peers, ReportLimits, Smf, UnknownInstance};
-pub use counters::Counters;
+pub use datagram::Transmit;
+pub use datagram_counters::Counters;
 pub use endpoint::Endpoint;
 pub use event_log::{AssociationEnd, DiscardReason, LogEvent, LogKind, PeerName};
 pub use message_counters::{MessageCount, MessageCounters};
@@ -66,5 +67,4 @@ pub use path_supervision::{Echo, PathSupervision};
 pub use pfcp::Interfaces;
 pub use report_outbox::{DownlinkData, SessionEvent};
 pub use session_transfer::{ExportError, Exported, ImportError, Imported};
-pub use transmit::Transmit;
 pub use usage_record_owners::{UnacceptedUsage, UsageEntry};

@@ -12,11 +12,11 @@ use session::{AssociationId, GtpuPath, PathChange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use crate::address::{v4, v6};
 use crate::config::Config;
+use crate::endpoint_state::Shared;
+use crate::ie_addresses::{v4, v6};
 use crate::own_requests::Purpose;
 use crate::path_supervision::{Echo, Paths};
-use crate::shared::Shared;
 
 /// Peers in one message.
 const MOST_PEERS: usize = 512;
@@ -177,7 +177,7 @@ impl NodeReports {
         for path in self.paths.handle_timeout(now) {
             let users: Vec<_> = shared.sessions.users_of(&path).collect();
             for association in users {
-                if self.paths.tell(&path, association) {
+                if self.paths.set_reported(&path, association) {
                     let pending = self.pending.entry(association).or_default();
                     pending.peers.fail(path.peer);
                 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::transmit::Transmit;
+use crate::datagram::Transmit;
 
 /// The release of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 //!
 //! A path in use gets an Echo Request once in an interval, and up to N3 in all, T3 apart, until it answers; then it has
 //! failed. Echo Requests continue, and the path has recovered with the next response. Sans-IO: requests are polled from the
-//! endpoint, responses handed to it. What is done about a path that failed is `node_report`'s.
+//! endpoint, responses handed to it. What is done about a path that failed is in
+//! [`node_reports`](crate::node_reports).
 
 use flow::Nanos;
 use session::{AssociationId, GtpuPath, PathChange};
@@ -42,7 +43,7 @@ struct Supervised {
     /// Requests of this round; 0: between rounds.
     asked: u32,
     /// The associations that the failure has been reported to.
-    told: BTreeSet<AssociationId>,
+    reported: BTreeSet<AssociationId>,
 }
 
 /// All paths.
@@ -144,13 +145,13 @@ impl Paths {
         supervised.asked = 0;
         supervised.at = now + supervision.interval;
         self.due.insert((supervised.at, *path));
-        std::mem::take(&mut supervised.told)
+        std::mem::take(&mut supervised.reported)
     }
 
-    /// Notes that the failure of a path is reported to an association; gives whether it was not before.
-    pub(crate) fn tell(&mut self, path: &GtpuPath, association: AssociationId) -> bool {
+    /// Marks the failure of a path as reported to an association. Returns whether it was not before.
+    pub(crate) fn set_reported(&mut self, path: &GtpuPath, association: AssociationId) -> bool {
         let supervised = self.paths.get_mut(path);
-        supervised.is_some_and(|supervised| supervised.told.insert(association))
+        supervised.is_some_and(|supervised| supervised.reported.insert(association))
     }
 
     pub(crate) fn poll_echo(&mut self) -> Option<Echo> {

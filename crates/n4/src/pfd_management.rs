@@ -12,9 +12,9 @@ use session::{Changes, Done, Refusal, Seid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use crate::endpoint_state::Shared;
 use crate::flow_descriptions::Descriptions;
 use crate::pfds::{Pfds, Provision};
-use crate::shared::Shared;
 use crate::transactions::Request;
 
 /// Sessions that are changed at a time.

@@ -2,7 +2,7 @@
 //!
 //! Only flow descriptions are understood. URLs and domain names would have to be looked for in what packets carry:
 //! a request with any of them is refused whole, so that no application counts as detected that is not. Belongs
-//! to the endpoint; the sessions' PDRs have copies, which `serve_pfds` keeps up to date.
+//! to the endpoint; the sessions' PDRs have copies, which [`pfd_management`](crate::pfd_management) keeps up to date.
 
 use pfcp::IeType;
 use pfcp::group::ApplicationIdsPfds;

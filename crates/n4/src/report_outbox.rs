@@ -105,7 +105,7 @@ impl Events {
         *self == Events::default()
     }
 
-    /// Whether the event is among these. Usage never is: each is news.
+    /// Whether the event is among these. Usage never is: each report is an event of its own.
     fn has(&self, event: &SessionEvent) -> bool {
         match event {
             SessionEvent::DownlinkData(data) => self.downlink.contains(data),

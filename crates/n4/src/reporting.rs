@@ -3,9 +3,9 @@
 use flow::Nanos;
 use session::{AssociationId, ReportedSession, Unreported};
 
+use crate::endpoint_state::Shared;
 use crate::node_reports::NodeReports;
 use crate::session_reports::SessionReports;
-use crate::shared::Shared;
 
 /// All reports.
 #[derive(Debug)]

@@ -15,13 +15,13 @@ use rules::model::{
 use session::{AssociationId, Changes, ReportedSession, Seid, Unreported};
 use std::net::IpAddr;
 
-use crate::address::{address_of, cp_f_seid, f_seid, v4, v6};
 use crate::config::ReportLimits;
 use crate::downlink_notifications::{DownlinkNotifications, end_buffering};
+use crate::endpoint_state::Shared;
+use crate::ie_addresses::{address_of, cp_f_seid, f_seid, v4, v6};
 use crate::named_sets::{assign, named_sets};
 use crate::own_requests::Purpose;
 use crate::report_outbox::{Added, DownlinkData, Events, RemoteTunnel, ReportOutbox, SessionEvent};
-use crate::shared::Shared;
 use crate::smf_sets::{Route, are_beside, redirected_route, report_routes};
 use crate::usage_report_ies::{Dated, application, dated, detected, parts, session_report};
 

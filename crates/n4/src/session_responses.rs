@@ -16,14 +16,14 @@ use session::{AssociationId, Done, EndCause, Refusal, ReportedSession, Seid, Unr
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::address::{v4, v6};
 use crate::cause::{Reject, reject};
+use crate::endpoint_state::{Rejection, Shared};
+use crate::ie_addresses::{v4, v6};
 use crate::load::LoadInformation;
 use crate::map::{self, Allocations};
 use crate::own_requests::Purpose;
 use crate::pending_requests::PendingRequest;
 use crate::report_outbox::{MOST_USAGE_SENT, ReportOutbox};
-use crate::shared::{Rejection, Shared};
 use crate::smf_sets::owner_route;
 use crate::usage_report_ies::{dated, deletion_report, modification_report, parts, session_report};
 

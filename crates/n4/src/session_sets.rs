@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::cause::Reject;
+use crate::endpoint_state::Shared;
 use crate::named_sets::set_ids;
-use crate::shared::Shared;
 use crate::smf_sets::are_beside;
 use crate::transactions::Request;
 

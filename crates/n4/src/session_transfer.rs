@@ -20,12 +20,12 @@ use std::fmt;
 use crate::association::Association;
 use crate::association_control::AssociationControl;
 use crate::config::Config;
+use crate::endpoint_state::Shared;
 use crate::node::NodeName;
 use crate::pfd_management::PfdManagement;
 use crate::pfds::{MOST_FLOWS, Pfds};
 use crate::report_outbox::{DownlinkData, Events, QueriedReport, RemoteTunnel, ReportOutbox};
 use crate::session_reports::SessionReports;
-use crate::shared::Shared;
 
 /// Sessions on their way out at the same time: what one turn has to do is bounded by it.
 const WINDOW: usize = 64;

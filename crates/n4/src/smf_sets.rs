@@ -9,10 +9,10 @@ use pfcp::message::SessionModificationRequest;
 use session::{AssociationId, CpFSeid, Seid};
 use std::net::IpAddr;
 
-use crate::address::address_of;
 use crate::association::Association;
 use crate::cause::Reject;
-use crate::shared::Shared;
+use crate::endpoint_state::Shared;
+use crate::ie_addresses::address_of;
 use crate::transactions::Path;
 
 /// Where a report goes.

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bundle::{Bundled, Bundling};
+use crate::datagram::Transmit;
 use crate::message_counters::MessageCounters;
 use crate::own_requests::{OwnRequests, Purpose};
 use crate::response_cache::{Known, RequestKey, ResponseCache};
-use crate::transmit::Transmit;
 
 /// Octets of the longest PFCP message, and then some.
 const SCRATCH: usize = 1 << 16;

@@ -1,15 +1,14 @@
-//! FARs, QERs and BARs (TS 29.244 Tables 7.5.2.3-1, 7.5.2.5-1, 7.5.2.6-1 and their updates).
+//! FARs (TS 29.244 Tables 7.5.2.3-1 and 7.5.4.3-1).
 
-use pfcp::group::{self, CreateBar, CreateFar, CreateQer, UpdateBar, UpdateFar, UpdateQer};
+use pfcp::group::{self, CreateFar, UpdateFar};
 use pfcp::ie::{self, Cause};
 use pfcp::{Edit as WireEdit, IeType, Interfaces};
 use rules::model::{
-    ApplyAction, Bar, BarId, BarUpdate, BitRates, BitsPerSecond, CorrelationId, DestinationInterface, Edit,
-    Far, FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeaderCreation,
-    OuterHeaderKind, Qer, QerId, QerUpdate, Redirect, TosTrafficClass,
+    ApplyAction, BarId, DestinationInterface, Edit, Far, FarId, FarUpdate, ForwardingParameters,
+    ForwardingParametersUpdate, OuterHeaderCreation, OuterHeaderKind, Redirect, TosTrafficClass,
 };
 
-use super::{Context, edit, packet_rates, refuse_if, unsupported};
+use super::{Context, edit, refuse_if};
 use crate::cause::Reject;
 use rules::network::PolicyId;
 
@@ -299,97 +298,4 @@ fn header_edit(
 fn marking(sent: ie::TransportLevelMarking) -> TosTrafficClass {
     let [value, mask] = sent.0;
     TosTrafficClass { value, mask }
-}
-
-pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
-    qer.check_values()?;
-    unsupported::create_qer(qer)?;
-    Ok(Qer {
-        id: QerId(qer.qer_id.0),
-        correlation: qer.qer_correlation_id.map(|id| CorrelationId(id.0)),
-        gate_ul: gate(qer.gate_status.uplink_closed),
-        gate_dl: gate(qer.gate_status.downlink_closed),
-        qfi: qer.qfi.and_then(|qfi| packet::Qfi::new(qfi.0)),
-        rqi: qer.rqi.is_some_and(|rqi| rqi.contains(ie::Rqi::RQI)),
-        ppi: qer
-            .paging_policy_indicator
-            .and_then(|ppi| packet::Ppi::new(ppi.0)),
-        sci: qer.dl_flow_level_marking.and_then(service_class),
-        mbr: qer.mbr.map(|mbr| rates(mbr.uplink, mbr.downlink)),
-        gbr: qer.gbr.map(|gbr| rates(gbr.uplink, gbr.downlink)),
-        averaging_window: qer.averaging_window.map(|window| window.0),
-        packet_rates: qer.packet_rate.map(packet_rates::rates),
-        reports_rate: qer.qer_control_indications.is_some_and(packet_rates::reports),
-    })
-}
-
-pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
-    qer.check_removals()?;
-    unsupported::update_qer(qer)?;
-    let gates = qer
-        .gate_status
-        .map(|gates| (gate(gates.uplink_closed), gate(gates.downlink_closed)));
-    let rqi = qer
-        .rqi
-        .map(|rqi| rqi.value().is_some_and(|rqi| rqi.contains(ie::Rqi::RQI)));
-    Ok(QerUpdate {
-        id: QerId(qer.qer_id.0),
-        correlation: edit(qer.qer_correlation_id, |id| CorrelationId(id.0)),
-        gates,
-        qfi: edit(qer.qfi, |qfi| packet::Qfi::from_low_bits(qfi.0)),
-        rqi,
-        ppi: edit(qer.paging_policy_indicator, |ppi| {
-            packet::Ppi::from_low_bits(ppi.0)
-        }),
-        sci: match edit(qer.dl_flow_level_marking, service_class) {
-            Edit::Set(Some(sci)) => Edit::Set(sci),
-            Edit::Keep => Edit::Keep,
-            Edit::Set(None) | Edit::Clear => Edit::Clear,
-        },
-        mbr: edit(qer.mbr, |mbr| rates(mbr.uplink, mbr.downlink)),
-        gbr: edit(qer.gbr, |gbr| rates(gbr.uplink, gbr.downlink)),
-        averaging_window: edit(qer.averaging_window, |window| window.0),
-        packet_rates: edit(qer.packet_rate, packet_rates::rates),
-        reports_rate: qer
-            .qer_control_indications
-            .map(|sent| sent.value().is_some_and(packet_rates::reports)),
-    })
-}
-
-/// The Service Class Indicator of a marking: octet 2 of its extension header, whose octet 3 is spare (TS 29.281
-/// §5.2.2.3).
-fn service_class(sent: ie::DlFlowLevelMarking) -> Option<u8> {
-    sent.service_class_indicator.map(|[class, _]| class)
-}
-
-fn gate(closed: bool) -> Gate {
-    if closed { Gate::Closed } else { Gate::Open }
-}
-
-fn rates(ul: u64, dl: u64) -> BitRates {
-    BitRates {
-        ul: BitsPerSecond::from_kbit(ul),
-        dl: BitsPerSecond::from_kbit(dl),
-    }
-}
-
-pub(super) fn create_bar(bar: &CreateBar<'_>) -> Result<Bar, Reject> {
-    bar.check_values()?;
-    unsupported::create_bar(bar)?;
-    Ok(Bar {
-        id: BarId(bar.bar_id.0),
-        notification_delay: bar.downlink_data_notification_delay.map(|delay| delay.0),
-        suggested_packets: bar.suggested_buffering_packets_count.map(|count| count.0),
-        extended_packets: None,
-    })
-}
-
-pub(super) fn update_bar(bar: &UpdateBar<'_>) -> Result<BarUpdate, Reject> {
-    unsupported::update_bar(bar)?;
-    Ok(BarUpdate {
-        id: BarId(bar.bar_id.0),
-        notification_delay: edit(bar.downlink_data_notification_delay, |delay| delay.0),
-        suggested_packets: edit(bar.suggested_buffering_packets_count, |count| count.0),
-        extended_packets: Edit::Keep,
-    })
 }

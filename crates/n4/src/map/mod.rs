@@ -5,9 +5,11 @@
 //! not acted upon yet, is listed in docs/compliance/ts29244-ies.md.
 
 mod allocated;
+mod bar;
 mod far;
 mod packet_rates;
 mod pdr;
+mod qer;
 mod request;
 mod subscriber;
 mod traffic_endpoint;

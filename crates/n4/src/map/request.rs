@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::pdr::Wishes;
-use super::{Context, far, packet_rates, pdr, refuse, subscriber, traffic_endpoint, ue_ip, unsupported, urr};
+use super::{
+    Context, bar, far, packet_rates, pdr, qer, refuse, subscriber, traffic_endpoint, ue_ip, unsupported, urr,
+};
 use crate::cause::Reject;
 
 /// The rules of a new session.
@@ -56,7 +58,7 @@ pub(crate) fn establishment(
         create_bars: request
             .create_bar
             .iter()
-            .map(far::create_bar)
+            .map(bar::create)
             .collect::<Result<_, _>>()?,
         inactivity_timer: request.user_plane_inactivity_timer.map(|timer| timer.0),
         restores: asks(PfcpSeReqFlags::RESTI),
@@ -223,10 +225,10 @@ fn create_and_update(
     changes.create_urrs = collect(&request.create_urr, context, |urr| urr::create(urr, context))?;
     (changes.create_qers, changes.packets) = create_qers(&request.create_qer, context)?;
     changes.update_urrs = collect(&request.update_urr, context, |urr| urr::update(urr, context))?;
-    changes.update_qers = collect(&request.update_qer, context, far::update_qer)?;
-    let created = request.create_bar.iter().map(far::create_bar);
+    changes.update_qers = collect(&request.update_qer, context, qer::update)?;
+    let created = request.create_bar.iter().map(bar::create);
     changes.create_bars = created.collect::<Result<_, _>>()?;
-    let updated = request.update_bar.iter().map(far::update_bar);
+    let updated = request.update_bar.iter().map(bar::update);
     changes.update_bars = updated.collect::<Result<_, _>>()?;
     Ok(())
 }
@@ -267,7 +269,7 @@ fn create_qers<'a>(
     let mut has_status = false;
     let created = collect_sent(sent, |one| {
         has_status |= one.packet_rate_status.is_some();
-        far::create_qer(&context.peer.own(one))
+        qer::create(&context.peer.own(one))
     })?;
     let left = if has_status {
         packet_rates::left(sent, context)?

@@ -14,12 +14,12 @@ use support::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl World {
-    fn news(&mut self) -> Vec<LogEvent> {
+    fn events(&mut self) -> Vec<LogEvent> {
         let now = self.now;
         std::iter::from_fn(|| self.n4.poll_log(now))
-            .map(|(news, suppressed)| {
+            .map(|(event, suppressed)| {
                 assert_eq!(suppressed, 0);
-                news
+                event
             })
             .collect()
     }
@@ -43,15 +43,15 @@ fn states_of_an_association_are_logged_with_the_number_of_its_sessions() {
         ..World::config(1)
     });
     world.associate();
-    let news = world.news();
+    let events = world.events();
     let [
         LogEvent::AssociationUp {
             peer,
             is_again: false,
         },
-    ] = &news[..]
+    ] = &events[..]
     else {
-        panic!("{news:?}");
+        panic!("{events:?}");
     };
     assert_eq!(
         (peer.node.to_string(), peer.peer),
@@ -60,7 +60,7 @@ fn states_of_an_association_are_logged_with_the_number_of_its_sessions() {
     let peer = || peer.clone();
     world.establish(1, UE);
     world.next_beat(None);
-    let (sessions, silent) = (1, world.news());
+    let (sessions, silent) = (1, world.events());
     assert_eq!(
         silent,
         [LogEvent::PeerUnreachable {
@@ -70,17 +70,17 @@ fn states_of_an_association_are_logged_with_the_number_of_its_sessions() {
     );
     world.next_beat(Some(100));
     assert_eq!(
-        world.news(),
+        world.events(),
         [LogEvent::PeerReachable {
             peer: peer(),
             sessions
         }]
     );
     world.next_beat(Some(100));
-    assert_eq!(world.news(), []);
+    assert_eq!(world.events(), []);
     world.next_beat(Some(200));
     assert_eq!(
-        world.news(),
+        world.events(),
         [LogEvent::PeerRestarted {
             peer: peer(),
             sessions
@@ -92,11 +92,11 @@ fn states_of_an_association_are_logged_with_the_number_of_its_sessions() {
         peer: peer(),
         is_again: true,
     };
-    assert_eq!(world.news(), [up()]);
+    assert_eq!(world.events(), [up()]);
     world.establish(1, UE);
     world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(300)]);
     assert_eq!(
-        world.news(),
+        world.events(),
         [
             LogEvent::PeerRestarted {
                 peer: peer(),
@@ -112,13 +112,13 @@ fn states_of_an_association_are_logged_with_the_number_of_its_sessions() {
         why: AssociationEnd::Released,
         sessions,
     };
-    assert_eq!(world.news(), [down]);
+    assert_eq!(world.events(), [down]);
 }
 
 #[test]
 fn a_rejection_is_logged_with_its_cause_the_ie_and_the_rule_and_counted() {
     let mut world = World::associated();
-    world.news();
+    world.events();
     let mut session = plain_session(1, UE);
     session[2] = create_pdr(&[
         pdr_id(7),
@@ -139,7 +139,7 @@ fn a_rejection_is_logged_with_its_cause_the_ie_and_the_rule_and_counted() {
         ie: Some(IeType::F_TEID),
         rule: Some(FailedRuleId::Pdr(PdrId(7))),
     };
-    assert_eq!(world.news(), [refused]);
+    assert_eq!(world.events(), [refused]);
     let counts = world
         .n4
         .message_counters()
@@ -158,7 +158,7 @@ fn a_rejection_is_logged_with_its_cause_the_ie_and_the_rule_and_counted() {
 fn what_a_peer_refuses_is_reported_and_counted() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
-    world.news();
+    world.events();
     world
         .n4
         .handle_error_indication(world.now, GNB.into(), packet::Teid(0x101));
@@ -171,7 +171,7 @@ fn what_a_peer_refuses_is_reported_and_counted() {
         response: MessageType::SESSION_REPORT_RESPONSE,
         cause: Cause::SESSION_CONTEXT_NOT_FOUND,
     };
-    assert_eq!(world.news(), [refused]);
+    assert_eq!(world.events(), [refused]);
     let causes: Vec<_> = world.n4.message_counters().refused_by_peers().collect();
     assert_eq!(causes, [(Cause::SESSION_CONTEXT_NOT_FOUND, 1)]);
 }

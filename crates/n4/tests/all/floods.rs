@@ -273,13 +273,13 @@ fn datagrams_from_outside_the_prefixes_of_peers_are_counted_and_logged_and_not_r
     assert_eq!(siege.counters().outside_peers, 1);
     assert_eq!(siege.counters().datagrams, 1);
     let now = siege.world.now;
-    let news: Vec<_> = std::iter::from_fn(|| siege.world.n4.poll_log(now)).collect();
+    let events: Vec<_> = std::iter::from_fn(|| siege.world.n4.poll_log(now)).collect();
     let [
         (LogEvent::AssociationUp { peer, is_again }, 0),
         (LogEvent::Discarded { source, why }, 0),
-    ] = &news[..]
+    ] = &events[..]
     else {
-        panic!("{news:?}");
+        panic!("{events:?}");
     };
     assert_eq!(
         (source.ip(), *why),

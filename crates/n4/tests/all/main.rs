@@ -1,5 +1,4 @@
-//! The tests of the endpoint in one program: it is compiled and linked once. `allocations` is another, as it counts
-//! what the allocator does.
+//! The tests of the endpoint in one program: it is compiled and linked once.
 
 mod admission_queue;
 mod association_setup;
@@ -30,6 +29,7 @@ mod sets;
 mod smfs;
 #[path = "../support/mod.rs"]
 mod support;
+mod traffic_endpoints;
 mod transfer;
 mod urrs;
 mod usage_information;

@@ -1,6 +1,6 @@
 //! Traffic Endpoints, UE addresses from pools and framed routes, as an SMF asks for them.
 
-mod support;
+use crate::support;
 
 use std::net::Ipv4Addr;
 

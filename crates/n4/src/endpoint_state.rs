@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::association::{Association, Associations};
 use crate::cause::Reject;
 use crate::config::Config;
-use crate::counters::Counters;
+use crate::datagram_counters::Counters;
 use crate::event_log::{EventLog, LogEvent};
 use crate::features::up_function_features;
 use crate::load::{Load, LoadInformation, is_turned_away, percent};
