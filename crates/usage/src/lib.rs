@@ -1,7 +1,7 @@
 //! Usage reporting (TS 29.244 §5.2.2): what becomes of the counts of a session's URRs.
 //!
-//! Workers count exactly and stop traffic at the packet that a quota does not allow; [`UrrState`] has where that is, and when what is
-//! reported; control owns it. Nothing here reads a clock or sends anything.
+//! Workers count exactly and stop traffic at the packet that a quota does not allow; [`UrrState`] holds the
+//! bounds and the times of reports; control owns it. Nothing here reads a clock or sends anything.
 
 #![forbid(unsafe_code)]
 

@@ -336,7 +336,7 @@ impl UrrState {
         &mut self,
         urr: &Urr,
         spent: &Used,
-        news: Reached,
+        newly: Reached,
         now: Moment,
         setting: Setting,
     ) -> UsageTriggers {
@@ -344,7 +344,7 @@ impl UrrState {
         // While all stops, what a packet does not fit into says nothing of the other quotas.
         let limits = match self.exhausted.has(Exhausted::STOPS_ALL) {
             true => 0,
-            false => news.limits,
+            false => newly.limits,
         };
         self.tick(urr, now);
         let octets = [spent.total, used.ul_octets, used.dl_octets];
@@ -368,7 +368,7 @@ impl UrrState {
         }
         let count = packets(used);
         due |= self.detect_holding_timeout(urr, count, now);
-        due |= self.detect_traffic(urr, count, news, now, setting);
+        due |= self.detect_traffic(urr, count, newly, now, setting);
         self.detect_inactivity(urr, count, now);
         self.started |= count > 0;
         (self.packets, self.seen) = (count, spent.raw);
@@ -385,12 +385,12 @@ impl UrrState {
         &mut self,
         urr: &Urr,
         packets: u64,
-        news: Reached,
+        newly: Reached,
         now: Moment,
         setting: Setting,
     ) -> UsageTriggers {
         let came = packets > self.packets;
-        let comes = came && !matches!(self.traffic, TrafficDetection::Voided(_)) || news.trapped;
+        let comes = came && !matches!(self.traffic, TrafficDetection::Voided(_)) || newly.trapped;
         if let TrafficDetection::Voided(activity) = self.traffic {
             self.traffic = TrafficDetection::Resumed(activity);
         }
@@ -637,7 +637,7 @@ impl UrrState {
         }
     }
 
-    /// When it is to be checked at again, if nothing happens before.
+    /// When it is to be checked again, if nothing happens before.
     pub(crate) fn deadline(&self, urr: &Urr, setting: Setting) -> Option<Moment> {
         let left = [
             self.time_threshold

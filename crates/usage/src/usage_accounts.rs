@@ -51,11 +51,11 @@ struct Due {
 #[derive(Clone, Debug)]
 pub struct UsageAccounts {
     accounts: UrrMap<Packed>,
-    /// As in [`Setting`], side by side with what follows: there are very many books.
+    /// As in [`Setting`], side by side with what follows: there are very many accounts.
     epoch_nanos: u64,
     silence: u32,
-    /// Whether every bound is as it was reached, of the URRs that were followed last and accounts that have not changed
-    /// since: known without a look at them.
+    /// Whether every bound is as it was sent, for the URRs that were followed last and accounts that have not changed
+    /// since: known without reading them.
     are_bounds_sent: bool,
 }
 
@@ -458,7 +458,7 @@ impl UsageAccounts {
         self.change_state(urr, UrrState::dropped).is_some()
     }
 
-    /// When the accounts is to be checked at again, if nothing happens before.
+    /// When the accounts are to be checked again, if nothing happens before.
     pub fn deadline(&self, urrs: &[Urr]) -> Option<Nanos> {
         let deadline = |urr: &Urr| {
             let packed = self.accounts.get(&urr.id).filter(|packed| packed.has_times())?;

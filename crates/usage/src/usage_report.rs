@@ -19,9 +19,9 @@ impl UsageTriggers {
     pub const TIMTH: Self = Self(1 << 2);
     /// No packet came for longer than the Quota Holding Time.
     pub const QUHTI: Self = Self(1 << 3);
-    /// TrafficDetection starts.
+    /// Traffic starts (START).
     pub const START: Self = Self(1 << 4);
-    /// TrafficDetection stops.
+    /// Traffic stops (STOPT).
     pub const STOPT: Self = Self(1 << 5);
     /// Dropped downlink traffic reaches a threshold.
     pub const DROTH: Self = Self(1 << 6);

@@ -28,9 +28,9 @@ mod place {
     pub(super) const BEFORE_QOS: u32 = TIMES + 2;
     /// What an octet is, and what is left of each direction.
     pub(super) const UNIT: u32 = BEFORE_QOS + 6;
-    /// There is a state; what of it is small.
-    pub(super) const MACHINE: u32 = UNIT + 3;
-    pub(super) const THRESHOLD: u32 = MACHINE + 1;
+    /// The URR state: its small fields.
+    pub(super) const STATE: u32 = UNIT + 3;
+    pub(super) const THRESHOLD: u32 = STATE + 1;
     pub(super) const AGAIN: u32 = THRESHOLD + 3;
     pub(super) const QUOTA: u32 = AGAIN + 3;
     /// Threshold, again, quota.
@@ -45,8 +45,8 @@ mod place {
     pub(super) const WATERMARKS: u32 = SEEN + 2;
     pub(super) const LIMIT: u32 = WATERMARKS + 3;
     /// Watermark and limit of the counter of events, of which only the sum is one.
-    pub(super) const EVENTS_TOLD: u32 = LIMIT + 3;
-    pub(super) const END: u32 = EVENTS_TOLD + 2;
+    pub(super) const EVENTS_REPORTED: u32 = LIMIT + 3;
+    pub(super) const END: u32 = EVENTS_REPORTED + 2;
 }
 
 const _: () = assert!(place::END <= u64::BITS && (place::END as usize) < MOST_WORDS);
@@ -65,16 +65,16 @@ impl Packed {
     pub(crate) fn acts(&self) -> bool {
         self.0
             .first()
-            .is_some_and(|there| there & places(place::MACHINE, 1) != 0)
+            .is_some_and(|there| there & places(place::STATE, 1) != 0)
     }
 
     /// Whether time may make anything due. A URR of volumes alone waits for packets.
     pub(crate) fn has_times(&self) -> bool {
         let (there, words) = self.0.split_first().unwrap_or((&0, &[]));
-        let before = there & places(0, place::MACHINE);
+        let before = there & places(0, place::STATE);
         let state = words.get(before.count_ones() as usize).filter(|_| self.acts());
         let pends = state.is_some_and(|small| small >> PENDING != 0);
-        pends || there & (TIMES_OF_MACHINE | places(place::TRAFFIC, 3)) != 0
+        pends || there & (TIMES_OF_STATE | places(place::TRAFFIC, 3)) != 0
     }
 
     pub(crate) fn account(&self) -> UrrAccount {
@@ -185,7 +185,7 @@ impl Writer {
         let (limit, event_limit) =
             sent_bounds.map_or((None, None), |sent| (sent.volume.limit, sent.events.limit));
         self.put(
-            place::MACHINE,
+            place::STATE,
             small(state, sent_bounds.is_some(), limit, event_limit),
         );
         self.state(state);
@@ -196,11 +196,11 @@ impl Writer {
             self.three(place::LIMIT, of_volumes(limit.octets));
         }
         self.option(
-            place::EVENTS_TOLD,
+            place::EVENTS_REPORTED,
             sent_bounds.and_then(|sent| sent.events.watermarks.total),
         );
         self.option(
-            place::EVENTS_TOLD + 1,
+            place::EVENTS_REPORTED + 1,
             event_limit.and_then(|limit| limit.octets.total),
         );
     }
@@ -290,7 +290,7 @@ impl Reader<'_> {
             account.unit = self.number(place::UNIT);
             account.rest = [self.number(place::UNIT + 1), self.number(place::UNIT + 2)];
         }
-        if let Some(small) = self.take(place::MACHINE) {
+        if let Some(small) = self.take(place::STATE) {
             self.fill(account.acting.insert(ActiveRule::default()), small);
         }
         account
@@ -351,12 +351,12 @@ impl Reader<'_> {
         self.volume(place::AGAIN, &mut state.volume_again);
         self.volume(place::QUOTA, &mut state.volume_quota);
         [state.event_threshold, state.event_again, state.event_quota] = self.three(place::EVENTS);
-        if self.there & TIMES_OF_MACHINE != 0 {
+        if self.there & TIMES_OF_STATE != 0 {
             self.clock(state);
         }
         state.traffic = joined((small >> TRAFFIC) as u8, self.activity(place::TRAFFIC));
         (state.packets, state.seen) = (self.number(place::SEEN), self.number(place::SEEN + 1));
-        if small & TOLD != 0 {
+        if small & SENT != 0 {
             let watermarks = to_volumes(self.three(place::WATERMARKS));
             let octets = self.three(place::LIMIT);
             let limit = action((small >> ACTION) as u8).map(|action| CounterLimit {
@@ -364,7 +364,7 @@ impl Reader<'_> {
                 action,
             });
             let [watermark, stop] =
-                [place::EVENTS_TOLD, place::EVENTS_TOLD + 1].map(|place| self.take(place));
+                [place::EVENTS_REPORTED, place::EVENTS_REPORTED + 1].map(|place| self.take(place));
             let event_limit = action((small >> EVENT_ACTION) as u8).map(|action| CounterLimit {
                 octets: of_total(stop),
                 action,
@@ -401,12 +401,12 @@ impl Reader<'_> {
 }
 
 /// The words of a state that say when something is, or how long; but for traffic's.
-const TIMES_OF_MACHINE: u64 = places(place::CLOCK, place::TRAFFIC - place::CLOCK);
+const TIMES_OF_STATE: u64 = places(place::CLOCK, place::TRAFFIC - place::CLOCK);
 
 /// In the word of a state: bits, and the first bits of what has several.
 const STARTED: u64 = 1;
 const IDLE: u64 = 1 << 1;
-const TOLD: u64 = 1 << 2;
+const SENT: u64 = 1 << 2;
 const ACTION: u32 = 8;
 const EVENT_ACTION: u32 = 12;
 const EXHAUSTED: u32 = 16;
@@ -425,7 +425,7 @@ fn small(
     let flags = [
         (state.started, STARTED),
         (state.is_idle, IDLE),
-        (are_bounds_sent, TOLD),
+        (are_bounds_sent, SENT),
     ];
     let flags = flags.iter().filter(|(is_set, _)| *is_set);
     flags.fold(0, |all, (_, flag)| all | flag)

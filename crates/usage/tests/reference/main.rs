@@ -15,10 +15,10 @@ use rules::model::{
 };
 use usage::{Moment, Renewed, Setting, UsageAccounts, UsageReport, UsageTriggers};
 
-mod engine;
+mod accounts_and_block;
 mod model;
 
-use engine::Engine;
+use accounts_and_block::AccountsAndBlock;
 use model::{Model, Reference, Reported, after_grant};
 
 /// What happens.
@@ -244,7 +244,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..120),
     ) {
         let urrs = [urrs.0, urrs.1, urrs.2, urrs.3];
-        let mut engine = Engine::new(&urrs);
+        let mut tested = AccountsAndBlock::new(&urrs);
         let mut reference = Reference {
             now: 0,
             urrs: urrs.iter().map(Model::new).collect(),
@@ -253,46 +253,46 @@ proptest! {
         for step in steps {
             match step.clone() {
                 Step::Packet { urrs, downlink, octets, event } => {
-                    let counted = engine.packet(urrs, downlink, octets, event);
+                    let counted = tested.packet(urrs, downlink, octets, event);
                     let expected = reference.packet(urrs, !downlink, octets.into(), event);
                     prop_assert_eq!(counted, expected, "{:?}", step);
                 }
                 Step::Wait(seconds) => for _ in 0..seconds {
-                    engine.second();
+                    tested.second();
                     reference.second();
                 },
                 Step::Query => {
-                    engine.query();
+                    tested.query();
                     reference.query();
                 }
                 Step::Grant { urr, threshold, quota, time_quota, event_threshold, event_quota } => {
                     let at = usize::from(urr);
                     let events = [event_threshold, event_quota];
-                    let (new, renewed) = granted(&engine.urrs[at], (threshold, quota), time_quota, events);
-                    engine.grant(at, new.clone(), renewed);
+                    let (new, renewed) = granted(&tested.urrs[at], (threshold, quota), time_quota, events);
+                    tested.grant(at, new.clone(), renewed);
                     let now = reference.now;
                     reference.urrs[at].grant(&new, renewed, now);
                     after_grant(&mut reference);
                 }
                 Step::Reweigh(members) => {
-                    let new = reweighed(&engine.urrs[POOL], members);
-                    engine.reweigh(new.clone());
+                    let new = reweighed(&tested.urrs[POOL], members);
+                    tested.reweigh(new.clone());
                     reference.urrs[POOL].urr = new;
                     after_grant(&mut reference);
                 }
                 Step::Replace => {
-                    let bounds = engine.accounts.bounds(&engine.urrs);
-                    engine.replace(bounds);
+                    let bounds = tested.accounts.bounds(&tested.urrs);
+                    tested.replace(bounds);
                 }
-                Step::Move => engine.move_away(),
-                Step::Transfer => engine.transfer(),
+                Step::Move => tested.move_away(),
+                Step::Transfer => tested.transfer(),
             }
-            let reported: Vec<Reported> = engine.reports.iter().map(Reported::from).collect();
+            let reported: Vec<Reported> = tested.reports.iter().map(Reported::from).collect();
             prop_assert_eq!(sorted(reported), sorted(reference.reported.clone()), "after {:?}", step);
         }
         // What is not reported is what the list says.
-        let counts = engine.counts();
-        for (checkpoint, model) in engine.accounts.checkpoints(&counts).iter().zip(&reference.urrs) {
+        let counts = tested.counts();
+        for (checkpoint, model) in tested.accounts.checkpoints(&counts).iter().zip(&reference.urrs) {
             let (octets, _) = model.unreported();
             let count = checkpoint.used();
             prop_assert_eq!([count.ul_octets + count.dl_octets, count.ul_octets, count.dl_octets], octets);

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The accounts and a worker's block, together as control and worker are, but at once.
-pub struct Engine {
+pub struct AccountsAndBlock {
     pub now: u64,
     pub urrs: Vec<Urr>,
     pub accounts: UsageAccounts,
@@ -13,10 +13,10 @@ pub struct Engine {
     pub reports: Vec<UsageReport>,
 }
 
-impl Engine {
+impl AccountsAndBlock {
     pub fn new(urrs: &[Urr]) -> Self {
         let accounts = UsageAccounts::new(SETTING);
-        let mut engine = Self {
+        let mut tested = Self {
             now: 0,
             urrs: urrs.to_vec(),
             blocks: Blocks::new(4, 32).unwrap(),
@@ -25,11 +25,11 @@ impl Engine {
             reports: Vec::new(),
             accounts,
         };
-        let bounds = engine.accounts.preview_bounds(engine.now(), urrs, &[]);
-        engine.install(bounds.clone());
-        engine.accounts.update(engine.now(), urrs, &[]);
-        engine.accounts.set_sent_bounds(urrs, &bounds);
-        engine
+        let bounds = tested.accounts.preview_bounds(tested.now(), urrs, &[]);
+        tested.install(bounds.clone());
+        tested.accounts.update(tested.now(), urrs, &[]);
+        tested.accounts.set_sent_bounds(urrs, &bounds);
+        tested
     }
 
     pub fn now(&self) -> Nanos {
@@ -184,7 +184,7 @@ impl Engine {
         self.expire();
     }
 
-    /// Does what the accounts wants done by now.
+    /// Does what is due in the accounts.
     pub fn expire(&mut self) {
         if self
             .accounts
