@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::values::{EndTrace, FlowTrace, FramesTrace, PacketTrace, QerTrace, TriedTrace, UrrTrace};
 use config::Config;
-use upf::{format, numbers};
+use upf::{format, identifiers};
 
 /// Puts packets into words: it knows how things are called.
 #[derive(Clone, Debug)]
@@ -133,7 +133,10 @@ impl Explainer {
             direction: direction.map(|direction| direction_name(direction).to_owned()),
             tunnel: parsed.tunnel.as_ref().map(fields::tunnel),
             packet: packet_in_words(&parsed),
-            seid: traced.session.as_ref().map(|session| numbers::seid(session.seid)),
+            seid: traced
+                .session
+                .as_ref()
+                .map(|session| identifiers::seid(session.seid)),
             ue: rules.map(ue_addresses).unwrap_or_default(),
             flow: flow_in_words(&traced.flow, parsed.tunnel.is_some()),
             pdr: pdr.map(|pdr| pdr.id.0),

@@ -369,9 +369,9 @@ impl Control {
         self.port_links.set_link(now, port, up, &self.neighbours);
     }
 
-    /// What happened to links since the last call; old news are dropped.
-    pub fn poll_link_news(&mut self) -> Option<LinkEvent> {
-        self.port_links.poll_news()
+    /// What happened to links since the last call. The oldest events are dropped if they are not polled.
+    pub fn poll_link_event(&mut self) -> Option<LinkEvent> {
+        self.port_links.poll_event()
     }
 
     /// Makes usage records and gives them to `sink`; `node` is our Node ID. Only where the endpoint was made with

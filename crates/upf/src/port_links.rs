@@ -1,5 +1,5 @@
-//! PortLinks of ports, and the ports that are made of several: the workers receive which members carry frames, and the
-//! neighbour table which links are down, so that their routers are skipped at once.
+//! Links of ports, and of LAGs: the workers receive which members carry frames, and the neighbour table which links are
+//! down, so that their routers are skipped at once.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::neighbours::SharedNeighbours;
 use super::workers::Workers;
 
 /// Events that are kept if they are not polled.
-const MOST_NEWS: usize = 256;
+const MOST_EVENTS: usize = 256;
 
 /// What happened to a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum LinkEvent {
         /// Whether frames leave by it.
         distributing: bool,
         /// Its state.
-        words: &'static str,
+        state: &'static str,
     },
 }
 
@@ -37,15 +37,15 @@ pub enum LinkEvent {
 pub struct PortLinks {
     names: Vec<String>,
     lags: Vec<Lag>,
-    /// Of each LAG, what the workers know.
-    told: Vec<Option<LagShare>>,
+    /// Of each LAG, the share that the workers were sent last.
+    sent: Vec<Option<LagShare>>,
     /// By port: up until the port says otherwise; of LAGs and their members: down.
     up: Vec<bool>,
-    news: VecDeque<LinkEvent>,
+    events: VecDeque<LinkEvent>,
 }
 
 impl PortLinks {
-    /// Of ports with these names, some of which are made of others.
+    /// Of ports with these names, some of which are LAGs.
     pub(super) fn new(names: Vec<String>, lags: Vec<LagConfig>) -> Self {
         let mut up = vec![true; names.len()];
         for port in lags
@@ -58,10 +58,10 @@ impl PortLinks {
         }
         Self {
             names,
-            told: vec![None; lags.len()],
+            sent: vec![None; lags.len()],
             lags: lags.into_iter().map(Lag::new).collect(),
             up,
-            news: VecDeque::new(),
+            events: VecDeque::new(),
         }
     }
 
@@ -76,7 +76,7 @@ impl PortLinks {
         self.names.iter().map(String::as_str).zip(self.up.iter().copied())
     }
 
-    /// The ports that are made of others.
+    /// The LAGs.
     #[must_use]
     pub fn lags(&self) -> &[Lag] {
         &self.lags
@@ -86,13 +86,13 @@ impl PortLinks {
         self.lags.iter().filter_map(Lag::poll_timeout).min()
     }
 
-    /// Notes a link; whether it is news.
+    /// Sets the state of a port's link. Returns whether it has changed.
     fn note(&mut self, port: PortId, up: bool) -> bool {
         let Some(link) = self.up.get_mut(port.index()).filter(|link| **link != up) else {
             return false;
         };
         *link = up;
-        self.tell(if up {
+        self.push(if up {
             LinkEvent::Up(port)
         } else {
             LinkEvent::Down(port)
@@ -100,28 +100,28 @@ impl PortLinks {
         true
     }
 
-    fn tell(&mut self, news: LinkEvent) {
-        if self.news.len() >= MOST_NEWS {
-            self.news.pop_front();
+    fn push(&mut self, event: LinkEvent) {
+        if self.events.len() >= MOST_EVENTS {
+            self.events.pop_front();
         }
-        self.news.push_back(news);
+        self.events.push_back(event);
     }
 
     /// The members of the LAG at `place` that began or ceased to send.
-    fn tell_members(&mut self, place: usize, before: LagShare, now: LagShare) {
+    fn push_members(&mut self, place: usize, before: LagShare, now: LagShare) {
         let lag = &self.lags[place];
         let changed = before.distributing ^ now.distributing;
         let members = lag.status().enumerate();
         let members = members.filter(|(member, _)| changed >> member & 1 == 1);
-        let news: Vec<_> = members
+        let events: Vec<_> = members
             .map(|(_, member)| LinkEvent::Member {
                 lag: lag.port(),
                 member: member.port,
                 distributing: member.distributing,
-                words: member.words,
+                state: member.words,
             })
             .collect();
-        news.into_iter().for_each(|news| self.tell(news));
+        events.into_iter().for_each(|event| self.push(event));
     }
 
     /// The link of a port is up, or down; nothing happens if it was before.
@@ -151,8 +151,8 @@ impl PortLinks {
     }
 
     /// What happened to links since the last call; old events are dropped if they are not polled.
-    pub(super) fn poll_news(&mut self) -> Option<LinkEvent> {
-        self.news.pop_front()
+    pub(super) fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
     }
 
     /// Lets LAGs do what is due, and sends the workers what has changed.
@@ -183,19 +183,19 @@ impl PortLinks {
     ) -> bool {
         let lag = &self.lags[place];
         let (port, share) = (lag.port(), lag.share());
-        let before = self.told[place].replace(share);
+        let before = self.sent[place].replace(share);
         if before == Some(share) {
             return false;
         }
         workers.send_all(|| Command::Lag { port, share });
         let before = before.unwrap_or_default();
-        self.tell_members(place, before, share);
+        self.push_members(place, before, share);
         let up = share.distributing != 0;
         self.note(port, up);
         let table = &mut neighbours.at(now).neighbours;
         table.set_link(now, port, up);
         if before.distributing != 0 && up && before.distributing & share.distributing == 0 {
-            // Who carries is another: switches learn where we are now.
+            // Other members carry frames than before: switches learn our MAC address at the new port.
             table.announce_on(port);
         }
         true

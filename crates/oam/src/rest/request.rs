@@ -13,7 +13,7 @@ use crate::values::{LONGEST_PAGE, Problem, USUAL_PAGE};
 use crate::views::SessionQuery;
 use ::trace::{Explainer, read_flow};
 use config::{BadLevel, LogLevel};
-use upf::{MirrorTo, MirrorWanted, numbers};
+use upf::{MirrorTo, MirrorWanted, identifiers};
 
 /// The pairs of a query, as they came.
 pub(super) type Pairs = Vec<(String, String)>;
@@ -52,9 +52,9 @@ pub(super) fn sessions(pairs: Pairs) -> Result<SessionPage, Problem> {
     let mut pairs = Named::of(pairs, &["ue", "seid", "teid", "imsi", "after", "limit"])?;
     let ue = pairs.address("ue")?;
     let teid = pairs.take("teid");
-    let teid = teid.map(|text| numbers::read_teid(&text).map_err(|error| bad("teid", error)));
+    let teid = teid.map(|text| identifiers::read_teid(&text).map_err(|error| bad("teid", error)));
     let imsi = pairs.take("imsi");
-    let imsi = imsi.map(|text| numbers::read_imsi(&text).map_err(|error| bad("imsi", error)));
+    let imsi = imsi.map(|text| identifiers::read_imsi(&text).map_err(|error| bad("imsi", error)));
     Ok(SessionPage {
         query: SessionQuery {
             seid: pairs.seid("seid")?,
@@ -180,7 +180,7 @@ impl Named {
     /// Which packets are meant.
     fn filter(&mut self, explainer: &Explainer) -> Result<TraceFilter, Problem> {
         let teid = self.take("teid");
-        let teid = teid.map(|text| numbers::read_teid(&text).map_err(|error| bad("teid", error)));
+        let teid = teid.map(|text| identifiers::read_teid(&text).map_err(|error| bad("teid", error)));
         let flow = self.take("flow");
         let flow = flow.map(|text| read_flow(&text).map_err(|error| bad("flow", error)));
         Ok(TraceFilter {
@@ -243,7 +243,7 @@ impl Named {
 
     fn seid(&mut self, name: &str) -> Result<Option<Seid>, Problem> {
         let text = self.take(name);
-        text.map(|text| numbers::read_seid(&text).map_err(|error| bad(name, error)))
+        text.map(|text| identifiers::read_seid(&text).map_err(|error| bad(name, error)))
             .transpose()
     }
 

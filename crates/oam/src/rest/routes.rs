@@ -25,7 +25,7 @@ use crate::values::{
     RecordsStatus, RouteList, Runtime, SessionDetail, SessionList, WorkerMemory,
 };
 use ::trace::{Explainer, TraceLine};
-use upf::{InspectError, numbers};
+use upf::{InspectError, identifiers};
 
 /// Reads what another thread publishes, as of now.
 pub type Reader<T> = Arc<dyn Fn() -> T + Send + Sync>;
@@ -335,11 +335,11 @@ async fn session(
     path: Result<Path<String>, PathRejection>,
 ) -> Answer<SessionDetail> {
     let Path(text) = path.map_err(|error| Problem::bad("seid", error.body_text()))?;
-    let seid = numbers::read_seid(&text).map_err(|error| Problem::bad("seid", error))?;
+    let seid = identifiers::read_seid(&text).map_err(|error| Problem::bad("seid", error))?;
     match service.client.session(seid).await? {
         Ok(detail) => Ok(Json(*detail)),
         Err(InspectError::UnknownSession) => {
-            let detail = format!("there is no session with SEID {}", numbers::seid(seid.0));
+            let detail = format!("there is no session with SEID {}", identifiers::seid(seid.0));
             Err(Problem::new(StatusCode::NOT_FOUND, detail))
         }
         Err(InspectError::Busy) => Err(super::query::QueryTimeout.into()),
@@ -396,7 +396,7 @@ async fn trace_packets(
     let wanted = request::trace(pairs(asked)?, &explainer)?;
     let place = service.traces.try_acquire_owned().map_err(|_| busy(TOO_MANY))?;
     let rings = service.client.trace(wanted.terms(), trace::ROOM).await?;
-    let lines = trace::tell(wanted, rings, explainer, place);
+    let lines = trace::stream(wanted, rings, explainer, place);
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)))
 }
 
@@ -440,7 +440,7 @@ async fn mirror_packets(
     let place = service.traces.try_acquire_owned().map_err(|_| busy(TOO_MANY))?;
     let mirroring = service.client.mirror(wanted.terms(), copies).await?;
     let (rings, hold) = mirroring.map_err(|why| Problem::new(StatusCode::CONFLICT, why.to_string()))?;
-    let lines = trace::tell(wanted, rings, explainer, (place, hold));
+    let lines = trace::stream(wanted, rings, explainer, (place, hold));
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)))
 }
 

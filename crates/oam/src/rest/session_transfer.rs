@@ -123,7 +123,10 @@ impl SessionExport {
         } = export;
         let octets = Bytes::from(octets);
         for (seid, error) in failed.iter().take(MAX_LOGGED) {
-            warn!(seid = upf::numbers::seid(seid.0), "session not exported: {error}");
+            warn!(
+                seid = upf::identifiers::seid(seid.0),
+                "session not exported: {error}"
+            );
         }
         info!(
             sessions,

@@ -1,6 +1,6 @@
 //! The trace route: a stream of lines, each one packet explained, as long as the client reads and packets are wanted.
 //!
-//! Packets come straight from the workers' rings. A client that goes away drops the rings, which ends the orders.
+//! Packets come straight from the workers' rings. A client that goes away drops the rings, which ends the trace requests.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -73,7 +73,7 @@ impl Body for Lines {
 }
 
 /// Writes what comes out of these rings as lines, until it ends or the client goes away. `keep` is dropped then.
-pub(super) fn tell(
+pub(super) fn stream(
     wanted: Wanted,
     rings: Vec<Consumer<TraceItem>>,
     explainer: Arc<Explainer>,
@@ -81,7 +81,7 @@ pub(super) fn tell(
 ) -> Lines {
     let (lines, read) = mpsc::channel(LINES);
     tokio::spawn(async move {
-        let mut teller = Teller {
+        let mut stream = Stream {
             wanted,
             rings: rings.into_iter().map(Some).collect(),
             explainer,
@@ -91,9 +91,9 @@ pub(super) fn tell(
             spoken: Instant::now(),
         };
         // A client that has gone away gets nothing more.
-        let _ = teller.run().await;
+        let _ = stream.run().await;
         // Workers see that the rings are abandoned before their next hop may be another's.
-        drop(teller);
+        drop(stream);
         sleep(EVERY).await;
         drop(keep);
     });
@@ -103,7 +103,7 @@ pub(super) fn tell(
 /// The client has gone away.
 struct Gone;
 
-struct Teller {
+struct Stream {
     wanted: Wanted,
     /// Of the workers that have not said that they are done.
     rings: Vec<Option<Consumer<TraceItem>>>,
@@ -116,7 +116,7 @@ struct Teller {
     spoken: Instant,
 }
 
-impl Teller {
+impl Stream {
     async fn run(&mut self) -> Result<(), Gone> {
         while self.rings.iter().any(Option::is_some)
             && (self.wanted.copies || self.summary.told < self.wanted.count)
@@ -159,7 +159,7 @@ impl Teller {
                     self.note(end);
                     self.rings[worker] = None;
                 }
-                // The worker has given the order up, or is gone.
+                // The worker has ended the trace request, or is gone.
                 Err(_) if ring.is_abandoned() => self.rings[worker] = None,
                 Err(_) => return,
             }
@@ -190,9 +190,9 @@ impl Teller {
         } = end;
         self.summary.wanted += over_rate + lost;
         if self.wanted.copies {
-            let told = wanted.saturating_sub(over_rate + lost);
-            self.summary.wanted += told;
-            self.summary.told += told;
+            let sent = wanted.saturating_sub(over_rate + lost);
+            self.summary.wanted += sent;
+            self.summary.told += sent;
         }
         self.summary.over_rate += over_rate;
         self.summary.lost += lost;

@@ -8,7 +8,7 @@ use rules::model::{self, BitRates, Gate, Pdr, Qer};
 use session::{SessionView, SetId, SetNode, UrrCheckpoint};
 use worker::SessionStatus;
 
-use upf::{Control, format, numbers};
+use upf::{Control, format, identifiers};
 
 use super::rows::{addresses, date, dnn, imsi, node_of, state};
 use crate::values::{self as api, Correlation, Counts, CpFSeid, Rates, SessionDetail, Tunnel};
@@ -32,7 +32,7 @@ pub fn session_detail(
     let cp = session.cp();
     let cp_addresses = cp.ipv4.map(IpAddr::V4).into_iter().chain(cp.ipv6.map(IpAddr::V6));
     SessionDetail {
-        seid: numbers::seid(session.seid().0),
+        seid: identifiers::seid(session.seid().0),
         state: state(session),
         waiting: session.waiting(),
         worker: control.owner(session.bucket()).0,
@@ -40,7 +40,7 @@ pub fn session_detail(
         flows: status.map(|status| status.flows),
         node: node_of(control, session),
         cp_f_seid: CpFSeid {
-            seid: numbers::seid(cp.seid),
+            seid: identifiers::seid(cp.seid),
             addresses: cp_addresses.map(|address| address.to_string()).collect(),
         },
         sets: sets(session.sets()),
@@ -86,7 +86,7 @@ pub fn session_detail(
 fn tunnel(control: &Control, (local, teid): session::Tunnel) -> Option<Tunnel> {
     let (instance, address) = control.network().local_addresses().get(local.index())?;
     Some(Tunnel {
-        teid: numbers::teid(teid),
+        teid: identifiers::teid(teid),
         address: address.to_string(),
         instance: format::instance(control.network(), *instance),
     })

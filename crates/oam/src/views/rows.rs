@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use n4::Interfaces;
 use session::{AssociationId, Moment, SessionView};
-use upf::{Control, numbers};
+use upf::{Control, identifiers};
 
 use super::page::page;
 use crate::values::{Association, AssociationList, SessionRow, SessionState};
@@ -47,13 +47,13 @@ pub(super) fn association_row(control: &Control, association: &n4::Association) 
 pub(super) fn session_row(control: &Control, session: &SessionView<'_>) -> SessionRow {
     let teids: BTreeSet<_> = session.tunnels().iter().map(|(_, teid)| *teid).collect();
     SessionRow {
-        seid: numbers::seid(session.seid().0),
-        cp_seid: numbers::seid(session.cp().seid),
+        seid: identifiers::seid(session.seid().0),
+        cp_seid: identifiers::seid(session.cp().seid),
         node: node_of(control, session),
         ue: addresses(session),
         imsi: imsi(session),
         dnn: dnn(session),
-        teids: teids.into_iter().map(numbers::teid).collect(),
+        teids: teids.into_iter().map(identifiers::teid).collect(),
         pdrs: session.rules().pdrs().len(),
         state: state(session),
         worker: control.owner(session.bucket()).0,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use packet::Teid;
 use session::{Seid, SessionView};
-use upf::{Control, numbers};
+use upf::{Control, identifiers};
 
 use super::page::page;
 use super::rows::session_row;
@@ -57,7 +57,7 @@ pub fn sessions(control: &Control, query: &SessionQuery, after: Option<Seid>, mo
         _ => Box::new(known.page(after)),
     };
     let wanted = found.filter(|one| after.is_none_or(|after| one.seid() > after) && query.wants(one));
-    let (page, next) = page(wanted, most, |one| numbers::seid(one.seid().0));
+    let (page, next) = page(wanted, most, |one| identifiers::seid(one.seid().0));
     SessionList {
         sessions: page.iter().map(|one| session_row(control, one)).collect(),
         next,
@@ -87,7 +87,7 @@ fn look_for_sessions(
     let has_more = all.next().is_some();
     SessionList {
         sessions: rows,
-        next: last.filter(|_| has_more).map(|seid| numbers::seid(seid.0)),
+        next: last.filter(|_| has_more).map(|seid| identifiers::seid(seid.0)),
         total: known.count().sessions,
     }
 }

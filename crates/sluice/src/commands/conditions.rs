@@ -10,7 +10,7 @@ use session::Seid;
 use worker::{TraceFilter, TraceFlow};
 
 use trace::read_flow;
-use upf::numbers::{self, read_seid, read_teid};
+use upf::identifiers::{self, read_seid, read_teid};
 
 /// Conditions that packets meet; several mean all of them, none every packet.
 #[derive(Args, Clone, Debug)]
@@ -53,8 +53,8 @@ impl Conditions {
             }
         };
         add("ue", self.ue.map(|ue| ue.to_string()));
-        add("teid", self.teid.map(numbers::teid));
-        add("seid", self.seid.map(|seid| numbers::seid(seid.0)));
+        add("teid", self.teid.map(identifiers::teid));
+        add("seid", self.seid.map(|seid| identifiers::seid(seid.0)));
         add("flow", self.flow.map(flow_in_query));
         add("port", self.port.as_deref().map(escaped));
         query

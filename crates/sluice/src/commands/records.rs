@@ -18,7 +18,7 @@ use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use config::Config;
 use oam::values::clean;
 use spool::{files, open_file, subject, tell_bad, time_words, unknown};
-use upf::numbers::read_seid;
+use upf::identifiers::read_seid;
 
 /// `sluice records`.
 #[derive(Args, Clone, Debug)]

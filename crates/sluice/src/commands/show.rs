@@ -16,7 +16,7 @@ use oam::values::{
     AssociationList, LONGEST_PAGE, N4Status, NeighbourList, PathList, PortList, RecordsStatus, RouteList,
     Runtime, SessionDetail, SessionList, USUAL_PAGE,
 };
-use upf::numbers::{self, read_imsi, read_seid, read_teid};
+use upf::identifiers::{self, read_imsi, read_seid, read_teid};
 
 /// `sluice show`.
 #[derive(Args, Clone, Debug)]
@@ -187,8 +187,8 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         } => {
             let conditions = [
                 ue.map(|ue| format!("ue={ue}&")),
-                seid.map(|seid| format!("seid={}&", numbers::seid(seid.0))),
-                teid.map(|teid| format!("teid={}&", numbers::teid(teid))),
+                seid.map(|seid| format!("seid={}&", identifiers::seid(seid.0))),
+                teid.map(|teid| format!("teid={}&", identifiers::teid(teid))),
                 imsi.map(|imsi| format!("imsi={imsi}&")),
             ];
             let conditions: String = conditions.into_iter().flatten().collect();
@@ -200,7 +200,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             Ok(written(&status, json, RecordsStatus::text))
         }
         What::Session { seid } => {
-            let session: SessionDetail = get(socket, &format!("/v1/sessions/{}", numbers::seid(seid.0)))?;
+            let session: SessionDetail = get(socket, &format!("/v1/sessions/{}", identifiers::seid(seid.0)))?;
             Ok(written(&session, json, SessionDetail::text))
         }
     }
@@ -249,7 +249,7 @@ fn sessions(
         let after = after.map(|after| format!("after={after}&")).unwrap_or_default();
         get::<SessionList>(socket, &format!("/v1/sessions?{conditions}{after}limit={most}"))
     };
-    let after = after.map(|seid| numbers::seid(seid.0));
+    let after = after.map(|seid| identifiers::seid(seid.0));
     let mut list = page(after.as_deref(), limit.min(LONGEST_PAGE))?;
     while let Some(next) = list.next.take_if(|_| list.sessions.len() < limit) {
         let more = page(Some(&next), (limit - list.sessions.len()).min(LONGEST_PAGE))?;

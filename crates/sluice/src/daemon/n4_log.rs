@@ -7,9 +7,9 @@ use n4::{AssociationEnd, DiscardReason, LogEvent, LogKind, PeerName};
 use tracing::{info, warn};
 
 /// Logs an event of the endpoint. `suppressed`: the number of events of its kind that were left out before it.
-pub fn tell(news: &LogEvent, suppressed: u64) {
+pub fn log_event(event: &LogEvent, suppressed: u64) {
     let suppressed = (suppressed > 0).then_some(suppressed);
-    match news {
+    match event {
         LogEvent::AssociationUp { peer, is_again } => {
             let (node, peer) = names(peer);
             let again = is_again.then_some(true);

@@ -139,7 +139,7 @@ pub fn run(
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
     }
-    tell_of_start(config, sockets.addresses());
+    log_start(config, sockets.addresses());
     info!(workers = threads.len(), ports = config.ports.len(), "ready");
 
     let turns = ControlLoop::new(control, sockets, clock.clone()).with_wakeups(own, wakeups);
@@ -330,7 +330,7 @@ fn open_records(
     let time_ms = clock.host().unix / 1_000_000;
     let opened = Spool::open(directory, config.settings(), Duration::ZERO, time_ms);
     let (spool, found) = opened.map_err(fault)?;
-    tell_recovery(&found);
+    log_recovery(&found);
     let name = path.display().to_string();
     RecordsThread::start(spool, name, config.held.size(), config.when_full).map_err(fault)
 }
@@ -345,7 +345,7 @@ fn open_n4_sockets(config: &Config) -> Result<Sockets, RunError> {
 }
 
 /// Says who this is, where N4 is reached, and what is left open.
-fn tell_of_start(config: &Config, addresses: impl Iterator<Item = SocketAddr>) {
+fn log_start(config: &Config, addresses: impl Iterator<Item = SocketAddr>) {
     let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
     let (version, node) = (env!("CARGO_PKG_VERSION"), config.node.id.0.to_string());
     info!(version, node, addresses = addresses.join(","), "N4 open");
@@ -367,7 +367,7 @@ fn process_start(node: String, time_ms: u64) -> Entry {
     })
 }
 
-fn tell_recovery(found: &Recovered) {
+fn log_recovery(found: &Recovered) {
     let Recovered {
         unfinished,
         records,
@@ -589,16 +589,16 @@ impl Served<'_> {
             self.turns.turn().map_err(RunError::of)?;
             self.log_links();
             self.log_own_addresses();
-            self.tell_of_n4();
+            self.log_n4();
             let now = self.turns.now();
             self.server.serve(now, self.turns.control());
             if self.server.has_left() && !std::mem::replace(&mut self.logged.export, true) {
                 return Ok(());
             }
             self.follow_moves();
-            self.tell_of_rates();
-            self.tell_of_misplaced();
-            self.tell_of_untaken();
+            self.log_rates();
+            self.log_misplaced();
+            self.log_untaken();
             if self.threads.iter().any(WorkerThread::is_finished) {
                 return Err(RunError("a worker's thread ended".into()));
             }
@@ -623,7 +623,7 @@ impl Served<'_> {
     }
 
     /// Logs once, not for each session, that bit rates of SMFs are beyond what any meter reaches.
-    fn tell_of_rates(&mut self) {
+    fn log_rates(&mut self) {
         let counters = self.turns.control().endpoint().counters();
         if !self.logged.rates && counters.unreachable_rates > 0 {
             self.logged.rates = true;
@@ -633,7 +633,7 @@ impl Served<'_> {
 
     /// Logs once that a peer sends what has no place on the interface that it is configured to speak (TS 29.244
     /// §7.6.9).
-    fn tell_of_misplaced(&mut self) {
+    fn log_misplaced(&mut self) {
         let counters = self.turns.control().endpoint().counters();
         if !self.logged.misplaced && counters.misplaced_ies > 0 {
             self.logged.misplaced = true;
@@ -642,7 +642,7 @@ impl Served<'_> {
     }
 
     /// Logs usage reports that SMFs have not taken since the last such line.
-    fn tell_of_untaken(&mut self) {
+    fn log_untaken(&mut self) {
         let now = self.turns.now();
         if now < self.logged.untaken_due {
             return;
@@ -654,7 +654,7 @@ impl Served<'_> {
         let smf = untaken
             .smf
             .map_or_else(|| "unknown".to_owned(), |smf| smf.to_string());
-        let seid = upf::numbers::seid(untaken.seid.0);
+        let seid = upf::identifiers::seid(untaken.seid.0);
         let why = match untaken.why {
             Unreported::Refused(cause) => {
                 let name = pfcp::ie::Cause::new(cause).map_or("reserved", pfcp::ie::Cause::name);
@@ -683,10 +683,10 @@ impl Served<'_> {
         }
     }
 
-    fn tell_of_n4(&mut self) {
+    fn log_n4(&mut self) {
         let now = self.turns.now();
-        while let Some((news, suppressed)) = self.turns.control().poll_n4_log(now) {
-            n4_log::tell(&news, suppressed);
+        while let Some((event, suppressed)) = self.turns.control().poll_n4_log(now) {
+            n4_log::log_event(&event, suppressed);
         }
     }
 
@@ -707,9 +707,9 @@ impl Served<'_> {
     }
 
     fn log_links(&mut self) {
-        while let Some(news) = self.turns.control().poll_link_news() {
+        while let Some(event) = self.turns.control().poll_link_event() {
             let name = |port| self.ports.name(port);
-            match news {
+            match event {
                 LinkEvent::Up(port) => info!(port = name(port), "link up"),
                 LinkEvent::Down(port) => warn!(port = name(port), "link down"),
                 LinkEvent::Member {
@@ -719,10 +719,7 @@ impl Served<'_> {
                     ..
                 } => info!(port = name(lag), member = name(member), "LAG member up"),
                 LinkEvent::Member {
-                    lag,
-                    member,
-                    words: state,
-                    ..
+                    lag, member, state, ..
                 } => warn!(port = name(lag), member = name(member), state, "LAG member down"),
             }
         }

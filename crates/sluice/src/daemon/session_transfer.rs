@@ -86,7 +86,7 @@ fn settle(turns: &mut ControlLoop, sessions: u64, failed: &mut u64) -> u64 {
                 Err(refusal) => {
                     *failed += 1;
                     error!(
-                        seid = upf::numbers::seid(seid.0),
+                        seid = upf::identifiers::seid(seid.0),
                         "session not imported: {refusal}"
                     );
                 }

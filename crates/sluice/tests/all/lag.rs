@@ -165,8 +165,8 @@ impl World {
         self.answers
     }
 
-    fn news(&mut self) -> Vec<LinkEvent> {
-        std::iter::from_fn(|| self.control.poll_link_news()).collect()
+    fn events(&mut self) -> Vec<LinkEvent> {
+        std::iter::from_fn(|| self.control.poll_link_event()).collect()
     }
 
     fn states(&self) -> Vec<(String, bool)> {
@@ -189,7 +189,7 @@ fn lacp_brings_a_lag_up_and_a_link_that_goes_costs_what_was_under_way() {
     let states = world.states();
     assert_eq!(states[0], ("distributing".to_owned(), true));
     assert_eq!(states[2], ("up".to_owned(), true));
-    world.news();
+    world.events();
 
     world.set_link(carrying, false);
     let after = world.ping(1 - carrying, 100);
@@ -198,18 +198,18 @@ fn lacp_brings_a_lag_up_and_a_link_that_goes_costs_what_was_under_way() {
         100,
         "the first answer after it goes by the other"
     );
-    let news = world.news();
-    assert!(news.contains(&LinkEvent::Down(MEMBERS[carrying])), "{news:?}");
+    let events = world.events();
+    assert!(events.contains(&LinkEvent::Down(MEMBERS[carrying])), "{events:?}");
     assert!(
-        news.iter().any(|one| matches!(
+        events.iter().any(|one| matches!(
             one,
             LinkEvent::Member {
                 distributing: false,
-                words: "link down",
+                state: "link down",
                 ..
             }
         )),
-        "{news:?}"
+        "{events:?}"
     );
     world.set_link(carrying, true);
     world.run(4_000);
@@ -220,14 +220,14 @@ fn lacp_brings_a_lag_up_and_a_link_that_goes_costs_what_was_under_way() {
 fn without_any_member_the_lag_is_down_and_its_routers_with_it() {
     let mut world = World::new("lacp");
     world.run(4_000);
-    world.news();
+    world.events();
     (0..2).for_each(|link| world.set_link(link, false));
     world.run(2);
-    assert!(world.news().contains(&LinkEvent::Down(LAG)));
+    assert!(world.events().contains(&LinkEvent::Down(LAG)));
     assert_eq!(world.states()[2], ("down".to_owned(), false));
     (0..2).for_each(|link| world.set_link(link, true));
     world.run(4_000);
-    assert!(world.news().contains(&LinkEvent::Up(LAG)));
+    assert!(world.events().contains(&LinkEvent::Up(LAG)));
     assert_eq!(world.ping(0, 100).iter().sum::<usize>(), 100);
 }
 

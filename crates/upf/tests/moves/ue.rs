@@ -174,7 +174,7 @@ impl Allowed {
 }
 
 /// The UE's addresses. They are of two buckets, so that a move takes several sessions along; the IPv6 prefix is in any
-/// bucket, so it is steered by exception.
+/// bucket, so it has a worker selection exception.
 pub fn addresses(ue: u8) -> (Ipv4Addr, Ipv6Addr) {
     let home = bucket::of_ipv4([10, 45, 0, 2 + ue % 2]);
     let hosts = (2..).map(|host: u32| Ipv4Addr::from_bits(0x0a2d_0000 + host));
@@ -190,7 +190,7 @@ pub fn home(ue: u8) -> Bucket {
     bucket::of_ipv4(addresses(ue).0.octets())
 }
 
-/// Every other UE's tunnel is of the SMF's choice, and steered by exception.
+/// Every other UE's tunnel is of the SMF's choice, and has a worker selection exception.
 pub fn chosen_teid(ue: u8) -> Option<u32> {
     (ue % 4 >= 2).then_some(0x5000 + u32::from(ue))
 }

@@ -62,7 +62,7 @@ pub(super) fn subject(subject: &Subject) -> String {
     } else {
         clean(&subject.ue.join(","))
     };
-    format!("{}  {name:<16}  {ue:<24}", upf::numbers::seid(subject.seid))
+    format!("{}  {name:<16}  {ue:<24}", upf::identifiers::seid(subject.seid))
 }
 
 pub(super) fn unknown() -> String {
