@@ -11,9 +11,9 @@ pub mod bucket;
 pub mod contract;
 pub mod cycles;
 #[cfg(any(test, feature = "testing"))]
-pub mod fake;
+pub mod fake_accelerator;
 pub mod floor;
-pub mod local;
+pub mod local_backend;
 pub mod meter;
 pub mod prefetch;
 pub mod residency;

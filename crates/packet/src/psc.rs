@@ -464,5 +464,4 @@ impl Writer<'_> {
 }
 
 #[cfg(test)]
-#[path = "psc_tests.rs"]
 mod tests;

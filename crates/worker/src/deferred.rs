@@ -17,5 +17,5 @@ pub(crate) mod pause_of_charging;
 pub(crate) mod queues;
 pub(crate) mod reassembly;
 pub(crate) mod release;
-pub(crate) mod signals;
+pub(crate) mod tunnel_signals;
 pub(crate) mod unresolved_next_hops;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use flow::contract::{
     AnyKey, Backend, Epoch, Event, Fate, Flow, FlowOp, Notice, Object, Outcome, Refusal, Request,
 };
-use flow::fake::FakeAccelerator;
-use flow::local::LocalBackend;
+use flow::fake_accelerator::FakeAccelerator;
+use flow::local_backend::LocalBackend;
 use flow::meter::{Colour, MeterSpec, Rate};
 use flow::{
     AdjacencyId, Bounds, Direction, FlowFlags, FlowKey4, Forward, ForwardKind, KeyFields, Mark, Nanos, OpId,

@@ -4,7 +4,7 @@ use flow::Nanos;
 use transport::Adjacencies;
 
 use crate::control_channel::event_queue::EventQueue;
-use crate::deferred::signals::{SignalSender, TunnelSignals};
+use crate::deferred::tunnel_signals::{SignalSender, TunnelSignals};
 use crate::egress::ports::Ports;
 use crate::io::Io;
 use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;

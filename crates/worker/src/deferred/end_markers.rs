@@ -4,7 +4,7 @@ use flow::SessionIndex;
 use rules::model::FarId;
 
 use crate::deferred::context::Context;
-use crate::deferred::signals::{Signal, tunnels};
+use crate::deferred::tunnel_signals::{Signal, tunnels};
 use crate::egress::ports::OwnPacket;
 use crate::io::Io;
 

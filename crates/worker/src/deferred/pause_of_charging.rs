@@ -6,7 +6,7 @@ use rules::SessionRules;
 use rules::model::{DestinationInterface, Far, Pdr, SourceInterface};
 
 use crate::deferred::context::Context;
-use crate::deferred::signals::{Signal, tunnels};
+use crate::deferred::tunnel_signals::{Signal, tunnels};
 use crate::io::Io;
 
 /// Sends a Tunnel Status that starts a Pause of Charging into the upstream tunnels of a session, at the rate of relayed

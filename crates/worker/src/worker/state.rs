@@ -19,7 +19,7 @@ use crate::deferred::buffering::Buffers;
 use crate::deferred::fragments::Fragments;
 use crate::deferred::queues::Deferred;
 use crate::deferred::reassembly::Reassembly;
-use crate::deferred::signals::TunnelSignals;
+use crate::deferred::tunnel_signals::TunnelSignals;
 use crate::egress::checksum_offload::ChecksumOffload;
 use crate::egress::copies::Copies;
 use crate::egress::forwarding::ForwardingTables;

@@ -1,4 +1,4 @@
-//! The engine against the interpreter: random rules, random packets, with the cache cold, warm and stale.
+//! The packet path against the interpreter: random rules, random packets, with the cache cold, warm and stale.
 
 use crate::common;
 
@@ -78,7 +78,7 @@ struct Expected {
     duplicates: Vec<Duplicate>,
 }
 
-/// The session in the engine, and what the interpreter says that it has counted.
+/// The session in the packet path, and what the interpreter says that it has counted.
 struct Trial {
     world: World,
     rules: Arc<SessionRules>,
@@ -483,7 +483,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_engine_does_what_the_interpreter_says(
+    fn the_packet_path_does_what_the_interpreter_says(
         rules in runnable_rules(),
         network in any_network(),
         packets in vec(any_sent(), 40),
@@ -501,7 +501,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_engine_does_what_the_interpreter_says_of_predefined_rules(
+    fn the_packet_path_does_what_the_interpreter_says_of_predefined_rules(
         (rules, predefined) in runnable_rules_with(),
         packets in vec(any_sent(), 40),
         steps in vec(any_step_with(), 1..40),

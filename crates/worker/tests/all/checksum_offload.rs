@@ -205,7 +205,7 @@ fn a_syn_with_another_size_keeps_the_checksum_around_it() {
     });
     let mut twins = Twins::new(&network, &ALL);
     twins.both(|world| drop(world.install(1, session())));
-    let syn = crate::segments::user(false, true, packet::tcp::flags::SYN, &[2, 4, 0x05, 0xb4]);
+    let syn = crate::mss_clamping::user(false, true, packet::tcp::flags::SYN, &[2, 4, 0x05, 0xb4]);
     let out = twins.send(N6_PORT, &syn);
     assert_eq!(out[0].1[out[0].1.len() - 2..], 1_200u16.to_be_bytes());
     assert_eq!(
