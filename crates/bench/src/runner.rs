@@ -108,7 +108,7 @@ fn run_pfcp(runner: &mut Runner<'_>) -> Result<(), BenchError> {
         runner.progress.print(pfcp_line(condition, span));
     }
     runner.progress.print(format!(
-        "  {} sessions, {:.0} octets each with control's books; beside {} Mpps, of which {} dropped",
+        "  {} sessions, {:.0} octets each with control's session state; beside {} Mpps, of which {} dropped",
         pfcp.sessions,
         pfcp.per_session(),
         short(pfcp.traffic.packets as f64 / pfcp.traffic.seconds.max(1e-9) / 1e6),

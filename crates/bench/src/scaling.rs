@@ -37,8 +37,8 @@ impl Scaling {
     }
 }
 
-/// Measures `workers` workers at the same time, each with `model` to itself. Each of one or several selects workers as one of
-/// `of`, so that both do the same work for a packet.
+/// Measures `workers` workers at the same time, each with `model` to itself. Each runs worker selection as one of `of`
+/// workers, so that one alone and several do the same work for a packet.
 ///
 /// # Errors
 /// The first worker's error.

@@ -271,12 +271,12 @@ fn t7(results: &Results) -> Option<Target> {
     })
 }
 
-/// What T12 does not count: control's own books, and what the allocator keeps of messages on their way.
+/// What T12 does not count: control's own session state, and what the allocator keeps of messages on their way.
 fn t12_control(results: &Results) -> Option<Target> {
     let pfcp = results.pfcp.as_ref()?;
     let target = Target::at_most(
         "T12.control",
-        "octets of resident memory for each session with 4 PDR, 4 FAR, 2 QER, 2 URR, control's own books included",
+        "octets of resident memory for each session with 4 PDR, 4 FAR, 2 QER, 2 URR, control's session state included",
         pfcp.per_session(),
         "octets/session",
         4_096.0,

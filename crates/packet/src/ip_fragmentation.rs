@@ -1,4 +1,4 @@
-//! FragmentSpec of packets that exceed an MTU (RFC 791 §3.2, RFC 8200 §4.5).
+//! Fragmentation of packets that exceed an MTU (RFC 791 §3.2, RFC 8200 §4.5).
 //!
 //! Either the outermost IP packet is fragmented, or the user packet in a tunnel; then each fragment gets the tunnel's
 //! headers. The frame's own buffer becomes the first fragment; the others are in new buffers. The caller decides whether a

@@ -175,7 +175,7 @@ impl Classifier {
             || allows_source(View::of(self.words()).patterns.ue_prefixes(), check, source)
     }
 
-    /// Asks for the memory that [`classify`](Self::classify) reader: all of a usual session's.
+    /// Prefetches the memory that [`classify`](Self::classify) reads: all of a usual session's.
     #[inline]
     pub fn prefetch(&self) {
         prefetch::lines(self.words(), 8);

@@ -380,7 +380,7 @@ fn pfcp(results: &Results) -> String {
     let [pdrs, fars, qers, urrs] = pfcp.rules;
     let note = format!(
         "<p>{} SMFs on UDP sockets of the kernel, {} sessions of {pdrs} PDR, {fars} FAR, {qers} QER, {urrs} URR \
-         ({} octets of request), {:.0} octets of memory each with control's books. Beside: {} Mpps.</p>",
+         ({} octets of request), {:.0} octets of memory each with control's session state. Beside: {} Mpps.</p>",
         pfcp.smfs,
         pfcp.sessions,
         pfcp.request_octets,

@@ -484,7 +484,7 @@ mod tests {
         }
         assert_eq!(number(&mut blocks, 0, 257), None);
         assert_eq!(number(&mut blocks, 0, 7), Some(7));
-        // Sessions beyond the books, and no books.
+        // A session beyond the configured number, and no content counters at all.
         assert_eq!(number(&mut blocks, 100, 1), None);
         assert_eq!(
             Blocks::new(8, 3).unwrap().content(SessionIndex(0), ContentId(1)),

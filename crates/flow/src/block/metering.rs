@@ -1,6 +1,7 @@
-//! The meters under one packet: all of them are asked, and charged if none says red.
+//! Enforcement of a block's QERs: one packet passes several meters, or is red. How a meter keeps its tokens:
+//! [`meter`](crate::meter).
 //!
-//! They are charged at once and get it back if one of them has too little: that is rare, and comes to the same.
+//! All meters are charged. If one of them is red, which is rare, all get their tokens back.
 
 use core::hint::cold_path;
 

@@ -53,7 +53,7 @@ enum BenchPart {
     Scaling,
     /// Memory of flows and sessions: T12.
     Memory,
-    /// PFCP over UDP sockets, alone and beside traffic: T7, and memory of sessions with control's books.
+    /// PFCP over UDP sockets, alone and beside traffic: T7, and memory of sessions with control's session state.
     Pfcp,
     /// A fixed number of packets through a worker, without a clock: for instruction counts.
     #[command(hide = true)]

@@ -123,12 +123,12 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
             return Ok(());
         }
         let packet = buf.data().get(usize::from(offset)..).unwrap_or_default();
-        let wish = FragmentationNeed {
+        let need = FragmentationNeed {
             outer: outer as u16,
             mtu,
             how: adjacency.fragmentation(),
         };
-        if whole <= usize::from(u16::MAX) && self.fragmenter.may(index, packet, wish) {
+        if whole <= usize::from(u16::MAX) && self.fragmenter.may(index, packet, need) {
             return Ok(());
         }
         let mtu = Some(mtu.saturating_sub(outer as u16));

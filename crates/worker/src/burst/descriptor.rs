@@ -15,10 +15,10 @@ use rules::classifier::{Key, Side, tuple_of_v4, tuple_of_v6, whole_key};
 
 use crate::{BURST, Urgency};
 
-/// What becomes of a packet. A stage apply_ruless on those that are `Open`.
+/// What becomes of a packet. A stage acts on those that are `Open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Not settled yet.
+    /// Not decided yet.
     Open,
     /// Freed and counted.
     Drop(DropReason),

@@ -210,8 +210,8 @@ impl EventQueue {
         }
     }
 
-    /// RateWindow for a next hop that a packet of `session` lacks, unless that was done just now or the session's bucket,
-    /// or that of all, is used up.
+    /// Requests the resolution of a next hop that a packet of `session` lacks, unless it was requested just now, or the
+    /// session's token bucket, or that of all sessions, is empty.
     pub fn request_resolution(
         &mut self,
         stats: &mut Stats,
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    /// A queue of 64, pushed of to the last.
+    /// A queue with 64 slots, and its receiving end.
     fn queue() -> (EventQueue, rtrb::Consumer<Event>, Stats) {
         let (events, pushed) = rtrb::RingBuffer::new(64);
         (EventQueue::new(events, 8), pushed, Stats::new(1))

@@ -104,7 +104,7 @@ struct Queue {
     /// When its packets have waited for too long.
     until: Nanos,
     /// The QoS flows whose data was reported: bit n is QFI n, bit 0 those without one.
-    told: u64,
+    reported: u64,
     /// With `Some` it is parked.
     parked: Option<Parked>,
 }
@@ -334,9 +334,9 @@ impl<B: PacketBuf> Buffers<B> {
         };
         match queue.and_then(|queue| self.queue_mut(queue)) {
             Some(queue) => {
-                let before = queue.told;
-                queue.told |= 1 << (qfi & 63);
-                queue.told != before
+                let before = queue.reported;
+                queue.reported |= 1 << (qfi & 63);
+                queue.reported != before
             }
             None => false,
         }
@@ -434,16 +434,16 @@ impl<B: PacketBuf> Buffers<B> {
     }
 
     /// The event queue had no room for the report of this QoS flow.
-    pub fn untell(&mut self, owner: QueueKey, qfi: u8) {
+    pub fn clear_reported(&mut self, owner: QueueKey, qfi: u8) {
         if let Some(queue) = self.queue_of(owner) {
-            queue.told &= !(1 << (qfi & 63));
+            queue.reported &= !(1 << (qfi & 63));
         }
     }
 
     /// The next packet of `owner` is reported as if it were the first.
-    pub fn tell_again(&mut self, owner: QueueKey) {
+    pub fn report_again(&mut self, owner: QueueKey) {
         if let Some(queue) = self.queue_of(owner) {
-            queue.told = 0;
+            queue.reported = 0;
         }
     }
 
@@ -528,7 +528,7 @@ impl<B: PacketBuf> Buffers<B> {
             octets: 0,
             session: owner.session,
             until,
-            told: 0,
+            reported: 0,
             parked: None,
         });
         Some(index)

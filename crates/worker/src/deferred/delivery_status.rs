@@ -175,8 +175,8 @@ pub(crate) fn forget_status<I: Io>(
     status: DataStatus,
 ) {
     let image = context.sessions.image_mut(session);
-    let told = image.and_then(|image| image.reported_statuses.as_mut()?.get_mut(usize::from(slot)));
-    if let Some(told) = told {
-        told.remove(status);
+    let reported = image.and_then(|image| image.reported_statuses.as_mut()?.get_mut(usize::from(slot)));
+    if let Some(reported) = reported {
+        reported.remove(status);
     }
 }

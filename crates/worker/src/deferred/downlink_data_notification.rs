@@ -71,7 +71,7 @@ fn expect<I: Io>(
         };
         if !context.events.push(context.stats, event) {
             if notifies {
-                buffers.untell(owner, flow);
+                buffers.clear_reported(owner, flow);
             }
             if is_news {
                 forget_status(context, session, verdict.pdr, DataStatus::Buffered);

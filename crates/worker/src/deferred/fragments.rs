@@ -14,8 +14,8 @@
 //! What finds no room, or whose time is up, is dropped and counted. The worker owns the state. Nothing is reassembled:
 //! overlapping fragments pass, each by the ports of the first fragment that came last.
 //!
-//! How [`rules::reference_interpreter`] relates: it takes one packet and sees ports 0 in a fragment behind the first. The engine
-//! does what it says of that fragment with the first one's protocol and ports, and of any fragment whose answer they do
+//! How [`rules::reference_interpreter`] relates: it takes one packet and sees ports 0 in a fragment behind the first. The packet
+//! path does what it says of that fragment with the first one's protocol and ports, and of any fragment whose answer they do
 //! not change. With [`FragmentLimits::OFF`] it does what it says of each packet alone.
 
 use std::hash::{BuildHasher, Hash};

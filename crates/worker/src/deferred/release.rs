@@ -71,7 +71,7 @@ pub(crate) fn settle_buffered<B: PacketBuf + PacketMetadata>(
         match still {
             _ if discards => buffers.discard(owner),
             Some(new) if new == old.rules.fars().get(usize::from(slot)) => {}
-            Some(_) => buffers.tell_again(owner),
+            Some(_) => buffers.report_again(owner),
             None if new.is_some() || has_moved => buffers.flush(owner),
             None => buffers.discard(owner),
         }

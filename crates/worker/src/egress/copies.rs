@@ -1,9 +1,9 @@
-//! Copies: copies of user packets, as they are sent, for a port that a forward names.
+//! The queue of packets that are made of a burst's packets: copies for mirrors, duplicates of FARs, ICMP errors. Which packets
+//! are copied, and how a duplicate is made, is in [`duplicate`](crate::egress::duplicate).
 //!
-//! `apply_rules` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
-//! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. A packet
-//! that leaves in fragments is copied whole, and the copy cut up as it is, so that the mirror gets the same fragments. The
-//! duplicates of FARs (DUPL) are made elsewhere ([`duplicate`](crate::egress::duplicate)) and sent with them.
+//! Copies are made before the packets of the burst leave and sent after them, so that they take no place from these
+//! packets. Without a buffer there is no copy, and that is counted. A packet that leaves in fragments is copied whole, and
+//! the copy is cut up as the packet is, so that the mirror gets the same fragments.
 
 use flow::PortId;
 use packet::PacketBuf;
@@ -23,7 +23,7 @@ pub(crate) struct Originated<B> {
     /// The port that it leaves by.
     pub port: PortId,
     /// How it is cut up, if it leaves in fragments.
-    pub order: Option<FragmentSpec>,
+    pub spec: Option<FragmentSpec>,
 }
 
 /// The copies of one burst.
@@ -42,21 +42,21 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
         }
     }
 
-    /// Copies a packet that is ready to be sent, in fragments if there is an `order` for it.
+    /// Copies a packet that is ready to be sent, in fragments if there is a `spec` for it.
     #[cold]
     pub fn copy<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
         stats: &mut Stats,
         packet: &B,
-        order: Option<FragmentSpec>,
+        spec: Option<FragmentSpec>,
         port: PortId,
     ) {
-        let copy = match order {
+        let copy = match spec {
             None => copy_of(packet, &mut || io.alloc()),
             Some(_) => copy_with_headroom(packet, &mut || io.alloc()),
         };
-        let made = |packet| Originated { packet, port, order };
+        let made = |packet| Originated { packet, port, spec };
         if copy.is_some_and(|copy| self.copies.push(made(copy)).is_ok()) {
             stats.mirrored += 1;
             stats.originated += 1;
@@ -77,8 +77,8 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
 
     /// Takes an ICMP error to the sender of a packet, which has that packet's ingress.
     pub fn add_icmp_error(&mut self, stats: &mut Stats, OwnPacket { port, packet }: OwnPacket<B>) {
-        let order = None;
-        if self.duplicates.push(Originated { packet, port, order }).is_ok() {
+        let spec = None;
+        if self.duplicates.push(Originated { packet, port, spec }).is_ok() {
             stats.icmp_errors += 1;
             stats.originated += 1;
         }
@@ -101,12 +101,12 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
         for Originated {
             mut packet,
             port,
-            order,
+            spec,
         } in self.copies.drain()
         {
             let port = lags.way(port, &packet);
-            if let Some(order) = order {
-                tx.send_in_fragments(io, stats, port, packet, order, fragmenter);
+            if let Some(spec) = spec {
+                tx.send_in_fragments(io, stats, port, packet, spec, fragmenter);
                 continue;
             }
             match linearize(io, port, &mut packet) {
@@ -117,13 +117,13 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
         for Originated {
             mut packet,
             port,
-            order,
+            spec,
         } in self.duplicates.drain()
         {
             let port = lags.way(port, &packet);
             // To ourselves there is no link, and so no MTU.
-            if let Some(order) = order.filter(|_| port.recirculations() == 0) {
-                tx.send_in_fragments(io, stats, port, packet, order, fragmenter);
+            if let Some(spec) = spec.filter(|_| port.recirculations() == 0) {
+                tx.send_in_fragments(io, stats, port, packet, spec, fragmenter);
                 continue;
             }
             match linearize(io, port, &mut packet) {

@@ -1,4 +1,5 @@
-//! The copies of a burst: for mirrors, and the duplicates of FARs that duplicate (DUPL, TS 29.244 §5.2.3.1).
+//! Duplication: carries out which packets of a burst are copied for mirrors, and makes the duplicates of FARs that duplicate
+//! (DUPL, TS 29.244 §5.2.3.1). What is made is queued and sent by [`copies`](crate::egress::copies).
 //!
 //! A duplicate is the user packet as it is sent, or as it came where it is dropped or waits, in a tunnel of its own. It
 //! is a packet of ours: no URR counts it, no meter sees it. A packet that waited was duplicated when it came. One that is
@@ -46,10 +47,10 @@ impl<I: Io> Copying<'_, I> {
         for number in 0..burst.outcome.copied.len() {
             let CopyRequest { index, port } = burst.outcome.copied[number];
             let index = usize::from(index);
-            let order = self.order_of(burst, index);
+            let spec = self.spec_of(burst, index);
             let packet = &burst.packets[index];
             if port != Forward::COPIES {
-                self.copies.copy(self.io, self.stats, packet, order, port);
+                self.copies.copy(self.io, self.stats, packet, spec, port);
                 continue;
             }
             let Some(WantedCopies { mirror, duplicate }) = self.copies_of(burst, index) else {
@@ -57,7 +58,7 @@ impl<I: Io> Copying<'_, I> {
             };
             let is_sent = matches!(burst.descriptors[index].fate, Fate::Send(_));
             if let Some(port) = mirror.filter(|_| is_sent) {
-                self.copies.copy(self.io, self.stats, packet, order, port);
+                self.copies.copy(self.io, self.stats, packet, spec, port);
             }
             if !packet.ingress().has_waited() {
                 let duplicate = self.duplicate(burst, index, &duplicate);
@@ -68,7 +69,7 @@ impl<I: Io> Copying<'_, I> {
     }
 
     /// How a packet is cut up that leaves in fragments: to ourselves none does.
-    fn order_of(&self, burst: &Burst<I::Buf>, index: usize) -> Option<FragmentSpec> {
+    fn spec_of(&self, burst: &Burst<I::Buf>, index: usize) -> Option<FragmentSpec> {
         let leaves = matches!(burst.descriptors[index].fate, Fate::Send(port) if port.recirculations() == 0);
         (leaves && self.fragmenter.has(index)).then(|| self.fragmenter.at(index))
     }
@@ -111,7 +112,7 @@ impl<I: Io> Copying<'_, I> {
         let ends = forward.template.as_ref().map(path_of);
         let mtu = self.tables.path_mtus.of(ends, adjacency.link_mtu());
         let outer = encap::outer_len(message.forward);
-        let order = match outer + octets > usize::from(mtu) {
+        let spec = match outer + octets > usize::from(mtu) {
             false => None,
             true => Some(self.fragmenter.of_duplicate(FragmentationNeed {
                 outer: outer as u16,
@@ -128,7 +129,7 @@ impl<I: Io> Copying<'_, I> {
         done.ok().map(|()| Originated {
             packet: copy,
             port: adjacency.port(),
-            order,
+            spec,
         })
     }
 }

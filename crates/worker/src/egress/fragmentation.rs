@@ -30,7 +30,7 @@ pub(crate) struct FragmentationNeed {
 
 /// Packets of a burst that are to leave in fragments, and what it takes.
 pub(crate) struct Fragmenter<B> {
-    orders: [FragmentSpec; BURST],
+    specs: [FragmentSpec; BURST],
     /// Bit n is index n.
     wanted: u64,
     /// Identifications of outer packets: workers take turns, so that no two give the same at once.
@@ -43,14 +43,14 @@ pub(crate) struct Fragmenter<B> {
 impl<B: PacketBuf> Fragmenter<B> {
     /// For worker `me` of `workers`.
     pub fn new(me: WorkerId, workers: u16) -> Self {
-        let order = FragmentSpec {
+        let none = FragmentSpec {
             l3: 0,
             outer: 0,
             mtu: 0,
             id: None,
         };
         Self {
-            orders: [order; BURST],
+            specs: [none; BURST],
             wanted: 0,
             next_id: me.0.into(),
             step: workers.max(1).into(),
@@ -60,12 +60,12 @@ impl<B: PacketBuf> Fragmenter<B> {
 
     /// The packet at `index`, whose octets are `packet`, is longer than its way out allows. Whether it goes in fragments.
     #[cold]
-    pub fn may(&mut self, index: usize, packet: &[u8], wish: FragmentationNeed) -> bool {
+    pub fn may(&mut self, index: usize, packet: &[u8], need: FragmentationNeed) -> bool {
         let is_v4 = packet.first().is_some_and(|first| first >> 4 == 4);
         let may = packet.get(6).is_some_and(|flags| flags & DONT_FRAGMENT == 0);
-        let wanted = is_v4 && may && wish.how != Fragmentation::Never;
+        let wanted = is_v4 && may && need.how != Fragmentation::Never;
         if wanted {
-            self.orders[index % BURST] = self.order(wish);
+            self.specs[index % BURST] = self.spec_for(need);
             self.wanted |= 1 << (index % BURST);
         }
         wanted
@@ -74,25 +74,25 @@ impl<B: PacketBuf> Fragmenter<B> {
     /// How a duplicate is cut up that is too long for its way, whatever the user packet in it says: it has left its sender
     /// behind. `None` where nothing is to leave in fragments.
     #[cold]
-    pub fn of_duplicate(&mut self, wish: FragmentationNeed) -> Option<FragmentSpec> {
-        (wish.how != Fragmentation::Never).then(|| {
-            self.order(FragmentationNeed {
+    pub fn of_duplicate(&mut self, need: FragmentationNeed) -> Option<FragmentSpec> {
+        (need.how != Fragmentation::Never).then(|| {
+            self.spec_for(FragmentationNeed {
                 how: Fragmentation::Outer,
-                ..wish
+                ..need
             })
         })
     }
 
     /// What is to be done to a packet, but for where its headers begin.
-    fn order(&mut self, wish: FragmentationNeed) -> FragmentSpec {
-        let inner = wish.how != Fragmentation::Outer;
-        let is_outer = wish.outer > 0 && !inner;
+    fn spec_for(&mut self, need: FragmentationNeed) -> FragmentSpec {
+        let inner = need.how != Fragmentation::Outer;
+        let is_outer = need.outer > 0 && !inner;
         let id = is_outer.then_some(self.next_id);
         self.next_id = self.next_id.wrapping_add(if is_outer { self.step } else { 0 });
         FragmentSpec {
             l3: 0,
-            outer: if inner { wish.outer.into() } else { 0 },
-            mtu: wish.mtu.into(),
+            outer: if inner { need.outer.into() } else { 0 },
+            mtu: need.mtu.into(),
             id,
         }
     }
@@ -132,7 +132,7 @@ impl<B: PacketBuf> Fragmenter<B> {
     /// How the packet at `index` is cut up, which [goes in fragments](Self::has).
     #[cold]
     pub fn at(&self, index: usize) -> FragmentSpec {
-        self.orders[index % BURST]
+        self.specs[index % BURST]
     }
 
     /// Cuts up a packet that has its headers: it becomes the first fragment, and the others are given.
@@ -141,12 +141,12 @@ impl<B: PacketBuf> Fragmenter<B> {
     /// As [`split`].
     pub fn cut(
         &mut self,
-        order: FragmentSpec,
+        spec: FragmentSpec,
         whole: &mut B,
         alloc: impl FnMut() -> Option<B>,
     ) -> Result<std::vec::Drain<'_, B>, DropReason> {
         let l3 = L2::parse(whole.data())?.len.into();
-        fragment(whole, FragmentSpec { l3, ..order }, &mut self.rest, alloc)?;
+        fragment(whole, FragmentSpec { l3, ..spec }, &mut self.rest, alloc)?;
         Ok(self.rest.drain(..))
     }
 }

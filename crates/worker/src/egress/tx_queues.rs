@@ -182,11 +182,11 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         stats: &mut Stats,
         port: PortId,
         mut whole: B,
-        order: FragmentSpec,
+        spec: FragmentSpec,
         fragmenter: &mut Fragmenter<B>,
     ) {
         whole.set_charge(ChargeId::NONE);
-        self.send_fragments(io, stats, port, whole, order, fragmenter);
+        self.send_fragments(io, stats, port, whole, spec, fragmenter);
     }
 
     /// Queues the fragments of a packet, each with the charge of the whole packet.
@@ -198,11 +198,11 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         stats: &mut Stats,
         port: PortId,
         mut whole: B,
-        order: FragmentSpec,
+        spec: FragmentSpec,
         fragmenter: &mut Fragmenter<B>,
     ) {
         let charge = whole.charge();
-        let rest = match fragmenter.cut(order, &mut whole, || io.alloc()) {
+        let rest = match fragmenter.cut(spec, &mut whole, || io.alloc()) {
             Ok(rest) => rest,
             Err(reason) => {
                 self.charges.lose(charge);
@@ -315,13 +315,16 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         mut buf: B,
     ) -> bool {
         let before = buf.ingress();
-        let lap = before.recirculations() + 1;
-        if lap > MAX_RECIRCULATIONS {
+        let recirculations = before.recirculations() + 1;
+        if recirculations > MAX_RECIRCULATIONS {
             stats.drop(DropReason::RecirculationLimit);
             self.free(io, buf);
             return false;
         }
-        buf.set_ingress(port.with_recirculations(lap).answering(before.is_answer()));
+        buf.set_ingress(
+            port.with_recirculations(recirculations)
+                .answering(before.is_answer()),
+        );
         match self.recirculated.push(buf) {
             Ok(()) => {
                 stats.recirculated += 1;

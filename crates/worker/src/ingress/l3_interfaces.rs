@@ -222,7 +222,7 @@ impl L3Interfaces {
         let key = vlan.map_or(0, Vlan::key);
         let here = match self.ports.get(port.index()) {
             Some(here) => here.iter(),
-            None => self.on_a_lap(port)?.iter(),
+            None => self.of_recirculated(port)?.iter(),
         };
         here.filter_map(|id| self.instances.get(id.index()))
             .find(|l3_interface| l3_interface.vlan_key == key)
@@ -230,7 +230,7 @@ impl L3Interfaces {
 
     /// The instances of a port that packets come in by that we have sent to ourselves.
     #[cold]
-    fn on_a_lap(&self, port: PortId) -> Option<&Vec<InstanceId>> {
+    fn of_recirculated(&self, port: PortId) -> Option<&Vec<InstanceId>> {
         self.ports.get(port.with_recirculations(0).index())
     }
 

@@ -114,7 +114,7 @@ fn read<B: PacketBuf + PacketMetadata>(
     let bytes = buf.data();
     let l2 = L2::parse(bytes)?;
     let Some(ingress) = interfaces.find(buf.ingress(), l2.vlan) else {
-        return stray(interfaces, buf, &l2, to);
+        return member_frame(interfaces, buf, &l2, to);
     };
     to.descriptor.instance = ingress.instance();
     let ours = is_to(bytes, ingress.interface.mac);
@@ -173,7 +173,7 @@ fn is_broadcast(bytes: &[u8]) -> bool {
 /// Reads a packet of a port and VLAN without a network instance: LACP and markers of LAG members; others are dropped.
 #[cold]
 #[inline(never)]
-fn stray<B: PacketBuf + PacketMetadata>(
+fn member_frame<B: PacketBuf + PacketMetadata>(
     interfaces: &L3Interfaces,
     buf: &B,
     l2: &L2,

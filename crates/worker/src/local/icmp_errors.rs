@@ -72,16 +72,16 @@ impl<I: Io> IcmpErrors<'_, I> {
         let packet = &mut burst.packets[index];
         packet.gather(quoted.min(packet.len()));
         let (error, length) = error_about(burst, index, undelivered.mtu, &home)?;
-        let mut told = self.io.alloc()?;
+        let mut buf = self.io.alloc()?;
         let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
         let from_ue = descriptor.tunnel.is_some() || packet.ingress().recirculations() > 0;
-        told.set_ingress(packet.ingress());
+        buf.set_ingress(packet.ingress());
         let port = match from_ue {
-            true => towards_ue(&mut told, &error[..length], &home),
-            false => towards_network(&mut told, &error[..length], (descriptor, packet), &home),
+            true => towards_ue(&mut buf, &error[..length], &home),
+            false => towards_network(&mut buf, &error[..length], (descriptor, packet), &home),
         };
         let port = port.filter(|_| self.limit.take(session, self.now))?;
-        Some(OwnPacket { port, packet: told })
+        Some(OwnPacket { port, packet: buf })
     }
 
     /// The link to the data network that a packet came from, or was to leave by: the error comes from a router there.
@@ -126,29 +126,29 @@ fn error_about<B: PacketBuf>(
     Some((out, length))
 }
 
-/// Makes `told` a packet that is recirculated as if the data network had sent it.
-fn towards_ue<B: PacketBuf>(told: &mut B, error: &[u8], home: &Interface) -> Option<PortId> {
-    told.append(error.len())?.copy_from_slice(error);
+/// Makes `buf` a packet that is recirculated as if the data network had sent it.
+fn towards_ue<B: PacketBuf>(buf: &mut B, error: &[u8], home: &Interface) -> Option<PortId> {
+    buf.append(error.len())?.copy_from_slice(error);
     let cut = Cut {
         offset: 0,
         octets: error.len(),
         hop: Hop::None,
     };
     let adjacency = Adjacency::to_ourselves(home);
-    encap::plain(told, cut, error[0] >> 4 == 4, &adjacency).ok()?;
+    encap::plain(buf, cut, error[0] >> 4 == 4, &adjacency).ok()?;
     Some(adjacency.port())
 }
 
-/// Makes `told` a frame to the station that the packet came by.
+/// Makes `buf` a frame to the station that the packet came by.
 fn towards_network<B: PacketBuf + PacketMetadata>(
-    told: &mut B,
+    buf: &mut B,
     error: &[u8],
     (descriptor, packet): (&Descriptor, &B),
     home: &Interface,
 ) -> Option<PortId> {
     let header = packet.data().get(..usize::from(descriptor.offset))?;
-    told.append(error.len())?.copy_from_slice(error);
-    let room = told.prepend(header.len())?;
+    buf.append(error.len())?.copy_from_slice(error);
+    let room = buf.prepend(header.len())?;
     room.copy_from_slice(header);
     replies::send_back(room, home.mac).ok()?;
     Some(packet.ingress().with_recirculations(0))

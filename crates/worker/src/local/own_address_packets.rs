@@ -30,7 +30,7 @@ use crate::local::reply::{Frame, Message};
 use crate::stats::Stats;
 use crate::{Event, PacketMetadata, Urgency};
 
-/// The ingress of the type in ICMPv6 discovery messages.
+/// The offset of the type field in ICMPv6 discovery messages.
 const TYPE: usize = 0;
 
 /// State of the worker that packets for own addresses need.

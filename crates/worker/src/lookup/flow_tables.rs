@@ -357,7 +357,7 @@ impl<K: FlowKey> Round<K> {
     }
 }
 
-/// The lines of the few entries that have one, and what was put extension of those whose packets are in the burst.
+/// The lines of the few entries that have one, and the extensions of the entries of this burst's packets.
 struct Lines {
     all: Extensions,
     /// By the packet's index.
@@ -427,7 +427,7 @@ impl Flows {
         self.lines.all.len()
     }
 
-    /// What was put extension of the entries of the last burst, and their lines.
+    /// The extensions of the entries of the last burst's packets, and their lines.
     pub fn extended(&self) -> ExtensionLines<'_> {
         ExtensionLines {
             lines: &self.lines.all,

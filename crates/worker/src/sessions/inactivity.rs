@@ -233,7 +233,7 @@ impl InactivityTimers {
         }
     }
 
-    /// Puts a watched that is in no list into that of the slot after `due`.
+    /// Links a timer that is in no list into that of the slot after `due`.
     fn link(&mut self, index: u32, due: Nanos) {
         let turn = ((due.0 >> SHIFT) + 1).clamp(self.turn, self.turn + SLOTS as u64 - 1);
         let slot = turn as usize % SLOTS;
@@ -246,7 +246,7 @@ impl InactivityTimers {
         }
     }
 
-    /// Takes a watched out of its list, if it is in one.
+    /// Unlinks a timer from its list, if it is in one.
     fn unlink(&mut self, index: u32) {
         let Some(&Watched {
             slot, next, previous, ..

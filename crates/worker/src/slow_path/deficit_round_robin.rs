@@ -1,9 +1,9 @@
 //! Deficit round robin over sessions, without queues: the order in which packets get the budgets of the slow path.
 //!
-//! Each class of work has a *round*, and each session a note of the round that it is state in next. The packets of a
+//! Each class of work has a *round*, and each session the number of the round that it is served in next. The packets of a
 //! session that are in one burst ask for its next rounds, one each, none earlier than the worker's; the budget goes to
-//! the earliest rounds asked for, in order of arrival. A session that was refused has not moved on, one that was
-//! state has: so of one burst the sessions with most packets get least, and from burst to burst those without a
+//! the earliest rounds asked for, in order of arrival. A session that was refused keeps its round, one that was
+//! served advances: so of one burst the sessions with most packets get least, and from burst to burst those without a
 //! decision yet come first. The worker's round advances to the last one served, so that an idle session saves nothing. That is
 //! deficit round robin with a quantum of one decision, in which the queues are what the burst holds: over budget a
 //! packet is dropped, not queued. Constant work per packet; the state is in the sessions' slots, so no
@@ -38,7 +38,7 @@ const CLASSES: usize = 3;
 /// The furthest round, from the worker's, that a burst can ask for: one session's packets alone.
 const AHEAD: usize = BURST;
 
-/// The round that a session is state in next, by class.
+/// The round that a session is served in next, by class.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoundRobinState([u32; CLASSES]);
 
@@ -46,7 +46,7 @@ pub(crate) struct RoundRobinState([u32; CLASSES]);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     pub class: Class,
-    /// DeficitRoundRobin from the worker's.
+    /// Rounds from the worker's.
     ahead: u8,
 }
 
@@ -65,11 +65,11 @@ struct Round {
     now: u32,
     asked: [u8; AHEAD + 1],
     total: u16,
-    /// DeficitRoundRobin before this one are state in full.
+    /// Rounds before this one are served in full.
     last: u8,
     /// Places left in that one.
     left: u16,
-    /// The furthest round state in this burst.
+    /// The furthest round served in this burst.
     reached: u8,
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn finish<I: Io>(
             *port_was_full = has_lost && all.any(|port| ports.tx.is_full(*port));
         }
         if let Some(running) = tracer.running.get_mut(request) {
-            running.tell(traced);
+            running.push(traced);
         }
     }
     if !tracer.copies.is_empty() {

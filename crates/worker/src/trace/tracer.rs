@@ -44,7 +44,7 @@ pub(crate) struct Running {
     until: Nanos,
     ring: Producer<TraceItem>,
     bucket: TokenBucket,
-    told: u64,
+    admitted: u64,
     /// The far end of the ring was dropped.
     is_given_up: bool,
     end: TraceEnd,
@@ -54,7 +54,7 @@ impl Running {
     /// Takes the number of a selected packet, if it may be reported.
     pub fn admit(&mut self, now: Nanos) -> Option<u64> {
         self.end.wanted += 1;
-        if self.told >= self.terms.count {
+        if self.admitted >= self.terms.count {
             self.end.over_rate += 1;
             return None;
         }
@@ -66,7 +66,7 @@ impl Running {
             self.end.over_rate += 1;
             return None;
         }
-        self.told += 1;
+        self.admitted += 1;
         Some(self.end.wanted)
     }
 
@@ -76,7 +76,7 @@ impl Running {
     }
 
     /// Reports a packet that was admitted.
-    pub fn tell(&mut self, traced: Box<Traced>) {
+    pub fn push(&mut self, traced: Box<Traced>) {
         if self.ring.push(TraceItem::Packet(traced)).is_err() {
             self.end.lost += 1;
         }
@@ -84,7 +84,7 @@ impl Running {
 
     /// Whether the request has ended.
     pub fn is_over(&self, now: Nanos) -> bool {
-        self.is_given_up || now > self.until || self.told >= self.terms.count
+        self.is_given_up || now > self.until || self.admitted >= self.terms.count
     }
 
     /// Pushes its end, if it is over, once there is room. Whether nothing more is expected of it.
@@ -139,7 +139,7 @@ impl Tracer {
                 until: now + terms.lasts,
                 ring,
                 bucket: TokenBucket::new(terms.rate),
-                told: 0,
+                admitted: 0,
                 is_given_up: false,
                 end: TraceEnd::default(),
             });

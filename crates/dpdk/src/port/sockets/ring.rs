@@ -28,7 +28,7 @@ const BLOCK: usize = 65_536;
 /// Octets of frames that wait at the socket, as the kernel counts them.
 const WAITING: libc::c_int = 16 << 20;
 /// The longest frame: an IPv6 packet behind two tags, and the kernel's header of it.
-const LONGEST: usize = Told::OCTETS + LAYER2 + 40 + 65_535;
+const LONGEST: usize = VnetHeader::OCTETS + LAYER2 + 40 + 65_535;
 /// The most packets that are made of one frame: 64 KiB in segments of 32 octets, less than any TCP sends. Who writes
 /// frames of its own could ask for one packet for each octet.
 const PIECES: usize = 2_048;
@@ -250,30 +250,30 @@ impl Ring {
             // SAFETY: the slot is within the mapping and is ours until its status is written, which is after the last use.
             let slot = unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), self.shape.slot) };
             let is_whole = header.tp_snaplen == header.tp_len;
-            let start = mac.checked_sub(Told::OCTETS).filter(|_| is_whole);
+            let start = mac.checked_sub(VnetHeader::OCTETS).filter(|_| is_whole);
             start.and_then(|start| slot.get_mut(start..mac + kept))
         };
         let split = frame.and_then(|frame| frame.split_first_chunk_mut());
-        let Some((told, frame)) = split else {
+        let Some((vnet, frame)) = split else {
             Counts::add(&self.counts.errors, 1);
             return None;
         };
         if is_sent {
             return None;
         }
-        let told = Told::read(told);
-        if told.is_alone() {
-            told.fill_checksum(frame);
+        let vnet = VnetHeader::read(vnet);
+        if vnet.is_alone() {
+            vnet.fill_checksum(frame);
         }
         let Some(mut mbuf) = store(&self.pool, frame, tag(header)) else {
             Counts::add(&self.counts.no_buffer, 1);
             return None;
         };
-        if !told.is_alone() {
+        if !vnet.is_alone() {
             let added = mbuf.len() - frame.len();
-            let layer4 = if told.start == 0 { 0 } else { told.start + added };
-            let size = told.size;
-            if !told.can_be_cut(frame.len()) || !mbuf.set_coalesced(Coalesced { layer4, size }) {
+            let layer4 = if vnet.start == 0 { 0 } else { vnet.start + added };
+            let size = vnet.size;
+            if !vnet.can_be_cut(frame.len()) || !mbuf.set_coalesced(Coalesced { layer4, size }) {
                 Counts::add(&self.counts.errors, 1);
                 return None;
             }
@@ -343,7 +343,7 @@ fn append(pool: &Mempool, mbuf: &mut Mbuf, octets: &[u8]) -> Option<()> {
 
 /// The kernel's header of a frame (`struct virtio_net_hdr`, in this machine's order of octets).
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct VnetHeader {
     needs_checksum: bool,
     /// 0: the frame is one packet.
     kind: u8,
@@ -355,7 +355,7 @@ struct Told {
     at: usize,
 }
 
-impl Told {
+impl VnetHeader {
     const OCTETS: usize = 10;
     const NEEDS_CHECKSUM: u8 = 1;
     /// TCP over IPv4, over IPv6, UDP datagrams.
@@ -365,11 +365,11 @@ impl Told {
     /// Where SCTP has its checksum, which is another (RFC 9260).
     const SCTP: usize = 8;
 
-    fn read(octets: &[u8; Told::OCTETS]) -> Told {
+    fn read(octets: &[u8; VnetHeader::OCTETS]) -> VnetHeader {
         let word = |at: usize| u16::from_ne_bytes([octets[at], octets[at + 1]]);
-        Told {
-            needs_checksum: octets[0] & Told::NEEDS_CHECKSUM != 0,
-            kind: octets[1] & !Told::ECN,
+        VnetHeader {
+            needs_checksum: octets[0] & VnetHeader::NEEDS_CHECKSUM != 0,
+            kind: octets[1] & !VnetHeader::ECN,
             size: word(4),
             start: usize::from(word(6)),
             at: usize::from(word(8)),
@@ -383,12 +383,12 @@ impl Told {
     /// Whether a frame of this many octets can be cut up, and into no more than [`PIECES`].
     fn can_be_cut(self, octets: usize) -> bool {
         let pieces = octets.checked_div(self.size.into());
-        Told::CUT.contains(&self.kind) && pieces.is_some_and(|pieces| pieces < PIECES)
+        VnetHeader::CUT.contains(&self.kind) && pieces.is_some_and(|pieces| pieces < PIECES)
     }
 
     /// Fills in a checksum that the sender has left to the NIC: the sum of the pseudo header is in its place.
     fn fill_checksum(self, frame: &mut [u8]) {
-        if !self.needs_checksum || self.at == Told::SCTP {
+        if !self.needs_checksum || self.at == VnetHeader::SCTP {
             return;
         }
         let Some(covered) = frame.get_mut(self.start..) else {
@@ -426,18 +426,18 @@ mod tests {
 
     #[test]
     fn no_frame_becomes_more_packets_than_a_sender_has_reason_for() {
-        let told = |kind: u8, size: u16| {
-            let mut octets = [0; Told::OCTETS];
+        let header = |kind: u8, size: u16| {
+            let mut octets = [0; VnetHeader::OCTETS];
             octets[1] = kind;
             octets[4..6].copy_from_slice(&size.to_ne_bytes());
-            Told::read(&octets)
+            VnetHeader::read(&octets)
         };
         // 64 KiB of TCP in the least segments that Linux sends (48 octets with options), and of UDP in 64 datagrams.
-        for (kind, octets, size) in [(1, 65_549, 36), (4 | Told::ECN, 65_549, 36), (5, 106, 1)] {
-            assert!(told(kind, size).can_be_cut(octets), "{kind} {octets} {size}");
+        for (kind, octets, size) in [(1, 65_549, 36), (4 | VnetHeader::ECN, 65_549, 36), (5, 106, 1)] {
+            assert!(header(kind, size).can_be_cut(octets), "{kind} {octets} {size}");
         }
         for (kind, octets, size) in [(1, 65_549, 1), (5, 65_549, 31), (4, 60, 0), (3, 3_000, 1_400)] {
-            assert!(!told(kind, size).can_be_cut(octets), "{kind} {octets} {size}");
+            assert!(!header(kind, size).can_be_cut(octets), "{kind} {octets} {size}");
         }
     }
 
@@ -460,21 +460,21 @@ mod tests {
                 0xf7,
             ]
         };
-        let told = |needs: u8, at: u16| {
-            let mut octets = [0; Told::OCTETS];
+        let header = |needs: u8, at: u16| {
+            let mut octets = [0; VnetHeader::OCTETS];
             octets[0] = needs;
             octets[6..8].copy_from_slice(&2_u16.to_ne_bytes());
             octets[8..10].copy_from_slice(&at.to_ne_bytes());
-            Told::read(&octets)
+            VnetHeader::read(&octets)
         };
         let mut filled = frame([0, 0]);
-        told(1, 6).fill_checksum(&mut filled);
+        header(1, 6).fill_checksum(&mut filled);
         assert_eq!(filled, frame([0x22, 0x0d]));
         // What sums up to 0 is sent as 0xffff; an odd octet counts as a high one.
         let mut none = [9, 9, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0];
-        told(1, 6).fill_checksum(&mut none);
+        header(1, 6).fill_checksum(&mut none);
         assert_eq!(none[8..10], [0xff, 0xff]);
-        for left in [told(0, 6), told(1, 8), told(1, 9), told(1, 60_000)] {
+        for left in [header(0, 6), header(1, 8), header(1, 9), header(1, 60_000)] {
             let mut untouched = frame([7, 7]);
             left.fill_checksum(&mut untouched);
             assert_eq!(untouched, frame([7, 7]), "{left:?}");

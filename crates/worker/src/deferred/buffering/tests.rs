@@ -434,9 +434,9 @@ fn control_is_notified_once_of_each_qos_flow_until_it_is_to_be_notified_again() 
         [5, 5, 9, 5, 0].map(|qfi| expect(&mut buffers, qfi)),
         [true, false, true, false, true]
     );
-    buffers.untell(owner, 9);
+    buffers.clear_reported(owner, 9);
     assert_eq!([5, 9].map(|qfi| expect(&mut buffers, qfi)), [false, true]);
-    buffers.tell_again(owner);
+    buffers.report_again(owner);
     assert_eq!(
         [5, 9, 9].map(|qfi| expect(&mut buffers, qfi)),
         [true, true, false]
