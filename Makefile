@@ -2,6 +2,7 @@
 
 CARGO  ?= cargo
 SLUICE := target/release/sluice
+QUICK  := target/quick/sluice
 DEMO   ?= --seconds 10 --sessions 10000
 
 # The pinned toolchain under another name, if this machine has it so.
@@ -10,20 +11,23 @@ ifneq ($(TOOLCHAIN),)
 export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
-.PHONY: run test unit interop lint instructions sanitize bench fuzz clean setup-build setup-test build
+.PHONY: run test build release unit interop lint instructions sanitize bench fuzz clean setup-build setup-test
 
 run: build               ## build, then forward packets for ten seconds with a live view
-	$(SLUICE) demo $(DEMO)
+	$(QUICK) demo $(DEMO)
 
 test: unit interop       ## every test: crates, one-thread worlds, interop in network namespaces
 
-build: setup-build
+build: setup-build       ## a first look, soon: the daemon and the demo, with less optimization and without benchmarks
+	$(CARGO) build --profile quick --locked -p sluice --no-default-features --features demo
+
+release: setup-build     ## what is deployed, tested and measured: everything, optimized across crates
 	$(CARGO) build --release --locked -p sluice
 
 unit: setup-test
 	$(CARGO) test --workspace --locked
 
-interop: setup-test build
+interop: setup-test release
 	SLUICE=$(CURDIR)/$(SLUICE) tests/interop/run
 
 lint:                    ## what CI checks besides the tests
@@ -43,7 +47,7 @@ instructions: setup-test ## what each stage of a worker executes for a packet, a
 sanitize: setup-test     ## the crates that hold unsafe code or parse foreign bytes, under AddressSanitizer
 	tools/sanitize.sh
 
-bench: build             ## figures of this machine, in less than two minutes; `sluice bench` takes those that count
+bench: release           ## figures of this machine, in less than two minutes; `sluice bench` takes those that count
 	$(SLUICE) bench --quick
 
 fuzz:                    ## each fuzz target for a minute; needs a nightly toolchain and cargo-fuzz
