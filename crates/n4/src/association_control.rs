@@ -153,7 +153,7 @@ impl AssociationControl {
             return Ok(());
         };
         let is_asked = shared.config.heartbeat_interval.is_some();
-        let may = shared.config.any_source || shared.config.are_one_party(known.peer.ip(), from);
+        let may = shared.config.any_source || shared.config.are_one_group(known.peer.ip(), from);
         if may || known.is_at(from) || !known.reachable || !is_asked {
             return Ok(());
         }

@@ -140,7 +140,7 @@ pub struct Config {
 
 impl Config {
     /// Whether both addresses lie in one of the prefixes of [`peers`](Self::peers).
-    pub(crate) fn are_one_party(&self, one: IpAddr, other: IpAddr) -> bool {
+    pub(crate) fn are_one_group(&self, one: IpAddr, other: IpAddr) -> bool {
         let both = [one.to_canonical(), other.to_canonical()];
         let holds = |peers: &Peers| both.iter().all(|address| peers.prefix.contains(*address));
         both[0] == both[1] || self.peers.iter().any(holds)

@@ -62,7 +62,7 @@ pub(crate) fn are_beside(shared: &Shared, a: AssociationId, b: AssociationId) ->
 /// Whether the peers of both are members of one set. Any peer can claim that: where the prefixes of peers are
 /// configured, both must be of one group.
 fn is_beside(shared: &Shared, a: &Association, b: &Association) -> bool {
-    let may = shared.config.peers.is_empty() || shared.config.are_one_party(a.peer.ip(), b.peer.ip());
+    let may = shared.config.peers.is_empty() || shared.config.are_one_group(a.peer.ip(), b.peer.ip());
     may && a.is_of_same_set(b)
 }
 

@@ -56,7 +56,7 @@ impl PathMtus {
         }
     }
 
-    /// Notes that a path has this MTU; gives what is believed, if that is news: a larger one changes nothing, and the
+    /// Notes that a path has this MTU; gives what is believed, if that changes: a larger one changes nothing, and the
     /// same one does not last longer for being reported again, so that a larger one is tried in the end (RFC 1191
     /// §6.3).
     fn learn(&mut self, now: Nanos, path: GtpuPath, mtu: u16) -> Option<u16> {

@@ -651,7 +651,7 @@ impl UsageAccounts {
     }
 
     /// What the worker is to be sent: the bounds of all counters that have any, if one of them is not as it was sent
-    /// last, or if all are to be set again. They count as reported then. `urrs` are those that were followed last.
+    /// last, or if all are to be set again. They count as sent then. `urrs` are those that were followed last.
     pub fn unsent_bounds(&mut self, urrs: &[Urr], again: bool) -> Vec<(Counter, Bounds)> {
         let are_bounds_sent = |urr: &Urr| {
             self.account(urr.id)

@@ -1,4 +1,4 @@
-//! BARs (TS 29.244 Tables 7.5.2.6-1 and 7.5.4.11.4-1).
+//! BARs (TS 29.244 Tables 7.5.2.6-1 and 7.5.4.11-1).
 
 use pfcp::group::{CreateBar, UpdateBar};
 use rules::model::{Bar, BarId, BarUpdate, Edit};

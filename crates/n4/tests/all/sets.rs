@@ -474,14 +474,14 @@ fn the_answer_to_a_report_leads_packets_for_the_control_plane_into_another_tunne
 }
 
 #[test]
-fn where_peers_are_known_a_set_is_of_one_party() {
+fn where_peers_are_known_a_set_is_of_one_group() {
     let peers = |prefixes: [&str; 2]| {
         let parsed = prefixes.map(|prefix| prefix.parse::<IpPrefix>().expect("a prefix"));
         parsed.map(Peers::from).to_vec()
     };
-    let one_party = || peers(["10.100.0.2/31", "10.100.0.0/16"]);
+    let one_group = || peers(["10.100.0.2/31", "10.100.0.0/16"]);
     let each_its_own = || peers(["10.100.0.2/32", "10.100.0.3/32"]);
-    for (peers, may) in [(one_party(), true), (each_its_own(), false)] {
+    for (peers, may) in [(one_group(), true), (each_its_own(), false)] {
         let config = n4::Config {
             peers,
             ..World::config(2)
