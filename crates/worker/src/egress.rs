@@ -5,6 +5,8 @@ pub(crate) mod copies;
 pub(crate) mod duplicate;
 pub(crate) mod forwarding;
 pub(crate) mod fragmentation;
+pub(crate) mod free;
+pub(crate) mod hand_over;
 pub(crate) mod lags;
 pub(crate) mod linearize;
 pub(crate) mod path_mtus;

@@ -7,7 +7,7 @@
 //! sent to an address of our own is recirculated: it is received as the next burst, by this worker, which hands it over if
 //! need be.
 
-use flow::{Blocks, Nanos, PortId, WorkerId};
+use flow::{Blocks, Nanos, PortId};
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 
@@ -18,6 +18,8 @@ use crate::burst::descriptor::{Descriptor, Fate};
 use crate::deferred::packet_store::Rejected;
 use crate::deferred::queues::Deferred;
 use crate::egress::fragmentation::Fragmenter;
+use crate::egress::free::{drop_rest, free_one};
+use crate::egress::hand_over::HandOverQueues;
 use crate::egress::linearize::linearize;
 use crate::io::{ChargeId, Io, PacketMetadata, Urgency};
 use crate::stats::Stats;
@@ -31,8 +33,7 @@ const _: () = assert!(MAX_RECIRCULATIONS <= PortId::MOST_RECIRCULATIONS);
 pub(crate) struct TxQueues<B> {
     /// By port.
     ports: Vec<Batch<B>>,
-    /// By worker.
-    workers: Vec<Batch<B>>,
+    workers: HandOverQueues<B>,
     /// By [`Urgency`].
     host: [Batch<B>; 2],
     /// Recirculated packets. A burst fits; it is taken before the next.
@@ -70,10 +71,9 @@ pub(crate) struct Transmission<'a, B> {
 impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
     /// Empty queues for this number of ports and workers.
     pub fn new(ports: usize, workers: usize) -> Self {
-        let batches = |count| (0..count).map(|_| Batch::new()).collect();
         Self {
-            ports: batches(ports),
-            workers: batches(workers),
+            ports: (0..ports).map(|_| Batch::new()).collect(),
+            workers: HandOverQueues::new(workers),
             host: [Batch::new(), Batch::new()],
             recirculated: Batch::new(),
             free: Batch::new(),
@@ -126,7 +126,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
                         self.enqueue(io, stats, port, buf);
                     }
                 }
-                Fate::HandOver(worker) => self.hand_over(io, stats, worker, buf),
+                Fate::HandOver(worker) => self.workers.push(io, stats, worker, buf, &mut self.free),
                 Fate::Drop(reason) => self.give_up_one(io, stats, buf, reason),
                 Fate::Defer(deferral) => {
                     let stored = deferred.store(deferral, index, buf, stats, now);
@@ -369,16 +369,6 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         }
     }
 
-    fn hand_over<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, to: WorkerId, buf: B) {
-        let Some(batch) = self.workers.get_mut(to.index()) else {
-            stats.drop(DropReason::InboxFull);
-            return self.free(io, buf);
-        };
-        let Err(buf) = batch.push(buf) else { return };
-        give(io, stats, to, batch, &mut self.free);
-        let _ = batch.push(buf);
-    }
-
     #[cold]
     fn give_host<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, urgency: Urgency, buf: B) {
         let Err(buf) = self.host[urgency as usize].push(buf) else {
@@ -402,10 +392,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
     }
 
     fn free<I: Io<Buf = B>>(&mut self, io: &mut I, buf: B) {
-        if let Err(buf) = self.free.push(buf) {
-            io.free(&mut self.free);
-            let _ = self.free.push(buf);
-        }
+        free_one(io, &mut self.free, buf);
     }
 
     /// Drops a packet that is in no queue.
@@ -437,14 +424,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         for port in (0..self.ports.len()).map(|port| PortId(port as u16)) {
             self.flush_port(io, stats, port);
         }
-        for (worker, batch) in self
-            .workers
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, batch)| !batch.is_empty())
-        {
-            give(io, stats, WorkerId(worker as u16), batch, &mut self.free);
-        }
+        self.workers.flush(io, stats, &mut self.free);
         if self.host.iter().any(|batch| !batch.is_empty()) {
             self.flush_host(io, stats);
         }
@@ -465,34 +445,4 @@ fn transmit_batch<I: Io>(io: &mut I, stats: &mut Stats, port: PortId, batch: &mu
     let tx = &mut stats.ports[port.index()].tx;
     tx.packets += packets - batch.len() as u64;
     tx.octets += length - octets(batch);
-}
-
-fn give<I: Io>(
-    io: &mut I,
-    stats: &mut Stats,
-    to: WorkerId,
-    batch: &mut Batch<I::Buf>,
-    free: &mut Batch<I::Buf>,
-) {
-    let packets = batch.len() as u64;
-    io.hand_over(to, batch);
-    stats.handed_over += packets - batch.len() as u64;
-    drop_rest(io, stats, batch, free, DropReason::InboxFull);
-}
-
-/// Frees what found no room.
-fn drop_rest<I: Io>(
-    io: &mut I,
-    stats: &mut Stats,
-    batch: &mut Batch<I::Buf>,
-    free: &mut Batch<I::Buf>,
-    reason: DropReason,
-) {
-    for buf in batch.drain() {
-        stats.drop(reason);
-        if let Err(buf) = free.push(buf) {
-            io.free(free);
-            let _ = free.push(buf);
-        }
-    }
 }
