@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Fails when a source file of the repository has more than 800 lines. Functions have their own limit, in clippy."""
+"""Fails when a source file of the repository has more than 800 lines, or a comment of Rust more than 120 columns, which
+rustfmt leaves as they are. Functions have their own limit, in clippy."""
 import pathlib
 import subprocess
 import sys
 
 MOST = 800
+COLUMNS = 120
 SOURCES = {".c", ".go", ".h", ".py", ".rs", ".sh"}
 # Files that may be longer, each with the reason.
 EXCEPTIONS = {}
@@ -17,9 +19,19 @@ def main():
     long = {path: lines for path, lines in lengths.items() if lines > MOST and str(path) not in EXCEPTIONS}
     for path, lines in sorted(long.items()):
         print(f"length: {path}: {lines} lines, at most {MOST} are allowed", file=sys.stderr)
-    if not long:
-        print(f"lengths: {len(lengths)} source files, none over {MOST} lines")
-    return 1 if long else 0
+    wide = [place for path in lengths if path.suffix == ".rs" for place in wide_comments(path)]
+    for place in wide:
+        print(f"length: {place}: a comment of more than {COLUMNS} columns", file=sys.stderr)
+    if not long and not wide:
+        print(f"lengths: {len(lengths)} source files, none over {MOST} lines, no comment over {COLUMNS} columns")
+    return 1 if long or wide else 0
+
+
+def wide_comments(path):
+    """Places of comment lines that are too long."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line.lstrip().startswith("//") and len(line) > COLUMNS:
+            yield f"{path}:{number}"
 
 
 if __name__ == "__main__":

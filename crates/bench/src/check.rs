@@ -80,9 +80,9 @@ impl Samples {
         }
     }
 
-    /// Holds them against the interpreter, once the worker has nothing more to do. A packet that came out otherwise than
-    /// the interpreter says is a mistake, and so is one that did not come out though the interpreter forwards it: only a
-    /// meter that lets nothing of its bearer pass may have dropped it.
+    /// Holds them against the interpreter, once the worker has nothing more to do. A packet that came out otherwise
+    /// than the interpreter says is a mistake, and so is one that did not come out though the interpreter forwards it:
+    /// only a meter that lets nothing of its bearer pass may have dropped it.
     #[must_use]
     pub fn check(&self, setting: &Setting, network: &Arc<Network>, identities: &[Identity]) -> Checked {
         let (model, wire) = (&setting.model, setting.wire);

@@ -36,8 +36,8 @@ impl Template {
         Self::on(Wire::Tagged, direction, size)
     }
 
-    /// Frames of `size` octets on another wire. Without a VLAN tag frames are 4 octets shorter and begin 4 octets later,
-    /// with the same user packets.
+    /// Frames of `size` octets on another wire. Without a VLAN tag frames are 4 octets shorter and begin 4 octets
+    /// later, with the same user packets.
     #[must_use]
     pub fn on(wire: Wire, direction: Direction, size: FrameSize) -> Self {
         let mut template = Self {

@@ -21,8 +21,8 @@ const ECHOES: f64 = 1_000.0;
 pub struct DeviceLatency {
     /// Packets a second that the generator can make.
     pub generator_most: f64,
-    /// The greatest rate, of those tried, at which trials lost nothing and were not void; `null`: none of them passed, and
-    /// there are no loads.
+    /// The greatest rate, of those tried, at which trials lost nothing and were not void; `null`: none of them passed,
+    /// and there are no loads.
     pub zero_loss_rate: Option<f64>,
     /// The search was stopped by the generator's headroom, not by loss.
     pub is_generator_bound: bool,
@@ -45,8 +45,8 @@ impl DeviceLatency {
 pub struct Overload {
     /// Room for packets of a port that wait; 0: the worker does not look ahead.
     pub backlog: usize,
-    /// Packets a second that came back, of a worker that does not look ahead, when as many were offered as the generator
-    /// can make.
+    /// Packets a second that came back, of a worker that does not look ahead, when as many were offered as the
+    /// generator can make.
     pub capacity: f64,
     /// The trial, at twice that rate or at the generator's greatest rate.
     pub trial: Trial,

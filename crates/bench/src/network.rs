@@ -37,7 +37,8 @@ pub enum Wire {
     Tagged,
     /// A port each, without VLANs.
     Plain,
-    /// A VLAN each, on one LAG of both ports with LACP. Received packets are divided by direction, sent packets by flow.
+    /// A VLAN each, on one LAG of both ports with LACP. Received packets are divided by direction, sent packets by
+    /// flow.
     Bundle,
 }
 

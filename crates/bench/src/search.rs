@@ -84,8 +84,8 @@ pub struct ZeroLoss {
     pub trials: Vec<RatedTrial>,
 }
 
-/// Searches between 0 and the generator's greatest rate less its headroom, by trials of `seconds`. `heard` is called with
-/// the number of trials so far.
+/// Searches between 0 and the generator's greatest rate less its headroom, by trials of `seconds`. `heard` is called
+/// with the number of trials so far.
 ///
 /// # Errors
 /// As [`Tester::trial`].

@@ -1,5 +1,5 @@
-//! Flow set-up (T4): rate of first packets through the slow path alone, beside established flows at a moderate rate, and
-//! in a flood.
+//! Flow set-up (T4): rate of first packets through the slow path alone, beside established flows at a moderate rate,
+//! and in a flood.
 
 use flow::cycles;
 use packet::DropReason;

@@ -1,4 +1,5 @@
-//! Files that are read whole: no more of them than a bound, whatever the file is. `/dev/zero` has a length of 0 and no end.
+//! Files that are read whole: no more of them than a bound, whatever the file is. `/dev/zero` has a length of 0 and no
+//! end.
 
 use std::fs::File;
 use std::io::{self, Read};

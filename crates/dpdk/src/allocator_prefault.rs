@@ -35,7 +35,8 @@ type CommitFn = unsafe extern "C" fn(bool, *mut c_void, usize, *mut bool, *mut c
 
 unsafe extern "C" {
     /// Lets mimalloc take from a run of addresses: start, octets, whether it is committed, pinned, zero; the NUMA node,
-    /// whether it is for certain heaps alone, what is called at commits, with which argument, and where its number goes.
+    /// whether it is for certain heaps alone, what is called at commits, with which argument, and where its number
+    /// goes.
     fn mi_manage_memory(
         start: *mut c_void,
         size: usize,

@@ -11,11 +11,11 @@
 //! but not `Sync`, and its bursts take `&mut self`. Control (open, start, statistics) is for the thread that
 //! sets things up; DPDK's control calls on one port are serialised here.
 //!
-//! A kernel interface can be a port without DPDK's drivers, by packet sockets of our own: what they report of a frame goes into
-//! the fields that DPDK has for it. Otherwise this crate knows nothing of what is in a packet, and it spawns no thread (EAL has one for interrupts).
-//! Beside DPDK's memory there is the process's allocator ([`Allocator`]), whose memory can be prefaulted
-//! ([`AllocatorPrefault`]).
-//! DPDK's log lines of a call that failed are the reason in its [`Error`].
+//! A kernel interface can be a port without DPDK's drivers, by packet sockets of our own: what they report of a frame
+//! goes into the fields that DPDK has for it. Otherwise this crate knows nothing of what is in a packet, and it spawns
+//! no thread (EAL has one for interrupts). Beside DPDK's memory there is the process's allocator ([`Allocator`]), whose
+//! memory can be prefaulted ([`AllocatorPrefault`]). DPDK's log lines of a call that failed are the reason in its
+//! [`Error`].
 
 mod allocator;
 mod allocator_prefault;

@@ -24,7 +24,8 @@ pub fn xdp_sockets() -> io::Result<Vec<RawFd>> {
     Ok(sockets)
 }
 
-/// Takes the error that waits at a socket, as of a packet socket whose interface was set down. Does nothing to other files.
+/// Takes the error that waits at a socket, as of a packet socket whose interface was set down. Does nothing to other
+/// files.
 pub fn clear_error(fd: RawFd) {
     let _ = option(fd, libc::SO_ERROR);
 }

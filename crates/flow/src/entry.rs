@@ -97,8 +97,8 @@ pub struct FlowEntry<K> {
     pub extension: ExtensionId,
     /// Idle timeout in ticks of 2^29 ns (0.54 s), at most 32767.
     pub idle: u16,
-    /// Number of the snapshot of the shared (predefined) rules at the time of the decision. With another current snapshot
-    /// the entry is *softly* stale: it stays in use until the budget allows a new decision.
+    /// Number of the snapshot of the shared (predefined) rules at the time of the decision. With another current
+    /// snapshot the entry is *softly* stale: it stays in use until the budget allows a new decision.
     pub snapshot: u16,
 }
 

@@ -1,9 +1,9 @@
 //! `Extensions`: the lines of what few flows need beside their entry, such as the rewrite of a NAT.
 //!
-//! A worker owns them beside its flow tables. An entry names its line by number and owns it: the code that takes the entry
-//! out of the table (removal, aging, replacement, all of which give the entry back) gives the line back, too. Nothing
-//! is allocated after start; both ways take constant time. Checksums are not known here: the maker of a [`Nat`] has
-//! worked out what it adds to them.
+//! A worker owns them beside its flow tables. An entry names its line by number and owns it: the code that takes the
+//! entry out of the table (removal, aging, replacement, all of which give the entry back) gives the line back, too.
+//! Nothing is allocated after start; both ways take constant time. Checksums are not known here: the maker of a [`Nat`]
+//! has worked out what it adds to them.
 
 use core::ops::Range;
 

@@ -132,8 +132,8 @@ impl PortId {
     /// The bit above the number of recirculations.
     const WAITED: u16 = 1 << 15;
 
-    /// How often a packet that was received by this port has recirculated in this node; 0: it was received from the wire.
-    /// Of an egress port: above 0, the packet does not leave, but recirculates.
+    /// How often a packet that was received by this port has recirculated in this node; 0: it was received from the
+    /// wire. Of an egress port: above 0, the packet does not leave, but recirculates.
     #[inline]
     pub const fn recirculations(self) -> u8 {
         (self.0 >> 12) as u8 & Self::MOST_RECIRCULATIONS
@@ -162,8 +162,8 @@ impl PortId {
         }
     }
 
-    /// Whether a packet that was received by this port has been buffered since its last recirculation, for its FAR or its
-    /// next hop.
+    /// Whether a packet that was received by this port has been buffered since its last recirculation, for its FAR or
+    /// its next hop.
     #[inline]
     pub const fn has_waited(self) -> bool {
         self.0 & Self::WAITED != 0

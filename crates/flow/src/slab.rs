@@ -2,8 +2,8 @@
 //!
 //! A slab is zeroed, of fixed length, and faulted in by the thread that makes it: the kernel takes pages of the NUMA
 //! node that this thread runs on, as long as there are any. Where the system has no huge pages to give, or the array is
-//! small, it is ordinary memory ([`residency`](crate::residency) reports which). Pages reserved in hugetlbfs are left to
-//! the packet buffers.
+//! small, it is ordinary memory ([`residency`](crate::residency) reports which). Pages reserved in hugetlbfs are left
+//! to the packet buffers.
 //!
 //! The unsafe code of this module: a mapping, and a slice over it.
 

@@ -1,7 +1,7 @@
 //! The token bucket for everything that is not a user packet: replies, reports, log lines, new flows.
 //!
-//! It is the generic cell rate algorithm: a bucket is one moment, from which on it is full. One [`TokenRate`] serves any
-//! number of buckets ([`TokenLevel`], 8 octets each). User packets pass [meters](crate::meter) instead.
+//! It is the generic cell rate algorithm: a bucket is one moment, from which on it is full. One [`TokenRate`] serves
+//! any number of buckets ([`TokenLevel`], 8 octets each). User packets pass [meters](crate::meter) instead.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub struct TokenRate {
     /// Nanoseconds per token; 0: no rate, see `slack`.
     interval: u64,
-    /// How far ahead of the present a level may be for a token to be taken: the burst but for one token, in nanoseconds.
-    /// Without an interval, 0: no token ever; else tokens without limit.
+    /// How far ahead of the present a level may be for a token to be taken: the burst but for one token, in
+    /// nanoseconds. Without an interval, 0: no token ever; else tokens without limit.
     slack: u64,
 }
 

@@ -1,10 +1,10 @@
 //! The admission queue: requests for new sessions that wait while control is busy, and the load that follows from it.
 //!
-//! Requests for new sessions wait in the order of their arrival; all other messages are served as they come: heartbeats,
-//! so that peers do not count this node as failed, deletions, which free resources, modifications of sessions in use, and
-//! responses. The time that it takes to serve the queue is the backlog. It is measured, by the time that turns of control
-//! take for each new session. A turn that took many times longer than those before it, as when the system takes the
-//! thread's core away for a while, counts in part only.
+//! Requests for new sessions wait in the order of their arrival; all other messages are served as they come:
+//! heartbeats, so that peers do not count this node as failed, deletions, which free resources, modifications of
+//! sessions in use, and responses. The time that it takes to serve the queue is the backlog. It is measured, by the
+//! time that turns of control take for each new session. A turn that took many times longer than those before it, as
+//! when the system takes the thread's core away for a while, counts in part only.
 //!
 //! The backlog makes the load that [`Endpoint::set_load`] gets. A thread that always has work and an empty queue has a
 //! load of 80; what is above is the backlog, as a share of the longest wait of a request
@@ -48,8 +48,8 @@ impl Default for AdmissionLimits {
 const FIRST_COST: u64 = 20_000;
 /// New sessions over which their cost is a mean, about.
 const COST_MEAN: u64 = 64;
-/// A turn counts as no more than this multiple of what it should have taken by that mean. A core that is slower for good
-/// is detected all the same, within some turns.
+/// A turn counts as no more than this multiple of what it should have taken by that mean. A core that is slower for
+/// good is detected all the same, within some turns.
 const MOST_OF_MEAN: u64 = 4;
 /// Over how long the share of time with work is taken.
 const BUSY_WINDOW: Duration = Duration::from_millis(100);

@@ -139,9 +139,9 @@ impl AssociationControl {
         shared.respond(now, request, &response);
     }
 
-    /// A node that has an association sets it up anew from another address: that would end its sessions, and a
-    /// Node ID can be forged. So the old address must be unreachable, or both be of one prefix of peers; else a heartbeat
-    /// is sent there, whose result decides about the next attempt.
+    /// A node that has an association sets it up anew from another address: that would end its sessions, and a Node ID
+    /// can be forged. So the old address must be unreachable, or both be of one prefix of peers; else a heartbeat is
+    /// sent there, whose result decides about the next attempt.
     fn check_moved(
         &mut self,
         shared: &mut Shared,
@@ -201,8 +201,8 @@ impl AssociationControl {
         }
     }
 
-    /// Whether the peer at the far end of `path` is verified at the start of an association: one that was before, at that
-    /// address, is.
+    /// Whether the peer at the far end of `path` is verified at the start of an association: one that was before, at
+    /// that address, is.
     fn is_verified(&self, shared: &Shared, now: Nanos, path: Path, id: AssociationId) -> bool {
         let from = path.from.ip().to_canonical();
         let is_at = |before: &Association| before.peer.ip().to_canonical() == from;

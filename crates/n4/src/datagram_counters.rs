@@ -62,8 +62,8 @@ pub struct Counters {
     pub stale_applications: u64,
     /// Recovery Time Stamps older than what the peer had said before, or too far ahead of our clock, and not believed.
     pub doubted_recoveries: u64,
-    /// Requests of unauthorised peers: in the name of a peer, or about its sessions, from an address that is not known to be
-    /// the peer's.
+    /// Requests of unauthorised peers: in the name of a peer, or about its sessions, from an address that is not known
+    /// to be the peer's.
     pub unauthorised: u64,
     /// Datagrams from outside the prefixes that peers are configured to speak from, not read.
     pub outside_peers: u64,

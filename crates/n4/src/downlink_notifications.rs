@@ -3,8 +3,8 @@
 //!
 //! A worker reports the first packet of each QoS flow. With a Downlink Data Notification Delay in the BAR the report is
 //! delayed, and is not sent if the FAR has stopped buffering meanwhile. After a response with a DL Buffering Duration
-//! nothing is reported until the duration is over; then buffered packets are discarded, and the next packet is a first one
-//! again. The packets themselves are buffered by the workers.
+//! nothing is reported until the duration is over; then buffered packets are discarded, and the next packet is a first
+//! one again. The packets themselves are buffered by the workers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

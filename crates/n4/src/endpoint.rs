@@ -1,9 +1,9 @@
 //! The PFCP endpoint of a user plane function: datagrams and time in, datagrams and effects out.
 //!
 //! Owned by control. It composes the parts of N4, each with its own state, and routes to them: messages by type,
-//! responses by the purpose of the request, outcomes of the sessions by ticket. The checks of a received message are made
-//! in the order of TS 29.244 §7.6: header, version, length, type, then retransmission, then IEs, then association, then
-//! session.
+//! responses by the purpose of the request, outcomes of the sessions by ticket. The checks of a received message are
+//! made in the order of TS 29.244 §7.6: header, version, length, type, then retransmission, then IEs, then association,
+//! then session.
 
 use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
 use packet::Teid;
@@ -246,7 +246,8 @@ impl Endpoint {
         self.shared.usage_record_owners.take_unaccepted()
     }
 
-    /// Something has happened to a session that is to be reported. An unknown session is passed over: it has just ended.
+    /// Something has happened to a session that is to be reported. An unknown session is passed over: it has just
+    /// ended.
     pub fn handle_session_event(&mut self, now: Nanos, session: SessionIndex, event: SessionEvent) {
         let reports = &mut self.reporting.sessions;
         reports.handle_session_event(&mut self.shared, now, session, event);
@@ -332,8 +333,8 @@ impl Endpoint {
         self.session_transfer.is_transferring = false;
     }
 
-    /// Another process has taken over: associations are forgotten here without a message to their peers. Last usage that
-    /// is not acknowledged counts as not accepted.
+    /// Another process has taken over: associations are forgotten here without a message to their peers. Last usage
+    /// that is not acknowledged counts as not accepted.
     pub fn complete_transfer(&mut self, now: Nanos) {
         self.begin_transfer();
         self.control.stop();
@@ -654,8 +655,8 @@ impl Endpoint {
         self.settle(now);
     }
 
-    /// A response is discarded, because its length is another than it says. If a report waits for it, that is responded to
-    /// all the same, and not sent again (TS 29.244 §7.6.1, §7.6.3).
+    /// A response is discarded, because its length is another than it says. If a report waits for it, that is responded
+    /// to all the same, and not sent again (TS 29.244 §7.6.1, §7.6.3).
     fn handle_unreadable_response(&mut self, now: Nanos, path: Path, header: &Header) {
         if header.message_type != MessageType::SESSION_REPORT_RESPONSE {
             return;

@@ -206,9 +206,9 @@ impl Shared {
         self.log.push(now, event);
     }
 
-    /// Rejects a request before it has changed anything. `seid` is the peer's, as far as it is known. A
-    /// retransmission gets the same response, also where another moment would have another: what the peer gave up must not
-    /// be done. Otherwise making the response again gives the same, so that it need not be kept.
+    /// Rejects a request before it has changed anything. `seid` is the peer's, as far as it is known. A retransmission
+    /// gets the same response, also where another moment would have another: what the peer gave up must not be done.
+    /// Otherwise making the response again gives the same, so that it need not be kept.
     pub(crate) fn reject(
         &mut self,
         now: Nanos,

@@ -9,13 +9,13 @@ use crate::config::Config;
 
 /// What is done here whatever the configuration: F-TEIDs are allocated (FTUP) and End Markers sent (EMPU), both
 /// mandatory on N4; packets are buffered, for as long and as many as BARs say (DDND, DLBD, UDBC), and what becomes of
-/// them is reported (DDDS); Traffic Endpoints are known (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length
-/// and several UE addresses taken (IP6PL); sessions of a set go to another control plane (RESPS); several messages go in
-/// one datagram (BUNDL); associations end with the last usage of their sessions reported (EPFAR); packets are
-/// reported beside octets (MNOP), quotas lose their validity (VTIME);
-/// applications are known by the flow descriptions of PFDs (PFDM, PFDE); what a used-up quota stops may go another way
-/// (QUOAC), or its own if it is exempt (QUASF); charging is paused, and nodes upstream are notified of it (NSPOC); HTTP is
-/// redirected to URLs (TREU); packets go to the CP function to wait there, and come back (BUCP).
+/// them is reported (DDDS); Traffic Endpoints are known (PDIU), framed routes followed (FRRT), IPv6 prefixes of any
+/// length and several UE addresses taken (IP6PL); sessions of a set go to another control plane (RESPS); several
+/// messages go in one datagram (BUNDL); associations end with the last usage of their sessions reported (EPFAR);
+/// packets are reported beside octets (MNOP), quotas lose their validity (VTIME); applications are known by the flow
+/// descriptions of PFDs (PFDM, PFDE); what a used-up quota stops may go another way (QUOAC), or its own if it is exempt
+/// (QUASF); charging is paused, and nodes upstream are notified of it (NSPOC); HTTP is redirected to URLs (TREU);
+/// packets go to the CP function to wait there, and come back (BUCP).
 const ALWAYS: [Features; 21] = [
     Features::BUCP,
     Features::FTUP,
@@ -41,10 +41,10 @@ const ALWAYS: [Features; 21] = [
 ];
 
 /// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), traffic is steered
-/// where there are forwarding policies (TRST), predefined PDRs activated where there are rulebases (ADPDP). Sets of SMFs
-/// control sessions in turn (SSET, MPAS): to say so calls for UEIP (TS 29.244 §5.22.2 item 8, §5.22.3 item 9). Packets are
-/// counted against the packet rates of a session (CIOT).
-/// A peer receives the features of the reference points that it uses.
+/// where there are forwarding policies (TRST), predefined PDRs activated where there are rulebases (ADPDP). Sets of
+/// SMFs control sessions in turn (SSET, MPAS): to say so calls for UEIP (TS 29.244 §5.22.2 item 8, §5.22.3 item 9).
+/// Packets are counted against the packet rates of a session (CIOT). A peer receives the features of the reference
+/// points that it uses.
 pub(crate) fn up_function_features(config: &Config, network: &Network, on: Interfaces) -> Features {
     let of = |feature, is_there| if is_there { feature } else { Features::empty() };
     let by_pools = Features::UEIP | Features::SSET | Features::MPAS;

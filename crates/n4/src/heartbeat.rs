@@ -1,10 +1,10 @@
 //! Heartbeats, both ways (TS 29.244 §6.2.2), and what Recovery Time Stamps mean (TS 23.007 §19A, TS 23.527 §4.3).
 //!
-//! A peer has restarted, and has lost its sessions, when its Recovery Time Stamp is later than before. Any sender can send
-//! a heartbeat; so a later time stamp in a request only causes a heartbeat to the peer, whose response counts. An earlier
-//! time stamp is that of a delayed datagram. One far ahead of our clock is implausible: if it were accepted, no later
-//! restart would be detected. Both change nothing; only an association setup sets the time stamp unconditionally. Sessions
-//! of an SMF set outlive the restart of a member (TS 29.244 §5.22).
+//! A peer has restarted, and has lost its sessions, when its Recovery Time Stamp is later than before. Any sender can
+//! send a heartbeat; so a later time stamp in a request only causes a heartbeat to the peer, whose response counts. An
+//! earlier time stamp is that of a delayed datagram. One far ahead of our clock is implausible: if it were accepted, no
+//! later restart would be detected. Both change nothing; only an association setup sets the time stamp unconditionally.
+//! Sessions of an SMF set outlive the restart of a member (TS 29.244 §5.22).
 
 use flow::Nanos;
 use pfcp::ie::RecoveryTimeStamp;
@@ -147,8 +147,8 @@ impl Heartbeats {
         }
     }
 
-    /// Sends a Heartbeat Request to a peer, unless one is outstanding. The sequence number for a peer that is not verified
-    /// cannot be derived from those that others receive.
+    /// Sends a Heartbeat Request to a peer, unless one is outstanding. The sequence number for a peer that is not
+    /// verified cannot be derived from those that others receive.
     pub(crate) fn send(&mut self, shared: &mut Shared, now: Nanos, id: AssociationId) {
         let asked = shared.associations.get_mut(id);
         let Some(association) = asked.filter(|association| !association.is_asked) else {

@@ -1,10 +1,11 @@
-//! Load and overload control: the metrics that peers receive (TS 29.244 §6.2.3, §6.2.4), and which requests are rejected.
+//! Load and overload control: the metrics that peers receive (TS 29.244 §6.2.3, §6.2.4), and which requests are
+//! rejected.
 //!
-//! Load is the largest of: the figure that the caller gives ([`AdmissionQueue`](crate::AdmissionQueue) has it), requests in work over
-//! the most there may be, and (for what peers receive) sessions over the most there may be. Under overload new
-//! sessions are refused with cause 74, those of low message priority first; modifications only when nothing more can be
-//! taken up; deletions and heartbeats never. While there are several peers, each may have its share of the work and no
-//! more.
+//! Load is the largest of: the figure that the caller gives ([`AdmissionQueue`](crate::AdmissionQueue) has it),
+//! requests in work over the most there may be, and (for what peers receive) sessions over the most there may be. Under
+//! overload new sessions are refused with cause 74, those of low message priority first; modifications only when
+//! nothing more can be taken up; deletions and heartbeats never. While there are several peers, each may have its share
+//! of the work and no more.
 
 use flow::Nanos;
 use pfcp::group::{LoadControlInformation, OverloadControlInformation};

@@ -33,8 +33,8 @@ impl Peers {
         self.failed.is_empty() && self.recovered.is_empty()
     }
 
-    /// The last event counts. It is reported even if it reverts one that was not acknowledged: the peer may have received that when its
-    /// acknowledgement was lost.
+    /// The last event counts. It is reported even if it reverts one that was not acknowledged: the peer may have
+    /// received that when its acknowledgement was lost.
     fn fail(&mut self, peer: IpAddr) {
         self.recovered.remove(&peer);
         self.failed.insert(peer);

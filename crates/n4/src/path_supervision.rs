@@ -2,8 +2,8 @@
 //! held to be unreachable.
 //!
 //! A path in use gets an Echo Request once in an interval, and up to N3 in all, T3 apart, until it answers; then it has
-//! failed. Echo Requests continue, and the path has recovered with the next response. Sans-IO: requests are polled from the
-//! endpoint, responses handed to it. What is done about a path that failed is in
+//! failed. Echo Requests continue, and the path has recovered with the next response. Sans-IO: requests are polled from
+//! the endpoint, responses handed to it. What is done about a path that failed is in
 //! [`node_reports`](crate::node_reports).
 
 use flow::Nanos;

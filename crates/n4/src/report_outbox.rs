@@ -2,9 +2,9 @@
 //! (TS 29.244 §6.3.5, §6.4).
 //!
 //! A session has one Session Report Request outstanding at a time; later events are collected, and sent in one message
-//! after the response. The rates of reports of a session and to an association, and the number of outstanding requests to
-//! an association, are limited; associations take turns. Equal events are merged, and an event is counted and dropped when
-//! its session's list is full. A report without a response is sent again for as long as its session lives.
+//! after the response. The rates of reports of a session and to an association, and the number of outstanding requests
+//! to an association, are limited; associations take turns. Equal events are merged, and an event is counted and
+//! dropped when its session's list is full. A report without a response is sent again for as long as its session lives.
 //!
 //! This module knows neither messages nor addresses; see [`session_reports`](crate::session_reports).
 

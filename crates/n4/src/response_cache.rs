@@ -1,13 +1,13 @@
 //! The response cache, and pending requests: what makes a retransmission harmless (TS 29.244 §6.4).
 //!
 //! A response is kept as long as the peer may retransmit, and is sent again octet for octet. A retransmission is
-//! byte-identical by §6.4; so a request with the number of an earlier one and another content is a new request, of a peer
-//! that has restarted and counts from the beginning again.
+//! byte-identical by §6.4; so a request with the number of an earlier one and another content is a new request, of a
+//! peer that has restarted and counts from the beginning again.
 //!
-//! The cache is bounded in octets, which peers (addresses) share. Per-peer eviction keeps one peer from evicting others'
-//! responses: a peer over its share loses its own first. Of a peer's responses rejections go first, then those of other
-//! requests, then those of deletions: a deleted session cannot be deleted again, so that only the cached response has the
-//! result and the last usage. Within each kind the oldest goes first.
+//! The cache is bounded in octets, which peers (addresses) share. Per-peer eviction keeps one peer from evicting
+//! others' responses: a peer over its share loses its own first. Of a peer's responses rejections go first, then those
+//! of other requests, then those of deletions: a deleted session cannot be deleted again, so that only the cached
+//! response has the result and the last usage. Within each kind the oldest goes first.
 
 use flow::Nanos;
 use pfcp::MessageType;
@@ -468,8 +468,8 @@ impl ResponseCache {
         (oldest != NONE).then_some(oldest)
     }
 
-    /// Evicts responses until there is room for those of `address`: its own if it has more than its share, else those of
-    /// the peer that has most.
+    /// Evicts responses until there is room for those of `address`: its own if it has more than its share, else those
+    /// of the peer that has most.
     fn make_room(&mut self, address: IpAddr) {
         while self.octets > self.max_octets {
             let share = self.max_octets / self.holders.len().max(1);

@@ -1,8 +1,8 @@
 //! Responses to requests about sessions (TS 29.244 §7.5.3, §7.5.5, §7.5.7), and the usage reports that follow on one.
 //!
 //! A response takes a bounded number of usage reports and announces how many follow (§5.2.2.3.1), in Session Report
-//! Requests. Those of a live session go through the outbox. Those of a deleted session go at once to a control plane that
-//! takes them (ARDR); the last has the flag PSDBU.
+//! Requests. Those of a live session go through the outbox. Those of a deleted session go at once to a control plane
+//! that takes them (ARDR); the last has the flag PSDBU.
 
 use flow::Nanos;
 use pfcp::ie::{
@@ -52,8 +52,8 @@ impl SessionResponses<'_> {
         }
     }
 
-    /// Rejects with cause 77 a request that was completed and whose response cannot be encoded. The session is removed: its
-    /// control plane would not know it, or its new tunnels and addresses.
+    /// Rejects with cause 77 a request that was completed and whose response cannot be encoded. The session is removed:
+    /// its control plane would not know it, or its new tunnels and addresses.
     fn fail(&mut self, to: RespondTo<'_>, done: &Done) -> Option<Arc<[u8]>> {
         if to.header.message_type != MessageType::SESSION_DELETION_RESPONSE {
             self.shared.sessions.remove(done.seid, EndCause::Fault);

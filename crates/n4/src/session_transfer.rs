@@ -2,9 +2,9 @@
 //! ([`session::SessionRecord`]).
 //!
 //! An endpoint adds to a session's record what only it knows: the association by its Node ID, and the reports that the
-//! control plane has not acknowledged. They keep their UR-SEQNs: one that was on its way is sent again by the process that has
-//! the session next, and the control plane knows it by its number. Answers that were kept for retransmissions, and how
-//! long a control plane wants no word of downlink packets, do not go along.
+//! control plane has not acknowledged. They keep their UR-SEQNs: one that was on its way is sent again by the process
+//! that has the session next, and the control plane knows it by its number. Answers that were kept for retransmissions,
+//! and how long a control plane wants no word of downlink packets, do not go along.
 
 use flow::Nanos;
 use pfcp::ie::{CpFunctionFeatures, Ie, NodeId, QueryUrrReference, RecoveryTimeStamp};

@@ -1,16 +1,16 @@
 //! Which senders are served on N4, and which have shown that they receive what is sent to their address.
 //!
-//! Where the configuration has the prefixes of peers ([`Config::peers`](crate::Config::peers)), datagrams from elsewhere
-//! are discarded, and peers count as verified. Where it has none, source addresses can be forged: a source without an
-//! association is served at a rate ([`Config::unknown_rate`](crate::Config::unknown_rate)), and unverified peers get
-//! sessions, addresses and associations only until a small part of all is in use
+//! Where the configuration has the prefixes of peers ([`Config::peers`](crate::Config::peers)), datagrams from
+//! elsewhere are discarded, and peers count as verified. Where it has none, source addresses can be forged: a source
+//! without an association is served at a rate ([`Config::unknown_rate`](crate::Config::unknown_rate)), and unverified
+//! peers get sessions, addresses and associations only until a small part of all is in use
 //! ([`Config::unverified_percent`](crate::Config::unverified_percent)). Beyond that a peer must have responded to a
-//! heartbeat of ours, which shows that it receives what is sent to the address that it sends from (TS 29.244 §6.2.2: every
-//! node responds to heartbeats). The heartbeat is sent when that matters, and the request is discarded: a live peer
-//! retransmits it (§6.4).
+//! heartbeat of ours, which shows that it receives what is sent to the address that it sends from (TS 29.244 §6.2.2:
+//! every node responds to heartbeats). The heartbeat is sent when that matters, and the request is discarded: a live
+//! peer retransmits it (§6.4).
 //!
-//! The sequence number of a heartbeat to a source without an association is a keyed hash of its address and of the time,
-//! so that no state is kept.
+//! The sequence number of a heartbeat to a source without an association is a keyed hash of its address and of the
+//! time, so that no state is kept.
 
 use flow::{Nanos, TokenLevel, TokenRate};
 use pfcp::Frames;
@@ -113,8 +113,8 @@ impl SourceFilter {
         self.verified.get(&address).is_some_and(|until| *until > now)
     }
 
-    /// Whether a datagram from `from` is taken. Each message of a bundle (TS 29.244 §6.5) counts against the rate of its
-    /// source.
+    /// Whether a datagram from `from` is taken. Each message of a bundle (TS 29.244 §6.5) counts against the rate of
+    /// its source.
     ///
     /// # Errors
     /// Why it is discarded.

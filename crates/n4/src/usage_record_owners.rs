@@ -1,9 +1,9 @@
 //! The owners of usage record entries ([`session::UsageRecordEntry`]): Node IDs of associations that have ended, and
 //! usage reports that a control plane has not accepted.
 //!
-//! A usage report is entered when it is made. What its control plane has not taken then is entered once more: refused, or
-//! answered with what cannot be read (TS 29.244 §7.6.1: the request counts as responded to, though
-//! that is discarded), or not answered before the session or its association was gone. None of these is sent again.
+//! A usage report is entered when it is made. What its control plane has not taken then is entered once more: refused,
+//! or answered with what cannot be read (TS 29.244 §7.6.1: the request counts as responded to, though that is
+//! discarded), or not answered before the session or its association was gone. None of these is sent again.
 
 use session::{AssociationId, ReportedSession, Seid, Unreported, UsageRecordEntry, UsageReport};
 use std::collections::BTreeMap;

@@ -63,9 +63,9 @@ impl Dated {
     }
 }
 
-/// The parts of a report that are sent to a peer, for one that can read Usage Information or for one that cannot: to the
-/// latter, without it, a report means usage after QoS enforcement (TS 29.244 §5.2.2.3.1), and the part before it is left
-/// out. There is such a part only if the session began with a peer that could.
+/// The parts of a report that are sent to a peer, for one that can read Usage Information or for one that cannot: to
+/// the latter, without it, a report means usage after QoS enforcement (TS 29.244 §5.2.2.3.1), and the part before it is
+/// left out. There is such a part only if the session began with a peer that could.
 pub(crate) fn parts(
     usage: &UsageReport,
     reads_information: bool,
@@ -183,8 +183,8 @@ pub(crate) struct Detection {
 /// What a report says of the start or the stop of an application, by the first PDR of the URR that looks for one;
 /// nothing for another report, and for service data flows that are no application's.
 ///
-/// A counter does not say which flow of an application it was. So flows are deducible where all PDRs of the URR look for
-/// one application that is known by one flow description.
+/// A counter does not say which flow of an application it was. So flows are deducible where all PDRs of the URR look
+/// for one application that is known by one flow description.
 pub(crate) fn application(usage: &UsageReport, rules: &SessionRules) -> Option<Detection> {
     if !usage.triggers.intersects(MOMENTARY) {
         return None;

@@ -1,7 +1,7 @@
 //! Operation, administration and maintenance: what an operator sees of a UPF and asks of it.
 //!
-//! [`values`] are the objects of the REST API and their text forms; [`views`] make them from a UPF; [`rest`] serves and asks
-//! over a Unix socket.
+//! [`values`] are the objects of the REST API and their text forms; [`views`] make them from a UPF; [`rest`] serves and
+//! asks over a Unix socket.
 
 #![forbid(unsafe_code)]
 

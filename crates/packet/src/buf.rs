@@ -52,8 +52,8 @@ pub trait PacketBuf {
     where
         Self: Sized;
 
-    /// Makes the first `n` octets of a chained packet contiguous. False when the first part has no room for them, or the
-    /// packet has fewer; the packet is the same in any case.
+    /// Makes the first `n` octets of a chained packet contiguous. False when the first part has no room for them, or
+    /// the packet has fewer; the packet is the same in any case.
     fn gather(&mut self, n: usize) -> bool {
         n <= self.data().len()
     }
@@ -121,8 +121,8 @@ pub trait PacketBuf {
     }
 }
 
-/// Appends the octets `range` of `packet` to `to`, and what exceeds its tailroom in further buffers of `alloc`. `None`, and
-/// `to` is of no use, where `alloc` has none or the packet is shorter.
+/// Appends the octets `range` of `packet` to `to`, and what exceeds its tailroom in further buffers of `alloc`. `None`,
+/// and `to` is of no use, where `alloc` has none or the packet is shorter.
 pub fn copy_behind<B: PacketBuf>(
     to: &mut B,
     packet: &B,

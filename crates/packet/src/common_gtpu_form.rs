@@ -2,8 +2,8 @@
 //! Container or nothing optional, and an unfragmented inner IPv4 packet of UDP or TCP.
 //!
 //! Every field of this form is at a constant offset, and a few comparisons recognise it. All other packets, valid or
-//! not, are parsed by [`GtpuFrame`](crate::GtpuFrame) and [`parse_inner`](crate::frame::parse_inner), which give the same
-//! result for this form.
+//! not, are parsed by [`GtpuFrame`](crate::GtpuFrame) and [`parse_inner`](crate::frame::parse_inner), which give the
+//! same result for this form.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 

@@ -124,8 +124,8 @@ pub struct VlanTags {
     pub outer: VlanId,
     /// The second one: 1..=4094.
     pub inner: Option<VlanId>,
-    /// The EtherType that announces the outer tag of what we send: [`ether_type::VLAN`] or [`ether_type::QINQ`]. A second
-    /// tag always has 0x8100.
+    /// The EtherType that announces the outer tag of what we send: [`ether_type::VLAN`] or [`ether_type::QINQ`]. A
+    /// second tag always has 0x8100.
     pub tpid: u16,
 }
 

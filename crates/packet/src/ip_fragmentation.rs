@@ -1,8 +1,8 @@
 //! Fragmentation of packets that exceed an MTU (RFC 791 §3.2, RFC 8200 §4.5).
 //!
 //! Either the outermost IP packet is fragmented, or the user packet in a tunnel; then each fragment gets the tunnel's
-//! headers. The frame's own buffer becomes the first fragment; the others are in new buffers. The caller decides whether a
-//! packet may be fragmented.
+//! headers. The frame's own buffer becomes the first fragment; the others are in new buffers. The caller decides
+//! whether a packet may be fragmented.
 
 use crate::buf::copy_behind;
 use crate::build::fill_udp_checksum;
@@ -59,9 +59,9 @@ struct Piece {
 /// buffers with headroom.
 ///
 /// # Errors
-/// [`DropReason::TooBig`] when the link has no room for 8 octets, or the fragments would be more than [`MAX_FRAGMENTS`];
-/// [`DropReason::NoBuffer`], [`DropReason::NoHeadroom`]; and [`DropReason::BadIpLength`] for a fragment that ends behind
-/// the longest packet. The packet is of no use then, and `rest` is empty.
+/// [`DropReason::TooBig`] when the link has no room for 8 octets, or the fragments would be more than
+/// [`MAX_FRAGMENTS`]; [`DropReason::NoBuffer`], [`DropReason::NoHeadroom`]; and [`DropReason::BadIpLength`] for a
+/// fragment that ends behind the longest packet. The packet is of no use then, and `rest` is empty.
 pub fn fragment<B: PacketBuf>(
     whole: &mut B,
     spec: FragmentSpec,

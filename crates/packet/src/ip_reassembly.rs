@@ -1,7 +1,8 @@
 //! Reassembly of UDP datagrams to own addresses (RFC 791 §3.2, RFC 5722, RFC 8200 §4.5).
 //!
-//! [`UdpFragment`] has a fragment's datagram and its range of octets. [`UdpFragment::begin`] and [`UdpFragment::finish`]
-//! make the frame of the datagram from fragments that cover it. The caller keeps the fragments until then.
+//! [`UdpFragment`] has a fragment's datagram and its range of octets. [`UdpFragment::begin`] and
+//! [`UdpFragment::finish`] make the frame of the datagram from fragments that cover it. The caller keeps the fragments
+//! until then.
 
 use crate::eth::{L2, ether_type};
 use crate::tuple::proto;

@@ -1,5 +1,5 @@
-//! Martian addresses: those that no packet may come from or go to (RFC 1812 §5.3.7). Packets that have one are dropped as
-//! [`DropReason::MartianSource`](crate::DropReason::MartianSource) or
+//! Martian addresses: those that no packet may come from or go to (RFC 1812 §5.3.7). Packets that have one are dropped
+//! as [`DropReason::MartianSource`](crate::DropReason::MartianSource) or
 //! [`DropReason::MartianDestination`](crate::DropReason::MartianDestination).
 
 use std::net::IpAddr;

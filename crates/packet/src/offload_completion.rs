@@ -94,8 +94,8 @@ impl Layers {
     }
 }
 
-/// Fills in the checksum of a TCP segment or UDP datagram whose checksum field has the sum of the pseudo header. Returns
-/// whether it did.
+/// Fills in the checksum of a TCP segment or UDP datagram whose checksum field has the sum of the pseudo header.
+/// Returns whether it did.
 ///
 /// One in 65,536 packets with a correct checksum has that sum there as well; the value that is filled in is the same
 /// then. Fragments are left as they are: their checksum was computed before fragmentation.
@@ -117,8 +117,8 @@ pub fn fill_checksum(frame: &mut [u8]) -> bool {
     true
 }
 
-/// Segmentation of a frame that holds several TCP segments or UDP datagrams. Each segment gets a copy of the headers and
-/// its own part of the payload.
+/// Segmentation of a frame that holds several TCP segments or UDP datagrams. Each segment gets a copy of the headers
+/// and its own part of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
     layers: Layers,
@@ -130,8 +130,8 @@ pub struct Segmentation {
 
 impl Segmentation {
     /// Of a frame of `total` octets that starts with `head`, whose pieces have a payload of `size` octets. `layer4`:
-    /// octets before its TCP or UDP header, as the port knows them; 0: it does not. `None` where it is no such frame, as of
-    /// TCP in a tunnel.
+    /// octets before its TCP or UDP header, as the port knows them; 0: it does not. `None` where it is no such frame,
+    /// as of TCP in a tunnel.
     #[must_use]
     pub fn of(head: &[u8], total: usize, layer4: usize, size: u16) -> Option<Self> {
         let layers = Layers::of(head, total)?;

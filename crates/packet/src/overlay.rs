@@ -52,8 +52,8 @@ impl Overlay {
     }
 
     /// Writes these octets to the start of `out`, for a frame of `payload` octets, and gives how many they are. VXLAN's
-    /// UDP source port comes of `flow`, so that routers on the way may spread flows (RFC 7348 §5); its UDP checksum is 0
-    /// (the same, and RFC 6935). IPv4 packets may not be fragmented.
+    /// UDP source port comes of `flow`, so that routers on the way may spread flows (RFC 7348 §5); its UDP checksum is
+    /// 0 (the same, and RFC 6935). IPv4 packets may not be fragmented.
     ///
     /// `None` when the packet would be longer than 65,535 octets, or `out` is shorter than that.
     pub fn write(self, out: &mut [u8], addrs: &Addrs, payload: usize, flow: u16) -> Option<usize> {

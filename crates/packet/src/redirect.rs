@@ -5,9 +5,11 @@
 //! client acknowledges shows how far the connection is: a SYN gets a SYN with ACK; data behind the handshake gets the
 //! response, with FIN, in pieces to a client of small segments; a FIN gets its ACK; what fits nothing gets a reset. A
 //! client that misses an answer repeats itself and gets the same again. There is one answer at most to a packet, and
-//! one that is longer than what it answers goes only to a client that has acknowledged the number that the server began with.
+//! one that is longer than what it answers goes only to a client that has acknowledged the number that the server began
+//! with.
 //!
-//! A stateless server cannot distinguish an acknowledgement from a keep-alive probe: both get no answer. A piece that is lost is not sent again, since only the client knows, and it has nothing to repeat.
+//! A stateless server cannot distinguish an acknowledgement from a keep-alive probe: both get no answer. A piece that
+//! is lost is not sent again, since only the client knows, and it has nothing to repeat.
 
 use zerocopy::IntoBytes;
 

@@ -36,8 +36,8 @@ pub struct TooBig {
 
 impl TooBig {
     /// Reads the ICMP message in the packet that starts with its IP header at `packet[0]`. `Ok(None)` for all other
-    /// messages, for what no packet of GTP-U from the address is quoted in that the message came to, where the quote ends
-    /// before the TEID, and where the quoted packet would have fitted.
+    /// messages, for what no packet of GTP-U from the address is quoted in that the message came to, where the quote
+    /// ends before the TEID, and where the quoted packet would have fitted.
     ///
     /// A router that quotes no more than RFC 792 asks for, the UDP header, is ignored: any host that knows the two
     /// addresses can make such a message. RFC 1812 §4.3.2.3 has routers quote as much as fits into 576 octets, RFC 4443

@@ -94,8 +94,8 @@ pub fn pseudo_header(addrs: &Addrs, proto: u8, len: u16) -> Sum {
     }
 }
 
-/// Writes the sum of the pseudo header into the checksum field of the datagram that starts at `datagram[0]`: what a port
-/// starts from that is asked to fill in the checksum. `None` when `datagram` is shorter than a header.
+/// Writes the sum of the pseudo header into the checksum field of the datagram that starts at `datagram[0]`: what a
+/// port starts from that is asked to fill in the checksum. `None` when `datagram` is shorter than a header.
 pub fn leave_checksum(addrs: &Addrs, datagram: &mut [u8]) -> Option<()> {
     let (header, _) = Header::mut_from_prefix(datagram).ok()?;
     header.checksum = U16::new(pseudo_header(addrs, proto::UDP, header.len.get()).folded());

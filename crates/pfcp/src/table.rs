@@ -17,10 +17,10 @@
 //! it does not.
 //!
 //! Reading a message checks every IE on every level and keeps the fields of the message itself (`read_table`). Groups
-//! are checked with it and not kept (`check_table`); `fill_table` reads their fields, and cannot fail, when the message's
-//! field is read or its list is iterated. All of them expect the IEs in the table's order, which peers should use
-//! (§8.1.2): one comparison a row and no jump. From the first IE in another order on, the plain loop of `check_disorder`
-//! or `fill_disorder` continues, with the same result.
+//! are checked with it and not kept (`check_table`); `fill_table` reads their fields, and cannot fail, when the
+//! message's field is read or its list is iterated. All of them expect the IEs in the table's order, which peers should
+//! use (§8.1.2): one comparison a row and no jump. From the first IE in another order on, the plain loop of
+//! `check_disorder` or `fill_disorder` continues, with the same result.
 
 use crate::error::Error;
 use crate::ie::Ie;
@@ -47,8 +47,8 @@ pub(crate) fn check_optional<'a, T: Ie<'a>>(value: &'a [u8]) -> Result<bool, Err
     }
 }
 
-/// The error of a null length of an IE that is not mandatory, in a message that can remove nothing: that of an empty value.
-/// Names and texts may be empty.
+/// The error of a null length of an IE that is not mandatory, in a message that can remove nothing: that of an empty
+/// value. Names and texts may be empty.
 #[cold]
 pub(crate) fn check_null<'a, T: Ie<'a>>() -> Result<(), Error> {
     T::check(&[]).map_err(Error::within_conditional)

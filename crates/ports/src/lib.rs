@@ -1,5 +1,5 @@
-//! The DPDK ports of a configuration: how they are opened, how their NICs spread packets over workers, and what the host's
-//! kernel is to do with the interfaces under them.
+//! The DPDK ports of a configuration: how they are opened, how their NICs spread packets over workers, and what the
+//! host's kernel is to do with the interfaces under them.
 
 #![forbid(unsafe_code)]
 

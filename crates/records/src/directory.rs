@@ -28,10 +28,9 @@ impl Directory {
     /// The directory at `path`, which is made if it is not there. It is this process's until it is dropped.
     ///
     /// # Errors
-    /// The system's; [`io::ErrorKind::WouldBlock`] when another process has it;
-    /// [`io::ErrorKind::NotADirectory`] when a symbolic link or a file has the name;
-    /// [`io::ErrorKind::PermissionDenied`] when another user than this one and root has the directory, or group or others
-    /// may write.
+    /// The system's; [`io::ErrorKind::WouldBlock`] when another process has it; [`io::ErrorKind::NotADirectory`] when a
+    /// symbolic link or a file has the name; [`io::ErrorKind::PermissionDenied`] when another user than this one and
+    /// root has the directory, or group or others may write.
     pub fn open(path: &Path) -> io::Result<Directory> {
         DirBuilder::new().recursive(true).mode(0o750).create(path)?;
         let handle = DirectoryHandle::to_write(path)?;

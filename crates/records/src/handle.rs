@@ -106,8 +106,8 @@ impl DirectoryHandle {
     /// Opens a file to be read from its beginning.
     ///
     /// # Errors
-    /// The system's, with the name; [`io::ErrorKind::InvalidInput`] when it is no regular file, which is found before it
-    /// is opened, or a symbolic link. For writers also [`io::ErrorKind::PermissionDenied`], as of the directory.
+    /// The system's, with the name; [`io::ErrorKind::InvalidInput`] when it is no regular file, which is found before
+    /// it is opened, or a symbolic link. For writers also [`io::ErrorKind::PermissionDenied`], as of the directory.
     pub fn read(&self, name: &str) -> io::Result<File> {
         let (file, metadata) = self.open(name, OFlags::RDONLY)?;
         if self.is_guarded {

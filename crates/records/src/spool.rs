@@ -240,8 +240,8 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Truncates what may be behind the durable part: it is in the batch, and is written again. Where the file was taken
-    /// away, with what is durable in it, it goes into another.
+    /// Truncates what may be behind the durable part: it is in the batch, and is written again. Where the file was
+    /// taken away, with what is durable in it, it goes into another.
     fn clear_doubts(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut().filter(|file| file.is_doubtful) else {
             return Ok(());
@@ -315,7 +315,8 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Gives the file its final name. The name is not awaited: the next process to open the spool finds the file by either.
+    /// Gives the file its final name. The name is not awaited: the next process to open the spool finds the file by
+    /// either.
     fn finish_file(&mut self) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         self.disk.rename(&file.name, &final_name(&file.name))?;

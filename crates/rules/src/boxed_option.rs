@@ -24,8 +24,9 @@ impl Absent for BlockImage {
     const ABSENT: &'static Self = &BlockImage::NOTHING;
 }
 
-/// An optional value in a box, for what few of very many sessions have: eight octets where it is absent. It dereferences
-/// to the value, or to [`Absent::ABSENT`]. Only [`get_or_insert_default`](Self::get_or_insert_default) allocates.
+/// An optional value in a box, for what few of very many sessions have: eight octets where it is absent. It
+/// dereferences to the value, or to [`Absent::ABSENT`]. Only [`get_or_insert_default`](Self::get_or_insert_default)
+/// allocates.
 #[derive(Clone)]
 pub struct BoxedOption<T>(Option<Box<T>>);
 

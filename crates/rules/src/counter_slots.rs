@@ -1,6 +1,6 @@
 //! The counter slots that a session's rules need, in this order: of each URR, of the events of each URR that counts
-//! them, of inactivity, of contents without a counter of their own, of volumes before QoS enforcement, the event mark, and
-//! the weights of members in credit pools.
+//! them, of inactivity, of contents without a counter of their own, of volumes before QoS enforcement, the event mark,
+//! and the weights of members in credit pools.
 
 use flow::ContentId;
 use smallvec::SmallVec;
@@ -87,8 +87,8 @@ impl<'a> CounterSlots<'a> {
         self.0.urrs().len() + self.events().count()
     }
 
-    /// The last slot but those of weights, if any URR counts events: it counts nothing, and has a worker examine packets
-    /// for events.
+    /// The last slot but those of weights, if any URR counts events: it counts nothing, and has a worker examine
+    /// packets for events.
     pub(crate) fn event_mark(self) -> Option<usize> {
         let counts = self.events().next().is_some();
         counts.then(|| self.first_before_qos() + self.before_qos().count())

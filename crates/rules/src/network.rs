@@ -145,8 +145,8 @@ impl Network {
         Some((instance, LocalId(place as u16)))
     }
 
-    /// Whether another node can have `address` in `vrf`: it is no martian, no own address, and no broadcast address of an
-    /// own link.
+    /// Whether another node can have `address` in `vrf`: it is no martian, no own address, and no broadcast address of
+    /// an own link.
     pub fn may_be_another(&self, vrf: VrfId, address: IpAddr) -> bool {
         let mut members = self.instances.iter().filter(|instance| instance.vrf == vrf);
         !is_martian(address) && !members.any(|instance| instance.takes(address))

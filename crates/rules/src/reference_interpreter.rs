@@ -1,10 +1,10 @@
 //! The interpreter: what TS 29.244 says of one packet, with no cache, table or compiled form in between.
 //!
-//! It is a second implementation of the rules, on purpose. Tests compare the classifier, the compiler and the packet path
-//! with it, so it shares the parsing of packets with them and nothing else: matching, forwarding, headers and meters are
-//! written again, plainly, and a mistake in one implementation is a difference. Do not replace its code by calls of
-//! `classifier` or `compile`, and do not use it there. It is slow; production code calls it to explain traced packets
-//! only.
+//! It is a second implementation of the rules, on purpose. Tests compare the classifier, the compiler and the packet
+//! path with it, so it shares the parsing of packets with them and nothing else: matching, forwarding, headers and
+//! meters are written again, plainly, and a mistake in one implementation is a difference. Do not replace its code by
+//! calls of `classifier` or `compile`, and do not use it there. It is slow; production code calls it to explain traced
+//! packets only.
 //!
 //! It takes packets one by one: a fragment behind the first has ports 0 here. A worker that knows the first fragment
 //! (`worker::FragmentLimits`) does with the others what the interpreter says of the whole datagram.
@@ -61,8 +61,8 @@ pub struct Conditions<'a> {
 pub enum Metering<'a> {
     /// Other meters did: every packet has this colour.
     Colour(Colour),
-    /// These, now (TS 29.244 §5.4.4): a packet passes all meters, or takes nothing from any and is dropped. What is beyond
-    /// a guaranteed bit rate is yellow.
+    /// These, now (TS 29.244 §5.4.4): a packet passes all meters, or takes nothing from any and is dropped. What is
+    /// beyond a guaranteed bit rate is yellow.
     Meters(&'a mut ReferenceMeters, Nanos),
 }
 
@@ -435,8 +435,8 @@ fn gate_closed(qer: &Qer, direction: Direction) -> bool {
 
 /// Whether a received PDU Session Container is put into the next tunnel as it is: not where the Outer Header Removal
 /// deletes it (TS 29.244 §8.2.64), and not where a UE's packet goes to the CP function (§5.3.1, scenario 1), which this
-/// node forwards as the end of the N3 tunnel. The CP function does get those of downlink packets, received over N9 to be
-/// buffered there (§5.3.3.2) or for CIoT (§5.3.5.2), and what it sends back keeps them (§5.3.3.3).
+/// node forwards as the end of the N3 tunnel. The CP function does get those of downlink packets, received over N9 to
+/// be buffered there (§5.3.3.2) or for CIoT (§5.3.5.2), and what it sends back keeps them (§5.3.3.3).
 fn keeps_psc(pdr: &Pdr, next: &NextTunnel) -> bool {
     let is_deleted = pdr
         .outer_header_removal

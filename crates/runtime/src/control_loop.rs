@@ -1,7 +1,8 @@
 //! The control thread's loop: datagrams and the workers' events in, datagrams and commands out.
 //!
 //! Everything that has come is taken from the sockets before new sessions are served, a few in each turn, so that a
-//! heartbeat or a deletion waits for those few and no more, and control knows what waits for it ([`n4::AdmissionQueue`]).
+//! heartbeat or a deletion waits for those few and no more, and control knows what waits for it
+//! ([`n4::AdmissionQueue`]).
 
 use std::io;
 use std::time::Duration;
@@ -73,8 +74,8 @@ impl ControlLoop {
         }
     }
 
-    /// The same with workers that wake this thread by `own` after each event, and that wait until their own wake-up, where
-    /// they have one.
+    /// The same with workers that wake this thread by `own` after each event, and that wait until their own wake-up,
+    /// where they have one.
     #[must_use]
     pub fn with_wakeups(mut self, own: Wakeup, workers: Vec<Option<Wakeup>>) -> Self {
         self.wakeups = Some(Wakeups {

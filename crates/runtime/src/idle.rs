@@ -2,7 +2,8 @@
 //!
 //! `busy` continues to poll. `adaptive` sleeps, for longer and longer. `interrupt` waits in the kernel for the sockets
 //! under the ports ([`DpdkIo::sockets`], [`dpdk::xdp_sockets`]) and for the thread's [`Wakeup`], which control, other
-//! workers and the host's thread wake it by; it polls at least every [`LONGEST_WAIT`], for what a worker does by the clock.
+//! workers and the host's thread wake it by; it polls at least every [`LONGEST_WAIT`], for what a worker does by the
+//! clock.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -39,8 +40,8 @@ pub struct WorkerSockets {
 
 /// What a thread waits with.
 ///
-/// Own sockets are registered only while it waits: a socket with a waiter wakes it for every packet that is received and,
-/// with AF_XDP, for every packet that is sent, which costs as much as a tenth of the kernel's work on the packet.
+/// Own sockets are registered only while it waits: a socket with a waiter wakes it for every packet that is received
+/// and, with AF_XDP, for every packet that is sent, which costs as much as a tenth of the kernel's work on the packet.
 pub struct Waiter {
     poll: Poll,
     events: Events,
@@ -195,8 +196,8 @@ impl Idle {
     }
 }
 
-/// Which sockets each worker is to wait for: those of its own queues, and all of AF_XDP, whose owner is not known where there
-/// are several workers.
+/// Which sockets each worker is to wait for: those of its own queues, and all of AF_XDP, whose owner is not known where
+/// there are several workers.
 ///
 /// # Errors
 /// The port of AF_XDP whose socket is not there, or what kept it from being found.

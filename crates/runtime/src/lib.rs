@@ -1,5 +1,5 @@
-//! The threads, sockets and clocks that drive a UPF: a thread for each worker, the control thread's loop, the N4 sockets, and
-//! how threads without work wait and are woken.
+//! The threads, sockets and clocks that drive a UPF: a thread for each worker, the control thread's loop, the N4
+//! sockets, and how threads without work wait and are woken.
 
 #![forbid(unsafe_code)]
 

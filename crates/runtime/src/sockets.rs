@@ -2,8 +2,8 @@
 //! reached (TS 29.244 §4.2.2).
 //!
 //! Datagrams of one turn that have the same length and peer are sent by one system call, which the kernel segments into
-//! datagrams (UDP GSO, `UDP_SEGMENT`): one pass through the network stack for all of them. Datagrams are received one by
-//! one: reception is a small part of their cost.
+//! datagrams (UDP GSO, `UDP_SEGMENT`): one pass through the network stack for all of them. Datagrams are received one
+//! by one: reception is a small part of their cost.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice};
@@ -27,8 +27,8 @@ use upf::Control;
 /// Most datagrams received from one socket per turn of control. Later ones wait in the socket's buffer, where a large
 /// message takes two kilobytes.
 const DATAGRAMS_PER_TURN: usize = 256;
-/// Requested receive buffer of each socket, octets. The kernel grants at most `net.core.rmem_max`, unless the process has
-/// CAP_NET_ADMIN.
+/// Requested receive buffer of each socket, octets. The kernel grants at most `net.core.rmem_max`, unless the process
+/// has CAP_NET_ADMIN.
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// The largest UDP payload.
 const LARGEST: usize = 65_535;
@@ -213,8 +213,8 @@ impl Sockets {
         any
     }
 
-    /// Sends the datagrams of `control`. The order of datagrams to one peer is kept. Datagrams that the kernel refuses are
-    /// lost; PFCP retransmits.
+    /// Sends the datagrams of `control`. The order of datagrams to one peer is kept. Datagrams that the kernel refuses
+    /// are lost; PFCP retransmits.
     pub fn transmit(&mut self, control: &mut Control) {
         self.send_all(std::iter::from_fn(|| control.poll_transmit()));
     }

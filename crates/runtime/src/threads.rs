@@ -137,8 +137,8 @@ pub struct WorkerThread {
     made: Receiver<Result<Vec<Range<usize>>, ThreadError>>,
 }
 
-/// Registers and pins the calling thread, and makes its worker there: the memory of the worker's tables is taken from the
-/// NUMA node of the thread's core.
+/// Registers and pins the calling thread, and makes its worker there: the memory of the worker's tables is taken from
+/// the NUMA node of the thread's core.
 fn make<I: Io>(
     eal: &'static Eal,
     core: Option<u32>,

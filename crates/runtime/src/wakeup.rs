@@ -1,8 +1,9 @@
 //! Wake-ups between threads: a flag and an event file for each thread that waits in the kernel.
 //!
-//! Threads exchange work over queues. A producer calls [`Wakeup::wake`] after each push: it costs one load of a flag unless
-//! the consumer waits, else a write to the event file. A consumer that is about to wait sets the flag
-//! ([`Wakeup::prepare_wait`]) and looks at its queues once more: it sees what was pushed before, and a later push wakes it.
+//! Threads exchange work over queues. A producer calls [`Wakeup::wake`] after each push: it costs one load of a flag
+//! unless the consumer waits, else a write to the event file. A consumer that is about to wait sets the flag
+//! ([`Wakeup::prepare_wait`]) and looks at its queues once more: it sees what was pushed before, and a later push wakes
+//! it.
 
 use std::io;
 use std::sync::Arc;

@@ -83,9 +83,9 @@ pub(crate) fn apply(
     finish_if_complete(context, now, index, id)
 }
 
-/// A worker has answered an operation of a change, a rollback or a removal. A session whose worker cannot even go back to
-/// what it ran is removed: better none than one with rules that the response said do not apply. Late answers only matter
-/// for the usage that they have.
+/// A worker has answered an operation of a change, a rollback or a removal. A session whose worker cannot even go back
+/// to what it ran is removed: better none than one with rules that the response said do not apply. Late answers only
+/// matter for the usage that they have.
 pub(crate) fn handle_answer(
     context: &mut ChangeContext,
     now: Nanos,

@@ -88,8 +88,8 @@ enum Stage {
     Removing,
 }
 
-/// A new session whose change is applied when the owner of its bucket is decided: every worker selects the new owner, or
-/// the move has failed.
+/// A new session whose change is applied when the owner of its bucket is decided: every worker selects the new owner,
+/// or the move has failed.
 #[derive(Debug)]
 pub(crate) struct HeldSession {
     pub(crate) index: SessionIndex,
@@ -270,8 +270,8 @@ impl BucketMoves {
         }
     }
 
-    /// A session in which nothing is in progress is to move: it is installed at the new owner, if that is the stage of the
-    /// move.
+    /// A session in which nothing is in progress is to move: it is installed at the new owner, if that is the stage of
+    /// the move.
     pub(crate) fn join(&mut self, context: &mut ChangeContext, index: SessionIndex) {
         let Some(moving) = self.moving.as_deref_mut() else {
             return;

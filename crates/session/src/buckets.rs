@@ -51,8 +51,8 @@ impl BucketTable {
         }
     }
 
-    /// The bucket of a session some of whose keys may need worker selection exceptions: `None` with a single worker, where none
-    /// do.
+    /// The bucket of a session some of whose keys may need worker selection exceptions: `None` with a single worker,
+    /// where none do.
     pub(crate) fn with_exceptions(&self, bucket: Bucket) -> Option<Bucket> {
         Some(bucket).filter(|_| self.count > 1)
     }

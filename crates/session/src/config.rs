@@ -39,8 +39,8 @@ pub struct Config {
     pub worker_tunnels: usize,
     /// UE addresses, of IPv4 and of IPv6 each, that each worker has room for.
     pub worker_addresses: usize,
-    /// Worker selection exceptions that workers have room for: tunnels and UE addresses that are not in their session's bucket,
-    /// because control planes chose them or because they are second addresses.
+    /// Worker selection exceptions that workers have room for: tunnels and UE addresses that are not in their session's
+    /// bucket, because control planes chose them or because they are second addresses.
     pub exceptions: usize,
     /// How much of these, and of the sessions, one association may take while there are others, 0 to 100 per cent;
     /// alone, it may take all.

@@ -4,8 +4,8 @@
 //! Owned by control. An id means something among the sessions of one association, and nothing to those of others; with
 //! a session that another control plane function of a set takes over, what it has in common with others goes to that
 //! one too. Every correlation has a meter of its own number in each worker; which rate the sessions have together and
-//! which workers they are in comes from [`Sessions::poll_shared_rate`](crate::Sessions::poll_shared_rate), before the effects that
-//! need it; the caller divides the rate among them.
+//! which workers they are in comes from [`Sessions::poll_shared_rate`](crate::Sessions::poll_shared_rate), before the
+//! effects that need it; the caller divides the rate among them.
 //!
 //! A control plane function gives all of them the same contents (TS 29.244 §5.2.1). What holds where they differ, as
 //! while it changes one after the other, is not said there. Each says what may pass at most, so the lowest holds,
@@ -113,8 +113,8 @@ impl Correlations {
         SharedId(self.base + 1 + place as u16)
     }
 
-    /// Joins a session to the correlation of this name, with no rate yet. A new correlation counts for `creator`; without
-    /// one, none is created. Answers whether the session has just joined; `None`: there is no room.
+    /// Joins a session to the correlation of this name, with no rate yet. A new correlation counts for `creator`;
+    /// without one, none is created. Answers whether the session has just joined; `None`: there is no room.
     pub(crate) fn join(
         &mut self,
         index: SessionIndex,

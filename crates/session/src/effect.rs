@@ -7,8 +7,8 @@ use rules::worker_selection::WorkerSelectionChange;
 /// One command for one worker. Commands for one worker must reach it in the order they were polled.
 #[derive(Debug)]
 pub enum Effect {
-    /// Change a session, whole or not at all; answered by [`Sessions::applied`](crate::Sessions::applied), with the final
-    /// counts of a Remove and of the URRs that a Replace takes away.
+    /// Change a session, whole or not at all; answered by [`Sessions::applied`](crate::Sessions::applied), with the
+    /// final counts of a Remove and of the URRs that a Replace takes away.
     Apply {
         /// The owner of the session.
         worker: WorkerId,

@@ -1,9 +1,10 @@
 //! F-TEIDs that the user plane allocates (TS 29.244 §5.5.3, §8.2.3).
 //!
 //! The Network Instance of a PDI relates to the address of its F-TEID (Table 7.5.2.2-2, NOTE 2): the address is one of
-//! that instance, and a PDR is refused if the instance has no address of the requested family. Without a Network Instance,
-//! or with one that has no GTP-U role (SMFs name the instance of the data network on access PDRs, too), the address is of
-//! the first instance whose role goes with the source interface and that has an address of the requested family.
+//! that instance, and a PDR is refused if the instance has no address of the requested family. Without a Network
+//! Instance, or with one that has no GTP-U role (SMFs name the instance of the data network on access PDRs, too), the
+//! address is of the first instance whose role goes with the source interface and that has an address of the requested
+//! family.
 //!
 //! PDRs with the same CHOOSE ID in a message have the same F-TEID (§8.2.3), whatever source interfaces and network
 //! instances they name; a PDR whose F-TEID would have another address is refused. By configuration a CHOOSE ID names an
@@ -108,8 +109,8 @@ impl Allocation<'_> {
         Ok(())
     }
 
-    /// A Traffic Endpoint has no source interface: that of the first PDR that names it counts, PDRs of the request before
-    /// those of the session. An update with CHOOSE gets another F-TEID (TS 29.244 Table 7.5.4.13-1).
+    /// A Traffic Endpoint has no source interface: that of the first PDR that names it counts, PDRs of the request
+    /// before those of the session. An update with CHOOSE gets another F-TEID (TS 29.244 Table 7.5.4.13-1).
     fn choose_for_endpoint(
         &mut self,
         choose: Choose,
@@ -243,8 +244,8 @@ fn ends_at(network: &Network, known: FTeid, choose: Choose, pdi: &Pdi) -> bool {
         .is_some_and(|(_, own)| (own.ipv4, own.ipv6) == (known.ipv4, known.ipv6))
 }
 
-/// The instances whose addresses the F-TEID may have, the best first: the one that the PDI names if it has a GTP-U role,
-/// else those whose role goes with the source interface.
+/// The instances whose addresses the F-TEID may have, the best first: the one that the PDI names if it has a GTP-U
+/// role, else those whose role goes with the source interface.
 fn candidates<'n>(network: &'n Network, pdi: &Pdi) -> impl Iterator<Item = &'n Instance> + use<'n> {
     let tunnelled = |instance: &&Instance| instance.roles.intersects(Roles::GTPU);
     let named = pdi.instance.and_then(|id| network.instance(id)).filter(tunnelled);

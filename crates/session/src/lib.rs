@@ -1,8 +1,8 @@
 //! PFCP sessions without PFCP: the life of sessions, who owns what, and changes that take effect whole or not at all.
 //!
 //! [`Sessions`] belongs to control, one thread. Sans-IO: requests go in with a [`Ticket`], [`Effect`]s for the workers
-//! and [`Outcome`]s for the requester are polled out, time is passed in. It uses [`rules::model`] and not the wire format,
-//! and has no sockets, threads or clock. [`SessionRecord`] is a session as octets, for another process.
+//! and [`Outcome`]s for the requester are polled out, time is passed in. It uses [`rules::model`] and not the wire
+//! format, and has no sockets, threads or clock. [`SessionRecord`] is a session as octets, for another process.
 
 #![forbid(unsafe_code)]
 

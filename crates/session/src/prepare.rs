@@ -95,8 +95,8 @@ fn dissociated(live: &Live, next: &SessionRules, fresh: &[UrrId]) -> Vec<(UrrId,
     lost.map(|urr| (urr, UsageTriggers::TERMR)).collect()
 }
 
-/// Whether a FAR sends no longer into the tunnel that it has sent into, nor does another: then only an End Marker is due
-/// there (SNDEM, TS 29.244 §5.3.2).
+/// Whether a FAR sends no longer into the tunnel that it has sent into, nor does another: then only an End Marker is
+/// due there (SNDEM, TS 29.244 §5.3.2).
 fn leaves_tunnel(before: &SessionRules, after: &SessionRules, far: FarId) -> bool {
     let tunnel = |far: &Far| {
         let header = far.forwarding?.outer_header_creation?;

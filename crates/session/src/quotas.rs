@@ -14,8 +14,8 @@ use crate::tunnels::Tunnel;
 use crate::ue_addresses::UeAddress;
 use crate::worker_selection_keys::keys;
 
-/// Entries in workers' tables: tunnels, IPv4 addresses and IPv6 prefixes of UEs; and, in the tables that all workers have,
-/// worker selection exceptions ([`WorkerSelectionKey::needs_exception`](crate::WorkerSelectionKey)).
+/// Entries in workers' tables: tunnels, IPv4 addresses and IPv6 prefixes of UEs; and, in the tables that all workers
+/// have, worker selection exceptions ([`WorkerSelectionKey::needs_exception`](crate::WorkerSelectionKey)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceCounts(pub(crate) [usize; 4]);
 
@@ -93,8 +93,8 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    /// No association holds anything. Of the `room` on each worker and of `most_sessions`, an association may take `percent`
-    /// per cent unless it is alone. The seeds are those of the hash tables.
+    /// No association holds anything. Of the `room` on each worker and of `most_sessions`, an association may take
+    /// `percent` per cent unless it is alone. The seeds are those of the hash tables.
     pub(crate) fn new(room: ResourceCounts, most_sessions: usize, percent: u8, seeds: [u64; 2]) -> Quotas {
         let [sessions, held] = seeds;
         let groups = keyed(sessions.rotate_left(32));

@@ -45,8 +45,8 @@ pub enum RuleFault {
     AddressTaken,
     /// No local address suits the F-TEID that is wanted.
     NoLocalAddress,
-    /// It wants the F-TEID of another rule of the request (equal CHOOSE IDs), which is at another local address than its
-    /// own would be.
+    /// It wants the F-TEID of another rule of the request (equal CHOOSE IDs), which is at another local address than
+    /// its own would be.
     ChosenElsewhere,
     /// An update asks for an F-TEID of a PDR that has none.
     ChooseInUpdate,

@@ -145,8 +145,8 @@ pub(crate) fn drop_session(context: &mut ChangeContext, index: SessionIndex, cau
     drop_because(context, index, Refusal::Gone, cause);
 }
 
-/// Removes a session and refuses what is in progress or waits. Other sessions may have its tunnels and addresses from now
-/// on; its index is free when the workers have confirmed.
+/// Removes a session and refuses what is in progress or waits. Other sessions may have its tunnels and addresses from
+/// now on; its index is free when the workers have confirmed.
 pub(crate) fn drop_because(
     context: &mut ChangeContext,
     index: SessionIndex,
@@ -265,8 +265,8 @@ struct Ended {
     removal_sent: bool,
 }
 
-/// Turns a session to dying, under the number `id`, or that of a removal in progress. With a cause, its final accounting
-/// is made.
+/// Turns a session to dying, under the number `id`, or that of a removal in progress. With a cause, its final
+/// accounting is made.
 fn end(session: &mut Session, id: u64, entered: Option<EndCause>) -> Ended {
     let accounting = |cause| {
         Box::new(FinalAccounting::new(

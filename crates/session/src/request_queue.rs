@@ -134,8 +134,8 @@ impl Requests {
         self.context.table.put(session);
     }
 
-    /// Takes a session in, with all of its numbers. Whether the worker has taken it too is in the [`Outcome`](crate::Outcome) of
-    /// `ticket`.
+    /// Takes a session in, with all of its numbers. Whether the worker has taken it too is in the
+    /// [`Outcome`](crate::Outcome) of `ticket`.
     ///
     /// # Errors
     /// Which number another session has, or why else the session cannot be taken.
@@ -322,10 +322,10 @@ impl Requests {
     }
 
     /// Begins to replace the settled session at `index` by another: an establishment under an F-SEID that the control
-    /// plane has used already. It has lost the old session; but as long as the new one can be
-    /// refused, by its rules or by the worker, the old one must stay live. So the new session is prepared beside it and
-    /// takes over its index, bucket and worker: one Replace removes the old image and installs the new one, whole or not
-    /// at all, and no key clashes. What undoes a modification undoes this too. Only at the commit does the SEID change.
+    /// plane has used already. It has lost the old session; but as long as the new one can be refused, by its rules or
+    /// by the worker, the old one must stay live. So the new session is prepared beside it and takes over its index,
+    /// bucket and worker: one Replace removes the old image and installs the new one, whole or not at all, and no key
+    /// clashes. What undoes a modification undoes this too. Only at the commit does the SEID change.
     ///
     /// If the old session has got another F-SEID since the request came, the new one is a session of its own.
     fn begin_supersede(

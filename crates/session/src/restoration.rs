@@ -8,8 +8,8 @@
 //! with RESTI at any time. What is no restoration is refused as ever, so that a control plane which chooses F-TEIDs
 //! itself gets that refusal from the first session on, and not when the time is over.
 //!
-//! The shape: TEIDs of one session are in one bucket, that of its first UE address if it had one when the first TEID was
-//! drawn ([`Allocation`](crate::f_teid_choice)). A TEID of another origin is in it once in 512 times.
+//! The shape: TEIDs of one session are in one bucket, that of its first UE address if it had one when the first TEID
+//! was drawn ([`Allocation`](crate::f_teid_choice)). A TEID of another origin is in it once in 512 times.
 
 use flow::bucket::of_teid;
 use flow::{Bucket, Nanos, SessionIndex, bucket};

@@ -1,4 +1,5 @@
-//! SEIDs: how one is drawn, and sessions by SEID, in the order of the SEIDs, so that views can go from one page to the next.
+//! SEIDs: how one is drawn, and sessions by SEID, in the order of the SEIDs, so that views can go from one page to the
+//! next.
 //!
 //! Owned by control. SEIDs are our own and random, so that their first bits spread them evenly: a table of short sorted
 //! runs, each found by those bits, costs one step where a tree of 600,000 costs six. It doubles as sessions come.

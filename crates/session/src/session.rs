@@ -162,8 +162,8 @@ impl Session {
 }
 
 impl Session {
-    /// The reports of a modification: of what was asked for, then of the URRs that it has taken away, then of those that
-    /// are linked to these.
+    /// The reports of a modification: of what was asked for, then of the URRs that it has taken away, then of those
+    /// that are linked to these.
     pub(crate) fn reports_of(
         &mut self,
         now: Nanos,
@@ -216,7 +216,8 @@ impl Session {
         }
     }
 
-    /// Keeps what credit pools counted whose counters count in other units from now on (their multipliers have changed).
+    /// Keeps what credit pools counted whose counters count in other units from now on (their multipliers have
+    /// changed).
     pub(crate) fn carry_rescaled(&mut self, prepared: &Prepared, ended: &[(UrrId, UrrCount)]) {
         let pools = rescaled(&self.live.rules, &prepared.live.rules);
         for (urr, count) in ended {
@@ -260,8 +261,8 @@ impl Session {
 }
 
 impl Session {
-    /// Whether what the worker counts cannot be taken for that of the accounts: it has not got the rules that are live, is
-    /// about to lose the session, or two workers have it.
+    /// Whether what the worker counts cannot be taken for that of the accounts: it has not got the rules that are live,
+    /// is about to lose the session, or two workers have it.
     pub(crate) fn is_in_between(&self) -> bool {
         let sent = match &self.state {
             State::Settled | State::Dying(_) => false,

@@ -3,8 +3,8 @@
 //! Owned by control. Requests of one session are served one after the other; those of different sessions at the same
 //! time. A request is prepared on a copy of the rules ([`prepare`](crate::prepare)), applied at the owning worker and
 //! responded to when the worker (and, where worker selection changed, every worker) has confirmed
-//! ([`apply_change`](crate::apply_change)): "accepted" means live. This file takes requests
-//! in and gives effects and outcomes out; `prepare` and `apply_change` do the work on [`ChangeContext`](crate::change_context::ChangeContext).
+//! ([`apply_change`](crate::apply_change)): "accepted" means live. This file takes requests in and gives effects and
+//! outcomes out; `prepare` and `apply_change` do the work on [`ChangeContext`](crate::change_context::ChangeContext).
 
 use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
 use packet::Teid;
@@ -124,8 +124,8 @@ impl Sessions {
     }
 
     /// Establishes a session. A session that the same association has under the same F-SEID is superseded: its control
-    /// plane has lost it. That session stays live, and can be changed, if the new one is refused. The outcome comes from
-    /// [`poll_outcome`](Sessions::poll_outcome).
+    /// plane has lost it. That session stays live, and can be changed, if the new one is refused. The outcome comes
+    /// from [`poll_outcome`](Sessions::poll_outcome).
     pub fn establish(
         &mut self,
         now: Nanos,
@@ -193,8 +193,8 @@ impl Sessions {
         self.requests.handle_timeout(now);
     }
 
-    /// Moves `bucket` to the worker `to`; the result comes from [`poll_moved`](Sessions::poll_moved). One bucket moves at
-    /// a time.
+    /// Moves `bucket` to the worker `to`; the result comes from [`poll_moved`](Sessions::poll_moved). One bucket moves
+    /// at a time.
     ///
     /// # Errors
     /// When the move cannot begin.
@@ -251,8 +251,8 @@ impl Sessions {
         }
     }
 
-    /// Enters for usage records that the control plane has not accepted usage reports. A session that is gone is entered by
-    /// what is known of it.
+    /// Enters for usage records that the control plane has not accepted usage reports. A session that is gone is
+    /// entered by what is known of it.
     pub fn enter_unreported(
         &mut self,
         now: Nanos,
@@ -275,8 +275,8 @@ impl Sessions {
         }
     }
 
-    /// Removes those sessions of an association that `go` selects, without a request of the association, and refuses what
-    /// waits for them. Answers how many.
+    /// Removes those sessions of an association that `go` selects, without a request of the association, and refuses
+    /// what waits for them. Answers how many.
     pub fn remove_association(
         &mut self,
         association: AssociationId,
@@ -305,8 +305,8 @@ impl Sessions {
         }
     }
 
-    /// A session belongs to another association from now on. What it holds still counts against the quota of the one that
-    /// established it.
+    /// A session belongs to another association from now on. What it holds still counts against the quota of the one
+    /// that established it.
     pub fn hand_over(&mut self, seid: Seid, to: AssociationId) {
         let ChangeContext { table, resources, .. } = &mut self.requests.context;
         let index = table.seids.get(seid);

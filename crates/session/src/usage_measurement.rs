@@ -1,4 +1,5 @@
-//! Measurement of usage: the URRs of all sessions between requests. Events of counters and timers in, usage reports out.
+//! Measurement of usage: the URRs of all sessions between requests. Events of counters and timers in, usage reports
+//! out.
 //!
 //! The bounds of counters go to the workers as changes of their own, which affect no flow; a worker notifies of a bound
 //! that a counter reached; and at times that matter the counts are queried. One ordered set has the timers of all
@@ -218,8 +219,8 @@ impl UsageMeasurement {
             .extend(reports.into_iter().map(|report| (seid, report)));
     }
 
-    /// Sends the bounds of the session's counters to its worker, if they differ from what it has or if `again`, and sets
-    /// the session's timer.
+    /// Sends the bounds of the session's counters to its worker, if they differ from what it has or if `again`, and
+    /// sets the session's timer.
     pub(crate) fn refresh(
         &mut self,
         now: Nanos,
@@ -289,8 +290,8 @@ impl UsageMeasurement {
     }
 }
 
-/// As many downlink packets of a URR as its threshold were dropped. The report is made with the counts, which linked URRs
-/// need.
+/// As many downlink packets of a URR as its threshold were dropped. The report is made with the counts, which linked
+/// URRs need.
 pub(crate) fn handle_dropped(session: &mut Session, urr: UrrId, commands: &mut Commands) {
     let rule = session.live.rules.urr(urr);
     let is_asked = rule.is_some_and(|urr| urr.reports_dropped() && urr.dropped_threshold().is_some());

@@ -1,8 +1,8 @@
 //! The queue of usage record entries: each session's start, each usage report when it is made, and each session's end.
 //!
-//! A usage report is entered whether or not the control plane receives it; that a control plane did not accept one is an
-//! entry of its own. The last usage of sessions that the user plane removes, and of sessions that another replaces, goes
-//! to no control plane: it is entered here alone. The caller of [`Sessions`](crate::Sessions) empties the queue.
+//! A usage report is entered whether or not the control plane receives it; that a control plane did not accept one is
+//! an entry of its own. The last usage of sessions that the user plane removes, and of sessions that another replaces,
+//! goes to no control plane: it is entered here alone. The caller of [`Sessions`](crate::Sessions) empties the queue.
 
 use flow::{ContentUsage, Nanos, PacketTimes, UrrCount};
 use rules::image::UsageSnapshot;

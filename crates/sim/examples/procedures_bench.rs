@@ -1,5 +1,5 @@
-//! Cost of PFCP procedures in `n4`, without sockets and workers: sessions of 4 PDR, 4 FAR, 2 QER, 2 URR are established,
-//! modified and deleted while others stay.
+//! Cost of PFCP procedures in `n4`, without sockets and workers: sessions of 4 PDR, 4 FAR, 2 QER, 2 URR are
+//! established, modified and deleted while others stay.
 //!
 //! `cargo run --release -p sim --example procedures_bench [RESIDENT [CHURN [ROUNDS]]]`: sessions that stay (20,000),
 //! sessions that are established and deleted (10,000), rounds (3). Prints procedures in a second of the thread's

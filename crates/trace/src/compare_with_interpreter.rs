@@ -1,7 +1,8 @@
-//! Comparison of what a worker did with a packet and what the interpreter decides for the same packet, rules and network.
+//! Comparison of what a worker did with a packet and what the interpreter decides for the same packet, rules and
+//! network.
 //!
-//! The two share no decision code, so a difference is a mistake of one of them. The interpreter sees one packet: it knows
-//! no budgets, tables, neighbours, MTUs or earlier packets. What depends on those is [`Comparison::Unchecked`].
+//! The two share no decision code, so a difference is a mistake of one of them. The interpreter sees one packet: it
+//! knows no budgets, tables, neighbours, MTUs or earlier packets. What depends on those is [`Comparison::Unchecked`].
 
 use flow::meter::Colour;
 use packet::DropReason;

@@ -61,8 +61,8 @@ pub struct Outer {
 }
 
 impl Parsed {
-    /// Reads the frame of `len` octets of which `octets` are the first. UDP to port 2152 is GTP-U where one of `network`'s
-    /// addresses is at either end; without a network, always.
+    /// Reads the frame of `len` octets of which `octets` are the first. UDP to port 2152 is GTP-U where one of
+    /// `network`'s addresses is at either end; without a network, always.
     #[must_use]
     pub fn read(octets: &[u8], len: usize, network: Option<&Network>) -> Self {
         let mut parsed = Self {

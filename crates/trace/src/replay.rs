@@ -1,5 +1,5 @@
-//! PFCP of a capture, said again to another user plane: requests as an SMF sent them, with what the captured answers say
-//! that the user plane of then had chosen (TEIDs, UE addresses), so that the captured packets find their sessions.
+//! PFCP of a capture, said again to another user plane: requests as an SMF sent them, with what the captured answers
+//! say that the user plane of then had chosen (TEIDs, UE addresses), so that the captured packets find their sessions.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

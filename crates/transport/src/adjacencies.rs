@@ -191,7 +191,8 @@ impl Adjacency {
 pub struct AdjacencyChange {
     /// The slot that changes.
     pub id: AdjacencyId,
-    /// The neighbour, and the instance on whose link it is; `None` for a path of a group, which is found by its slot alone.
+    /// The neighbour, and the instance on whose link it is; `None` for a path of a group, which is found by its slot
+    /// alone.
     pub neighbour: Option<(InstanceId, IpAddr)>,
     /// The header of frames to it; `None` removes the entry.
     pub adjacency: Option<Adjacency>,

@@ -1,12 +1,12 @@
 //! Longest prefix match: a trie with a stride of 8 bits. A node has a slot for each value of an octet.
 //!
-//! A slot is empty, or has the next node or the value that is found. A lookup reads one slot for each octet of the longest
-//! prefix on its path: one for a default route if no prefix is longer than 8 bits, three with /24s, eight with IPv6
-//! prefixes of 64 bits. A shorter prefix is expanded into all slots below it that no longer prefix has. A node is 1 KiB; a
-//! prefix needs one for each of its octets but the first, shared with prefixes that begin alike.
+//! A slot is empty, or has the next node or the value that is found. A lookup reads one slot for each octet of the
+//! longest prefix on its path: one for a default route if no prefix is longer than 8 bits, three with /24s, eight with
+//! IPv6 prefixes of 64 bits. A shorter prefix is expanded into all slots below it that no longer prefix has. A node is
+//! 1 KiB; a prefix needs one for each of its octets but the first, shared with prefixes that begin alike.
 //!
-//! The trie is built once, from all prefixes. `rte_fib` needs one or two reads, but 64 MiB for each VRF, and DPDK, which
-//! this crate and its tests do without.
+//! The trie is built once, from all prefixes. `rte_fib` needs one or two reads, but 64 MiB for each VRF, and DPDK,
+//! which this crate and its tests do without.
 
 /// A slot of a node: empty, a value, or another node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

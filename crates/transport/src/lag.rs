@@ -1,12 +1,12 @@
 //! Several ports as one: link aggregation (IEEE 802.1AX), static, active-backup or by LACP.
 //!
-//! Control owns each [`Lag`]. The input is links ([`Lag::set_link`]) and LACPDUs ([`Lag::handle`]); the output is LACPDUs to
-//! send ([`Lag::poll_transmit`]) and which members carry frames ([`Lag::share`]), for every worker's copy. The worker
-//! selects the member of a packet. A [`Lag`] holds no packets and reads no clock.
+//! Control owns each [`Lag`]. The input is links ([`Lag::set_link`]) and LACPDUs ([`Lag::handle`]); the output is
+//! LACPDUs to send ([`Lag::poll_transmit`]) and which members carry frames ([`Lag::share`]), for every worker's copy.
+//! The worker selects the member of a packet. A [`Lag`] holds no packets and reads no clock.
 //!
-//! With LACP a link carries no frames before its partner is known, is in the same group as the others, and reports that it
-//! collects and distributes. Of several groups (partners with different systems or keys) the one with the most links is
-//! selected, and stays selected as long as it has a link.
+//! With LACP a link carries no frames before its partner is known, is in the same group as the others, and reports that
+//! it collects and distributes. Of several groups (partners with different systems or keys) the one with the most links
+//! is selected, and stays selected as long as it has a link.
 
 use std::time::Duration;
 

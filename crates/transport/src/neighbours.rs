@@ -1,21 +1,21 @@
 //! Resolution of link layer addresses: ARP (RFC 826, RFC 5227) and Neighbour Discovery (RFC 4861) as one state machine.
 //!
-//! Control owns it. Workers report what they receive ([`Neighbours::handle_message`]) and which neighbour a packet needs
-//! ([`Neighbours::resolve`]). The output is frames to send ([`Neighbours::poll_transmit`]) and changes for every worker's
-//! [`Adjacencies`](crate::Adjacencies) ([`Neighbours::poll_change`]). It holds no packets: a worker buffers a few that wait
-//! for resolution, and drops and counts the others.
+//! Control owns it. Workers report what they receive ([`Neighbours::handle_message`]) and which neighbour a packet
+//! needs ([`Neighbours::resolve`]). The output is frames to send ([`Neighbours::poll_transmit`]) and changes for every
+//! worker's [`Adjacencies`](crate::Adjacencies) ([`Neighbours::poll_change`]). It holds no packets: a worker buffers a
+//! few that wait for resolution, and drops and counts the others.
 //!
-//! No message on the link is authenticated: only a reply to a pending request changes an entry. A neighbour that requests
-//! an own address is requested in turn, since a reply to it will need its address soon, as long as the table is less than
-//! half full. While an entry is valid, a different address is not taken over: it starts a check of the known station, at
-//! most once a second, and only if that fails does a request go to all. Static entries never change.
+//! No message on the link is authenticated: only a reply to a pending request changes an entry. A neighbour that
+//! requests an own address is requested in turn, since a reply to it will need its address soon, as long as the table
+//! is less than half full. While an entry is valid, a different address is not taken over: it starts a check of the
+//! known station, at most once a second, and only if that fails does a request go to all. Static entries never change.
 //!
-//! Routers of routes are checked more often than other neighbours, so that the paths of one that fails move to the others
-//! of its group soon.
+//! Routers of routes are checked more often than other neighbours, so that the paths of one that fails move to the
+//! others of its group soon.
 //!
-//! What wants an entry decides how long it stays: an entry of the configuration for ever, that of a packet as long as it
-//! replies, that of rules as long as an image [holds](AdjacencyRef) it. Traffic gets at most half of the table and rules
-//! three quarters, so that neither takes all.
+//! What wants an entry decides how long it stays: an entry of the configuration for ever, that of a packet as long as
+//! it replies, that of rules as long as an image [holds](AdjacencyRef) it. Traffic gets at most half of the table and
+//! rules three quarters, so that neither takes all.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -53,8 +53,8 @@ pub struct NeighboursConfig {
     pub reachable: Duration,
     /// How long an unreachable neighbour is not requested. Default 5 s.
     pub hold: Duration,
-    /// How long the reply of a router of routes is valid. Then it is requested again, every [`retry`](Self::retry) or as
-    /// often as this; after `2 * attempts` requests without a reply its paths move to others. Default 1 s.
+    /// How long the reply of a router of routes is valid. Then it is requested again, every [`retry`](Self::retry) or
+    /// as often as this; after `2 * attempts` requests without a reply its paths move to others. Default 1 s.
     pub router_check: Duration,
     /// Probes for an own IPv6 address before it is used, [`retry`](Self::retry) apart (RFC 4862 §5.1,
     /// `DupAddrDetectTransmits`). Default 1; 0 turns Duplicate Address Detection off.
@@ -234,15 +234,16 @@ impl Neighbours {
         on.is_some_and(|port| self.down.contains(&port))
     }
 
-    /// Whether nothing can be sent to an entry: its link is down, or the own address to request it from is tentative or a
-    /// duplicate.
+    /// Whether nothing can be sent to an entry: its link is down, or the own address to request it from is tentative or
+    /// a duplicate.
     fn is_cut_off(&self, entry: &Entry) -> bool {
         let may_request = || self.own.may_request(entry.instance, entry.address.is_ipv6());
         !entry.is_ourselves() && (self.is_link_down(entry) || !may_request())
     }
 
     /// The link of a port went down: its neighbours are unreachable at once, configured ones as well, and the paths of
-    /// its routers move to others. Or it came up: own addresses are verified or announced, and all neighbours requested.
+    /// its routers move to others. Or it came up: own addresses are verified or announced, and all neighbours
+    /// requested.
     pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
         let is_change = if up {
             self.down.remove(&port)

@@ -80,8 +80,8 @@ impl Outcome {
 /// that sends from `ours` is reported as [`NeighbourMessage::Claim`] (RFC 5227 §2.4).
 ///
 /// # Errors
-/// [`DropReason::TruncatedArp`], [`DropReason::BadArp`] (also for a sender that is a group, or that has our own MAC address),
-/// [`DropReason::NotForUs`].
+/// [`DropReason::TruncatedArp`], [`DropReason::BadArp`] (also for a sender that is a group, or that has our own MAC
+/// address), [`DropReason::NotForUs`].
 pub fn arp(frame: &mut [u8], l3: usize, ours: Ipv4Addr, mac: MacAddr) -> Result<Outcome, DropReason> {
     let arp = frame
         .get_mut(l3..)
@@ -175,15 +175,15 @@ pub fn is_discovery(kind: u8) -> bool {
     (133..=137).contains(&kind)
 }
 
-/// Handles the discovery message whose IPv6 header is at octet `l3` and whose ICMPv6 header is at `l4`
-/// (RFC 4861 §7). A solicitation for the own address becomes the advertisement, if the address is usable. A probe for an
-/// address that is not, and an advertisement of the own address, by another station, are reported as [`NeighbourMessage::Claim`]
-/// (RFC 4862 §5.4.3, §5.4.4).
+/// Handles the discovery message whose IPv6 header is at octet `l3` and whose ICMPv6 header is at `l4` (RFC 4861 §7). A
+/// solicitation for the own address becomes the advertisement, if the address is usable. A probe for an address that is
+/// not, and an advertisement of the own address, by another station, are reported as [`NeighbourMessage::Claim`] (RFC
+/// 4862 §5.4.3, §5.4.4).
 ///
 /// # Errors
-/// [`DropReason::NotForUs`] for a message about another address, or that was not sent on the link, [`DropReason::TruncatedIcmp`] also for a
-/// wrong checksum, [`DropReason::BadIcmp`] for an option of length 0 or beyond the message, and for a probe that is
-/// invalid by RFC 4861 §7.1.1.
+/// [`DropReason::NotForUs`] for a message about another address, or that was not sent on the link,
+/// [`DropReason::TruncatedIcmp`] also for a wrong checksum, [`DropReason::BadIcmp`] for an option of length 0 or beyond
+/// the message, and for a probe that is invalid by RFC 4861 §7.1.1.
 pub fn discovery<B: PacketBuf>(
     buf: &mut B,
     l3: usize,

@@ -76,7 +76,8 @@ pub struct Routes {
 
 impl Routes {
     /// The connected prefixes, static routes and UEs' prefixes of `network`. Of equal ones in a VRF the first connected
-    /// counts, else all static ones together, else the first of UEs. The route to UEs has an own address as its gateway.
+    /// counts, else all static ones together, else the first of UEs. The route to UEs has an own address as its
+    /// gateway.
     pub fn new(network: &Network) -> Self {
         let mut drafts = Drafts::default();
         for instance in network.instances() {

@@ -1,4 +1,5 @@
-//! Frames that request a neighbour's link layer address or announce an own address: ARP (RFC 826), Neighbour Discovery (RFC 4861 §4.3, §4.4).
+//! Frames that request a neighbour's link layer address or announce an own address: ARP (RFC 826), Neighbour Discovery
+//! (RFC 4861 §4.3, §4.4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -58,8 +59,8 @@ pub(crate) fn unsolicited_advertisement(interface: &Interface, ours: Ipv6Addr) -
     over_ipv6(interface, multicast_mac(all_nodes), ours, all_nodes, message)
 }
 
-/// The Neighbour Solicitation of Duplicate Address Detection for `target` (RFC 4862 §5.4.2): from the unspecified address,
-/// without a link layer address.
+/// The Neighbour Solicitation of Duplicate Address Detection for `target` (RFC 4862 §5.4.2): from the unspecified
+/// address, without a link layer address.
 pub(crate) fn probe(interface: &Interface, target: Ipv6Addr) -> Transmit {
     let group = solicited_node(target);
     let mut message = [0; TARGET_END];

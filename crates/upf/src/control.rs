@@ -328,8 +328,8 @@ impl Control {
         self.neighbours.lock()
     }
 
-    /// Asks the worker of a session for its status; [`poll_inspected`](Self::poll_inspected) gives it, by the number that this
-    /// returns.
+    /// Asks the worker of a session for its status; [`poll_inspected`](Self::poll_inspected) gives it, by the number
+    /// that this returns.
     ///
     /// # Errors
     /// [`InspectError`].

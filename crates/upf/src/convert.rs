@@ -1,5 +1,5 @@
-//! Conversion between the effects and faults of `session` and the commands and errors of `worker`, which do not know each
-//! other.
+//! Conversion between the effects and faults of `session` and the commands and errors of `worker`, which do not know
+//! each other.
 //!
 //! Nothing is kept and nothing is decided here.
 

@@ -1,8 +1,8 @@
 //! Paths to GTP-U peers whose MTU is less than that of our links, as routers on the way report (RFC 1191, RFC 8201).
 //!
-//! Any host can send such a message, so little is believed: of a tunnel that a session sends into, on the path that it takes; never less
-//! than the operator says that paths have, never more than is known; of a bounded number of paths, for a bounded time. Workers are
-//! notified of what is believed, and again when it expires.
+//! Any host can send such a message, so little is believed: of a tunnel that a session sends into, on the path that it
+//! takes; never less than the operator says that paths have, never more than is known; of a bounded number of paths,
+//! for a bounded time. Workers are notified of what is believed, and again when it expires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -98,8 +98,8 @@ impl PathMtus {
         self.due.first().map(|(until, _)| *until)
     }
 
-    /// A router says that a packet was too long for its path. It is believed of a tunnel that a session sends into, on the
-    /// path that the session takes.
+    /// A router says that a packet was too long for its path. It is believed of a tunnel that a session sends into, on
+    /// the path that the session takes.
     pub(super) fn handle_too_big(
         &mut self,
         now: Nanos,

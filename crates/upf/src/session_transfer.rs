@@ -75,8 +75,8 @@ impl SessionTransfer<'_> {
         Some(export)
     }
 
-    /// Imports again what [`Export::Take`] exported and no other process has imported. Gives the sessions that cannot be
-    /// restored, with the reason.
+    /// Imports again what [`Export::Take`] exported and no other process has imported. Gives the sessions that cannot
+    /// be restored, with the reason.
     pub fn restore(&mut self, octets: &[u8]) -> Vec<ImportError> {
         self.endpoint.cancel_transfer();
         let mut failed = Vec::new();
@@ -94,7 +94,8 @@ impl SessionTransfer<'_> {
     }
 
     /// Imports all records of `octets` up to the first invalid envelope; `fails` gets the error of each record that is
-    /// not imported. The record of another node ends the import ([`ImportError::OtherNode`]): peers would see a restart.
+    /// not imported. The record of another node ends the import ([`ImportError::OtherNode`]): peers would see a
+    /// restart.
     pub fn import_all(&mut self, octets: &[u8], mut fails: impl FnMut(ImportError)) -> ImportCounts {
         let mut taken = ImportCounts::default();
         let mut rest = octets;

@@ -55,7 +55,8 @@ struct LeasedRate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lease {
     worker: usize,
-    /// By direction, smoothed, in kbit/s; `None` until the first demand of this lease, which includes the time before it.
+    /// By direction, smoothed, in kbit/s; `None` until the first demand of this lease, which includes the time before
+    /// it.
     demand: Option<[u64; 2]>,
     /// By direction, what the worker was sent last.
     sent: [Option<RateAndBurst>; 2],
@@ -275,8 +276,8 @@ fn burst(rate: Rate, workers: usize) -> u64 {
     }
 }
 
-/// Divides a rate into parts whose sum it is. If the rate is at least the sum of the demands, each part is its demand and
-/// an even part of the rest; else the parts are in proportion to the demands, as one meter for all would let pass.
+/// Divides a rate into parts whose sum it is. If the rate is at least the sum of the demands, each part is its demand
+/// and an even part of the rest; else the parts are in proportion to the demands, as one meter for all would let pass.
 fn divide(rate: u64, demands: &[u64]) -> Vec<u64> {
     let count = demands.len() as u64;
     let total: u64 = demands.iter().sum();

@@ -27,7 +27,8 @@ pub(crate) fn by_slot(urrs: &[Urr], bounds: &[UrrBounds]) -> Vec<Bounds> {
     bounds.iter().map(|one| one.volume).chain(events).collect()
 }
 
-/// Each URR with the bounds of its counter of octets and of that of events, of bounds by slot; none where there are none.
+/// Each URR with the bounds of its counter of octets and of that of events, of bounds by slot; none where there are
+/// none.
 pub(crate) fn by_urr<'a>(
     urrs: &'a [Urr],
     bounds: &'a [Bounds],

@@ -415,7 +415,8 @@ impl UrrState {
         UsageTriggers::default()
     }
 
-    /// The measurement of time stops when no packet has come for the Inactivity Detection Time, and resumes with the next.
+    /// The measurement of time stops when no packet has come for the Inactivity Detection Time, and resumes with the
+    /// next.
     fn detect_inactivity(&mut self, urr: &Urr, packets: u64, now: Moment) {
         if self.is_idle && packets != self.packets {
             self.is_idle = false;
@@ -629,7 +630,8 @@ impl UrrState {
         }
     }
 
-    /// What becomes of packets that a quota stops: where the start of traffic is reported, Control is notified of the first.
+    /// What becomes of packets that a quota stops: where the start of traffic is reported, Control is notified of the
+    /// first.
     fn stop_action(&self, urr: &Urr) -> LimitAction {
         match self.traffic.is_awaited() && urr.triggers.contains(ReportingTriggers::START) {
             true => LimitAction::Trap,

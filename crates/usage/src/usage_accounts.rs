@@ -214,8 +214,8 @@ impl UsageAccounts {
         account.is_none_or(|account| account.has_measured_nothing(now.into(), count))
     }
 
-    /// The reports that the control plane has queried, for these reasons, and those of the URRs that are linked to them,
-    /// of all that has anything to report (TS 29.244 §5.2.2.3.1). `counted` is what the session's slots count.
+    /// The reports that the control plane has queried, for these reasons, and those of the URRs that are linked to
+    /// them, of all that has anything to report (TS 29.244 §5.2.2.3.1). `counted` is what the session's slots count.
     pub fn query(
         &mut self,
         now: Nanos,
@@ -236,8 +236,8 @@ impl UsageAccounts {
         self.report_all(counts, &due)
     }
 
-    /// The reports of URRs that are linked to `ended`, whose last reports are made (TS 29.244 §5.2.2.4), of all that have
-    /// anything to report.
+    /// The reports of URRs that are linked to `ended`, whose last reports are made (TS 29.244 §5.2.2.4), of all that
+    /// have anything to report.
     pub fn report_linked(
         &mut self,
         now: Nanos,
@@ -429,8 +429,8 @@ impl UsageAccounts {
         }
     }
 
-    /// The process's clock has another epoch ([`Setting::epoch_nanos`]): monitoring times that have not come yet come at
-    /// other moments. Whether there are any, so that there may be another [`deadline`](Self::deadline).
+    /// The process's clock has another epoch ([`Setting::epoch_nanos`]): monitoring times that have not come yet come
+    /// at other moments. Whether there are any, so that there may be another [`deadline`](Self::deadline).
     pub fn redate(&mut self, urrs: &[Urr], epoch_nanos: u64) -> bool {
         let old = std::mem::replace(&mut self.epoch_nanos, epoch_nanos);
         let mut is_other = false;

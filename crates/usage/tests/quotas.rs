@@ -180,7 +180,8 @@ fn renewed(kind: Kind) -> Renewed {
 }
 
 /// "At receiving a quota with value set to zero, the UP function shall stop forwarding packets and report in a usage
-/// report the network resources usage measurement since the last usage report, if applicable": whatever is there beside.
+/// report the network resources usage measurement since the last usage report, if applicable": whatever is there
+/// beside.
 #[test]
 fn a_quota_of_0_stops_at_once_and_what_was_measured_until_then_is_reported() {
     for kind in KINDS {

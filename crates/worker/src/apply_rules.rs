@@ -1,13 +1,14 @@
 //! Stage `apply_rules`: the FAR, QERs and URRs of its verdict are applied to each packet.
 //!
-//! Gates, then meters, then counters, then headers: removal, creation, TTL. `lookup` has prefetched the memory that this
-//! stage reads. The order of the checks is that of `rules::reference_interpreter`, so that a packet which fails several is dropped for
-//! the same reason: gate, quota, action, extension headers, TTL; then it passes the meters; then route, neighbour and
-//! length. The packets that pass are counted: a packet that is dropped for any reason is not charged, and one that `tx` loses is
-//! credited back. Only URRs that measure before QoS enforcement count a packet before all of this.
+//! Gates, then meters, then counters, then headers: removal, creation, TTL. `lookup` has prefetched the memory that
+//! this stage reads. The order of the checks is that of `rules::reference_interpreter`, so that a packet which fails
+//! several is dropped for the same reason: gate, quota, action, extension headers, TTL; then it passes the meters; then
+//! route, neighbour and length. The packets that pass are counted: a packet that is dropped for any reason is not
+//! charged, and one that `tx` loses is credited back. Only URRs that measure before QoS enforcement count a packet
+//! before all of this.
 //!
-//! Common packets are planned here (`plan`), all others in [`general_case`]. Both enforce QERs by [`qer_enforcement`] and
-//! find route, adjacency and size by [`egress_context`].
+//! Common packets are planned here (`plan`), all others in [`general_case`]. Both enforce QERs by [`qer_enforcement`]
+//! and find route, adjacency and size by [`egress_context`].
 
 pub(crate) mod context;
 pub(crate) mod egress_context;
@@ -34,8 +35,8 @@ use crate::egress::checksum_offload::UdpChecksum;
 use crate::io::PacketMetadata;
 
 impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
-    /// Applies the verdict of each packet of a burst. Returns whether a packet is buffered, lacks a next hop, was discarded
-    /// and is reported, or is redirected.
+    /// Applies the verdict of each packet of a burst. Returns whether a packet is buffered, lacks a next hop, was
+    /// discarded and is reported, or is redirected.
     #[inline(never)]
     pub fn apply(&mut self, burst: &mut [B], descriptors: &mut [Descriptor], keys: &Keys) -> bool {
         let mut buffers = false;
@@ -150,8 +151,8 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
     }
 
     /// Checks a user packet and counts it; its plan says what is left to do. `None`, and nothing is counted, for one
-    /// that [`apply_general_case`](Self::apply_general_case) is for. With `MARKS` also for forwards that mark, where `mark` is what they
-    /// mark with then, and for packets that were counted before QoS.
+    /// that [`apply_general_case`](Self::apply_general_case) is for. With `MARKS` also for forwards that mark, where
+    /// `mark` is what they mark with then, and for packets that were counted before QoS.
     #[inline(always)]
     fn plan<const MARKS: bool>(
         &mut self,

@@ -1,4 +1,5 @@
-//! What the stages work on: the packets of a burst, one descriptor for each, their flow keys, and what `apply_rules` leaves for later.
+//! What the stages work on: the packets of a burst, one descriptor for each, their flow keys, and what `apply_rules`
+//! leaves for later.
 
 pub(crate) mod batch;
 pub(crate) mod credit;

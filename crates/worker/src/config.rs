@@ -54,8 +54,8 @@ pub struct WorkerConfig {
     pub shared_meters: u16,
     /// Packets of one burst that may take the slow path. Default 64 of each class: all.
     pub budgets: Budgets,
-    /// How much of its time a busy worker leaves to the slow path, per cent, 1 to 100; see `slow_path::budget`. Default 100: all,
-    /// so that nothing depends on how fast the machine is. It needs the `stage_clock`.
+    /// How much of its time a busy worker leaves to the slow path, per cent, 1 to 100; see `slow_path::budget`. Default
+    /// 100: all, so that nothing depends on how fast the machine is. It needs the `stage_clock`.
     pub slow_share_percent: u8,
     /// Flow entries of one session, and how fast they come. Default: no limits.
     pub flow_limits: FlowLimits,
@@ -83,8 +83,8 @@ pub struct WorkerConfig {
     /// Supported Extension Headers Notifications a second. Default 10; 0 for none.
     pub notifications: u32,
     /// Echo Responses of GTP-U a second to sources that no session sends to, and of them those to one source; a peer
-    /// that sessions send to has as many as one source, beside them. Default 1,000 and 10: an Echo Request comes once in
-    /// 60 s (TS 29.281 §7.2.1). 0 is as 1.
+    /// that sessions send to has as many as one source, beside them. Default 1,000 and 10: an Echo Request comes once
+    /// in 60 s (TS 29.281 §7.2.1). 0 is as 1.
     pub echoes: PacketRates,
     /// Answers a second to pings of our addresses, and of them those to one source. Default 1,000 and 100; 0 is as 1.
     pub pings: PacketRates,
@@ -94,14 +94,14 @@ pub struct WorkerConfig {
     /// ICMP errors a second about discarded user packets, and of them those about packets of one session.
     /// Default 10,000 and 20: a trace of a path asks for three at once. 0 for none.
     pub icmp_errors: PacketRates,
-    /// End Markers and Tunnel Status messages a second that are relayed from tunnel to tunnel, or reported to Control, or
-    /// sent to nodes upstream; and of them those of one session. Default 10,000 and 20: a handover makes a few for each
-    /// tunnel. 0 for none.
+    /// End Markers and Tunnel Status messages a second that are relayed from tunnel to tunnel, or reported to Control,
+    /// or sent to nodes upstream; and of them those of one session. Default 10,000 and 20: a handover makes a few for
+    /// each tunnel. 0 for none.
     pub relays: PacketRates,
     /// What goes to the host's own network stack, by instance; those beyond have none. Default: none.
     pub host: Vec<Option<HostRates>>,
-    /// DSCPs of packets that may not wait behind others when there are more than can be worked on, by instance: bit n is
-    /// DSCP n. What keeps links, neighbours and paths alive never waits. Default: none.
+    /// DSCPs of packets that may not wait behind others when there are more than can be worked on, by instance: bit n
+    /// is DSCP n. What keeps links, neighbours and paths alive never waits. Default: none.
     pub urgent_dscps: Vec<u64>,
     /// Room for packets of each port that wait when more come in than can be worked on; 0: there is no backlog, and the
     /// port's own queue overflows. Default 0.

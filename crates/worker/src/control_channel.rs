@@ -60,7 +60,8 @@ pub enum Command {
         /// The burst in octets.
         burst: u64,
     },
-    /// Requests the octets that were offered to the meters that sessions share. The response is [`Event::SharedDemand`].
+    /// Requests the octets that were offered to the meters that sessions share. The response is
+    /// [`Event::SharedDemand`].
     SharedDemand {
         /// The meters, with room for the answer.
         demand: Box<[Demand]>,
@@ -317,14 +318,14 @@ pub enum Event {
         /// The PDR.
         pdr: PdrId,
     },
-    /// The node downstream has signalled the start of a Pause of Charging in a tunnel of a session that has URRs for which
-    /// that is meant, and which count (TS 29.244 §5.30). Pushed once, until the session changes.
+    /// The node downstream has signalled the start of a Pause of Charging in a tunnel of a session that has URRs for
+    /// which that is meant, and which count (TS 29.244 §5.30). Pushed once, until the session changes.
     PauseOfCharging {
         /// The session.
         session: SessionIndex,
     },
-    /// A router reported that a GTP-U packet of ours was too long for the path to its peer (RFC 1191, RFC 8201). Whether it is
-    /// so is not known.
+    /// A router reported that a GTP-U packet of ours was too long for the path to its peer (RFC 1191, RFC 8201).
+    /// Whether it is so is not known.
     TooBig(TooBig),
     /// A trace request has ended.
     TraceOver {

@@ -62,7 +62,8 @@ pub trait Io {
     /// Takes what has come in by `port`, as many as `out` has room for, with their ingress set.
     fn rx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
 
-    /// Sends the packets of `out` by `port`, none of which is in more parts than it [may](Self::most_parts). The last ones, if they found no room, stay in `out`, in order.
+    /// Sends the packets of `out` by `port`, none of which is in more parts than it [may](Self::most_parts). The last
+    /// ones, if they found no room, stay in `out`, in order.
     fn tx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
 
     /// Whether there is a port that cannot send packets in chains of any length.
@@ -76,8 +77,8 @@ pub trait Io {
         usize::MAX
     }
 
-    /// Whether `port` fills in UDP checksums of packets that [ask](PacketBuf::ask_udp_checksum) for it. Others may not ask.
-    /// It is so from the start.
+    /// Whether `port` fills in UDP checksums of packets that [ask](PacketBuf::ask_udp_checksum) for it. Others may not
+    /// ask. It is so from the start.
     fn fills_udp_checksums(&self, port: PortId) -> bool {
         let _ = port;
         false

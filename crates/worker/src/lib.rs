@@ -2,15 +2,15 @@
 //! events.
 //!
 //! A worker owns its sessions, flows and counters and shares nothing; it exchanges messages through bounded queues
-//! ([`control_channel()`], [`Io::hand_over`]). [`Worker::poll`] runs to completion: no lock, no system call, no log, and
-//! after the start no allocation on the path of established flows. The folders follow the packet: `ingress`, `lookup`,
-//! `slow_path`, `apply_rules`, `egress`; packets that leave the burst and come back later are in `deferred`, packets for
-//! own addresses in `local`. Beside the path are `sessions`, `control_channel` (commands and events), `trace`, `stats`
-//! and `view`.
+//! ([`control_channel()`], [`Io::hand_over`]). [`Worker::poll`] runs to completion: no lock, no system call, no log,
+//! and after the start no allocation on the path of established flows. The folders follow the packet: `ingress`,
+//! `lookup`, `slow_path`, `apply_rules`, `egress`; packets that leave the burst and come back later are in `deferred`,
+//! packets for own addresses in `local`. Beside the path are `sessions`, `control_channel` (commands and events),
+//! `trace`, `stats` and `view`.
 //!
-//! The meaning of rules is decided by crate `rules`; neighbours and routes by crate `transport` in Control. GTP-U packets
-//! in fragments are reassembled, user packets are not: fragments that come before their first one wait (`deferred`).
-//! Packets longer than their path's MTU leave in fragments (`egress::fragmentation`).
+//! The meaning of rules is decided by crate `rules`; neighbours and routes by crate `transport` in Control. GTP-U
+//! packets in fragments are reassembled, user packets are not: fragments that come before their first one wait
+//! (`deferred`). Packets longer than their path's MTU leave in fragments (`egress::fragmentation`).
 
 #![forbid(unsafe_code)]
 

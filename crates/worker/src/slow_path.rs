@@ -414,7 +414,8 @@ fn class(descriptor: &Descriptor) -> Class {
     }
 }
 
-/// Refuses a packet for want of budget. One with a verdict is forwarded by it, and its bit is returned; another is dropped.
+/// Refuses a packet for want of budget. One with a verdict is forwarded by it, and its bit is returned; another is
+/// dropped.
 #[inline]
 fn refuse(stats: &mut Stats, index: u8, descriptor: &mut Descriptor, class: Class) -> u64 {
     if descriptor.verdict.is_some() {

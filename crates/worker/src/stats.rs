@@ -108,9 +108,9 @@ macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Everything a worker counts.
         ///
-        /// Each packet is accounted once: what came in (`rx`, `inbox`, `originated`, `from_host`) is what went out (`tx`,
-        /// `handed_over`, `to_host`), was dropped (`drops`), consumed (`consumed`) or is held until another comes or its
-        /// turn (`held`), but for what the worker still holds between two polls.
+        /// Each packet is accounted once: what came in (`rx`, `inbox`, `originated`, `from_host`) is what went out
+        /// (`tx`, `handed_over`, `to_host`), was dropped (`drops`), consumed (`consumed`) or is held until another
+        /// comes or its turn (`held`), but for what the worker still holds between two polls.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Stats {
             /// By port.
@@ -153,7 +153,8 @@ stats! {
     consumed,
     /// Packets that this worker generates: Error Indications, notifications, frames that control sends.
     originated,
-    /// Requests whose response is written into the same buffer: ARP, ND, ICMP echo, GTP-U echo. They count in `tx`, too.
+    /// Requests whose response is written into the same buffer: ARP, ND, ICMP echo, GTP-U echo. They count in `tx`,
+    /// too.
     answered,
     /// Packets given to the host's own network stack.
     to_host,
@@ -208,7 +209,8 @@ stats! {
     buffered,
     /// Copies of packets made for a mirror; they count in `originated`, too.
     mirrored,
-    /// Copies that were not made for want of a buffer. A copy without buffers for its fragments is `mirrored`, and dropped.
+    /// Copies that were not made for want of a buffer. A copy without buffers for its fragments is `mirrored`, and
+    /// dropped.
     mirrors_lost,
     /// Duplicates of packets of FARs that duplicate (DUPL); they count in `originated`, too.
     duplicated,
@@ -227,12 +229,13 @@ stats! {
     reassembled,
     /// Packets that came in again after they were sent to an own address, once for each recirculation.
     recirculated,
-    /// First fragments that were not recorded, because all slots are taken by datagrams that wait for their first fragment.
+    /// First fragments that were not recorded, because all slots are taken by datagrams that wait for their first
+    /// fragment.
     fragments_unnoted,
     /// Events lost because the event queue was full.
     events_lost,
-    /// Worker selection exceptions that found no room: their packets go to the worker of the bucket of their own TEID or
-    /// address.
+    /// Worker selection exceptions that found no room: their packets go to the worker of the bucket of their own TEID
+    /// or address.
     exceptions_lost,
 }
 

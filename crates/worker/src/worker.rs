@@ -41,7 +41,8 @@ impl PollReport {
 }
 
 impl<I: Io> Worker<I> {
-    /// Applies waiting commands, then takes what waits in the inbox, bounded, and one burst from each port through all stages.
+    /// Applies waiting commands, then takes what waits in the inbox, bounded, and one burst from each port through all
+    /// stages.
     pub fn poll(&mut self, now: Nanos) -> PollReport {
         let (rx, tx) = (self.entered(), self.stats.tx());
         let commands = self.apply_commands(now);

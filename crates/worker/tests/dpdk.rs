@@ -278,7 +278,8 @@ fn a_queue_knows_what_chains_its_port_sends() {
     }
 }
 
-/// A kernel's TAP interface as N3, in a network of this thread's own: its driver fills in checksums by itself, as a NIC does.
+/// A kernel's TAP interface as N3, in a network of this thread's own: its driver fills in checksums by itself, as a NIC
+/// does.
 struct Tap {
     worker: Worker<DpdkIo>,
     peer: MemoryPeer,

@@ -1,5 +1,5 @@
-//! The sessions of T7: a default flow and one more, 4 PDR, 4 FAR, 2 QER, 2 URR. Both flows share one tunnel, whose F-TEID
-//! the user plane chooses.
+//! The sessions of T7: a default flow and one more, 4 PDR, 4 FAR, 2 QER, 2 URR. Both flows share one tunnel, whose
+//! F-TEID the user plane chooses.
 
 use std::net::Ipv4Addr;
 

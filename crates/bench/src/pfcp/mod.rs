@@ -1,6 +1,6 @@
 //! PFCP (T7): procedures of one control thread in a second of its processor time, response times, and memory of 600,000
-//! sessions. Over UDP sockets of the kernel on loopback, through the daemon's own control loop, with a worker that applies
-//! every change: alone, and while the worker has all packets that it can take.
+//! sessions. Over UDP sockets of the kernel on loopback, through the daemon's own control loop, with a worker that
+//! applies every change: alone, and while the worker has all packets that it can take.
 
 mod generator;
 mod messages;

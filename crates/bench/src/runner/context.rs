@@ -36,8 +36,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Keeps the settings of a figure or a part that differ from the daemon's defaults, and prints them where they differ
-    /// from those of the figure before.
+    /// Keeps the settings of a figure or a part that differ from the daemon's defaults, and prints them where they
+    /// differ from those of the figure before.
     pub(super) fn say(&mut self, name: &str, differences: Vec<Difference>) {
         if self.said.as_ref() != Some(&differences) {
             self.progress

@@ -1,5 +1,5 @@
-//! Cost of a function: two worlds, with the function and without, are measured in turn, so that other work of the machine
-//! disturbs both alike. The cost is the median of the pairs' differences.
+//! Cost of a function: two worlds, with the function and without, are measured in turn, so that other work of the
+//! machine disturbs both alike. The cost is the median of the pairs' differences.
 
 use super::super::clock::Spread;
 use super::super::error::BenchError;

@@ -19,7 +19,8 @@ use super::super::rules::Identity;
 use super::delays::Delays;
 use super::echo::{Echoed, Echoes};
 
-/// Packets that each ring holds: a port's descriptors by default, which [`Bench::start`](super::Bench::start) holds it to.
+/// Packets that each ring holds: a port's descriptors by default, which [`Bench::start`](super::Bench::start) holds it
+/// to.
 pub const RING: u32 = 1_024;
 
 /// Packets that are made before the others are looked at.

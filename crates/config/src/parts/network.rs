@@ -219,7 +219,8 @@ impl<'a> Interfaces<'a> {
     }
 }
 
-/// The host's loopback is no link: its frames have no stations, and the ingress drop would cut off the host's own programs.
+/// The host's loopback is no link: its frames have no stations, and the ingress drop would cut off the host's own
+/// programs.
 fn loopback_fault(interface: &str) -> Option<String> {
     (interface == "lo").then(|| "interface: `lo` is the host's loopback, which cannot be a port".into())
 }

@@ -13,9 +13,9 @@ pub struct GtpuConfig {
     /// Supervision of paths by echo; absent: peers are not asked.
     #[serde(default)]
     pub echo: Option<EchoConfig>,
-    /// Seconds after the start in which SMFs, SGW-Cs and PGW-Cs may restore sessions under the F-TEIDs that they had (TS
-    /// 23.527 §4.3.2): G-PDUs of unknown tunnels get no Error Indication, and F-TEIDs that we may have given before are
-    /// taken, also without the indication (RESTI) that a session is restored; 30. 0: neither.
+    /// Seconds after the start in which SMFs, SGW-Cs and PGW-Cs may restore sessions under the F-TEIDs that they had
+    /// (TS 23.527 §4.3.2): G-PDUs of unknown tunnels get no Error Indication, and F-TEIDs that we may have given before
+    /// are taken, also without the indication (RESTI) that a session is restored; 30. 0: neither.
     #[serde(default)]
     pub restoration_s: Option<Bounded<0, 3_600>>,
     /// Seconds for which it is believed that a path has a smaller MTU than our links, as routers report; 600. 0: never.

@@ -4,7 +4,8 @@ use serde::Deserialize;
 
 use crate::bounded::Bounded;
 
-/// ICMP and ICMPv6: errors about user packets (that the TTL ran out, and how long a packet may be), and answers to pings.
+/// ICMP and ICMPv6: errors about user packets (that the TTL ran out, and how long a packet may be), and answers to
+/// pings.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IcmpConfig {

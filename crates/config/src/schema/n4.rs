@@ -106,17 +106,17 @@ pub struct N4Config {
     /// they may take all; beyond it, cause 75.
     #[serde(default = "N4Config::default_share")]
     pub association_share_percent: Bounded<1, 100>,
-    /// Without `peers`: messages a second that are read of each source without an association, twice as many at once; 0:
-    /// all; 50.
+    /// Without `peers`: messages a second that are read of each source without an association, twice as many at once;
+    /// 0: all; 50.
     #[serde(default = "N4Config::default_unknown_source")]
     pub unknown_source_s: Bounded<0, 1_000_000>,
-    /// Without `peers`: per cent of associations, sessions, tunnels, correlations and of each pool, eight at least, that
-    /// may be taken by SMFs that have not yet answered a heartbeat; once as much is taken, more is only for those that
-    /// have. 100: for all; 10.
+    /// Without `peers`: per cent of associations, sessions, tunnels, correlations and of each pool, eight at least,
+    /// that may be taken by SMFs that have not yet answered a heartbeat; once as much is taken, more is only for those
+    /// that have. 100: for all; 10.
     #[serde(default = "N4Config::default_unverified")]
     pub unverified_percent: Bounded<0, 100>,
-    /// Octets of responses kept to answer retransmissions; absent: as many as `n1` times `t1_ms` take at 25,000 requests a
-    /// second, 512 octets each, and no fewer than 16 MiB. Peers share them.
+    /// Octets of responses kept to answer retransmissions; absent: as many as `n1` times `t1_ms` take at 25,000
+    /// requests a second, 512 octets each, and no fewer than 16 MiB. Peers share them.
     #[serde(default)]
     pub response_cache_bytes: Option<Bounded<65_536, 1_073_741_824>>,
     /// Milliseconds a worker has to put a change live before the SMF receives that it failed; 500.
@@ -146,8 +146,8 @@ pub struct PeersConfig {
     pub prefix: Prefix,
     /// The reference point that they speak over.
     pub interface: PeerInterface,
-    /// Whether they can read Usage Information (TS 29.244 §8.2.59). False for free5GC, which drops the messages that have
-    /// it: it is not sent then, and usage before QoS enforcement (MBQE) is not measured; true.
+    /// Whether they can read Usage Information (TS 29.244 §8.2.59). False for free5GC, which drops the messages that
+    /// have it: it is not sent then, and usage before QoS enforcement (MBQE) is not measured; true.
     pub usage_information: bool,
 }
 

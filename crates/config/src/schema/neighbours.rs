@@ -28,8 +28,8 @@ pub struct NeighbourTimes {
     /// Milliseconds for which an unreachable neighbour is left alone; 5000.
     #[serde(default = "NeighbourTimes::default_hold")]
     pub hold_ms: Bounded<100, 600_000>,
-    /// Probes for an own IPv6 address before it is used, `retry_ms` apart; 1 (RFC 4862 §5.1, `DupAddrDetectTransmits`); 0
-    /// turns Duplicate Address Detection off.
+    /// Probes for an own IPv6 address before it is used, `retry_ms` apart; 1 (RFC 4862 §5.1, `DupAddrDetectTransmits`);
+    /// 0 turns Duplicate Address Detection off.
     #[serde(default = "NeighbourTimes::default_dad_transmits")]
     pub dad_transmits: Bounded<0, 10>,
 }

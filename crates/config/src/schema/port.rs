@@ -74,8 +74,8 @@ pub enum Driver {
         /// Copy packets even where the driver could lend its own memory; veth needs it.
         #[serde(default)]
         force_copy: bool,
-        /// Let the host's own network stack have what comes by queues that no worker polls; false: an ingress drop keeps
-        /// it from it.
+        /// Let the host's own network stack have what comes by queues that no worker polls; false: an ingress drop
+        /// keeps it from it.
         #[serde(default)]
         leave_to_host: bool,
     },

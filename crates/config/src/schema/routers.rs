@@ -15,8 +15,8 @@ use crate::error::Fault;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoutersConfig {
-    /// Milliseconds from an answer by ARP or ND to the next question; six without an answer (twice `neighbours.attempts`),
-    /// `neighbours.retry_ms` apart or less, and what can goes by others; 1000.
+    /// Milliseconds from an answer by ARP or ND to the next question; six without an answer (twice
+    /// `neighbours.attempts`), `neighbours.retry_ms` apart or less, and what can goes by others; 1000.
     #[serde(default = "RoutersConfig::default_check")]
     pub check_ms: Bounded<100, 60_000>,
 }

@@ -33,8 +33,8 @@ pub struct WorkersConfig {
     /// 1,024.
     #[serde(default = "WorkersConfig::default_backlog")]
     pub backlog: Bounded<0, 65_536>,
-    /// What a worker without packets does; absent: `interrupt` where all ports are the kernel's, `busy` with a PCI port,
-    /// else `adaptive` ([`Config::idle_policy`](super::Config::idle_policy)).
+    /// What a worker without packets does; absent: `interrupt` where all ports are the kernel's, `busy` with a PCI
+    /// port, else `adaptive` ([`Config::idle_policy`](super::Config::idle_policy)).
     #[serde(default)]
     pub idle: Option<Spanned<IdlePolicy>>,
     /// Microseconds that an adaptive worker sleeps between polls at most; 0 is `idle: busy`, others without `idle` are

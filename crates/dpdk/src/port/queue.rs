@@ -95,8 +95,8 @@ impl RxQueue {
         matches!(self.side, RxSide::Socket(_))
     }
 
-    /// Whether packets may come whose TCP or UDP checksum their sender has left to a NIC, and nothing says which: the sum
-    /// of the pseudo header is in its place. So they do by AF_XDP from other parts of the kernel, as by a veth.
+    /// Whether packets may come whose TCP or UDP checksum their sender has left to a NIC, and nothing says which: the
+    /// sum of the pseudo header is in its place. So they do by AF_XDP from other parts of the kernel, as by a veth.
     pub fn leaves_checksums(&self) -> bool {
         self.leaves_checksums
     }

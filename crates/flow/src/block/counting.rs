@@ -50,7 +50,8 @@ impl LiveBlock<'_> {
         Counted::PASSED
     }
 
-    /// Whether one of these URRs counts before QoS, or a packet that counts in it is to be looked at for another reason.
+    /// Whether one of these URRs counts before QoS, or a packet that counts in it is to be looked at for another
+    /// reason.
     #[inline]
     pub fn has_before_qos(&self, urrs: u64) -> bool {
         self.read_line().never_after_qos() & urrs != 0
@@ -86,7 +87,8 @@ impl LiveBlock<'_> {
         acting.max().unwrap_or(LimitAction::Drop)
     }
 
-    /// Takes note of a packet that some of these URRs have stopped. Returns whether one of them is to report it, and has not.
+    /// Takes note of a packet that some of these URRs have stopped. Returns whether one of them is to report it, and
+    /// has not.
     #[cold]
     pub fn trap(&mut self, urrs: u64) -> bool {
         let mut is_news = false;

@@ -17,8 +17,8 @@ pub(crate) struct BlockLines {
     pub(crate) read_line: [usize; 2],
     /// The write line: the first meter and the first counters.
     pub(crate) write_line: [usize; 2],
-    /// The first line of the direction beyond those: that of the second meter, or, in a block with one meter at most, of
-    /// a forward.
+    /// The first line of the direction beyond those: that of the second meter, or, in a block with one meter at most,
+    /// of a forward.
     pub(crate) further: [usize; 2],
 }
 

@@ -193,8 +193,8 @@ impl Counts {
         }
     }
 
-    /// The line of the first meter of these QERs that is not in a write line, from the block's start; that of the write line if
-    /// there is no other; 0: they have none.
+    /// The line of the first meter of these QERs that is not in a write line, from the block's start; that of the write
+    /// line if there is no other; 0: they have none.
     #[inline]
     pub(super) fn meters_hint(self, qers: u64, direction: Direction) -> u8 {
         let first = qers.trailing_zeros() as usize;

@@ -17,8 +17,8 @@
 //! In every kind of line but a live read line, bit 63 of the first word is clear; every generation has that bit. So a
 //! reference to a read line that is gone cannot take the line that is there now for a read line.
 //!
-//! A block begins at a line of even number. So read line and write line of a direction are a pair of 128 octets, which many
-//! processors fetch together: a packet with a meter and two counters needs no more than this pair of its block.
+//! A block begins at a line of even number. So read line and write line of a direction are a pair of 128 octets, which
+//! many processors fetch together: a packet with a meter and two counters needs no more than this pair of its block.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmute_mut, transmute_ref};
 

@@ -1,6 +1,6 @@
-//! Where the meters of a block are: one for each QER slot up to the last that has any; the first in the write line of its
-//! direction, the others two a line, the lines of one direction together. If any of them has three colours, all of the
-//! block have a line each.
+//! Where the meters of a block are: one for each QER slot up to the last that has any; the first in the write line of
+//! its direction, the others two a line, the lines of one direction together. If any of them has three colours, all of
+//! the block have a line each.
 
 use super::BlockImage;
 use super::layout::{Counts, MeterPlace};

@@ -74,9 +74,9 @@ impl LiveBlock<'_> {
         Err(self.put_back(qers, cost, shared))
     }
 
-    /// Gives back what a packet was charged that passed [`meter`](Self::meter) at this time and is not to be forwarded now.
-    /// Meters of three colours take it as one that was yellow: their rates hold, and a later packet may be yellow for
-    /// it.
+    /// Gives back what a packet was charged that passed [`meter`](Self::meter) at this time and is not to be forwarded
+    /// now. Meters of three colours take it as one that was yellow: their rates hold, and a later packet may be yellow
+    /// for it.
     #[cold]
     pub fn unmeter(&mut self, qers: u64, octets: u32, shared: &mut SharedMeters) {
         let cost = cost_of(octets);

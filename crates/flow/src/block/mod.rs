@@ -77,8 +77,8 @@ pub struct BlockImage {
     pub inline: [u8; 2],
 }
 
-/// A packet in `slot` counts with a multiple of its octets in the slot `of`, once for all slots with the same weight together.
-/// What is of weight is one of the slots that count before QoS, for no URR.
+/// A packet in `slot` counts with a multiple of its octets in the slot `of`, once for all slots with the same weight
+/// together. What is of weight is one of the slots that count before QoS, for no URR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
     /// The slot that says so: at most one `of` for each.

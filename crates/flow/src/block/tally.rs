@@ -116,8 +116,8 @@ impl Tally {
         is_plain
     }
 
-    /// A packet was counted in this millisecond. Whether it is the first since times were taken, and whether the packets
-    /// have run over.
+    /// A packet was counted in this millisecond. Whether it is the first since times were taken, and whether the
+    /// packets have run over.
     pub(super) fn note(&mut self, millisecond: Millisecond) -> Noted {
         let noted = Noted {
             is_first: self.number() == 0,
@@ -157,8 +157,8 @@ pub(super) struct Rare {
     /// The lower 32 bits of the number of the millisecond of the first packet since times were taken; 0 with those in
     /// `unit`: none.
     first: u32,
-    /// What a packet is in the counter: 0 its octets, 1 one, `WEIGHTED` its octets by weight; else the weight of what is
-    /// counted in it for another one: the slot of that, and how many times. In [`FIRST`] six bits more of `first`.
+    /// What a packet is in the counter: 0 its octets, 1 one, `WEIGHTED` its octets by weight; else the weight of what
+    /// is counted in it for another one: the slot of that, and how many times. In [`FIRST`] six bits more of `first`.
     /// Leaves the top bit of the line's first word clear.
     unit: u32,
     /// The packets of each direction in units of 2^22.

@@ -21,8 +21,8 @@ impl Blocks {
         live.is_some_and(|mut live| live.uncount(urrs, octets))
     }
 
-    /// Gives a URR other watermarks and another limit, compared with what it has counted in all; it counts again if it was
-    /// stopped. Returns whether there is such a URR and room for bounds; else the block is to be
+    /// Gives a URR other watermarks and another limit, compared with what it has counted in all; it counts again if it
+    /// was stopped. Returns whether there is such a URR and room for bounds; else the block is to be
     /// [replaced](Self::replace).
     pub fn set_bounds(&mut self, block: BlockRef, slot: u8, bounds: &Bounds) -> bool {
         let Some(old) = self.get(block) else { return false };

@@ -244,7 +244,8 @@ impl Act<'_> {
     }
 }
 
-/// The first line of a block's forwards: after two read lines, one line of counters, and one of meters for each direction.
+/// The first line of a block's forwards: after two read lines, one line of counters, and one of meters for each
+/// direction.
 const FORWARDS_AT: usize = 5;
 /// Lines of a block with four forwards and what is rarely written of two URRs.
 const BLOCK_LINES: usize = FORWARDS_AT + 4 + 1;

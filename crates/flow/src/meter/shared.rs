@@ -59,8 +59,8 @@ impl SharedMeters {
         }
     }
 
-    /// Lets packets of a number pass these meters instead of its own; if several have too little, the first is returned.
-    /// Returns whether there are such meters.
+    /// Lets packets of a number pass these meters instead of its own; if several have too little, the first is
+    /// returned. Returns whether there are such meters.
     pub fn set_chain(&mut self, id: SharedId, chain: Chain) -> bool {
         let is_there = |id: SharedId| usize::from(id.0) < self.meters.len();
         let known = chain.into_iter().all(is_there);

@@ -35,11 +35,11 @@ pub(super) struct FreedSlot {
     pub moves: usize,
 }
 
-/// Frees a slot in one of the buckets `first` by moving slots to their other buckets. `None` when the bounds of the search
-/// are reached.
+/// Frees a slot in one of the buckets `first` by moving slots to their other buckets. `None` when the bounds of the
+/// search are reached.
 ///
-/// The other buckets of a bucket's slots are examined before the next bucket of the same number of moves is expanded: most
-/// searches end there.
+/// The other buckets of a bucket's slots are examined before the next bucket of the same number of moves is expanded:
+/// most searches end there.
 pub(super) fn make_room(
     search: &mut Search,
     buckets: &mut Slab<BucketLine>,

@@ -219,7 +219,8 @@ fn endpoint(pdi: &group::Pdi<'_>, reject: Reject) -> Result<Option<TrafficEndpoi
     Ok(Some(TrafficEndpointId(first.0)))
 }
 
-/// A Source Interface (TS 29.244 §8.2.2): there are no 5G VN groups here (GCOM), and a spare value is incorrect (§7.6.8).
+/// A Source Interface (TS 29.244 §8.2.2): there are no 5G VN groups here (GCOM), and a spare value is incorrect
+/// (§7.6.8).
 fn source(sent: ie::SourceInterface, reject: Reject) -> Result<SourceInterface, Reject> {
     let refused = reject.offends(IeType::SOURCE_INTERFACE);
     match SourceInterface::from_value(sent.0) {

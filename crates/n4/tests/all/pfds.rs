@@ -387,8 +387,8 @@ fn each_threshold_of_events_has_a_report_with_a_time_and_no_volume() {
     assert_eq!((one.ur_seqn.0, one.event_time_stamp.iter().count()), (2, 1));
 }
 
-/// The session reports of the start and the stop of an application with these flows: PDRs `pdrs` have URR 7, the URR has
-/// the flags `information` of Measurement Information, and one packet of 60 octets is counted.
+/// The session reports of the start and the stop of an application with these flows: PDRs `pdrs` have URR 7, the URR
+/// has the flags `information` of Measurement Information, and one packet of 60 octets is counted.
 fn start_and_stop_reports(flows: &[Octets], pdrs: &[u16], information: u8) -> [Reply; 2] {
     let mut world = World::associated();
     world.provision(&[application("video", flows)]).assert_accepted();

@@ -1,5 +1,6 @@
-//! Usage Information (TS 29.244 §5.2.2.3.1, §8.2.59) for peers that can read it, and for those that drop a message which
-//! has it, as the SMF of free5GC does: it asks for measurement before QoS enforcement, and cannot read the answer.
+//! Usage Information (TS 29.244 §5.2.2.3.1, §8.2.59) for peers that can read it, and for those that drop a message
+//! which has it, as the SMF of free5GC does: it asks for measurement before QoS enforcement, and cannot read the
+//! answer.
 
 use crate::support;
 

@@ -113,7 +113,8 @@ pub fn fetch(socket: &Path, request: ApiRequest<'_>, limits: ResponseLimits) -> 
     Ok(body)
 }
 
-/// Gives each line that the daemon behind `socket` answers to a request to `take` as it comes, until that returns false.
+/// Gives each line that the daemon behind `socket` answers to a request to `take` as it comes, until that returns
+/// false.
 ///
 /// # Errors
 /// [`ClientError`].

@@ -1,8 +1,8 @@
 //! The operator's API: REST over HTTP/1.1 on a Unix socket.
 //!
-//! A thread of its own serves it, with an async runtime that no other thread uses. It reads what workers publish itself;
-//! it queries the control thread for the rest over a bounded channel ([`QueryServer`]), a page or a session at a time, so
-//! that neither packets nor PFCP wait for a client. The router is independent of the socket.
+//! A thread of its own serves it, with an async runtime that no other thread uses. It reads what workers publish
+//! itself; it queries the control thread for the rest over a bounded channel ([`QueryServer`]), a page or a session at
+//! a time, so that neither packets nor PFCP wait for a client. The router is independent of the socket.
 
 mod client;
 mod connections;

@@ -1,4 +1,5 @@
-//! What several routes ask for alike, as the OpenAPI document describes it. How it is read is in [`query`](super::query).
+//! What several routes ask for alike, as the OpenAPI document describes it. How it is read is in
+//! [`query`](super::query).
 
 use utoipa::IntoParams;
 

@@ -1,4 +1,5 @@
-//! Queries of the API's thread to the control thread, over a bounded channel; each query holds the sender of its answer.
+//! Queries of the API's thread to the control thread, over a bounded channel; each query holds the sender of its
+//! answer.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -109,8 +110,8 @@ pub struct QueryClient(mpsc::Sender<Query>);
 /// The server end, for the control thread.
 pub struct QueryServer {
     queries: mpsc::Receiver<Query>,
-    /// Queries for a session, by the number of its inspection; bounded by the inspections that Control takes. Clients that
-    /// have gone away are removed with the next such query.
+    /// Queries for a session, by the number of its inspection; bounded by the inspections that Control takes. Clients
+    /// that have gone away are removed with the next such query.
     waiting: BTreeMap<u64, oneshot::Sender<Shown>>,
     export: SessionExport,
 }

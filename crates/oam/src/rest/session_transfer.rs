@@ -2,9 +2,9 @@
 //! cannot store them.
 //!
 //! First control stops responding to its peers, all sessions are removed from their workers, and the client gets their
-//! records. Then the client confirms that it has stored them, and the daemon ends; or the client reports that it could not,
-//! or confirms nothing for 30 s, and control restores the sessions. SMFs have to retransmit requests. Runs on the control
-//! thread.
+//! records. Then the client confirms that it has stored them, and the daemon ends; or the client reports that it could
+//! not, or confirms nothing for 30 s, and control restores the sessions. SMFs have to retransmit requests. Runs on the
+//! control thread.
 
 use axum::body::Bytes;
 use flow::Nanos;

@@ -1,8 +1,8 @@
 //! The Unix socket of the API, and the thread that serves it.
 //!
 //! Who may connect is the file system's matter: the daemon's own user, and a group where one is configured. Beyond that
-//! everything is bounded: connections ([`Connections`]), the time that a request may take to arrive, and that which a peer
-//! may take to read a part of the answer.
+//! everything is bounded: connections ([`Connections`]), the time that a request may take to arrive, and that which a
+//! peer may take to read a part of the answer.
 
 use std::convert::Infallible;
 use std::fs::{self, DirBuilder, Permissions};

@@ -1,6 +1,7 @@
 //! The trace route: a stream of lines, each one packet explained, as long as the client reads and packets are wanted.
 //!
-//! Packets come straight from the workers' rings. A client that goes away drops the rings, which ends the trace requests.
+//! Packets come straight from the workers' rings. A client that goes away drops the rings, which ends the trace
+//! requests.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -68,8 +68,8 @@ pub struct NextHopRow {
     pub instance: String,
     /// Whether packets go there.
     pub alive: bool,
-    /// Why: `static`, `own`, `reachable`, `checking`, or else `incomplete`, `unreachable`, `link down`, `no source address`,
-    /// or that there is no room for it.
+    /// Why: `static`, `own`, `reachable`, `checking`, or else `incomplete`, `unreachable`, `link down`, `no source
+    /// address`, or that there is no room for it.
     pub state: String,
     /// Its link layer address, if that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -110,8 +110,8 @@ pub struct OwnAddressRow {
     pub vlan: Option<String>,
     /// Its link layer address.
     pub mac: String,
-    /// `preferred`: in use; `tentative`: Duplicate Address Detection is not over; `duplicate`: another station has it. The
-    /// last two are neither answered for nor used as a source.
+    /// `preferred`: in use; `tentative`: Duplicate Address Detection is not over; `duplicate`: another station has it.
+    /// The last two are neither answered for nor used as a source.
     pub state: String,
     /// How often another station has claimed the address since the start.
     pub conflicts: u64,

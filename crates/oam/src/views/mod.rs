@@ -1,7 +1,8 @@
 //! What an operator sees of a UPF, from the parts that have it: associations and sessions from the endpoint, counts and
 //! buffered packets from the worker that has the session.
 //!
-//! The control thread makes these values, so each is bounded: a page of at most [`LONGEST_PAGE`](crate::values::LONGEST_PAGE) rows, or one session.
+//! The control thread makes these values, so each is bounded: a page of at most
+//! [`LONGEST_PAGE`](crate::values::LONGEST_PAGE) rows, or one session.
 
 mod detail;
 mod n4;

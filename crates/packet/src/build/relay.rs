@@ -29,8 +29,9 @@ pub struct RelayedOptionalPart {
     pub octets: usize,
 }
 
-/// Writes the optional part with which `message` is relayed to the start of `out`. The container comes first, then `added`, which takes the place of all of its type; unknown extension headers that an
-/// intermediate node takes out are taken out.
+/// Writes the optional part with which `message` is relayed to the start of `out`. The container comes first, then
+/// `added`, which takes the place of all of its type; unknown extension headers that an intermediate node takes out are
+/// taken out.
 ///
 /// # Errors
 /// [`DropReason::UnknownGtpuExtension`] when an intermediate node must understand one of them,

@@ -1,5 +1,5 @@
-//! IEs of features that this node does not support: multi-access PDU sessions (MAR, ATSSS), time sensitive communication
-//! (TSC), and multicast and broadcast services (MBS).
+//! IEs of features that this node does not support: multi-access PDU sessions (MAR, ATSSS), time sensitive
+//! communication (TSC), and multicast and broadcast services (MBS).
 //!
 //! Their values are kept as octets and written as they were read. What is in them is not checked: a request with one is
 //! rejected by its presence, or the IE is ignored (docs/compliance/ts29244-ies.md).

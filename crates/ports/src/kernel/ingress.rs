@@ -1,11 +1,11 @@
-//! An ingress drop for each interface of the kernel that a port is: packet sockets and XDP programs get what comes in by
-//! it, and the host's own network stack nothing.
+//! An ingress drop for each interface of the kernel that a port is: packet sockets and XDP programs get what comes in
+//! by it, and the host's own network stack nothing.
 //!
-//! A packet socket gets copies; without the drop the host's stack would deliver, forward and refuse the same frames, and
-//! neighbours on N3 and N6 would reach what listens on the host. An XDP program lets pass what comes by queues that no
-//! socket serves. The drop is a base chain of nf_tables, family netdev, hook ingress, whose policy is drop: behind packet
-//! sockets, before VLANs, bridges, ARP and IP. It is a table of its own for each interface: `nft list table netdev
-//! sluice-n3`.
+//! A packet socket gets copies; without the drop the host's stack would deliver, forward and refuse the same frames,
+//! and neighbours on N3 and N6 would reach what listens on the host. An XDP program lets pass what comes by queues that
+//! no socket serves. The drop is a base chain of nf_tables, family netdev, hook ingress, whose policy is drop: behind
+//! packet sockets, before VLANs, bridges, ARP and IP. It is a table of its own for each interface: `nft list table
+//! netdev sluice-n3`.
 //!
 //! It is taken away when the process ends in order. After a process that was killed it stays, so that the host does not
 //! get the links meanwhile; the next start finds it and makes it anew. A name in the network namespace ([`Claim`]),
@@ -197,7 +197,8 @@ impl Drops {
         Ok(())
     }
 
-    /// Notes, in the table of an interface that is held, the number of the XDP program which this process has put there.
+    /// Notes, in the table of an interface that is held, the number of the XDP program which this process has put
+    /// there.
     pub fn note_program(&mut self, interface: &str, program: u32) {
         let Some(place) = self.held.iter().position(|held| held.interface == interface) else {
             return;

@@ -16,8 +16,8 @@ const XDP: u16 = 43;
 const XDP_FD: u16 = 1;
 const XDP_FLAGS: u16 = 3;
 const XDP_PROGRAM: u16 = 4;
-/// By where a program runs: in the driver, in the stack, in hardware. The attribute that has its number, and the flag that
-/// means it.
+/// By where a program runs: in the driver, in the stack, in hardware. The attribute that has its number, and the flag
+/// that means it.
 const PLACES: [(u16, u32); 3] = [(5, 4), (6, 2), (7, 8)];
 
 /// The number of the XDP program on an interface; `None` where there is none.

@@ -120,8 +120,8 @@ struct PdrActivations {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Activations {
     pdrs: Box<[PdrActivations]>,
-    /// The slot of the counter for contents that have none: flows that workers have decided count in it, so another slot
-    /// is another classification.
+    /// The slot of the counter for contents that have none: flows that workers have decided count in it, so another
+    /// slot is another classification.
     content_rest: Option<u8>,
 }
 
@@ -169,9 +169,9 @@ impl Activations {
             .sum()
     }
 
-    /// What a PDR that detects a packet by itself leads to; `None`: it activates rulebases, and the packet matches none of
-    /// their rules. Of several rules the one with the lowest precedence value applies, then that of the rulebase that was
-    /// activated first.
+    /// What a PDR that detects a packet by itself leads to; `None`: it activates rulebases, and the packet matches none
+    /// of their rules. Of several rules the one with the lowest precedence value applies, then that of the rulebase
+    /// that was activated first.
     pub(super) fn decide(
         &self,
         base: Decision,

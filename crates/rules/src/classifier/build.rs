@@ -21,7 +21,8 @@ struct Entry<'a> {
     tunnels: &'a [Tunnel],
 }
 
-/// Packs the PDRs of `rules`; `decisions` has what each of them leads to, in the same order. `None` where there are none.
+/// Packs the PDRs of `rules`; `decisions` has what each of them leads to, in the same order. `None` where there are
+/// none.
 pub(super) fn pack(
     rules: &SessionRules,
     decisions: &[Decision],

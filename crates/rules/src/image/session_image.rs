@@ -23,8 +23,8 @@ use crate::prefix::IpPrefix;
 
 /// A session as a worker runs it.
 ///
-/// There are very many: what few sessions have is behind a pointer each ([`BoxedOption`]), and so is the block, which the
-/// worker gives back once it is in its slab.
+/// There are very many: what few sessions have is behind a pointer each ([`BoxedOption`]), and so is the block, which
+/// the worker gives back once it is in its slab.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SessionImage {
     /// The session's dense number.
@@ -75,8 +75,8 @@ pub struct SessionImage {
     pub reported_statuses: BoxedOption<Vec<ReportedStatuses>>,
     /// What is dropped of each URR that reports it. Written by the worker that has the image.
     pub dropped: BoxedOption<Vec<Dropped>>,
-    /// Whether a URR counts which a Pause of Charging is for, and Control was not notified of one (TS 29.244 §5.30). The
-    /// worker that has the image writes it.
+    /// Whether a URR counts which a Pause of Charging is for, and Control was not notified of one (TS 29.244 §5.30).
+    /// The worker that has the image writes it.
     pub awaits_pause: bool,
     /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
     /// of QERs that begin with it (TS 29.244 §5.4.15.2). The worker takes it out.
@@ -153,8 +153,8 @@ impl SessionImage {
         })
     }
 
-    /// Records that a packet of the PDR in this slot has this status. Returns whether its FAR requests a notification of
-    /// it (BDPN, DDPN; TS 29.244 §5.28.1) and the packet is the first one.
+    /// Records that a packet of the PDR in this slot has this status. Returns whether its FAR requests a notification
+    /// of it (BDPN, DDPN; TS 29.244 §5.28.1) and the packet is the first one.
     pub fn record_status(&mut self, pdr: u16, status: DataStatus) -> bool {
         let wanted = match status {
             DataStatus::Buffered => ApplyAction::BDPN,

@@ -35,8 +35,8 @@ impl FTeid {
     }
 }
 
-/// The UE's addresses in one rule. Most rules have one, which is stored in the rule itself, as in all short lists: there
-/// are very many sessions, and a list elsewhere is allocated, copied and freed with each.
+/// The UE's addresses in one rule. Most rules have one, which is stored in the rule itself, as in all short lists:
+/// there are very many sessions, and a list elsewhere is allocated, copied and freed with each.
 pub type UeIpAddresses = SmallVec<[UeIpAddress; 1]>;
 
 /// The QoS flows of one rule.

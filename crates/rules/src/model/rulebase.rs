@@ -1,8 +1,8 @@
 //! Rulebases: predefined rules that a PDR activates by name (TS 29.244 §5.19).
 //!
 //! A rulebase is made once from the configuration and shared by all sessions, so it has its filters packed, and its
-//! rules numbered: the FARs, QERs and URRs that the rules name are few, however many rules there are, and only these have
-//! slots in a session.
+//! rules numbered: the FARs, QERs and URRs that the rules name are few, however many rules there are, and only these
+//! have slots in a session.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};

@@ -243,8 +243,8 @@ impl Urr {
         self.triggers.contains(ReportingTriggers::DROTH)
     }
 
-    /// Whether nodes upstream are requested to pause charging when as many downlink packets are dropped as its threshold
-    /// says (SSPOC, TS 29.244 §5.30).
+    /// Whether nodes upstream are requested to pause charging when as many downlink packets are dropped as its
+    /// threshold says (SSPOC, TS 29.244 §5.30).
     pub const fn sends_pause(&self) -> bool {
         self.information.contains(MeasurementInformation::SSPOC)
     }
@@ -274,8 +274,8 @@ impl Urr {
         self.terms.as_deref()?.pool.as_deref()
     }
 
-    /// What an octet in its counter is, in billionths of an octet of its usage: one, but of a pool what the multipliers of
-    /// all of its members are multiples of.
+    /// What an octet in its counter is, in billionths of an octet of its usage: one, but of a pool what the multipliers
+    /// of all of its members are multiples of.
     pub fn unit(&self) -> u64 {
         let measures = self.method.contains(MeasurementMethod::VOLUM);
         let members = self.pool().filter(|_| measures).unwrap_or_default();

@@ -120,8 +120,8 @@ pub struct UrrUpdate {
     pub method: Option<MeasurementMethod>,
     /// Measurement Information, as it is sent.
     pub information: Option<MeasurementInformation>,
-    /// Whether an absent Measurement Information has an inactive URR measure again (TS 29.244 Table 7.5.4.4-1), unless it
-    /// is one for Pause of Charging, of which that alone says nothing (§8.2.68).
+    /// Whether an absent Measurement Information has an inactive URR measure again (TS 29.244 Table 7.5.4.4-1), unless
+    /// it is one for Pause of Charging, of which that alone says nothing (§8.2.68).
     pub resumes: bool,
     /// Reporting Triggers.
     pub triggers: Option<ReportingTriggers>,

@@ -43,8 +43,8 @@ pub enum NetworkError {
     },
     /// A prefix with more next hops in its VRF than [`MOST_NEXT_HOPS`].
     NextHops(VrfId, IpPrefix),
-    /// A prefix with next hops both on instances towards data networks and on those where tunnels end: neither's packets
-    /// may take the others' way.
+    /// A prefix with next hops both on instances towards data networks and on those where tunnels end: neither's
+    /// packets may take the others' way.
     MixedNextHops(VrfId, IpPrefix),
     /// An instance towards a data network where tunnels end, too: UEs would reach the other ends of the tunnels.
     MixedRoles(String),

@@ -47,8 +47,8 @@ pub enum Fragmentation {
     /// together, and no GTP-U peer has to (TS 29.281 §4.2.2: fragments of outer packets are to be avoided).
     #[default]
     Inner,
-    /// The outer packet is, IPv4 or IPv6: the GTP-U peer puts it together. What leaves without a tunnel is fragmented as
-    /// with `Inner`.
+    /// The outer packet is, IPv4 or IPv6: the GTP-U peer puts it together. What leaves without a tunnel is fragmented
+    /// as with `Inner`.
     Outer,
     /// They are dropped.
     Never,

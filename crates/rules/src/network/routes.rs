@@ -26,7 +26,8 @@ pub(super) struct LongestUePrefix {
     pub(super) route: UeRoute,
 }
 
-/// The longest prefix of links and static routes in `vrf` that holds `destination`; of equal ones the first, links first.
+/// The longest prefix of links and static routes in `vrf` that holds `destination`; of equal ones the first, links
+/// first.
 pub(super) fn longest_prefix(
     instances: &[Instance],
     vrf: VrfId,
@@ -71,8 +72,8 @@ pub(super) fn longest_ue_prefix(
 }
 
 /// Where packets to `destination` go in `vrf`: the instances that they leave by and the next hops. The longest prefix
-/// wins; of equal ones the first connected link, where the destination is its own next hop, else all static routes share
-/// its packets.
+/// wins; of equal ones the first connected link, where the destination is its own next hop, else all static routes
+/// share its packets.
 pub(super) fn next_hops(
     instances: &[Instance],
     vrf: VrfId,

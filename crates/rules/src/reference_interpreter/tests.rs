@@ -512,7 +512,8 @@ fn what_the_cp_function_buffers_keeps_the_container_of_n9() {
     let received = Some([0x00, 0x49]);
     let packet = tunnelled(N9_ADDRESS, 0x1002, 255, received, &[], &downlink_user().bytes());
     let (bytes, ..) = forwarded(interpret(&relay_to_cp(2), &network, N9, &packet));
-    // TS 29.244 §5.3.3.2: "any GTP-U extension header(s) possibly received by the UP function over the N9 PDU sessions".
+    // TS 29.244 §5.3.3.2: "any GTP-U extension header(s) possibly received by the UP function over the N9 PDU
+    // sessions".
     assert_eq!(hex(&bytes[36..44]), "00000085".to_owned() + "01004900");
 }
 

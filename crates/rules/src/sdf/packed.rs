@@ -1,8 +1,8 @@
 //! SDF filters packed in one piece of memory.
 //!
 //! The slow path reads filters that no cache has, so what counts is how many cache lines there are and how many must
-//! arrive before the next. All records have a fixed size; equal runs of records are stored once. A [`Span`] names a run.
-//! [`PatternBuilder`] writes the piece, [`PatternView`] reads it; no other module knows the layout:
+//! arrive before the next. All records have a fixed size; equal runs of records are stored once. A [`Span`] names a
+//! run. [`PatternBuilder`] writes the piece, [`PatternView`] reads it; no other module knows the layout:
 //!
 //! ```text
 //! Head, filters, prefixes, ranges of ports

@@ -18,8 +18,9 @@ const SECOND: [(InstanceId, &str, &str); 3] = [
     (OTHER_N6, "0.0.0.0/0", "10.1.6.9"),
 ];
 
-/// The network of [`network`](super::network), whose instances may share packets among two routers, may mark some QoS flows with DSCPs, may bound what
-/// TCP connections agree on, and may mirror what leaves to [`MIRROR`]; its UEs may or may not reach each other here.
+/// The network of [`network`](super::network), whose instances may share packets among two routers, may mark some QoS
+/// flows with DSCPs, may bound what TCP connections agree on, and may mirror what leaves to [`MIRROR`]; its UEs may or
+/// may not reach each other here.
 pub fn any_network() -> impl Strategy<Value = Network> {
     let flows = prop_oneof![Just(u64::MAX), any::<u64>()];
     let table = prop::option::of((flows, any::<u8>()));

@@ -5,7 +5,8 @@
 //! Node ID; indexes, slots and counters of workers are not in it. SEIDs, TEIDs and UE addresses are: peers hold on to
 //! them. Each record is sealed by itself ([`envelope`]), so that a file of many is read one by one.
 //!
-//! Values only: [`export`](crate::export) and [`import`](crate::import) make records of sessions and sessions of records.
+//! Values only: [`export`](crate::export) and [`import`](crate::import) make records of sessions and sessions of
+//! records.
 
 mod envelope;
 mod error;

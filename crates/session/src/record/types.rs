@@ -124,8 +124,8 @@ pub struct AssociationRecord {
 pub struct NodeRecord {
     /// The octets of our own Node ID (TS 29.244 §8.2.38).
     pub node: Vec<u8>,
-    /// Our Recovery Time Stamp (§8.2.65), in seconds since 1970. Peers whose sessions continue must not get another one:
-    /// they would take it for a restart, and their sessions for lost (TS 23.527 §4).
+    /// Our Recovery Time Stamp (§8.2.65), in seconds since 1970. Peers whose sessions continue must not get another
+    /// one: they would take it for a restart, and their sessions for lost (TS 23.527 §4).
     pub recovery_unix: u64,
     /// The version of Sluice that wrote it, for people.
     pub version: String,

@@ -1,7 +1,7 @@
 //! The requests of the simulated SMF, rule by rule as real ones send them.
 //!
-//! Each session has two PDRs and two FARs (uplink 1, downlink 2), one QER and, if wanted, one URR; twice, with a second QoS
-//! flow (uplink 3, downlink 4).
+//! Each session has two PDRs and two FARs (uplink 1, downlink 2), one QER and, if wanted, one URR; twice, with a second
+//! QoS flow (uplink 3, downlink 4).
 
 use crate::path::TunnelEnd;
 

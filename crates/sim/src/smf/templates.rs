@@ -1,4 +1,5 @@
-//! Requests of one SMF for many sessions, encoded once: the values in which sessions differ are written into the octets.
+//! Requests of one SMF for many sessions, encoded once: the values in which sessions differ are written into the
+//! octets.
 //!
 //! For load generators: a request costs a few copies, and a response is read as far as its cause.
 
@@ -148,8 +149,8 @@ pub struct ResponseSummary {
 }
 
 impl ResponseSummary {
-    /// Reads the header, and the Cause among the first two IEs: TS 29.244 §7.5.3 to §7.5.7 have the IE first or behind the
-    /// Node ID. `None`: cut within the header.
+    /// Reads the header, and the Cause among the first two IEs: TS 29.244 §7.5.3 to §7.5.7 have the IE first or behind
+    /// the Node ID. `None`: cut within the header.
     pub fn read(octets: &[u8]) -> Option<ResponseSummary> {
         let has_seid = octets.first()? & 1 == 1;
         let at = if has_seid { SEQUENCE } else { SEID };

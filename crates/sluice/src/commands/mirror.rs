@@ -1,4 +1,5 @@
-//! `sluice mirror`: copies of packets of a running daemon, to a port or to a host that analyses them, as long as this runs.
+//! `sluice mirror`: copies of packets of a running daemon, to a port or to a host that analyses them, as long as this
+//! runs.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

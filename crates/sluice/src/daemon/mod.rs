@@ -1,5 +1,5 @@
-//! The shell of `sluice run`: a UPF on the ports and sockets of its configuration, the thread that writes usage records, the
-//! interfaces of the host's own network stack, signals to stop.
+//! The shell of `sluice run`: a UPF on the ports and sockets of its configuration, the thread that writes usage
+//! records, the interfaces of the host's own network stack, signals to stop.
 
 mod host;
 mod n4_log;

@@ -690,8 +690,8 @@ impl Served<'_> {
         }
     }
 
-    /// Sees to it that what comes in by the ports is kept from the host's network stack, whatever others do to the tables
-    /// of nf_tables.
+    /// Sees to it that what comes in by the ports is kept from the host's network stack, whatever others do to the
+    /// tables of nf_tables.
     fn look_at_drops(&mut self) {
         let now = self.turns.now();
         if now < self.drops_due {

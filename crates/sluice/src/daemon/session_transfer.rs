@@ -19,8 +19,8 @@ const LONGEST: u64 = 4 << 30;
 /// Records that are not imported and are logged one by one.
 const MAX_LOGGED: usize = 10;
 
-/// Imports the records at `path` before the first datagram is served, and renames the file, so that no later start imports
-/// the same sessions again. Without such a file there is nothing to import.
+/// Imports the records at `path` before the first datagram is served, and renames the file, so that no later start
+/// imports the same sessions again. Without such a file there is nothing to import.
 ///
 /// # Errors
 /// What is wrong with the file: then nothing has been imported.

@@ -1,5 +1,5 @@
-//! The simulator on a worker's own thread: between two polls of the worker it checks the packets that left the worker, and
-//! sends the packets that are due. No packet waits for another core, so that the load is offered in time.
+//! The simulator on a worker's own thread: between two polls of the worker it checks the packets that left the worker,
+//! and sends the packets that are due. No packet waits for another core, so that the load is offered in time.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};

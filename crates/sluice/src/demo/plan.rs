@@ -97,8 +97,8 @@ pub(super) fn dn_station() -> StationConfig {
     station(2, vec![SERVER.into()], N6)
 }
 
-/// The part of the load that the flows of `share` have, of `flows` in all: each flow has the same part, without rounding
-/// losses over all flows.
+/// The part of the load that the flows of `share` have, of `flows` in all: each flow has the same part, without
+/// rounding losses over all flows.
 fn rate(rate: u64, share: &Range<u32>, flows: u32) -> u64 {
     let up_to = |end: u32| u128::from(rate) * u128::from(end) / u128::from(flows.max(1));
     (up_to(share.end) - up_to(share.start)) as u64

@@ -500,8 +500,8 @@ fn a_control_thread_without_time_is_a_problem_that_says_so() {
     let _ = fs::remove_dir(path.parent().expect("a directory"));
 }
 
-/// Five hundred connections that send nothing, or not all of a request, keep no other client from an answer: it is there while
-/// those that came last are still open.
+/// Five hundred connections that send nothing, or not all of a request, keep no other client from an answer: it is
+/// there while those that came last are still open.
 #[test]
 fn slow_connections_are_in_the_way_of_no_other() {
     let path = path("slow");

@@ -187,7 +187,8 @@ impl Member {
         self.actor.state = state;
     }
 
-    /// An LACPDU has come. True if it came from another port or group than before, so that groups are to be chosen anew.
+    /// An LACPDU has come. True if it came from another port or group than before, so that groups are to be chosen
+    /// anew.
     pub fn handle(&mut self, now: Nanos, pdu: &Lacpdu) -> bool {
         if self.receive == Receive::Disabled {
             return false;

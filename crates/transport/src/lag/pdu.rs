@@ -137,8 +137,8 @@ pub enum Slow {
 }
 
 impl Slow {
-    /// Reads a frame from its Ethernet header on. Other versions than 1 are read as that one (IEEE 802.1AX §6.4.2.3, b).
-    /// `None` of other protocols, and of what breaks the rules of these.
+    /// Reads a frame from its Ethernet header on. Other versions than 1 are read as that one (IEEE 802.1AX §6.4.2.3,
+    /// b). `None` of other protocols, and of what breaks the rules of these.
     pub fn parse(frame: &[u8]) -> Option<Self> {
         let is_slow =
             frame.get(12..14)? == ether_type::SLOW.to_be_bytes() && frame.starts_with(&SLOW_PROTOCOLS.0);

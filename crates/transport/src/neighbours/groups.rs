@@ -69,9 +69,9 @@ impl Groups {
         groups.map(|(id, _)| id).collect()
     }
 
-    /// Assigns routers to the paths of a group: a path gets a resolved router. If none is resolved, it gets the router that
-    /// it would have if all were. `resolved` has the index of [`routers`](Self::routers). Returns the paths whose router
-    /// changed or is `changed`.
+    /// Assigns routers to the paths of a group: a path gets a resolved router. If none is resolved, it gets the router
+    /// that it would have if all were. `resolved` has the index of [`routers`](Self::routers). Returns the paths whose
+    /// router changed or is `changed`.
     pub fn assign(
         &mut self,
         id: GroupId,

@@ -1,10 +1,11 @@
 //! The state of own addresses on their links. IPv6: Duplicate Address Detection (RFC 4862 §5.4). IPv4: defence of the
 //! address against another station that uses it (RFC 5227 §2.4 (c)).
 //!
-//! An IPv6 address is tentative from the start, and each time its link comes up, until as many probes as configured have
-//! had no reply for RetransTimer. Sluice does not reply for a tentative address and does not use it as a source. A claim of
-//! another station makes it a duplicate until its link comes up again. A claim of a preferred address leaves the address in
-//! use: RFC 4862 §5.4.4 leaves that open, and one forged frame could end the use of the address otherwise.
+//! An IPv6 address is tentative from the start, and each time its link comes up, until as many probes as configured
+//! have had no reply for RetransTimer. Sluice does not reply for a tentative address and does not use it as a source. A
+//! claim of another station makes it a duplicate until its link comes up again. A claim of a preferred address leaves
+//! the address in use: RFC 4862 §5.4.4 leaves that open, and one forged frame could end the use of the address
+//! otherwise.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

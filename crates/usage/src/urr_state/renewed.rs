@@ -49,8 +49,8 @@ impl Renewed {
         measurement: true,
     };
 
-    /// Those of a URR that has lost its last PDR: its measurement ends, and begins with the first packet of the next PDR,
-    /// under thresholds and quotas as they were provisioned (TS 29.244 §5.2.2.3.1).
+    /// Those of a URR that has lost its last PDR: its measurement ends, and begins with the first packet of the next
+    /// PDR, under thresholds and quotas as they were provisioned (TS 29.244 §5.2.2.3.1).
     pub const DISSOCIATED: Self = Self {
         immediate_start: false,
         ..Self::ALL

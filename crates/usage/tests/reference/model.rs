@@ -86,8 +86,8 @@ impl Model {
     }
 
     /// Whether a quota that is used up is reported (§5.2.2.2.1). The Volume (Time, Event) Quota IE requests "to stop
-    /// forwarding packets and, if no Volume Threshold is provisioned, to also generate a usage report"; beside a threshold
-    /// the reporting trigger of the quota says so. `quota` is that trigger, and the report's.
+    /// forwarding packets and, if no Volume Threshold is provisioned, to also generate a usage report"; beside a
+    /// threshold the reporting trigger of the quota says so. `quota` is that trigger, and the report's.
     pub fn reporting(&self, quota: UsageTriggers) -> UsageTriggers {
         let threshold = |volume: &Volume| {
             let parts = [volume.total, volume.uplink, volume.downlink];

@@ -79,8 +79,8 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         DropReason::TtlExpired
     }
 
-    /// Checks the size of the packet at `index` against the MTU of its path. A packet that is longer leaves in fragments
-    /// where its instance allows that.
+    /// Checks the size of the packet at `index` against the MTU of its path. A packet that is longer leaves in
+    /// fragments where its instance allows that.
     #[inline(always)]
     pub(super) fn check_size(
         &mut self,
@@ -244,7 +244,8 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         }
     }
 
-    /// The next hop of a packet that leaves by an interface that is `fit`; the resolution of an unknown one is requested.
+    /// The next hop of a packet that leaves by an interface that is `fit`; the resolution of an unknown one is
+    /// requested.
     #[inline(always)]
     fn route_by(
         &mut self,

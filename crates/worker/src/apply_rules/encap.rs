@@ -62,7 +62,8 @@ pub(crate) enum Added {
 }
 
 impl Added {
-    /// The optional header that a mark requires in a tunnel. Service classes are of downlink packets (TS 29.244 §5.4.12).
+    /// The optional header that a mark requires in a tunnel. Service classes are of downlink packets (TS 29.244
+    /// §5.4.12).
     #[inline(always)]
     pub fn of(flags: ForwardFlags, mark: Mark) -> Self {
         match (marking(flags, mark), mark.sci()) {

@@ -291,8 +291,8 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         })
     }
 
-    /// What computes the checksum of the packet at `index`: the port, if that can, and if the packet leaves as it is and is
-    /// not copied.
+    /// What computes the checksum of the packet at `index`: the port, if that can, and if the packet leaves as it is
+    /// and is not copied.
     fn sum_of(&self, index: usize, found: &Found<'_>) -> UdpChecksum {
         let is_copied = found.forward.flags().contains(ForwardFlags::MIRROR);
         match self.checksum_offload {
@@ -402,7 +402,8 @@ fn whole_urrs(image: &SessionImage, stopped: u64) -> StoppedUrrs {
     }
 }
 
-/// Whether a quota that is used up does not stop a packet: one of those that it exempts, or the response of a redirection.
+/// Whether a quota that is used up does not stop a packet: one of those that it exempts, or the response of a
+/// redirection.
 fn is_exempt(action: &QuotaAction, block: &LiveBlock<'_>, packet: &PacketView<'_>, is_answer: bool) -> bool {
     let redirects = |forward: u8| block.forward(forward).kind() == ForwardKind::Redirect;
     let exemption = action.exemption.as_ref();

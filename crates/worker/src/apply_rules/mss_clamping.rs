@@ -1,8 +1,8 @@
 //! MSS clamping: SYNs of users announce no larger segments than fit (`instances.*.mss`).
 //!
-//! It is done behind `apply_rules`, to packets that have their headers: only then it is known by which sides a packet comes in and
-//! leaves. The checksum of a GTP-U packet over IPv6 stays right, since the sum of the segment in it does not change. Bursts
-//! without a SYN do not come here.
+//! It is done behind `apply_rules`, to packets that have their headers: only then it is known by which sides a packet
+//! comes in and leaves. The checksum of a GTP-U packet over IPv6 stays right, since the sum of the segment in it does
+//! not change. Bursts without a SYN do not come here.
 
 use packet::eth::{self, L2};
 use packet::{IpTuple, PacketBuf, mss};
@@ -80,8 +80,8 @@ impl MssClamping<'_> {
         Some(mss::clamp(segment, most))
     }
 
-    /// The least MTU of the session's other tunnels: by one of them goes what answers the packet at `index`, if that came
-    /// in a tunnel. `link` where nothing is known of them.
+    /// The least MTU of the session's other tunnels: by one of them goes what answers the packet at `index`, if that
+    /// came in a tunnel. `link` where nothing is known of them.
     fn least_way_back(&self, descriptor: &Descriptor, index: usize, link: u16) -> u16 {
         let WholeVerdict { verdict, .. } = self.flows.extended().whole(&descriptor.verdict, index);
         let Some(block) = self.sessions.blocks.get(verdict.block) else {

@@ -1,7 +1,7 @@
 //! QER enforcement (TS 29.244 §5.4): gates and bit rates.
 //!
-//! A verdict has a bit for each QER of its PDR. Gates are checked first, of all QERs at once; then each QER with an MBR or
-//! GBR meters the packet, and so do the policers and correlated QERs that sessions share. Packets above a rate are
+//! A verdict has a bit for each QER of its PDR. Gates are checked first, of all QERs at once; then each QER with an MBR
+//! or GBR meters the packet, and so do the policers and correlated QERs that sessions share. Packets above a rate are
 //! dropped, none is delayed. Rates of packets that no QER applies to are in `local/generated_packet_rate_limit.rs`.
 
 use flow::meter::{Colour, Offer, SharedMeters};
@@ -17,8 +17,8 @@ pub(super) fn check_gates(block: &LiveBlock<'_>, verdict: &Verdict) -> Result<()
     }
 }
 
-/// Enforces the rates of all QERs of a verdict (§5.4.4) on a packet of `octets`, and gives the packet's colour. A packet
-/// above one of the rates takes tokens of no meter.
+/// Enforces the rates of all QERs of a verdict (§5.4.4) on a packet of `octets`, and gives the packet's colour. A
+/// packet above one of the rates takes tokens of no meter.
 #[inline(always)]
 pub(super) fn enforce_rates(
     block: &mut LiveBlock<'_>,

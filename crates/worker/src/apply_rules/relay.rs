@@ -14,9 +14,9 @@ use crate::egress::checksum_offload::UdpChecksum;
 use crate::io::PacketMetadata;
 
 impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
-    /// Forwards an End Marker or Tunnel Status from tunnel to tunnel, where the gates are open. No URR counts it. Rate and
-    /// form are checked, so no other traffic passes as such messages. An End Marker that is reported is not forwarded, nor
-    /// is a Tunnel Status that pauses charging where the session's packets leave the tunnels.
+    /// Forwards an End Marker or Tunnel Status from tunnel to tunnel, where the gates are open. No URR counts it. Rate
+    /// and form are checked, so no other traffic passes as such messages. An End Marker that is reported is not
+    /// forwarded, nor is a Tunnel Status that pauses charging where the session's packets leave the tunnels.
     #[cold]
     pub(super) fn relay(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
         let verdict = &descriptor.verdict;

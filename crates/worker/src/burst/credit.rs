@@ -1,8 +1,8 @@
 //! Charges and credits: the counts of packets that are queued to be sent, and their subtraction where a packet is lost.
 //!
-//! Stage `apply_rules` counts a packet before it is sent. A queued packet carries a [`ChargeId`] in its buffer's metadata.
-//! The id names the record of the packet's counts. Code that loses the packet marks the record by that id alone
-//! ([`Charges::lose`]); the counts of marked records are subtracted before and after each transmission
+//! Stage `apply_rules` counts a packet before it is sent. A queued packet carries a [`ChargeId`] in its buffer's
+//! metadata. The id names the record of the packet's counts. Code that loses the packet marks the record by that id
+//! alone ([`Charges::lose`]); the counts of marked records are subtracted before and after each transmission
 //! ([`Charges::credit_back`]). A mark is a bit of the record itself, so no loss is without room, and a burst has fewer
 //! packets than there are records, so no marked record is overwritten.
 

@@ -1,9 +1,9 @@
-//! The queue of events to control. Responses always have room; other events are pushed while enough room for responses is
-//! left.
+//! The queue of events to control. Responses always have room; other events are pushed while enough room for responses
+//! is left.
 //!
-//! Events that any sender can cause without bound (unresolved next hops, Error Indications) have less room than those that
-//! control waits for (neighbours, echoes, paging). Requests for next hops have a token bucket by session and one for the
-//! worker: a UE that sends to all addresses of a network does not delay the requests of other UEs.
+//! Events that any sender can cause without bound (unresolved next hops, Error Indications) have less room than those
+//! that control waits for (neighbours, echoes, paging). Requests for next hops have a token bucket by session and one
+//! for the worker: a UE that sends to all addresses of a network does not delay the requests of other UEs.
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;

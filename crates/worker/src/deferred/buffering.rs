@@ -1,19 +1,19 @@
 //! Buffering: user packets whose FAR has the action BUFF (TS 29.244 §5.2.3.1), as downlink packets during the paging of
 //! their UE; and packets whose next hop is unresolved (RFC 1122 §2.3.2.2).
 //!
-//! Each FAR has a queue, in the order of arrival. A buffered packet has passed gates; no meter and no counter has seen it.
-//! A change of its session releases it: it passes all stages again from `parse` on, before packets that arrive after the
-//! change, under the rules of that time. Packets that a change discards (DROBU, the end of the session) and packets whose
-//! time is over are dropped and counted.
+//! Each FAR has a queue, in the order of arrival. A buffered packet has passed gates; no meter and no counter has seen
+//! it. A change of its session releases it: it passes all stages again from `parse` on, before packets that arrive
+//! after the change, under the rules of that time. Packets that a change discards (DROBU, the end of the session) and
+//! packets whose time is over are dropped and counted.
 //!
-//! The queue of a FAR that forwards to an unresolved next hop is *parked*: it is released with any change of its session
-//! and when the next hop is resolved. Packets whose next hop is still unresolved are buffered again, in the same order, so
-//! packets that waited for an idle UE wait for its new gNB, too. Packets whose next hop depends on their destination have a
-//! small part of the room, which leaves the rest to idle UEs.
+//! The queue of a FAR that forwards to an unresolved next hop is *parked*: it is released with any change of its
+//! session and when the next hop is resolved. Packets whose next hop is still unresolved are buffered again, in the
+//! same order, so packets that waited for an idle UE wait for its new gNB, too. Packets whose next hop depends on their
+//! destination have a small part of the room, which leaves the rest to idle UEs.
 //!
 //! Queues, packets, octets and time are bounded: in all, by session and by queue. All memory is allocated at the start.
-//! The last sixteenth of all packets, and of all octets, is for short queues, each with up to half of what is free: a queue
-//! without packets finds room however full others are. Packets stay in their mbufs. The worker owns the state.
+//! The last sixteenth of all packets, and of all octets, is for short queues, each with up to half of what is free: a
+//! queue without packets finds room however full others are. Packets stay in their mbufs. The worker owns the state.
 //! [`downlink_data_notification`](crate::deferred::downlink_data_notification) reports the packets to control.
 
 use flow::{Nanos, SessionIndex, Verdict};

@@ -1,5 +1,5 @@
-//! Downlink packets that FARs or full buffers drop: the downlink data delivery status (TS 29.244 §5.28) and the Dropped DL
-//! Traffic Thresholds of URRs (§5.2.2.2, §5.30).
+//! Downlink packets that FARs or full buffers drop: the downlink data delivery status (TS 29.244 §5.28) and the Dropped
+//! DL Traffic Thresholds of URRs (§5.2.2.2, §5.30).
 
 use flow::SessionIndex;
 use packet::DropReason;
@@ -49,8 +49,8 @@ pub(crate) fn report_refused<I: Io>(context: &mut Context<'_, I>, buffers: &mut 
     }
 }
 
-/// Drops and counts buffered packets that were discarded or have expired. Expired ones are reported where FARs ask for it,
-/// discarded ones if `reports_discarded`.
+/// Drops and counts buffered packets that were discarded or have expired. Expired ones are reported where FARs ask for
+/// it, discarded ones if `reports_discarded`.
 pub(crate) fn drop_buffered<I: Io>(
     context: &mut Context<'_, I>,
     buffers: &mut Buffers<I::Buf>,
@@ -80,8 +80,8 @@ fn report_lost<I: Io>(context: &mut Context<'_, I>, flow: &Flow) {
     count_dropped(context, flow);
 }
 
-/// Counts a downlink packet that is dropped in its URRs with a Dropped DL Traffic Threshold: those of its PDR, and those of
-/// the predefined rule that it matched, if the rules are still those by which that is known.
+/// Counts a downlink packet that is dropped in its URRs with a Dropped DL Traffic Threshold: those of its PDR, and
+/// those of the predefined rule that it matched, if the rules are still those by which that is known.
 #[cold]
 fn count_dropped<I: Io>(context: &mut Context<'_, I>, flow: &Flow) {
     let Some(slot) = context.sessions.at(flow.session) else {
@@ -113,8 +113,8 @@ fn count_dropped<I: Io>(context: &mut Context<'_, I>, flow: &Flow) {
     report_thresholds(context, flow.session);
 }
 
-/// Reports thresholds of dropped packets that are reached, and starts a Pause of Charging upstream where URRs ask for it.
-/// What finds no room in the event queue is reported with the next packet.
+/// Reports thresholds of dropped packets that are reached, and starts a Pause of Charging upstream where URRs ask for
+/// it. What finds no room in the event queue is reported with the next packet.
 pub(crate) fn report_thresholds<I: Io>(context: &mut Context<'_, I>, session: SessionIndex) {
     let Some(image) = context.sessions.image_mut(session) else {
         return;

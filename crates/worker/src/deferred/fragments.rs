@@ -1,12 +1,12 @@
 //! Fragments of user packets: those behind the first have no ports, so they borrow those of the first one.
 //!
-//! Between `select_worker` and `lookup`, a burst that has fragments is gone over twice. First fragments note protocol and ports
-//! under what fragments of a datagram have in common: where they came in, addresses, identification, and in IPv4 the
-//! protocol (RFC 791 §3.2, RFC 8200 §4.5). Then each of the others that finds its datagram gets these put into its flow
-//! key, and from there on is a packet of its flow like any other: the same entry, the same limits, never a decision of
-//! its own. One that finds none has a key that no packet with ports can have. It passes where the rules read no ports,
-//! which most often a wide entry says already; where they do, the slow path has it stored here until its first fragment
-//! comes. Then it goes its way again from `parse` on, in the same poll.
+//! Between `select_worker` and `lookup`, a burst that has fragments is gone over twice. First fragments note protocol
+//! and ports under what fragments of a datagram have in common: where they came in, addresses, identification, and in
+//! IPv4 the protocol (RFC 791 §3.2, RFC 8200 §4.5). Then each of the others that finds its datagram gets these put into
+//! its flow key, and from there on is a packet of its flow like any other: the same entry, the same limits, never a
+//! decision of its own. One that finds none has a key that no packet with ports can have. It passes where the rules
+//! read no ports, which most often a wide entry says already; where they do, the slow path has it stored here until its
+//! first fragment comes. Then it goes its way again from `parse` on, in the same poll.
 //!
 //! Everything is bounded and made at the start: datagrams (sets of four slots by a keyed hash, in which what is known
 //! longest gives way, and what waits does not), buffers held and their octets, in all and for one datagram, and the
@@ -14,9 +14,9 @@
 //! What finds no room, or whose time is up, is dropped and counted. The worker owns the state. Nothing is reassembled:
 //! overlapping fragments pass, each by the ports of the first fragment that came last.
 //!
-//! How [`rules::reference_interpreter`] relates: it takes one packet and sees ports 0 in a fragment behind the first. The packet
-//! path does what it says of that fragment with the first one's protocol and ports, and of any fragment whose answer they do
-//! not change. With [`FragmentLimits::OFF`] it does what it says of each packet alone.
+//! How [`rules::reference_interpreter`] relates: it takes one packet and sees ports 0 in a fragment behind the first.
+//! The packet path does what it says of that fragment with the first one's protocol and ports, and of any fragment
+//! whose answer they do not change. With [`FragmentLimits::OFF`] it does what it says of each packet alone.
 
 use std::hash::{BuildHasher, Hash};
 

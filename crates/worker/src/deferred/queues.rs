@@ -2,8 +2,8 @@
 //!
 //! Stage `tx` stores a packet whose fate is [`Fate::Defer`](crate::burst::descriptor::Fate); the packet is then this
 //! module's until it is ready, expires or is discarded. A packet that is ready comes back as the next burst, from
-//! [`Deferred::next_ready`], and passes all stages again. A further reason to defer packets is one more [`Deferral`], with a
-//! queue that has `store`, `has_ready` and `take_ready`.
+//! [`Deferred::next_ready`], and passes all stages again. A further reason to defer packets is one more [`Deferral`],
+//! with a queue that has `store`, `has_ready` and `take_ready`.
 
 use flow::Nanos;
 use packet::{DropReason, PacketBuf};

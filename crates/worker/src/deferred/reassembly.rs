@@ -7,8 +7,9 @@
 //!
 //! Everything is bounded and made at the start: datagrams (sets of four slots by a keyed hash), buffers and their
 //! octets, fragments of one datagram, and the time. A source may have a quarter as much as is still free, so that one
-//! that had none finds room. Fragments that overlap, or say different lengths, end their datagram, and what else comes of
-//! it (RFC 5722); one that comes twice, with the same offset and length, is dropped alone. The worker owns the state.
+//! that had none finds room. Fragments that overlap, or say different lengths, end their datagram, and what else comes
+//! of it (RFC 5722); one that comes twice, with the same offset and length, is dropped alone. The worker owns the
+//! state.
 
 use std::hash::BuildHasher;
 

@@ -36,8 +36,8 @@ pub(crate) fn release_granted<B: PacketBuf + PacketMetadata>(
     }
 }
 
-/// Packets of a FAR that buffers no longer, or that wait for a next hop, are released, unless the change discards them. So
-/// are packets of a session that has moved: they go to its new worker.
+/// Packets of a FAR that buffers no longer, or that wait for a next hop, are released, unless the change discards them.
+/// So are packets of a session that has moved: they go to its new worker.
 pub(crate) fn settle_buffered<B: PacketBuf + PacketMetadata>(
     sessions: &Sessions,
     buffers: &mut Buffers<B>,

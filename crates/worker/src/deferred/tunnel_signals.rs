@@ -1,4 +1,5 @@
-//! GTP-U messages of our own in the tunnels of sessions, End Markers and Tunnel Status, which wait for unresolved next hops.
+//! GTP-U messages of our own in the tunnels of sessions, End Markers and Tunnel Status, which wait for unresolved next
+//! hops.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -56,8 +57,8 @@ struct Waiting {
     until: Nanos,
 }
 
-/// The messages that wait. End Markers are made after the packets that a change releases are on their new path, so nothing
-/// has to wait behind them.
+/// The messages that wait. End Markers are made after the packets that a change releases are on their new path, so
+/// nothing has to wait behind them.
 pub(crate) struct TunnelSignals {
     waiting: VecDeque<Waiting>,
 }

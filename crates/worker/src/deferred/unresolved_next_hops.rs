@@ -1,4 +1,5 @@
-//! Packets whose next hop has no link layer address yet: they wait in the buffers until it is resolved (RFC 1122 §2.3.2.2).
+//! Packets whose next hop has no link layer address yet: they wait in the buffers until it is resolved (RFC 1122
+//! §2.3.2.2).
 
 use flow::meter::SharedMeters;
 use flow::{AdjacencyId, ExtensionId, LiveBlock, Nanos};
@@ -24,8 +25,8 @@ pub(crate) struct Context<'a> {
     pub now: Nanos,
 }
 
-/// Finds the queues of the packets of this burst whose next hops are unresolved. Packets without a queue are dropped. Meters
-/// and counts are as if a packet that waits had not arrived yet.
+/// Finds the queues of the packets of this burst whose next hops are unresolved. Packets without a queue are dropped.
+/// Meters and counts are as if a packet that waits had not arrived yet.
 #[cold]
 #[inline(never)]
 pub(crate) fn expect_unresolved<B: PacketBuf>(

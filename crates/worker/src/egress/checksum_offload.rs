@@ -1,11 +1,11 @@
-//! UDP checksums of tunnels over IPv6, which are over every octet of a packet: which ports fill them in, so that the worker
-//! does not.
+//! UDP checksums of tunnels over IPv6, which are over every octet of a packet: which ports fill them in, so that the
+//! worker does not.
 //!
-//! A packet that leaves as `apply_rules` wrote it has the sum of the pseudo header in its checksum field and asks the port for the
-//! rest ([`PacketBuf::ask_udp_checksum`](packet::PacketBuf::ask_udp_checksum)). One that is copied or fragmented
-//! before it leaves has its checksum from the worker: while there are requests to trace or copy, with copies for mirrors and
-//! DUPL, in fragments, and to ourselves. So have packets of our own, which are short. Header checksums of IPv4 are always
-//! the worker's: a few additions of what it writes anyway.
+//! A packet that leaves as `apply_rules` wrote it has the sum of the pseudo header in its checksum field and asks the
+//! port for the rest ([`PacketBuf::ask_udp_checksum`](packet::PacketBuf::ask_udp_checksum)). One that is copied or
+//! fragmented before it leaves has its checksum from the worker: while there are requests to trace or copy, with copies
+//! for mirrors and DUPL, in fragments, and to ourselves. So have packets of our own, which are short. Header checksums
+//! of IPv4 are always the worker's: a few additions of what it writes anyway.
 
 use flow::PortId;
 

@@ -1,9 +1,9 @@
-//! The queue of packets that are made of a burst's packets: copies for mirrors, duplicates of FARs, ICMP errors. Which packets
-//! are copied, and how a duplicate is made, is in [`duplicate`](crate::egress::duplicate).
+//! The queue of packets that are made of a burst's packets: copies for mirrors, duplicates of FARs, ICMP errors. Which
+//! packets are copied, and how a duplicate is made, is in [`duplicate`](crate::egress::duplicate).
 //!
 //! Copies are made before the packets of the burst leave and sent after them, so that they take no place from these
-//! packets. Without a buffer there is no copy, and that is counted. A packet that leaves in fragments is copied whole, and
-//! the copy is cut up as the packet is, so that the mirror gets the same fragments.
+//! packets. Without a buffer there is no copy, and that is counted. A packet that leaves in fragments is copied whole,
+//! and the copy is cut up as the packet is, so that the mirror gets the same fragments.
 
 use flow::PortId;
 use packet::PacketBuf;

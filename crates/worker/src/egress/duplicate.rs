@@ -1,9 +1,9 @@
-//! Duplication: carries out which packets of a burst are copied for mirrors, and makes the duplicates of FARs that duplicate
-//! (DUPL, TS 29.244 §5.2.3.1). What is made is queued and sent by [`copies`](crate::egress::copies).
+//! Duplication: carries out which packets of a burst are copied for mirrors, and makes the duplicates of FARs that
+//! duplicate (DUPL, TS 29.244 §5.2.3.1). What is made is queued and sent by [`copies`](crate::egress::copies).
 //!
 //! A duplicate is the user packet as it is sent, or as it came where it is dropped or waits, in a tunnel of its own. It
-//! is a packet of ours: no URR counts it, no meter sees it. A packet that waited was duplicated when it came. One that is
-//! too long for its way leaves in fragments, if its instance lets packets leave so.
+//! is a packet of ours: no URR counts it, no meter sees it. A packet that waited was duplicated when it came. One that
+//! is too long for its way leaves in fragments, if its instance lets packets leave so.
 
 use flow::{Forward, PackedForward};
 use packet::PacketBuf;
@@ -39,8 +39,8 @@ pub(crate) struct Copying<'a, I: Io> {
 }
 
 impl<I: Io> Copying<'_, I> {
-    /// Makes the copies that `apply_rules` noted. Packets that have waited have been duplicated before, at this worker or the
-    /// one that their session was with then.
+    /// Makes the copies that `apply_rules` noted. Packets that have waited have been duplicated before, at this worker
+    /// or the one that their session was with then.
     #[cold]
     #[inline(never)]
     pub fn copy_burst(&mut self, burst: &mut Burst<I::Buf>) {

@@ -1,10 +1,11 @@
 //! User packets that leave in fragments: noted in `apply_rules`, cut up in `tx`.
 //!
-//! A packet is metered, counted and given its headers as a whole, and fragmented then ([`packet::ip_fragmentation`]), so that it
-//! counts once, as it came. If one of its fragments finds no room or no buffer, it has not left, and counts not at all.
+//! A packet is metered, counted and given its headers as a whole, and fragmented then ([`packet::ip_fragmentation`]),
+//! so that it counts once, as it came. If one of its fragments finds no room or no buffer, it has not left, and counts
+//! not at all.
 //!
-//! Duplicates (DUPL) that are too long leave in fragments of the tunnel's packet, unless the instance allows none: their
-//! receiver gets the user packet whole, as it was, and no user gets an ICMP error.
+//! Duplicates (DUPL) that are too long leave in fragments of the tunnel's packet, unless the instance allows none:
+//! their receiver gets the user packet whole, as it was, and no user gets an ICMP error.
 
 use flow::WorkerId;
 use packet::eth::L2;
@@ -58,7 +59,8 @@ impl<B: PacketBuf> Fragmenter<B> {
         }
     }
 
-    /// The packet at `index`, whose octets are `packet`, is longer than its way out allows. Whether it goes in fragments.
+    /// The packet at `index`, whose octets are `packet`, is longer than its way out allows. Whether it goes in
+    /// fragments.
     #[cold]
     pub fn may(&mut self, index: usize, packet: &[u8], need: FragmentationNeed) -> bool {
         let is_v4 = packet.first().is_some_and(|first| first >> 4 == 4);
@@ -71,8 +73,8 @@ impl<B: PacketBuf> Fragmenter<B> {
         wanted
     }
 
-    /// How a duplicate is cut up that is too long for its way, whatever the user packet in it says: it has left its sender
-    /// behind. `None` where nothing is to leave in fragments.
+    /// How a duplicate is cut up that is too long for its way, whatever the user packet in it says: it has left its
+    /// sender behind. `None` where nothing is to leave in fragments.
     #[cold]
     pub fn of_duplicate(&mut self, need: FragmentationNeed) -> Option<FragmentSpec> {
         (need.how != Fragmentation::Never).then(|| {

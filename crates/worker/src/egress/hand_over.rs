@@ -1,8 +1,8 @@
 //! The hand-over of packets to the workers that own their sessions: a queue for each worker, emptied into its inbox.
 //!
-//! Worker selection sets the fate of such a packet ([`HandOver`](crate::burst::descriptor::Fate::HandOver)), stage `tx` queues it
-//! here, [`Io::hand_over`] puts it into the inbox of its worker, and that worker takes it as if it had received it
-//! ([`Io::inbox`]). What finds no room in the inbox is dropped and counted.
+//! Worker selection sets the fate of such a packet ([`HandOver`](crate::burst::descriptor::Fate::HandOver)), stage `tx`
+//! queues it here, [`Io::hand_over`] puts it into the inbox of its worker, and that worker takes it as if it had
+//! received it ([`Io::inbox`]). What finds no room in the inbox is dropped and counted.
 
 use flow::WorkerId;
 use packet::DropReason;

@@ -1,12 +1,12 @@
-//! Ports that are several (link aggregation): which member a packet leaves by, and which LAG a packet of a member came in
-//! by. Whether a link carries anything is Control's decision ([`transport::lag`]).
+//! Ports that are several (link aggregation): which member a packet leaves by, and which LAG a packet of a member came
+//! in by. Whether a link carries anything is Control's decision ([`transport::lag`]).
 //!
-//! A packet's member follows from its user packet's addresses and ports, so that packets of a flow keep their order. There
-//! are 64 paths; when a member goes, its paths are dealt out to the others, and theirs stay where they are.
+//! A packet's member follows from its user packet's addresses and ports, so that packets of a flow keep their order.
+//! There are 64 paths; when a member goes, its paths are dealt out to the others, and theirs stay where they are.
 //!
-//! Messages of our own, and those that a tunnel hands on, have no user packet: their outer addresses and the TEID choose,
-//! or the ports. So End Markers of many tunnels spread over the members. No choice could keep them behind all packets of
-//! their tunnels, whose flows take all members.
+//! Messages of our own, and those that a tunnel hands on, have no user packet: their outer addresses and the TEID
+//! choose, or the ports. So End Markers of many tunnels spread over the members. No choice could keep them behind all
+//! packets of their tunnels, whose flows take all members.
 
 use flow::{FlowKey4, FlowKey6, PortId, prefetch};
 use packet::Fragment;
@@ -191,8 +191,8 @@ impl Lags {
     }
 }
 
-/// The path of a frame without a user packet that keys are known of: by its addresses, and the TEID of a GTP-U message, or
-/// the ports of others if they are wanted. What is no IP takes the first.
+/// The path of a frame without a user packet that keys are known of: by its addresses, and the TEID of a GTP-U message,
+/// or the ports of others if they are wanted. What is no IP takes the first.
 #[cold]
 fn path_of<B: PacketBuf>(buf: &B, ports: bool) -> usize {
     let frame = buf.data();

@@ -1,7 +1,7 @@
 //! The MTUs of paths to GTP-U peers from ICMP messages that Control has validated.
 //!
-//! No packet is held against them that is shorter than the least of them: adjacencies that tunnels leave by have that for
-//! their bound (`transport::Adjacencies::narrow`), and only what is beyond it is looked up here.
+//! No packet is held against them that is shorter than the least of them: adjacencies that tunnels leave by have that
+//! for their bound (`transport::Adjacencies::narrow`), and only what is beyond it is looked up here.
 
 use std::net::IpAddr;
 

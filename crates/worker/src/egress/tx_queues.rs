@@ -1,11 +1,11 @@
 //! Stage `tx`: every packet goes where its fate says, in bursts, and is accounted.
 //!
 //! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted at
-//! once; deferred packets are stored ([`Deferred`]). What lost packets have counted is credited back at the end of the burst
-//! by the charge in their buffers ([`Charges`]). Towards a port that did not take all of what it got last, packets beyond their
-//! guaranteed rates (yellow) go behind the others of the burst: they are the first to find no room (RFC 2597). What is
-//! sent to an address of our own is recirculated: it is received as the next burst, by this worker, which hands it over if
-//! need be.
+//! once; deferred packets are stored ([`Deferred`]). What lost packets have counted is credited back at the end of the
+//! burst by the charge in their buffers ([`Charges`]). Towards a port that did not take all of what it got last,
+//! packets beyond their guaranteed rates (yellow) go behind the others of the burst: they are the first to find no room
+//! (RFC 2597). What is sent to an address of our own is recirculated: it is received as the next burst, by this worker,
+//! which hands it over if need be.
 
 use flow::{Blocks, Nanos, PortId};
 use packet::ip_fragmentation::FragmentSpec;
@@ -24,7 +24,8 @@ use crate::egress::linearize::linearize;
 use crate::io::{ChargeId, Io, PacketMetadata, Urgency};
 use crate::stats::Stats;
 
-/// How often a packet may be recirculated. UE to UE, each behind an I-UPF and a PSA that are all this node, takes three.
+/// How often a packet may be recirculated. UE to UE, each behind an I-UPF and a PSA that are all this node, takes
+/// three.
 pub(crate) const MAX_RECIRCULATIONS: u8 = 7;
 
 const _: () = assert!(MAX_RECIRCULATIONS <= PortId::MOST_RECIRCULATIONS);
@@ -39,8 +40,8 @@ pub(crate) struct TxQueues<B> {
     /// Recirculated packets. A burst fits; it is taken before the next.
     recirculated: Batch<B>,
     free: Batch<B>,
-    /// By port, where its packets leave: by itself, or by a member if it is a LAG. Only packets of our own that belong to
-    /// no flow are sent to a LAG itself.
+    /// By port, where its packets leave: by itself, or by a member if it is a LAG. Only packets of our own that belong
+    /// to no flow are sent to a LAG itself.
     outputs: Vec<Option<PortId>>,
     /// Ports that did not take all of what they got last.
     full: Vec<bool>,

@@ -198,8 +198,8 @@ impl L3Interfaces {
         self
     }
 
-    /// An own address of an instance becomes usable or unusable: in all instances of its VRF packets may be addressed to it,
-    /// or not, and the instance answers for it and sends from it, or not.
+    /// An own address of an instance becomes usable or unusable: in all instances of its VRF packets may be addressed
+    /// to it, or not, and the instance answers for it and sends from it, or not.
     pub fn set_usable(&mut self, owner: InstanceId, address: Ipv6Addr, is_usable: bool) {
         let Some(l3_interface) = self.instances.get_mut(owner.index()) else {
             return;

@@ -1,7 +1,7 @@
 //! Packets with a martian source (RFC 1812 §5.3.7) are discarded.
 //!
-//! The reason is [`DropReason::MartianSource`]: stage `parse` sets it for packets from a data network, `local` for packets
-//! to own addresses. Stage `tx` counts it in [`Stats::drops`](crate::Stats::drops), as it counts all reasons.
+//! The reason is [`DropReason::MartianSource`]: stage `parse` sets it for packets from a data network, `local` for
+//! packets to own addresses. Stage `tx` counts it in [`Stats::drops`](crate::Stats::drops), as it counts all reasons.
 
 use packet::{Addrs, DropReason};
 

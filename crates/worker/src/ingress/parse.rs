@@ -1,7 +1,7 @@
 //! Stage `parse`: reads the headers of each packet into its descriptor and key.
 //!
-//! It reads no session and no flow, and does not change the packet. Malformed packets, packets for other nodes and packets
-//! with a martian source get their drop reason in this stage.
+//! It reads no session and no flow, and does not change the packet. Malformed packets, packets for other nodes and
+//! packets with a martian source get their drop reason in this stage.
 
 use flow::{LocalId, prefetch};
 use packet::eth::{L2, ether_type};

@@ -84,8 +84,8 @@ fn is_control(protocol: u8, transport: &[u8], dscp: u8) -> bool {
     }
 }
 
-/// Whether it is an End Marker: packets of its tunnel ahead of it must not be overtaken (TS 29.281 §7.3.2), whatever its
-/// DSCP.
+/// Whether it is an End Marker: packets of its tunnel ahead of it must not be overtaken (TS 29.281 §7.3.2), whatever
+/// its DSCP.
 fn is_end_marker(protocol: u8, udp: &[u8]) -> bool {
     let is_gtpu = protocol == proto::UDP && udp.get(2..4) == Some(&GTPU_PORT.to_be_bytes());
     is_gtpu && udp.get(9) == Some(&MessageType::END_MARKER.0)

@@ -1,10 +1,10 @@
-//! Worker selection: finds the worker that owns a packet's session, by the bucket of the packet's TEID or UE address, or
-//! by an exception.
+//! Worker selection: finds the worker that owns a packet's session, by the bucket of the packet's TEID or UE address,
+//! or by an exception.
 //!
 //! An exception maps a TEID or UE address to the bucket of its session. Bucket moves leave exceptions as they are.
 //!
-//! Every worker has its own copy, which control changes by commands. A worker whose copy is not up to date hands a packet
-//! to a worker that does not know its session; it never hands it to two.
+//! Every worker has its own copy, which control changes by commands. A worker whose copy is not up to date hands a
+//! packet to a worker that does not know its session; it never hands it to two.
 
 use std::net::IpAddr;
 
@@ -171,7 +171,8 @@ mod tests {
         assert_eq!(selection.of_address(vrf, address), WorkerId(0));
     }
 
-    /// A bucket that a new table of two workers gives to `worker`, and that is not the bucket of one of the test's values.
+    /// A bucket that a new table of two workers gives to `worker`, and that is not the bucket of one of the test's
+    /// values.
     fn a_bucket_of(worker: WorkerId) -> Bucket {
         let theirs = [bucket::of_teid(77), bucket::of_ipv4([10, 45, 0, 1])];
         let mut all = Bucket::all().filter(|bucket| bucket.index() % 2 == usize::from(worker.0));

@@ -33,8 +33,8 @@ pub struct DpdkIo {
     bounds_chains: bool,
 }
 
-/// Fills in a checksum that was left to a NIC. No packet in several buffers has one: the kernel copies a frame there that
-/// it has finished.
+/// Fills in a checksum that was left to a NIC. No packet in several buffers has one: the kernel copies a frame there
+/// that it has finished.
 #[inline]
 fn fill_checksum(mbuf: &mut Mbuf) {
     if !mbuf.is_chained() {
@@ -51,8 +51,8 @@ pub struct HostEnd {
 }
 
 impl DpdkIo {
-    /// Over one queue pair of each port (in the order of their ids; a LAG has none), the pool that own packets come from, and the
-    /// inboxes; a lone worker needs none.
+    /// Over one queue pair of each port (in the order of their ids; a LAG has none), the pool that own packets come
+    /// from, and the inboxes; a lone worker needs none.
     pub fn new(
         ports: impl IntoIterator<Item = impl Into<Option<(RxQueue, TxQueue)>>>,
         pool: Mempool,

@@ -21,9 +21,9 @@ pub struct MemBuf {
     buf: VecBuf,
     /// What follows `buf`; none of them is empty.
     parts: VecDeque<Vec<u8>>,
-    /// Octets that each of `parts` holds, of a packet that came in a chain; else all that a packet can have. `buf` holds any
-    /// packet, so [`gather`](PacketBuf::gather) always has room, and a gathered packet has the tailroom of one that came
-    /// in one part.
+    /// Octets that each of `parts` holds, of a packet that came in a chain; else all that a packet can have. `buf`
+    /// holds any packet, so [`gather`](PacketBuf::gather) always has room, and a gathered packet has the tailroom of
+    /// one that came in one part.
     part: usize,
     port: PortId,
     /// Octets before the IP header of a packet whose UDP checksum the port is to fill in.
@@ -65,8 +65,8 @@ impl MemBuf {
         self
     }
 
-    /// Fills in the UDP checksum if that was asked for, as a NIC does: over the datagram alone, whose field holds the sum of
-    /// the pseudo header.
+    /// Fills in the UDP checksum if that was asked for, as a NIC does: over the datagram alone, whose field holds the
+    /// sum of the pseudo header.
     ///
     /// # Panics
     /// When it was asked wrongly: the packet is not UDP over IPv6 alone behind the given octets, or the field held

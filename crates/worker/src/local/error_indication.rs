@@ -1,6 +1,6 @@
-//! GTP-U messages to peers whose packets are discarded: Error Indications for unknown TEIDs (TS 29.281 §7.3.1), Supported
-//! Extension Headers Notifications (§7.2.3). And what else follows from discarded packets: reported End Markers, and the
-//! inactivity timers of their sessions.
+//! GTP-U messages to peers whose packets are discarded: Error Indications for unknown TEIDs (TS 29.281 §7.3.1),
+//! Supported Extension Headers Notifications (§7.2.3). And what else follows from discarded packets: reported End
+//! Markers, and the inactivity timers of their sessions.
 
 use flow::{Nanos, TokenBucket};
 use packet::{DropReason, PacketBuf, Teid};
@@ -119,8 +119,8 @@ impl<I: Io> Context<'_, I> {
         }
     }
 
-    /// Sends a message back where the packet at `index` came from. A source that no node can have gets none, and its packet
-    /// is dropped for that reason instead.
+    /// Sends a message back where the packet at `index` came from. A source that no node can have gets none, and its
+    /// packet is dropped for that reason instead.
     fn originate(&mut self, burst: &mut Burst<I::Buf>, index: usize, message: Message) {
         let packet = &burst.packets[index];
         let Some(home) = self.interfaces.at(burst.descriptors[index].instance) else {

@@ -1,5 +1,6 @@
-//! Rate limit of packets that a worker generates or relays because a peer or UE sent a packet, and to which no QER applies:
-//! ICMP errors, redirections, End Markers, Tunnel Status messages. One limit is for all sessions, one for each.
+//! Rate limit of packets that a worker generates or relays because a peer or UE sent a packet, and to which no QER
+//! applies: ICMP errors, redirections, End Markers, Tunnel Status messages. One limit is for all sessions, one for
+//! each.
 
 use crate::PacketRates;
 use flow::{KeyedTokenBuckets, Nanos, SessionIndex, TokenRate};

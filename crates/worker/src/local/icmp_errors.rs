@@ -4,7 +4,8 @@
 //! It comes from our address on the data network's link, as from any router there. A UE gets it as if the data network
 //! had sent it, so that what its session's rules say of packets for it applies; a host of the data network gets it from
 //! the station that its packet came by. What goes from tunnel to tunnel has no router here, and gets no error. A
-//! session, and the worker, have a rate each (`icmp` in the configuration), and no error is about an error (RFC 1122 §3.2.2).
+//! session, and the worker, have a rate each (`icmp` in the configuration), and no error is about an error (RFC 1122
+//! §3.2.2).
 
 use flow::{Nanos, PortId};
 use packet::icmp::IcmpError;

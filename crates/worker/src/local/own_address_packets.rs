@@ -1,11 +1,12 @@
-//! Packets for own addresses: ARP, Neighbour Discovery, ICMP echo, GTP-U path management; and packets for the host's network
-//! stack.
+//! Packets for own addresses: ARP, Neighbour Discovery, ICMP echo, GTP-U path management; and packets for the host's
+//! network stack.
 //!
-//! A response is written into the packet's own buffer where that is possible; reports are events to control. Every worker
-//! responds for all own addresses. The work for one packet is bounded, without allocation.
+//! A response is written into the packet's own buffer where that is possible; reports are events to control. Every
+//! worker responds for all own addresses. The work for one packet is bounded, without allocation.
 //!
 //! The host's network stack of an instance gets the packets that are not handled here, and the responses of neighbours,
-//! since it resolves addresses as this node does. It gets no packets of UEs: recirculated packets are not from the link.
+//! since it resolves addresses as this node does. It gets no packets of UEs: recirculated packets are not from the
+//! link.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -81,7 +82,8 @@ impl OwnAddressPackets<'_> {
         }
     }
 
-    /// The fate of a packet that is not handled here, or no longer needed, where the host's own network stack may want it.
+    /// The fate of a packet that is not handled here, or no longer needed, where the host's own network stack may want
+    /// it.
     #[cold]
     fn for_host<B: PacketBuf + PacketMetadata>(&mut self, buf: &B, descriptor: &Descriptor) -> Option<Fate> {
         let ingress = self

@@ -1,9 +1,9 @@
 //! Redirection (TS 29.244 §5.4.7): a packet of a FAR that redirects is replaced by the response of a web server that
 //! redirects its client.
 //!
-//! The response is received again as if the data network had sent it, so the session's rules for packets to the UE apply
-//! to it. Each packet has at most one response, which is sent only to an address of the same session. Its rate is bounded by
-//! session and by worker.
+//! The response is received again as if the data network had sent it, so the session's rules for packets to the UE
+//! apply to it. Each packet has at most one response, which is sent only to an address of the same session. Its rate is
+//! bounded by session and by worker.
 
 use flow::{Millisecond, Nanos, PortId, Verdict};
 use packet::{DropReason, PacketBuf, redirect};

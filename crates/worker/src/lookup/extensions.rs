@@ -1,7 +1,8 @@
 //! Extensions of flow entries: the few entries whose packets a NAT translates have a line of their own.
 //!
-//! Other entries do not pay for it. `lookup` replaces the forward of an extended entry by [`EntryExtension::FORWARD`] in the
-//! verdict, so that the common path of `apply_rules` does not take it; `apply_rules::general_case` restores the whole verdict here.
+//! Other entries do not pay for it. `lookup` replaces the forward of an extended entry by [`EntryExtension::FORWARD`]
+//! in the verdict, so that the common path of `apply_rules` does not take it; `apply_rules::general_case` restores the
+//! whole verdict here.
 
 use flow::{ExtensionId, Extensions, FlowEntry, Nat, NatFlags, Verdict};
 use packet::DropReason;
@@ -24,8 +25,8 @@ impl EntryExtension {
         extension: ExtensionId::NONE,
         forward: Self::FORWARD,
     };
-    /// In a verdict: the slot is in the extension. No block has this one, so code that does not check takes it for a forward
-    /// that drops.
+    /// In a verdict: the slot is in the extension. No block has this one, so code that does not check takes it for a
+    /// forward that drops.
     pub const FORWARD: u8 = u8::MAX;
 
     /// The extension of an entry.

@@ -163,7 +163,8 @@ impl<K: FamilyKey> FamilyFlows<K> {
         })
     }
 
-    /// Finds the entries of a burst, one shape after the other. Gives the indices of those that are of another snapshot.
+    /// Finds the entries of a burst, one shape after the other. Gives the indices of those that are of another
+    /// snapshot.
     fn lookup(
         &mut self,
         descriptors: &mut [Descriptor],
@@ -499,8 +500,8 @@ impl Flows {
         v6.write(admission, dead, &mut lines.all, now);
     }
 
-    /// Adds or replaces the entry of `key`, as far as `admission` and the room allow: what the entry of `like` says, and
-    /// `nat`. Returns whether the table has it now.
+    /// Adds or replaces the entry of `key`, as far as `admission` and the room allow: what the entry of `like` says,
+    /// and `nat`. Returns whether the table has it now.
     pub fn translate(
         &mut self,
         admission: &mut FlowAdmission<'_>,

@@ -46,8 +46,8 @@ impl Sessions {
         applied
     }
 
-    /// Sets the inactivity timer of a session as its image asks. One that two workers have is watched by neither: none knows of all of its
-    /// packets.
+    /// Sets the inactivity timer of a session as its image asks. One that two workers have is watched by neither: none
+    /// knows of all of its packets.
     fn watch(&mut self, session: SessionIndex, now: Nanos) {
         let image = self.at(session).map(|slot| &slot.image);
         let whole = image.filter(|image| image.meter_share == MeterShare::Whole);
@@ -237,8 +237,8 @@ impl Sessions {
         }
     }
 
-    /// Writes the packet rates of an image into its block. With `joins` they are added to those of the block, without they
-    /// replace them.
+    /// Writes the packet rates of an image into its block. With `joins` they are added to those of the block, without
+    /// they replace them.
     fn bring_packets(&mut self, image: &mut SessionImage, block: BlockRef, joins: bool) {
         let bring = if joins { join_packets } else { set_packets };
         for SlotPackets { slot, states } in packets_of(image) {
@@ -399,8 +399,8 @@ impl Sessions {
     }
 }
 
-/// Counts and meters that are carried over: those of the URRs and QERs that are in both images, but for the URRs that are new
-/// under an old number, and for credit pools whose counters count in other units now.
+/// Counts and meters that are carried over: those of the URRs and QERs that are in both images, but for the URRs that
+/// are new under an old number, and for credit pools whose counters count in other units now.
 fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
     let qers = |image: &SessionImage| {
         let qers = image.rules.qers().iter().map(|qer| (qer.id, false));

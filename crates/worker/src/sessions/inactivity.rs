@@ -1,13 +1,13 @@
-//! Timers of sessions whose user plane inactivity is reported (TS 29.244 §5.11.2): the last use of each session, and the time
-//! of its next check.
+//! Timers of sessions whose user plane inactivity is reported (TS 29.244 §5.11.2): the last use of each session, and
+//! the time of its next check.
 //!
-//! A packet of such a session counts in one counter. Small steps between bursts check whether the counter has changed. The
-//! time of that check is taken as the time of the packet, so no report is early. Checks are so frequent that a report is
-//! late by a tenth of its timer at most, within [`LEAST`] and [`MOST`]. Packets that are dropped or buffered count too
-//! ([`InactivityTimers::used`]), except those that a full port loses.
+//! A packet of such a session counts in one counter. Small steps between bursts check whether the counter has changed.
+//! The time of that check is taken as the time of the packet, so no report is early. Checks are so frequent that a
+//! report is late by a tenth of its timer at most, within [`LEAST`] and [`MOST`]. Packets that are dropped or buffered
+//! count too ([`InactivityTimers::used`]), except those that a full port loses.
 //!
-//! The worker owns the state: a wheel of doubly linked lists, in which adding, removing and finding the next timer are one
-//! step each. Nothing is allocated after the start; memory is touched as sessions need it.
+//! The worker owns the state: a wheel of doubly linked lists, in which adding, removing and finding the next timer are
+//! one step each. Nothing is allocated after the start; memory is touched as sessions need it.
 
 use std::time::Duration;
 
@@ -83,7 +83,8 @@ impl InactivityTimers {
         self.count == 0
     }
 
-    /// Sets the timer of a session, or removes it: this timer, or none; `counted` is its counter's value. An unchanged timer continues.
+    /// Sets the timer of a session, or removes it: this timer, or none; `counted` is its counter's value. An unchanged
+    /// timer continues.
     pub fn set(&mut self, session: SessionIndex, timer: Option<InactivityTimer>, counted: u64, now: Nanos) {
         let known = self.index_of(session);
         match (known, timer) {

@@ -1,18 +1,18 @@
 //! Deficit round robin over sessions, without queues: the order in which packets get the budgets of the slow path.
 //!
-//! Each class of work has a *round*, and each session the number of the round that it is served in next. The packets of a
-//! session that are in one burst ask for its next rounds, one each, none earlier than the worker's; the budget goes to
-//! the earliest rounds asked for, in order of arrival. A session that was refused keeps its round, one that was
+//! Each class of work has a *round*, and each session the number of the round that it is served in next. The packets of
+//! a session that are in one burst ask for its next rounds, one each, none earlier than the worker's; the budget goes
+//! to the earliest rounds asked for, in order of arrival. A session that was refused keeps its round, one that was
 //! served advances: so of one burst the sessions with most packets get least, and from burst to burst those without a
-//! decision yet come first. The worker's round advances to the last one served, so that an idle session saves nothing. That is
-//! deficit round robin with a quantum of one decision, in which the queues are what the burst holds: over budget a
-//! packet is dropped, not queued. Constant work per packet; the state is in the sessions' slots, so no
-//! session can use up another's.
+//! decision yet come first. The worker's round advances to the last one served, so that an idle session saves nothing.
+//! That is deficit round robin with a quantum of one decision, in which the queues are what the burst holds: over
+//! budget a packet is dropped, not queued. Constant work per packet; the state is in the sessions' slots, so no session
+//! can use up another's.
 //!
-//! A busy worker, whose slow path has no more than its [`budget`](crate::slow_path::budget) of the time, has none to find the
-//! session of a packet that it then refuses. There a [`HashedRoundRobin`] comes first: the same rounds over what a packet says of
-//! its UE (its tunnel, or where it goes) in place of sessions, and over the classes evenly. Two UEs may have the same
-//! place in it; the hash is keyed, so that which ones is not known outside.
+//! A busy worker, whose slow path has no more than its [`budget`](crate::slow_path::budget) of the time, has none to
+//! find the session of a packet that it then refuses. There a [`HashedRoundRobin`] comes first: the same rounds over
+//! what a packet says of its UE (its tunnel, or where it goes) in place of sessions, and over the classes evenly. Two
+//! UEs may have the same place in it; the hash is keyed, so that which ones is not known outside.
 
 use flow::Seed;
 use foldhash::quality::FixedState;

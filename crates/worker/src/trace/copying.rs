@@ -1,5 +1,5 @@
-//! Where the copies of a mirror request go ([`TraceRequest`](crate::TraceRequest)): whole frames, to a port as they are, or
-//! in a tunnel to an analyser.
+//! Where the copies of a mirror request go ([`TraceRequest`](crate::TraceRequest)): whole frames, to a port as they
+//! are, or in a tunnel to an analyser.
 
 use flow::{AdjacencyId, PortId};
 use packet::eth::{L2, ether_type};

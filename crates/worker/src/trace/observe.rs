@@ -159,8 +159,9 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         }
     }
 
-    /// What is copied of a packet: as it came in, and as it leaves. A packet that is deferred, recirculated or handed to another
-    /// worker comes here several times, and has come in once; what is about the copies themselves is not copied.
+    /// What is copied of a packet: as it came in, and as it leaves. A packet that is deferred, recirculated or handed
+    /// to another worker comes here several times, and has come in once; what is about the copies themselves is not
+    /// copied.
     fn frames_wanted(
         &self,
         (index, head): (usize, &Head),

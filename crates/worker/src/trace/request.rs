@@ -67,8 +67,8 @@ pub struct TraceRequest {
     pub(crate) ring: Producer<TraceItem>,
 }
 
-/// A trace request for one worker, and the end of its ring where reports come out; `room` packets fit. The request ends when
-/// that end is dropped.
+/// A trace request for one worker, and the end of its ring where reports come out; `room` packets fit. The request ends
+/// when that end is dropped.
 pub fn trace(terms: TraceTerms, room: usize) -> (TraceRequest, Consumer<TraceItem>) {
     let (ring, told) = RingBuffer::new(room.max(2));
     let copies = None;

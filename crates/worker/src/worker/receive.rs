@@ -77,8 +77,8 @@ macro_rules! deferred_context {
 pub(super) use deferred_context;
 
 impl<I: Io> Worker<I> {
-    /// One burst from a port. If that was full there may be more than can be worked on: then urgent packets go first, and
-    /// the rest in order.
+    /// One burst from a port. If that was full there may be more than can be worked on: then urgent packets go first,
+    /// and the rest in order.
     #[inline]
     pub(super) fn receive_from(&mut self, port: PortId, now: Nanos) {
         let has_waiting = self.backlog.has_waiting(port);
@@ -107,8 +107,8 @@ impl<I: Io> Worker<I> {
         self.deferred.count(&mut self.stats);
     }
 
-    /// Takes packets that are recirculated, and deferred ones that are ready, before the next burst: that may need their
-    /// room. The number of recirculations is bounded
+    /// Takes packets that are recirculated, and deferred ones that are ready, before the next burst: that may need
+    /// their room. The number of recirculations is bounded
     /// ([`MAX_RECIRCULATIONS`](crate::egress::tx_queues::MAX_RECIRCULATIONS)), and so is this.
     #[inline]
     pub(super) fn release(&mut self, now: Nanos) {
@@ -281,7 +281,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Stage `lookup`. Bit n of the answer: the verdict of packet n was made under older rules of those that sessions share.
+    /// Stage `lookup`. Bit n of the answer: the verdict of packet n was made under older rules of those that sessions
+    /// share.
     #[inline]
     fn lookup(&mut self, now: Nanos) -> u64 {
         let burst = &mut self.burst;

@@ -1,5 +1,5 @@
-//! UDP checksums that ports fill in: what leaves is the same, to the octet, as where the worker computes them all. The ports
-//! of these worlds refuse what is asked wrongly.
+//! UDP checksums that ports fill in: what leaves is the same, to the octet, as where the worker computes them all. The
+//! ports of these worlds refuse what is asked wrongly.
 
 use std::fmt::Debug;
 use std::net::Ipv6Addr;

@@ -266,8 +266,8 @@ fn what_was_counted_of_dropped_packets_goes_along_to_another_worker() {
     assert_eq!(removed(&mut case), [count]);
 }
 
-/// Two workers have counted together what the threshold says: the report comes when one of them has taken over the count of
-/// both.
+/// Two workers have counted together what the threshold says: the report comes when one of them has taken over the
+/// count of both.
 #[test]
 fn a_threshold_that_two_workers_reach_together_is_reported() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP);

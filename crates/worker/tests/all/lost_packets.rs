@@ -1,5 +1,5 @@
-//! A packet that its port does not take is not counted, whichever way it took to the port: whole or in fragments, beside
-//! duplicates, released from a buffer, over a LAG.
+//! A packet that its port does not take is not counted, whichever way it took to the port: whole or in fragments,
+//! beside duplicates, released from a buffer, over a LAG.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

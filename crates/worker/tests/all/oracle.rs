@@ -429,8 +429,8 @@ fn bounded(mut image: Box<SessionImage>, exhausted: &[UrrId]) -> Box<SessionImag
     image
 }
 
-/// The bounds of these counters. Of a URR that counts events and whose quotas are used up, it is that of events, if it is
-/// the only one.
+/// The bounds of these counters. Of a URR that counts events and whose quotas are used up, it is that of events, if it
+/// is the only one.
 fn bounds_of(counters: &[Counter], exhausted: &[UrrId]) -> Vec<Bounds> {
     let is_exhausted = |counter: &Counter| {
         let urr = counter.urr();

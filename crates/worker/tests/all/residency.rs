@@ -12,8 +12,8 @@ use worker::{Worker, WorkerConfig, control_channel, mem};
 /// Distance of the pages that are asked about, in octets: at least one page of each huge page.
 const STEP: usize = 1 << 20;
 
-/// The node of each asked page of an area by `move_pages(2)`, which moves nothing without target nodes. `None` where the
-/// kernel or a filter of system calls denies it.
+/// The node of each asked page of an area by `move_pages(2)`, which moves nothing without target nodes. `None` where
+/// the kernel or a filter of system calls denies it.
 fn nodes_of_pages(area: &Range<usize>) -> Option<Vec<i32>> {
     let pages: Vec<*const u8> = area
         .clone()

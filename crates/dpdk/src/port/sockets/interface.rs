@@ -24,7 +24,8 @@ pub(in crate::port) struct Interface {
     name: String,
     index: i32,
     pub(in crate::port) mac: [u8; 6],
-    /// For questions about the interface, and its membership of what listens to all stations' frames; it receives nothing.
+    /// For questions about the interface, and its membership of what listens to all stations' frames; it receives
+    /// nothing.
     control: OwnedFd,
     state: Mutex<State>,
 }
@@ -209,8 +210,8 @@ impl Interface {
         Ok(())
     }
 
-    /// Lets it receive the frames of all groups, as long as the port is open: a NIC passes those of none but the host's own
-    /// addresses otherwise, and no Neighbor Solicitation (RFC 4861 §4.3) for ours.
+    /// Lets it receive the frames of all groups, as long as the port is open: a NIC passes those of none but the host's
+    /// own addresses otherwise, and no Neighbor Solicitation (RFC 4861 §4.3) for ours.
     pub(super) fn hear_groups(&self) -> Result<(), Error> {
         self.change_membership(libc::PACKET_ADD_MEMBERSHIP, libc::PACKET_MR_ALLMULTI)
     }

@@ -1,13 +1,13 @@
-//! A kernel interface as a port, by packet sockets of our own: a ring for each receive queue, one call of the kernel for each
-//! burst that is sent.
+//! A kernel interface as a port, by packet sockets of our own: a ring for each receive queue, one call of the kernel
+//! for each burst that is sent.
 //!
-//! DPDK has a driver for that (`net_af_packet`). It has the kernel put fragments together, keeps from us which checksums
-//! the kernel has not filled in yet, cuts off what is longer than 2,048 octets, and gives the kernel memory to send
-//! from that it writes again before the other end of a veth has read it.
+//! DPDK has a driver for that (`net_af_packet`). It has the kernel put fragments together, keeps from us which
+//! checksums the kernel has not filled in yet, cuts off what is longer than 2,048 octets, and gives the kernel memory
+//! to send from that it writes again before the other end of a veth has read it.
 //!
 //! The kernel gives a packet socket frames as they come from other parts of it: of TCP up to 64 KiB in one, without
-//! checksums, where their sender leaves that to a NIC that is not there (veth), or GRO has put them together. Checksums are
-//! filled in here, as a NIC would; frames that are several are given on as [coalesced](crate::Mbuf::coalesced).
+//! checksums, where their sender leaves that to a NIC that is not there (veth), or GRO has put them together. Checksums
+//! are filled in here, as a NIC would; frames that are several are given on as [coalesced](crate::Mbuf::coalesced).
 
 mod checksum;
 mod counts;

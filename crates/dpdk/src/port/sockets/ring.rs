@@ -151,8 +151,8 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Shares what comes in with the rings that have joined `group`, by hash; a new group where there is none yet. Gives
-    /// the group. Fragments stay as they are.
+    /// Shares what comes in with the rings that have joined `group`, by hash; a new group where there is none yet.
+    /// Gives the group. Fragments stay as they are.
     pub(super) fn join(&self, interface: &Interface, group: Option<Group>) -> Result<Group, Error> {
         let refused = interface.refused("share packets among queues");
         if let Some(group) = group {
@@ -236,8 +236,8 @@ impl Ring {
         Some((at, header))
     }
 
-    /// Copies a frame out of its slot, or from the socket. `None` where there is no buffer for it, it cannot be had as a
-    /// whole, or it is one that the host sends.
+    /// Copies a frame out of its slot, or from the socket. `None` where there is no buffer for it, it cannot be had as
+    /// a whole, or it is one that the host sends.
     fn take(&mut self, at: NonNull<u8>, header: &libc::tpacket2_hdr) -> Option<Mbuf> {
         let (mac, kept) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
         // SAFETY: an address is behind the header, aligned as slots are; the slot is ours until its status is written.
@@ -247,7 +247,8 @@ impl Ring {
             let octets = self.receive_long();
             self.long.get_mut(..octets.unwrap_or_default())
         } else {
-            // SAFETY: the slot is within the mapping and is ours until its status is written, which is after the last use.
+            // SAFETY: the slot is within the mapping and is ours until its status is written, which is after the last
+            // use.
             let slot = unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), self.shape.slot) };
             let is_whole = header.tp_snaplen == header.tp_len;
             let start = mac.checked_sub(VnetHeader::OCTETS).filter(|_| is_whole);
@@ -281,8 +282,8 @@ impl Ring {
         Some(mbuf)
     }
 
-    /// Takes the next frame from the socket: its octets, behind the kernel's header of it. Frames there are in the order of
-    /// their slots.
+    /// Takes the next frame from the socket: its octets, behind the kernel's header of it. Frames there are in the
+    /// order of their slots.
     #[cold]
     fn receive_long(&mut self) -> Option<usize> {
         let (to, room) = (self.long.as_mut_ptr().cast(), self.long.len());

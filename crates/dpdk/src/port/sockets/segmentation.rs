@@ -1,9 +1,9 @@
 //! UDP segmentation: consecutive GTP-U packets to one peer are handed to the kernel as one datagram with segments
 //! (`VIRTIO_NET_HDR_GSO_UDP_L4`, kernel 6.2). The NIC cuts it into the packets, or the kernel does.
 //!
-//! Only packets whose outer header loses nothing are joined: IPv4 without options, not fragmentable, identification 0 (RFC
-//! 6864 §4: the field has no meaning then), no UDP checksum, no VLAN tag, to the port of GTP-U. Segments have rising
-//! identifications and a UDP checksum.
+//! Only packets whose outer header loses nothing are joined: IPv4 without options, not fragmentable, identification 0
+//! (RFC 6864 §4: the field has no meaning then), no UDP checksum, no VLAN tag, to the port of GTP-U. Segments have
+//! rising identifications and a UDP checksum.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -50,8 +50,8 @@ impl Segmentation {
         })
     }
 
-    /// How many packets from the first on are one run; 1 where the first is none's. All are as long as the first, but the
-    /// last, which may be shorter.
+    /// How many packets from the first on are one run; 1 where the first is none's. All are as long as the first, but
+    /// the last, which may be shorter.
     pub(super) fn run(&self, packets: &[Mbuf]) -> usize {
         let Some((first, rest)) = packets.split_first() else {
             return 0;

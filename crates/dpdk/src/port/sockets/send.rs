@@ -1,7 +1,8 @@
 //! A send queue: a packet socket, and one call of the kernel for a burst. With UDP segmentation, packets that can be
 //! segments of one datagram are sent as one by a second socket, in their turn.
 //!
-//! The kernel copies what is sent: a ring to send from would be read by the other end of a veth after its slots are free.
+//! The kernel copies what is sent: a ring to send from would be read by the other end of a veth after its slots are
+//! free.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -61,8 +62,8 @@ impl Sender {
         })
     }
 
-    /// Sends packets from the front of the burst, as many as the interface takes. What it cannot send, as it is too long,
-    /// is freed and counts as an error.
+    /// Sends packets from the front of the burst, as many as the interface takes. What it cannot send, as it is too
+    /// long, is freed and counts as an error.
     pub(in crate::port) fn send(&mut self, burst: &mut Burst) -> usize {
         let mut done = 0;
         while let Some(rest) = burst.get(done..).filter(|rest| !rest.is_empty()) {
@@ -111,7 +112,8 @@ impl Sender {
                 Counts::add(&self.counts.octets, octets);
                 run.len()
             }
-            // The interface has dropped at least one of the segments and does not report which: they are not sent twice.
+            // The interface has dropped at least one of the segments and does not report which: they are not sent
+            // twice.
             Err(Errno(libc::ENOBUFS)) => {
                 Counts::add(&self.counts.errors, run.len() as u64);
                 run.len()
@@ -149,8 +151,8 @@ impl Sender {
         let (mut done, mut errors) = (0, 0);
         while let Some(rest) = messages.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let (first, count) = (rest.as_mut_ptr(), rest.len() as u32);
-            // SAFETY: this many messages, whose parts are in packets that are borrowed by the caller of `give`; the kernel
-            // reads them and writes lengths.
+            // SAFETY: this many messages, whose parts are in packets that are borrowed by the caller of `give`; the
+            // kernel reads them and writes lengths.
             let sent =
                 unsafe { libc::sendmmsg(self.socket.as_raw_fd(), first, count, libc::MSG_DONTWAIT as _) };
             match usize::try_from(sent) {

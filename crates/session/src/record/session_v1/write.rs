@@ -1,5 +1,5 @@
-//! From a session to the form of its record. Every field of a rule is named, so that one that is added to the model does
-//! not compile before it is decided what becomes of it here.
+//! From a session to the form of its record. Every field of a rule is named, so that one that is added to the model
+//! does not compile before it is decided what becomes of it here.
 
 use flow::meter::{PacketState, Tokens, Window};
 use flow::{InstanceId, Nanos};
