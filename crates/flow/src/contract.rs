@@ -1,9 +1,9 @@
 //! The FlowOp contract: how flows and what they name are given to what runs the fast path.
 //!
-//! The local backend is the typed methods of [`FlowTable`](crate::FlowTable) and [`Blocks`](crate::Blocks); these
-//! types are what the same calls look like on the way to a backend elsewhere (a SmartNIC, a program in the kernel,
-//! another core), and [`Backend`] is how such a one is driven. There is none yet but [`local`](crate::local), so
-//! nothing here is encoded or sent. One suite, `tests/conformance`, holds every backend to what follows.
+//! The local backend is the typed methods of [`FlowTable`](crate::FlowTable) and [`Blocks`](crate::Blocks); these types
+//! are what the same calls look like on the way to a backend elsewhere (a SmartNIC, a program in the kernel, another
+//! core), and [`Backend`] is how such a one is driven. There is none yet but [`local_backend`](crate::local_backend),
+//! so nothing here is encoded or sent. One suite, `tests/conformance`, holds every backend to what follows.
 //!
 //! # What a backend promises
 //!

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 /// How often statistics are published.
 const PUBLISH: Duration = Duration::from_millis(50);
 
-/// Statistics that a worker's thread publishes every [`PUBLISH`] for views, without waiting for a lock.
+/// Statistics that a worker's thread publishes every `PUBLISH` for views, without waiting for a lock.
 #[derive(Clone, Debug)]
 pub struct PublishedStats(Arc<Mutex<Stats>>);
 

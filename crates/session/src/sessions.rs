@@ -4,7 +4,7 @@
 //! time. A request is prepared on a copy of the rules ([`prepare`](crate::prepare)), applied at the owning worker and
 //! responded to when the worker (and, where worker selection changed, every worker) has confirmed
 //! ([`apply_change`](crate::apply_change)): "accepted" means live. This file takes requests in and gives effects and
-//! outcomes out; `prepare` and `apply_change` do the work on [`ChangeContext`](crate::change_context::ChangeContext).
+//! outcomes out; `prepare` and `apply_change` do the work on [`ChangeContext`].
 
 use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
 use packet::Teid;

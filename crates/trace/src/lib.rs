@@ -1,8 +1,9 @@
 //! Packets explained one by one: what each is, what the user plane did with it, and why.
 //!
 //! A worker reports what it has done with a packet ([`worker::Traced`]). [`Explainer`] makes text and JSON of that, and
-//! [`compare_with_interpreter`] compares it with what `rules::reference_interpreter` decides for the same packet under
-//! the same rules: a difference is a mistake of one of the two, and is reported. This crate does not influence packets.
+//! [`compare_with_interpreter()`] compares it with what `rules::reference_interpreter` decides for the same packet
+//! under the same rules: a difference is a mistake of one of the two, and is reported. This crate does not influence
+//! packets.
 
 #![forbid(unsafe_code)]
 

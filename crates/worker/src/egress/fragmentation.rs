@@ -140,7 +140,7 @@ impl<B: PacketBuf> Fragmenter<B> {
     /// Cuts up a packet that has its headers: it becomes the first fragment, and the others are given.
     ///
     /// # Errors
-    /// As [`split`].
+    /// As [`fragment`].
     pub fn cut(
         &mut self,
         spec: FragmentSpec,
