@@ -22,7 +22,7 @@ build: setup-build       ## a first look, soon: the daemon and the demo, with le
 	$(CARGO) build --profile quick --locked -p sluice --no-default-features --features demo
 
 release: setup-build     ## what is deployed, tested and measured: everything, optimized across crates
-	$(CARGO) build --release --locked -p sluice
+	SLUICE_COMMIT=$$(git describe --always --dirty 2>/dev/null) $(CARGO) build --release --locked -p sluice
 
 unit: setup-test
 	$(CARGO) test --workspace --locked

@@ -12,11 +12,12 @@ use super::latency::Latencies;
 use super::machine::Machine;
 use super::memory::Memory;
 use super::pfcp::Pfcp;
+use super::published;
 use super::scaling::Scaling;
 use super::selffed::Figure;
 use super::settings::Difference;
 use super::setup::{Alone, Beside};
-use super::targets::{PUBLISHED, Target};
+use super::targets::Target;
 
 /// A figure and its ratios to the floors.
 #[derive(Clone, Debug, Serialize)]
@@ -103,6 +104,8 @@ pub struct Sweeps {
 pub struct Results {
     /// The program's version.
     pub sluice: &'static str,
+    /// The commit that it was built from, where the build says so (`SLUICE_COMMIT`).
+    pub commit: Option<&'static str>,
     /// The command line, without the program's path.
     pub command: String,
     /// Parts of a user plane that no figure includes.
@@ -153,6 +156,7 @@ impl Results {
     pub fn new(quick: bool) -> Self {
         Self {
             sluice: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("SLUICE_COMMIT").filter(|commit| !commit.is_empty()),
             command: std::iter::once("sluice".into())
                 .chain(std::env::args().skip(1))
                 .collect::<Vec<_>>()
@@ -199,7 +203,7 @@ impl Results {
     pub fn json(&self) -> Value {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         if let Value::Object(fields) = &mut value {
-            fields.insert("published".into(), json!(PUBLISHED));
+            fields.insert("published".into(), json!(published::per_core()));
         }
         value
     }

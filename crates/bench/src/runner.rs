@@ -16,6 +16,7 @@ use super::memory::Memory;
 use super::model::Model;
 use super::pfcp::{self, Pfcp, Size};
 use super::plan::{Part, Plan};
+use super::point_names;
 use super::progress::Progress;
 use super::results::Results;
 use super::scaling::scaling;
@@ -192,8 +193,7 @@ fn run_sizes(runner: &mut Runner<'_>, world: &mut World, t1: Model) -> Result<()
         };
         world.feed().set_sizes(&model);
         world.setting.model = model;
-        let name = format!("{} {}/{} B", model.name, model.sizes[0], model.sizes[1]);
-        let figure = runner.figure(world, &name, &model, runner.plan.sweep)?;
+        let figure = runner.figure(world, &point_names::of_size(&model), &model, runner.plan.sweep)?;
         let point = runner.point(figure, &model);
         runner.results.sweeps.sizes.push(point);
     }

@@ -2,29 +2,6 @@
 
 use serde::Serialize;
 
-/// Throughput that was published for another user plane.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Published {
-    /// The user plane, its machine, the model.
-    pub what: &'static str,
-    /// Million packets a second and core.
-    pub mpps_per_core: f64,
-}
-
-const fn published(what: &'static str, mpps_per_core: f64) -> Published {
-    Published { what, mpps_per_core }
-}
-
-/// Published throughput on one core, of other machines.
-pub const PUBLISHED: [Published; 6] = [
-    published("UPF on VPP, 20 cores (2019), model I", 1.0),
-    published("UPF on 96 threads (2021), model Z", 0.85),
-    published("the same with inspection and billing", 0.51),
-    published("UPF on 228 vCPUs (2023), model S with QER and URR", 0.59),
-    published("best open UPF, 1 session, no I/O", 15.6),
-    published("best open UPF, 10,000 sessions, no I/O", 5.8),
-];
-
 /// The time per packet, as a multiple of two floors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FloorRatios {

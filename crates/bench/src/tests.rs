@@ -209,6 +209,22 @@ fn the_json_has_the_targets_and_what_they_are_computed_from() {
 }
 
 #[test]
+fn a_report_reads_what_a_run_writes() {
+    let results = results();
+    let json = results.json().to_string();
+    let file = super::report::ResultFile::parse("run.json", &json).unwrap();
+    assert_eq!(
+        (file.points.len(), file.floors.len(), file.targets.len()),
+        (3, 1, 3)
+    );
+    let read = file.point("T3").unwrap();
+    let figure = &results.throughput[2].figure;
+    assert!((read.nanos - figure.net_nanos.median).abs() < 1e-9);
+    assert_eq!(read.sessions, u64::from(figure.sessions));
+    assert_eq!(file.disturbance.spans, 3);
+}
+
+#[test]
 fn the_page_needs_no_other_file() {
     let page = super::html::page(&results()).unwrap();
     assert!(page.contains("<th>x sketch floor</th><th>x line-budget floor</th>"));

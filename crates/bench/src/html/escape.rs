@@ -1,7 +1,7 @@
 //! Text in HTML.
 
 /// Text that is safe in the page.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -5,6 +5,7 @@ use super::super::clock::Spread;
 use super::super::error::BenchError;
 use super::super::model::{Model, Policy};
 use super::super::network::Wire;
+use super::super::point_names;
 use super::super::results::{CostInTurn, Point, PolicyCost};
 use super::super::selffed::{Effort, Figure};
 use super::super::settings::Setting;
@@ -39,8 +40,8 @@ fn policies(runner: &mut Runner<'_>) -> Result<(), BenchError> {
         let without = with.with_policy(Policy::BARE);
         let name = format!("model {}", with.name);
         let (Some(on), Some(off)) = (
-            policy_side(runner, format!("{name}, QER and URR"), with)?,
-            policy_side(runner, format!("{name}, neither"), without)?,
+            policy_side(runner, point_names::with_policy(&with), with)?,
+            policy_side(runner, point_names::without_policy(&with), without)?,
         ) else {
             continue;
         };

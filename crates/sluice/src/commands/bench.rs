@@ -1,7 +1,7 @@
 //! `sluice bench`: how fast this machine forwards, beside what its memory allows.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -11,10 +11,10 @@ use bench::floors::{FloorFigure, Floors};
 use bench::model::Model;
 use bench::plan::{Part, Plan};
 use bench::progress::Progress;
+use bench::report::{AssumptionArguments, Report, ResultFile};
 use bench::results::Results;
 use bench::runner::{run, stage_table};
-use bench::targets::PUBLISHED;
-use bench::{NO_DRIVER, fixed, html};
+use bench::{NO_DRIVER, fixed, html, published, report};
 
 /// `sluice bench`.
 #[derive(Args, Clone, Debug)]
@@ -55,6 +55,9 @@ enum BenchPart {
     Memory,
     /// PFCP over UDP sockets, alone and beside traffic: T7, and memory of sessions with control's session state.
     Pfcp,
+    /// Published models beside measured ones, and what follows for cores, servers, power and cost: from files that
+    /// `sluice bench PART --json FILE` wrote. Measures nothing.
+    Report(ReportArguments),
     /// A fixed number of packets through a worker, without a clock: for instruction counts.
     #[command(hide = true)]
     Packets(fixed::Fixed),
@@ -75,6 +78,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub fn bench(arguments: &BenchArguments) -> ExitCode {
     let parts: &[Part] = match &arguments.part {
         Some(BenchPart::Floor(floors)) => return floor(floors, arguments),
+        Some(BenchPart::Report(of)) => return ended(write_report(of, arguments)),
         Some(BenchPart::Packets(fixed)) => return ended(fixed.run().map_err(|error| error.to_string())),
         Some(BenchPart::Throughput) => &[Part::Throughput],
         Some(BenchPart::Qos) => &[Part::Qos],
@@ -116,7 +120,7 @@ fn summary(results: &Results) {
             .for_each(|line| println!("{line}"));
     }
     println!("\npublished, on other machines, Mpps per core:");
-    for one in PUBLISHED {
+    for one in published::per_core() {
         println!("  {:>6.2}  {}", one.mpps_per_core, one.what);
     }
     println!("\ntargets ({} in any figure)", results.leaves_out);
@@ -139,14 +143,43 @@ fn summary(results: &Results) {
 }
 
 fn write(arguments: &BenchArguments, results: &Results) -> Result<(), String> {
-    let failed = |path: &PathBuf, error: std::io::Error| format!("{}: {error}", path.display());
     if let Some(path) = &arguments.json {
-        let text = format!("{:#}\n", results.json());
-        fs::write(path, text).map_err(|error| failed(path, error))?;
+        write_file(path, &format!("{:#}\n", results.json()))?;
     }
     if let Some(path) = &arguments.html {
-        let page = html::page(results).map_err(|error| error.to_string())?;
-        fs::write(path, page).map_err(|error| failed(path, error))?;
+        write_file(path, &html::page(results).map_err(|error| error.to_string())?)?;
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Options of `sluice bench report`.
+#[derive(Args, Clone, Debug)]
+pub struct ReportArguments {
+    /// Files that `sluice bench PART --json FILE` wrote; of a figure that several have, that of the last counts.
+    #[arg(required = true, value_name = "RESULTS.json")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    assumptions: AssumptionArguments,
+}
+
+/// Prints a report, and writes it to the files of `--json` and `--html`.
+fn write_report(of: &ReportArguments, arguments: &BenchArguments) -> Result<(), String> {
+    if arguments.quick || arguments.seconds.is_some() {
+        return Err("report: --quick and --seconds are for measurements; a report makes none".into());
+    }
+    let read = |path: &PathBuf| ResultFile::read(path).map_err(|error| error.to_string());
+    let files: Result<Vec<ResultFile>, String> = of.files.iter().map(read).collect();
+    let made = Report::new(files?, &of.assumptions).map_err(|error| error.to_string())?;
+    print!("{}", report::text(&made));
+    if let Some(path) = &arguments.json {
+        write_file(path, &format!("{:#}\n", made.json()))?;
+    }
+    if let Some(path) = &arguments.html {
+        write_file(path, &report::page(&made).map_err(|error| error.to_string())?)?;
     }
     Ok(())
 }
@@ -211,6 +244,6 @@ fn floor(arguments: &FloorArguments, common: &BenchArguments) -> ExitCode {
     }
     ended(common.json.as_ref().map_or(Ok(()), |path| {
         let text = serde_json::to_string_pretty(&all).map_err(|error| error.to_string())?;
-        fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
+        write_file(path, &(text + "\n"))
     }))
 }
