@@ -3,11 +3,16 @@
 //!
 //! The driver does not report its sockets. They are found among the files of this process by what the kernel says of
 //! them, and stay the driver's: nothing is read from them, and only their port closes them. Packet sockets are our
-//! own, and known by [`RxQueue::fd`](crate::RxQueue::fd).
+//! own, and known by [`RxQueue::fds`](crate::RxQueue::fds).
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::RawFd;
+
+use crate::burst::BURST_MAX;
+
+/// The most packets that one call of the kernel sends (`XDP_MAX_TX_SKB_BUDGET`, kernel 6.17).
+const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// The AF_XDP sockets of started ports, by number. The kernel does not report of which interface each is.
 ///
@@ -22,6 +27,25 @@ pub fn xdp_sockets() -> io::Result<Vec<RawFd>> {
     }
     sockets.sort_unstable();
     Ok(sockets)
+}
+
+/// Lets one call of the kernel send a whole burst by AF_XDP: it stops behind 32 packets otherwise, and the driver has to
+/// call again. Older kernels do not know.
+pub(crate) fn send_whole_bursts() {
+    let most = BURST_MAX as libc::c_uint;
+    for fd in xdp_sockets().unwrap_or_default() {
+        let length = size_of::<libc::c_uint>() as libc::socklen_t;
+        // SAFETY: the number lives through the call and is as long as is said.
+        unsafe {
+            libc::setsockopt(
+                fd,
+                libc::SOL_XDP,
+                XDP_MAX_TX_SKB_BUDGET,
+                (&raw const most).cast(),
+                length,
+            )
+        };
+    }
 }
 
 /// Takes the error that waits at a socket, as of a packet socket whose interface was set down. Does nothing to other

@@ -101,6 +101,19 @@ impl Layers {
 /// then. Fragments are left as they are: their checksum was computed before fragmentation.
 #[inline]
 pub fn fill_checksum(frame: &mut [u8]) -> bool {
+    !has_no_checksum(frame) && fill_layer4(frame)
+}
+
+/// Whether a frame is UDP over IPv4 without tag, options and checksum, as most GTP-U packets are: no sum of a pseudo
+/// header is 0.
+#[inline(always)]
+fn has_no_checksum(frame: &[u8]) -> bool {
+    frame.first_chunk().is_some_and(|frame: &[u8; 42]| {
+        frame[12..15] == [0x08, 0x00, 0x45] && frame[23] == proto::UDP && frame[40..42] == [0, 0]
+    })
+}
+
+fn fill_layer4(frame: &mut [u8]) -> bool {
     let Some(layers) = Layers::of(frame, frame.len()) else {
         return false;
     };

@@ -125,6 +125,9 @@ impl Port {
         };
         self.rss = config::start(device, config)?;
         self.started = true;
+        if self.leaves_checksums {
+            crate::sockets::send_whole_bursts();
+        }
         let traits = queue::Traits {
             leaves_checksums: self.leaves_checksums,
             sends: config.sends(&device.info()?),
