@@ -4,12 +4,14 @@ The neighbours are the kernel's: its TCP leaves checksums and segments to a NIC 
 """
 import hashlib
 import os
+import signal
 import socket
+import struct
 import threading
 
 import pytest
 
-from lab import CONFIGURATION, DN, DN6, Lab, kernel_ue
+from lab import CONFIGURATION, DN, DN6, GNB, N3, PATIENCE, Lab, Tunnel, kernel_ue
 
 OCTETS = 3_000_000
 UDP_SEGMENT = 103
@@ -108,6 +110,57 @@ def test_two_workers_share_links():
             tcp_crosses(lab, host)
     finally:
         lab.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_echo_and_arp_are_answered_however_many_packets_came_before(workers):
+    """The daemon is away while more user packets come than its receive queue holds: what is urgent has a queue of its own."""
+    answers = "answers: {{per_source_s: 1000, others_s: 1000}}"
+    configuration = CONFIGURATION.replace("restoration_s: 0", f"restoration_s: 0, {answers}")
+    lab = Lab(os.environ["SLUICE"], "af_packet", workers=workers, configuration=configuration)
+    try:
+        lab.associate()
+        session = lab.smf.session(ue4="10.45.9.9")
+        with lab.gnb_socket() as gnb, lab.ran.entered():
+            arp = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
+            arp.bind(("ran0", 0))
+            # The gNB has N3's link layer address before the daemon is away.
+            echo(gnb, 0)
+            assert gnb.recv(100)[1] == 2
+            lab.process.send_signal(signal.SIGSTOP)
+            inner = bytes.fromhex("4500001c00000000401100000a2d09090ac800fe0035003500080000")
+            for _ in range(6_000):
+                Tunnel(session, gnb).send(inner)
+            for number in range(1, 101):
+                echo(gnb, number)
+                arp_request(arp)
+            lab.process.send_signal(signal.SIGCONT)
+            gnb.settimeout(PATIENCE)
+            numbers = set()
+            while len(numbers) < 100:
+                answer = gnb.recv(100)
+                if answer[1] == 2:
+                    numbers.add(int.from_bytes(answer[8:10], "big"))
+            assert numbers == set(range(1, 101))
+            arp.settimeout(PATIENCE)
+            with arp:
+                replies = 0
+                while replies < 100:
+                    frame, address = arp.recvfrom(100)
+                    replies += address[2] != socket.PACKET_OUTGOING and frame[20:22] == b"\0\2"
+    finally:
+        lab.process.send_signal(signal.SIGCONT)
+        lab.close()
+
+
+def echo(gnb, number):
+    gnb.sendto(struct.pack("!BBHIHBB", 0x32, 1, 4, 0, number, 0, 0), (N3, 2152))
+
+
+def arp_request(arp):
+    own = arp.getsockname()[4]
+    addresses = own + socket.inet_aton(GNB) + bytes(6) + socket.inet_aton(N3)
+    arp.send(b"\xff" * 6 + own + struct.pack("!HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1) + addresses)
 
 
 @pytest.mark.parametrize("host", [DN, DN6])

@@ -43,8 +43,8 @@ pub use log::{LogLevel, LogSink};
 pub use mbuf::{Coalesced, HEADROOM, Mbuf, Segments, TxLengths, flags};
 pub use mempool::{Mempool, PoolConfig};
 pub use port::{
-    Capabilities, FlowRule, Link, MemoryPeer, MemorySpec, Packets, Port, PortConfig, PortSpec, PortStats,
-    Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue,
+    Capabilities, FilterInstruction, FlowRule, Link, MemoryPeer, MemorySpec, Packets, Port, PortConfig,
+    PortSpec, PortStats, Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue,
 };
 pub use ring::{Consumer, MultiProducer, Producer, mpsc, mpsc_on, spsc};
 pub use sockets::{clear_error, xdp_sockets};

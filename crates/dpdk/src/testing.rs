@@ -29,7 +29,7 @@ pub fn own_network() -> bool {
     unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
 }
 
-/// The kernel's side of an interface: what came in by it.
+/// The kernel's side of an interface: what came in by it, and what it sends.
 pub struct Kernel(OwnedFd);
 
 impl Kernel {
@@ -62,6 +62,21 @@ impl Kernel {
             return Err(io::Error::last_os_error());
         }
         Ok(kernel)
+    }
+
+    /// Sends a frame by the interface.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: the buffer is as long as is said, and lives through the call.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        if sent < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
     }
 
     /// The next frame, from its Ethernet header on; `None` when none has come for `wait`.

@@ -20,7 +20,7 @@ use crate::kernel::ingress::Drops;
 use crate::kernel::xdp;
 use crate::nic::audit::{Place, Seen};
 use crate::nic::checksums::UdpChecksums;
-use crate::nic::{Report, RxDistribution, Traffic, plan};
+use crate::nic::{Report, RxDistribution, Traffic, has_urgent_queues, plan};
 use crate::numa_placement::{self, NumaPlacement, NumaTopology};
 use config::{Config, Driver, PortConfig};
 
@@ -278,6 +278,7 @@ impl Ports {
                 ..
             }
         );
+        start.urgent_queues = has_urgent_queues(driver);
         let able = port.capabilities()?;
         let plan = plan(&able, traffic, workers);
         start.rss.clone_from(&plan.rss);

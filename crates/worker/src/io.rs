@@ -1,5 +1,6 @@
 //! Where a worker's packets come from and go to.
 
+pub(crate) mod classic_bpf;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 pub mod mem;
@@ -7,6 +8,7 @@ pub mod mem;
 use flow::{PortId, WorkerId};
 use packet::PacketBuf;
 
+pub use self::classic_bpf::Instruction;
 use crate::Batch;
 
 /// Names what a packet has counted, in its buffer's metadata.
@@ -49,6 +51,16 @@ impl Urgency {
     pub const ALL: [Self; 2] = [Self::Usual, Self::Urgent];
 }
 
+/// What says to which receive queue of a port a frame comes: a program of classic BPF.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueProgram {
+    /// Gives n for the first queue of worker n, and for its second one n behind those of all workers. Offsets are from a
+    /// frame's layer 3 header on, or its second tag.
+    pub instructions: Vec<Instruction>,
+    /// Whether urgent packets come to second queues. Otherwise nothing does.
+    pub sorts: bool,
+}
+
 /// One worker's queues: one of each port, its inbox, and the inboxes of the others.
 ///
 /// Nothing blocks. What cannot be sent stays in the caller's batch, so that the caller counts it.
@@ -61,6 +73,25 @@ pub trait Io {
 
     /// Takes what has come in by `port`, as many as `out` has room for, with their ingress set.
     fn rx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
+
+    /// Lets a program say which frames that come in by `port` are for which worker, and which of them for its second
+    /// receive queue, that of urgent packets. A port that takes none continues as it is.
+    fn choose_queues(&mut self, port: PortId, program: &QueueProgram) {
+        let _ = (port, program);
+    }
+
+    /// Whether urgent packets of `port` come to a queue of their own, since a program says so.
+    #[inline]
+    fn has_urgent_queue(&self, port: PortId) -> bool {
+        let _ = port;
+        false
+    }
+
+    /// As [`rx`](Self::rx), from the queue of urgent packets. It costs next to nothing where there are none.
+    #[inline]
+    fn rx_urgent(&mut self, port: PortId, out: &mut Batch<Self::Buf>) {
+        let _ = (port, out);
+    }
 
     /// Sends the packets of `out` by `port`, none of which is in more parts than it [may](Self::most_parts). The last
     /// ones, if they found no room, stay in `out`, in order.

@@ -44,7 +44,7 @@ pub use egress::path_mtus::MOST_PATH_MTUS;
 pub use ingress::l3_interfaces::interface;
 #[cfg(feature = "dpdk")]
 pub use io::dpdk;
-pub use io::{ChargeId, Io, PacketMetadata, Urgency, mem};
+pub use io::{ChargeId, Instruction, Io, PacketMetadata, QueueProgram, Urgency, mem};
 pub use local::host::HostRates;
 pub use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};

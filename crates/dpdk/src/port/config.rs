@@ -37,6 +37,9 @@ pub struct PortConfig {
     /// Whether consecutive GTP-U packets to one peer are sent as one datagram with segments, where the port can: packet
     /// sockets (default: no).
     pub tx_udp_segmentation: bool,
+    /// Whether each receive queue has another one beside it, for the packets that a program chooses
+    /// ([`RxQueue::choose_queues`](super::RxQueue::choose_queues)), where the port can: packet sockets (default: no).
+    pub urgent_queues: bool,
     /// Whether packets in several segments are sent, where the port can (default: yes).
     pub tx_chains: bool,
     /// How received packets are spread over the receive queues (default: not asked for).
@@ -57,6 +60,7 @@ impl PortConfig {
             rx_checksum: false,
             tx_udp_checksum: false,
             tx_udp_segmentation: false,
+            urgent_queues: false,
             tx_chains: true,
             rss: None,
         }

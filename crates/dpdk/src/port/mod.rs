@@ -22,6 +22,7 @@ pub use flow::{FlowRule, Packets, SpreadRule};
 pub use memory_port::{MemoryPeer, MemorySpec};
 pub use queue::{Queues, RxQueue, TxQueue};
 pub use rss::{RssConfig, RssFields, RssStatus};
+pub use sockets::FilterInstruction;
 pub use spec::PortSpec;
 pub use stats::PortStats;
 pub use status::{Capabilities, Link};

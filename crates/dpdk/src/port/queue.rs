@@ -8,8 +8,9 @@ use std::sync::Arc;
 use dpdk_sys as sys;
 
 use super::device::Device;
-use super::sockets::{Ring, SEGMENTS_MAX, Sender};
+use super::sockets::{FilterInstruction, Ring, SEGMENTS_MAX, Sender, set_program};
 use crate::burst::{BURST_MAX, Burst};
+use crate::error::Errno;
 
 /// The queues of a started port, by number. Each goes to the worker that polls it.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(super) struct Sends {
 #[derive(Debug)]
 pub struct RxQueue {
     side: RxSide,
+    /// The ring beside it, until a program chooses what comes there.
+    urgent: Option<Box<Ring>>,
     queue: u16,
     leaves_checksums: bool,
     _not_sync: PhantomData<Cell<()>>,
@@ -82,12 +85,47 @@ impl RxQueue {
         unsafe { burst.fill(|slots, room| sys::shim_rx_burst(port, queue, slots, room.min(limit)).into()) }
     }
 
-    /// What is readable while there are packets to receive, of ports that have it: those of packet sockets.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.side {
+    /// What is readable while there are packets to receive, here or in the queue beside it, of ports that have it:
+    /// those of packet sockets.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let own = match &self.side {
             RxSide::Driver(_) => None,
             RxSide::Socket(ring) => Some(ring.fd()),
+        };
+        own.into_iter().chain(self.urgent.as_ref().map(|ring| ring.fd()))
+    }
+
+    /// Whether there is a packet to receive, as far as that is known without receiving it: of packet sockets.
+    #[inline]
+    pub fn has_packets(&self) -> bool {
+        match &self.side {
+            RxSide::Driver(_) => true,
+            RxSide::Socket(ring) => ring.has_packets(),
         }
+    }
+
+    /// Lets a program of classic BPF say to which queue of the port each frame comes from now on, and gives the queue
+    /// beside this one ([`PortConfig::urgent_queues`](super::PortConfig::urgent_queues)); `None` where there is none.
+    ///
+    /// The program gives a number: 0 to n - 1 for the n queues, n to 2n - 1 for those beside them. Its offsets are from
+    /// the frame's layer 3 header on, behind one VLAN tag at most. It is that of the port: each of its queues may set
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, when it does not take the program. All frames come to the first queue then.
+    pub fn choose_queues(&mut self, program: &[FilterInstruction]) -> Result<Option<RxQueue>, Errno> {
+        let Some(urgent) = &self.urgent else {
+            return Ok(None);
+        };
+        set_program(urgent, program)?;
+        Ok(self.urgent.take().map(|ring| RxQueue {
+            side: RxSide::Socket(ring),
+            urgent: None,
+            queue: self.queue,
+            leaves_checksums: false,
+            _not_sync: PhantomData,
+        }))
     }
 
     /// Whether packets may come that are [several as one](crate::Mbuf::coalesced).
@@ -101,9 +139,10 @@ impl RxQueue {
         self.leaves_checksums
     }
 
-    pub(super) fn of_socket(ring: Ring, queue: u16) -> RxQueue {
+    pub(super) fn of_socket(ring: Ring, urgent: Option<Ring>, queue: u16) -> RxQueue {
         RxQueue {
             side: RxSide::Socket(Box::new(ring)),
+            urgent: urgent.map(Box::new),
             queue,
             leaves_checksums: false,
             _not_sync: PhantomData,
@@ -177,6 +216,7 @@ impl Queues {
     pub(super) fn of_driver(device: &Arc<Device>, rx_queues: u16, tx_queues: u16, traits: Traits) -> Queues {
         let rx = |queue| RxQueue {
             side: RxSide::Driver(device.clone()),
+            urgent: None,
             queue,
             leaves_checksums: traits.leaves_checksums,
             _not_sync: PhantomData,

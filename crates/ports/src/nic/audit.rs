@@ -81,6 +81,7 @@ impl Seen<'_> {
             ("RSS", self.rss()),
             ("rte_flow for GTP-U", self.rules()),
             ("placing", self.report.to_string()),
+            ("urgent packets", self.urgent().into()),
             ("host", self.host()),
         ]
     }
@@ -177,6 +178,13 @@ impl Seen<'_> {
         )
     }
 
+    fn urgent(&self) -> &'static str {
+        match self.report.urgent_queues {
+            true => "a receive queue of their own, beside that of each worker",
+            false => "in the queue with all others: a worker that has too many packets looks ahead",
+        }
+    }
+
     fn mtus(&self) -> String {
         let (min, max) = (self.able.min_mtu, self.able.max_mtu);
         format!("{}, of {min} to {max} that the driver takes", self.mtu)
@@ -267,6 +275,7 @@ mod tests {
             tunnels: Some(tunnels),
             plain: None,
             refused: refused.iter().map(|&words| words.into()).collect(),
+            urgent_queues: false,
         }
     }
 

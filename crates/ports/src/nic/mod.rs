@@ -81,17 +81,23 @@ pub struct Report {
     pub plain: Option<Basis>,
     /// What the driver refused, in its words.
     pub refused: Vec<String>,
+    /// Whether each of these queues has another one beside it, for urgent packets.
+    pub urgent_queues: bool,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.tunnels, self.plain) {
-            _ if self.queues == 1 => f.write_str("no RSS (1 queue)"),
+            _ if self.queues == 1 => f.write_str("no RSS (1 queue)")?,
             (Some(tunnels), Some(plain)) if tunnels != plain => {
-                write!(f, "GTP-U: {}; plain: {}", tunnels.words(), plain.words())
+                write!(f, "GTP-U: {}; plain: {}", tunnels.words(), plain.words())?;
             }
-            (Some(basis), _) | (None, Some(basis)) => f.write_str(basis.words()),
-            (None, None) => f.write_str("no instance"),
+            (Some(basis), _) | (None, Some(basis)) => f.write_str(basis.words())?,
+            (None, None) => f.write_str("no instance")?,
+        }
+        match self.urgent_queues {
+            true => f.write_str("; urgent packets come to a queue of their own"),
+            false => Ok(()),
         }
     }
 }
@@ -248,6 +254,7 @@ impl RxDistribution {
                 tunnels: None,
                 plain: None,
                 refused: Vec::new(),
+                urgent_queues: has_urgent_queues(driver),
             },
             table: able.rss_table_size,
             rules: Vec::new(),
@@ -346,6 +353,12 @@ impl RxDistribution {
             self.report.refused.push(error.to_string());
         }
     }
+}
+
+/// Whether a port sorts urgent packets out: packet sockets do, by a program.
+#[must_use]
+pub fn has_urgent_queues(driver: &Driver) -> bool {
+    matches!(driver, Driver::AfPacket { .. })
 }
 
 /// What places packets that no rule is about.

@@ -93,6 +93,25 @@ impl L3Interface {
         }
     }
 
+    /// The identifiers of its frames' tags, the outer one first; 0 where they have none.
+    pub fn vlan_ids(&self) -> (u16, Option<u16>) {
+        match (self.vlan_key >> 16) as u16 {
+            0 => (self.vlan_key as u16, None),
+            outer => (outer, Some(self.vlan_key as u16)),
+        }
+    }
+
+    /// Our IPv4 addresses that packets may be addressed to.
+    pub fn own_v4(&self) -> impl Iterator<Item = [u8; 4]> {
+        self.locals_v4.iter().map(|(address, _)| *address)
+    }
+
+    /// Our IPv6 addresses that packets may be addressed to, usable or not.
+    pub fn own_v6(&self) -> impl Iterator<Item = [u8; 16]> {
+        let all = self.locals_v6.iter().chain(&self.unusable_v6);
+        all.map(|(address, _)| *address)
+    }
+
     /// Whether packets may be addressed to an own address from now on. Allocates nothing.
     fn set_usable(&mut self, address: Ipv6Addr, is_usable: bool) {
         let octets = address.octets();
@@ -232,6 +251,23 @@ impl L3Interfaces {
     #[cold]
     fn of_recirculated(&self, port: PortId) -> Option<&Vec<InstanceId>> {
         self.ports.get(port.with_recirculations(0).index())
+    }
+
+    /// Gives the instances of a port more addresses.
+    #[cfg(test)]
+    pub(crate) fn add_own_v4(&mut self, port: PortId, addresses: impl Iterator<Item = [u8; 4]> + Clone) {
+        let (id, gtpu) = (LocalId(0), false);
+        let here = self.instances.iter_mut();
+        for l3_interface in here.filter(|of| of.interface.port == port) {
+            let locals = addresses.clone().map(|address| (address, Local { id, gtpu }));
+            l3_interface.locals_v4.extend(locals);
+        }
+    }
+
+    /// Those of a port.
+    pub fn on(&self, port: PortId) -> impl Iterator<Item = &L3Interface> {
+        let here = self.ports.get(port.index()).into_iter().flatten();
+        here.filter_map(|id| self.at(*id))
     }
 
     /// The L3 interface of an instance.

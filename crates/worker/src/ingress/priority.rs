@@ -12,15 +12,22 @@ use packet::tuple::proto;
 use crate::PacketMetadata;
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
 
-const GTPU_PORT: u16 = 2152;
-const BGP_PORT: u16 = 179;
+pub(super) const GTPU_PORT: u16 = 2152;
+pub(super) const BGP_PORT: u16 = 179;
 /// BFD of one hop and its echo, of several hops, on LAGs (RFC 5881 §4, RFC 5883 §5, RFC 7130 §2.1); PFCP (TS 29.244
 /// §6.1).
-const UDP_PORTS: [u16; 5] = [3784, 3785, 4784, 6784, 8805];
-const OSPF: u8 = 89;
-const VRRP: u8 = 112;
+pub(super) const UDP_PORTS: [u16; 5] = [3784, 3785, 4784, 6784, 8805];
+pub(super) const OSPF: u8 = 89;
+pub(super) const VRRP: u8 = 112;
 /// Network control (RFC 4594 §3.1): CS6 and what is above it.
-const CS6: u8 = 48;
+pub(super) const CS6: u8 = 48;
+/// GTP-U messages that belong to no tunnel.
+pub(super) const PATH_MANAGEMENT: [MessageType; 4] = [
+    MessageType::ECHO_REQUEST,
+    MessageType::ECHO_RESPONSE,
+    MessageType::ERROR_INDICATION,
+    MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION,
+];
 
 /// Whether a frame that has come in may not wait behind user packets.
 pub(crate) fn is_urgent<B: PacketBuf + PacketMetadata>(interfaces: &L3Interfaces, buf: &B) -> bool {
@@ -94,13 +101,5 @@ fn is_end_marker(protocol: u8, udp: &[u8]) -> bool {
 /// Whether a GTP-U message belongs to no tunnel.
 fn is_path_management(udp: &[u8]) -> bool {
     let message_type = udp.get(9).copied().map(MessageType);
-    message_type.is_some_and(|message_type| {
-        matches!(
-            message_type,
-            MessageType::ECHO_REQUEST
-                | MessageType::ECHO_RESPONSE
-                | MessageType::ERROR_INDICATION
-                | MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION
-        )
-    })
+    message_type.is_some_and(|message_type| PATH_MANAGEMENT.contains(&message_type))
 }

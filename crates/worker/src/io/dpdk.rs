@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use dpdk::{Burst, Consumer, Mbuf, Mempool, MultiProducer, RxQueue, TxQueue};
 use flow::{PortId, WorkerId};
 
-use crate::{Batch, Io, Urgency};
+use crate::{Batch, Instruction, Io, QueueProgram, Urgency};
 
 mod buf;
 mod offload_completion;
@@ -21,6 +21,8 @@ use self::offload_completion::OffloadCompletion;
 pub struct DpdkIo {
     /// By port; a LAG has none of its own.
     ports: Vec<Option<(RxQueue, TxQueue)>>,
+    /// By port, the queue of urgent packets, from when a program chooses what comes there.
+    urgent: Vec<Option<UrgentQueue>>,
     pool: Mempool,
     inbox: Option<Consumer>,
     /// By worker.
@@ -33,12 +35,29 @@ pub struct DpdkIo {
     bounds_chains: bool,
 }
 
+fn in_dpdks_words(&Instruction { code, jt, jf, k }: &Instruction) -> dpdk::FilterInstruction {
+    dpdk::FilterInstruction { code, jt, jf, k }
+}
+
 /// Fills in a checksum that was left to a NIC. No packet in several buffers has one: the kernel copies a frame there
 /// that it has finished.
 #[inline]
 fn fill_checksum(mbuf: &mut Mbuf) {
     if !mbuf.is_chained() {
         packet::offload_completion::fill_checksum(mbuf.data_mut());
+    }
+}
+
+/// A port's queue of urgent packets.
+struct UrgentQueue {
+    queue: RxQueue,
+    offload_completion: OffloadCompletion,
+}
+
+impl UrgentQueue {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        !self.queue.has_packets() && self.offload_completion.is_empty()
     }
 }
 
@@ -68,6 +87,7 @@ impl DpdkIo {
         Self {
             offload_completions: ports.iter().map(coalesces).collect(),
             bounds_chains: ports.iter().flatten().any(is_bounded),
+            urgent: ports.iter().map(|_| None).collect(),
             ports,
             pool,
             inbox,
@@ -77,10 +97,11 @@ impl DpdkIo {
         }
     }
 
-    /// What is readable while there are packets to receive: one for each queue of a port of packet sockets.
+    /// What is readable while there are packets to receive: those of each queue of a port of packet sockets.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let queues = self.ports.iter().flatten();
-        queues.filter_map(|(queue, _)| queue.fd())
+        let queues = self.ports.iter().flatten().map(|(queue, _)| queue);
+        let urgent = self.urgent.iter().flatten().map(|urgent| &urgent.queue);
+        queues.chain(urgent).flat_map(RxQueue::fds)
     }
 
     /// The same, with a host's network stack.
@@ -128,11 +149,7 @@ impl Io for DpdkIo {
             return;
         };
         if let Some(Some(unfinished)) = self.offload_completions.get_mut(port.index()) {
-            if !unfinished.is_empty() {
-                return unfinished.deliver(port, (&self.pool, out));
-            }
-            queue.rx_burst(&mut self.burst);
-            return unfinished.take(&mut self.burst, port, (&self.pool, out));
+            return unfinished.receive(queue, &mut self.burst, port, (&self.pool, out));
         }
         let leaves_checksums = queue.leaves_checksums();
         queue.rx_burst(&mut self.burst);
@@ -141,6 +158,32 @@ impl Io for DpdkIo {
             self.burst.iter_mut().for_each(fill_checksum);
         }
         self.deliver(out, Some(port));
+    }
+
+    fn choose_queues(&mut self, port: PortId, program: &QueueProgram) {
+        let Some(Some((queue, _))) = self.ports.get_mut(port.index()) else {
+            return;
+        };
+        let instructions: Vec<_> = program.instructions.iter().map(in_dpdks_words).collect();
+        let queue = queue.choose_queues(&instructions).ok().flatten();
+        self.urgent[port.index()] = queue.filter(|_| program.sorts).map(|queue| UrgentQueue {
+            queue,
+            offload_completion: OffloadCompletion::new(),
+        });
+    }
+
+    #[inline]
+    fn has_urgent_queue(&self, port: PortId) -> bool {
+        self.urgent.get(port.index()).is_some_and(Option::is_some)
+    }
+
+    #[inline]
+    fn rx_urgent(&mut self, port: PortId, out: &mut Batch<DpdkBuf>) {
+        let queue = self.urgent.get_mut(port.index()).and_then(Option::as_mut);
+        if let Some(urgent) = queue.filter(|urgent| !urgent.is_empty() && out.is_empty()) {
+            let unfinished = &mut urgent.offload_completion;
+            unfinished.receive(&mut urgent.queue, &mut self.burst, port, (&self.pool, out));
+        }
     }
 
     fn tx(&mut self, port: PortId, out: &mut Batch<DpdkBuf>) {

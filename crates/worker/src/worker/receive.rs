@@ -33,6 +33,8 @@ use crate::trace::report::TraceSource;
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Port(PortId),
+    /// A port's queue of urgent packets.
+    UrgentQueue(PortId),
     /// Packets of the backlog that go first.
     Urgent,
     /// The backlog of a port, in order.
@@ -48,7 +50,9 @@ pub(super) enum Source {
 impl Source {
     fn is_traced_as(self) -> TraceOrigin {
         let (source, is_first) = match self {
-            Self::Port(_) | Self::Urgent | Self::Backlog(_) => (TraceSource::Port, true),
+            Self::Port(_) | Self::UrgentQueue(_) | Self::Urgent | Self::Backlog(_) => {
+                (TraceSource::Port, true)
+            }
             Self::Inbox => (TraceSource::Inbox, true),
             Self::Deferred(DeferredSource::Fragments) => (TraceSource::Held, false),
             Self::Deferred(DeferredSource::Reassembled) => (TraceSource::Reassembled, true),
@@ -78,11 +82,15 @@ pub(super) use deferred_context;
 
 impl<I: Io> Worker<I> {
     /// One burst from a port. If that was full there may be more than can be worked on: then urgent packets go first,
-    /// and the rest in order.
+    /// and the rest in order. Where the port sorts packets itself, those that are too many stay in its queue.
     #[inline]
     pub(super) fn receive_from(&mut self, port: PortId, now: Nanos) {
+        let sorts = self.ports.io.has_urgent_queue(port);
+        if sorts && self.receive(Source::UrgentQueue(port), now) > 0 {
+            self.release(now);
+        }
         let has_waiting = self.backlog.has_waiting(port);
-        if has_waiting || (self.receive(Source::Port(port), now) == BURST && self.backlog.is_on()) {
+        if has_waiting || (self.receive(Source::Port(port), now) == BURST && !sorts && self.backlog.is_on()) {
             self.look_ahead(port, has_waiting, now);
         }
     }
@@ -166,6 +174,7 @@ impl<I: Io> Worker<I> {
         let burst = &mut self.burst.packets;
         match source {
             Source::Port(port) => self.ports.io.rx(port, burst),
+            Source::UrgentQueue(port) => self.ports.io.rx_urgent(port, burst),
             Source::Urgent => self.backlog.take_urgent(burst),
             Source::Backlog(port) => self.backlog.take_waiting(&mut self.stats, port, burst),
             Source::Inbox => self.ports.io.inbox(burst),
@@ -178,7 +187,10 @@ impl<I: Io> Worker<I> {
     fn count_received(&mut self, source: Source) {
         let packets = self.burst.len() as u64;
         match source {
-            Source::Port(port) => {
+            Source::Port(port) | Source::UrgentQueue(port) => {
+                if matches!(source, Source::UrgentQueue(_)) {
+                    self.stats.urgent += packets;
+                }
                 let octets = self.burst.packets.iter().map(|buf| buf.len() as u64).sum();
                 self.stats.received(port, packets, octets);
                 if !self.ports.lags.is_empty() {

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use flow::meter::SharedMeters;
 use flow::slab::OutOfMemory;
-use flow::{FlowKey4, Nanos, SessionIndex};
+use flow::{FlowKey4, Nanos, PortId, SessionIndex};
 use packet::rewrite::Rewrite;
 use rtrb::Consumer;
 use transport::{Adjacencies, Routes};
@@ -29,6 +29,7 @@ use crate::egress::path_mtus::PathMtus;
 use crate::egress::ports::Ports;
 use crate::egress::tx_queues::TxQueues;
 use crate::ingress::l3_interfaces::L3Interfaces;
+use crate::ingress::queue_choice::queue_program;
 use crate::ingress::rx_backlog::RxBacklog;
 use crate::ingress::worker_selection::WorkerSelection;
 use crate::io::Io;
@@ -82,18 +83,30 @@ fn shared_meters(config: &WorkerConfig) -> SharedMeters {
     shared
 }
 
+/// Has the ports sort urgent packets out that can.
+fn choose_queues<I: Io>(io: &mut I, interfaces: &L3Interfaces, config: &WorkerConfig) {
+    for port in (0..io.ports()).map(|port| PortId(port as u16)) {
+        let program = queue_program(interfaces, (port, &config.lags), config.workers);
+        io.choose_queues(port, &program);
+    }
+}
+
 impl<I: Io> Worker<I> {
     /// A worker with no sessions. All of its memory is allocated and touched here: a thread that runs on the worker's
     /// core gets it on the NUMA node of that core.
     ///
     /// # Errors
     /// When the memory of the tables cannot be had.
-    pub fn new(config: WorkerConfig, io: I, channel: WorkerEnd) -> Result<Self, OutOfMemory> {
+    pub fn new(config: WorkerConfig, mut io: I, channel: WorkerEnd) -> Result<Self, OutOfMemory> {
         let exceptions = match config.workers {
             0 | 1 => 0,
             _ => config.max_exceptions,
         };
         let ports = io.ports();
+        let interfaces = L3Interfaces::new(&config.network, &config.macs)
+            .with_lags(&config.lags, &config.macs)
+            .with_host(&config.host, &config.urgent_dscps);
+        choose_queues(&mut io, &interfaces, &config);
         let flows = FlowCapacity {
             v4: config.max_flows_v4,
             v6: config.max_flows_v6,
@@ -116,9 +129,7 @@ impl<I: Io> Worker<I> {
                 checksum_offload: ChecksumOffload::new(&io, &config.lags),
             },
             tables: ForwardingTables {
-                interfaces: L3Interfaces::new(&config.network, &config.macs)
-                    .with_lags(&config.lags, &config.macs)
-                    .with_host(&config.host, &config.urgent_dscps),
+                interfaces,
                 adjacencies: Adjacencies::new(config.max_adjacencies, config.network.groups().len()),
                 routes: Routes::new(&config.network),
                 path_mtus: PathMtus::new(),

@@ -11,6 +11,7 @@
 
 mod checksum;
 mod counts;
+mod group;
 mod interface;
 mod ring;
 mod segmentation;
@@ -18,13 +19,20 @@ mod send;
 
 use std::sync::Arc;
 
+pub use group::FilterInstruction;
+pub(super) use group::set_program;
 pub(super) use interface::{Interface, MTU_MAX, QUEUES_MAX};
 pub(super) use ring::Ring;
 pub(super) use send::{SEGMENTS_MAX, Sender};
 
+use self::group::{Group, Sharing};
+use self::ring::Shape;
 use super::config::PortConfig;
 use super::queue::{Queues, RxQueue, TxQueue};
 use crate::error::Error;
+
+/// Urgent packets that a queue of theirs holds.
+const URGENT_SLOTS: u16 = 512;
 
 /// Opens the sockets of all queues and starts them.
 pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Queues, Error> {
@@ -37,23 +45,43 @@ pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Q
         interface.set_promiscuous(true)?;
     }
     let mtu = interface.mtu()?;
-    let shape = ring::Shape::of(mtu, config.rx_descriptors);
-    let mut group = None;
-    let mut rx = Vec::new();
-    for number in 0..config.rx_queues {
-        let pool = config.pool(number).clone();
-        let ring = Ring::open(interface, shape, pool)?;
-        if config.rx_queues > 1 {
-            group = Some(ring.join(interface, group)?);
-        }
-        rx.push(RxQueue::of_socket(ring, number));
-    }
+    let rx = receivers(interface, config, mtu)?;
     let senders = (0..config.tx_queues).map(|number| {
         let sender = Sender::open(interface, config.tx_udp_segmentation.then_some(mtu))?;
         Ok(TxQueue::of_socket(sender, number))
     });
     let tx = senders.collect::<Result<Vec<_>, Error>>()?;
     Ok(Queues { rx, tx })
+}
+
+/// Opens the rings of all receive queues, and then those of urgent packets, where they are wanted.
+fn receivers(interface: &Interface, config: &PortConfig, mtu: u16) -> Result<Vec<RxQueue>, Error> {
+    let queues = config.rx_queues;
+    let open = |slots| {
+        let shape = Shape::of(mtu, slots);
+        let pool = move |number| config.pool(number).clone();
+        (0..queues).map(move |number| Ring::open(interface, shape, pool(number)))
+    };
+    let mut rings = open(config.rx_descriptors).collect::<Result<Vec<_>, _>>()?;
+    let mut sharing = Sharing::Hash;
+    if config.urgent_queues {
+        rings.extend(open(URGENT_SLOTS).collect::<Result<Vec<_>, _>>()?);
+        sharing = Sharing::Program;
+    }
+    if rings.len() > 1 {
+        let group = Group::open(interface, &rings[0], sharing)?;
+        rings[1..]
+            .iter()
+            .try_for_each(|ring| group.join(interface, ring))?;
+    }
+    let mut urgent = rings.split_off(queues.into());
+    // Each ring has had what came in before it joined.
+    urgent.iter_mut().for_each(Ring::skip);
+    let mut urgent = urgent.into_iter();
+    let rings = rings.into_iter().zip(0..);
+    Ok(rings
+        .map(|(ring, number)| RxQueue::of_socket(ring, urgent.next(), number))
+        .collect())
 }
 
 fn check(config: &PortConfig) -> Result<(), Error> {

@@ -72,14 +72,6 @@ impl Shape {
     }
 }
 
-/// The rings that share what comes in.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
-    id: u16,
-    /// How they share, and what.
-    kind: libc::c_uint,
-}
-
 /// A receive queue.
 #[derive(Debug)]
 pub(in crate::port) struct Ring {
@@ -151,46 +143,17 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Shares what comes in with the rings that have joined `group`, by hash; a new group where there is none yet.
-    /// Gives the group. Fragments stay as they are.
-    pub(super) fn join(&self, interface: &Interface, group: Option<Group>) -> Result<Group, Error> {
-        let refused = interface.refused("share packets among queues");
-        if let Some(group) = group {
-            self.join_as(group.id, group.kind).map_err(&refused)?;
-            return Ok(group);
-        }
-        // What the host sends is not for a group that says so; older kernels do not know.
-        let mut kind = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
-        let first = self.join_as(0, kind | libc::PACKET_FANOUT_FLAG_UNIQUEID);
-        if first.is_err() {
-            kind = libc::PACKET_FANOUT_HASH;
-            self.join_as(0, kind | libc::PACKET_FANOUT_FLAG_UNIQUEID)
-                .map_err(&refused)?;
-        }
-        let (mut value, mut length) = (0_u32, size_of::<u32>() as libc::socklen_t);
-        let (level, option) = (libc::SOL_PACKET, libc::PACKET_FANOUT);
-        // SAFETY: the number may be written and is as long as is said.
-        let code = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                level,
-                option,
-                (&raw mut value).cast(),
-                &raw mut length,
-            )
-        };
-        match code {
-            0 => Ok(Group {
-                id: value as u16,
-                kind,
-            }),
-            _ => Err(refused(last_errno())),
-        }
+    /// The socket, for what is set of it.
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.socket
     }
 
-    fn join_as(&self, id: u16, kind: libc::c_uint) -> Result<(), Errno> {
-        let value = u32::from(id) | kind << 16;
-        set(&self.socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &value)
+    /// Gives back what has come in so far.
+    pub(super) fn skip(&mut self) {
+        for _ in 0..self.shape.slots {
+            let Some((at, _)) = self.arrived() else { return };
+            self.release(at);
+        }
     }
 
     /// What is readable while there is something to receive.
@@ -209,10 +172,7 @@ impl Ring {
                 octets += mbuf.len() as u64;
                 let _ = burst.push(mbuf);
             }
-            // SAFETY: as in `arrived`; nothing refers to the slot any more, and the kernel may have it.
-            unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }
-                .store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.next = (self.next + 1) % self.shape.slots;
+            self.release(at);
         }
         if packets > 0 {
             Counts::add(&self.counts.packets, packets);
@@ -221,13 +181,37 @@ impl Ring {
         packets as usize
     }
 
-    /// The next slot, if the kernel has filled it, and what it says of it.
+    /// Gives the next slot back to the kernel.
     #[inline]
-    fn arrived(&self) -> Option<(NonNull<u8>, libc::tpacket2_hdr)> {
+    fn release(&mut self, at: NonNull<u8>) {
+        // SAFETY: as in `arrived`; nothing refers to the slot any more, and the kernel may have it.
+        unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next += 1;
+        if self.next == self.shape.slots {
+            self.next = 0;
+        }
+    }
+
+    /// Whether the kernel has filled the next slot.
+    #[inline]
+    pub(in crate::port) fn has_packets(&self) -> bool {
+        self.status().1 & libc::TP_STATUS_USER != 0
+    }
+
+    /// The next slot and its status.
+    #[inline]
+    fn status(&self) -> (NonNull<u8>, u32) {
         // SAFETY: `next` is the number of a slot, so that it begins inside the mapping.
         let at = unsafe { self.memory.add(self.next * self.shape.slot) };
         // SAFETY: a slot begins with this word, aligned as slots are; the kernel writes it, too.
         let status = unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) }.load(Ordering::Acquire);
+        (at, status)
+    }
+
+    /// The next slot, if the kernel has filled it, and what it says of it.
+    #[inline]
+    fn arrived(&self) -> Option<(NonNull<u8>, libc::tpacket2_hdr)> {
+        let (at, status) = self.status();
         if status & libc::TP_STATUS_USER == 0 {
             return None;
         }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use dpdk::{BURST_MAX, Burst, Mbuf, Mempool};
+use dpdk::{BURST_MAX, Burst, Mbuf, Mempool, RxQueue};
 use flow::PortId;
 use packet::PacketBuf;
 use packet::offload_completion::Segmentation;
@@ -48,8 +48,24 @@ impl OffloadCompletion {
         self.cutting.is_none() && self.waiting.is_empty()
     }
 
+    /// Delivers what waits, or what the queue has received where nothing does. `burst` is empty before and after.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        queue: &mut RxQueue,
+        burst: &mut Burst,
+        port: PortId,
+        to: (&Mempool, &mut Batch<DpdkBuf>),
+    ) {
+        if !self.is_empty() {
+            return self.deliver(port, to);
+        }
+        queue.rx_burst(burst);
+        self.take(burst, port, to);
+    }
+
     /// Delivers what was received last, as far as `out` has room; the rest waits. Nothing waited before.
-    pub fn take(&mut self, burst: &mut Burst, port: PortId, (pool, out): (&Mempool, &mut Batch<DpdkBuf>)) {
+    fn take(&mut self, burst: &mut Burst, port: PortId, (pool, out): (&Mempool, &mut Batch<DpdkBuf>)) {
         for mbuf in burst.drain() {
             if self.waiting.is_empty() && mbuf.coalesced().is_none() {
                 push(out, mbuf, port);
@@ -64,7 +80,7 @@ impl OffloadCompletion {
 
     /// Delivers what waits, as far as `out` has room and the pool has buffers.
     #[cold]
-    pub fn deliver(&mut self, port: PortId, (pool, out): (&Mempool, &mut Batch<DpdkBuf>)) {
+    fn deliver(&mut self, port: PortId, (pool, out): (&Mempool, &mut Batch<DpdkBuf>)) {
         while !out.is_full() {
             if let Some(cutting) = &mut self.cutting {
                 let Some(piece) = cutting.piece(pool, &mut self.scratch) else {
