@@ -36,7 +36,7 @@ from lab import DN, GNB, LIBC, N3, N6, UE_POOL, Namespace, sh
 CONFIGURATION = """
 node: {{id: 10.4.0.1}}
 n4: {{addresses: [10.4.0.1], peers: [10.4.0.2/32]}}
-workers: {{count: 1, cores: [1]}}
+workers: {{count: 1, cores: [1]{backlog}}}
 ports:
   - {{name: ran, driver: {{{driver}: {{interface: n3{options}}}}}}}
   - {{name: dn, driver: {{{driver}: {{interface: n6}}}}}}
@@ -50,7 +50,7 @@ LINKS = (("ran0", "n3", f"{GNB}/24"), ("dn0", "n6", f"{DN}/24"), ("smf0", "n4", 
 DIRECTIONS = {"uplink": ("ran0", "n3", "dn0"), "downlink": ("dn0", "n6", "ran0")}
 
 BPF = 321  # the system call, x86-64
-MAP_CREATE, MAP_UPDATE, PROG_LOAD, TEST_RUN, LINK_CREATE = 0, 2, 5, 10, 28
+MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, PROG_LOAD, TEST_RUN, LINK_CREATE = 0, 1, 2, 5, 10, 28
 ARRAY, XDP, ATTACH_XDP, LIVE_FRAMES = 2, 6, 37, 2
 XDP_DROP, XDP_PASS, XDP_TX = 1, 2, 3
 # Octets at the start of a frame that differ between sessions.
@@ -117,12 +117,11 @@ def replay(heads):
 class Generator(threading.Thread):
     """Sends frames by an interface until it is stopped."""
 
-    def __init__(self, namespace, link, frames, realtime):
+    def __init__(self, namespace, link, frame, program, realtime):
         super().__init__(daemon=True)
         self.namespace, self.link, self.realtime, self.stopped = namespace, link, realtime, False
-        frames = random.sample(frames, len(frames))
-        self.frame = ctypes.create_string_buffer(frames[0], len(frames[0]))
-        self.program = replay([frame[:HEAD] for frame in frames])
+        self.frame = ctypes.create_string_buffer(frame, len(frame))
+        self.program = program
 
     def run(self):
         os.sched_setaffinity(0, {0})
@@ -180,6 +179,8 @@ def thread(process, name):
 
 
 class Bench:
+    configuration = CONFIGURATION
+
     def __init__(self, options, files, stack):
         self.options, self.files, self.stack = options, files, stack
         self.sim, self.upf = Namespace("sim"), Namespace("upf")
@@ -207,10 +208,12 @@ class Bench:
     def sluice(self):
         """Starts Sluice, sets the sessions up and records their frames, the first time alone."""
         options = ", force_copy: true" if self.options.driver == "af_xdp" else ""
-        if self.options.udp_segmentation:
+        if getattr(self.options, "udp_segmentation", False):
             options += ", udp_segmentation: true"
         file, log = self.files / "sluice.yaml", self.files / "log"
-        file.write_text(CONFIGURATION.format(driver=self.options.driver, options=options, n3=N3, n6=N6, dn=DN))
+        backlog = "" if self.options.backlog is None else f", backlog: {self.options.backlog}"
+        file.write_text(self.configuration.format(
+            driver=self.options.driver, options=options, backlog=backlog, n3=N3, n6=N6, dn=DN))
         with log.open("w") as out:
             process = self.popen(self.upf, os.environ["SLUICE"], "run", "-c", str(file), log=out)
         deadline = time.monotonic() + 30
@@ -235,11 +238,15 @@ class Bench:
         recorded = {direction: len(frames) for direction, frames in self.frames.items()}
         if min(recorded.values()) < 0.99 * self.options.sessions:
             raise RuntimeError(f"frames of too few sessions: {recorded}; {(self.files / 'sim').read_text()}")
-        program = drop_ipv4()
+        program = self.sink()
         with self.sim.entered():
             for link in ("ran0", "dn0"):
                 bpf(LINK_CREATE, struct.pack("<4I", program, socket.if_nametoindex(link), ATTACH_XDP, 0))
         return process, thread(process, "worker")
+
+    def sink(self):
+        """The program at the far ends of the forwarder's links."""
+        return drop_ipv4()
 
     def testpmd(self):
         copy = ",force_copy=1" if self.options.driver == "af_xdp" else ""
@@ -260,7 +267,9 @@ class Bench:
         process, task = forwarder
         sent, _, arrives = DIRECTIONS[direction]
         # The namespace's processes are children of `ip`, which has become them.
-        generator = Generator(self.sim, sent, self.frames[direction], self.options.realtime)
+        frames = random.sample(self.frames[direction], len(self.frames[direction]))
+        program = replay([frame[:HEAD] for frame in frames])
+        generator = Generator(self.sim, sent, frames[0], program, self.options.realtime)
         look = lambda: (received(self.simulator.pid, arrives), int((task / "schedstat").read_text().split()[0]),
                         time.monotonic_ns())
         if self.options.realtime:
@@ -305,6 +314,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=2, help="of a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--udp-segmentation", action="store_true", help="of the port to the RAN (af_packet)")
+    parser.add_argument("--backlog", type=int, help="workers.backlog; absent: the daemon's default")
     parser.add_argument("--realtime", action="store_true", help="both threads before others of the machine (SCHED_FIFO)")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
