@@ -3,14 +3,16 @@
 //! Requests for new sessions wait in the order of their arrival; all other messages are served as they come:
 //! heartbeats, so that peers do not count this node as failed, deletions, which free resources, modifications of
 //! sessions in use, and responses. The time that it takes to serve the queue is the backlog. It is measured, by the
-//! time that turns of control take for each new session. A turn that took many times longer than those before it, as
-//! when the system takes the thread's core away for a while, counts in part only.
+//! time that turns of control take for each new session. The time in which the system took the thread's core away
+//! ([`Turn::away`]) is no cost, and a turn that took many times longer than those before it counts in part only.
 //!
-//! The backlog makes the load that [`Endpoint::set_load`] gets. A thread that always has work and an empty queue has a
-//! load of 80; what is above is the backlog, as a share of the longest wait of a request
-//! ([`AdmissionLimits::patience`]). Each request is judged by the load at its arrival. A rejected one is responded to
-//! at once (cause 74), long before its sender would retransmit it; an admitted one is not judged again. While there are
-//! several peers, the requests of one peer count against it as if it had no more than its share of the patience.
+//! The load that [`Endpoint::set_load`] gets is up to 80 the share of the time in which the thread has work. What is
+//! above is overload: the backlog as a share of the longest wait of a request ([`AdmissionLimits::patience`]). It
+//! counts once overload stands (`standing_overload.rs`): not while what waits came in an absence of the thread, or in a
+//! burst. Each request is judged by the load at its arrival. A rejected one is responded to at once (cause 74), long
+//! before its sender would retransmit it; an admitted one is not judged again. While there are several peers, the
+//! requests of one peer count against it as if it had no more than its share of the patience, and those of others only
+//! as far as it has as many.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -22,11 +24,13 @@ use pfcp::{Frames, MessageType};
 use crate::bundle::FOLLOW_ON;
 use crate::endpoint::Endpoint;
 use crate::load::{OVERLOAD, is_turned_away};
+use crate::standing_overload::StandingOverload;
 
 /// Limits of what waits.
 #[derive(Clone, Copy, Debug)]
 pub struct AdmissionLimits {
-    /// The longest wait of a request for a new session; well below the T1 of peers. Default 100 ms.
+    /// The longest wait of a request for a new session, in time that the thread has its core; well below the T1 of
+    /// peers. Default 100 ms.
     pub patience: Duration,
     /// Room for waiting datagrams. Default 16,384.
     pub max_waiting: usize,
@@ -51,8 +55,27 @@ const COST_MEAN: u64 = 64;
 /// A turn counts as no more than this multiple of what it should have taken by that mean. A core that is slower for
 /// good is detected all the same, within some turns.
 const MOST_OF_MEAN: u64 = 4;
+/// A turn that takes longer by the thread's own clock was taken from it by a host that the system does not see: no
+/// turn has as much work.
+const LONGEST_TURN: Duration = Duration::from_millis(20);
 /// Over how long the share of time with work is taken.
 const BUSY_WINDOW: Duration = Duration::from_millis(100);
+
+/// A turn of control's thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// When it began.
+    pub begin: Nanos,
+    /// When it was over.
+    pub end: Nanos,
+    /// Whether there was anything to do.
+    pub worked: bool,
+    /// The requests served that had waited.
+    pub served: usize,
+    /// Time since the end of the turn before in which the thread had no core although it wanted it, as far as the
+    /// system says.
+    pub away: Duration,
+}
 
 /// A datagram with a request for a new session.
 #[derive(Debug)]
@@ -77,6 +100,9 @@ pub struct AdmissionQueue {
     /// Over how many of them that is a mean, at most [`COST_MEAN`].
     costed: u64,
     busy: Busy,
+    overload: StandingOverload,
+    /// When the last turn was over.
+    last_end: Option<Nanos>,
 }
 
 impl AdmissionQueue {
@@ -90,6 +116,8 @@ impl AdmissionQueue {
             cost: FIRST_COST,
             costed: 0,
             busy: Busy::default(),
+            overload: StandingOverload::new(),
+            last_end: None,
         }
     }
 
@@ -178,19 +206,29 @@ impl AdmissionQueue {
         true
     }
 
-    /// A turn of control's is over: it took from `begin` to `end`, did something or found nothing to do, and served a
-    /// number of requests that had waited.
-    pub fn note_turn(&mut self, begin: Nanos, end: Nanos, worked: bool, served: usize) {
-        self.busy.add(begin, end, worked);
-        if served > 0 {
-            let (took, served) = (end.since(begin).as_nanos() as u64, served as u64);
-            let took = match self.costed {
-                COST_MEAN => took.min(self.cost.saturating_mul(served * MOST_OF_MEAN).max(1)),
-                _ => took,
-            };
-            self.cost = (self.cost * self.costed + took).div_ceil(self.costed + served);
-            self.costed = (self.costed + served).min(COST_MEAN);
+    /// A turn of control's is over.
+    pub fn note_turn(&mut self, turn: &Turn) {
+        let took = turn.end.since(turn.begin);
+        let unseen = took.saturating_sub(turn.away).saturating_sub(LONGEST_TURN);
+        let away = turn.away + unseen;
+        let passed = turn.end.since(self.last_end.unwrap_or(turn.begin));
+        self.last_end = Some(turn.end);
+        let (own, own_turn) = (passed.saturating_sub(away), took.saturating_sub(away));
+        self.busy.add(own, own_turn, turn.worked);
+        // A turn that was an absence for the most part says little of the cost.
+        if turn.served > 0 && own_turn >= away {
+            self.note_cost(own_turn.as_nanos() as u64, turn.served as u64);
         }
+        self.overload.note(own, away, self.backlog());
+    }
+
+    fn note_cost(&mut self, took: u64, served: u64) {
+        let took = match self.costed {
+            COST_MEAN => took.min(self.cost.saturating_mul(served * MOST_OF_MEAN).max(1)),
+            _ => took,
+        };
+        self.cost = (self.cost * self.costed + took).div_ceil(self.costed + served);
+        self.costed = (self.costed + served).min(COST_MEAN);
     }
 
     /// How many requests wait.
@@ -198,9 +236,18 @@ impl AdmissionQueue {
         self.waiting.len()
     }
 
-    /// How long the last one of them will wait, about.
+    /// How long the last one of them will wait, about, in time that the thread has its core.
     pub fn backlog(&self) -> Duration {
-        Duration::from_nanos(self.cost.saturating_mul(self.waiting.len() as u64))
+        self.backlog_of(self.waiting.len())
+    }
+
+    fn backlog_of(&self, waiting: usize) -> Duration {
+        Duration::from_nanos(self.cost.saturating_mul(waiting as u64))
+    }
+
+    /// Whether more comes than control can serve, and not for a moment only.
+    pub fn is_overloaded(&self) -> bool {
+        self.overload.stands()
     }
 
     /// The load that a new request of any peer comes upon, 0 to 100 per cent.
@@ -208,25 +255,37 @@ impl AdmissionQueue {
         self.load_of(self.waiting.len())
     }
 
-    fn load_for(&self, endpoint: &Endpoint, peer: IpAddr) -> u8 {
+    /// The load that a request of this peer comes upon.
+    fn load_for(&mut self, endpoint: &Endpoint, peer: IpAddr) -> u8 {
         if !self.has_room(0) {
             return 100;
         }
-        let own = self.by_peer.get(&peer).copied().unwrap_or_default();
+        let all = self.waiting.len();
+        if self.overload.beyond_absences(self.backlog()) > self.limits.patience {
+            self.overload.begin();
+        }
+        let own = self.by_peer.get(&peer).copied();
+        let peers = self.by_peer.len() + usize::from(own.is_none());
+        let own = own.unwrap_or_default();
         let counted = endpoint
             .share_percent()
             .map_or(own, |share| own.saturating_mul(100) / share.max(1));
-        self.load_of(counted.max(self.waiting.len()))
+        // Who has no more than others waits behind them, and is not refused for what they send.
+        self.load_of(counted.max(all.min((own + 1) * peers)))
     }
 
+    /// The load if this many wait.
     fn load_of(&self, waiting: usize) -> u8 {
-        let patience = (self.limits.patience.as_nanos() as u64).max(1);
-        let backlog = self.cost.saturating_mul(waiting as u64).saturating_mul(100) / patience;
+        let backlog = self.overload.beyond_absences(self.backlog_of(waiting));
+        let patience = self.limits.patience.as_nanos().max(1);
+        let backlog = (backlog.as_nanos() * 100 / patience).min(u64::MAX.into()) as u64;
         let threshold = u64::from(OVERLOAD);
         let busy = u64::from(self.busy.percent) * threshold / 100;
         // Who waits, waits because the thread has no time, whatever it had a moment ago.
         let busy = busy.max(threshold.min(backlog * threshold / 10));
-        (busy + backlog.min(100) * (100 - threshold) / 100).min(100) as u8
+        let is_overload = self.overload.stands() || backlog > 100;
+        let above = if is_overload { backlog.min(100) } else { 0 };
+        (busy + above * (100 - threshold) / 100).min(100) as u8
     }
 }
 
@@ -256,25 +315,25 @@ fn new_session(octets: &[u8]) -> Option<Option<u8>> {
     (header.message_type == MessageType::SESSION_ESTABLISHMENT_REQUEST).then_some(header.priority)
 }
 
-/// The share of the time in which there was something to do.
+/// The share of the thread's own time in which there was something to do.
 #[derive(Debug, Default)]
 struct Busy {
     /// Of the last whole window.
     percent: u8,
-    since: Option<Nanos>,
+    whole: Duration,
     busy: Duration,
 }
 
 impl Busy {
-    fn add(&mut self, begin: Nanos, end: Nanos, worked: bool) {
-        let since = *self.since.get_or_insert(begin);
+    /// Own time has passed, the last part of it in a turn.
+    fn add(&mut self, own: Duration, turn: Duration, worked: bool) {
+        self.whole += own.max(turn);
         if worked {
-            self.busy += end.since(begin);
+            self.busy += turn;
         }
-        let whole = end.since(since);
-        if whole >= BUSY_WINDOW {
-            self.percent = (self.busy.as_nanos() * 100 / whole.as_nanos().max(1)).min(100) as u8;
-            (self.since, self.busy) = (Some(end), Duration::ZERO);
+        if self.whole >= BUSY_WINDOW {
+            self.percent = (self.busy.as_nanos() * 100 / self.whole.as_nanos().max(1)).min(100) as u8;
+            (self.whole, self.busy) = (Duration::ZERO, Duration::ZERO);
         }
     }
 }
@@ -299,6 +358,16 @@ mod tests {
         intake
     }
 
+    fn turn(begin: Nanos, end: Nanos, worked: bool, served: usize) -> Turn {
+        Turn {
+            begin,
+            end,
+            worked,
+            served,
+            away: Duration::ZERO,
+        }
+    }
+
     #[test]
     fn the_load_is_the_share_of_time_with_work_up_to_the_threshold() {
         for (worked, load) in [(0, 0), (50, 40), (100, 80)] {
@@ -306,24 +375,44 @@ mod tests {
             for part in 0..100 {
                 let begin = Nanos(part * 1_000 * MICROSECOND);
                 let end = Nanos((part + 1) * 1_000 * MICROSECOND);
-                intake.note_turn(begin, end, part < worked, 0);
+                intake.note_turn(&turn(begin, end, part < worked, 0));
             }
             assert_eq!(intake.load(), load, "{worked} per cent");
         }
     }
 
     #[test]
-    fn above_it_is_the_backlog_of_the_patience() {
+    fn above_it_is_the_backlog_of_the_patience_once_overload_stands() {
         // 20 us each before any was served: 5,000 are the whole patience.
-        for (count, load) in [
-            (0, 0),
-            (500, 82),
-            (2_500, 90),
-            (3_750, 95),
-            (5_000, 100),
-            (9_000, 100),
+        for (count, before, load) in [
+            (0, 0, 0),
+            (500, 80, 82),
+            (2_500, 80, 90),
+            (3_750, 80, 95),
+            (5_000, 80, 100),
+            (9_000, 100, 100),
         ] {
-            assert_eq!(waiting(count).load(), load, "{count} wait");
+            let mut intake = waiting(count);
+            assert_eq!(intake.load(), before, "{count} wait for a moment");
+            intake.overload.begin();
+            assert_eq!(intake.load(), load, "{count} wait");
+        }
+    }
+
+    #[test]
+    fn what_came_in_an_absence_is_no_load() {
+        // 5,000 of 20 us each came in 200 ms.
+        let away = Duration::from_millis(200);
+        for told in [Duration::ZERO, away] {
+            let mut intake = waiting(5_000);
+            let end = Nanos::ZERO + Duration::from_micros(320) + away;
+            intake.note_turn(&Turn {
+                away: told,
+                ..turn(Nanos::ZERO, end, true, 16)
+            });
+            assert_eq!(intake.cost, FIRST_COST, "an absence is no cost");
+            assert_eq!(intake.load(), 0, "{told:?} of it told");
+            assert!(!intake.is_overloaded());
         }
     }
 
@@ -334,7 +423,7 @@ mod tests {
         let mut now = Nanos::ZERO;
         for _ in 0..100 {
             let end = now + Duration::from_micros(1_600);
-            intake.note_turn(now, end, true, 16);
+            intake.note_turn(&turn(now, end, true, 16));
             now = end;
         }
         let backlog = intake.backlog().as_micros();
@@ -345,30 +434,30 @@ mod tests {
     fn an_absence_in_a_turn_is_no_cost_and_a_slower_core_is() {
         let mut intake = waiting(500);
         let mut now = Nanos::ZERO;
-        let mut turn = |intake: &mut AdmissionQueue, took, served| {
+        let mut pass = |intake: &mut AdmissionQueue, took, served| {
             let end = now + Duration::from_micros(took);
-            intake.note_turn(now, end, true, served);
+            intake.note_turn(&turn(now, end, true, served));
             now = end;
             intake.backlog().as_micros()
         };
         (0..100).for_each(|_| {
-            turn(&mut intake, 320, 16);
+            pass(&mut intake, 320, 16);
         });
         // 20 ms away from the core, with one request and with sixteen.
-        let backlog = turn(&mut intake, 20_020, 1);
+        let backlog = pass(&mut intake, 20_020, 1);
         assert!((10_000..11_000).contains(&backlog), "{backlog} us");
-        let backlog = turn(&mut intake, 20_320, 16);
+        let backlog = pass(&mut intake, 20_320, 16);
         assert!((15_000..18_000).contains(&backlog), "{backlog} us");
         (0..20).for_each(|_| {
-            turn(&mut intake, 320, 16);
+            pass(&mut intake, 320, 16);
         });
-        let backlog = turn(&mut intake, 320, 16);
+        let backlog = pass(&mut intake, 320, 16);
         assert!((9_900..11_000).contains(&backlog), "{backlog} us");
         // Ten times slower from now on.
         (0..10).for_each(|_| {
-            turn(&mut intake, 3_200, 16);
+            pass(&mut intake, 3_200, 16);
         });
-        let backlog = turn(&mut intake, 3_200, 16);
+        let backlog = pass(&mut intake, 3_200, 16);
         assert!((80_000..=100_000).contains(&backlog), "{backlog} us");
     }
 

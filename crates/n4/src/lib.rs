@@ -50,11 +50,12 @@ mod session_sets;
 mod session_transfer;
 mod smf_sets;
 mod source_filter;
+mod standing_overload;
 mod transactions;
 mod usage_record_owners;
 mod usage_report_ies;
 
-pub use admission_queue::{AdmissionLimits, AdmissionQueue};
+pub use admission_queue::{AdmissionLimits, AdmissionQueue, Turn};
 pub use association::Association;
 pub use config::{Config, Peers, ReportLimits, Smf, UnknownInstance};
 pub use datagram::Transmit;

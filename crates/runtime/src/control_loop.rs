@@ -8,6 +8,8 @@ use std::io;
 use std::time::Duration;
 
 use flow::Nanos;
+use n4::Turn;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::sockets::Sockets;
 use super::wakeup::Wakeup;
@@ -24,6 +26,9 @@ const LONGEST_WAIT_WITH_WAKEUP: Duration = Duration::from_millis(5);
 /// sleeps in between within a hundred of them; one that lost its core is not waited for like that.
 const SPIN: Duration = Duration::from_micros(200);
 
+/// Absences that are shorter do not count: two clocks are compared.
+const LEAST_ABSENCE: Duration = Duration::from_millis(1);
+
 /// Control, its sockets and its time.
 pub struct ControlLoop {
     control: Control,
@@ -31,7 +36,47 @@ pub struct ControlLoop {
     clock: Clock,
     /// Since when there has been nothing to do.
     idle_since: Option<Nanos>,
+    presence: Presence,
     wakeups: Option<Wakeups>,
+}
+
+/// How long the thread had its core, from the end of one turn to the end of the next.
+#[derive(Default)]
+struct Presence {
+    /// When the last turn was over, and the thread's processor time then.
+    last: Option<(Nanos, Duration)>,
+    /// How long the thread has waited since because it had nothing to do.
+    rested: Duration,
+}
+
+impl Presence {
+    /// The time since the last turn in which others had the core: that in which the thread neither ran nor rested.
+    fn take_absence(&mut self, end: Nanos) -> Duration {
+        let ran = processor_time();
+        let rested = std::mem::take(&mut self.rested);
+        let Some((last_end, last_ran)) = self.last.replace((end, ran)) else {
+            return Duration::ZERO;
+        };
+        let away = end
+            .since(last_end)
+            .saturating_sub(rested)
+            .saturating_sub(ran.saturating_sub(last_ran));
+        if away < LEAST_ABSENCE { Duration::ZERO } else { away }
+    }
+
+    /// The thread had nothing to do until now, and wanted to wait for `most` at most.
+    fn rest(&mut self, begin: Nanos, now: Nanos, most: Duration) {
+        self.rested += now.since(begin).min(most);
+    }
+}
+
+/// The calling thread's processor time.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
 }
 
 /// How control and the workers wake each other.
@@ -70,6 +115,7 @@ impl ControlLoop {
             sockets,
             clock,
             idle_since: None,
+            presence: Presence::default(),
             wakeups: None,
         }
     }
@@ -117,7 +163,14 @@ impl ControlLoop {
         self.sockets.transmit(&mut self.control);
         let worked = received || served > 0 || polled;
         let end = self.clock.now();
-        self.control.note_turn(begin, end, worked, served);
+        let away = self.presence.take_absence(end);
+        self.control.note_turn(&Turn {
+            begin,
+            end,
+            worked,
+            served,
+            away,
+        });
         if let Some(wakeups) = &mut self.wakeups {
             wakeups.wake(self.control.commands_sent());
         }
@@ -145,7 +198,9 @@ impl ControlLoop {
             return Ok(());
         }
         let Some(wakeups) = &mut self.wakeups else {
-            return self.sockets.wait(LONGEST_WAIT);
+            let waited = self.sockets.wait(LONGEST_WAIT);
+            self.presence.rest(now, self.clock.now(), LONGEST_WAIT);
+            return waited;
         };
         if !std::mem::replace(&mut wakeups.is_prepared, true) {
             // The turn that follows sees what was sent before.
@@ -155,6 +210,30 @@ impl ControlLoop {
         let waited = self.sockets.wait(LONGEST_WAIT_WITH_WAKEUP);
         wakeups.own.end_wait();
         wakeups.is_prepared = false;
+        self.presence.rest(now, self.clock.now(), LONGEST_WAIT_WITH_WAKEUP);
         waited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_rests_is_not_away_and_one_that_is_kept_from_its_core_is() {
+        let start = Nanos::from_secs(1);
+        let mut presence = Presence::default();
+        assert_eq!(presence.take_absence(start), Duration::ZERO, "nothing to compare with");
+        // Both clocks of the test: the wall's is made up, the processor's is far behind it.
+        let second = Duration::from_secs(1);
+        presence.rest(start, start + second, second);
+        assert_eq!(presence.take_absence(start + second), Duration::ZERO);
+        // Woken five seconds late.
+        presence.rest(start + second, start + second * 7, second);
+        let away = presence.take_absence(start + second * 7);
+        assert!(away > second * 4 && away <= second * 5, "{away:?}");
+        // In a turn.
+        let away = presence.take_absence(start + second * 10);
+        assert!(away > second * 2 && away <= second * 3, "{away:?}");
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use flow::{Bucket, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, WorkerId};
 use n4::{
-    AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit,
+    AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit, Turn,
     UnacceptedUsage,
 };
 use packet::MacAddr;
@@ -169,8 +169,8 @@ impl Control {
     }
 
     /// Records how a turn of the thread went, from which its load is known; see [`AdmissionQueue::note_turn`].
-    pub fn note_turn(&mut self, begin: Nanos, end: Nanos, worked: bool, served: usize) {
-        self.admission.note_turn(begin, end, worked, served);
+    pub fn note_turn(&mut self, turn: &Turn) {
+        self.admission.note_turn(turn);
     }
 
     /// What waits, for views.

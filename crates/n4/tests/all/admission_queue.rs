@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use flow::Nanos;
-use n4::{AdmissionLimits, AdmissionQueue};
+use n4::{AdmissionLimits, AdmissionQueue, Turn};
 use pfcp::ie::Cause;
 
 use support::wire::*;
@@ -51,6 +51,8 @@ struct Core {
     session: Duration,
     /// When the core is taken away next, in a turn that serves, and for how long.
     absences: VecDeque<(Nanos, Duration)>,
+    /// Whether the system says so.
+    reports_absences: bool,
 }
 
 impl Core {
@@ -65,6 +67,7 @@ impl Core {
             most_waiting: 0,
             session: SESSION,
             absences: VecDeque::new(),
+            reports_absences: false,
         }
     }
 
@@ -81,11 +84,16 @@ impl Core {
             }
             let served = (0..PER_TURN).take_while(|_| self.serve_one()).count();
             let is_away = |(at, _): &mut (Nanos, Duration)| served > 0 && *at <= begin;
-            if let Some((_, away)) = self.absences.pop_front_if(is_away) {
-                self.world.now = self.world.now + away;
-            }
-            self.intake
-                .note_turn(begin, self.world.now, worked || served > 0, served);
+            let away = self.absences.pop_front_if(is_away);
+            let away = away.map_or(Duration::ZERO, |(_, away)| away);
+            self.world.now = self.world.now + away;
+            self.intake.note_turn(&Turn {
+                begin,
+                end: self.world.now,
+                worked: worked || served > 0,
+                served,
+                away: if self.reports_absences { away } else { Duration::ZERO },
+            });
             if !worked && served == 0 {
                 let Some(next) = coming.peek() else { return };
                 self.world.now = next.at;
@@ -299,6 +307,93 @@ fn a_core_that_is_taken_away_for_a_while_rejects_no_request_that_it_can_serve() 
         "{:?}",
         slowest(&answers)
     );
+}
+
+/// A core that does 45,000 new sessions a second.
+fn slow_host() -> Core {
+    let mut core = Core::new(AdmissionLimits::default());
+    core.session = Duration::from_micros(22);
+    core
+}
+
+/// Requests for a number of milliseconds, with this number in each.
+fn rate(each: u32, milliseconds: u32, octets: impl Fn(u32, u32) -> Octets) -> Vec<Sent> {
+    let every = Duration::from_millis(1) / each;
+    stream(each * milliseconds, every, FLOOD, octets)
+}
+
+#[test]
+fn an_absence_of_200_ms_refuses_no_request() {
+    // 25,000 a second, more than half of what the core can do: 5,000 come in the absence.
+    for reports_absences in [true, false] {
+        let mut core = slow_host();
+        core.reports_absences = reports_absences;
+        let away = Duration::from_millis(200);
+        core.absences = [(Nanos::from_secs(1) + Duration::from_millis(100), away)].into();
+        core.serve(rate(25, 600, establishment));
+        assert!(core.absences.is_empty() && core.most_waiting >= 4_800);
+        let answers = core.answers(|_| true);
+        assert_eq!((answers.len(), accepted(&answers)), (15_000, 15_000));
+        // Nothing waits longer than the absence, and what came in it takes.
+        assert!(slowest(&answers) < away * 2, "{:?}", slowest(&answers));
+        assert!(!core.intake.is_overloaded());
+        assert_eq!(core.world.n4.counters().throttled, 0);
+    }
+}
+
+#[test]
+fn a_burst_of_senders_that_were_away_themselves_is_served() {
+    // They send nothing for 120 ms, and all of it then.
+    let mut core = slow_host();
+    let mut sent = rate(25, 500, establishment);
+    let from = Nanos::from_secs(1) + Duration::from_millis(100);
+    let until = from + Duration::from_millis(120);
+    for one in sent.iter_mut().filter(|one| (from..until).contains(&one.at)) {
+        one.at = until;
+    }
+    core.serve(sent);
+    assert!(core.most_waiting >= 3_000);
+    let answers = core.answers(|_| true);
+    assert_eq!((answers.len(), accepted(&answers)), (12_500, 12_500));
+}
+
+/// What is offered, in new sessions of a millisecond each a second, for four seconds; the requests accepted of those
+/// sent after the first, and their longest wait.
+fn served_of(offered: u32, absences: &[Nanos], away: Duration) -> (usize, Duration) {
+    let mut core = Core::new(AdmissionLimits::default());
+    core.reports_absences = true;
+    core.absences = absences.iter().map(|at| (*at, away)).collect();
+    let every = Duration::from_secs(1) / offered;
+    core.serve(stream(offered * 4, every, FLOOD, establishment));
+    let late = core.answers(|sequence| sequence >= FLOOD + offered);
+    assert_eq!(late.len(), offered as usize * 3, "each is answered once");
+    let late = late.into_iter().filter(|one| one.cause == Some(Cause::REQUEST_ACCEPTED));
+    let late: Vec<_> = late.collect();
+    (late.len(), slowest(&late))
+}
+
+#[test]
+fn standing_overload_keeps_what_the_core_can_do_and_bounds_the_wait() {
+    // 1,000 a second are what it can do. Refusals take time of it, a twentieth of a session's each.
+    let rates = [900, 1_000, 1_100, 2_000];
+    let served = rates.map(|offered| served_of(offered, &[], Duration::ZERO));
+    let most = served.iter().map(|(count, _)| *count).max().unwrap_or_default();
+    assert!(most >= 2_900, "{served:?}");
+    let (twice, longest) = served[3];
+    assert!(twice * 10 >= most * 9, "{served:?}");
+    assert!(longest < Duration::from_millis(100), "{served:?}");
+}
+
+#[test]
+fn absences_do_not_make_the_queue_of_standing_overload_longer() {
+    // A fifth of the time it is away: 800 a second are what it can do.
+    let away = Duration::from_millis(20);
+    let absences: Vec<_> = (0..40)
+        .map(|place| Nanos::from_secs(1) + Duration::from_millis(100) * place)
+        .collect();
+    let (served, longest) = served_of(2_000, &absences, away);
+    assert!(served >= 2_000, "{served}");
+    assert!(longest < Duration::from_millis(150), "{longest:?}");
 }
 
 #[test]
