@@ -92,8 +92,7 @@ const fn forward(id: FarId, parameters: ForwardingParameters) -> Far {
         id,
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
-        duplicating: None,
-        redirect: None,
+        optional: rules::boxed_option::BoxedOption::NONE,
         bar: None,
     }
 }
@@ -152,7 +151,7 @@ fn pdr(
         far: Some([UPLINK, DOWNLINK][direction as usize]),
         qers,
         urrs: urrs[..usize::from(model.policy.urrs.min(2))].into(),
-        rulebases: Box::default(),
+        rulebases: Default::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 use flow::BlockImage;
@@ -96,6 +97,12 @@ impl<T: Absent + PartialEq> PartialEq for BoxedOption<T> {
 }
 
 impl<T: Absent + Eq> Eq for BoxedOption<T> {}
+
+impl<T: Absent + Hash> Hash for BoxedOption<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
 
 impl<T: Absent + fmt::Debug> fmt::Debug for BoxedOption<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -365,7 +365,7 @@ fn activity(rules: &SessionRules) -> u64 {
 /// Where the FARs that redirect do so.
 fn redirects(rules: &SessionRules) -> Vec<(u8, Redirect)> {
     let fars = (0..).zip(rules.fars());
-    fars.filter_map(|(slot, far)| Some((slot, far.redirect.clone()?)))
+    fars.filter_map(|(slot, far)| Some((slot, far.optional.redirect.clone()?)))
         .collect()
 }
 
@@ -408,7 +408,7 @@ fn mark(qer: &Qer) -> Mark {
 fn meters(qer: &Qer) -> [Option<MeterSpec>; 2] {
     let rate = |rate: BitsPerSecond| Rate::from_bits_per_second(rate.0);
     let rates = |rates: BitRates| [rate(rates.ul), rate(rates.dl)];
-    let gbr = qer.gbr.map_or([Rate::ZERO; 2], rates);
+    let gbr = qer.optional.gbr.map_or([Rate::ZERO; 2], rates);
     let mbr = qer.mbr.map_or([Rate::UNLIMITED; 2], rates);
     let millis = qer.burst_millis();
     Direction::BOTH

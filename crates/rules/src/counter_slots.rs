@@ -64,13 +64,13 @@ impl<'a> CounterSlots<'a> {
 
     /// Whether packets that a PDR detects may be billed as this content.
     pub fn bills(self, content: ContentId) -> bool {
-        let mut rulebases = self.0.pdrs().iter().flat_map(|pdr| &pdr.rulebases);
+        let mut rulebases = self.0.pdrs().iter().flat_map(|pdr| pdr.rulebases.iter());
         rulebases.any(|rulebase| rulebase.contents().binary_search(&content).is_ok())
     }
 
     /// The slot for contents that have no counter; `None` where no rulebase that a PDR activates has any content.
     pub fn content_rest(self) -> Option<u8> {
-        let mut rulebases = self.0.pdrs().iter().flat_map(|pdr| &pdr.rulebases);
+        let mut rulebases = self.0.pdrs().iter().flat_map(|pdr| pdr.rulebases.iter());
         let bills = rulebases.any(|rulebase| !rulebase.contents().is_empty());
         let slot = self.urr_counters() + usize::from(self.0.inactivity_timer().is_some());
         u8::try_from(slot).ok().filter(|_| bills)

@@ -223,7 +223,7 @@ fn treatment(
 ) -> Result<Treatment, DropReason> {
     let acting = |qer: &Qer| Qer {
         correlation: session.rules.correlation(qer),
-        ..*qer
+        ..qer.clone()
     };
     let qers: Vec<Qer> = session.qers(pdr).map(acting).collect();
     let qers: Vec<&Qer> = qers.iter().collect();

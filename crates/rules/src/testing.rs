@@ -20,6 +20,7 @@ pub use self::packets::{Sent, UserPacket, any_sent, any_user_packet, tunnelled};
 pub use self::predefined::{Activation, any_activation, any_predefined, runnable_rules_with};
 pub use self::rules::{Edited, any_edit, any_rules, runnable_rules};
 pub use self::urrs::any_urr;
+use crate::boxed_option::BoxedOption;
 use crate::Adjacencies;
 use crate::model::{
     ApplyAction, DestinationInterface, FTeid, Far, FarId, ForwardingParameters, OuterHeader,
@@ -192,7 +193,7 @@ pub fn pdr(id: u16, precedence: u32, pdi: Pdi, far: u32) -> Pdr {
         far: Some(FarId(far)),
         qers: QerIds::new(),
         urrs: UrrIds::new(),
-        rulebases: Box::default(),
+        rulebases: Default::default(),
     }
 }
 
@@ -202,8 +203,7 @@ pub const fn forward(id: u32, parameters: ForwardingParameters) -> Far {
         id: FarId(id),
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
-        duplicating: None,
-        redirect: None,
+        optional: BoxedOption::NONE,
         bar: None,
     }
 }

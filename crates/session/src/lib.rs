@@ -19,6 +19,7 @@ mod export;
 mod f_teid_choice;
 mod final_accounting;
 mod gtpu_paths;
+mod hashed_indexes;
 mod ids;
 mod import;
 mod indexes;

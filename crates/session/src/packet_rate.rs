@@ -67,7 +67,7 @@ impl PacketRateStatus {
 #[cfg(test)]
 mod tests {
     use flow::meter::{PacketsPer, TimeUnit};
-    use rules::model::{PacketRates, Qer};
+    use rules::model::{OptionalRates, PacketRates, Qer};
 
     use super::*;
 
@@ -81,10 +81,14 @@ mod tests {
         let mut rules = SessionRules::new();
         rules
             .create_qer(Qer {
-                packet_rates: Some(PacketRates {
-                    ul: Some(rate),
-                    dl: None,
-                }),
+                optional: OptionalRates {
+                    packet_rates: Some(PacketRates {
+                        ul: Some(rate),
+                        dl: None,
+                    }),
+                    ..OptionalRates::default()
+                }
+                .into(),
                 ..Qer::new(QerId(4))
             })
             .unwrap();

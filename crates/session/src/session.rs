@@ -206,7 +206,7 @@ impl Session {
     /// then (RCSR).
     pub(crate) fn statuses(&self, now: Nanos, work: &Work, left: &[PacketsLeft]) -> Vec<PacketRateStatus> {
         let rules = &self.live.rules;
-        let reports = |qer| rules.qer(qer).is_some_and(|qer| qer.reports_rate);
+        let reports = |qer| rules.qer(qer).is_some_and(|qer| qer.optional.reports_rate);
         match work {
             Work::Modify(prepared) => {
                 statuses(now, rules, left, |qer| prepared.queried_packets.contains(&qer))

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::bucket_members::BucketMembers;
 use crate::gtpu_paths::Paths;
+use crate::hashed_indexes::HashedIndexes;
 use crate::ids::{AssociationId, CpFSeid, RemoteTunnel, Seid};
 use crate::indexes::Indexes;
-use crate::keyed_map::{Keyed, keyed};
 use crate::live_session::Live;
 use crate::pending_change::Phase;
 use crate::remotes::Remotes;
@@ -22,13 +22,18 @@ pub(crate) struct TableSeeds {
     pub(crate) remotes: u64,
 }
 
+/// Whose a session is, and its control plane's F-SEID.
+type Owner = (AssociationId, CpFSeid);
+
+type Slots = Vec<Option<Box<Session>>>;
+
 /// All sessions, also those whose removal a worker has yet to confirm.
 #[derive(Debug)]
 pub(crate) struct SessionTable {
-    slots: Vec<Option<Box<Session>>>,
+    slots: Slots,
     pub(crate) indexes: Indexes,
     pub(crate) seids: Seids,
-    by_owner: Keyed<(AssociationId, CpFSeid), SessionIndex>,
+    by_owner: HashedIndexes<Owner>,
     remotes: Remotes,
     pub(crate) paths: Paths,
     members: BucketMembers,
@@ -47,7 +52,7 @@ impl SessionTable {
             slots: Vec::new(),
             indexes: Indexes::new(max),
             seids: Seids::default(),
-            by_owner: keyed(seeds.owners),
+            by_owner: HashedIndexes::new(seeds.owners),
             remotes: Remotes::new(seeds.remotes),
             paths: Paths::new(seeds.paths),
             members: BucketMembers::new(),
@@ -84,7 +89,9 @@ impl SessionTable {
 
     /// The session that an association has under this CP F-SEID.
     pub(crate) fn by_owner(&self, association: AssociationId, cp: CpFSeid) -> Option<SessionIndex> {
-        self.by_owner.get(&(association, cp)).copied()
+        let owner = (association, cp);
+        let hash = self.by_owner.hash(&owner);
+        self.by_owner.find(hash, |index| is_of(&self.slots, index, owner))
     }
 
     /// Enters a session under its numbers.
@@ -92,12 +99,13 @@ impl SessionTable {
         let index = session.index;
         session.bucket_position = self.members.add(session.bucket, index) as u32;
         self.seids.insert(session.seid, index);
-        self.by_owner.insert((session.association, session.cp), index);
+        let owner = (session.association, session.cp);
         if self.slots.len() <= index.index() {
             self.slots.resize_with(index.index() + 1, || None);
         }
         if let Some(slot) = self.slots.get_mut(index.index()) {
             *slot = Some(session);
+            self.enter_owner(owner, index);
             self.join_association(index);
         }
     }
@@ -110,9 +118,7 @@ impl SessionTable {
         let owner = (session.association, session.cp);
         let (seid, bucket, position) = (session.seid, session.bucket, session.bucket_position);
         self.seids.remove(seid);
-        if self.by_owner.get(&owner) == Some(&index) {
-            self.by_owner.remove(&owner);
-        }
+        self.forget_owner(owner, index);
         self.leave_association(index);
         let successor = self.members.remove(bucket, position as usize);
         if let Some(session) = successor.and_then(|index| self.get_mut(index)) {
@@ -157,10 +163,22 @@ impl SessionTable {
             return;
         };
         let (association, old) = (session.association, std::mem::replace(&mut session.cp, cp));
-        if self.by_owner.get(&(association, old)) == Some(&index) {
-            self.by_owner.remove(&(association, old));
-        }
-        self.by_owner.insert((association, cp), index);
+        self.forget_owner((association, old), index);
+        self.enter_owner((association, cp), index);
+    }
+
+    /// The owner's session is this one from now on.
+    fn enter_owner(&mut self, owner: Owner, index: SessionIndex) {
+        let hash = self.by_owner.hash(&owner);
+        let slots = &self.slots;
+        let is_its = |known| is_of(slots, known, owner);
+        self.by_owner.replace(hash, index, is_its);
+    }
+
+    /// This is the owner's session no more, if it was.
+    fn forget_owner(&mut self, owner: Owner, index: SessionIndex) {
+        let hash = self.by_owner.hash(&owner);
+        self.by_owner.remove(hash, index);
     }
 
     /// The session has another SEID from now on. Answers the old one.
@@ -186,10 +204,8 @@ impl SessionTable {
             self.paths.add(to, *path);
             self.paths.remove(from, *path);
         }
-        if self.by_owner.get(&(from, cp)) == Some(&index) {
-            self.by_owner.remove(&(from, cp));
-        }
-        self.by_owner.insert((to, cp), index);
+        self.forget_owner((from, cp), index);
+        self.enter_owner((to, cp), index);
         self.join_association(index);
         Some(from)
     }
@@ -296,7 +312,15 @@ impl SessionTable {
 
     /// The sessions that send packets to this tunnel endpoint of a peer.
     pub(crate) fn by_remote(&self, remote: RemoteTunnel) -> impl Iterator<Item = SessionView<'_>> {
-        let indexes = self.remotes.sessions(remote);
-        indexes.filter_map(|index| self.view(index))
+        let sends = move |session: &&Session| session.live.remotes().any(|own| own == remote);
+        let sessions = self.remotes.candidates(remote);
+        let sessions = sessions.filter_map(|index| self.get(index)).filter(sends);
+        sessions.filter_map(|session| self.view(session.index))
     }
+}
+
+/// Whether the session with this index is this owner's.
+fn is_of(slots: &Slots, index: SessionIndex, owner: Owner) -> bool {
+    let session = slots.get(index.index()).and_then(Option::as_deref);
+    session.is_some_and(|session| (session.association, session.cp) == owner)
 }

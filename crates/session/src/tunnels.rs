@@ -27,15 +27,27 @@ const RESTING_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
     Session(SessionIndex),
-    /// No session, but one did until lately: not drawn before this.
-    Resting(Nanos),
+    /// No session, but one did until lately: not drawn before the rest with this number is over. Numbers come again
+    /// after 2^32 rests, of which 2^20 are remembered.
+    Resting(u32),
+}
+
+const _: () = assert!(size_of::<Holder>() <= 8, "there are very many");
+
+/// A rest of a released tunnel.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    until: Nanos,
+    tunnel: Tunnel,
+    number: u32,
 }
 
 /// The tunnels of all sessions.
 #[derive(Debug)]
 pub struct Tunnels {
     holders: Keyed<Tunnel, Holder>,
-    resting: VecDeque<(Nanos, Tunnel)>,
+    resting: VecDeque<Rest>,
+    last_rest: u32,
     held: usize,
     quarantine: Duration,
     random: Random,
@@ -52,6 +64,7 @@ impl Tunnels {
         Tunnels {
             holders,
             resting: VecDeque::new(),
+            last_rest: 0,
             held: 0,
             quarantine,
             random,
@@ -96,8 +109,14 @@ impl Tunnels {
         let is_holder = self.holder(tunnel) == Some(session);
         if is_holder {
             let until = now + self.quarantine;
-            self.holders.insert(tunnel, Holder::Resting(until));
-            self.resting.push_back((until, tunnel));
+            self.last_rest = self.last_rest.wrapping_add(1);
+            let number = self.last_rest;
+            self.holders.insert(tunnel, Holder::Resting(number));
+            self.resting.push_back(Rest {
+                until,
+                tunnel,
+                number,
+            });
             self.held -= 1;
         }
         is_holder
@@ -126,13 +145,13 @@ impl Tunnels {
 
     /// Ends the rest of tunnels whose time is over, and of the oldest when there are too many.
     fn rest_over(&mut self, now: Nanos) {
-        while let Some((until, tunnel)) = self.resting.front().copied() {
-            if until > now && self.resting.len() < RESTING_MAX {
+        while let Some(rest) = self.resting.front().copied() {
+            if rest.until > now && self.resting.len() < RESTING_MAX {
                 return;
             }
             self.resting.pop_front();
-            if self.holders.get(&tunnel) == Some(&Holder::Resting(until)) {
-                self.holders.remove(&tunnel);
+            if self.holders.get(&rest.tunnel) == Some(&Holder::Resting(rest.number)) {
+                self.holders.remove(&rest.tunnel);
             }
         }
     }

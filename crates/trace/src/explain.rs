@@ -208,7 +208,7 @@ impl Explainer {
             .collect();
         if qers
             .clone()
-            .any(|qer| qer.mbr.is_some() || qer.packet_rates.is_some())
+            .any(|qer| qer.mbr.is_some() || qer.optional.packet_rates.is_some())
         {
             told.colour = Some(colour(traced).to_owned());
         }
@@ -413,7 +413,7 @@ fn qer_in_words(qer: &Qer, direction: Direction) -> QerTrace {
         id: qer.id.0,
         is_open: !gate.is_closed(),
         mbr: qer.mbr.map(of),
-        gbr: qer.gbr.map(of),
+        gbr: qer.optional.gbr.map(of),
         qfi: qer.qfi.map(|qfi| qfi.get()),
     }
 }

@@ -68,7 +68,7 @@ pub fn matches(network: &Network, rules: &SessionRules, pdi: &Pdi) -> Vec<String
         .filter(|_| pdi.f_teid.is_none())
         .map(|id| format!("network instance {}", instance(network, id)));
     let ue = any("UE", pdi.ue_prefixes().map(|own| prefix(&own)));
-    let qfis = any("QFI", pdi.qfis.iter().map(ToString::to_string));
+    let qfis = any("QFI", pdi.qfis.iter().map(|qfi| qfi.to_string()));
     let filters = pdi
         .sdf_filters
         .iter()
@@ -96,8 +96,8 @@ pub fn endpoint(network: &Network, rules: &SessionRules, endpoint: &TrafficEndpo
         f_teid: endpoint.f_teid,
         instance: endpoint.instance,
         ue_ip: endpoint.ue_ip.clone(),
-        framed_routes: endpoint.framed_routes.clone(),
-        qfis: endpoint.qfis.clone(),
+        framed_routes: endpoint.framed_routes.clone().into(),
+        qfis: endpoint.qfis,
         ..Pdi::new(SourceInterface::Access)
     };
     matches(network, rules, &pdi)

@@ -112,8 +112,7 @@ impl Config {
             id: FarId(far.id.value.value() as u32),
             action,
             forwarding,
-            duplicating: None,
-            redirect: None,
+            optional: Default::default(),
             bar: None,
         }
     }

@@ -5,7 +5,7 @@ use pfcp::ie::{self, Cause};
 use pfcp::{Edit as WireEdit, IeType, Interfaces};
 use rules::model::{
     ApplyAction, BarId, DestinationInterface, Edit, Far, FarId, FarUpdate, ForwardingParameters,
-    ForwardingParametersUpdate, OuterHeaderCreation, OuterHeaderKind, Redirect, TosTrafficClass,
+    ForwardingParametersUpdate, OptionalActions, OuterHeaderCreation, OuterHeaderKind, Redirect, TosTrafficClass,
 };
 
 use super::{Context, edit, refuse_if};
@@ -40,13 +40,16 @@ pub(super) fn create(far: &CreateFar<'_>, context: Context<'_>) -> Result<Far, R
         forwarding: sent
             .map(|sent| forwarding_parameters(sent, reject, context))
             .transpose()?,
-        duplicating: duplicating
-            .map(|sent| duplicating_parameters(&sent, reject, context).map(Box::new))
-            .transpose()?,
-        redirect: sent
-            .and_then(|sent| sent.redirect_information)
-            .map(|sent| redirect(&sent, reject))
-            .transpose()?,
+        optional: OptionalActions {
+            duplicating: duplicating
+                .map(|sent| duplicating_parameters(&sent, reject, context))
+                .transpose()?,
+            redirect: sent
+                .and_then(|sent| sent.redirect_information)
+                .map(|sent| redirect(&sent, reject))
+                .transpose()?,
+        }
+        .into(),
         bar: far.bar_id.map(|bar| BarId(bar.0)),
     })
 }

@@ -57,7 +57,7 @@ pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, 
         routes,
         wishes,
     } = detection(&pdr.pdi, id, &pools, context)?;
-    pdi.framed_routes = routes.all();
+    pdi.framed_routes = routes.all().into();
     let removal = pdr
         .outer_header_removal
         .map(|removal| outer_header_removal(removal, reject))
@@ -140,8 +140,8 @@ fn pdi_update(detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group::Pd
         ue_ip: list(&sent.ue_ip_address, detected.ue_ip.into_iter()),
         framed_routes,
         sdf_filters: list(&sent.sdf_filter, detected.sdf_filters.into_iter()),
-        application: given(IeType::APPLICATION_ID, detected.application, sent),
-        qfis: list(&sent.qfi, detected.qfis.into_iter()),
+        application: given(IeType::APPLICATION_ID, detected.application.map(|application| *application), sent),
+        qfis: list(&sent.qfi, detected.qfis.iter()),
     }
 }
 
@@ -189,7 +189,7 @@ fn detection(
         instance: context.instance(pdi.network_instance, reject)?,
         ue_ip: given,
         sdf_filters: sdf_filters(&pdi.sdf_filter, context)?,
-        application: context.application(pdi.application_id, reject)?,
+        application: context.application(pdi.application_id, reject)?.map(Box::new),
         qfis: pdi.qfi.iter().filter_map(|qfi| packet::Qfi::new(qfi.0)).collect(),
         ..Pdi::new(source(pdi.source_interface, reject)?)
     };

@@ -2,7 +2,7 @@
 
 use pfcp::group::{CreateQer, UpdateQer};
 use pfcp::ie;
-use rules::model::{BitRates, BitsPerSecond, CorrelationId, Edit, Gate, Qer, QerId, QerUpdate};
+use rules::model::{BitRates, BitsPerSecond, CorrelationId, Edit, Gate, OptionalRates, Qer, QerId, QerUpdate};
 
 use super::{edit, packet_rates, unsupported};
 use crate::cause::Reject;
@@ -22,10 +22,13 @@ pub(super) fn create(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
             .and_then(|ppi| packet::Ppi::new(ppi.0)),
         sci: qer.dl_flow_level_marking.and_then(service_class),
         mbr: qer.mbr.map(|mbr| rates(mbr.uplink, mbr.downlink)),
-        gbr: qer.gbr.map(|gbr| rates(gbr.uplink, gbr.downlink)),
-        averaging_window: qer.averaging_window.map(|window| window.0),
-        packet_rates: qer.packet_rate.map(packet_rates::rates),
-        reports_rate: qer.qer_control_indications.is_some_and(packet_rates::reports),
+        optional: OptionalRates {
+            gbr: qer.gbr.map(|gbr| rates(gbr.uplink, gbr.downlink)),
+            averaging_window: qer.averaging_window.map(|window| window.0),
+            packet_rates: qer.packet_rate.map(packet_rates::rates),
+            reports_rate: qer.qer_control_indications.is_some_and(packet_rates::reports),
+        }
+        .into(),
     })
 }
 

@@ -45,8 +45,7 @@ fn predefined() -> Predefined {
         id: FarId(FAR),
         action: ApplyAction::DROP,
         forwarding: None,
-        duplicating: None,
-        redirect: None,
+        optional: Default::default(),
         bar: None,
     };
     let qer = Qer {

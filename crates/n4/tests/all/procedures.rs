@@ -193,7 +193,7 @@ fn redirection_is_to_urls_alone() {
     let url = |world: &World| {
         let rules = world.only_session().rules();
         let far = rules.far(rules::model::FarId(1)).unwrap();
-        far.redirect.as_ref().map(|to| to.url().to_owned())
+        far.optional.redirect.as_ref().map(|to| to.url().to_owned())
     };
     let reply = world.ask(52, Some(seid), &[far(b"\x02\x00\x0ehttp://a.test/\x00\x00")]);
     reply.assert_accepted();

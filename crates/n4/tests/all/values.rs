@@ -238,7 +238,7 @@ fn null_lengths_remove_what_a_rule_may_be_without() {
     let rules = session.rules();
     let qer = &rules.qers()[0];
     assert_eq!(
-        (qer.mbr, qer.gbr, qer.qfi, qer.rqi, qer.ppi),
+        (qer.mbr, qer.optional.gbr, qer.qfi, qer.rqi, qer.ppi),
         (None, None, None, false, None)
     );
     let far = rules.far(FarId(2)).unwrap();
@@ -248,7 +248,7 @@ fn null_lengths_remove_what_a_rule_may_be_without() {
         (plain(DestinationInterface::Access), None)
     );
     assert_eq!(
-        far.duplicating.as_deref().copied(),
+        far.optional.duplicating,
         plain(DestinationInterface::Other(4))
     );
     assert_eq!(rules.bars()[0].suggested_packets, None);

@@ -201,7 +201,7 @@ fn qer(qer: &Qer, correlation: Option<Correlation>) -> api::Qer {
         uplink_open: qer.gate_ul == Gate::Open,
         downlink_open: qer.gate_dl == Gate::Open,
         mbr: qer.mbr.map(rates),
-        gbr: qer.gbr.map(rates),
+        gbr: qer.optional.gbr.map(rates),
         qfi: qer.qfi.map(|qfi| qfi.get()),
         rqi: qer.rqi,
         ppi: qer.ppi.map(|ppi| ppi.get()),

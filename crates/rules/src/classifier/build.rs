@@ -80,7 +80,7 @@ fn add(
         interface: pdi.source_interface,
         tunnels: pdi.f_teid.map(|_| entry.tunnels),
         vrf: vrf(pdi, network)?,
-        qfis: pdi.qfis.iter().fold(0, |qfis, qfi| qfis | 1 << qfi.get()),
+        qfis: pdi.qfis.bits(),
         ue: builder.patterns.prefixes(&prefixes)?,
         filters: builder.patterns.filters(&filters)?,
         application,

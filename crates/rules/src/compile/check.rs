@@ -73,7 +73,7 @@ pub(super) fn check_qers(rules: &SessionRules) -> Result<(), CompileError> {
         before.any(|other| other.correlation == qer.correlation)
     };
     let fault = |(slot, qer): (usize, &Qer)| {
-        let is_more = qer.gbr.is_some() || qer.packet_rates.is_some() || is_correlated_twice(slot, qer);
+        let is_more = qer.optional.gbr.is_some() || qer.optional.packet_rates.is_some() || is_correlated_twice(slot, qer);
         let faults = [
             (qer.guarantees_too_much(), CompileFault::GbrAboveMbr),
             (qer.qfi.is_some() && qer.sci.is_some(), CompileFault::TwoMarks),

@@ -38,7 +38,7 @@ pub(super) fn forward(
         }
         Verb::MulticastAccept | Verb::MulticastDeny => Ok(drop_because(ForwardFlags::UNSUPPORTED)),
         Verb::Buffer => Ok(buffer(far)),
-        Verb::Forward if far.redirect.is_some() => redirect(far, rules, network, next_hops),
+        Verb::Forward if far.optional.redirect.is_some() => redirect(far, rules, network, next_hops),
         Verb::Forward => match far.forwarding {
             None => Ok(drop_because(ForwardFlags::NO_TUNNEL)),
             Some(parameters) => {
@@ -98,7 +98,7 @@ pub(super) fn duplicate(
     if !far.action.contains(ApplyAction::DUPL) {
         return Ok(None);
     }
-    let parameters = *far.duplicating.as_deref().ok_or(CompileFault::NoDuplicate)?;
+    let parameters = far.optional.duplicating.ok_or(CompileFault::NoDuplicate)?;
     let egress = Egress {
         parameters,
         rules,

@@ -11,7 +11,7 @@ use crate::adjacencies::AdjacencyRef;
 use crate::image::SourceCheck;
 use crate::model::{
     Aggregated, ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate,
-    ForwardingParameters, ForwardingParametersUpdate, Multiplier, OuterHeader, OuterHeaderCreation,
+    ForwardingParameters, ForwardingParametersUpdate, Multiplier, OptionalRates, OuterHeader, OuterHeaderCreation,
     OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrId, PdrUpdate, PoolFault, Qer, QerUpdate,
     SourceInterface, TosTrafficClass, Urr, UrrId, UrrTerms,
 };
@@ -51,8 +51,7 @@ fn with_far(action: ApplyAction, forwarding: Option<ForwardingParameters>) -> Se
             id: FarId(2),
             action,
             forwarding,
-            duplicating: None,
-            redirect: None,
+            optional: Default::default(),
             bar: None,
         })
         .unwrap();
@@ -601,9 +600,13 @@ fn a_qer_gets_the_meters_of_its_rates() {
     };
     let single = |kbit| MeterSpec::mbr(Rate::from_kbit(kbit));
     let of = |mbr, gbr| {
+        let optional = OptionalRates {
+            gbr,
+            ..OptionalRates::default()
+        };
         meters(&Qer {
             mbr,
-            gbr,
+            optional: optional.into(),
             ..Qer::new(QerId(1))
         })
     };
@@ -627,7 +630,11 @@ fn a_rate_that_nothing_reaches_needs_no_meter_and_no_more_is_guaranteed_than_may
     };
     let of = |mbr, gbr| Qer {
         mbr,
-        gbr,
+        optional: OptionalRates {
+            gbr,
+            ..OptionalRates::default()
+        }
+        .into(),
         ..Qer::new(QerId(1))
     };
     let most = Rate::REACHABLE.kbit();

@@ -20,6 +20,15 @@ impl<T> Edit<T> {
         matches!(self, Self::Set(_))
     }
 
+    /// The same with another form of the new value.
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Edit<U> {
+        match self {
+            Self::Keep => Edit::Keep,
+            Self::Set(value) => Edit::Set(map(value)),
+            Self::Clear => Edit::Clear,
+        }
+    }
+
     /// Does it to `field`.
     pub fn apply(self, field: &mut Option<T>) {
         match self {

@@ -6,9 +6,10 @@
 use flow::InstanceId;
 use packet::Qfi;
 
-use super::edit::{Edit, replace_list};
+use super::edit::{Edit, replace, replace_list};
 use super::ids::TrafficEndpointId;
-use super::pdr::{FTeid, Pdi, Qfis, UeIpAddress, UeIpAddresses};
+use super::pdr::{FTeid, Pdi, UeIpAddress, UeIpAddresses};
+use super::qfis::Qfis;
 use crate::prefix::IpPrefix;
 
 /// A Traffic Endpoint (TS 29.244 Table 7.5.2.7-1).
@@ -37,7 +38,7 @@ impl TrafficEndpoint {
             instance: None,
             ue_ip: UeIpAddresses::new_const(),
             framed_routes: Vec::new(),
-            qfis: Qfis::new_const(),
+            qfis: Qfis::NONE,
         }
     }
 
@@ -46,9 +47,9 @@ impl TrafficEndpoint {
         pdi.f_teid = self.f_teid;
         pdi.instance = self.instance;
         pdi.ue_ip.clone_from(&self.ue_ip);
-        pdi.framed_routes.clone_from(&self.framed_routes);
+        pdi.framed_routes = self.framed_routes.clone().into();
         if !self.qfis.is_empty() || before.is_some_and(|before| !before.qfis.is_empty()) {
-            pdi.qfis.clone_from(&self.qfis);
+            pdi.qfis = self.qfis;
         }
     }
 }
@@ -91,7 +92,7 @@ impl TrafficEndpointUpdate {
         self.instance.apply(&mut endpoint.instance);
         replace_list(&mut endpoint.ue_ip, self.ue_ip);
         self.framed_routes.apply(&mut endpoint.framed_routes);
-        replace_list(&mut endpoint.qfis, self.qfis);
+        replace(&mut endpoint.qfis, self.qfis.map(Qfis::from));
     }
 }
 

@@ -8,6 +8,7 @@ use packet::{Teid, redirect};
 
 use super::ids::{BarId, FarId, PolicyId};
 use super::interfaces::DestinationInterface;
+use crate::boxed_option::{Absent, BoxedOption};
 use crate::sdf::TosTrafficClass;
 
 /// What is done with a packet (TS 29.244 §8.2.26): the flags, octet 5 in the low byte, octet 6 in the high one.
@@ -210,13 +211,40 @@ pub struct Far {
     pub action: ApplyAction,
     /// Where to; kept while the action is another than FORW.
     pub forwarding: Option<ForwardingParameters>,
-    /// Where a copy goes with DUPL (TS 29.244 Table 7.5.2.3-3); kept while the action is without. It names no network
-    /// instance. Few have it.
-    pub duplicating: Option<Box<ForwardingParameters>>,
-    /// With FORW: packets are not forwarded, but redirected.
-    pub redirect: Option<Redirect>,
+    /// What few FARs say.
+    pub optional: BoxedOption<OptionalActions>,
     /// How to buffer.
     pub bar: Option<BarId>,
+}
+
+const _: () = assert!(size_of::<Far>() <= 64, "there are very many");
+
+/// What few FARs say.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct OptionalActions {
+    /// Where a copy goes with DUPL (TS 29.244 Table 7.5.2.3-3); kept while the action is without. It names no network
+    /// instance.
+    pub duplicating: Option<ForwardingParameters>,
+    /// With FORW: packets are not forwarded, but redirected.
+    pub redirect: Option<Redirect>,
+}
+
+impl Absent for OptionalActions {
+    const ABSENT: &'static Self = &Self {
+        duplicating: None,
+        redirect: None,
+    };
+}
+
+impl From<OptionalActions> for BoxedOption<OptionalActions> {
+    /// Nothing is absent.
+    fn from(actions: OptionalActions) -> Self {
+        let mut boxed = Self::NONE;
+        if actions != OptionalActions::default() {
+            *boxed.get_or_insert_default() = actions;
+        }
+        boxed
+    }
 }
 
 /// A Buffering Action Rule (TS 29.244 Table 7.5.2.6-1).

@@ -15,6 +15,7 @@ mod measurement;
 mod pdr;
 mod predefined;
 mod qer;
+mod qfis;
 mod rule_list;
 mod rulebase;
 mod s_nssai;
@@ -29,7 +30,8 @@ pub use self::credit_pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault};
 pub use self::edit::Edit;
 pub use self::endpoint::{FramedRoutesUpdate, TrafficEndpoint, TrafficEndpointUpdate};
 pub use self::far::{
-    ApplyAction, Bar, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Redirect, Verb,
+    ApplyAction, Bar, Far, ForwardingParameters, OptionalActions, OuterHeaderCreation, OuterHeaderKind,
+    Redirect, Verb,
 };
 pub use self::fault::{Bound, EditError, EditFault};
 pub use self::ids::{
@@ -41,10 +43,11 @@ pub use self::measurement::{
     Subsequent, UnixSeconds, Volume,
 };
 pub use self::pdr::{
-    FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, QerIds, Qfis, UeIpAddress, UeIpAddresses, UrrIds,
+    FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, QerIds, UeIpAddress, UeIpAddresses, UrrIds,
 };
 pub use self::predefined::{Predefined, PredefinedError};
-pub use self::qer::{BitRates, BitsPerSecond, Gate, PacketRates, Qer};
+pub use self::qer::{BitRates, BitsPerSecond, Gate, OptionalRates, PacketRates, Qer};
+pub use self::qfis::Qfis;
 pub(crate) use self::rulebase::RuleAction;
 pub use self::rulebase::{Content, PredefinedRule, Rulebase};
 pub use self::s_nssai::SNssai;

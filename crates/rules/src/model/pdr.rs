@@ -4,13 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use flow::InstanceId;
-use packet::{Qfi, Teid};
+use packet::Teid;
 use smallvec::SmallVec;
 
 use super::application::Application;
 use super::ids::{FarId, PdrId, Precedence, QerId, TrafficEndpointId, UrrId};
 use super::interfaces::SourceInterface;
+use super::qfis::Qfis;
 use super::rulebase::Rulebase;
+use crate::boxed_option::BoxedOption;
 use crate::prefix::IpPrefix;
 use crate::sdf::SdfFilter;
 
@@ -38,9 +40,6 @@ impl FTeid {
 /// The UE's addresses in one rule. Most rules have one, which is stored in the rule itself, as in all short lists:
 /// there are very many sessions, and a list elsewhere is allocated, copied and freed with each.
 pub type UeIpAddresses = SmallVec<[UeIpAddress; 1]>;
-
-/// The QoS flows of one rule.
-pub type Qfis = SmallVec<[Qfi; 16]>;
 
 /// The QERs of one rule.
 pub type QerIds = SmallVec<[QerId; 4]>;
@@ -85,11 +84,11 @@ pub struct Pdi {
     /// The UE's addresses: source of a packet from Access, destination of any other.
     pub ue_ip: UeIpAddresses,
     /// The networks behind the UE (Framed-Route, Framed-IPv6-Route, TS 29.244 §5.16): beside its addresses, any of all.
-    pub framed_routes: Vec<IpPrefix>,
+    pub framed_routes: BoxedOption<Vec<IpPrefix>>,
     /// Patterns over the user packet.
     pub sdf_filters: Vec<SdfFilter>,
     /// The application that the packet is of.
-    pub application: Option<Application>,
+    pub application: Option<Box<Application>>,
     /// QoS flows, as the PDU Session Container of the received packet names them.
     pub qfis: Qfis,
 }
@@ -103,10 +102,10 @@ impl Pdi {
             f_teid: None,
             instance: None,
             ue_ip: UeIpAddresses::new_const(),
-            framed_routes: Vec::new(),
+            framed_routes: BoxedOption::NONE,
             sdf_filters: Vec::new(),
             application: None,
-            qfis: Qfis::new_const(),
+            qfis: Qfis::NONE,
         }
     }
 
@@ -204,8 +203,10 @@ pub struct Pdr {
     /// The rulebases that it activates, each once, in the order of their activation (TS 29.244 §5.19). With any, it
     /// detects what one of their rules describes, too; that rule's QERs and URRs are beside its own, and that rule's
     /// FAR is there where it has none itself.
-    pub rulebases: Box<[Arc<Rulebase>]>,
+    pub rulebases: BoxedOption<Vec<Arc<Rulebase>>>,
 }
+
+const _: () = assert!(size_of::<Pdr>() <= 192, "there are very many");
 
 impl Pdr {
     /// The FAR of packets of which no more is known than that the PDR detects them: its own, else that of the first

@@ -5,6 +5,7 @@ use flow::meter::{MeterSpec, PacketRate, Rate};
 use packet::{Ppi, Qfi};
 
 use super::ids::{CorrelationId, QerId};
+use crate::boxed_option::{Absent, BoxedOption};
 
 /// Whether packets pass in one direction (TS 29.244 §8.2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -75,8 +76,42 @@ impl PacketRates {
     }
 }
 
+/// What few QERs say.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct OptionalRates {
+    /// The guaranteed bit rate: within it packets are green.
+    pub gbr: Option<BitRates>,
+    /// The time over which guaranteed and maximum bit rates hold, in milliseconds (TS 29.244 §8.2.115). It is for
+    /// QERs with a GBR.
+    pub averaging_window: Option<u32>,
+    /// How many packets pass (TS 29.244 §5.4.15).
+    pub packet_rates: Option<PacketRates>,
+    /// What is left of them is reported when the session is released (RCSR, TS 29.244 §8.2.174).
+    pub reports_rate: bool,
+}
+
+impl Absent for OptionalRates {
+    const ABSENT: &'static Self = &Self {
+        gbr: None,
+        averaging_window: None,
+        packet_rates: None,
+        reports_rate: false,
+    };
+}
+
+impl From<OptionalRates> for BoxedOption<OptionalRates> {
+    /// Nothing is absent.
+    fn from(rates: OptionalRates) -> Self {
+        let mut boxed = Self::NONE;
+        if rates != OptionalRates::default() {
+            *boxed.get_or_insert_default() = rates;
+        }
+        boxed
+    }
+}
+
 /// A QoS Enforcement Rule (TS 29.244 Table 7.5.2.5-1).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Qer {
     /// Its number in the session.
     pub id: QerId,
@@ -97,16 +132,11 @@ pub struct Qer {
     pub sci: Option<u8>,
     /// The maximum bit rate; `None` is no limit, and 0 lets nothing pass.
     pub mbr: Option<BitRates>,
-    /// The guaranteed bit rate: within it packets are green.
-    pub gbr: Option<BitRates>,
-    /// The time over which guaranteed and maximum bit rates hold, in milliseconds (TS 29.244 §8.2.115). It is for
-    /// QERs with a GBR.
-    pub averaging_window: Option<u32>,
-    /// How many packets pass (TS 29.244 §5.4.15).
-    pub packet_rates: Option<PacketRates>,
-    /// What is left of them is reported when the session is released (RCSR, TS 29.244 §8.2.174).
-    pub reports_rate: bool,
+    /// What few QERs say.
+    pub optional: BoxedOption<OptionalRates>,
 }
+
+const _: () = assert!(size_of::<Qer>() <= 56, "there are very many");
 
 impl Qer {
     /// Lets everything pass and marks nothing.
@@ -121,10 +151,7 @@ impl Qer {
             ppi: None,
             sci: None,
             mbr: None,
-            gbr: None,
-            averaging_window: None,
-            packet_rates: None,
-            reports_rate: false,
+            optional: BoxedOption::NONE,
         }
     }
 
@@ -135,7 +162,7 @@ impl Qer {
 
     /// Whether the GBR of a direction is above its MBR. Without an MBR any GBR will do.
     pub fn guarantees_too_much(&self) -> bool {
-        matches!((self.gbr, self.mbr), (Some(gbr), Some(mbr)) if gbr.ul > mbr.ul || gbr.dl > mbr.dl)
+        matches!((self.optional.gbr, self.mbr), (Some(gbr), Some(mbr)) if gbr.ul > mbr.ul || gbr.dl > mbr.dl)
     }
 
     /// The maximum bit rate of each direction as a meter keeps it.
@@ -151,7 +178,8 @@ impl Qer {
     /// The time that its buckets hold the rates of, in milliseconds: the Averaging Window of a QoS flow with a GBR, for
     /// which that is defined (TS 23.501 §5.7.3.6); else 50 ms.
     pub fn burst_millis(&self) -> u64 {
-        let window = self.averaging_window.filter(|_| self.gbr.is_some());
+        let window = self.optional.averaging_window;
+        let window = window.filter(|_| self.optional.gbr.is_some());
         window.map_or(MeterSpec::BURST_MILLIS, u64::from)
     }
 

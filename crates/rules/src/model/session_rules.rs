@@ -139,7 +139,7 @@ impl SessionRules {
         self.shared
             .qers
             .iter()
-            .filter_map(|qer| Some((qer.id, qer.packet_rates?)))
+            .filter_map(|qer| Some((qer.id, qer.optional.packet_rates?)))
     }
 
     /// The slot of a QER's packet rates, behind those of all QERs.
@@ -578,7 +578,7 @@ impl SessionRules {
             pdr.urrs.iter().chain(rulebases).copied()
         });
         let fars = Instances::of(&self.fars, fars, |id| predefined.far(id).cloned());
-        let qers = Instances::of(&self.shared.qers, qers, |id| predefined.qer(id).copied());
+        let qers = Instances::of(&self.shared.qers, qers, |id| predefined.qer(id).cloned());
         let urrs = Instances::of(&self.shared.urrs, urrs, |id| predefined.urr(id).cloned());
         fars.apply(&mut self.fars);
         if !qers.is_empty() {

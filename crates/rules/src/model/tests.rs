@@ -40,7 +40,7 @@ fn a_rule_that_exists_is_not_created_again() {
     let pdr = before.pdrs()[0].clone();
     assert_eq!(rules.create_pdr(pdr), exists(PdrId(1)));
     assert_eq!(rules.create_far(before.fars()[0].clone()), exists(FarId(1)));
-    assert_eq!(rules.create_qer(before.qers()[0]), exists(QerId(1)));
+    assert_eq!(rules.create_qer(before.qers()[0].clone()), exists(QerId(1)));
     assert_eq!(rules.create_urr(before.urrs()[0].clone()), exists(UrrId(1)));
     assert_eq!(rules.create_bar(BAR), exists(BarId(1)));
     assert_eq!(rules, before);
@@ -400,7 +400,7 @@ fn pdrs_look_for_what_their_endpoint_says_and_follow_it() {
         f_teid: endpoint().f_teid,
         instance: endpoint().instance,
         ue_ip: endpoint().ue_ip,
-        framed_routes: endpoint().framed_routes,
+        framed_routes: endpoint().framed_routes.into(),
         ..of_endpoint(7).pdi
     };
     assert_eq!(
@@ -569,8 +569,7 @@ fn what_a_urr_names_goes_when_it_is_removed() {
             id: FarId(9),
             action: ApplyAction::DROP,
             forwarding: None,
-            duplicating: None,
-            redirect: None,
+            optional: Default::default(),
             bar: None,
         })
         .unwrap();

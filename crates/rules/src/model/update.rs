@@ -13,6 +13,7 @@ use super::ids::{BarId, CorrelationId, FarId, PdrId, PolicyId, Precedence, QerId
 use super::interfaces::{DestinationInterface, SourceInterface};
 use super::pdr::{FTeid, OuterHeaderRemoval, Pdi, Pdr, UeIpAddress};
 use super::qer::{BitRates, Gate, PacketRates, Qer};
+use super::qfis::Qfis;
 use super::rulebase::Rulebase;
 use crate::sdf::{SdfFilter, TosTrafficClass};
 
@@ -59,10 +60,12 @@ impl PdiUpdate {
         self.f_teid.apply(&mut pdi.f_teid);
         self.instance.apply(&mut pdi.instance);
         replace_list(&mut pdi.ue_ip, self.ue_ip);
-        self.framed_routes.apply(&mut pdi.framed_routes);
+        let mut routes = pdi.framed_routes.take();
+        self.framed_routes.apply(&mut routes);
+        pdi.framed_routes = routes.into();
         replace(&mut pdi.sdf_filters, self.sdf_filters);
-        self.application.apply(&mut pdi.application);
-        replace_list(&mut pdi.qfis, self.qfis);
+        self.application.map(Box::new).apply(&mut pdi.application);
+        replace(&mut pdi.qfis, self.qfis.map(Qfis::from));
     }
 }
 
@@ -199,16 +202,16 @@ impl FarUpdate {
             Edit::Set(update) => update.apply(&mut far.forwarding),
             Edit::Clear => far.forwarding = None,
         }
-        match self.duplicating {
-            Edit::Keep => {}
-            Edit::Set(update) => {
-                let mut parameters = far.duplicating.as_deref().copied();
-                update.apply(&mut parameters);
-                far.duplicating = parameters.map(Box::new);
+        if self.duplicating != Edit::Keep || self.redirect != Edit::Keep {
+            let mut optional = far.optional.take();
+            match self.duplicating {
+                Edit::Keep => {}
+                Edit::Set(update) => update.apply(&mut optional.duplicating),
+                Edit::Clear => optional.duplicating = None,
             }
-            Edit::Clear => far.duplicating = None,
+            self.redirect.apply(&mut optional.redirect);
+            far.optional = optional.into();
         }
-        self.redirect.apply(&mut far.redirect);
         self.bar.apply(&mut far.bar);
     }
 }
@@ -277,10 +280,12 @@ impl QerUpdate {
         self.ppi.apply(&mut qer.ppi);
         self.sci.apply(&mut qer.sci);
         self.mbr.apply(&mut qer.mbr);
-        self.gbr.apply(&mut qer.gbr);
-        self.averaging_window.apply(&mut qer.averaging_window);
-        self.packet_rates.apply(&mut qer.packet_rates);
-        replace(&mut qer.reports_rate, self.reports_rate);
+        let mut optional = qer.optional.take();
+        self.gbr.apply(&mut optional.gbr);
+        self.averaging_window.apply(&mut optional.averaging_window);
+        self.packet_rates.apply(&mut optional.packet_rates);
+        replace(&mut optional.reports_rate, self.reports_rate);
+        qer.optional = optional.into();
     }
 }
 

@@ -267,7 +267,7 @@ fn leads(f_teid: FTeid, tunnel: &Tunnelled<'_>) -> bool {
 }
 
 pub(super) fn has_qfi(pdr: &Pdr, qfi: Option<Qfi>) -> bool {
-    pdr.pdi.qfis.is_empty() || qfi.is_some_and(|qfi| pdr.pdi.qfis.contains(&qfi))
+    pdr.pdi.qfis.is_empty() || qfi.is_some_and(|qfi| pdr.pdi.qfis.contains(qfi))
 }
 
 pub(super) fn has_ue_address(pdr: &Pdr, address: IpAddr) -> bool {

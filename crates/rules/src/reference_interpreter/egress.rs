@@ -80,7 +80,7 @@ pub(super) fn egress(session: Session<'_>, pdr: &Pdr) -> Result<Egress, DropReas
     match far.action.verb() {
         Some(Verb::Drop) => Err(DropReason::FarDrop),
         Some(Verb::Buffer) => Err(DropReason::FarBuffer),
-        Some(Verb::Forward) if far.redirect.is_some() => egress_of_redirected(session, far),
+        Some(Verb::Forward) if far.optional.redirect.is_some() => egress_of_redirected(session, far),
         Some(Verb::Forward) => {
             let to = far.forwarding.ok_or(DropReason::FarNoTunnel)?;
             let mut users = session.rules.users(far.id);
@@ -116,7 +116,7 @@ fn egress_of_redirected(session: Session<'_>, far: &Far) -> Result<Egress, DropR
     let mut n6 = all().filter(|instance| instance.roles.intersects(Roles::N6));
     let named = n6.clone().find(|instance| Some(instance.id) == name);
     let instance = named.or_else(|| n6.next()).ok_or(DropReason::UnsupportedAction)?;
-    let to = far.redirect.clone().ok_or(DropReason::UnsupportedAction)?;
+    let to = far.optional.redirect.clone().ok_or(DropReason::UnsupportedAction)?;
     Ok(Egress::Redirect(instance.id, to))
 }
 
@@ -124,9 +124,8 @@ fn egress_of_redirected(session: Session<'_>, far: &Far) -> Result<Egress, DropR
 pub(super) fn duplicate(session: Session<'_>, pdr: &Pdr, user: &[u8]) -> Option<Duplicate> {
     let far = pdr.far.and_then(|id| session.rules.far(id))?;
     let wanted = far
+        .optional
         .duplicating
-        .as_deref()
-        .copied()
         .filter(|_| far.action.contains(ApplyAction::DUPL))?;
     let Ok(Egress::Tunnel(tunnel)) = egress_of(session, wanted) else {
         return None;

@@ -53,7 +53,7 @@ impl CommonRates {
     fn follow(&mut self, session: u64, rules: &SessionRules) {
         self.said.retain(|(_, whose), _| *whose != session);
         for (correlation, qer) in rules.correlations() {
-            self.said.insert((correlation, session), *qer);
+            self.said.insert((correlation, session), qer.clone());
         }
         let mut meters = std::mem::take(&mut self.meters);
         meters.retain(|(correlation, direction), meter| {
@@ -112,7 +112,7 @@ impl ReferenceMeters {
         let mut worst = asked.values().copied().max().unwrap_or(Colour::Green);
         let mut passes: Vec<(QerId, Direction, bool)> = Vec::new();
         for qer in qers {
-            if let Some(rate) = qer.packet_rates.and_then(|rates| rates.of(direction))
+            if let Some(rate) = qer.optional.packet_rates.and_then(|rates| rates.of(direction))
                 && !passes.iter().any(|(id, ..)| *id == qer.id)
             {
                 match self.window(qer.id, direction, &rate, now) {
@@ -186,7 +186,7 @@ impl ReferenceMeters {
     /// A window continues while its unit is the same: what has passed counts against the new rate.
     pub fn change(&mut self, rules: &SessionRules) {
         self.windows.retain(|(id, direction, is_additional), window| {
-            let rates = rules.qer(*id).and_then(|qer| qer.packet_rates);
+            let rates = rules.qer(*id).and_then(|qer| qer.optional.packet_rates);
             let rate = rates.and_then(|rates| rates.of(*direction));
             let per = rate.and_then(|rate| {
                 if *is_additional {
@@ -262,11 +262,11 @@ fn limit(qer: &Qer, direction: Direction) -> Option<Limit> {
     if maximum > 1_000_000_000 {
         return None;
     }
-    let millis = match (qer.gbr, qer.averaging_window) {
+    let millis = match (qer.optional.gbr, qer.optional.averaging_window) {
         (Some(_), Some(window)) => u64::from(window),
         _ => MeterSpec::BURST_MILLIS,
     };
-    let guaranteed = qer.gbr.map_or(0, |gbr| kbit(gbr, direction));
+    let guaranteed = qer.optional.gbr.map_or(0, |gbr| kbit(gbr, direction));
     Some(Limit {
         maximum: bounds(maximum, millis),
         guaranteed: (0 < guaranteed && guaranteed < maximum).then(|| bounds(guaranteed, millis)),

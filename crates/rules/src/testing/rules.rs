@@ -11,7 +11,7 @@ use super::{ALL_EVENTS, EVENTFUL, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6,
 use crate::model::{
     Aggregated, Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit,
     FTeid, Far, FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate,
-    MeasurementInformation, MeasurementMethod, Multiplier, OuterHeader, OuterHeaderCreation, OuterHeaderKind,
+    MeasurementInformation, MeasurementMethod, Multiplier, OptionalActions, OptionalRates, OuterHeader, OuterHeaderCreation, OuterHeaderKind,
     OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId,
     QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress,
     Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate,
@@ -131,14 +131,14 @@ fn any_pdi() -> impl Strategy<Value = Pdi> {
         |(source_interface, f_teid, instance, (ue_ip, framed_routes), filters, qfis)| Pdi {
             source_interface,
             endpoint: None,
-            framed_routes,
+            framed_routes: framed_routes.into(),
             // Downlink packets mostly come without a tunnel.
             f_teid: f_teid
                 .filter(|f_teid| source_interface != SourceInterface::Core || f_teid.teid.0 % 2 == 0),
             instance,
             ue_ip: ue_ip.into(),
             sdf_filters: filters.0,
-            application: filters.1,
+            application: filters.1.map(Box::new),
             qfis: qfis.into(),
         },
     )
@@ -163,7 +163,7 @@ fn any_pdr() -> impl Strategy<Value = Pdr> {
             far: Some(FarId(far)),
             qers: qers.into_iter().map(QerId).collect(),
             urrs: urrs.into_iter().map(UrrId).collect(),
-            rulebases: Box::default(),
+            rulebases: Default::default(),
         },
     )
 }
@@ -248,8 +248,11 @@ pub(super) fn any_far() -> impl Strategy<Value = Far> {
                 action
             },
             forwarding,
-            duplicating: duplicating.map(Box::new),
-            redirect: redirect.and_then(|url| Redirect::new(url.as_bytes())),
+            optional: OptionalActions {
+                duplicating,
+                redirect: redirect.and_then(|url| Redirect::new(url.as_bytes())),
+            }
+            .into(),
             bar,
         })
 }
@@ -300,9 +303,13 @@ pub(super) fn any_qer() -> impl Strategy<Value = Qer> {
             rqi,
             ppi,
             mbr,
-            gbr,
-            averaging_window,
-            packet_rates,
+            optional: OptionalRates {
+                gbr,
+                averaging_window,
+                packet_rates,
+                reports_rate: false,
+            }
+            .into(),
             ..Qer::new(QerId(0))
         },
     )
@@ -385,10 +392,10 @@ fn with_events(mut pdr: Pdr, urrs: &[Urr]) -> Pdr {
             true => EVENTFUL,
             false => ALL_EVENTS,
         };
-        pdr.pdi.application = Some(Application {
+        pdr.pdi.application = Some(Box::new(Application {
             id: id.into(),
             flows: ["permit out ip from any to any".parse().expect("a description")].into(),
-        });
+        }));
     }
     pdr
 }
@@ -624,10 +631,10 @@ impl Edited {
                 ppi: qer.ppi.map_or(Edit::Clear, Edit::Set),
                 sci: qer.sci.map_or(Edit::Clear, Edit::Set),
                 mbr: qer.mbr.map_or(Edit::Clear, Edit::Set),
-                gbr: qer.gbr.map_or(Edit::Clear, Edit::Set),
-                averaging_window: qer.averaging_window.map_or(Edit::Clear, Edit::Set),
-                packet_rates: qer.packet_rates.map_or(Edit::Clear, Edit::Set),
-                reports_rate: Some(qer.reports_rate),
+                gbr: qer.optional.gbr.map_or(Edit::Clear, Edit::Set),
+                averaging_window: qer.optional.averaging_window.map_or(Edit::Clear, Edit::Set),
+                packet_rates: qer.optional.packet_rates.map_or(Edit::Clear, Edit::Set),
+                reports_rate: Some(qer.optional.reports_rate),
             }),
             Self::Pdr(pdr) => {
                 if rules.pdr(pdr.id).is_some() {
@@ -678,11 +685,11 @@ fn whole_far(far: &Far) -> FarUpdate {
         })
     };
     FarUpdate {
-        redirect: far.redirect.clone().map_or(Edit::Clear, Edit::Set),
+        redirect: far.optional.redirect.clone().map_or(Edit::Clear, Edit::Set),
         id: far.id,
         action: Some(far.action),
         forwarding: far.forwarding.map_or(Edit::Clear, whole),
-        duplicating: far.duplicating.as_deref().copied().map_or(Edit::Clear, whole),
+        duplicating: far.optional.duplicating.map_or(Edit::Clear, whole),
         bar: far.bar.map_or(Edit::Clear, Edit::Set),
     }
 }

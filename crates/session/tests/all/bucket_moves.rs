@@ -109,7 +109,8 @@ fn rated_world(left: &PacketsLeft) -> World {
         base,
         additional: None,
     };
-    changes.create_qers[0].packet_rates = Some(PacketRates {
+    let optional = changes.create_qers[0].optional.get_or_insert_default();
+    optional.packet_rates = Some(PacketRates {
         ul: Some(rate),
         dl: None,
     });

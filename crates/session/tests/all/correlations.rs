@@ -288,16 +288,17 @@ fn only_maximum_rates_are_shared_and_a_session_has_one_qer_of_a_correlation() {
         additional: None,
     };
     let mut guaranteed = correlated(UE, ID, 1_000);
-    guaranteed.create_qers[0].gbr = Some(rates(1, 1));
+    guaranteed.create_qers[0].optional.get_or_insert_default().gbr = Some(rates(1, 1));
     let mut counted = correlated(UE, ID, 1_000);
-    counted.create_qers[0].packet_rates = Some(PacketRates {
+    let optional = counted.create_qers[0].optional.get_or_insert_default();
+    optional.packet_rates = Some(PacketRates {
         ul: Some(rate),
         dl: None,
     });
     let mut twice = correlated(UE, ID, 1_000);
     let second = Qer {
         id: QerId(2),
-        ..twice.create_qers[0]
+        ..twice.create_qers[0].clone()
     };
     twice.create_qers.push(second);
     for (changes, rule) in [(guaranteed, 1), (counted, 1), (twice, 2)] {

@@ -159,7 +159,8 @@ fn packet_rates() -> PacketRates {
 fn what_is_left_of_packet_rates_goes_along_by_date() {
     let mut first = World::new(2);
     let mut changes = chosen_session(UE);
-    changes.create_qers[0].packet_rates = Some(packet_rates());
+    let optional = changes.create_qers[0].optional.get_or_insert_default();
+    optional.packet_rates = Some(packet_rates());
     let seid = first.establish(1, changes).unwrap().seid;
     let index = first.sessions.session(seid).unwrap().index();
     let hour = 3_600_000_000_000;
@@ -247,8 +248,8 @@ fn what_is_left_of_packet_rates_is_reported_beside_contents_where_no_urr_counts(
     let mut changes = chosen_session(UE);
     changes.create_urrs.clear();
     changes.create_pdrs.iter_mut().for_each(|pdr| pdr.urrs.clear());
-    changes.create_qers[0].packet_rates = Some(packet_rates());
-    changes.create_qers[0].reports_rate = true;
+    let optional = changes.create_qers[0].optional.get_or_insert_default();
+    (optional.packet_rates, optional.reports_rate) = (Some(packet_rates()), true);
     let seid = world.establish(1, changes).unwrap().seid;
     let index = world.sessions.session(seid).unwrap().index();
     let base = Window {

@@ -221,7 +221,7 @@ pub fn pdr(id: PdrId, source: SourceInterface, far: FarId) -> Pdr {
         far: Some(far),
         qers: vec![QerId(1)].into(),
         urrs: vec![UrrId(1)].into(),
-        rulebases: Box::default(),
+        rulebases: Default::default(),
     }
 }
 
@@ -230,8 +230,7 @@ pub fn forward(id: FarId, to: DestinationInterface) -> Far {
         id,
         action: ApplyAction::FORW,
         forwarding: Some(ForwardingParameters::new(to)),
-        duplicating: None,
-        redirect: None,
+        optional: Default::default(),
         bar: None,
     }
 }
@@ -246,8 +245,7 @@ pub fn tunnel(id: FarId, teid: u32) -> Far {
         id,
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
-        duplicating: None,
-        redirect: None,
+        optional: Default::default(),
         bar: None,
     }
 }

@@ -230,7 +230,7 @@ impl SessionParts {
         }
         let contents = predefined().rulebase(b"contents").cloned();
         for pdr in pdrs.iter_mut().filter(|_| is_billed(ue)) {
-            pdr.rulebases = contents.iter().cloned().collect();
+            pdr.rulebases = contents.iter().cloned().collect::<Vec<_>>().into();
         }
         let mut qers = rules.qers().to_vec();
         for qer in qers.iter_mut().filter(|_| is_policed(ue)) {

@@ -11,7 +11,7 @@ use flow::{Nanos, PortId, SessionIndex, WorkerId};
 use packet::DropReason;
 use rules::SessionRules;
 use rules::image::{ImmediateActions, MeterShare, PacketsLeft, SessionChange, SessionImage};
-use rules::model::{BitRates, BitsPerSecond, PacketRates, PdrUpdate, Qer, QerId};
+use rules::model::{BitRates, BitsPerSecond, OptionalRates, PacketRates, PdrUpdate, Qer, QerId};
 use rules::testing::{UE, UserPacket};
 use worker::mem::MemBuf;
 
@@ -41,13 +41,17 @@ fn per_minute(packets: u16) -> SessionRules {
         unit: TimeUnit::Minute,
     };
     limited_by(Qer {
-        packet_rates: Some(PacketRates {
-            ul: None,
-            dl: Some(PacketRate {
-                base,
-                additional: None,
+        optional: OptionalRates {
+            packet_rates: Some(PacketRates {
+                ul: None,
+                dl: Some(PacketRate {
+                    base,
+                    additional: None,
+                }),
             }),
-        }),
+            ..OptionalRates::default()
+        }
+        .into(),
         ..Qer::new(QerId(7))
     })
 }
@@ -172,8 +176,12 @@ fn a_flow_with_a_guaranteed_rate_may_send_the_averaging_window_at_once_and_no_mo
     let octets = to_ue().len();
     let qer = |gbr, averaging_window| Qer {
         mbr: Some(rate),
-        gbr,
-        averaging_window,
+        optional: OptionalRates {
+            gbr,
+            averaging_window,
+            ..OptionalRates::default()
+        }
+        .into(),
         ..Qer::new(QerId(7))
     };
     for (gbr, window, burst) in [
@@ -273,8 +281,12 @@ fn a_full_port_drops_what_is_beyond_guaranteed_rates_first() {
         dl: BitsPerSecond::from_kbit(kbit),
     };
     let rules = limited_by(Qer {
-        gbr: Some(rates(1)),
         mbr: Some(rates(1_000_000)),
+        optional: OptionalRates {
+            gbr: Some(rates(1)),
+            ..OptionalRates::default()
+        }
+        .into(),
         ..Qer::new(QerId(7))
     });
     let mut world = install(&rules, MeterShare::Whole, Vec::new());

@@ -204,8 +204,7 @@ fn dropping(reports: bool) -> SessionRules {
         id: FarId(3),
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
-        duplicating: None,
-        redirect: None,
+        optional: Default::default(),
         bar: None,
     };
     rules.create_far(far).expect("it is new");

@@ -14,7 +14,7 @@ use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange, SessionImage};
 use rules::model::{
     Application, ApplyAction, DestinationInterface, Edit, Far, FarId, ForwardingParameters, Gate,
-    MeasurementInformation, PdrUpdate, QerId, QerUpdate, Redirect, SdfFilter, Urr, UrrId, UrrTerms,
+    MeasurementInformation, OptionalActions, PdrUpdate, QerId, QerUpdate, Redirect, SdfFilter, Urr, UrrId, UrrTerms,
     UrrTermsUpdate, UrrUpdate,
 };
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
@@ -123,7 +123,11 @@ fn far(action: ApplyAction) -> Far {
 
 fn redirecting() -> Far {
     Far {
-        redirect: Redirect::new(b"http://portal.example/"),
+        optional: OptionalActions {
+            duplicating: None,
+            redirect: Redirect::new(b"http://portal.example/"),
+        }
+        .into(),
         ..testing::forward(OTHER.0, ForwardingParameters::new(DestinationInterface::Access))
     }
 }

@@ -9,7 +9,7 @@ use packet::{DropReason, Teid};
 use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange};
 use rules::model::{
-    ApplyAction, DestinationInterface, Far, FarId, ForwardingParameters, OuterHeaderCreation, Pdi,
+    ApplyAction, DestinationInterface, Far, FarId, ForwardingParameters, OptionalActions, OuterHeaderCreation, Pdi,
     SourceInterface, UeIpAddress, Urr, UrrId,
 };
 use rules::network::{Hairpin, LocalId, Network};
@@ -313,7 +313,11 @@ fn duplicates_go_round_so_often_and_no_more() {
     rules.remove_far(FarId(2)).expect("it is there");
     let far = Far {
         action: ApplyAction::DROP.with(ApplyAction::DUPL),
-        duplicating: Some(Box::new(into())),
+        optional: OptionalActions {
+            duplicating: Some(into()),
+            redirect: None,
+        }
+        .into(),
         ..testing::forward(2, into())
     };
     rules.create_far(far).expect("it is free");

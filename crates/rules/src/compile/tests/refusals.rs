@@ -232,8 +232,7 @@ fn a_session_is_bounded() {
             id: FarId(id),
             action: ApplyAction::DROP,
             forwarding: None,
-            duplicating: None,
-            redirect: None,
+            optional: Default::default(),
             bar: None,
         };
         rules.create_far(drop).unwrap();

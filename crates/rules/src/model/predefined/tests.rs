@@ -29,8 +29,7 @@ fn numbers() -> Predefined {
         id: FAR,
         action: crate::model::ApplyAction::DROP,
         forwarding: None,
-        duplicating: None,
-        redirect: None,
+        optional: Default::default(),
         bar: None,
     };
     Predefined::new([far], [Qer::new(QER), Qer::new(OTHER)], [Urr::volume(URR)]).unwrap()

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use flow::meter::{PacketRate, PacketsPer};
+use packet::{Ppi, Qfi};
 use rules::model;
 
-use super::convert::form;
+use super::convert::{Dates, Form, Result, form};
 use super::urr::{Application, Checkpoint, Filter, Octets, Urr, Usage};
 use crate::ids::CpFSeid;
 
@@ -209,8 +210,100 @@ form! {
     }
 }
 
+/// A QER as it is written, with what few say beside the rest.
+pub(super) struct QerValues {
+    id: model::QerId,
+    gate_ul: model::Gate,
+    gate_dl: model::Gate,
+    qfi: Option<Qfi>,
+    rqi: bool,
+    ppi: Option<Ppi>,
+    sci: Option<u8>,
+    mbr: Option<model::BitRates>,
+    gbr: Option<model::BitRates>,
+    averaging_window: Option<u32>,
+    packet_rates: Option<model::PacketRates>,
+    reports_rate: bool,
+    correlation: Option<model::CorrelationId>,
+}
+
+impl Form<model::Qer> for Qer {
+    fn write(value: &model::Qer, dates: Dates<'_>) -> Qer {
+        let model::Qer {
+            id,
+            correlation,
+            gate_ul,
+            gate_dl,
+            qfi,
+            rqi,
+            ppi,
+            sci,
+            mbr,
+            ref optional,
+        } = *value;
+        let model::OptionalRates {
+            gbr,
+            averaging_window,
+            packet_rates,
+            reports_rate,
+        } = **optional;
+        let values = QerValues {
+            id,
+            gate_ul,
+            gate_dl,
+            qfi,
+            rqi,
+            ppi,
+            sci,
+            mbr,
+            gbr,
+            averaging_window,
+            packet_rates,
+            reports_rate,
+            correlation,
+        };
+        Form::<QerValues>::write(&values, dates)
+    }
+
+    fn read(&self, dates: Dates<'_>) -> Result<model::Qer> {
+        let QerValues {
+            id,
+            gate_ul,
+            gate_dl,
+            qfi,
+            rqi,
+            ppi,
+            sci,
+            mbr,
+            gbr,
+            averaging_window,
+            packet_rates,
+            reports_rate,
+            correlation,
+        } = self.read(dates)?;
+        let optional = model::OptionalRates {
+            gbr,
+            averaging_window,
+            packet_rates,
+            reports_rate,
+        };
+        Ok(model::Qer {
+            id,
+            correlation,
+            gate_ul,
+            gate_dl,
+            qfi,
+            rqi,
+            ppi,
+            sci,
+            mbr,
+            optional: optional.into(),
+        })
+    }
+}
+
 form! {
-    Qer = model::Qer {
+    Qer = QerValues {
         id: u32,
         /// Whether closed.
         gate_ul: bool,

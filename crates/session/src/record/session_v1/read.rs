@@ -158,6 +158,9 @@ impl<'a> Reader<'a> {
     }
 
     fn pdr(&self, pdr: &Pdr) -> Result<model::Pdr> {
+        let application: Option<model::Application> = pdr.application.read(self.dates)?;
+        let application = application.map(Box::new);
+        let rulebases = pdr.rulebases.iter().map(|name| self.rulebase(name));
         Ok(model::Pdr {
             id: model::PdrId(pdr.id),
             precedence: model::Precedence(pdr.precedence),
@@ -167,20 +170,16 @@ impl<'a> Reader<'a> {
                 f_teid: pdr.f_teid.read(self.dates)?,
                 instance: self.optional_instance(pdr.instance)?,
                 ue_ip: all(&pdr.ue_ip, self.dates)?,
-                framed_routes: prefixes(&pdr.framed_routes)?,
+                framed_routes: prefixes(&pdr.framed_routes)?.into(),
                 sdf_filters: all(&pdr.sdf_filters, self.dates)?,
-                application: pdr.application.read(self.dates)?,
+                application,
                 qfis: qfis(&pdr.qfis)?,
             },
             outer_header_removal: pdr.outer_header_removal.map(removal).transpose()?,
             far: pdr.far.map(model::FarId),
             qers: pdr.qers.iter().copied().map(model::QerId).collect(),
             urrs: pdr.urrs.iter().copied().map(model::UrrId).collect(),
-            rulebases: pdr
-                .rulebases
-                .iter()
-                .map(|name| self.rulebase(name))
-                .collect::<Result<_>>()?,
+            rulebases: rulebases.collect::<Result<Vec<_>>>()?.into(),
         })
     }
 
@@ -190,8 +189,11 @@ impl<'a> Reader<'a> {
             id: model::FarId(far.id),
             action: model::ApplyAction(far.action),
             forwarding: read(&far.forwarding)?,
-            duplicating: read(&far.duplicating)?.map(Box::new),
-            redirect: far.redirect.as_deref().map(redirect).transpose()?,
+            optional: model::OptionalActions {
+                duplicating: read(&far.duplicating)?,
+                redirect: far.redirect.as_deref().map(redirect).transpose()?,
+            }
+            .into(),
             bar: far.bar.map(model::BarId),
         })
     }

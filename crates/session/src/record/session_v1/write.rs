@@ -182,7 +182,7 @@ impl<'a> Writer<'a> {
             ue_ip: all(ue_ip, self.dates),
             framed_routes: framed_routes.iter().map(written).collect(),
             sdf_filters: all(sdf_filters, self.dates),
-            application: Form::write(application, self.dates),
+            application: application.as_deref().map(|one| Form::write(one, self.dates)),
             qfis: qfis.iter().map(|qfi| qfi.get()).collect(),
             outer_header_removal: outer_header_removal.map(|removal| {
                 let model::OuterHeaderRemoval { header, deletes_psc } = removal;
@@ -203,10 +203,10 @@ impl<'a> Writer<'a> {
             id,
             action,
             forwarding,
-            duplicating,
-            redirect,
+            optional,
             bar,
         } = far;
+        let model::OptionalActions { duplicating, redirect } = &**optional;
         Far {
             id: id.0,
             action: action.0,

@@ -167,7 +167,7 @@ impl Rules {
     fn create(&mut self, op: &Op, grants: &Grants) -> Result<(), Wrong> {
         match op {
             Op::CreateFar(far) => add(&mut self.fars, far.clone(), |one| one.id == far.id),
-            Op::CreateQer(qer) => add(&mut self.qers, *qer, |one| one.id == qer.id),
+            Op::CreateQer(qer) => add(&mut self.qers, qer.clone(), |one| one.id == qer.id),
             Op::CreateUrr(id) => add(&mut self.urrs, UrrId(*id), |one| one.0 == *id),
             Op::CreateBar(bar) => add(&mut self.bars, *bar, |one| one.id == bar.id),
             Op::CreateEndpoint(endpoint, _) => {
@@ -268,7 +268,7 @@ impl Rules {
             .for_each(|far| rules.create_far(far.clone()).expect(all));
         self.qers
             .iter()
-            .for_each(|qer| rules.create_qer(*qer).expect(all));
+            .for_each(|qer| rules.create_qer(qer.clone()).expect(all));
         let urr = |id| Urr {
             triggers: rules::model::ReportingTriggers(2),
             ..Urr::volume(id)

@@ -82,7 +82,7 @@ fn pdr(id: u16, precedence: u32, pdi: Pdi, far: u32) -> Pdr {
         far: Some(FarId(far)),
         qers: vec![QerId(1)].into(),
         urrs: vec![UrrId(1)].into(),
-        rulebases: Box::default(),
+        rulebases: Default::default(),
     }
 }
 
@@ -91,8 +91,7 @@ fn to_core(id: u32) -> Far {
         id: FarId(id),
         action: ApplyAction::FORW,
         forwarding: Some(ForwardingParameters::new(DestinationInterface::Core)),
-        duplicating: None,
-        redirect: None,
+        optional: Default::default(),
         bar: None,
     }
 }
