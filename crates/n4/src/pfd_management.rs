@@ -161,7 +161,10 @@ impl PfdManagement {
 
 /// The applications that PDRs detect and that quotas exempt.
 fn applications(rules: &SessionRules) -> impl Iterator<Item = &Application> {
-    let detected = rules.pdrs().iter().filter_map(|pdr| pdr.pdi.application.as_deref());
+    let detected = rules
+        .pdrs()
+        .iter()
+        .filter_map(|pdr| pdr.pdi.application.as_deref());
     let urrs = rules.urrs().iter();
     detected.chain(urrs.flat_map(|urr| &urr.terms().exempt_applications))
 }

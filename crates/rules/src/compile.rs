@@ -108,7 +108,8 @@ pub fn compile_after(
 ) -> Result<SessionImage, CompileError> {
     check_qers(rules)?;
     check_urrs(rules)?;
-    let (decisions, classifier) = classify(previous, rules, network)?;
+    let slots = CounterSlots::of(rules);
+    let (decisions, classifier) = classify(previous, rules, slots, network)?;
     let mut next_hops = NextHops::new(adjacencies);
     let mut copies = Vec::new();
     let mut forwards = Vec::with_capacity(rules.fars().len());
@@ -127,7 +128,6 @@ pub fn compile_after(
     }
     let quota_actions = quota_actions(rules)?;
     let events = events(rules, network)?;
-    let slots = CounterSlots::of(rules);
     let pools = slots.pools();
     let block = BlockImage {
         inline: inline_forwards(rules, &decisions),
@@ -183,11 +183,12 @@ type Decisions = SmallVec<[Decision; 8]>;
 fn classify(
     previous: Previous<'_>,
     rules: &SessionRules,
+    slots: CounterSlots<'_>,
     network: &Network,
 ) -> Result<(Decisions, Classifier), CompileError> {
-    check_limits(rules)?;
+    check_limits(rules, slots)?;
     check_identity(rules)?;
-    let common = Common::of(rules);
+    let common = Common::of(rules, slots);
     let mut decisions = Decisions::with_capacity(rules.pdrs().len());
     for (slot, pdr) in rules.pdrs().iter().enumerate() {
         decisions.push(decision(slot, pdr, rules, &common)?);
@@ -207,13 +208,17 @@ struct Common {
     knows_ue: bool,
     /// The counters of each URR, by its slot ([`CounterSlots::masks`]).
     counters: SmallVec<[u64; 8]>,
+    /// The slot behind those of URRs, where all packets count of a session that has an inactivity timer.
+    activity: u64,
 }
 
 impl Common {
-    fn of(rules: &SessionRules) -> Self {
+    fn of(rules: &SessionRules, slots: CounterSlots<'_>) -> Self {
+        let timer = rules.inactivity_timer();
         Self {
             knows_ue: knows_ue(rules),
-            counters: CounterSlots::of(rules).masks(),
+            counters: slots.masks(),
+            activity: timer.map_or(0, |_| mask([slots.urr_counters()])),
         }
     }
 }
@@ -271,7 +276,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, common: &Common) -> Re
         pdr: slot as u16,
         forward: forward as u8,
         qers: qers | packet_slots(rules, &pdr.qers),
-        urrs: urrs | activity(rules),
+        urrs: urrs | common.activity,
         content: ContentId::NONE,
         marking: marking.unwrap_or(Decision::NO_MARK),
         direction: pdr.pdi.source_interface.direction(),
@@ -353,13 +358,6 @@ fn weights(pools: &[PoolSlots]) -> impl Iterator<Item = Weight> + '_ {
             })
         })
     })
-}
-
-/// The slot behind those of URRs, where all packets count of a session that has an inactivity timer.
-fn activity(rules: &SessionRules) -> u64 {
-    rules
-        .inactivity_timer()
-        .map_or(0, |_| mask([CounterSlots::of(rules).urr_counters()]))
 }
 
 /// Where the FARs that redirect do so.

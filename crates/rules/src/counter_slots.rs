@@ -52,76 +52,96 @@ impl PoolSlots {
     }
 }
 
-/// The counter slots of a session's rules.
+/// The counter slots of a session's rules: how many there are of each kind is found once.
 #[derive(Clone, Copy)]
-pub struct CounterSlots<'a>(&'a SessionRules);
+pub struct CounterSlots<'a> {
+    rules: &'a SessionRules,
+    /// The URRs that count events.
+    counting_events: usize,
+    /// Those that report volumes before QoS enforcement.
+    before_qos: usize,
+    has_pools: bool,
+    /// Whether any rulebase that a PDR activates has a content.
+    bills: bool,
+}
 
 impl<'a> CounterSlots<'a> {
     /// Those of these rules.
-    pub const fn of(rules: &'a SessionRules) -> Self {
-        Self(rules)
+    pub fn of(rules: &'a SessionRules) -> Self {
+        let mut slots = Self {
+            rules,
+            counting_events: 0,
+            before_qos: 0,
+            has_pools: false,
+            bills: false,
+        };
+        for urr in rules.urrs() {
+            slots.counting_events += usize::from(urr.counts_events());
+            slots.before_qos += usize::from(urr.measures_before_qos());
+            slots.has_pools |= urr.pool().is_some();
+        }
+        let mut rulebases = rules.pdrs().iter().flat_map(|pdr| pdr.rulebases.iter());
+        slots.bills = rulebases.any(|rulebase| !rulebase.contents().is_empty());
+        slots
     }
 
     /// Whether packets that a PDR detects may be billed as this content.
     pub fn bills(self, content: ContentId) -> bool {
-        let mut rulebases = self.0.pdrs().iter().flat_map(|pdr| pdr.rulebases.iter());
-        rulebases.any(|rulebase| rulebase.contents().binary_search(&content).is_ok())
+        let mut rulebases = self.rules.pdrs().iter().flat_map(|pdr| pdr.rulebases.iter());
+        self.bills && rulebases.any(|rulebase| rulebase.contents().binary_search(&content).is_ok())
     }
 
     /// The slot for contents that have no counter; `None` where no rulebase that a PDR activates has any content.
     pub fn content_rest(self) -> Option<u8> {
-        let mut rulebases = self.0.pdrs().iter().flat_map(|pdr| pdr.rulebases.iter());
-        let bills = rulebases.any(|rulebase| !rulebase.contents().is_empty());
-        let slot = self.urr_counters() + usize::from(self.0.inactivity_timer().is_some());
-        u8::try_from(slot).ok().filter(|_| bills)
+        let slot = self.urr_counters() + usize::from(self.rules.inactivity_timer().is_some());
+        u8::try_from(slot).ok().filter(|_| self.bills)
     }
 
     /// The slots for events, of each URR that counts them.
     pub fn events(self) -> impl Iterator<Item = UrrSlot> + use<'a> {
-        let counting = self.0.urrs().iter().filter(|urr| urr.counts_events());
-        urr_slots(self.0.urrs().len(), counting)
+        let counting = self.rules.urrs().iter().filter(|urr| urr.counts_events());
+        urr_slots(self.rules.urrs().len(), counting.take(self.counting_events))
     }
 
     /// How many slots are of URRs: one each, and another one of each that counts events.
     pub fn urr_counters(self) -> usize {
-        self.0.urrs().len() + self.events().count()
+        self.rules.urrs().len() + self.counting_events
     }
 
     /// The last slot but those of weights, if any URR counts events: it counts nothing, and has a worker examine
     /// packets for events.
     pub(crate) fn event_mark(self) -> Option<usize> {
-        let counts = self.events().next().is_some();
-        counts.then(|| self.first_before_qos() + self.before_qos().count())
+        (self.counting_events > 0).then(|| self.first_before_qos() + self.before_qos)
     }
 
     /// The counters of credit pools. The slots of their weights are the last ones.
     pub fn pools(self) -> Vec<PoolSlots> {
-        match self.0.urrs().iter().any(|urr| urr.pool().is_some()) {
+        match self.has_pools {
             true => self.pools_from(self.first_weight()),
             false => Vec::new(),
         }
     }
 
     fn first_weight(self) -> usize {
-        let marks = usize::from(self.event_mark().is_some());
-        self.first_before_qos() + self.before_qos().count() + marks
+        let marks = usize::from(self.counting_events > 0);
+        self.first_before_qos() + self.before_qos + marks
     }
 
     fn first_before_qos(self) -> usize {
         let own =
-            usize::from(self.0.inactivity_timer().is_some()) + usize::from(self.content_rest().is_some());
+            usize::from(self.rules.inactivity_timer().is_some()) + usize::from(self.content_rest().is_some());
         self.urr_counters() + own
     }
 
     /// The slots for volumes before QoS enforcement, of each URR that reports them.
     pub fn before_qos(self) -> impl Iterator<Item = UrrSlot> + use<'a> {
-        let measuring = self.0.urrs().iter().filter(|urr| urr.measures_before_qos());
-        urr_slots(self.first_before_qos(), measuring)
+        let measuring = self.rules.urrs().iter().filter(|urr| urr.measures_before_qos());
+        urr_slots(self.first_before_qos(), measuring.take(self.before_qos))
     }
 
     /// How many slots there are beside one for each URR.
     pub(crate) fn extra(self) -> usize {
-        let own = self.first_weight() - self.0.urrs().len();
+        let own = self.first_weight() - self.rules.urrs().len();
         let pools = self.pools();
         let members = pools.iter().flat_map(|pool| &pool.members);
         own + members.filter(|member| member.weight_slot.is_some()).count()
@@ -134,7 +154,7 @@ impl<'a> CounterSlots<'a> {
         let event_mark = self.event_mark().map_or(0, bit);
         let next =
             |slots: &mut dyn Iterator<Item = UrrSlot>| slots.next().map_or(0, |one| bit(one.slot.into()));
-        let masks = self.0.urrs().iter().enumerate().map(|(slot, urr)| {
+        let masks = self.rules.urrs().iter().enumerate().map(|(slot, urr)| {
             let event = match urr.counts_events() {
                 true => next(&mut events) | event_mark,
                 false => 0,
@@ -160,7 +180,7 @@ impl<'a> CounterSlots<'a> {
     fn pools_from(self, first: usize) -> Vec<PoolSlots> {
         let mut next = first;
         let pools = (0..)
-            .zip(self.0.urrs())
+            .zip(self.rules.urrs())
             .filter_map(|(slot, urr)| Some((slot, urr, urr.pool()?)));
         let pools = pools.map(|(pool, urr, members)| {
             let mut slots: SmallVec<[PoolMember; 4]> =
@@ -178,7 +198,7 @@ impl<'a> CounterSlots<'a> {
 
     /// A member of a pool, without a slot for its weight.
     fn member(self, pool: &Urr, one: &Aggregated) -> Option<PoolMember> {
-        let mut urrs = self.0.urrs().iter().enumerate();
+        let mut urrs = self.rules.urrs().iter().enumerate();
         let (slot, urr) = urrs.find(|(_, urr)| urr.id == one.urr)?;
         let measures = urr.method.contains(MeasurementMethod::VOLUM);
         let weight = (one.multiplier.billionths() / pool.unit()).min(MAX_WEIGHT) as u16;
@@ -192,7 +212,7 @@ impl<'a> CounterSlots<'a> {
     /// Whether not every packet of a pool counts once: members have different weights, or a packet may be of several.
     fn is_weighted(self, members: &[Aggregated], slots: &[PoolMember]) -> bool {
         let counts_in = |pdr: &Pdr| members.iter().filter(|one| pdr.may_count_in(one.urr)).count() > 1;
-        slots.iter().any(|member| member.weight != 1) || self.0.pdrs().iter().any(counts_in)
+        slots.iter().any(|member| member.weight != 1) || self.rules.pdrs().iter().any(counts_in)
     }
 }
 

@@ -20,8 +20,8 @@ pub use self::packets::{Sent, UserPacket, any_sent, any_user_packet, tunnelled};
 pub use self::predefined::{Activation, any_activation, any_predefined, runnable_rules_with};
 pub use self::rules::{Edited, any_edit, any_rules, runnable_rules};
 pub use self::urrs::any_urr;
-use crate::boxed_option::BoxedOption;
 use crate::Adjacencies;
+use crate::boxed_option::BoxedOption;
 use crate::model::{
     ApplyAction, DestinationInterface, FTeid, Far, FarId, ForwardingParameters, OuterHeader,
     OuterHeaderCreation, OuterHeaderRemoval, Pdi, Pdr, PdrId, Precedence, Qer, QerId, QerIds, SessionRules,

@@ -61,7 +61,11 @@ impl Presence {
             .since(last_end)
             .saturating_sub(rested)
             .saturating_sub(ran.saturating_sub(last_ran));
-        if away < LEAST_ABSENCE { Duration::ZERO } else { away }
+        if away < LEAST_ABSENCE {
+            Duration::ZERO
+        } else {
+            away
+        }
     }
 
     /// The thread had nothing to do until now, and wanted to wait for `most` at most.
@@ -210,7 +214,8 @@ impl ControlLoop {
         let waited = self.sockets.wait(LONGEST_WAIT_WITH_WAKEUP);
         wakeups.own.end_wait();
         wakeups.is_prepared = false;
-        self.presence.rest(now, self.clock.now(), LONGEST_WAIT_WITH_WAKEUP);
+        self.presence
+            .rest(now, self.clock.now(), LONGEST_WAIT_WITH_WAKEUP);
         waited
     }
 }
@@ -223,7 +228,11 @@ mod tests {
     fn a_thread_that_rests_is_not_away_and_one_that_is_kept_from_its_core_is() {
         let start = Nanos::from_secs(1);
         let mut presence = Presence::default();
-        assert_eq!(presence.take_absence(start), Duration::ZERO, "nothing to compare with");
+        assert_eq!(
+            presence.take_absence(start),
+            Duration::ZERO,
+            "nothing to compare with"
+        );
         // Both clocks of the test: the wall's is made up, the processor's is far behind it.
         let second = Duration::from_secs(1);
         presence.rest(start, start + second, second);

@@ -53,15 +53,9 @@ impl<K: Hash> HashedIndexes<K> {
     }
 
     /// The session with this hash that `has_key` is true of.
-    pub(crate) fn find(
-        &self,
-        hash: KeyHash,
-        has_key: impl Fn(SessionIndex) -> bool,
-    ) -> Option<SessionIndex> {
+    pub(crate) fn find(&self, hash: KeyHash, has_key: impl Fn(SessionIndex) -> bool) -> Option<SessionIndex> {
         let is_it = |entry: &Entry| entry.hash == hash && has_key(entry.index);
-        self.entries
-            .find(hash.spread(), is_it)
-            .map(|entry| entry.index)
+        self.entries.find(hash.spread(), is_it).map(|entry| entry.index)
     }
 
     /// Enters a session in the place of the one with this hash that `has_key` is true of.

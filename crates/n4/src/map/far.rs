@@ -5,7 +5,8 @@ use pfcp::ie::{self, Cause};
 use pfcp::{Edit as WireEdit, IeType, Interfaces};
 use rules::model::{
     ApplyAction, BarId, DestinationInterface, Edit, Far, FarId, FarUpdate, ForwardingParameters,
-    ForwardingParametersUpdate, OptionalActions, OuterHeaderCreation, OuterHeaderKind, Redirect, TosTrafficClass,
+    ForwardingParametersUpdate, OptionalActions, OuterHeaderCreation, OuterHeaderKind, Redirect,
+    TosTrafficClass,
 };
 
 use super::{Context, edit, refuse_if};

@@ -140,7 +140,11 @@ fn pdi_update(detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group::Pd
         ue_ip: list(&sent.ue_ip_address, detected.ue_ip.into_iter()),
         framed_routes,
         sdf_filters: list(&sent.sdf_filter, detected.sdf_filters.into_iter()),
-        application: given(IeType::APPLICATION_ID, detected.application.map(|application| *application), sent),
+        application: given(
+            IeType::APPLICATION_ID,
+            detected.application.map(|application| *application),
+            sent,
+        ),
         qfis: list(&sent.qfi, detected.qfis.iter()),
     }
 }

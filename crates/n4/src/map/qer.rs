@@ -2,7 +2,9 @@
 
 use pfcp::group::{CreateQer, UpdateQer};
 use pfcp::ie;
-use rules::model::{BitRates, BitsPerSecond, CorrelationId, Edit, Gate, OptionalRates, Qer, QerId, QerUpdate};
+use rules::model::{
+    BitRates, BitsPerSecond, CorrelationId, Edit, Gate, OptionalRates, Qer, QerId, QerUpdate,
+};
 
 use super::{edit, packet_rates, unsupported};
 use crate::cause::Reject;

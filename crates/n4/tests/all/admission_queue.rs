@@ -92,7 +92,11 @@ impl Core {
                 end: self.world.now,
                 worked: worked || served > 0,
                 served,
-                away: if self.reports_absences { away } else { Duration::ZERO },
+                away: if self.reports_absences {
+                    away
+                } else {
+                    Duration::ZERO
+                },
             });
             if !worked && served == 0 {
                 let Some(next) = coming.peek() else { return };
@@ -367,7 +371,9 @@ fn served_of(offered: u32, absences: &[Nanos], away: Duration) -> (usize, Durati
     core.serve(stream(offered * 4, every, FLOOD, establishment));
     let late = core.answers(|sequence| sequence >= FLOOD + offered);
     assert_eq!(late.len(), offered as usize * 3, "each is answered once");
-    let late = late.into_iter().filter(|one| one.cause == Some(Cause::REQUEST_ACCEPTED));
+    let late = late
+        .into_iter()
+        .filter(|one| one.cause == Some(Cause::REQUEST_ACCEPTED));
     let late: Vec<_> = late.collect();
     (late.len(), slowest(&late))
 }

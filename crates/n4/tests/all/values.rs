@@ -247,10 +247,7 @@ fn null_lengths_remove_what_a_rule_may_be_without() {
         (far.forwarding, far.bar),
         (plain(DestinationInterface::Access), None)
     );
-    assert_eq!(
-        far.optional.duplicating,
-        plain(DestinationInterface::Other(4))
-    );
+    assert_eq!(far.optional.duplicating, plain(DestinationInterface::Other(4)));
     assert_eq!(rules.bars()[0].suggested_packets, None);
     let endpoint = &rules.endpoints()[0];
     assert_eq!((endpoint.f_teid, endpoint.instance), (None, None));

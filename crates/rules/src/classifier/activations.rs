@@ -132,6 +132,12 @@ impl Activations {
     /// A rulebase names a rule that the session has no instance of; or neither the PDR nor a rule has a FAR.
     pub(super) fn new(rules: &SessionRules, knows_ue: bool) -> Result<Self, CompileError> {
         let slots = CounterSlots::of(rules);
+        if rules.pdrs().iter().all(|pdr| pdr.rulebases.is_empty()) {
+            return Ok(Self {
+                pdrs: Box::default(),
+                content_rest: None,
+            });
+        }
         let session = Session {
             rules,
             knows_ue,

@@ -13,14 +13,14 @@ pub const MAX_PDRS: usize = 1000;
 pub const MAX_UE_PREFIXES: usize = 256;
 
 /// No more rules of a kind than a session has slots for.
-pub(super) fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
+pub(super) fn check_limits(rules: &SessionRules, slots: CounterSlots<'_>) -> Result<(), CompileError> {
     limit(rules.pdrs(), MAX_PDRS, |pdr| pdr.id.into())?;
     limit(rules.fars(), BlockImage::MAX_FORWARDS, |far| far.id.into())?;
     let rated = rules.packet_rated().count();
     limit(rules.qers(), BlockImage::MAX_QERS.saturating_sub(rated), |qer| {
         qer.id.into()
     })?;
-    let urrs = BlockImage::MAX_URRS.saturating_sub(CounterSlots::of(rules).extra());
+    let urrs = BlockImage::MAX_URRS.saturating_sub(slots.extra());
     limit(rules.urrs(), urrs, |urr| urr.id.into())?;
     limit_prefixes(rules)
 }
@@ -73,7 +73,9 @@ pub(super) fn check_qers(rules: &SessionRules) -> Result<(), CompileError> {
         before.any(|other| other.correlation == qer.correlation)
     };
     let fault = |(slot, qer): (usize, &Qer)| {
-        let is_more = qer.optional.gbr.is_some() || qer.optional.packet_rates.is_some() || is_correlated_twice(slot, qer);
+        let is_more = qer.optional.gbr.is_some()
+            || qer.optional.packet_rates.is_some()
+            || is_correlated_twice(slot, qer);
         let faults = [
             (qer.guarantees_too_much(), CompileFault::GbrAboveMbr),
             (qer.qfi.is_some() && qer.sci.is_some(), CompileFault::TwoMarks),

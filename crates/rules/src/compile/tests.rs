@@ -11,9 +11,9 @@ use crate::adjacencies::AdjacencyRef;
 use crate::image::SourceCheck;
 use crate::model::{
     Aggregated, ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate,
-    ForwardingParameters, ForwardingParametersUpdate, Multiplier, OptionalRates, OuterHeader, OuterHeaderCreation,
-    OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrId, PdrUpdate, PoolFault, Qer, QerUpdate,
-    SourceInterface, TosTrafficClass, Urr, UrrId, UrrTerms,
+    ForwardingParameters, ForwardingParametersUpdate, Multiplier, OptionalRates, OuterHeader,
+    OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrId, PdrUpdate, PoolFault,
+    Qer, QerUpdate, SourceInterface, TosTrafficClass, Urr, UrrId, UrrTerms,
 };
 use crate::network::LocalId;
 use crate::reference_interpreter::{Outcome, Verdict, interpret};

@@ -116,7 +116,11 @@ fn egress_of_redirected(session: Session<'_>, far: &Far) -> Result<Egress, DropR
     let mut n6 = all().filter(|instance| instance.roles.intersects(Roles::N6));
     let named = n6.clone().find(|instance| Some(instance.id) == name);
     let instance = named.or_else(|| n6.next()).ok_or(DropReason::UnsupportedAction)?;
-    let to = far.optional.redirect.clone().ok_or(DropReason::UnsupportedAction)?;
+    let to = far
+        .optional
+        .redirect
+        .clone()
+        .ok_or(DropReason::UnsupportedAction)?;
     Ok(Egress::Redirect(instance.id, to))
 }
 

@@ -50,7 +50,8 @@ pub(super) fn as_quotas_allow<'a>(
 fn exempts(session: Session<'_>, urr: &Urr, interface: SourceInterface, tuple: &IpTuple) -> bool {
     let terms = urr.terms();
     let far = terms.quota_action.and_then(|id| session.rules.far(id));
-    let redirects = far.is_some_and(|far| far.action.verb() == Some(Verb::Forward) && far.optional.redirect.is_some());
+    let redirects =
+        far.is_some_and(|far| far.action.verb() == Some(Verb::Forward) && far.optional.redirect.is_some());
     let mut filters = terms.exempt_filters.iter();
     let mut applications = terms.exempt_applications.iter();
     session.quotas.is_answer && redirects

@@ -14,8 +14,8 @@ use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange, SessionImage};
 use rules::model::{
     Application, ApplyAction, DestinationInterface, Edit, Far, FarId, ForwardingParameters, Gate,
-    MeasurementInformation, OptionalActions, PdrUpdate, QerId, QerUpdate, Redirect, SdfFilter, Urr, UrrId, UrrTerms,
-    UrrTermsUpdate, UrrUpdate,
+    MeasurementInformation, OptionalActions, PdrUpdate, QerId, QerUpdate, Redirect, SdfFilter, Urr, UrrId,
+    UrrTerms, UrrTermsUpdate, UrrUpdate,
 };
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
 use worker::BufferLimits;

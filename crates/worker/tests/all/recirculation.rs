@@ -9,8 +9,8 @@ use packet::{DropReason, Teid};
 use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange};
 use rules::model::{
-    ApplyAction, DestinationInterface, Far, FarId, ForwardingParameters, OptionalActions, OuterHeaderCreation, Pdi,
-    SourceInterface, UeIpAddress, Urr, UrrId,
+    ApplyAction, DestinationInterface, Far, FarId, ForwardingParameters, OptionalActions,
+    OuterHeaderCreation, Pdi, SourceInterface, UeIpAddress, Urr, UrrId,
 };
 use rules::network::{Hairpin, LocalId, Network};
 use rules::prefix::IpPrefix;

@@ -206,7 +206,10 @@ impl<'a> Writer<'a> {
             optional,
             bar,
         } = far;
-        let model::OptionalActions { duplicating, redirect } = &**optional;
+        let model::OptionalActions {
+            duplicating,
+            redirect,
+        } = &**optional;
         Far {
             id: id.0,
             action: action.0,
