@@ -1,8 +1,10 @@
-//! Loss and latency with two cores (T8): the greatest rate without loss in the manner of RFC 2544, and delays by load.
+//! Loss and latency with two cores (T8): delays by load of what the worker can do, and, as a figure of its own, the
+//! greatest rate without loss in the manner of RFC 2544.
 
 use dpdk::Eal;
 use serde::Serialize;
 
+use super::capacity::Capacity;
 use super::error::BenchError;
 use super::model::Model;
 use super::progress::Progress;
@@ -11,8 +13,10 @@ use super::settings;
 use super::targets::short;
 use super::twocore::{Bench, Device, EchoTrial, Echoed, Trial, TrialRates, on_second_core};
 
-/// Loads of the sweep, per cent of the greatest rate without loss.
-const LOADS: [u32; 8] = [10, 25, 50, 75, 90, 100, 110, 125];
+/// Loads of the sweep, per cent of what the worker can do.
+const LOADS: [u32; 5] = [10, 25, 50, 75, 90];
+/// Trials of each load; the middle one counts.
+const TRIALS: usize = 3;
 /// Echo Requests a second beside an overload: as many gNBs ask in a minute as 16 bits have numbers.
 const ECHOES: f64 = 1_000.0;
 
@@ -22,7 +26,7 @@ pub struct DeviceLatency {
     /// Packets a second that the generator can make.
     pub generator_most: f64,
     /// The greatest rate, of those tried, at which trials lost nothing and were not void; `null`: none of them passed,
-    /// and there are no loads.
+    /// or none was tried.
     pub zero_loss_rate: Option<f64>,
     /// The search was stopped by the generator's headroom, not by loss.
     pub is_generator_bound: bool,
@@ -75,6 +79,8 @@ pub struct Latencies {
     pub backlog: usize,
     /// Seconds of a trial.
     pub trial_seconds: f64,
+    /// What loads are per cent of: a worker without a backlog that is offered more than it can process.
+    pub capacity: Capacity,
     /// The worker.
     pub worker: DeviceLatency,
     /// Bare forwarding at the worker's rates.
@@ -101,9 +107,9 @@ impl Latencies {
                 backlog,
                 seconds,
             };
-            let worker = device(eal, Device::Worker, trials, Rate::Searched, progress)?;
-            let rate = Rate::Known(worker.zero_loss_rate);
-            let plain = device(eal, Device::Plain, trials, rate, progress)?;
+            let capacity = Capacity::measure(eal, model, seconds, progress)?;
+            let worker = device(eal, Device::Worker, trials, capacity.rate, progress)?;
+            let plain = device(eal, Device::Plain, trials, capacity.rate, progress)?;
             let without = overload(eal, Trials { backlog: 0, ..trials }, None, progress)?;
             let with = overload(eal, trials, Some(without.capacity), progress)?;
             Ok(Self {
@@ -113,6 +119,7 @@ impl Latencies {
                 sizes: model.sizes,
                 backlog,
                 trial_seconds: seconds,
+                capacity,
                 worker,
                 plain,
             })
@@ -126,18 +133,32 @@ impl Latencies {
         self.worker.zero_loss_rate.map_or_else(|| "none".into(), mpps)
     }
 
-    /// Whether both devices have a trial at half of the load.
+    /// The trials of worker and bare forwarding at half of the load.
     #[must_use]
-    pub fn has_half(&self) -> bool {
-        self.worker.at(50).is_some() && self.plain.at(50).is_some()
+    pub fn half(&self) -> Option<Half<'_>> {
+        Some(Half {
+            worker: self.worker.at(50)?,
+            plain: self.plain.at(50)?,
+        })
     }
+}
 
-    /// Why the delays at half of the load are void.
+/// Trials at half of what the worker can do.
+#[derive(Clone, Copy, Debug)]
+pub struct Half<'a> {
+    /// The worker.
+    pub worker: &'a RatedTrial,
+    /// Bare forwarding at that rate.
+    pub plain: &'a RatedTrial,
+}
+
+impl Half<'_> {
+    /// Why the undisturbed intervals of either are void.
     #[must_use]
-    pub fn void_at_half(&self) -> Option<String> {
-        [&self.worker, &self.plain]
+    pub fn void(&self) -> Option<String> {
+        [("worker", self.worker), ("bare forwarding", self.plain)]
             .iter()
-            .find_map(|device| device.at(50)?.void.clone())
+            .find_map(|(name, trial)| Some(format!("{name}: {}", trial.void_intervals.as_ref()?)))
     }
 }
 
@@ -149,14 +170,6 @@ struct Trials {
     backlog: usize,
     /// Length of each trial.
     seconds: f64,
-}
-
-/// The rate that loads are per cent of.
-enum Rate {
-    /// The greatest rate without loss, which is searched first.
-    Searched,
-    /// Packets a second, of another device; `None`: it has none.
-    Known(Option<f64>),
 }
 
 /// Measures a worker at twice `capacity` packets a second; without a capacity it is measured first.
@@ -192,40 +205,36 @@ fn overload(
     })
 }
 
+/// A worker with the daemon's backlog, or bare forwarding, at loads of `capacity` packets a second.
 fn device(
     eal: &'static Eal,
     device: Device,
     trials: Trials,
-    rate: Rate,
+    capacity: f64,
     progress: &Progress,
 ) -> Result<DeviceLatency, BenchError> {
     let seconds = trials.seconds;
     let mut bench = Bench::start(eal, device, trials.model, trials.backlog, progress)?;
-    if device == Device::Worker {
+    progress.begin("trials", (LOADS.len() * TRIALS + 8) as u64);
+    let found = if device == Device::Worker {
         bench.introduce_flows();
-    }
-    progress.begin("trials", (LOADS.len() * 3 + 8) as u64);
-    let found = match rate {
-        Rate::Known(rate) => ZeroLoss {
-            rate,
-            ..ZeroLoss::default()
-        },
-        Rate::Searched => zero_loss(&mut bench, seconds, |trials| progress.at(trials as u64))?,
+        zero_loss(&mut bench, seconds, |trials| progress.at(trials as u64))?
+    } else {
+        ZeroLoss::default()
     };
+    bench.set_capacity(capacity);
     let mut loads = Vec::new();
-    let percents = LOADS
-        .iter()
-        .filter_map(|&load| Some((load, found.rate? * f64::from(load) / 100.0)));
-    for (load, rate) in percents {
+    for load in LOADS {
+        let rate = capacity * f64::from(load) / 100.0;
         let mut trials = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..TRIALS {
             trials.push(bench.trial(rate, seconds)?);
-            progress.at((found.trials.len() + loads.len() * 3 + trials.len()) as u64);
+            progress.at((found.trials.len() + loads.len() * TRIALS + trials.len()) as u64);
         }
-        trials.sort_by_key(|trial| trial.delays.p999);
-        let trial = trials.swap_remove(1);
-        let void = bench.void(&trial);
-        loads.push(RatedTrial::new(load, trial, void));
+        trials.sort_by_key(|trial| trial.intervals.undisturbed.delays.p999);
+        let trial = trials.swap_remove(TRIALS / 2);
+        let (void, void_intervals) = (bench.void(&trial), bench.void_intervals(&trial));
+        loads.push(RatedTrial::new(load, trial, void).with_intervals(void_intervals));
     }
     let generator_most = bench.most;
     bench.end()?;

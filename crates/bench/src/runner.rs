@@ -322,11 +322,14 @@ fn run_latency(runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let mut policy = model.policy;
     policy.limits = false;
     runner.progress.stage("latency");
-    runner.heading("two cores: loss and latency by load, of the greatest rate without loss");
+    runner.heading(
+        "two cores: loss and latency by load of what the worker can do, in intervals without absences",
+    );
     let model = model.with_policy(policy);
     let latency = Latencies::measure(eal()?, model, runner.plan.trial_seconds, runner.progress)?;
     runner.progress.print(format!(
-        "  greatest rate without loss, of those tried: {}",
+        "  what the worker can do: {} Mpps; greatest rate without loss, of those tried: {}",
+        short(latency.capacity.rate / 1e6),
         latency.zero_loss()
     ));
     for (name, device) in [("worker", &latency.worker), ("io", &latency.plain)] {

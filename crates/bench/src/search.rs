@@ -11,7 +11,7 @@ use super::twocore::{Bench, HEADROOM, Trial};
 /// One trial with its load and its loss.
 #[derive(Clone, Debug, Serialize)]
 pub struct RatedTrial {
-    /// Per cent of the greatest rate without loss; 0: a step of the search for it.
+    /// Per cent of what the worker can do; 0: a step of the search for the greatest rate without loss.
     pub load: u32,
     /// The trial.
     #[serde(flatten)]
@@ -21,6 +21,9 @@ pub struct RatedTrial {
     /// Why the trial is void.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
+    /// Why its undisturbed intervals are void, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub void_intervals: Option<String>,
 }
 
 impl RatedTrial {
@@ -31,8 +34,16 @@ impl RatedTrial {
             load,
             loss: trial.loss(),
             void,
+            void_intervals: None,
             trial,
         }
+    }
+
+    /// The trial with the reason for which its undisturbed intervals are void.
+    #[must_use]
+    pub fn with_intervals(mut self, void: Option<String>) -> Self {
+        self.void_intervals = void;
+        self
     }
 }
 

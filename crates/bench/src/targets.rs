@@ -34,6 +34,9 @@ pub struct Target {
     /// QERs with a rate that the worker enforces on each packet, of those that the target asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meters: Option<u32>,
+    /// Circumstances of the value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Parts of the target; then the value is that of the first part, and the target is met when all parts are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Target>,
@@ -78,6 +81,7 @@ impl Target {
             met: value >= target,
             floors: None,
             meters: None,
+            note: None,
             parts: Vec::new(),
             but: Vec::new(),
         }
@@ -113,6 +117,13 @@ impl Target {
         self
     }
 
+    /// The target with the circumstances of its value.
+    #[must_use]
+    pub fn with_note(mut self, note: String) -> Self {
+        self.note = Some(note);
+        self
+    }
+
     /// The target, which is not met for `reason` if `condition` holds.
     #[must_use]
     pub fn but_if(mut self, condition: bool, reason: impl Into<String>) -> Self {
@@ -139,8 +150,12 @@ impl Target {
         } else {
             format!("  ({})", self.but.join("; "))
         };
+        let note = self
+            .note
+            .as_ref()
+            .map_or(String::new(), |note| format!("\n      {note}"));
         format!(
-            "{:<5} {:>12} {:<14} {sign} {:<10} {met}{floor}{but}\n      {}",
+            "{:<5} {:>12} {:<14} {sign} {:<10} {met}{floor}{but}\n      {}{note}",
             self.id,
             short(self.value),
             self.unit,

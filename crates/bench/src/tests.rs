@@ -1,13 +1,17 @@
 //! A small run of all parts that need no second core: sums hold, samples equal the interpreter's results.
 
+use super::capacity::Capacity;
 use super::floors::{FloorFigure, Floors};
+use super::latency::{DeviceLatency, Latencies};
 use super::load::Load;
 use super::model::Model;
 use super::network::Wire;
 use super::progress::Progress;
 use super::results::{CostInTurn, Point, Results};
+use super::search::RatedTrial;
 use super::selffed::{Effort, Figure, measure};
 use super::settings::{Setting, WorkerOf};
+use super::twocore::{Delays, IntervalReport, StreamDelays, Trial, Variation};
 use super::verdict;
 use super::world::World;
 
@@ -92,6 +96,101 @@ fn what_links_cost_is_a_target() {
         assert!(!target.met, "64 sessions are too few");
     }
     assert!((results.json()["links"]["ratio"]["median"].as_f64().unwrap() - 1.04).abs() < 1e-9);
+}
+
+/// A load of a device: undisturbed intervals with this p50 and p99.9, and an absence beside them.
+fn load(percent: u32, nanos: [u64; 2]) -> RatedTrial {
+    let [p50, p999] = nanos;
+    let delays = Delays {
+        min: 300,
+        p50,
+        p99: 2_300,
+        p999,
+        ..Delays::default()
+    };
+    let undisturbed = StreamDelays {
+        offered: 1_000,
+        delays,
+        variation: Variation {
+            pdv_p99: delays.p99 - delays.min,
+            ..Variation::default()
+        },
+        ..StreamDelays::default()
+    };
+    let intervals = IntervalReport {
+        intervals: 100,
+        disturbed: 4,
+        undisturbed,
+        beside_absences: StreamDelays {
+            lost: 7,
+            ..StreamDelays::default()
+        },
+        ..IntervalReport::default()
+    };
+    let trial = Trial {
+        rate: 5e6,
+        intervals,
+        delays: Delays {
+            p999: 2_000_000,
+            ..delays
+        },
+        ..Trial::default()
+    };
+    RatedTrial::new(percent, trial, Some("others took 2.6% of a thread's time".into()))
+}
+
+#[test]
+fn delays_are_judged_at_half_of_the_capacity_by_undisturbed_intervals() {
+    let device = |loads| DeviceLatency {
+        generator_most: 30e6,
+        zero_loss_rate: None,
+        is_generator_bound: false,
+        search: Vec::new(),
+        loads,
+    };
+    let mut results = Results::new(true);
+    let mut latencies = Latencies {
+        flows: 8_388_608,
+        sessions: 131_072,
+        sizes: [256; 2],
+        backlog: 1_024,
+        trial_seconds: 1.0,
+        capacity: Capacity {
+            rate: 10e6,
+            is_generator_bound: false,
+            trials: Vec::new(),
+        },
+        worker: device(vec![load(10, [9_000; 2]), load(50, [1_900, 4_000])]),
+        plain: device(vec![load(50, [400, 1_500])]),
+        overload: Vec::new(),
+    };
+    let mut t8 = |latencies: &Latencies| {
+        results.latency = Some(latencies.clone());
+        verdict::targets(&results).remove(0)
+    };
+    let target = t8(&latencies);
+    assert!(target.id == "T8" && target.met, "{}", target.line());
+    assert!((target.value - 1.9).abs() < 1e-9);
+    let tail = &target.parts[1];
+    assert!((tail.value - 4.0).abs() < 1e-9 && (tail.target - 4.5).abs() < 1e-9);
+    let note = target.note.clone().unwrap();
+    for words in [
+        "at 5.00 Mpps of 10.00",
+        "PDV p99 2.00 us",
+        "4 of 100 intervals",
+        "p99.9 2000, lost 7",
+    ] {
+        assert!(note.contains(words), "{words} in {note}");
+    }
+    // A loss beside no absence, too many absences, or a generator that makes too little stand against it.
+    let mut lossy = latencies.clone();
+    lossy.worker.loads[1].trial.intervals.undisturbed.lost = 1;
+    assert_eq!(t8(&lossy).but, ["1 packets lost without an absence"]);
+    let mut void = latencies.clone();
+    void.plain.loads[0].void_intervals = Some("absences".into());
+    assert_eq!(t8(&void).but, ["bare forwarding: absences"]);
+    latencies.capacity.is_generator_bound = true;
+    assert!(!t8(&latencies).met);
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use packet::DropReason;
 use worker::Stage;
 
-use super::latency::{DeviceLatency, Overload};
+use super::latency::Overload;
 use super::model::Model;
 use super::pfcp::HALF_RATE;
 use super::results::{Point, Results};
-use super::targets::{FloorRatios, Target};
-use super::twocore::Delays;
+use super::search::RatedTrial;
+use super::targets::{FloorRatios, Target, short};
 
 /// Every target for which `results` have figures.
 #[must_use]
@@ -286,41 +286,64 @@ fn t12_control(results: &Results) -> Option<Target> {
 
 fn t8(results: &Results) -> Option<Target> {
     let latency = results.latency.as_ref()?;
+    let half = latency.half()?;
     let us = |nanos: u64| nanos as f64 / 1_000.0;
-    // Without a rate there is no half of it.
-    let of = |device: &DeviceLatency, delay: fn(&Delays) -> u64| {
-        let half = device.at(50).filter(|_| latency.has_half());
-        half.map_or(f64::NAN, |trial| us(delay(&trial.trial.delays)))
-    };
-    let p50 = of(&latency.worker, |delays| delays.p50);
-    let p999 = of(&latency.worker, |delays| delays.p999);
-    let plain = of(&latency.plain, |delays| delays.p999);
-    let void = latency.void_at_half();
+    let [worker, plain] = [half.worker, half.plain].map(|trial| &trial.trial.intervals.undisturbed);
     let middle = Target::at_most(
         "T8",
-        "p50 at half of the greatest rate without loss, generator and rings included",
-        p50,
+        "p50 at half of what the worker can do, generator and rings included, in intervals without absences",
+        us(worker.delays.p50),
         "us",
         2.0,
-    );
+    )
+    .with_note(t8_note(half.worker, latency.capacity.rate));
     let tail = Target::at_most(
         "T8.tail",
-        "p99.9 at that load, against 3x that of bare forwarding",
-        p999,
+        "p99.9 at that load, in intervals without absences, against 3x that of bare forwarding",
+        us(worker.delays.p999),
         "us",
-        3.0 * plain,
-    );
+        3.0 * us(plain.delays.p999),
+    )
+    .with_note(t8_note(half.plain, latency.capacity.rate));
     let mut parts = vec![middle, tail];
     parts.extend(latency.overload.first().map(t8_echo));
     let target = Target::of_parts("T8", "latency added, two cores", parts)?;
+    let void = half.void();
     Some(
         target
             .but_if(void.is_some(), void.unwrap_or_default())
             .but_if(
-                latency.worker.zero_loss_rate.is_none(),
-                "no rate that was tried is without loss",
+                worker.lost > 0,
+                format!("{} packets lost without an absence", worker.lost),
+            )
+            .but_if(
+                latency.capacity.is_generator_bound,
+                "the generator makes too few for what the worker can do",
             )
             .but_if(latency.flows < 8_388_608, SMALL),
+    )
+}
+
+/// The rate, the variation, and all packets beside those of undisturbed intervals.
+fn t8_note(point: &RatedTrial, capacity: f64) -> String {
+    let us = |nanos: u64| short(nanos as f64 / 1_000.0);
+    let (trial, intervals) = (&point.trial, &point.trial.intervals);
+    let of = &intervals.undisturbed;
+    format!(
+        "at {} Mpps of {}: PDV p99 {} us, p99.9 {}; IPDV p99 {}, p99.9 {}; lost {}. With absences ({} of {} intervals): p50 {}, \
+         p99.9 {}, lost {}",
+        short(trial.rate / 1e6),
+        short(capacity / 1e6),
+        us(of.variation.pdv_p99),
+        us(of.variation.pdv_p999),
+        us(of.variation.ipdv_p99),
+        us(of.variation.ipdv_p999),
+        of.lost,
+        intervals.disturbed,
+        intervals.intervals,
+        us(trial.delays.p50),
+        us(trial.delays.p999),
+        of.lost + intervals.beside_absences.lost
     )
 }
 

@@ -11,11 +11,13 @@ use self::escape::escape;
 use self::frame::{document, pair, section, table};
 use super::error::BenchError;
 use super::floors::{FloorFigure, Floors};
+use super::latency::{DeviceLatency, Latencies};
 use super::published;
 use super::results::{Point, Results};
 use super::runner::stage_table;
 use super::search::RatedTrial;
 use super::targets::{Target, short};
+use super::twocore::StreamDelays;
 
 /// The page of these results.
 ///
@@ -70,7 +72,15 @@ fn targets(results: &Results) -> String {
             escape(target.unit),
             short(target.target),
             escape(target.what),
-            escape(&target.but.join("; "))
+            escape(
+                &target
+                    .note
+                    .iter()
+                    .chain(&target.but)
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join("; ")
+            )
         )
     };
     let rows: Vec<String> = results
@@ -392,43 +402,36 @@ fn latency(results: &Results) -> Result<String, BenchError> {
     let Some(latency) = &results.latency else {
         return Ok(String::new());
     };
-    type Delay = fn(&super::twocore::Delays) -> u64;
-    let line = |device: &super::latency::DeviceLatency, delay: Delay| {
-        let place = |point: &RatedTrial| {
-            PlotPoint::new(point.load.into(), delay(&point.trial.delays) as f64 / 1_000.0)
-        };
-        device.loads.iter().map(place).collect()
-    };
-    let series = [
-        Series::measured("worker p50", line(&latency.worker, |delays| delays.p50)),
-        Series::measured("worker p99", line(&latency.worker, |delays| delays.p99)),
-        Series::measured("worker p99.9", line(&latency.worker, |delays| delays.p999)),
-        Series::reference("io p50", line(&latency.plain, |delays| delays.p50)),
-        Series::reference("io p99.9", line(&latency.plain, |delays| delays.p999)),
-    ];
     let mut rows = Vec::new();
     for (name, device) in [("worker", &latency.worker), ("io", &latency.plain)] {
-        for point in &device.loads {
-            let us = |nanos: u64| format!("{:.1}", nanos as f64 / 1_000.0);
-            rows.push(vec![
-                format!("{name} {}%", point.load),
-                short(point.trial.rate / 1e6),
-                format!("{:.4}%", point.loss * 100.0),
-                us(point.trial.delays.p50),
-                us(point.trial.delays.p99),
-                us(point.trial.delays.p999),
-                point.void.clone().unwrap_or_default(),
-            ]);
-        }
+        rows.extend(device.loads.iter().map(|point| latency_row(name, point)));
     }
-    let head = ["load", "Mpps", "lost", "p50 us", "p99 us", "p99.9 us", "void"];
+    let head = [
+        "load",
+        "Mpps",
+        "lost",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "PDV p99",
+        "PDV p99.9",
+        "IPDV p99",
+        "all: lost",
+        "all: p50",
+        "all: p99.9",
+        "intervals with absences",
+        "void",
+    ];
     let bound = if latency.worker.is_generator_bound {
         ", bounded by the generator and not by loss"
     } else {
         ""
     };
     let mut note = format!(
-        "<p>Greatest rate without loss, of those tried: {}{bound}.</p>",
+        "<p>What the worker can do: {} Mpps, without a backlog, of more than it can process. Greatest rate without loss, \
+         of those tried: {}{bound}.</p><p>Delays and losses are those of intervals in which neither thread lost its core, by \
+         gaps of their clocks; behind <i>all</i> are those of all packets. PDV and IPDV: RFC 5481.</p>",
+        short(latency.capacity.rate / 1e6),
         latency.zero_loss()
     );
     for overload in &latency.overload {
@@ -442,12 +445,54 @@ fn latency(results: &Results) -> Result<String, BenchError> {
         );
     }
     let body = pair(
-        Axis::linear("load, % of the greatest rate without loss"),
+        Axis::linear("load, % of what the worker can do"),
         Axis::log("us"),
-        &series,
+        &latency_series(latency),
         &format!("{note}{}", table(&head, &rows)),
     )?;
     Ok(section("Loss and latency, two cores", &body))
+}
+
+fn latency_series(latency: &Latencies) -> [Series; 6] {
+    type Delay = fn(&StreamDelays) -> u64;
+    let line = |device: &DeviceLatency, delay: Delay| {
+        let place = |point: &RatedTrial| {
+            let nanos = delay(&point.trial.intervals.undisturbed);
+            PlotPoint::new(point.load.into(), nanos as f64 / 1_000.0)
+        };
+        device.loads.iter().map(place).collect()
+    };
+    let (worker, io) = (&latency.worker, &latency.plain);
+    [
+        Series::measured("worker p50", line(worker, |of| of.delays.p50)),
+        Series::measured("worker p99", line(worker, |of| of.delays.p99)),
+        Series::measured("worker p99.9", line(worker, |of| of.delays.p999)),
+        Series::measured("worker PDV p99.9", line(worker, |of| of.variation.pdv_p999)),
+        Series::reference("io p50", line(io, |of| of.delays.p50)),
+        Series::reference("io p99.9", line(io, |of| of.delays.p999)),
+    ]
+}
+
+fn latency_row(name: &str, point: &RatedTrial) -> Vec<String> {
+    let us = |nanos: u64| format!("{:.1}", nanos as f64 / 1_000.0);
+    let (trial, intervals) = (&point.trial, &point.trial.intervals);
+    let of = &intervals.undisturbed;
+    vec![
+        format!("{name} {}%", point.load),
+        short(trial.rate / 1e6),
+        of.lost.to_string(),
+        us(of.delays.p50),
+        us(of.delays.p99),
+        us(of.delays.p999),
+        us(of.variation.pdv_p99),
+        us(of.variation.pdv_p999),
+        us(of.variation.ipdv_p99),
+        (of.lost + intervals.beside_absences.lost).to_string(),
+        us(trial.delays.p50),
+        us(trial.delays.p999),
+        format!("{} of {}", intervals.disturbed, intervals.intervals),
+        point.void_intervals.clone().unwrap_or_default(),
+    ]
 }
 
 fn stages(results: &Results) -> String {

@@ -62,7 +62,7 @@ fn number(value: Option<f64>) -> String {
 }
 
 /// Points with figures, of all models.
-fn points<'a>(report: &'a Report) -> impl Iterator<Item = (&'a ModelReport, &'a PointReport)> {
+fn points(report: &Report) -> impl Iterator<Item = (&ModelReport, &PointReport)> {
     let models = report.models.iter();
     models.flat_map(|model| std::iter::repeat(model).zip(&model.points))
 }

@@ -31,21 +31,32 @@ pub(super) fn pfcp_line(condition: &str, span: &Span) -> String {
     )
 }
 
+/// A load of a device in a line: undisturbed intervals, then all packets.
 pub(super) fn latency_line(name: &str, point: &RatedTrial) -> String {
     let us = |nanos: u64| nanos as f64 / 1_000.0;
-    let delays = point.trial.delays;
+    let (trial, intervals) = (&point.trial, &point.trial.intervals);
+    let of = &intervals.undisturbed;
     let void = point
-        .void
+        .void_intervals
         .as_ref()
         .map_or(String::new(), |why| format!("  void: {why}"));
     format!(
-        "  {name:<7} {:>4}%  {:>6} Mpps  lost {:.4}%  p50 {:.1} us  p99 {:.1}  p99.9 {:.1}{void}",
+        "  {name:<7} {:>4}%  {:>6} Mpps  lost {}  p50 {:.1} us  p99 {:.1}  p99.9 {:.1}  PDV p99 {:.1}  p99.9 {:.1}  \
+         IPDV p99 {:.1}  | all: lost {}  p50 {:.1}  p99.9 {:.1}  {} of {} intervals with absences{void}",
         point.load,
-        short(point.trial.rate / 1e6),
-        point.loss * 100.0,
-        us(delays.p50),
-        us(delays.p99),
-        us(delays.p999)
+        short(trial.rate / 1e6),
+        of.lost,
+        us(of.delays.p50),
+        us(of.delays.p99),
+        us(of.delays.p999),
+        us(of.variation.pdv_p99),
+        us(of.variation.pdv_p999),
+        us(of.variation.ipdv_p99),
+        of.lost + intervals.beside_absences.lost,
+        us(trial.delays.p50),
+        us(trial.delays.p999),
+        intervals.disturbed,
+        intervals.intervals
     )
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use dpdk::{Burst, Consumer, MemoryPeer, Mempool, Producer};
 use flow::{Direction, cycles};
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::super::clock::{Moment, Passed, nanos, ticks_per_second};
@@ -16,8 +15,10 @@ use super::super::frame::{HEADERS, LINK, Template};
 use super::super::load::Load;
 use super::super::model::Model;
 use super::super::rules::Identity;
-use super::delays::Delays;
+use super::absence::{self, AbsenceCount, Absences, Watch};
+use super::delays::{Delays, Neighbours, Variation};
 use super::echo::{Echoed, Echoes};
+use super::intervals::{IntervalReport, Intervals};
 
 /// Packets that each ring holds: a port's descriptors by default, which [`Bench::start`](super::Bench::start) holds it
 /// to.
@@ -29,8 +30,6 @@ const TURN: usize = 32;
 const LATE: f64 = 5e-6;
 /// Seconds that late packets are waited for at the end.
 const DRAIN: f64 = 0.02;
-/// The longest delay that the histogram distinguishes, nanoseconds.
-const LONGEST: u64 = 10_000_000_000;
 /// Octets of the longest headers and of the time behind them.
 const STAMPED: usize = HEADERS + 8;
 
@@ -67,12 +66,29 @@ pub struct Trial {
     pub received: u64,
     /// Packets that the generator made more than 5 us after they were due.
     pub late: u64,
-    /// Delays.
+    /// Delays of all packets, those beside absences among them.
     pub delays: Delays,
+    /// Their variation.
+    pub variation: Variation,
+    /// The packets of intervals that an absence touches, and of those that none does.
+    pub intervals: IntervalReport,
+    /// Absences of the generator.
+    pub generator_absences: AbsenceCount,
+    /// Absences of the device.
+    pub device_absences: AbsenceCount,
     /// The generator's time.
     pub generator: Passed,
     /// The device's.
     pub device: Passed,
+}
+
+/// The device's part of a trial.
+#[derive(Clone, Debug)]
+pub struct DeviceTime {
+    /// Its time.
+    pub passed: Passed,
+    /// When it was away.
+    pub absences: Absences,
 }
 
 impl Trial {
@@ -118,7 +134,10 @@ pub struct Generator {
     pool: Mempool,
     load: Load,
     came: Burst,
-    histogram: Histogram<u64>,
+    intervals: Intervals,
+    /// By direction.
+    neighbours: [Neighbours; 2],
+    watch: Watch,
     echoes: Option<Echoes>,
 }
 
@@ -145,7 +164,6 @@ impl Generator {
         // What goes in by one port comes out by the other.
         let uplink = wire(access.to_port.pop(), core.from_port.pop())?;
         let downlink = wire(core.to_port.pop(), access.from_port.pop())?;
-        let histogram = Histogram::new_with_bounds(1, LONGEST, 3).map_err(BenchError::of)?;
         Ok(Self {
             templates: Direction::BOTH.map(|direction| Template::new(direction, model.size(direction))),
             load: Load::saturated(&model, model.flows()),
@@ -154,25 +172,34 @@ impl Generator {
             wires: [uplink, downlink],
             pool,
             came: Burst::new(),
-            histogram,
+            intervals: Intervals::new(),
+            neighbours: [Neighbours::default(); 2],
+            watch: Watch::new(absence::GENERATOR),
             echoes: None,
         })
     }
 
-    /// One trial at `rate` packets a second, both directions together. The device's time is the caller's to fill in.
-    pub fn trial(&mut self, device: Device, rate: f64, seconds: f64) -> Trial {
+    /// One trial at `rate` packets a second, both directions together; [`finish`](Self::finish) adds the device's part.
+    ///
+    /// # Errors
+    /// None.
+    pub fn trial(&mut self, device: Device, rate: f64, seconds: f64) -> Result<Trial, BenchError> {
         let mut trial = Trial {
             rate,
             ..Trial::default()
         };
-        self.histogram.reset();
+        self.intervals.prepare(seconds)?;
         let uplink = rate * f64::from(self.model.uplink_per_mille) / 1_000.0;
         let step = [uplink, rate - uplink].map(|rate| ticks_per_second() / rate.max(1e-3));
+        self.neighbours = step.map(Neighbours::new);
         let (moment, start) = (Moment::now(), cycles::now());
+        self.intervals.start_at(start);
+        self.watch.take();
         let end = start + (seconds * ticks_per_second()) as u64;
         let mut next = step.map(|step| start as f64 + step);
         loop {
             let now = cycles::now();
+            self.watch.see(now);
             if now >= end {
                 break;
             }
@@ -191,8 +218,27 @@ impl Generator {
         }
         self.drain(device, &mut trial);
         trial.generator = moment.elapsed();
-        trial.delays = Delays::of(&self.histogram);
-        trial
+        Ok(trial)
+    }
+
+    /// Completes a trial with the device's part. `recovery` is the time that the device needs after an absence, as a
+    /// multiple of its length.
+    ///
+    /// # Errors
+    /// None.
+    pub fn finish(
+        &mut self,
+        trial: &mut Trial,
+        device: &DeviceTime,
+        recovery: f64,
+    ) -> Result<(), BenchError> {
+        let own = self.watch.take();
+        let cut = self.intervals.end([&own, &device.absences], recovery)?;
+        (trial.delays, trial.variation) = (cut.all.delays, cut.all.variation);
+        trial.intervals = cut.report;
+        (trial.generator_absences, trial.device_absences) = (own.count(), device.absences.count());
+        trial.device = device.passed;
+        Ok(())
     }
 
     /// A trial with Echo Requests beside the packets.
@@ -206,7 +252,7 @@ impl Generator {
         seconds: f64,
     ) -> Result<EchoTrial, BenchError> {
         self.echoes = Some(Echoes::new(rates.echoes)?);
-        let trial = self.trial(device, rates.packets, seconds);
+        let trial = self.trial(device, rates.packets, seconds)?;
         let echoed = self.echoes.take().map(Echoes::end).unwrap_or_default();
         Ok(EchoTrial { trial, echoed })
     }
@@ -270,10 +316,12 @@ impl Generator {
     /// Makes a packet that was due at `due`; without buffers it is lost.
     fn make(&mut self, direction: Direction, due: u64, now: u64, trial: &mut Trial) {
         let side = direction as usize;
-        trial.late += u64::from(now.saturating_sub(due) as f64 > LATE * ticks_per_second());
+        let is_late = now.saturating_sub(due) as f64 > LATE * ticks_per_second();
+        trial.late += u64::from(is_late);
         let Some(drawn) = self.load.draw(&self.model, direction) else {
             return;
         };
+        self.intervals.offer(due, is_late);
         let flow = self.model.flow(drawn.number);
         let template = &self.templates[side];
         let size = usize::from(template.size()).max(STAMPED);
@@ -321,7 +369,8 @@ impl Generator {
             let stamp = mbuf.data().get(at..).and_then(|rest| rest.first_chunk());
             let due = stamp.map_or(now, |octets| u64::from_be_bytes(*octets));
             let delay = nanos(now.saturating_sub(due)) as u64;
-            self.histogram.saturating_record(delay.clamp(1, LONGEST));
+            let difference = self.neighbours[direction as usize].difference(due, delay);
+            self.intervals.receive(due, delay, difference);
         }
         self.came.clear();
     }

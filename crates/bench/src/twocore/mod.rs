@@ -1,12 +1,15 @@
 //! The two-core harness: a generator and a device on a core each, with rings in memory between them.
 //!
 //! The device is a worker with a model's sessions and flows, or DPDK's bare forwarding. A trial is *void*, and said to
-//! be, when others took more than a two-hundredth of either thread's time, when the generator was late with more than
-//! a hundredth of the packets, or when it could not have made half as many packets again.
+//! be, when others took more than a two-hundredth of either thread's time, when the generator was late with more than a
+//! hundredth of the packets, or when it could not have made half as many packets again. Its undisturbed intervals,
+//! those without an absence of either thread, are void when they are fewer than half.
 
+mod absence;
 mod delays;
 mod echo;
 mod generator;
+mod intervals;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -15,14 +18,18 @@ use dpdk::{
     Burst, Eal, MemoryPeer, MemorySpec, Mempool, PoolConfig, Port, PortConfig, Registration, RxQueue,
     TxQueue, pin_current_thread,
 };
+use flow::cycles;
 use worker::Stats;
 use worker::dpdk::DpdkIo;
 
-pub use self::delays::Delays;
+pub use self::absence::AbsenceCount;
+use self::absence::Watch;
+pub use self::delays::{Delays, Variation};
 pub use self::echo::Echoed;
-use self::generator::Generator;
 pub use self::generator::{Device, EchoTrial, RING, Trial, TrialRates};
-use super::clock::{Moment, Passed};
+use self::generator::{DeviceTime, Generator};
+pub use self::intervals::{IntervalReport, StreamDelays};
+use super::clock::Moment;
 use super::error::BenchError;
 use super::model::Model;
 use super::progress::Progress;
@@ -37,11 +44,13 @@ pub const MOST_TAKEN: f64 = 0.005;
 pub const MOST_LATE: f64 = 0.01;
 /// How many times the offered rate the generator must be able to make.
 pub const HEADROOM: f64 = 1.5;
+/// The share of intervals that absences may disturb.
+pub const MOST_DISTURBED: f64 = 0.5;
 
 /// A question to the device's thread.
 enum Ask {
-    /// Report the time since the last question.
-    Time(Sender<Passed>),
+    /// Report the time since the last question, and the absences in it.
+    Time(Sender<DeviceTime>),
     /// End.
     End,
 }
@@ -54,6 +63,8 @@ pub struct Bench {
     thread: JoinHandle<Result<Option<Stats>, BenchError>>,
     /// Packets a second that the generator can make.
     pub most: f64,
+    /// Packets a second that the device can forward, once that is known.
+    capacity: Option<f64>,
     /// Stays open while the device uses it.
     _ports: [Port; 2],
 }
@@ -138,19 +149,28 @@ impl Bench {
                 })
             }
         };
-        Ok(Self {
+        let bench = Self {
             device,
             generator,
             asks,
             thread,
             most,
+            capacity: None,
             _ports: ports,
-        })
+        };
+        // The device has to run before the generator, which never sleeps, takes a core that both may be on yet.
+        bench.time()?;
+        Ok(bench)
     }
 
     /// Lets the worker meet each flow.
     pub fn introduce_flows(&mut self) -> u64 {
         self.generator.introduce_flows(self.device)
+    }
+
+    /// Packets a second that the device can forward: how long it needs after an absence follows from it.
+    pub const fn set_capacity(&mut self, capacity: f64) {
+        self.capacity = Some(capacity);
     }
 
     /// One trial.
@@ -159,8 +179,8 @@ impl Bench {
     /// When the device's thread has ended.
     pub fn trial(&mut self, rate: f64, seconds: f64) -> Result<Trial, BenchError> {
         self.time()?;
-        let mut trial = self.generator.trial(self.device, rate, seconds);
-        trial.device = self.time()?;
+        let mut trial = self.generator.trial(self.device, rate, seconds)?;
+        self.finish(&mut trial)?;
         Ok(trial)
     }
 
@@ -171,30 +191,49 @@ impl Bench {
     pub fn trial_with_echoes(&mut self, rates: TrialRates, seconds: f64) -> Result<EchoTrial, BenchError> {
         self.time()?;
         let mut done = self.generator.trial_with_echoes(self.device, rates, seconds)?;
-        done.trial.device = self.time()?;
+        self.finish(&mut done.trial)?;
         Ok(done)
+    }
+
+    fn finish(&mut self, trial: &mut Trial) -> Result<(), BenchError> {
+        let device = self.time()?;
+        let recovery = recovery(trial.rate, self.capacity);
+        self.generator.finish(trial, &device, recovery)
     }
 
     /// Why a trial is void; `None`: it is not.
     #[must_use]
     pub fn void(&self, trial: &Trial) -> Option<String> {
         let taken = trial.generator.taken().max(trial.device.taken());
-        let late = trial.late as f64 / (trial.sent + trial.refused).max(1) as f64;
         if taken > MOST_TAKEN {
             Some(format!("others took {:.1}% of a thread's time", taken * 100.0))
-        } else if late > MOST_LATE {
+        } else {
+            late(trial.late, trial.sent + trial.refused).or_else(|| self.beyond(trial))
+        }
+    }
+
+    /// Why the undisturbed intervals of a trial are void; `None`: they are not.
+    #[must_use]
+    pub fn void_intervals(&self, trial: &Trial) -> Option<String> {
+        let (intervals, of) = (&trial.intervals, &trial.intervals.undisturbed);
+        if intervals.share() < 1.0 - MOST_DISTURBED {
             Some(format!(
-                "the generator was late with {:.1}% of the packets",
-                late * 100.0
-            ))
-        } else if self.most < HEADROOM * trial.rate {
-            Some(format!(
-                "the generator makes only {:.2} times the offered rate",
-                self.most / trial.rate
+                "a thread lost its core in or before {} of {} intervals",
+                intervals.disturbed, intervals.intervals
             ))
         } else {
-            None
+            late(of.late, of.offered).or_else(|| self.beyond(trial))
         }
+    }
+
+    /// Why a rate is beyond the generator.
+    fn beyond(&self, trial: &Trial) -> Option<String> {
+        (self.most < HEADROOM * trial.rate).then(|| {
+            format!(
+                "the generator makes only {:.2} times the offered rate",
+                self.most / trial.rate
+            )
+        })
     }
 
     /// Ends the device; a worker gives its statistics.
@@ -208,12 +247,27 @@ impl Bench {
             .map_err(|_| BenchError("the device's thread panicked".into()))?
     }
 
-    fn time(&self) -> Result<Passed, BenchError> {
+    fn time(&self) -> Result<DeviceTime, BenchError> {
         let (answer, answered) = channel();
         let gone = || BenchError("the device's thread ended".into());
         self.asks.send(Ask::Time(answer)).map_err(|_| gone())?;
         answered.recv().map_err(|_| gone())
     }
+}
+
+/// Why late packets make a trial void.
+fn late(late: u64, of: u64) -> Option<String> {
+    let share = late as f64 / of.max(1) as f64;
+    (share > MOST_LATE).then(|| format!("the generator was late with {:.1}% of the packets", share * 100.0))
+}
+
+/// The time that a device needs after an absence for what arrived meanwhile, as a multiple of the absence: the offered
+/// rate over what is left beside it. As long as the absence where that is not known.
+fn recovery(rate: f64, capacity: Option<f64>) -> f64 {
+    let left = capacity
+        .map(|capacity| capacity - rate)
+        .filter(|left| *left > 0.0);
+    left.map_or(1.0, |left| rate / left)
 }
 
 /// Forwarding as bare as it gets: from each port to the other.
@@ -236,16 +290,17 @@ fn run(eal: &'static Eal, questions: &Receiver<Ask>, mut work: impl FnMut()) -> 
     let _lcore = Registration::new(eal).map_err(BenchError::of)?;
     // Where that is refused, the scheduler does what it can.
     let _pinned = pin_current_thread(0);
-    let mut moment = Moment::now();
+    let (mut moment, mut watch) = (Moment::now(), Watch::new(absence::DEVICE));
     loop {
         for _ in 0..64 {
             work();
+            watch.see(cycles::now());
         }
         match questions.try_recv() {
             Ok(Ask::Time(answer)) => {
-                let passed = moment.elapsed();
+                let (passed, absences) = (moment.elapsed(), watch.take());
                 moment = Moment::now();
-                let _ = answer.send(passed);
+                let _ = answer.send(DeviceTime { passed, absences });
             }
             Ok(Ask::End) => return Ok(()),
             Err(std::sync::mpsc::TryRecvError::Disconnected) => return Ok(()),
@@ -272,4 +327,25 @@ pub fn on_second_core<T: Send>(
             .join()
             .map_err(|_| BenchError("the generator's thread panicked".into()))?
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_recovers_by_what_it_can_do_beside_the_load() {
+        let of = |load: f64| recovery(load * 1e6, Some(1e6));
+        assert!((of(0.5) - 1.0).abs() < 1e-9 && (of(0.9) - 9.0).abs() < 1e-6);
+        assert_eq!(recovery(1e6, None), 1.0);
+        assert_eq!(of(1.5), 1.0);
+    }
+
+    #[test]
+    fn a_hundredth_of_late_packets_is_allowed() {
+        assert_eq!(late(10, 1_000), None);
+        assert_eq!(late(0, 0), None);
+        let why = late(11, 1_000).unwrap();
+        assert_eq!(why, "the generator was late with 1.1% of the packets");
+    }
 }
