@@ -23,7 +23,7 @@ const SESSION: SessionIndex = SessionIndex(1);
 /// The session, all of whose packets have this QER.
 fn limited_by(qer: Qer) -> SessionRules {
     let mut rules = session();
-    rules.create_qer(qer).expect("it is new");
+    rules.create_qer(qer.clone()).expect("it is new");
     let ids: Vec<_> = rules.pdrs().iter().map(|pdr| pdr.id).collect();
     for id in ids {
         let update = PdrUpdate {

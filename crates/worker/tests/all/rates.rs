@@ -51,7 +51,7 @@ fn limited(id: u32, kbit: u64) -> Qer {
 fn limited_by(qers: &[Qer]) -> SessionRules {
     let mut rules = session();
     for qer in qers {
-        rules.create_qer(*qer).expect("it is new");
+        rules.create_qer(qer.clone()).expect("it is new");
     }
     let all = |rules: &SessionRules, id| {
         let before = rules.pdr(id).expect("it is there").qers.iter().copied();
@@ -72,7 +72,7 @@ fn limited_by(qers: &[Qer]) -> SessionRules {
 /// The same with a flow in both directions that has a QER of its own before them.
 fn with_own_flow(qers: &[Qer], own: Qer) -> SessionRules {
     let mut rules = limited_by(qers);
-    rules.create_qer(own).expect("it is new");
+    rules.create_qer(own.clone()).expect("it is new");
     for (id, interface, far) in [(11, SourceInterface::Access, 1), (12, SourceInterface::Core, 2)] {
         let mut pdi = Pdi::new(interface);
         let description = format!("permit out 17 from any {OWN} to assigned");
