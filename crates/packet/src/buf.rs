@@ -78,10 +78,18 @@ pub trait PacketBuf {
 
     /// The sum over the octets from `offset` on, for checksums.
     fn sum_from(&self, offset: usize) -> Sum {
-        let (mut skip, mut sum) = (offset, Sum::default());
+        self.sum_of(offset..self.len())
+    }
+
+    /// The sum over these octets, or over those of them that the packet has, whatever parts they are in.
+    fn sum_of(&self, octets: Range<usize>) -> Sum {
+        let (mut skip, mut left, mut sum) = (octets.start, octets.len(), Sum::default());
         self.for_each_part(&mut |part| {
-            sum = sum.bytes(part.get(skip..).unwrap_or_default());
+            let from = part.get(skip..).unwrap_or_default();
             skip = skip.saturating_sub(part.len());
+            let (of_range, _) = from.split_at(left.min(from.len()));
+            left -= of_range.len();
+            sum = sum.bytes(of_range);
         });
         sum
     }
@@ -314,6 +322,15 @@ mod tests {
         buf.append(2).expect("there is room").copy_from_slice(b"!!");
         assert_eq!(buf, VecBuf::with_headroom(b"newi!!", 0));
         assert!(!buf.is_empty());
+    }
+
+    #[test]
+    fn the_sum_of_a_range_is_that_of_its_octets() {
+        let buf = VecBuf::new(b"outerinner!");
+        for range in [0..0, 0..11, 1..4, 5..11, 10..30, 20..30] {
+            let octets = &b"outerinner!"[range.start.min(11)..range.end.min(11)];
+            assert_eq!(buf.sum_of(range).folded(), Sum::default().bytes(octets).folded());
+        }
     }
 
     #[test]

@@ -13,7 +13,9 @@
 
 use zerocopy::IntoBytes;
 
+use crate::checksum::Sum;
 use crate::tuple::proto;
+use crate::udp::pseudo_header;
 use crate::{Addrs, DropReason, Fragment, HeaderOption, IpTuple, ipv4, ipv6, tcp};
 
 /// The port of HTTP.
@@ -69,35 +71,47 @@ pub fn initial_sequence(secret: Secret, client: &IpTuple) -> u32 {
     sip_hash(secret.0, &octets) as u32 & !TAKES_SHORT
 }
 
-/// What the server says to one packet of a client, in IP, written to the start of `out`; its octets. `packet` is the
-/// client's from its IP header on, whole, and `client` what its headers say.
+/// A packet of a client: what an answer depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The packet from its IP header to the end of its TCP header at least. The payload may be in other buffers.
+    pub headers: &'a [u8],
+    /// What the headers say.
+    pub client: &'a IpTuple,
+    /// The sum over the whole segment: TCP header and payload.
+    pub sum: Sum,
+}
+
+/// What the server says to one packet of a client, in IP, written to the start of `out`; its octets.
 ///
 /// # Errors
 /// [`NotRedirected`](DropReason::NotRedirected) for what gets no answer: other protocols than TCP, fragments, segments
-/// with a wrong checksum, resets, and acknowledgements that need none. [`NoHeadroom`](DropReason::NoHeadroom) when
-/// `out` has no room.
-pub fn answer(
-    secret: Secret,
-    url: &[u8],
-    packet: &[u8],
-    client: &IpTuple,
-    out: &mut [u8],
-) -> Result<usize, DropReason> {
+/// with a wrong checksum, resets, and acknowledgements that need none. [`TruncatedTcp`](DropReason::TruncatedTcp) when
+/// the TCP header is longer than the segment, or not contiguous. [`NoHeadroom`](DropReason::NoHeadroom) when `out` has
+/// no room.
+pub fn answer(secret: Secret, url: &[u8], request: Request<'_>, out: &mut [u8]) -> Result<usize, DropReason> {
+    let client = request.client;
     if client.proto != proto::TCP || client.fragment != Fragment::None {
         return Err(DropReason::NotRedirected);
     }
-    let received = packet.get(client.l4_offset.into()..client.total_len.into());
-    let received = received.ok_or(DropReason::TruncatedTcp)?;
-    let (header, header_len) = tcp::Header::parse(received, received.len())?;
-    if !tcp::checksum_is_right(&client.addrs, received) {
+    let segment_len = client.total_len.checked_sub(client.l4_offset);
+    let segment_len = segment_len.ok_or(DropReason::TruncatedTcp)?;
+    let received = request.headers.get(client.l4_offset.into()..).unwrap_or_default();
+    let (header, header_len) = tcp::Header::parse(received, segment_len.into())?;
+    if !request
+        .sum
+        .after(pseudo_header(&client.addrs, proto::TCP, segment_len))
+        .is_right()
+    {
         return Err(DropReason::NotRedirected);
     }
-    let options = received.get(tcp::HEADER_LEN..header_len).unwrap_or_default();
+    let options = received.get(tcp::HEADER_LEN..header_len);
+    let options = options.ok_or(DropReason::TruncatedTcp)?;
     let seen = Seen {
         flags: header.flags,
         sequence: header.sequence.get(),
         acknowledges: header.acknowledgement.get(),
-        octets: (received.len() - header_len) as u32,
+        octets: (usize::from(segment_len) - header_len) as u32,
         is_http: client.dst_port == HTTP,
         takes_short: takes_short(options, client.addrs.is_v4()),
     };
@@ -362,6 +376,15 @@ mod tests {
         packet
     }
 
+    /// A packet in one buffer.
+    fn request<'a>(packet: &'a [u8], client: &'a IpTuple) -> Request<'a> {
+        Request {
+            headers: packet,
+            client,
+            sum: Sum::default().bytes(&packet[client.l4_offset.into()..client.total_len.into()]),
+        }
+    }
+
     /// The answer to a packet: sequence, acknowledgement, flags, data. Its headers are right.
     fn ask(packet: &[u8]) -> Option<(u32, u32, u8, Vec<u8>)> {
         ask_for(URL, packet)
@@ -370,7 +393,7 @@ mod tests {
     fn ask_for(url: &[u8], packet: &[u8]) -> Option<(u32, u32, u8, Vec<u8>)> {
         let client = IpTuple::parse(packet, packet.len()).unwrap();
         let mut out = [0; LONGEST];
-        let length = answer(SECRET, url, packet, &client, &mut out).ok()?;
+        let length = answer(SECRET, url, request(packet, &client), &mut out).ok()?;
         let out = &out[..length];
         let server = IpTuple::parse(out, length).unwrap();
         assert_eq!(usize::from(server.total_len), length);
@@ -533,9 +556,9 @@ mod tests {
         let asked = segment(V6, 2, first, ACK, REQUEST);
         let client = IpTuple::parse(&asked, asked.len()).unwrap();
         let mut out = [0; LONGEST];
-        let length = answer(SECRET, &[b'a'; LONGEST_URL], &asked, &client, &mut out).unwrap();
+        let length = answer(SECRET, &[b'a'; LONGEST_URL], request(&asked, &client), &mut out).unwrap();
         assert!(length <= LONGEST && length > LONGEST_URL);
-        let none = answer(SECRET, URL, &asked, &client, &mut out[..99]);
+        let none = answer(SECRET, URL, request(&asked, &client), &mut out[..99]);
         assert_eq!(none, Err(DropReason::NoHeadroom));
     }
 

@@ -15,6 +15,9 @@ use packet::{IpFrame, PacketBuf, VecBuf, buf, ipv6, udp};
 
 use crate::{Batch, ChargeId, Io, PacketMetadata, Urgency};
 
+/// Octets that [`gather`](PacketBuf::gather) has room for, as in an mbuf of the usual size.
+const FIRST_PART: usize = 2_048;
+
 /// A packet in a vector, with the port it came in by. Its payload may continue in others, as that of a chain of mbufs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemBuf {
@@ -22,8 +25,7 @@ pub struct MemBuf {
     /// What follows `buf`; none of them is empty.
     parts: VecDeque<Vec<u8>>,
     /// Octets that each of `parts` holds, of a packet that came in a chain; else all that a packet can have. `buf`
-    /// holds any packet, so [`gather`](PacketBuf::gather) always has room, and a gathered packet has the tailroom of
-    /// one that came in one part.
+    /// holds any packet, so a gathered packet has the tailroom of one that came in one part.
     part: usize,
     port: PortId,
     /// Octets before the IP header of a packet whose UDP checksum the port is to fill in.
@@ -206,7 +208,7 @@ impl PacketBuf for MemBuf {
     }
 
     fn gather(&mut self, n: usize) -> bool {
-        if n > self.len() {
+        if n > self.len() || n > FIRST_PART {
             return false;
         }
         while let Some(missing) = n.checked_sub(self.buf.len()).filter(|missing| *missing > 0)

@@ -66,8 +66,6 @@ impl Redirection<'_> {
         if !self.limit.has_one(session, self.now) {
             return Err(DropReason::RedirectLimit);
         }
-        let packet = &mut burst.packets[index];
-        packet.gather(packet.len());
         let mut answer = [0; redirect::LONGEST];
         let length = self.answer_to(burst, index, &verdict, &mut answer)?;
         if !self.limit.take(session, self.now) {
@@ -118,11 +116,9 @@ impl Redirection<'_> {
         verdict: &Verdict,
         out: &mut [u8],
     ) -> Result<usize, DropReason> {
-        let (descriptor, bytes) = (&burst.descriptors[index], burst.packets[index].data());
-        let client = descriptor.tuple(bytes)?;
+        let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
+        let client = descriptor.tuple(packet.data())?;
         let start = usize::from(descriptor.offset);
-        let packet = bytes.get(start..start + usize::from(descriptor.octets));
-        let packet = packet.ok_or(DropReason::TruncatedTcp)?;
         let block = self.sessions.blocks.get(verdict.block);
         let block = block.ok_or(DropReason::NoMatchingPdr)?;
         let slot = self.sessions.at(block.session());
@@ -137,17 +133,22 @@ impl Redirection<'_> {
         if !own.any(|(vrf, prefix)| *vrf == home.vrf && prefix.contains(source)) {
             return Err(DropReason::NotRedirected);
         }
-        let secret = self.secret;
-        redirect::answer(secret, url.url().as_bytes(), packet, &client, out)
+        let segment = start + usize::from(client.l4_offset)..start + usize::from(client.total_len);
+        let request = redirect::Request {
+            headers: packet.data().get(start..).unwrap_or_default(),
+            client: &client,
+            sum: packet.sum_of(segment),
+        };
+        redirect::answer(self.secret, url.url().as_bytes(), request, out)
     }
 }
 
-/// Makes `buf` hold these octets.
+/// Makes `buf` hold these octets, in one part.
 fn refill<B: PacketBuf>(buf: &mut B, octets: &[u8]) -> Option<()> {
-    match octets.len().checked_sub(buf.len()) {
-        Some(0) => {}
-        Some(more) => drop(buf.append(more)?),
-        None => drop(buf.truncate(octets.len()).then_some(())?),
+    let kept = octets.len().min(buf.data().len());
+    buf.truncate(kept).then_some(())?;
+    if octets.len() > kept {
+        buf.append(octets.len() - kept)?;
     }
     buf.data_mut().get_mut(..octets.len())?.copy_from_slice(octets);
     Some(())

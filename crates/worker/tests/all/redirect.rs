@@ -5,7 +5,7 @@ use crate::common;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flow::UrrCount;
+use flow::{PortId, UrrCount, WorkerId};
 use packet::build::packet as build;
 use packet::tcp::flags::{ACK, FIN, PSH, RST, SYN};
 use packet::{DropReason, IpTuple, tcp};
@@ -13,9 +13,10 @@ use rules::image::{ImmediateActions, SessionImage};
 use rules::model::{ApplyAction, Edit, FarId, FarUpdate, Redirect};
 use rules::testing::{self, N3_ADDRESS, tunnelled};
 use worker::WorkerConfig;
+use worker::mem::MemBuf;
 
-use common::World;
 use common::one_session::{TEID, session};
+use common::{World, frame};
 
 const UE: &str = "10.45.0.2:40000";
 const SERVER: &str = "192.0.2.1:80";
@@ -61,6 +62,18 @@ impl Case {
     fn send(&mut self, inner: &[u8]) -> Vec<(u16, Vec<u8>)> {
         let packet = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], inner);
         let out = self.world.send(0, &packet).into_iter();
+        out.map(|(port, frame)| (port.0, frame)).collect()
+    }
+
+    /// What leaves when the UE sends a packet that arrives in buffers of `part` octets.
+    fn send_in_parts(&mut self, inner: &[u8], part: usize) -> Vec<(u16, Vec<u8>)> {
+        let packet = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], inner);
+        let queue = self.world.wires.to(WorkerId(0), PortId(0));
+        let buf = MemBuf::chained(&frame(0, &packet), part);
+        queue.push(buf).expect("there is room");
+        self.world.poll();
+        self.world.poll();
+        let out = self.world.take().into_iter();
         out.map(|(port, frame)| (port.0, frame)).collect()
     }
 
@@ -124,6 +137,29 @@ fn a_request_gets_302_through_the_tunnel_of_the_session() {
         .ask(SERVER, acknowledges, end, ACK | FIN, &[])
         .expect("an answer");
     assert_eq!((closed.0, closed.1, closed.2), (end, acknowledges + 1, ACK));
+    case.world.assert_conserved();
+}
+
+/// A segment of a connection that began before the redirection may be longer than a buffer of the port.
+#[test]
+fn a_segment_in_several_buffers_is_answered_as_in_one() {
+    let mut case = Case::new();
+    let mut asked = segment(SERVER, 8, 1, ACK | PSH, &[b'x'; 4_000]);
+    for part in [60, 333, 1_281, 2_048] {
+        let mut out = case.send_in_parts(&asked, part);
+        let (port, frame) = out.pop().expect("an answer");
+        let (sequence, _, flags, data) = received(&frame);
+        assert_eq!(
+            (port, sequence, flags, data.len()),
+            (0, 1, RST, 0),
+            "in parts of {part}"
+        );
+    }
+    *asked.last_mut().expect("it has data") ^= 1;
+    assert!(
+        case.send_in_parts(&asked, 2_048).is_empty(),
+        "its checksum is wrong"
+    );
     case.world.assert_conserved();
 }
 
