@@ -183,3 +183,115 @@ fn consecutive_gtpu_packets_are_segments_of_one_datagram() {
     drop((port, queues));
     assert_eq!(pool.in_use(), 0);
 }
+
+/// The same packet over IPv6, with its UDP checksum.
+fn over_ipv6(frame: &[u8], class: u8) -> Vec<u8> {
+    let mut made = frame[..12].to_vec();
+    let udp = &frame[34..];
+    made.extend([0x86, 0xdd, 0x60 | class >> 4, class << 4, 0, 0]);
+    made.extend((udp.len() as u16).to_be_bytes());
+    made.extend([17, 64]);
+    for host in [2, frame[33]] {
+        made.extend([0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host]);
+    }
+    made.extend(udp);
+    let checksum = !sum(&pseudo_v6(&made));
+    made[60..62].copy_from_slice(&checksum.to_be_bytes());
+    made
+}
+
+/// The traffic class of packets whose UDP checksum is wrong.
+const DAMAGED: u8 = 0x0c;
+
+/// What the UDP checksum of an IPv6 frame covers, and the checksum.
+fn pseudo_v6(frame: &[u8]) -> Vec<u8> {
+    [&frame[22..54], &[0, 17], &frame[58..60], &frame[54..]].concat()
+}
+
+fn tagged(frame: &[u8], tag: u16) -> Vec<u8> {
+    [&frame[..12], &[0x81, 0], &tag.to_be_bytes(), &frame[12..]].concat()
+}
+
+#[test]
+fn packets_over_ipv6_and_in_vlans_are_segments_as_well() {
+    if !own_network() {
+        println!("not run: only root can make a network");
+        return;
+    }
+    run("ip link add port0 type veth peer name host0");
+    run("ip link set host0 up");
+    run("ip link set port0 up");
+    // The other end has tags taken out of its frames: they are left where they are.
+    run("ethtool -K host0 rxvlan off");
+    run("ethtool -K port0 txvlan off");
+    let mut kernel = Kernel::listen("host0").unwrap();
+    let spec = PortSpec::AfPacket {
+        interface: "port0".into(),
+        queues: 1,
+    };
+    let pool = Mempool::new(eal(), PoolConfig::with_buffers(500)).unwrap();
+    let mut port = Port::open(eal(), &spec).unwrap();
+    let config = PortConfig {
+        tx_udp_segmentation: true,
+        ..PortConfig::new(1, &pool)
+    };
+    let mut queues = port.start(&config).unwrap();
+    let v6 = |at: u8, class| over_ipv6(&gtpu(1, 0, at, 300), class);
+    let mut frames = Vec::new();
+    // Runs of each kind, and a packet of another class between two.
+    frames.extend((0..4).map(|at| v6(at, 0)));
+    frames.push(v6(4, 0xb8));
+    frames.extend((5..8).map(|at| tagged(&v6(at, 0), 0x6007)));
+    frames.extend((8..12).map(|at| tagged(&gtpu(1, 0, at, 300), 7)));
+    frames.extend((12..14).map(|at| tagged(&gtpu(1, 0, at, 300), 8)));
+    // A user's packets that are damaged, and stay so.
+    frames.extend((14..17).map(|at| {
+        let mut frame = v6(at, DAMAGED);
+        frame[100] ^= 1;
+        frame
+    }));
+    for offloads in ["off", "on"] {
+        run(&format!("ethtool -K port0 tx {offloads}"));
+        let mut burst = Burst::new();
+        for frame in &frames {
+            burst.push(mbuf(&pool, frame, false)).unwrap();
+        }
+        assert_eq!(queues.tx[0].tx_burst(&mut burst), frames.len());
+        let whole = payloads(&mut kernel, frames.len());
+        let expected: Vec<Vec<u8>> = frames.iter().map(|frame| payload(frame).to_vec()).collect();
+        assert_eq!(whole.concat(), expected.concat(), "{offloads}");
+        let joined: Vec<usize> = whole.iter().map(|payload| payload.len() / 300).collect();
+        match offloads {
+            "on" => assert_eq!(joined, [4, 1, 3, 4, 1, 1, 1, 1, 1]),
+            _ => assert_eq!(joined, [1; 17]),
+        }
+    }
+    assert_eq!(port.stats().unwrap().tx_packets, 2 * frames.len() as u64);
+}
+
+/// What is behind the UDP header of a frame with any tag, over IPv4 or IPv6.
+fn payload(frame: &[u8]) -> &[u8] {
+    let ip = if frame[12..14] == [0x81, 0] { 18 } else { 14 };
+    let udp = ip + if frame[ip] >> 4 == 4 { 20 } else { 40 };
+    &frame[udp + 8..]
+}
+
+/// The payloads of the next frames with GTP-U of ours, until they are this many packets'; those that are alone have
+/// right checksums.
+fn payloads(kernel: &mut Kernel, packets: usize) -> Vec<Vec<u8>> {
+    let (mut found, mut octets) = (Vec::new(), 0);
+    while octets < packets * 300 {
+        let frame = kernel.frame(Duration::from_secs(5)).expect("a frame");
+        if frame[6..12] != [2, 0, 0, 0, 0, 2] {
+            continue;
+        }
+        let payload = payload(&frame).to_vec();
+        if payload.len() == 300 && frame[12..14] == [0x86, 0xdd] {
+            let is_damaged = frame[15] == DAMAGED << 4;
+            assert_eq!(sum(&pseudo_v6(&frame)) != 0xffff, is_damaged, "{frame:x?}");
+        }
+        octets += payload.len();
+        found.push(payload);
+    }
+    found
+}
