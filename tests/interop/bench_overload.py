@@ -254,7 +254,7 @@ class Overload(Bench):
         update(self.state, 0, struct.pack("<8Q", 0, 0, int(1e3 / rate), 0, 0, 0, 0, 0))
         users = random.sample(self.frames["uplink"], len(self.frames["uplink"]))
         heads = [frame[:HEAD] for frame in users] + [echo_request(users[0]), arp_request(users[0])]
-        generator = Generator(self.sim, "ran0", users[0], paced(heads, self.state, self.times), self.options.realtime)
+        generator = Generator(self.sim, "ran0", users[0], paced(heads, self.state, self.times), realtime=False)
         look = lambda: (self.words()["sent"], received(self.simulator.pid, "dn0"), time.monotonic())
         generator.start()
         time.sleep(0.7)
@@ -301,7 +301,6 @@ def main():
     parser.add_argument("--size", type=int, default=100, help="octets of a user packet")
     parser.add_argument("--seconds", type=float, default=2, help="of a trial")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--realtime", action="store_true", help="the generator before others of the machine (SCHED_FIFO)")
     parser.add_argument("--greatest", type=float, help="Mpps; absent: measured first")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -66,9 +66,7 @@ impl Segmentation {
         let (mut total, mut parts) = (headers.packet, usize::from(first.segment_count()));
         for packet in rest {
             let is_same = |other: &Headers<'_>| headers.have_same_endpoints(other);
-            if length < first.len()
-                || packet.len() > length
-                || Headers::of(packet).filter(is_same).is_none()
+            if length < first.len() || packet.len() > length || Headers::of(packet).filter(is_same).is_none()
             {
                 break;
             }
@@ -132,7 +130,10 @@ struct Headers<'a> {
 impl<'a> Headers<'a> {
     fn of(packet: &'a Mbuf) -> Option<Headers<'a>> {
         let data = packet.data();
-        let word = |at: usize| data.get(at..at + 2).map(|word| u16::from_be_bytes([word[0], word[1]]));
+        let word = |at: usize| {
+            data.get(at..at + 2)
+                .map(|word| u16::from_be_bytes([word[0], word[1]]))
+        };
         let ip = match word(12)? {
             0x8100 => ETHERNET + TAG,
             _ => ETHERNET,
