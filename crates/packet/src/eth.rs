@@ -232,30 +232,27 @@ impl L2 {
             });
         }
         let (outer, ether_type) = read_tag(bytes, HEADER_LEN)?;
-        if is_tag(ether_type) {
-            return Self::parse_second_tag(bytes, outer);
+        if !is_tag(ether_type) {
+            return Ok(Self {
+                len: (HEADER_LEN + TAG_LEN) as u16,
+                ether_type,
+                vlan: Some(Vlan { outer, inner: None }),
+            });
         }
-        let vlan = Some(Vlan { outer, inner: None });
-        Ok(Self {
-            len: (HEADER_LEN + TAG_LEN) as u16,
-            ether_type,
-            vlan,
-        })
-    }
-
-    #[inline(never)]
-    fn parse_second_tag(bytes: &[u8], outer: Tci) -> Result<Self, DropReason> {
-        let (inner, ether_type) = read_tag(bytes, HEADER_LEN + TAG_LEN)?;
-        let vlan = Some(Vlan {
-            outer,
-            inner: Some(inner),
-        });
+        let (inner, ether_type) = read_second_tag(bytes)?;
+        let inner = Some(inner);
         Ok(Self {
             len: (HEADER_LEN + 2 * TAG_LEN) as u16,
             ether_type,
-            vlan,
+            vlan: Some(Vlan { outer, inner }),
         })
     }
+}
+
+/// Apart from [`L2::parse`], and so small that the headers of frames with fewer tags stay in registers.
+#[inline(never)]
+fn read_second_tag(bytes: &[u8]) -> Result<(Tci, u16), DropReason> {
+    read_tag(bytes, HEADER_LEN + TAG_LEN)
 }
 
 /// Whether this EtherType announces a tag.
