@@ -51,7 +51,7 @@ const MARKED_LEN: usize = gtpu::OPTIONAL_LEN + 4;
 impl Outer {
     /// Whether these are the headers of a whole G-PDU, in a packet of which `available` octets were received.
     #[inline(always)]
-    fn is_common(&self, available: usize) -> bool {
+    fn is_common<const VERIFIES: bool>(&self, available: usize) -> bool {
         let [total, datagram, message] =
             [self.ip.total_len, self.udp.len, self.gtpu.length].map(|length| usize::from(length.get()));
         let fragment = self.ip.fragment.get() & (ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET);
@@ -64,7 +64,7 @@ impl Outer {
             && total <= available
             && ipv4::HEADER_LEN + datagram <= total
             && udp::HEADER_LEN + gtpu::HEADER_LEN + message <= datagram
-            && checksum::is_right_20(zerocopy::transmute_ref!(&self.ip))
+            && (!VERIFIES || checksum::is_right_20(zerocopy::transmute_ref!(&self.ip)))
     }
 }
 
@@ -85,8 +85,20 @@ impl Marked {
 /// not of this form.
 #[inline(always)]
 pub fn parse(packet: &[u8], available: usize) -> Option<CommonGpdu> {
+    read::<true>(packet, available)
+}
+
+/// The same for a packet that is parsed later, if it is kept: no checksum is verified. What [`parse`] reads, this reads
+/// in the same way.
+#[inline(always)]
+pub fn preview(packet: &[u8], available: usize) -> Option<CommonGpdu> {
+    read::<false>(packet, available)
+}
+
+#[inline(always)]
+fn read<const VERIFIES: bool>(packet: &[u8], available: usize) -> Option<CommonGpdu> {
     let (outer, rest) = Outer::ref_from_prefix(packet).ok()?;
-    if !outer.is_common(available) {
+    if !outer.is_common::<VERIFIES>(available) {
         return None;
     }
     let message = usize::from(outer.gtpu.length.get());
@@ -103,7 +115,7 @@ pub fn parse(packet: &[u8], available: usize) -> Option<CommonGpdu> {
         teid: Teid(outer.gtpu.teid.get()),
         qfi,
         offset: (OUTER_LEN + optional) as u16,
-        tuple: inner.verified_tuple(message.checked_sub(optional)?)?,
+        tuple: inner.common_tuple::<VERIFIES>(message.checked_sub(optional)?)?,
     })
 }
 
@@ -155,6 +167,7 @@ mod tests {
             assert_eq!((found.destination, found.teid), ([10, 0, 0, 2], Teid(77)));
             assert_eq!((found.qfi, found.offset), (qfi, offset));
             assert_eq!((found.tuple.src_port, found.tuple.dst_port), (1000, 53));
+            assert_eq!(preview(&packet, packet.len()), Some(found));
             assert_eq!(parse(&packet, packet.len() - 1), None);
         }
     }

@@ -181,6 +181,15 @@ impl IpTuple {
         Ok(header.tuple(l4))
     }
 
+    /// What [`parse_verified_v4`](Self::parse_verified_v4) reads of a whole UDP datagram or TCP segment without IP
+    /// options; `None` for anything else. For a packet that is parsed later, if it is kept: the header checksum is not
+    /// verified.
+    #[inline(always)]
+    pub fn preview_v4(bytes: &[u8], available_total: usize) -> Option<IpTuple> {
+        let (start, _) = Start::<ipv4::Header>::ref_from_prefix(bytes).ok()?;
+        start.common_tuple::<false>(available_total)
+    }
+
     /// As [`parse`](Self::parse), for a packet whose version is known to be 6.
     ///
     /// # Errors
@@ -227,11 +236,12 @@ pub(crate) struct Start<Ip> {
 }
 
 impl Start<ipv4::Header> {
-    /// The tuple of a whole UDP datagram or TCP segment without IP options, whose header checksum is right; `None`
-    /// for anything else.
+    /// The tuple of a whole UDP datagram or TCP segment without IP options, whose header checksum is right if this
+    /// `VERIFIES` it; `None` for anything else.
     #[inline(always)]
-    pub(crate) fn verified_tuple(&self, available_total: usize) -> Option<IpTuple> {
-        (self.is_common(available_total) && self.has_right_checksum()).then(|| self.ip.tuple(self.l4()))
+    pub(crate) fn common_tuple<const VERIFIES: bool>(&self, available_total: usize) -> Option<IpTuple> {
+        let is_right = self.is_common(available_total) && (!VERIFIES || self.has_right_checksum());
+        is_right.then(|| self.ip.tuple(self.l4()))
     }
 
     /// Whether this is the whole start of a whole UDP datagram or TCP segment.
