@@ -105,7 +105,7 @@ impl Workload {
             self.table.insert(entry, Tick::default()).map_err(out_of_memory)?;
         }
         let insert_nanos = start.elapsed().as_nanos() as u64;
-        let areas = [self.table.areas(), self.blocks.areas()].concat();
+        let areas = [self.table.areas().as_slice(), self.blocks.areas().as_slice()].concat();
         let memory = Mappings::read().residency(&areas);
         self.built = Built {
             insert_nanos,

@@ -54,6 +54,12 @@ impl BucketLine {
         }
     }
 
+    /// The tags of the occupied slots.
+    #[inline(always)]
+    pub(super) fn tags(&self) -> impl Iterator<Item = u16> {
+        self.tags.into_iter().filter(|&tag| tag != 0)
+    }
+
     pub(super) fn set(&mut self, slot: usize, content: Slot) {
         let slot = slot % SLOTS;
         self.tags[slot] = content.tag;

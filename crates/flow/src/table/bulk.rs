@@ -23,6 +23,22 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
+    /// Which of at most [`BURST`](Self::BURST) keys may be in the table, bit n for key n: all that are, and a few of
+    /// the others, at random (one in nine in a table that is half full, one in five in a full one).
+    pub fn may_hold(&self, keys: &[K]) -> u64 {
+        let mut candidates = [([0; 2], 0); BURST];
+        for (candidates, key) in candidates.iter_mut().zip(keys) {
+            let PrimaryBucket { bucket, tag } = self.primary(key);
+            let both = [bucket, self.candidates.other(bucket, tag)];
+            self.summaries.prefetch(both);
+            *candidates = (both, tag);
+        }
+        let candidates = candidates.iter().take(keys.len()).enumerate();
+        candidates.fold(0, |held, (number, &(buckets, tag))| {
+            held | u64::from(self.summaries.may_hold(buckets, tag)) << number
+        })
+    }
+
     #[inline(always)]
     fn visit_burst(
         &mut self,

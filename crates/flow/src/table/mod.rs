@@ -12,6 +12,7 @@ mod bulk;
 mod cuckoo;
 mod probe;
 mod search;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod tick;
@@ -25,6 +26,7 @@ use self::bucket_line::{BucketLine, Slot};
 use self::cuckoo::{CandidateBuckets, PrimaryBucket};
 pub(crate) use self::probe::SLOTS;
 use self::search::{FreedSlot, Search};
+use self::summary::Summaries;
 use crate::hash::Hasher;
 use crate::slab::{OutOfMemory, Slab};
 use crate::{BlockRef, FlowEntry, FlowKey, Seed, prefetch};
@@ -46,6 +48,7 @@ pub struct FlowTable<K> {
     hasher: Hasher,
     candidates: CandidateBuckets,
     buckets: Slab<BucketLine>,
+    summaries: Summaries,
     entries: Slab<FlowEntry<K>>,
     search: Box<Search>,
     /// Entries below this have been used at least once.
@@ -174,6 +177,7 @@ impl<K: FlowKey> FlowTable<K> {
             hasher: Hasher::new(seed),
             candidates: CandidateBuckets::new(buckets as u32),
             buckets: Slab::new(buckets)?,
+            summaries: Summaries::new(buckets)?,
             entries: Slab::new(flows)?,
             search: Box::new(Search::new()),
             touched: 0,
@@ -210,9 +214,9 @@ impl<K: FlowKey> FlowTable<K> {
         self.moves
     }
 
-    /// The addresses of the buckets and of the entries.
-    pub fn areas(&self) -> [Range<usize>; 2] {
-        [self.buckets.area(), self.entries.area()]
+    /// The addresses of the buckets, of their summaries and of the entries.
+    pub fn areas(&self) -> [Range<usize>; 3] {
+        [self.buckets.area(), self.summaries.area(), self.entries.area()]
     }
 
     /// Finds one flow; bursts of them are found faster by [`visit_bulk`](Self::visit_bulk).
@@ -316,6 +320,7 @@ impl<K: FlowKey> FlowTable<K> {
             entry: hit.entry,
         };
         self.buckets[bucket as usize].set(slot, content);
+        self.summaries.update(&self.buckets, bucket);
         self.entries[hit.entry as usize] = entry;
         self.len += 1;
         Ok(hit)
@@ -429,6 +434,9 @@ impl<K: FlowKey> FlowTable<K> {
         }
         let FreedSlot { bucket, slot, moves } =
             search::make_room(&mut self.search, &mut self.buckets, self.candidates, both)?;
+        for bucket in self.search.moved() {
+            self.summaries.update(&self.buckets, bucket);
+        }
         self.moves += moves as u64;
         Some((bucket, slot))
     }
@@ -448,6 +456,7 @@ impl<K: FlowKey> FlowTable<K> {
 
     fn release(&mut self, hit: Hit) {
         self.buckets[hit.bucket()].clear(hit.slot());
+        self.summaries.update(&self.buckets, hit.bucket() as u32);
         let entry = &mut self.entries[hit.entry as usize];
         entry.verdict.generation = 0;
         entry.verdict.block = BlockRef(self.free);

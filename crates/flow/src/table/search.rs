@@ -25,6 +25,9 @@ struct Node {
 pub(super) struct Search {
     nodes: [Node; MAX_SEARCHED],
     len: usize,
+    /// The buckets of the last chain that was carried out.
+    moved: [u32; MAX_MOVES + 1],
+    moved_len: usize,
 }
 
 /// A slot that was freed.
@@ -46,7 +49,7 @@ pub(super) fn make_room(
     candidates: CandidateBuckets,
     first: [u32; 2],
 ) -> Option<FreedSlot> {
-    search.len = 0;
+    (search.len, search.moved_len) = (0, 0);
     for bucket in first {
         search.push(
             buckets,
@@ -90,7 +93,14 @@ impl Search {
         Self {
             nodes: [Node::default(); MAX_SEARCHED],
             len: 0,
+            moved: [0; MAX_MOVES + 1],
+            moved_len: 0,
         }
+    }
+
+    /// The buckets that the last search has changed.
+    pub(super) fn moved(&self) -> impl Iterator<Item = u32> + use<> {
+        self.moved.into_iter().take(self.moved_len)
     }
 
     /// Adds the other buckets of everything in the bucket of node `at`.
@@ -136,9 +146,29 @@ impl Search {
         }
     }
 
+    /// Notes the buckets of the chain that ends at node `at`.
+    fn note_moved(&mut self, mut at: usize) {
+        self.moved_len = 0;
+        for moved in &mut self.moved {
+            let node = self.nodes[at];
+            *moved = node.bucket;
+            self.moved_len += 1;
+            if node.moves == 0 {
+                return;
+            }
+            at = usize::from(node.parent);
+        }
+    }
+
     /// Moves from the end of the chain to its start, so that no entry is ever missing from the table.
-    fn carry_out(&self, buckets: &mut Slab<BucketLine>, mut at: usize, mut free: usize) -> Option<FreedSlot> {
+    fn carry_out(
+        &mut self,
+        buckets: &mut Slab<BucketLine>,
+        mut at: usize,
+        mut free: usize,
+    ) -> Option<FreedSlot> {
         let moves = usize::from(self.nodes[at].moves);
+        self.note_moved(at);
         while self.nodes[at].moves > 0 {
             let Node {
                 bucket, parent, slot, ..

@@ -150,6 +150,15 @@ impl<K: TestKey> Pair<K> {
                 hit.is_hit().then_some(true)
             );
         }
+        for (keys, hits) in keys
+            .chunks(FlowTable::<K>::BURST)
+            .zip(hits.chunks(FlowTable::<K>::BURST))
+        {
+            let held = self.table.may_hold(keys);
+            for (place, hit) in hits.iter().enumerate() {
+                prop_assert!(!hit.is_hit() || held >> place & 1 == 1);
+            }
+        }
         Ok(())
     }
 }
@@ -182,6 +191,34 @@ proptest! {
     #[test]
     fn ipv6_agrees_with_a_hash_map(flows in 1usize..150, buckets in 1usize..40, seed: [u64; 2], steps in steps(200)) {
         agrees::<FlowKey6>(flows, buckets, seed, &steps)?;
+    }
+}
+
+/// Of keys that are not in a table few look as if they were, also when many were there before.
+#[test]
+fn most_keys_that_are_not_held_are_told_from_those_that_are() {
+    let mut table = FlowTable::<FlowKey4>::new(64_000, Seed([5, 6])).unwrap();
+    for round in 0..4u32 {
+        let numbers = round * 64_000..round * 64_000 + 32_000;
+        for number in numbers.clone() {
+            table.insert(entry(number, 0, 10), Tick(0)).unwrap();
+        }
+        let keys: Vec<_> = (numbers.end..numbers.end + 32_000)
+            .map(FlowKey4::numbered)
+            .collect();
+        let taken_for_held: u32 = keys
+            .chunks(64)
+            .map(|keys| table.may_hold(keys).count_ones())
+            .sum();
+        assert!(taken_for_held < 32_000 / 8, "{taken_for_held} of 32000");
+        for number in numbers {
+            table.remove(&FlowKey4::numbered(number)).unwrap();
+        }
+        let taken_for_held: u32 = keys
+            .chunks(64)
+            .map(|keys| table.may_hold(keys).count_ones())
+            .sum();
+        assert_eq!(taken_for_held, 0);
     }
 }
 
