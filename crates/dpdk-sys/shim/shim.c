@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #include <rte_mbuf.h>
 #include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
+#include <rte_prefetch.h>
 #include <rte_ring.h>
 
 int shim_errno(void)
@@ -108,6 +110,17 @@ static void *large_map(size_t len)
 	return start;
 }
 
+/*
+ * How free buffers are kept: last in, first out, so that a buffer that is used again is still in the caches. DPDK's
+ * default is a ring, which uses all buffers of a pool in turn. Hardware that keeps buffers itself does so.
+ */
+static const char *pool_ops(void)
+{
+	const char *best = rte_mbuf_best_mempool_ops();
+
+	return strcmp(best, "ring_mp_mc") == 0 ? "stack" : best;
+}
+
 /* Gives an empty pool its buffers: 0 or -errno. */
 static int pool_fill(struct rte_mempool *pool, uint16_t room)
 {
@@ -115,7 +128,7 @@ static int pool_fill(struct rte_mempool *pool, uint16_t room)
 	struct rte_mempool_objsz sizes;
 	size_t len = (size_t)rte_mempool_calc_obj_size(pool->elt_size, pool->flags, &sizes) * pool->size;
 	void *start;
-	int rc = rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL);
+	int rc = rte_mempool_set_ops_byname(pool, pool_ops(), NULL);
 
 	if (rc != 0)
 		return rc;
@@ -149,6 +162,12 @@ struct rte_mempool *shim_pool_create(const char *name, uint32_t n, uint32_t cach
 	return NULL;
 }
 
+struct rte_mempool *shim_pool_create_for_devices(const char *name, uint32_t n, uint32_t cache, uint16_t room,
+						 int socket)
+{
+	return rte_pktmbuf_pool_create_by_ops(name, n, cache, 0, room, socket, pool_ops());
+}
+
 uint32_t shim_pool_memory(struct rte_mempool *pool, struct shim_area *areas, uint32_t cap)
 {
 	struct rte_mempool_memhdr *memory;
@@ -177,9 +196,51 @@ void shim_mbuf_free(struct rte_mbuf *mbuf)
 	rte_pktmbuf_free(mbuf);
 }
 
+void shim_mbuf_free_bulk(struct rte_mbuf **mbufs, uint32_t n)
+{
+	struct rte_mempool *pool = NULL;
+	uint32_t first = 0, i;
+
+	/* Buffers of one pool that follow each other are put back with one call. */
+	for (i = 0; i < n; i++) {
+		struct rte_mbuf *mbuf = mbufs[i];
+		/* Such a buffer is as the pool wants it: no other refers to it, and nothing is chained to it. */
+		bool plain = mbuf->nb_segs == 1 && rte_mbuf_refcnt_read(mbuf) == 1 && RTE_MBUF_DIRECT(mbuf);
+
+		if (plain && mbuf->pool == pool)
+			continue;
+		if (i > first)
+			rte_mempool_put_bulk(pool, (void *const *)&mbufs[first], i - first);
+		if (plain) {
+			pool = mbuf->pool;
+			first = i;
+		} else {
+			rte_pktmbuf_free(mbuf);
+			pool = NULL;
+			first = i + 1;
+		}
+	}
+	if (n > first)
+		rte_mempool_put_bulk(pool, (void *const *)&mbufs[first], n - first);
+}
+
 uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
-	return rte_eth_rx_burst(port, queue, mbufs, n);
+	uint16_t received = rte_eth_rx_burst(port, queue, mbufs, n), i;
+
+	/* Where another core wrote them, all are on their way before the first one is read. */
+	for (i = 0; i < received; i++) {
+		rte_prefetch0(mbufs[i]);
+		rte_prefetch0(RTE_PTR_ADD(mbufs[i], sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM));
+	}
+	return received;
+}
+
+int shim_rx_has_more_than(uint16_t port, uint16_t queue, uint16_t packets)
+{
+	int status = rte_eth_rx_descriptor_status(port, queue, packets);
+
+	return status < 0 ? status : status == RTE_ETH_RX_DESC_DONE;
 }
 
 uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)

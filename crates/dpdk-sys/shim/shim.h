@@ -29,8 +29,13 @@ typedef void (*shim_log_sink)(uint32_t level, const char *text, size_t len);
 int shim_log_to(shim_log_sink sink);
 
 /*
- * A pool of packet buffers as rte_pktmbuf_pool_create makes it, but in ordinary memory of this process, one buffer
- * right after the other, in large pages where the kernel has some, on the NUMA node that the calling thread runs on.
+ * A pool of packet buffers as rte_pktmbuf_pool_create makes it, but the buffer that was freed last is used first. NULL
+ * with rte_errno set.
+ */
+struct rte_mempool *shim_pool_create_for_devices(const char *name, uint32_t n, uint32_t cache, uint16_t room,
+						 int socket);
+/*
+ * The same, but in ordinary memory of this process, one buffer right after the other, in large pages where the kernel has some, on the NUMA node that the calling thread runs on.
  * Only the processor can reach it. NULL with rte_errno set.
  */
 struct rte_mempool *shim_pool_create(const char *name, uint32_t n, uint32_t cache, uint16_t room, int socket);
@@ -46,8 +51,15 @@ struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool);
 /* All `n` or none: 0 or -ENOENT. */
 int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t n);
 void shim_mbuf_free(struct rte_mbuf *mbuf);
+/*
+ * Frees `n` packets. As rte_pktmbuf_free_bulk, but of a packet in one buffer of its own nothing is read or written
+ * behind the first cache line of its structure.
+ */
+void shim_mbuf_free_bulk(struct rte_mbuf **mbufs, uint32_t n);
 
 uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
+/* Whether more than `packets` wait to be received: 1 or 0; -errno where the driver does not tell. */
+int shim_rx_has_more_than(uint16_t port, uint16_t queue, uint16_t packets);
 uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 
 /* As rte_ring_create, and touches every slot: the kernel gives memory on the NUMA node of the calling thread. */

@@ -110,10 +110,12 @@ impl Raw {
     field!(next, set_next, *mut sys::rte_mbuf, MBUF_NEXT);
     field!(tx_offload, set_tx_offload, u64, MBUF_TX_OFFLOAD);
 
+    #[inline]
     fn data_ptr(self) -> *mut u8 {
         self.buf_addr().wrapping_add(usize::from(self.data_off()))
     }
 
+    #[inline]
     fn tailroom(self) -> usize {
         let used = usize::from(self.data_off()) + usize::from(self.data_len());
         usize::from(self.buf_len()).saturating_sub(used)
@@ -586,5 +588,5 @@ pub(crate) unsafe fn free_bulk(mbufs: &mut [std::mem::MaybeUninit<Mbuf>]) {
     }
     let first = ptr::from_mut(mbufs).cast::<*mut sys::rte_mbuf>();
     // SAFETY: `Mbuf` is a transparent non-null pointer, so this is an array of `len` owned chains.
-    unsafe { sys::rte_pktmbuf_free_bulk(first, mbufs.len() as u32) };
+    unsafe { sys::shim_mbuf_free_bulk(first, mbufs.len() as u32) };
 }

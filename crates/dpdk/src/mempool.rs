@@ -84,7 +84,7 @@ struct Handle {
 #[derive(Clone, Copy, Debug)]
 struct Pool(NonNull<sys::rte_mempool>);
 
-// SAFETY: DPDK's default pools take any number of threads at once (ring_mp_mc, caches by lcore id).
+// SAFETY: these pools take any number of threads at once (a stack under a lock, caches by lcore id).
 unsafe impl Send for Pool {}
 // SAFETY: as for Send.
 unsafe impl Sync for Pool {}
@@ -220,7 +220,7 @@ fn create(eal: &Eal, config: &PoolConfig) -> Result<Pool, Error> {
     let (name, buffers, cache) = (name.as_ptr(), config.buffers, config.cache);
     let call = || match eal.serves_devices() {
         // SAFETY: EAL runs; the name is NUL-terminated and copied.
-        true => unsafe { sys::rte_pktmbuf_pool_create(name, buffers, cache, 0, room, socket) },
+        true => unsafe { sys::shim_pool_create_for_devices(name, buffers, cache, room, socket) },
         // SAFETY: as above.
         false => unsafe { sys::shim_pool_create(name, buffers, cache, room, socket) },
     };

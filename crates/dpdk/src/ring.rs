@@ -98,7 +98,7 @@ impl RawRing {
     }
 
     #[inline]
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         // SAFETY: the ring is alive; the count may be read by anyone.
         unsafe { sys::shim_ring_count(self.as_ptr()) as usize }
     }

@@ -28,7 +28,8 @@ pub(super) struct Device {
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) pools: Vec<Mempool>,
-    pub(super) _rings: Vec<Arc<RawRing>>,
+    /// Of a memory port: where packets come in, by queue, and then where they leave.
+    pub(super) rings: Vec<Arc<RawRing>>,
 }
 
 /// The ports that some `Device` owns.

@@ -102,7 +102,7 @@ fn device(label: String, inward: &[Arc<RawRing>], outward: &[Arc<RawRing>]) -> R
         (c"vdev", plugged),
         Held {
             pools: Vec::new(),
-            _rings: rings,
+            rings,
         },
     )
 }

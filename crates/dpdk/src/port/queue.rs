@@ -11,6 +11,7 @@ use super::device::Device;
 use super::sockets::{FilterInstruction, Ring, SEGMENTS_MAX, Sender, set_program};
 use crate::burst::{BURST_MAX, Burst};
 use crate::error::Errno;
+use crate::ring::RawRing;
 
 /// The queues of a started port, by number. Each goes to the worker that polls it.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub struct RxQueue {
     side: RxSide,
     /// The ring beside it, until a program chooses what comes there.
     urgent: Option<Box<Ring>>,
+    /// Of a memory port: where packets come in.
+    ring: Option<Arc<RawRing>>,
     queue: u16,
     leaves_checksums: bool,
     _not_sync: PhantomData<Cell<()>>,
@@ -122,10 +125,25 @@ impl RxQueue {
         Ok(self.urgent.take().map(|ring| RxQueue {
             side: RxSide::Socket(ring),
             urgent: None,
+            ring: None,
             queue: self.queue,
             leaves_checksums: false,
             _not_sync: PhantomData,
         }))
+    }
+
+    /// Whether more than `packets` wait to be received; `None` where the driver does not tell.
+    #[inline]
+    pub fn has_more_than(&self, packets: u16) -> Option<bool> {
+        match (&self.side, &self.ring) {
+            (RxSide::Socket(_), _) => None,
+            (_, Some(ring)) => Some(ring.count() > packets.into()),
+            (RxSide::Driver(device), None) => {
+                // SAFETY: the port is started and has this queue, whose only handle this is.
+                let found = unsafe { sys::shim_rx_has_more_than(device.id, self.queue, packets) };
+                (found >= 0).then_some(found == 1)
+            }
+        }
     }
 
     /// Whether packets may come that are [several as one](crate::Mbuf::coalesced).
@@ -143,6 +161,7 @@ impl RxQueue {
         RxQueue {
             side: RxSide::Socket(Box::new(ring)),
             urgent: urgent.map(Box::new),
+            ring: None,
             queue,
             leaves_checksums: false,
             _not_sync: PhantomData,
@@ -214,9 +233,11 @@ pub(super) struct Traits {
 impl Queues {
     /// The handles of all queues of a driver's port that was just started, which it does once.
     pub(super) fn of_driver(device: &Arc<Device>, rx_queues: u16, tx_queues: u16, traits: Traits) -> Queues {
+        let rings = device.control().rings.clone();
         let rx = |queue| RxQueue {
             side: RxSide::Driver(device.clone()),
             urgent: None,
+            ring: rings.get(usize::from(queue)).cloned(),
             queue,
             leaves_checksums: traits.leaves_checksums,
             _not_sync: PhantomData,
