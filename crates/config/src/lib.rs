@@ -17,6 +17,7 @@ mod schema;
 pub use bounded::Bounded;
 pub use error::ConfigError;
 pub use parts::network::StaticNeighbour;
+pub use parts::rings::Descriptors;
 pub use schema::{
     BadLevel, BufferingConfig, ChecksumsConfig, Config, ControlConfig, DpdkConfig, Driver, DscpConfig,
     EchoConfig, EventConfig, EventLogicConfig, FlowsConfig, FragmentConfig, FragmentsConfig, GateConfig,

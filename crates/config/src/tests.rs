@@ -1,6 +1,7 @@
 //! Every mistake a person can make gets its file, line, field, value and bound.
 
 mod links;
+mod rings;
 
 use rules::network::{EventLogic, Mss, Network};
 

@@ -22,7 +22,7 @@ use crate::nic::audit::{Place, Seen};
 use crate::nic::checksums::UdpChecksums;
 use crate::nic::{Report, RxDistribution, Traffic, has_urgent_queues, plan};
 use crate::numa_placement::{self, NumaPlacement, NumaTopology};
-use config::{Config, Driver, PortConfig};
+use config::{Config, Descriptors, Driver, PortConfig};
 
 /// Packets that an inbox holds: at a million packets handed over a second, what comes in while its owner is off its
 /// core for 30 ms.
@@ -117,6 +117,7 @@ struct Opening<'a> {
     is_member: bool,
     traffic: Traffic,
     checksums: UdpChecksums,
+    descriptors: Descriptors,
     workers: u16,
 }
 
@@ -194,6 +195,7 @@ impl Ports {
                 is_member,
                 traffic,
                 checksums: UdpChecksums::of(config, port),
+                descriptors: config.descriptors(port),
                 workers,
             };
             if let Err(reason) = started.add_kept(eal, &opening) {
@@ -250,14 +252,14 @@ impl Ports {
             is_member,
             traffic,
             checksums,
+            descriptors,
             workers,
         } = opening;
-        let descriptors = config.descriptors.value();
         let (mut port, peer) = match driver {
             Driver::Memory {} => {
                 let spec = MemorySpec {
                     queues: workers,
-                    depth: descriptors as u32,
+                    depth: descriptors.receive.into(),
                 };
                 let (port, peer) = Port::memory(eal, &spec)?;
                 (port, Some(peer))
@@ -266,8 +268,8 @@ impl Ports {
         };
         let mut start = StartConfig::new(workers, &self.pools[0]);
         start.pools.clone_from(&self.pools);
-        start.rx_descriptors = descriptors as u16;
-        start.tx_descriptors = descriptors as u16;
+        start.rx_descriptors = descriptors.receive;
+        start.tx_descriptors = descriptors.transmit;
         start.promiscuous = is_member && !matches!(driver, Driver::Memory {} | Driver::Pcap { .. });
         start.mtu = mtu(config);
         start.tx_udp_checksum = checksums.is_wanted();

@@ -10,3 +10,4 @@ pub(crate) mod policy;
 pub(crate) mod pools;
 pub(crate) mod predefined;
 pub(crate) mod records;
+pub(crate) mod rings;

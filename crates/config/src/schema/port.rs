@@ -23,9 +23,10 @@ pub struct PortConfig {
     /// Largest IP packet, octets; 1500.
     #[serde(default = "PortConfig::default_mtu")]
     pub mtu: Bounded<1280, 9_216>,
-    /// Descriptors of each receive and transmit ring; 1024.
-    #[serde(default = "PortConfig::default_descriptors")]
-    pub descriptors: Bounded<64, 32_768>,
+    /// Descriptors of each receive and transmit ring; absent: [as many as there is room
+    /// for](super::Config::descriptors).
+    #[serde(default)]
+    pub descriptors: Option<Bounded<64, 32_768>>,
     /// Who computes the UDP checksums of GTP-U packets over IPv6 that leave by it; auto. Not of a LAG.
     #[serde(default)]
     pub checksums: Option<Spanned<ChecksumsConfig>>,
@@ -34,9 +35,6 @@ pub struct PortConfig {
 impl PortConfig {
     const fn default_mtu() -> Bounded<1280, 9_216> {
         Bounded::new(1500)
-    }
-    const fn default_descriptors() -> Bounded<64, 32_768> {
-        Bounded::new(1024)
     }
 }
 

@@ -29,8 +29,8 @@ pub struct WorkersConfig {
     #[serde(default = "WorkersConfig::default_slow_path_share")]
     pub slow_path_share_percent: Bounded<1, 100>,
     /// Room for packets of each port and worker that wait when more come in than can be worked on, so that what keeps
-    /// links and paths alive goes before them; at most a quarter of `dpdk.buffers` together. 0: no worker looks ahead;
-    /// 1,024.
+    /// links and paths alive goes before them; at most a quarter of `dpdk.buffers` together, and 256 in an overload
+    /// that lasts. 0: no worker looks ahead; 4,096.
     #[serde(default = "WorkersConfig::default_backlog")]
     pub backlog: Bounded<0, 65_536>,
     /// What a worker without packets does; absent: `interrupt` where all ports are the kernel's, `busy` with a PCI
@@ -76,7 +76,7 @@ impl WorkersConfig {
         Bounded::new(20)
     }
     const fn default_backlog() -> Bounded<0, 65_536> {
-        Bounded::new(1_024)
+        Bounded::new(4_096)
     }
 }
 
