@@ -2,6 +2,7 @@
 
 pub(crate) mod l3_interfaces;
 pub(crate) mod martian_source;
+pub(crate) mod new_flow_filter;
 pub(crate) mod parse;
 pub(crate) mod priority;
 pub(crate) mod queue_choice;

@@ -93,6 +93,12 @@ pub trait Io {
         let _ = (port, out);
     }
 
+    /// Whether more than `packets` wait to be received by `port`; `None` where it does not tell.
+    fn has_more_than(&self, port: PortId, packets: u16) -> Option<bool> {
+        let _ = (port, packets);
+        None
+    }
+
     /// Sends the packets of `out` by `port`, none of which is in more parts than it [may](Self::most_parts). The last
     /// ones, if they found no room, stay in `out`, in order.
     fn tx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);

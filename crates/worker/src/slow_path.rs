@@ -141,12 +141,13 @@ impl SlowPath {
         now: Nanos,
     ) -> usize {
         let places = self.budget.places(burst.descriptors.len(), hits, now);
-        let mut count = self.collect(burst);
+        let wanted = self.collect(burst);
         self.put_off = 0;
-        if count > places {
-            count = self.admit_by_hash(tables.stats, burst, count, places);
-        }
-        self.budget.admit(count);
+        let count = match wanted > places {
+            true => self.admit_by_hash(tables.stats, burst, wanted, places),
+            false => wanted,
+        };
+        self.budget.admit(count, wanted, now);
         if count == 0 {
             return 0;
         }

@@ -280,4 +280,9 @@ impl Stats {
     pub(crate) fn drop(&mut self, reason: DropReason) {
         self.drops[reason.index()] += 1;
     }
+
+    #[inline]
+    pub(crate) fn drop_many(&mut self, reason: DropReason, packets: u64) {
+        self.drops[reason.index()] += packets;
+    }
 }

@@ -65,8 +65,12 @@ impl<I: Io> Worker<I> {
             self.tidy_traces(now);
         }
         self.ports.flush(&mut self.stats);
+        let rx = self.entered() - rx;
+        if rx == 0 && self.stats.backlog == 0 {
+            self.slow_path.budget.end_flood();
+        }
         PollReport {
-            rx: self.entered() - rx,
+            rx,
             tx: self.stats.tx() - tx,
             commands,
             waiting: self.stats.backlog,

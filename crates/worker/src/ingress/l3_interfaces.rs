@@ -139,6 +139,8 @@ pub(crate) struct L3Interfaces {
     members: Vec<(PortId, MacAddr)>,
     /// Whether any instance bounds what TCP connections agree on.
     pub clamps: bool,
+    /// DSCPs of packets that may not wait behind others in any instance: bit n is DSCP n.
+    pub urgent_dscps: u64,
 }
 
 impl L3Interfaces {
@@ -189,6 +191,7 @@ impl L3Interfaces {
                 .instances()
                 .iter()
                 .any(|instance| instance.mss != Mss::Off),
+            urgent_dscps: 0,
         }
     }
 
@@ -213,6 +216,7 @@ impl L3Interfaces {
         }
         for (l3_interface, dscps) in self.instances.iter_mut().zip(urgent_dscps) {
             l3_interface.urgent_dscps = *dscps;
+            self.urgent_dscps |= *dscps;
         }
         self
     }

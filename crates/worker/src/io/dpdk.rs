@@ -186,6 +186,11 @@ impl Io for DpdkIo {
         }
     }
 
+    fn has_more_than(&self, port: PortId, packets: u16) -> Option<bool> {
+        let (queue, _) = self.ports.get(port.index())?.as_ref()?;
+        queue.has_more_than(packets)
+    }
+
     fn tx(&mut self, port: PortId, out: &mut Batch<DpdkBuf>) {
         self.collect(out);
         if let Some(Some((_, queue))) = self.ports.get_mut(port.index()) {

@@ -351,6 +351,7 @@ impl Wires {
             most_parts: Vec::new(),
             fills: Vec::new(),
             filled: 0,
+            tells: false,
         };
         let ios = (0..workers).map(io).collect();
         (wires, ios)
@@ -402,6 +403,8 @@ pub struct MemIo {
     fills: Vec<PortId>,
     /// Checksums that they have filled in.
     filled: u64,
+    /// Whether ports tell how many packets wait.
+    tells: bool,
 }
 
 impl MemIo {
@@ -416,6 +419,11 @@ impl MemIo {
     /// Has `port` fill in UDP checksums, as a NIC that can. Before a worker gets this.
     pub fn fill_udp_checksums(&mut self, port: PortId) {
         self.fills.push(port);
+    }
+
+    /// Has all ports tell whether more than some packets wait to be received.
+    pub fn tell_waiting(&mut self) {
+        self.tells = true;
     }
 
     /// UDP checksums that ports have filled in of what this worker sent.
@@ -461,6 +469,11 @@ impl Io for MemIo {
             queue.take_whole_from(out);
             self.filled += before - asking(out);
         }
+    }
+
+    fn has_more_than(&self, port: PortId, packets: u16) -> Option<bool> {
+        let queue = self.rx.get(port.index()).filter(|_| self.tells)?;
+        Some(queue.len() > packets.into())
     }
 
     fn bounds_chains(&self) -> bool {

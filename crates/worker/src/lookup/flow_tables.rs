@@ -199,6 +199,23 @@ impl<K: FamilyKey> FamilyFlows<K> {
         soft
     }
 
+    /// Which of these whole keys may have an entry, bit n for key n: all that have one, and a few of the others.
+    fn may_hold(&self, wholes: &[K]) -> u64 {
+        let [plain, tunnels] = &self.shapes;
+        let mut keys = [K::default(); BURST];
+        let mut held = 0;
+        for round in 0..plain.in_use.len().max(tunnels.in_use.len()) {
+            for (key, whole) in keys.iter_mut().zip(wholes) {
+                let shapes = &self.shapes[usize::from(whole.scope().is_tunnel())].in_use;
+                if let Some(shape) = shapes.get(round) {
+                    *key = shape.cut(whole);
+                }
+            }
+            held |= self.table.may_hold(&keys[..wholes.len().min(BURST)]);
+        }
+        held
+    }
+
     /// A packet's key in a shape that need not be in use.
     fn key(&mut self, shape: KeyFields, whole: &K) -> K {
         let is_tunnel = whole.scope().is_tunnel();
@@ -458,6 +475,11 @@ impl Flows {
         let Self { v4, v6, lines, .. } = self;
         let soft = v4.lookup(descriptors, &keys.v4, blocks, lines, snapshot, now);
         soft | v6.lookup(descriptors, &keys.v6, blocks, lines, snapshot, now)
+    }
+
+    /// Which of these whole keys may have an entry, bit n for key n: all that have one, and a few of the others.
+    pub fn may_hold(&self, keys: &[FlowKey4]) -> u64 {
+        self.v4.may_hold(keys)
     }
 
     /// Takes the decision about the packet at `index` for its flow's entry, which has the fields of its shape in the

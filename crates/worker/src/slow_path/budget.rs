@@ -5,6 +5,13 @@
 //! some, by the ticks of all stages but `rx`; what it takes is charged. The stage takes as many packets as its credit
 //! pays for, at the recent cost of one. A worker that is not busy, or that has only first packets, refuses none.
 //!
+//! After a refusal the worker counts as *flooded* for a millisecond, or until a poll finds no packet: then the budget
+//! holds for bursts that are not full as well, and first packets are refused before they are parsed
+//! ([`NewFlowFilter`](crate::ingress::new_flow_filter::NewFlowFilter)).
+//!
+//! A worker that takes less from a port than arrives there is about to lose packets of established flows in the port's
+//! queue: then the slow path earns a quarter of its share, for a millisecond.
+//!
 //! Time is that of the stages' clock. Where the clock is off, or the budget is 100%, nothing is bounded.
 
 use flow::Nanos;
@@ -15,6 +22,8 @@ use crate::BURST;
 const SAVED: i64 = 2 * BURST as i64;
 /// How long established flows are reckoned with after their last packet.
 const MEMORY: u64 = 1_000_000;
+/// The part of its share that the slow path earns while a port's queue grows.
+const BEHIND: i64 = 4;
 /// What the cost of one packet is supposed to be at first, in ticks.
 const FIRST_COST: i64 = 1_000;
 
@@ -31,6 +40,12 @@ pub(crate) struct SlowPathBudget {
     is_busy: bool,
     /// Packets let in by this burst.
     admitted: usize,
+    /// Until when a flood of first packets is reckoned with.
+    flooded: Nanos,
+    /// First packets in the receive backlog that were let in.
+    ahead: usize,
+    /// Until when a port's queue is supposed to grow.
+    behind: Nanos,
 }
 
 impl SlowPathBudget {
@@ -43,6 +58,9 @@ impl SlowPathBudget {
             established: Nanos::ZERO,
             is_busy: false,
             admitted: 0,
+            flooded: Nanos::ZERO,
+            ahead: 0,
+            behind: Nanos::ZERO,
         }
     }
 
@@ -52,17 +70,67 @@ impl SlowPathBudget {
         if hits > 0 {
             self.established = Nanos(now.0.saturating_add(MEMORY));
         }
-        self.is_busy = self.percent < 100 && packets == BURST && now < self.established;
-        if !self.is_busy || self.cost == 0 {
-            return BURST;
+        let is_full = packets == BURST || now < self.flooded;
+        self.is_busy = self.percent < 100 && is_full && now < self.established;
+        match self.is_busy {
+            true => self.paid_for(),
+            false => BURST,
         }
-        (self.credit / (100 * self.cost)).clamp(0, BURST as i64) as usize
     }
 
-    /// Notes how many packets the stage takes.
+    /// How many packets of a burst the credit pays for.
     #[inline]
-    pub fn admit(&mut self, packets: usize) {
+    fn paid_for(&self) -> usize {
+        match self.cost {
+            0 => BURST,
+            cost => (self.credit / (100 * cost)).clamp(0, BURST as i64) as usize,
+        }
+    }
+
+    /// Notes how many packets the stage takes, of `wanted`.
+    #[inline]
+    pub fn admit(&mut self, packets: usize, wanted: usize, now: Nanos) {
         self.admitted = packets;
+        self.ahead = self.ahead.saturating_sub(wanted);
+        if packets < wanted {
+            self.note_flood(now);
+        }
+    }
+
+    /// Notes that first packets were refused for want of time.
+    #[inline]
+    pub fn note_flood(&mut self, now: Nanos) {
+        self.flooded = Nanos(now.0.saturating_add(MEMORY));
+    }
+
+    /// Notes that the worker has time: no packet waits.
+    #[inline]
+    pub fn end_flood(&mut self) {
+        (self.flooded, self.behind) = (Nanos::ZERO, Nanos::ZERO);
+    }
+
+    /// Notes that a look ahead has left packets in a port's queue.
+    pub fn note_behind(&mut self, now: Nanos) {
+        self.behind = Nanos(now.0.saturating_add(MEMORY));
+    }
+
+    /// Whether established flows compete with more first packets than there is time for.
+    #[inline]
+    pub fn is_flooded(&self, now: Nanos) -> bool {
+        now < self.flooded && now < self.established
+    }
+
+    /// How many first packets may be let into the receive backlog; `waits`: whether packets are in it.
+    pub fn places_ahead(&mut self, waits: bool) -> usize {
+        if !waits {
+            self.ahead = 0;
+        }
+        self.paid_for().saturating_sub(self.ahead)
+    }
+
+    /// Notes first packets that were let into the receive backlog.
+    pub fn admit_ahead(&mut self, packets: usize) {
+        self.ahead += packets;
     }
 
     /// Charges the ticks that the stage took.
@@ -82,9 +150,10 @@ impl SlowPathBudget {
 
     /// Credits the ticks that a burst took, in all stages that count.
     #[inline]
-    pub fn earn(&mut self, ticks: u64) {
+    pub fn earn(&mut self, ticks: u64, now: Nanos) {
         let most = 100 * SAVED * self.cost;
-        let earned = self.percent * ticks.min(1 << 32) as i64;
+        let part = if now < self.behind { BEHIND } else { 1 };
+        let earned = self.percent * ticks.min(1 << 32) as i64 / part;
         self.credit = (self.credit + earned).clamp(-most, most);
     }
 }
@@ -104,10 +173,10 @@ mod tests {
         let (mut all, mut slow, mut admitted) = (0, 0, 0);
         for burst in 0..10_000 {
             let places = budget.places(packets, hits, Nanos(burst * 10_000)).min(wanted);
-            budget.admit(places);
+            budget.admit(places, places, Nanos(burst * 10_000));
             let ticks = places as u64 * each;
             budget.spend(ticks);
-            budget.earn(ticks + others);
+            budget.earn(ticks + others, Nanos(burst * 10_000));
             // What was saved up is not part of the rate.
             if burst > 1_000 {
                 (all, slow, admitted) = (all + ticks + others, slow + ticks, admitted + places);
@@ -130,6 +199,17 @@ mod tests {
     }
 
     #[test]
+    fn where_a_queue_grows_it_has_a_quarter_of_its_share() {
+        let mut budget = SlowPathBudget::new(20);
+        budget.note_behind(Nanos::from_secs(1));
+        let (part, _) = run(&mut budget, (BURST, 10), 15_000, (50, 300));
+        assert!((0.04..=0.051).contains(&part), "{part}");
+        budget.end_flood();
+        let (part, _) = run(&mut budget, (BURST, 10), 15_000, (50, 300));
+        assert!((0.17..=0.201).contains(&part), "{part}");
+    }
+
+    #[test]
     fn nothing_is_refused_without_a_queue_or_without_established_flows() {
         for (budget, burst) in [(20, (BURST - 1, 10)), (20, (BURST, 0)), (100, (BURST, 10))] {
             let (_, admitted) = run(&mut SlowPathBudget::new(budget), burst, 1_000, (50, 10_000));
@@ -144,7 +224,7 @@ mod tests {
     fn an_absence_from_the_core_is_forgotten_soon() {
         let mut budget = SlowPathBudget::new(20);
         run(&mut budget, (BURST, 10), 15_000, (50, 1_000));
-        budget.admit(5);
+        budget.admit(5, 5, Nanos::ZERO);
         budget.spend(100_000_000);
         let (_, admitted) = run(&mut budget, (BURST, 10), 15_000, (50, 1_000));
         assert!(admitted > 3.0, "{admitted}");

@@ -16,7 +16,9 @@ use crate::deferred::{delivery_status, downlink_data_notification};
 use crate::egress::duplicate::Copying;
 use crate::egress::linearize::linearize_burst;
 use crate::egress::tx_queues::Transmission;
+use crate::ingress::new_flow_filter::{self, Filtered};
 use crate::ingress::parse::{gather, parse};
+use crate::ingress::rx_backlog::Look;
 use crate::ingress::worker_selection::select_workers;
 use crate::io::Io;
 use crate::local::error_indication;
@@ -28,6 +30,10 @@ use crate::slow_path;
 use crate::stats::Stage;
 use crate::trace::observe::{self, Observed, TraceOrigin};
 use crate::trace::report::TraceSource;
+
+/// Bursts of a port's backlog that are processed in a poll during a flood of new flows: of the bursts that are taken,
+/// more packets may be of established flows than one burst has.
+const BACKLOG_BURSTS: usize = 2;
 
 /// Where a burst comes from.
 #[derive(Clone, Copy)]
@@ -89,28 +95,62 @@ impl<I: Io> Worker<I> {
         if sorts && self.receive(Source::UrgentQueue(port), now) > 0 {
             self.release(now);
         }
-        let has_waiting = self.backlog.has_waiting(port);
-        if has_waiting || (self.receive(Source::Port(port), now) == BURST && !sorts && self.backlog.is_on()) {
-            self.look_ahead(port, has_waiting, now);
+        let is_behind =
+            self.backlog.has_waiting(port) || (self.slow_path.budget.is_flooded(now) && self.backlog.is_on());
+        if is_behind || (self.receive(Source::Port(port), now) == BURST && !sorts && self.backlog.is_on()) {
+            self.look_ahead(port, is_behind, now);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn look_ahead(&mut self, port: PortId, has_waiting: bool, now: Nanos) {
+    fn look_ahead(&mut self, port: PortId, is_behind: bool, now: Nanos) {
         let mut clock = cycles::now();
         let tables = (&self.tables.interfaces, &self.ports.lags);
-        let packets = self
-            .backlog
-            .look_ahead(&mut self.ports.io, &mut self.stats, tables, port);
-        self.end_stage(Stage::Rx, packets, &mut clock);
+        let (filter, budget) = (&mut self.new_flow_filter, &mut self.slow_path.budget);
+        let context = new_flow_filter::Context {
+            interfaces: &self.tables.interfaces,
+            flows: &self.flows,
+            selection: (self.config.workers > 1).then_some((&self.worker_selection, self.config.id)),
+        };
+        let mut waits = self.backlog.has_waiting(port);
+        let is_flooded = budget.is_flooded(now);
+        let refuse = |packets: &[I::Buf]| {
+            if !is_flooded {
+                return None;
+            }
+            let Filtered { refused, admitted } = filter.filter(&context, packets, budget.places_ahead(waits));
+            waits = true;
+            budget.admit_ahead(admitted);
+            if refused != 0 {
+                budget.note_flood(now);
+            }
+            Some(refused)
+        };
+        let io = &mut self.ports.io;
+        let look = Look {
+            port,
+            now,
+            is_flooded,
+        };
+        let ahead = self.backlog.look_ahead(io, &mut self.stats, tables, look, refuse);
+        if !ahead.is_emptied {
+            self.slow_path.budget.note_behind(now);
+        }
+        self.end_stage(Stage::Rx, ahead.packets, &mut clock);
         if self.backlog.has_urgent() {
             self.release(now);
             self.receive(Source::Urgent, now);
         }
-        if has_waiting {
+        let bursts = match self.slow_path.budget.is_flooded(now) {
+            true => BACKLOG_BURSTS,
+            false => usize::from(is_behind),
+        };
+        for _ in 0..bursts {
             self.release(now);
-            self.receive(Source::Backlog(port), now);
+            if self.receive(Source::Backlog(port), now) < BURST {
+                break;
+            }
         }
         self.deferred.count(&mut self.stats);
     }
@@ -164,7 +204,7 @@ impl<I: Io> Worker<I> {
         self.end_stage(Stage::ApplyRules, packets, &mut clock);
         self.send(source, now);
         self.end_stage(Stage::Tx, packets, &mut clock);
-        self.slow_path.budget.earn(clock.wrapping_sub(begun));
+        self.slow_path.budget.earn(clock.wrapping_sub(begun), now);
         packets
     }
 

@@ -29,6 +29,7 @@ use crate::egress::path_mtus::PathMtus;
 use crate::egress::ports::Ports;
 use crate::egress::tx_queues::TxQueues;
 use crate::ingress::l3_interfaces::L3Interfaces;
+use crate::ingress::new_flow_filter::NewFlowFilter;
 use crate::ingress::queue_choice::queue_program;
 use crate::ingress::rx_backlog::RxBacklog;
 use crate::ingress::worker_selection::WorkerSelection;
@@ -37,6 +38,7 @@ use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::local::limits::LocalLimits;
 use crate::lookup::flow_tables::{FlowCapacity, Flows};
 use crate::sessions::Sessions;
+use crate::slow_path::deficit_round_robin::HashedRoundRobin;
 use crate::slow_path::{SlowPath, Tables};
 use crate::stats::Stats;
 use crate::trace::tracer::Tracer;
@@ -50,6 +52,7 @@ pub struct Worker<I: Io> {
     pub(super) burst: Burst<I::Buf>,
     /// Packets received that wait for a later burst.
     pub(super) backlog: RxBacklog<I::Buf>,
+    pub(super) new_flow_filter: NewFlowFilter,
     pub(super) worker_selection: WorkerSelection,
     /// A worker selection exception has found no room since the last fence.
     pub(super) exceptions_lost: bool,
@@ -115,6 +118,7 @@ impl<I: Io> Worker<I> {
             stats: Stats::new(ports),
             burst: Burst::new(),
             backlog: RxBacklog::new(ports, config.backlog),
+            new_flow_filter: NewFlowFilter::new(HashedRoundRobin::new(config.seed)),
             worker_selection: WorkerSelection::new(config.workers, exceptions),
             exceptions_lost: false,
             local: LocalLimits::new(&config, ports),
@@ -171,6 +175,12 @@ impl<I: Io> Worker<I> {
     /// Events that it has pushed to Control.
     pub fn events_pushed(&self) -> u64 {
         self.events.pushed()
+    }
+
+    /// Changes how many packets of each port may wait when more arrive than can be processed, up to
+    /// [`WorkerConfig::backlog`]; 0: none.
+    pub fn set_backlog(&mut self, packets: usize) {
+        self.backlog.limit(packets.min(self.config.backlog));
     }
 
     /// Flow entries in its tables.

@@ -15,19 +15,24 @@ use worker::{Command, Event, LagHash, LagPorts};
 use common::one_session::{REMOTE, TEID, events, session, to_ue, uplink};
 use common::{PEER_MAC, World, frame, our_mac};
 
-const LAG: PortId = PortId(1);
-const MEMBERS: [u16; 2] = [7, 8];
+pub(crate) const LAG: PortId = PortId(1);
+pub(crate) const MEMBERS: [u16; 2] = [7, 8];
 
 /// A world with N6 on a LAG, and a port behind its members that makes room for them.
 pub(crate) fn world(share: u8) -> World {
-    let mut world = world_on(LAG);
+    world_with_backlog(share, 0)
+}
+
+/// The same, where packets of a port may wait.
+pub(crate) fn world_with_backlog(share: u8, backlog: usize) -> World {
+    let mut world = world_on(LAG, backlog);
     world.install(1, session());
     carry(&mut world, LAG, share);
     world
 }
 
 /// The instances of a port are on a LAG.
-fn world_on(lag: PortId) -> World {
+fn world_on(lag: PortId, backlog: usize) -> World {
     let mut instances = testing::network().instances().to_vec();
     if let Some(last) = instances.last_mut() {
         last.port = PortId(9);
@@ -35,6 +40,7 @@ fn world_on(lag: PortId) -> World {
     let network = rules::Network::new(instances).expect("a network");
     World::with(network, 1, |config| {
         config.slow_protocols = 5;
+        config.backlog = backlog;
         config.lags = vec![LagPorts {
             port: lag,
             members: MEMBERS.map(PortId).into(),
@@ -206,7 +212,7 @@ fn frames_of_our_own_to_a_lag_leave_by_a_member() {
 /// each.
 fn end_markers(share: u8, tunnels: std::ops::Range<u32>) -> BTreeMap<PortId, usize> {
     const N3_LAG: PortId = PortId(0);
-    let mut world = world_on(N3_LAG);
+    let mut world = world_on(N3_LAG, 0);
     let mut image = world.install(1, session());
     carry(&mut world, N3_LAG, share);
     let mut sent = BTreeMap::<PortId, usize>::new();

@@ -1,15 +1,17 @@
 //! More packets than a worker takes in a poll: what may not wait goes first, the rest in turn.
 
 use flow::{Nanos, PortId, WorkerId};
-use packet::DropReason;
 use packet::gtpu::MessageType;
+use packet::{DropReason, build};
 use proptest::prelude::*;
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, tunnelled};
-use worker::BURST;
-use worker::mem::MemBuf;
+use transport::lag::{End, Lacpdu};
+use worker::mem::{MemBuf, MemIo};
+use worker::{BURST, Event, HostRates, Urgency};
 
-use crate::common::one_session::{REMOTE, TEID, fix_lengths, session};
-use crate::common::{World, frame};
+use crate::common::one_session::{REMOTE, TEID, events, fix_lengths, ip, session, to_ue};
+use crate::common::{PEER_MAC, World, frame};
+use crate::{lag, world};
 
 const N3: PortId = PortId(0);
 const N6: PortId = PortId(1);
@@ -39,10 +41,12 @@ fn echo() -> Vec<u8> {
 }
 
 fn push(world: &World, packet: &[u8]) {
-    let queue = world.wires.to(WorkerId(0), N3);
-    queue
-        .push(MemBuf::new(&frame(N3.0, packet)))
-        .expect("there is room on the wire");
+    push_frame(world, N3, &frame(N3.0, packet));
+}
+
+fn push_frame(world: &World, port: PortId, frame: &[u8]) {
+    let queue = world.wires.to(WorkerId(0), port);
+    queue.push(MemBuf::new(frame)).expect("there is room on the wire");
 }
 
 /// What goes out in one poll: the numbers of user packets, and how many echo responses.
@@ -222,4 +226,202 @@ fn a_worker_whose_packets_wait_is_not_idle() {
     assert!(reports[..4].iter().all(|report| !report.is_idle()));
     assert!(reports[5].is_idle());
     assert_eq!(world.workers[0].stats().unaccounted(), 0);
+}
+
+/// Packets of new flows beyond the slow path's budget are refused before they are parsed; established flows lose
+/// nothing, keep their order, and what is urgent is answered.
+#[test]
+fn in_a_flood_of_new_flows_established_ones_lose_nothing() {
+    const FLOWS: u16 = 20;
+    let mut world = World::with(testing::network(), 1, |config| {
+        config.backlog = 1_024;
+        config.echoes = worker::PacketRates::new(100_000, 100_000);
+        config.force_five_tuple = true;
+        config.slow_share_percent = 1;
+    });
+    world.install(1, session());
+    (0..FLOWS).for_each(|n| push(&world, &user(n)));
+    assert_eq!(poll(&mut world).0.len(), usize::from(FLOWS));
+    let (mut sent, mut fresh, mut established, mut new, mut echoes) = (0, FLOWS, Vec::new(), 0, 0);
+    for _ in 0..60 {
+        for n in 0..500 {
+            if n % 5 == 0 {
+                push(&world, &user(sent % FLOWS));
+                sent += 1;
+            } else {
+                push(&world, &user(fresh));
+                fresh += 1;
+            }
+        }
+        push(&world, &echo());
+        for _ in 0..8 {
+            let (users, answers) = poll(&mut world);
+            let (known, unknown): (Vec<u16>, Vec<u16>) = users.into_iter().partition(|&n| n < FLOWS);
+            established.extend(known);
+            new += unknown.len() as u64;
+            echoes += answers;
+            world.assert_conserved();
+        }
+    }
+    let expected: Vec<_> = (0..sent).map(|n| n % FLOWS).collect();
+    assert_eq!(established, expected);
+    assert_eq!(echoes, 60);
+    let stats = world.workers[0].stats();
+    let refused = stats.dropped(DropReason::SlowPathBudget);
+    assert_eq!((stats.backlog, stats.dropped(DropReason::Overload)), (0, 0));
+    assert_eq!(new + refused, u64::from(fresh - FLOWS));
+    assert!(refused > 20_000, "{refused}");
+    // Most of them never came to the lookup.
+    assert!(stats.misses < 10_000, "{}", stats.misses);
+}
+
+/// The backlog bridges a burst of any length that it has room for; in an overload that lasts it is short.
+#[test]
+fn a_lasting_overload_has_a_short_backlog() {
+    let mut world = world(4_096);
+    let mut deepest = (0, 0);
+    for round in 0..3_000_u32 {
+        let room = 1_024 - world.wires.to(WorkerId(0), N3).len();
+        (0..room.min(200)).for_each(|n| push(&world, &user(n as u16)));
+        poll(&mut world);
+        let backlog = world.workers[0].stats().backlog;
+        match round {
+            0..900 => deepest.0 = deepest.0.max(backlog),
+            1_500.. => deepest.1 = deepest.1.max(backlog),
+            _ => {}
+        }
+    }
+    // A burst of them is processed in each poll.
+    assert_eq!(deepest.0, 4_096 - BURST as u64);
+    assert!(deepest.1 <= 256, "{deepest:?}");
+    (0..40).for_each(|_| drop(poll(&mut world)));
+    let stats = world.workers[0].stats();
+    assert_eq!((stats.backlog, stats.unaccounted()), (0, 0));
+}
+
+/// What keeps links, neighbours and paths alive, as it comes in at N3.
+fn control_frames() -> [Vec<u8>; 4] {
+    let bfd = |from: &str| std::net::SocketAddr::new(ip(from), 3_784);
+    let bfd = build::packet::udp(bfd("10.0.3.9"), bfd("10.0.3.1"), &[0; 24]).expect("one family");
+    [
+        frame(N3.0, &echo()),
+        world::arp(1, [10, 0, 3, 9], N3_ADDRESS.octets()),
+        world::solicitation("2001:db8:3::1".parse().expect("an address")),
+        frame(N3.0, &bfd),
+    ]
+}
+
+/// How many frames of each kind of [`control_frames`] were answered, or given to the host, in one poll.
+fn processed(world: &mut World) -> [usize; 4] {
+    world.poll();
+    let out = world.take();
+    let of = |is: fn(&[u8]) -> bool| {
+        out.iter()
+            .filter(|(port, frame)| *port == N3 && is(frame))
+            .count()
+    };
+    let host = world.wires.host_gets(Urgency::Urgent);
+    [
+        of(|frame| frame[12..14] == [8, 0] && frame[43] == MessageType::ECHO_RESPONSE.0),
+        of(|frame| frame[12..14] == [8, 6] && frame[21] == 2),
+        of(|frame| frame[12..14] == [0x86, 0xdd] && frame[54] == 136),
+        std::iter::from_fn(|| host.pop()).count(),
+    ]
+}
+
+/// A world in which what keeps links alive is processed.
+fn world_with_host(able: impl Fn(&mut MemIo)) -> World {
+    let configure = |config: &mut worker::WorkerConfig| {
+        config.backlog = 4_096;
+        config.echoes = worker::PacketRates::new(100_000, 100_000);
+        let rates = HostRates {
+            urgent: 100_000,
+            usual: 100,
+        };
+        config.host = vec![Some(rates), Some(rates)];
+    };
+    let mut world = World::over(testing::network(), 1, configure, able);
+    world.install(1, session());
+    world
+}
+
+/// Twice what a poll takes, for longer than a backlog can bridge: what may not wait is processed in the poll that takes
+/// it.
+#[test]
+fn what_keeps_links_alive_does_not_wait_in_a_lasting_overload() {
+    let mut world = world_with_host(|_| {});
+    let frames = control_frames();
+    for round in 0..4_000_usize {
+        (0..2 * BURST).for_each(|n| push(&world, &user(n as u16)));
+        let mut expected = [0; 4];
+        if round % 100 == 99 {
+            let kind = round / 100 % 4;
+            push_frame(&world, N3, &frames[kind]);
+            expected[kind] = 1;
+        }
+        assert_eq!(processed(&mut world), expected, "round {round}");
+    }
+    let stats = world.workers[0].stats();
+    assert_eq!((stats.urgent, stats.unaccounted()), (40, 0));
+    assert!(stats.dropped(DropReason::Overload) > 1_000 * BURST as u64);
+    // In each poll a burst of users was forwarded.
+    let forwarded = stats.direction(flow::Direction::Uplink).forwarded.packets;
+    assert!(forwarded >= 3_999 * BURST as u64, "{forwarded}");
+}
+
+/// Where a port tells how many packets wait, some are left there: what may not wait waits for a few polls. In each poll a
+/// burst of users is forwarded, in order, also when none comes for a while.
+#[test]
+fn a_port_that_tells_keeps_a_few_packets() {
+    let mut world = world_with_host(MemIo::tell_waiting);
+    let frames = control_frames();
+    let mut done = [0; 4];
+    let forwarded = |world: &World| {
+        let uplink = world.workers[0].stats().direction(flow::Direction::Uplink);
+        uplink.forwarded.packets
+    };
+    for round in 0..4_000_usize {
+        // In bursts: nothing comes in every fourth poll.
+        let some = if round % 4 == 3 { 0 } else { 3 * BURST };
+        (0..some).for_each(|n| push(&world, &user(n as u16)));
+        if round % 100 == 0 {
+            push_frame(&world, N3, &frames[round / 100 % 4]);
+        }
+        let before = forwarded(&world);
+        let processed = processed(&mut world);
+        let users = forwarded(&world) - before;
+        // One of them may be another.
+        assert!(
+            users == BURST as u64 || users == BURST as u64 - 1,
+            "round {round}: {users}"
+        );
+        done.iter_mut()
+            .zip(processed)
+            .for_each(|(all, some)| *all += some);
+        let asked = round / 100 + 1;
+        assert!(
+            round % 100 < 8 || done.iter().sum::<usize>() == asked,
+            "round {round}: {done:?}"
+        );
+    }
+    assert_eq!(done, [10; 4]);
+    let stats = world.workers[0].stats();
+    assert!(stats.dropped(DropReason::Overload) > 1_000 * BURST as u64);
+    assert_eq!(stats.unaccounted(), 0);
+}
+
+#[test]
+fn lacpdus_do_not_wait_behind_users() {
+    let mut world = lag::world_with_backlog(1, 1_024);
+    events(&mut world);
+    let pdu = Lacpdu {
+        actor: End::default(),
+        partner: End::default(),
+    };
+    let member = PortId(lag::MEMBERS[0]);
+    (0..200).for_each(|_| push_frame(&world, member, &frame(lag::LAG.0, &to_ue())));
+    push_frame(&world, member, &pdu.frame(PEER_MAC));
+    world.poll();
+    assert!(matches!(events(&mut world)[..], [Event::Lacp { pdu: received, .. }] if received == pdu));
+    assert_eq!(world.workers[0].stats().backlog, 200 - BURST as u64);
 }

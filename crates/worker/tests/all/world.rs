@@ -330,7 +330,7 @@ fn what_peers_signal_is_reported_to_control() {
     );
 }
 
-fn arp(operation: u8, from: [u8; 4], about: [u8; 4]) -> Vec<u8> {
+pub fn arp(operation: u8, from: [u8; 4], about: [u8; 4]) -> Vec<u8> {
     let mut frame = [[0xff; 6], PEER_MAC.0].concat();
     frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, operation]);
     frame.extend(PEER_MAC.0);
