@@ -227,6 +227,11 @@ impl Feed {
         self.templates = Direction::BOTH.map(template);
     }
 
+    /// Adds buffers, for a worker that keeps some.
+    pub fn add_buffers(&mut self, buffers: usize) {
+        self.free.extend((0..buffers).map(|_| Buf::new()));
+    }
+
     /// Octets of memory that the port itself takes.
     #[must_use]
     pub fn octets(&self) -> u64 {

@@ -11,14 +11,12 @@ use super::progress::Progress;
 use super::search::{RatedTrial, ZeroLoss, zero_loss};
 use super::settings;
 use super::targets::short;
-use super::twocore::{Bench, Device, EchoTrial, Echoed, Trial, TrialRates, on_second_core};
+use super::twocore::{Bench, Device, on_second_core};
 
 /// Loads of the sweep, per cent of what the worker can do.
 const LOADS: [u32; 5] = [10, 25, 50, 75, 90];
 /// Trials of each load; the middle one counts.
 const TRIALS: usize = 3;
-/// Echo Requests a second beside an overload: as many gNBs ask in a minute as 16 bits have numbers.
-const ECHOES: f64 = 1_000.0;
 
 /// Trials of one device.
 #[derive(Clone, Debug, Serialize)]
@@ -44,28 +42,6 @@ impl DeviceLatency {
     }
 }
 
-/// A worker that is offered more than it can do, with Echo Requests among it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Overload {
-    /// Room for packets of a port that wait; 0: the worker does not look ahead.
-    pub backlog: usize,
-    /// Packets a second that came back, of a worker that does not look ahead, when as many were offered as the
-    /// generator can make.
-    pub capacity: f64,
-    /// The trial, at twice that rate or at the generator's greatest rate.
-    pub trial: Trial,
-    /// The Echo Requests beside it.
-    pub echoed: Echoed,
-}
-
-impl Overload {
-    /// The offered rate as a multiple of the worker's capacity.
-    #[must_use]
-    pub fn factor(&self) -> f64 {
-        self.trial.rate / self.capacity.max(1.0)
-    }
-}
-
 /// A worker and bare forwarding, at the same rates.
 #[derive(Clone, Debug, Serialize)]
 pub struct Latencies {
@@ -85,8 +61,6 @@ pub struct Latencies {
     pub worker: DeviceLatency,
     /// Bare forwarding at the worker's rates.
     pub plain: DeviceLatency,
-    /// The worker in overload: with the daemon's default backlog, and without a backlog.
-    pub overload: Vec<Overload>,
 }
 
 impl Latencies {
@@ -110,10 +84,7 @@ impl Latencies {
             let capacity = Capacity::measure(eal, model, seconds, progress)?;
             let worker = device(eal, Device::Worker, trials, capacity.rate, progress)?;
             let plain = device(eal, Device::Plain, trials, capacity.rate, progress)?;
-            let without = overload(eal, Trials { backlog: 0, ..trials }, None, progress)?;
-            let with = overload(eal, trials, Some(without.capacity), progress)?;
             Ok(Self {
-                overload: vec![with, without],
                 flows: model.flows(),
                 sessions: model.sessions,
                 sizes: model.sizes,
@@ -170,39 +141,6 @@ struct Trials {
     backlog: usize,
     /// Length of each trial.
     seconds: f64,
-}
-
-/// Measures a worker at twice `capacity` packets a second; without a capacity it is measured first.
-fn overload(
-    eal: &'static Eal,
-    trials: Trials,
-    capacity: Option<f64>,
-    progress: &Progress,
-) -> Result<Overload, BenchError> {
-    let Trials {
-        model,
-        backlog,
-        seconds,
-    } = trials;
-    let mut bench = Bench::start(eal, Device::Worker, model, backlog, progress)?;
-    bench.introduce_flows();
-    let most = bench.most;
-    let capacity = match capacity {
-        Some(capacity) => capacity,
-        None => bench.trial(most, seconds)?.received as f64 / seconds,
-    };
-    let rates = TrialRates {
-        packets: most.min(2.0 * capacity),
-        echoes: ECHOES,
-    };
-    let EchoTrial { trial, echoed } = bench.trial_with_echoes(rates, seconds)?;
-    bench.end()?;
-    Ok(Overload {
-        backlog,
-        capacity,
-        trial,
-        echoed,
-    })
 }
 
 /// A worker with the daemon's backlog, or bare forwarding, at loads of `capacity` packets a second.

@@ -23,6 +23,7 @@ pub mod machine;
 pub mod memory;
 pub mod model;
 pub mod network;
+pub mod overload;
 pub mod pfcp;
 pub mod plan;
 pub mod point_names;

@@ -11,8 +11,8 @@ use super::model::{Model, Scattered};
 
 /// Frames of each direction that are made ahead.
 pub const WINDOW: usize = 512;
-/// Packets that a ring holds before it loses some.
-pub const RING: u64 = 1_024;
+/// Packets that a ring holds before it loses some: a port's descriptors by default.
+pub const RING: u64 = 8_192;
 /// An interval between two looks at a port that is this many seconds long was not the worker's.
 const LONGEST_INTERVAL: f64 = 0.000_25;
 
@@ -338,12 +338,15 @@ mod tests {
         let mut counts = Counts::default();
         let a_fifth_of_a_millisecond = (ticks_per_second() / 5_000.0) as u64;
         assert_eq!(load.arrived(Direction::Uplink, 64, 0, &mut counts), 0);
-        assert_eq!(
-            load.arrived(Direction::Uplink, 64, a_fifth_of_a_millisecond, &mut counts),
-            64
-        );
-        // 2000 arrived, 1024 wait.
-        assert!((970..=980).contains(&counts.lost[0]), "{counts:?}");
+        for fifth in 1..=4 {
+            let now = fifth * a_fifth_of_a_millisecond;
+            assert_eq!(load.arrived(Direction::Uplink, 0, now, &mut counts), 0);
+        }
+        assert_eq!(counts.lost, [0, 0]);
+        let now = 5 * a_fifth_of_a_millisecond;
+        assert_eq!(load.arrived(Direction::Uplink, 64, now, &mut counts), 64);
+        // 10000 arrived, 8192 wait.
+        assert!((1_800..=1_810).contains(&counts.lost[0]), "{counts:?}");
         assert_eq!(counts.lost[1], 0);
     }
 }

@@ -23,11 +23,13 @@ pub enum Part {
     Scaling,
     /// T8.
     Latency,
+    /// T14.
+    Overload,
 }
 
 impl Part {
     /// All, in the order in which they are measured: memory first, before any is used.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Memory,
         Self::Pfcp,
         Self::Floors,
@@ -36,6 +38,7 @@ impl Part {
         Self::Setup,
         Self::Scaling,
         Self::Latency,
+        Self::Overload,
     ];
 }
 

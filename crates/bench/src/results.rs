@@ -11,6 +11,7 @@ use super::floors::{Floors, IoForwarding};
 use super::latency::Latencies;
 use super::machine::Machine;
 use super::memory::Memory;
+use super::overload::Overload;
 use super::pfcp::Pfcp;
 use super::published;
 use super::scaling::Scaling;
@@ -144,6 +145,8 @@ pub struct Results {
     pub pfcp: Option<Pfcp>,
     /// Loss and latency.
     pub latency: Option<Latencies>,
+    /// Overload.
+    pub overload: Option<Overload>,
     /// Settings that differ from the daemon's defaults, by name of the figure or part.
     pub settings: BTreeMap<String, Vec<Difference>>,
     /// Parts that were not measured, and why.
@@ -179,6 +182,7 @@ impl Results {
             memory: None,
             pfcp: None,
             latency: None,
+            overload: None,
             settings: BTreeMap::new(),
             left_out: Vec::new(),
         }

@@ -14,6 +14,7 @@ use super::latency::Latencies;
 use super::machine::cores;
 use super::memory::Memory;
 use super::model::Model;
+use super::overload::Overload;
 use super::pfcp::{self, Pfcp, Size};
 use super::plan::{Part, Plan};
 use super::point_names;
@@ -29,7 +30,7 @@ use super::world::World;
 
 use self::context::Runner;
 pub use self::lines::stage_table;
-use self::lines::{latency_line, overload_line, pfcp_line};
+use self::lines::{latency_line, overload_lines, pfcp_line};
 
 /// Measures the parts of `plan`.
 ///
@@ -57,6 +58,7 @@ pub fn run(plan: &Plan, progress: &Progress) -> Result<Results, BenchError> {
     run_setup(&mut runner)?;
     run_scaling(&mut runner)?;
     run_latency(&mut runner)?;
+    run_overload(&mut runner)?;
     results.meters = results.point("T1").map(verdict::meters);
     results.targets = verdict::targets(&results);
     Ok(results)
@@ -313,19 +315,11 @@ fn run_latency(runner: &mut Runner<'_>) -> Result<(), BenchError> {
             .push("latency: left out: it takes two cores".into());
         return Ok(());
     }
-    // In a quick look the generator meets each flow in less than a second.
-    let model = if runner.plan.quick {
-        t1.with_flows(131_072)
-    } else {
-        t1
-    };
-    let mut policy = model.policy;
-    policy.limits = false;
+    let model = two_core_model(runner.plan, t1);
     runner.progress.stage("latency");
     runner.heading(
         "two cores: loss and latency by load of what the worker can do, in intervals without absences",
     );
-    let model = model.with_policy(policy);
     let latency = Latencies::measure(eal()?, model, runner.plan.trial_seconds, runner.progress)?;
     runner.progress.print(format!(
         "  what the worker can do: {} Mpps; greatest rate without loss, of those tried: {}",
@@ -337,12 +331,45 @@ fn run_latency(runner: &mut Runner<'_>) -> Result<(), BenchError> {
             runner.progress.print(latency_line(name, point));
         }
     }
-    for overload in &latency.overload {
-        runner.progress.print(overload_line(overload));
-    }
     runner.say("latency", twocore::setting(model, latency.backlog).differences()?);
     runner.results.latency = Some(latency);
     Ok(())
+}
+
+fn run_overload(runner: &mut Runner<'_>) -> Result<(), BenchError> {
+    let Some(t1) = runner.plan.t1().filter(|_| runner.plan.has(Part::Overload)) else {
+        return Ok(());
+    };
+    if cores() < 2 {
+        runner
+            .results
+            .left_out
+            .push("overload: left out: it takes two cores".into());
+        return Ok(());
+    }
+    let model = two_core_model(runner.plan, t1);
+    runner.progress.stage("overload");
+    runner
+        .heading("two cores: goodput under more load than the worker can process, with GTP-U Echo beside it");
+    let overload = Overload::measure(eal()?, model, runner.plan.trial_seconds, runner.progress)?;
+    for round in &overload.rounds {
+        runner.progress.print(overload_lines(round));
+    }
+    runner.say(
+        "overload",
+        twocore::setting(model, overload.backlog).differences()?,
+    );
+    runner.results.overload = Some(overload);
+    Ok(())
+}
+
+/// The model of T1 for two cores, whose meters let everything pass; in a quick look with fewer flows, each of which the
+/// generator sends once in less than a second.
+fn two_core_model(plan: &Plan, t1: Model) -> Model {
+    let model = if plan.quick { t1.with_flows(131_072) } else { t1 };
+    let mut policy = model.policy;
+    policy.limits = false;
+    model.with_policy(policy)
 }
 
 /// DPDK's environment, started once and without huge pages.

@@ -13,7 +13,7 @@ use super::load::{Counts, Load};
 use super::model::Model;
 use super::progress::Progress;
 use super::selffed::{Counted, Effort, Figure, Null, measure, null_run};
-use super::settings::Setting;
+use super::settings::{self, Setting};
 use super::world::{World, deadline};
 
 /// New flows a second beside established ones.
@@ -128,7 +128,10 @@ impl Watch {
         }
     }
 
+    /// Ends when the worker has finished what it has.
     fn end(self, world: &mut World, name: &str) -> Span {
+        let own_seconds = world.feed().load().own_seconds();
+        world.settle();
         let (ticks, passed) = (cycles::now().wrapping_sub(self.start), self.moment.elapsed());
         let counted = Counted::between(&self.stats, world.worker.stats());
         let counts = world.feed().counts().since(&self.counts);
@@ -137,7 +140,7 @@ impl Watch {
             packets: counted.rx,
             installed: counted.installed,
             ticks,
-            own_seconds: world.feed().load().own_seconds(),
+            own_seconds,
             sums_hold: counted.agrees_with(&counts),
             port: counts.into(),
             passed,
@@ -249,17 +252,24 @@ impl Beside {
 /// # Errors
 /// As [`World::new`] and [`World::install_flows`].
 pub fn beside(model: Model, effort: Effort, progress: &Progress) -> Result<Beside, BenchError> {
-    // No packet of an established flow is to be red here.
+    // No packet of an established flow is to be red here. The new flows are shared out: what the moderate rate needs,
+    // the rest for the flood.
     let mut policy = model.policy;
     policy.limits = false;
     let model = model.with_policy(policy);
-    let mut world = World::new(Setting::new(model), progress)?;
+    let mut world = World::new(
+        Setting {
+            backlog: settings::backlog()?,
+            ..Setting::new(model)
+        },
+        progress,
+    )?;
+    world.set_backlog(0);
     let established = (model.flows() / 2) & !1;
     world.install_flows(0, established, progress)?;
     let saturated = Load::saturated(&model, established);
     let before = measure(&mut world, "established flows alone", saturated, effort, progress)?;
 
-    // The new flows are shared out: what the moderate rate needs, the rest for the flood.
     let fresh = model.flows() - established;
     let moderate_flows = ((MODERATE * effort.seconds * 2.0) as u32).min(fresh / 2) & !1;
     let moderate = Load::saturated(&model, established).with_fresh(
@@ -275,6 +285,8 @@ pub fn beside(model: Model, effort: Effort, progress: &Progress) -> Result<Besid
         progress,
     );
 
+    // In an open loop the worker has the daemon's backlog.
+    world.set_backlog(settings::backlog()?);
     let half_rate = 0.5e9 / before.round_nanos.max(1.0);
     let half = Load::open_loop(&model, established, half_rate);
     let half = span(&mut world, "half of the rate", half, effort.seconds, progress);
@@ -307,9 +319,7 @@ fn span(world: &mut World, name: &'static str, load: Load, seconds: f64, progres
     world.load(load);
     let (watch, done) = (Watch::start(world), deadline(seconds));
     world.poll_until(|world| done() || (had_fresh && world.feed().load().fresh_left() == 0));
-    let span = watch.end(world, name);
-    world.settle();
-    span
+    watch.end(world, name)
 }
 
 /// Nanoseconds of the worker's own time for each packet of a span.

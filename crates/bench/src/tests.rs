@@ -162,7 +162,6 @@ fn delays_are_judged_at_half_of_the_capacity_by_undisturbed_intervals() {
         },
         worker: device(vec![load(10, [9_000; 2]), load(50, [1_900, 4_000])]),
         plain: device(vec![load(50, [400, 1_500])]),
-        overload: Vec::new(),
     };
     let mut t8 = |latencies: &Latencies| {
         results.latency = Some(latencies.clone());
@@ -340,11 +339,24 @@ fn new_flows_beside_established_ones_are_counted_apart() {
     let beside = super::setup::beside(model, TINY, &Progress::silent()).unwrap();
     for span in [&beside.moderate, &beside.half, &beside.flood] {
         assert!(span.sums_hold, "{span:#?}");
+    }
+    for span in [&beside.moderate, &beside.half] {
         assert_eq!(
             span.counted.misses,
             span.port.fresh[..2].iter().sum::<u64>(),
             "{span:#?}"
         );
     }
+    // In the flood packets are dropped before they are looked up: those that find no room in the backlog, of either
+    // kind, and first packets over the slow path's budget.
+    let flood = &beside.flood;
+    let overload = flood.counted.drops.get(packet::DropReason::Overload.label());
+    let [_, established_dropped, _] = flood.port.established;
+    let taken = flood.port.fresh[..2].iter().sum::<u64>() + established_dropped;
+    let looked_up_or_full = flood.counted.misses + overload.copied().unwrap_or_default();
+    assert!(
+        looked_up_or_full <= taken && taken - looked_up_or_full <= flood.over_budget(),
+        "{flood:#?}"
+    );
     assert_eq!(beside.half.port.fresh, [0; 3]);
 }

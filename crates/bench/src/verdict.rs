@@ -3,7 +3,6 @@
 use packet::DropReason;
 use worker::Stage;
 
-use super::latency::Overload;
 use super::model::Model;
 use super::pfcp::HALF_RATE;
 use super::results::{Point, Results};
@@ -22,6 +21,7 @@ pub fn targets(results: &Results) -> Vec<Target> {
         t5(results),
         t7(results),
         t8(results),
+        t14(results),
         t11(results),
         t12(results),
         t12_control(results),
@@ -305,9 +305,7 @@ fn t8(results: &Results) -> Option<Target> {
         3.0 * us(plain.delays.p999),
     )
     .with_note(t8_note(half.plain, latency.capacity.rate));
-    let mut parts = vec![middle, tail];
-    parts.extend(latency.overload.first().map(t8_echo));
-    let target = Target::of_parts("T8", "latency added, two cores", parts)?;
+    let target = Target::of_parts("T8", "latency added, two cores", vec![middle, tail])?;
     let void = half.void();
     Some(
         target
@@ -347,18 +345,46 @@ fn t8_note(point: &RatedTrial, capacity: f64) -> String {
     )
 }
 
-fn t8_echo(overload: &Overload) -> Target {
-    Target::at_most(
-        "T8.echo",
-        "p99.9 of GTP-U echo among twice as many packets as the worker can do",
-        overload.echoed.delays.p999 as f64 / 1e6,
+/// The load of T14, per cent of what a worker can process.
+const TWICE: u32 = 200;
+
+fn t14(results: &Results) -> Option<Target> {
+    let overload = results.overload.as_ref()?;
+    let round = overload.at(TWICE)?;
+    let (of, echoed) = (&round.with.echoed.intervals, &round.with.echoed);
+    let ms = |nanos: u64| nanos as f64 / 1e6;
+    let goodput = Target::at_least(
+        "T14",
+        "goodput at twice what the worker can process, of what it can",
+        round.share(),
+        "of it",
+        0.9,
+    );
+    let echo = Target::at_most(
+        "T14.echo",
+        "p99.9 of GTP-U Echo at that load, in intervals without absences",
+        ms(of.undisturbed.delays.p999),
         "ms",
         1.0,
     )
-    .but_if(overload.factor() < 1.9, "the generator makes too few")
     .but_if(
-        overload.echoed.answered * 1_000 < overload.echoed.asked * 999,
-        "not all are answered",
+        of.undisturbed.lost > 0,
+        format!("{} lost without an absence", of.undisturbed.lost),
+    )
+    .with_note(format!(
+        "with absences ({} of {} intervals): {} of {} are answered, p99.9 {:.3} ms",
+        of.disturbed,
+        of.intervals,
+        echoed.answered,
+        echoed.asked,
+        ms(echoed.delays.p999)
+    ));
+    let target = Target::of_parts("T14", "overload, two cores, memory ports", vec![goodput, echo])?;
+    Some(
+        target
+            .but_if(round.factor() < 1.9, "the generator makes too few")
+            .but_if(round.void().is_some(), round.void().unwrap_or_default())
+            .but_if(overload.flows < 8_388_608, SMALL),
     )
 }
 

@@ -223,10 +223,19 @@ impl World {
     /// Ends the load and lets the worker finish its packets.
     pub fn settle(&mut self) {
         self.feed().set_load(Load::none());
-        for _ in 0..4 {
+        for poll in 0.. {
             let now = self.now();
-            self.worker.poll(now);
+            if self.worker.poll(now).waiting == 0 && poll >= 4 {
+                return;
+            }
         }
+    }
+
+    /// Lets as many packets of a port wait from now on, at most what the worker was made for.
+    pub fn set_backlog(&mut self, packets: usize) {
+        self.worker.set_backlog(packets);
+        let ports = self.setting.wire.ports();
+        self.feed().add_buffers(ports * packets);
     }
 
     /// Sends a packet of each flow from number `from` to `to` once, without measuring.

@@ -12,6 +12,7 @@ use self::frame::{document, pair, section, table};
 use super::error::BenchError;
 use super::floors::{FloorFigure, Floors};
 use super::latency::{DeviceLatency, Latencies};
+use super::overload::Round;
 use super::published;
 use super::results::{Point, Results};
 use super::runner::stage_table;
@@ -35,6 +36,7 @@ pub fn page(results: &Results) -> Result<String, BenchError> {
         pfcp(results),
         scaling(results)?,
         latency(results)?,
+        overload(results),
         stages(results),
         machine(results),
         settings(results),
@@ -427,23 +429,13 @@ fn latency(results: &Results) -> Result<String, BenchError> {
     } else {
         ""
     };
-    let mut note = format!(
+    let note = format!(
         "<p>What the worker can do: {} Mpps, without a backlog, of more than it can process. Greatest rate without loss, \
          of those tried: {}{bound}.</p><p>Delays and losses are those of intervals in which neither thread lost its core, by \
          gaps of their clocks; behind <i>all</i> are those of all packets. PDV and IPDV: RFC 5481.</p>",
         short(latency.capacity.rate / 1e6),
         latency.zero_loss()
     );
-    for overload in &latency.overload {
-        note += &format!(
-            "<p>At {:.1} times what the worker can do, with {} packets of a port that may wait, {} of {} GTP-U echoes are answered, p99.9 in {:.3} ms.</p>",
-            overload.factor(),
-            overload.backlog,
-            overload.echoed.answered,
-            overload.echoed.asked,
-            overload.echoed.delays.p999 as f64 / 1e6
-        );
-    }
     let body = pair(
         Axis::linear("load, % of what the worker can do"),
         Axis::log("us"),
@@ -493,6 +485,44 @@ fn latency_row(name: &str, point: &RatedTrial) -> Vec<String> {
         format!("{} of {}", intervals.disturbed, intervals.intervals),
         point.void_intervals.clone().unwrap_or_default(),
     ]
+}
+
+fn overload(results: &Results) -> String {
+    let Some(overload) = &results.overload else {
+        return String::new();
+    };
+    let ms = |nanos: u64| format!("{:.3}", nanos as f64 / 1e6);
+    let row = |round: &Round| {
+        let echoes = &round.with.echoed.intervals.undisturbed;
+        vec![
+            format!("{:.2}", round.factor()),
+            short(round.with.trial.rate / 1e6),
+            short(round.without.goodput / 1e6),
+            short(round.with.goodput / 1e6),
+            format!("{:.3}", round.share()),
+            format!("{:.1}", round.drop_nanos()),
+            format!("{} of {}", echoes.lost, echoes.offered),
+            ms(echoes.delays.p999),
+            format!("{} of {}", round.with.echoed.answered, round.with.echoed.asked),
+            ms(round.with.echoed.delays.p999),
+            round.void().unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<_> = overload.rounds.iter().map(row).collect();
+    let head = [
+        "load",
+        "Mpps offered",
+        "Mpps without a backlog",
+        "Mpps with it",
+        "of that without",
+        "ns a drop",
+        "echoes lost",
+        "p99.9 ms",
+        "all: answered",
+        "all: p99.9",
+        "void",
+    ];
+    section("Overload, two cores", &table(&head, &rows))
 }
 
 fn stages(results: &Results) -> String {

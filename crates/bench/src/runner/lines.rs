@@ -1,7 +1,7 @@
 //! Figures as lines of text.
 
 use super::super::clock::ticks_per_second;
-use super::super::latency::Overload;
+use super::super::overload::{OverloadTrial, Round};
 use super::super::pfcp::Span;
 use super::super::results::Point;
 use super::super::search::RatedTrial;
@@ -60,20 +60,49 @@ pub(super) fn latency_line(name: &str, point: &RatedTrial) -> String {
     )
 }
 
-/// Echo Requests during an overload, in a line.
-pub(super) fn overload_line(overload: &Overload) -> String {
-    let ms = |nanos: u64| nanos as f64 / 1e6;
-    let echoed = overload.echoed;
+/// A round of an overload in lines: without a backlog, and with it.
+pub(super) fn overload_lines(round: &Round) -> String {
+    let drop = match round.with.dropped * 100.0 > round.with.goodput {
+        true => format!(
+            "  a drop costs {:.1} ns, {:.0} ticks",
+            round.drop_nanos(),
+            round.drop_ticks()
+        ),
+        false => String::new(),
+    };
+    let void = round.void().map_or(String::new(), |why| format!("  void: {why}"));
     format!(
-        "  {:.1} times what the worker can do, {} may wait: forwards {:.2} of {:.2} Mpps, answers {} of {} echoes, p50 {:.3} ms  p99.9 {:.3}",
-        overload.factor(),
-        overload.backlog,
-        overload.trial.received as f64 / overload.trial.generator.wall_nanos.max(1) as f64 * 1e3,
-        overload.trial.rate / 1e6,
+        "{}\n{}\n           at {:.2} times the load {:.3} of the goodput{drop}{void}",
+        overload_line("without", &round.without),
+        overload_line("backlog", &round.with),
+        round.factor(),
+        round.share(),
+    )
+}
+
+fn overload_line(name: &str, of: &OverloadTrial) -> String {
+    let ms = |nanos: u64| nanos as f64 / 1e6;
+    let (echoed, intervals) = (of.echoed, of.echoed.intervals);
+    let stages = of.counted.stages.iter();
+    let stages: Vec<_> = stages
+        .filter(|stage| stage.calls > 0)
+        .map(|stage| format!("{} {:.0}", stage.stage, of.ticks_of(stage)))
+        .collect();
+    format!(
+        "  {name}  {:>6.2} of {:>6.2} Mpps  echoes: lost {} of {}  p50 {:.3} ms  p99.9 {:.3}  | all: {} of {} answered  p99.9 {:.3}  \
+         {} of {} intervals with absences\n           ticks for each packet forwarded: {}",
+        of.goodput / 1e6,
+        of.trial.rate / 1e6,
+        intervals.undisturbed.lost,
+        intervals.undisturbed.offered,
+        ms(intervals.undisturbed.delays.p50),
+        ms(intervals.undisturbed.delays.p999),
         echoed.answered,
         echoed.asked,
-        ms(echoed.delays.p50),
-        ms(echoed.delays.p999)
+        ms(echoed.delays.p999),
+        intervals.disturbed,
+        intervals.intervals,
+        stages.join(", ")
     )
 }
 

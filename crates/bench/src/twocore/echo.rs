@@ -1,8 +1,6 @@
 //! Echo Requests beside the traffic (TS 29.281 §7.2.1): how long the answers take when there is more than a device can
 //! do.
 
-use flow::cycles;
-use hdrhistogram::Histogram;
 use packet::Addrs;
 use packet::build::{self, Envelope};
 use packet::gtpu::MessageType;
@@ -12,7 +10,9 @@ use super::super::clock::{nanos, ticks_per_second};
 use super::super::error::BenchError;
 use super::super::frame::{LINK, link_header};
 use super::super::network::{N3_ADDRESS, gnb};
+use super::absence::Absences;
 use super::delays::Delays;
+use super::intervals::{IntervalReport, Intervals};
 
 /// Octets of an Echo Request in its frame.
 const FRAME: usize = LINK + 40;
@@ -20,8 +20,6 @@ const FRAME: usize = LINK + 40;
 const TYPE: usize = LINK + 29;
 /// Where it has the sequence number.
 const SEQUENCE: usize = LINK + 36;
-/// The longest delay that the histogram distinguishes, nanoseconds.
-const LONGEST: u64 = 10_000_000_000;
 
 /// Counts and delays of Echo Requests.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -34,6 +32,8 @@ pub struct Echoed {
     pub answered: u64,
     /// From when each was due until its answer was back.
     pub delays: Delays,
+    /// Those that were due in intervals that an absence touches, and the others.
+    pub intervals: IntervalReport,
 }
 
 /// Sends Echo Requests at a rate and receives the responses.
@@ -43,26 +43,34 @@ pub struct Echoes {
     sequence: u16,
     /// When each was due, by its sequence number; 0 once it is answered.
     due: Box<[u64]>,
-    histogram: Histogram<u64>,
+    intervals: Intervals,
     /// Counts so far.
     pub echoed: Echoed,
 }
 
 impl Echoes {
-    /// `rate` Echo Requests a second, from now on.
+    /// `rate` Echo Requests a second in a trial of `seconds`; [`start_at`](Self::start_at) begins it.
     ///
     /// # Errors
     /// None with these bounds of delays.
-    pub fn new(rate: f64) -> Result<Self, BenchError> {
+    pub fn new(rate: f64, seconds: f64) -> Result<Self, BenchError> {
         let step = ticks_per_second() / rate;
+        let mut intervals = Intervals::new();
+        intervals.prepare(seconds)?;
         Ok(Self {
             step,
-            next: cycles::now() as f64 + step,
+            next: f64::MAX,
             sequence: 0,
             due: vec![0; 1 << 16].into_boxed_slice(),
-            histogram: Histogram::new_with_bounds(1, LONGEST, 3).map_err(BenchError::of)?,
+            intervals,
             echoed: Echoed::default(),
         })
+    }
+
+    /// The trial begins.
+    pub const fn start_at(&mut self, start: u64) {
+        self.next = start as f64 + self.step;
+        self.intervals.start_at(start);
     }
 
     /// The frame of the next request, if it is due.
@@ -70,7 +78,9 @@ impl Echoes {
         if self.next > now as f64 {
             return None;
         }
-        self.due[usize::from(self.sequence)] = self.next as u64;
+        let due = self.next as u64;
+        self.due[usize::from(self.sequence)] = due;
+        self.intervals.offer(due, false);
         self.next += self.step;
         self.echoed.asked += 1;
         let mut frame = [0; FRAME];
@@ -96,17 +106,21 @@ impl Echoes {
         if due > 0 {
             self.echoed.answered += 1;
             let delay = nanos(now.saturating_sub(due)) as u64;
-            self.histogram.saturating_record(delay.clamp(1, LONGEST));
+            self.intervals.receive(due, delay, None);
         }
         true
     }
 
-    /// The counts of all Echo Requests.
-    #[must_use]
-    pub fn end(self) -> Echoed {
-        Echoed {
-            delays: Delays::of(&self.histogram),
+    /// The counts of all Echo Requests; absences and `recovery` as in [`Intervals::end`].
+    ///
+    /// # Errors
+    /// None with these bounds of delays.
+    pub fn end(self, absences: [&Absences; 2], recovery: f64) -> Result<Echoed, BenchError> {
+        let cut = self.intervals.end(absences, recovery)?;
+        Ok(Echoed {
+            delays: cut.all.delays,
+            intervals: cut.report,
             ..self.echoed
-        }
+        })
     }
 }

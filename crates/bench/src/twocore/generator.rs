@@ -22,12 +22,16 @@ use super::intervals::{IntervalReport, Intervals};
 
 /// Packets that each ring holds: a port's descriptors by default, which [`Bench::start`](super::Bench::start) holds it
 /// to.
-pub const RING: u32 = 1_024;
+pub const RING: u32 = 8_192;
 
 /// Packets that are made before the others are looked at.
 const TURN: usize = 32;
 /// Ticks of this many seconds behind its time a packet is late by the generator's fault.
 const LATE: f64 = 5e-6;
+/// Packets that are on their way at a time while flows are introduced.
+const ON_THEIR_WAY: u64 = 256;
+/// Seconds without a packet from the device after which those on their way count as lost.
+const LOST: f64 = 0.1;
 /// Seconds that late packets are waited for at the end.
 const DRAIN: f64 = 0.02;
 /// Octets of the longest headers and of the time behind them.
@@ -109,15 +113,6 @@ pub struct TrialRates {
     pub echoes: f64,
 }
 
-/// A trial with Echo Requests.
-#[derive(Clone, Debug)]
-pub struct EchoTrial {
-    /// The user packets.
-    pub trial: Trial,
-    /// The Echo Requests.
-    pub echoed: Echoed,
-}
-
 /// One direction's rings: where its packets go in, and where they come out.
 struct Wire {
     to: Producer,
@@ -194,6 +189,7 @@ impl Generator {
         self.neighbours = step.map(Neighbours::new);
         let (moment, start) = (Moment::now(), cycles::now());
         self.intervals.start_at(start);
+        self.echoes.iter_mut().for_each(|echoes| echoes.start_at(start));
         self.watch.take();
         let end = start + (seconds * ticks_per_second()) as u64;
         let mut next = step.map(|step| start as f64 + step);
@@ -221,7 +217,7 @@ impl Generator {
         Ok(trial)
     }
 
-    /// Completes a trial with the device's part. `recovery` is the time that the device needs after an absence, as a
+    /// Completes a trial with the device's part, and gives the Echo Requests beside it. `recovery` is the time that the device needs after an absence, as a
     /// multiple of its length.
     ///
     /// # Errors
@@ -231,30 +227,25 @@ impl Generator {
         trial: &mut Trial,
         device: &DeviceTime,
         recovery: f64,
-    ) -> Result<(), BenchError> {
+    ) -> Result<Echoed, BenchError> {
         let own = self.watch.take();
-        let cut = self.intervals.end([&own, &device.absences], recovery)?;
+        let absences = [&own, &device.absences];
+        let cut = self.intervals.end(absences, recovery)?;
         (trial.delays, trial.variation) = (cut.all.delays, cut.all.variation);
         trial.intervals = cut.report;
         (trial.generator_absences, trial.device_absences) = (own.count(), device.absences.count());
         trial.device = device.passed;
-        Ok(())
+        let echoes = self.echoes.take();
+        echoes.map_or(Ok(Echoed::default()), |echoes| echoes.end(absences, recovery))
     }
 
-    /// A trial with Echo Requests beside the packets.
+    /// Sends `rate` Echo Requests a second beside the packets of the next trial.
     ///
     /// # Errors
     /// None.
-    pub fn trial_with_echoes(
-        &mut self,
-        device: Device,
-        rates: TrialRates,
-        seconds: f64,
-    ) -> Result<EchoTrial, BenchError> {
-        self.echoes = Some(Echoes::new(rates.echoes)?);
-        let trial = self.trial(device, rates.packets, seconds)?;
-        let echoed = self.echoes.take().map(Echoes::end).unwrap_or_default();
-        Ok(EchoTrial { trial, echoed })
+    pub fn ask_echoes(&mut self, rate: f64, seconds: f64) -> Result<(), BenchError> {
+        self.echoes = Some(Echoes::new(rate, seconds)?);
+        Ok(())
     }
 
     /// Sends an Echo Request, if one is due.
@@ -269,14 +260,21 @@ impl Generator {
         echoes.echoed.refused += u64::from(!is_sent);
     }
 
-    /// Each flow once, at the pace of the device, so that it knows all flows.
+    /// Each flow once, at the pace of the device, so that it knows all flows: few packets at a time are on their way,
+    /// fewer than any device drops.
     pub fn introduce_flows(&mut self, device: Device) -> u64 {
         let mut trial = Trial::default();
         self.load = Load::saturated(&self.model, self.model.flows()).with_fresh(0, self.model.flows(), None);
+        let patience = (LOST * ticks_per_second()) as u64;
+        let (mut received, mut lost, mut given_up) = (0, cycles::now() + patience, 0);
         while self.load.fresh_left() > 0 {
             for direction in Direction::BOTH {
-                let wire = &self.wires[direction as usize];
-                let has_room = wire.to.count() + TURN < RING as usize;
+                if trial.received != received {
+                    (received, lost) = (trial.received, cycles::now() + patience);
+                } else if cycles::now() > lost {
+                    given_up = trial.sent - trial.received;
+                }
+                let has_room = trial.sent - trial.received < given_up + ON_THEIR_WAY;
                 for _ in 0..if has_room { TURN } else { 0 } {
                     let now = cycles::now();
                     self.make(direction, now, now, &mut trial);

@@ -19,20 +19,21 @@ use dpdk::{
     TxQueue, pin_current_thread,
 };
 use flow::cycles;
-use worker::Stats;
 use worker::dpdk::DpdkIo;
+use worker::{Stats, Worker};
 
 pub use self::absence::AbsenceCount;
 use self::absence::Watch;
 pub use self::delays::{Delays, Variation};
 pub use self::echo::Echoed;
-pub use self::generator::{Device, EchoTrial, RING, Trial, TrialRates};
+pub use self::generator::{Device, RING, Trial, TrialRates};
 use self::generator::{DeviceTime, Generator};
 pub use self::intervals::{IntervalReport, StreamDelays};
 use super::clock::Moment;
 use super::error::BenchError;
 use super::model::Model;
 use super::progress::Progress;
+use super::selffed::Counted;
 use super::settings;
 use super::settings::Setting;
 use super::world::Bare;
@@ -49,10 +50,31 @@ pub const MOST_DISTURBED: f64 = 0.5;
 
 /// A question to the device's thread.
 enum Ask {
-    /// Report the time since the last question, and the absences in it.
-    Time(Sender<DeviceTime>),
+    /// Report what was done since the last question.
+    Report(Sender<DeviceReport>),
+    /// Let as many packets of a port wait; of a worker.
+    SetBacklog(usize),
     /// End.
     End,
+}
+
+/// What a device did between two questions.
+struct DeviceReport {
+    /// Its thread's time.
+    time: DeviceTime,
+    /// Of a worker: what it counted.
+    counted: Option<Counted>,
+}
+
+/// A trial with Echo Requests.
+#[derive(Clone, Debug)]
+pub struct EchoTrial {
+    /// The user packets.
+    pub trial: Trial,
+    /// The Echo Requests.
+    pub echoed: Echoed,
+    /// Of a worker: what it counted.
+    pub counted: Option<Counted>,
 }
 
 /// A device that runs, and the generator before it.
@@ -125,8 +147,8 @@ impl Bench {
         let daemon = settings::daemon()?;
         let pool = Mempool::new(eal, PoolConfig::with_buffers(daemon.dpdk.buffers.value() as u32))
             .map_err(BenchError::of)?;
-        let descriptors = daemon.ports.iter().map(|port| port.descriptors.value());
-        if descriptors.clone().any(|ring| ring != u64::from(RING)) {
+        let mut rings = daemon.ports.iter().map(|port| daemon.descriptors(port).receive);
+        if rings.any(|ring| u32::from(ring) != RING) {
             return Err(BenchError("the daemon's rings are of another length".into()));
         }
         let MemoryPorts { ports, queues, peers } = memory_ports(eal, &pool)?;
@@ -136,16 +158,18 @@ impl Bench {
         let most = generator.most(eal, 0.25)?;
         let (asks, questions) = channel();
         let thread = match device {
-            Device::Plain => thread::spawn(move || run(eal, &questions, plain(queues)).map(|()| None)),
+            Device::Plain => {
+                let mut plain = Plain::new(queues);
+                thread::spawn(move || run(eal, &questions, &mut plain).map(|()| None))
+            }
             Device::Worker => {
                 let io = DpdkIo::new(queues, pool, None, Vec::new());
-                let mut worker = bare.worker(io, progress)?;
+                let worker = bare.worker(io, progress)?;
                 let clock = Clock::starting_now(eal.tsc_hz());
+                let mut working = Working { worker, clock };
                 thread::spawn(move || {
-                    run(eal, &questions, || {
-                        worker.poll(clock.now());
-                    })?;
-                    Ok(Some(worker.stats().clone()))
+                    run(eal, &questions, &mut working)?;
+                    Ok(Some(working.worker.stats().clone()))
                 })
             }
         };
@@ -159,7 +183,7 @@ impl Bench {
             _ports: ports,
         };
         // The device has to run before the generator, which never sleeps, takes a core that both may be on yet.
-        bench.time()?;
+        bench.report()?;
         Ok(bench)
     }
 
@@ -173,12 +197,21 @@ impl Bench {
         self.capacity = Some(capacity);
     }
 
+    /// Lets `packets` of a port wait from now on, where the device is a worker, and no more than it was started with.
+    ///
+    /// # Errors
+    /// When the device's thread has ended.
+    pub fn set_backlog(&self, packets: usize) -> Result<(), BenchError> {
+        let gone = |_| BenchError("the device's thread ended".into());
+        self.asks.send(Ask::SetBacklog(packets)).map_err(gone)
+    }
+
     /// One trial.
     ///
     /// # Errors
     /// When the device's thread has ended.
     pub fn trial(&mut self, rate: f64, seconds: f64) -> Result<Trial, BenchError> {
-        self.time()?;
+        self.report()?;
         let mut trial = self.generator.trial(self.device, rate, seconds)?;
         self.finish(&mut trial)?;
         Ok(trial)
@@ -189,16 +222,22 @@ impl Bench {
     /// # Errors
     /// When the device's thread has ended.
     pub fn trial_with_echoes(&mut self, rates: TrialRates, seconds: f64) -> Result<EchoTrial, BenchError> {
-        self.time()?;
-        let mut done = self.generator.trial_with_echoes(self.device, rates, seconds)?;
-        self.finish(&mut done.trial)?;
-        Ok(done)
+        self.report()?;
+        self.generator.ask_echoes(rates.echoes, seconds)?;
+        let mut trial = self.generator.trial(self.device, rates.packets, seconds)?;
+        let (echoed, counted) = self.finish(&mut trial)?;
+        Ok(EchoTrial {
+            trial,
+            echoed,
+            counted,
+        })
     }
 
-    fn finish(&mut self, trial: &mut Trial) -> Result<(), BenchError> {
-        let device = self.time()?;
+    /// Completes a trial; the Echo Requests beside it, and what a worker counted.
+    fn finish(&mut self, trial: &mut Trial) -> Result<(Echoed, Option<Counted>), BenchError> {
+        let DeviceReport { time, counted } = self.report()?;
         let recovery = recovery(trial.rate, self.capacity);
-        self.generator.finish(trial, &device, recovery)
+        Ok((self.generator.finish(trial, &time, recovery)?, counted))
     }
 
     /// Why a trial is void; `None`: it is not.
@@ -247,10 +286,10 @@ impl Bench {
             .map_err(|_| BenchError("the device's thread panicked".into()))?
     }
 
-    fn time(&self) -> Result<DeviceTime, BenchError> {
+    fn report(&self) -> Result<DeviceReport, BenchError> {
         let (answer, answered) = channel();
         let gone = || BenchError("the device's thread ended".into());
-        self.asks.send(Ask::Time(answer)).map_err(|_| gone())?;
+        self.asks.send(Ask::Report(answer)).map_err(|_| gone())?;
         answered.recv().map_err(|_| gone())
     }
 }
@@ -270,38 +309,95 @@ fn recovery(rate: f64, capacity: Option<f64>) -> f64 {
     left.map_or(1.0, |left| rate / left)
 }
 
+/// What a device's thread does all the time.
+trait Polled {
+    fn poll(&mut self);
+
+    /// Of a worker: its counts.
+    fn stats(&self) -> Option<&Stats> {
+        None
+    }
+
+    /// Of a worker: lets as many packets of a port wait.
+    fn set_backlog(&mut self, _packets: usize) {}
+}
+
 /// Forwarding as bare as it gets: from each port to the other.
-fn plain(queues: Queues) -> impl FnMut() {
-    let (mut receivers, mut senders): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
-    senders.reverse();
-    let mut burst = Burst::new();
-    move || {
-        for (from, to) in receivers.iter_mut().zip(&mut senders) {
-            if from.rx_burst(&mut burst) > 0 {
-                to.tx_burst(&mut burst);
-                burst.clear();
+struct Plain {
+    receivers: Vec<RxQueue>,
+    senders: Vec<TxQueue>,
+    burst: Burst,
+}
+
+impl Plain {
+    fn new(queues: Queues) -> Self {
+        let (receivers, mut senders): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
+        senders.reverse();
+        Self {
+            receivers,
+            senders,
+            burst: Burst::new(),
+        }
+    }
+}
+
+impl Polled for Plain {
+    fn poll(&mut self) {
+        for (from, to) in self.receivers.iter_mut().zip(&mut self.senders) {
+            if from.rx_burst(&mut self.burst) > 0 {
+                to.tx_burst(&mut self.burst);
+                self.burst.clear();
             }
         }
     }
 }
 
-/// The thread of a device: works until [`Ask::End`], and reports its processor time.
-fn run(eal: &'static Eal, questions: &Receiver<Ask>, mut work: impl FnMut()) -> Result<(), BenchError> {
+/// A worker with its clock.
+struct Working {
+    worker: Worker<DpdkIo>,
+    clock: Clock,
+}
+
+impl Polled for Working {
+    fn poll(&mut self) {
+        self.worker.poll(self.clock.now());
+    }
+
+    fn stats(&self) -> Option<&Stats> {
+        Some(self.worker.stats())
+    }
+
+    fn set_backlog(&mut self, packets: usize) {
+        self.worker.set_backlog(packets);
+    }
+}
+
+/// The thread of a device: works until [`Ask::End`], and reports its processor time and its counts.
+fn run(eal: &'static Eal, questions: &Receiver<Ask>, device: &mut impl Polled) -> Result<(), BenchError> {
     let _lcore = Registration::new(eal).map_err(BenchError::of)?;
     // Where that is refused, the scheduler does what it can.
     let _pinned = pin_current_thread(0);
     let (mut moment, mut watch) = (Moment::now(), Watch::new(absence::DEVICE));
+    let mut stats = device.stats().cloned();
     loop {
         for _ in 0..64 {
-            work();
+            device.poll();
             watch.see(cycles::now());
         }
         match questions.try_recv() {
-            Ok(Ask::Time(answer)) => {
-                let (passed, absences) = (moment.elapsed(), watch.take());
+            Ok(Ask::Report(answer)) => {
+                let time = DeviceTime {
+                    passed: moment.elapsed(),
+                    absences: watch.take(),
+                };
+                let before = std::mem::replace(&mut stats, device.stats().cloned());
+                let counted = before
+                    .zip(stats.as_ref())
+                    .map(|(before, after)| Counted::between(&before, after));
                 moment = Moment::now();
-                let _ = answer.send(DeviceTime { passed, absences });
+                let _ = answer.send(DeviceReport { time, counted });
             }
+            Ok(Ask::SetBacklog(packets)) => device.set_backlog(packets),
             Ok(Ask::End) => return Ok(()),
             Err(std::sync::mpsc::TryRecvError::Disconnected) => return Ok(()),
             Err(std::sync::mpsc::TryRecvError::Empty) => {}

@@ -47,6 +47,8 @@ enum BenchPart {
     Qos,
     /// Loss and latency on two cores: T8.
     Latency,
+    /// Goodput and GTP-U Echo under more load than a worker can process, on two cores: T14.
+    Overload,
     /// Flow set-up alone and beside traffic: T4.
     Setup,
     /// Several workers against one: T11.
@@ -83,6 +85,7 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
         Some(BenchPart::Throughput) => &[Part::Throughput],
         Some(BenchPart::Qos) => &[Part::Qos],
         Some(BenchPart::Latency) => &[Part::Latency],
+        Some(BenchPart::Overload) => &[Part::Overload],
         Some(BenchPart::Setup) => &[Part::Setup],
         Some(BenchPart::Scaling) => &[Part::Scaling],
         Some(BenchPart::Memory) => &[Part::Memory],
