@@ -4,8 +4,8 @@
 //! One worker is measured in rounds. In each it is offered half as much again as it can process, without a backlog, so
 //! that its rings overflow by themselves: what it forwards then is what it *can process*. Right behind that it is
 //! offered a multiple of this, with the daemon's backlog. Ratios are taken within a round: how long a core waits for
-//! what the other has written changes by a factor from one second to the next where a hypervisor moves them, and with it
-//! what a worker can process.
+//! what the other has written changes by a factor from one second to the next where a hypervisor moves them, and with
+//! it what a worker can process.
 
 use dpdk::Eal;
 use serde::Serialize;

@@ -35,8 +35,8 @@ int shim_log_to(shim_log_sink sink);
 struct rte_mempool *shim_pool_create_for_devices(const char *name, uint32_t n, uint32_t cache, uint16_t room,
 						 int socket);
 /*
- * The same, but in ordinary memory of this process, one buffer right after the other, in large pages where the kernel has some, on the NUMA node that the calling thread runs on.
- * Only the processor can reach it. NULL with rte_errno set.
+ * The same, but in ordinary memory of this process, one buffer right after the other, in large pages where the kernel
+ * has some, on the NUMA node that the calling thread runs on. Only the processor can reach it. NULL with rte_errno set.
  */
 struct rte_mempool *shim_pool_create(const char *name, uint32_t n, uint32_t cache, uint16_t room, int socket);
 

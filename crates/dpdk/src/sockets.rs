@@ -29,8 +29,8 @@ pub fn xdp_sockets() -> io::Result<Vec<RawFd>> {
     Ok(sockets)
 }
 
-/// Lets one call of the kernel send a whole burst by AF_XDP: it stops behind 32 packets otherwise, and the driver has to
-/// call again. Older kernels do not know.
+/// Lets one call of the kernel send a whole burst by AF_XDP: it stops behind 32 packets otherwise, and the driver has
+/// to call again. Older kernels do not know.
 pub(crate) fn send_whole_bursts() {
     let most = BURST_MAX as libc::c_uint;
     for fd in xdp_sockets().unwrap_or_default() {

@@ -41,7 +41,7 @@ fn if_equal(k: u32, jf: u8) -> FilterInstruction {
     }
 }
 
-/// A frame with an EtherType that nobody uses, or that of ARP, and the first octet behind it.
+/// A frame with an EtherType that is not assigned, or that of ARP, and the first octet behind it.
 fn frame(tag: Option<u16>, ether_type: u16, first: u8) -> Vec<u8> {
     let mut frame = vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 2];
     if let Some(tag) = tag {

@@ -217,8 +217,8 @@ impl Generator {
         Ok(trial)
     }
 
-    /// Completes a trial with the device's part, and gives the Echo Requests beside it. `recovery` is the time that the device needs after an absence, as a
-    /// multiple of its length.
+    /// Completes a trial with the device's part, and gives the Echo Requests beside it. `recovery` is the time that the
+    /// device needs after an absence, as a multiple of its length.
     ///
     /// # Errors
     /// None.

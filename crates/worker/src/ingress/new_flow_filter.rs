@@ -6,8 +6,9 @@
 //! round it may be wrong: a few new flows pass for established ones, and are refused by the slow path.
 //!
 //! Packets of established flows are never refused here, nor any that is [urgent](crate::ingress::priority) whatever its
-//! DSCP, nor any that is not of the forms whose key is at constant places: IPv6, fragments, options, messages. Those over the budget are refused in deficit round robin over UEs, as in
-//! the slow path. The table's hash is keyed: a sender cannot choose packets that pass, nor packets that stop others'.
+//! DSCP, nor any that is not of the forms whose key is at constant places: IPv6, fragments, options, messages. Those
+//! over the budget are refused in deficit round robin over UEs, as in the slow path. The table's hash is keyed: a
+//! sender cannot choose packets that pass, nor packets that stop others'.
 
 use flow::{FlowKey4, WorkerId, prefetch};
 use packet::eth::{L2, ether_type};

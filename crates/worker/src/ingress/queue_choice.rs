@@ -27,8 +27,8 @@ const SPREAD: u32 = 0x9e37_79b1;
 /// DSCPs of network control, [`CS6`] and above.
 const CONTROL_DSCPS: u64 = !0 << CS6;
 
-/// The program of a port for this number of workers. Where its instances and their addresses are too many for a program,
-/// it does not sort.
+/// The program of a port for this number of workers. Where its instances and their addresses are too many for a
+/// program, it does not sort.
 pub(crate) fn queue_program(
     interfaces: &L3Interfaces,
     (port, lags): (PortId, &[LagPorts]),

@@ -1,15 +1,15 @@
 //! The receive backlog: what is done when packets arrive faster than they can be processed.
 //!
-//! A worker that finds a port's burst full looks ahead: it takes what else the port has received, so that the port's own
-//! queue stays short. Urgent packets are processed next. What becomes of the others depends on how long it lasts:
+//! A worker that finds a port's burst full looks ahead: it takes what else the port has received, so that the port's
+//! own queue stays short. Urgent packets are processed next. What becomes of the others depends on how long it lasts:
 //!
 //! - A burst of packets, or an absence of the worker's thread, is bridged: they wait in order, each port's apart, and
 //!   only those that find no room are dropped.
-//! - Where more than one in [`FEW`] of a port's packets was dropped within [`WINDOW`], the overload *lasts*. A queue would
-//!   delay packets and bring none of them through, so none is kept: the worker takes a burst from the port, processes
-//!   it, and drops what the port has received behind it. By the next poll there is another burst. So a packet that is
-//!   forwarded costs what it costs without a backlog. Only in a flood of new flows, where a burst is to be made of packets
-//!   that [are not refused](crate::ingress::new_flow_filter), [some](STANDING) are kept.
+//! - Where more than one in [`FEW`] of a port's packets was dropped within [`WINDOW`], the overload *lasts*. A queue
+//!   would delay packets and bring none of them through, so none is kept: the worker takes a burst from the port,
+//!   processes it, and drops what the port has received behind it. By the next poll there is another burst. So a packet
+//!   that is forwarded costs what it costs without a backlog. Only in a flood of new flows, where a burst is to be made
+//!   of packets that [are not refused](crate::ingress::new_flow_filter), [some](STANDING) are kept.
 //!
 //! A drop costs a few nanoseconds: of a packet that is dropped only the first cache lines are read, and buffers are
 //! freed in bursts.
@@ -30,7 +30,7 @@ use crate::stats::Stats;
 const AHEAD: usize = 4;
 /// The same where they are dropped.
 const AHEAD_IN_OVERLOAD: usize = 16;
-/// Packets that are left in a port's queue that tells how many it has, so that the worker never waits for some. As many
+/// Packets that are left in a port's queue whose length is known, so that the worker never waits for some. As many
 /// are kept in an overload that lasts, during a flood of new flows.
 const STANDING: u16 = 256;
 /// How long drops are counted before it is decided whether an overload lasts.
@@ -166,8 +166,8 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
     }
 
     /// Takes what a port has received behind the burst that is processed, and sorts it, until the port has no more, or
-    /// as many urgent packets as a burst has. `refuse` tells which packets of a burst are over the slow path's budget,
-    /// bit n of packet n: they are dropped unless they are urgent; `None`: there is no flood of new flows.
+    /// as many urgent packets as a burst has. `refuse` returns which packets of a burst are over the slow path's
+    /// budget, bit n of packet n: they are dropped unless they are urgent; `None`: there is no flood of new flows.
     pub fn look_ahead<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,

@@ -369,8 +369,8 @@ fn what_keeps_links_alive_does_not_wait_in_a_lasting_overload() {
     assert!(forwarded >= 3_999 * BURST as u64, "{forwarded}");
 }
 
-/// Where a port tells how many packets wait, some are left there: what may not wait waits for a few polls. In each poll a
-/// burst of users is forwarded, in order, also when none comes for a while.
+/// Where the length of a port's queue is known, some are left there: what may not wait waits for a few polls. In each
+/// poll a burst of users is forwarded, in order, also when none comes for a while.
 #[test]
 fn a_port_that_tells_keeps_a_few_packets() {
     let mut world = world_with_host(MemIo::tell_waiting);

@@ -1,9 +1,9 @@
 //! UDP segmentation: consecutive GTP-U packets to one peer are handed to the kernel as one datagram with segments
 //! (`VIRTIO_NET_HDR_GSO_UDP_L4`, kernel 6.2). The NIC cuts it into the packets, or the kernel does.
 //!
-//! Only packets whose outer header loses nothing are joined, to the port of GTP-U, with one VLAN tag at most: IPv4 without
-//! options, not fragmentable, identification 0 (RFC 6864 §4: the field has no meaning then), no UDP checksum; IPv6 without
-//! extension headers, with a right UDP checksum. Segments have rising identifications, and a UDP checksum.
+//! Only packets whose outer header loses nothing are joined, to the port of GTP-U, with one VLAN tag at most: IPv4
+//! without options, not fragmentable, identification 0 (RFC 6864 §4: the field has no meaning then), no UDP checksum;
+//! IPv6 without extension headers, with a right UDP checksum. Segments have rising identifications, and a UDP checksum.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
