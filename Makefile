@@ -11,7 +11,7 @@ ifneq ($(TOOLCHAIN),)
 export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
-.PHONY: run test build release unit interop lint instructions sanitize bench fuzz clean setup-build setup-test
+.PHONY: run test build release unprofiled unit interop lint instructions sanitize bench fuzz clean setup-build setup-release setup-test
 
 run: build               ## build, then forward packets for ten seconds with a live view
 	$(QUICK) demo $(DEMO)
@@ -21,13 +21,16 @@ test: unit interop       ## every test: crates, one-thread worlds, interop in ne
 build: setup-build       ## a first look, soon: the daemon and the demo, with less optimization and without benchmarks
 	$(CARGO) build --profile quick --locked -p sluice --no-default-features --features demo
 
-release: setup-build     ## what is deployed, tested and measured: everything, optimized across crates
+release: setup-release   ## what is deployed and measured: everything, compiled twice, for what its benchmarks execute
+	SLUICE_COMMIT=$$(git describe --always --dirty 2>/dev/null) CARGO=$(CARGO) tools/profiled_release.sh
+
+unprofiled: setup-build  ## the same, compiled once: what tests drive
 	SLUICE_COMMIT=$$(git describe --always --dirty 2>/dev/null) $(CARGO) build --release --locked -p sluice
 
 unit: setup-test
 	$(CARGO) test --workspace --locked
 
-interop: setup-test release
+interop: setup-test unprofiled
 	SLUICE=$(CURDIR)/$(SLUICE) tests/interop/run
 
 lint:                    ## what CI checks besides the tests
@@ -47,7 +50,7 @@ instructions: setup-test ## what each stage of a worker executes for a packet, a
 sanitize: setup-test     ## the crates that hold unsafe code or parse foreign bytes, under AddressSanitizer
 	tools/sanitize.sh
 
-bench: release           ## figures of this machine, in less than two minutes; `sluice bench` takes those that count
+bench: unprofiled        ## figures of this machine, in less than two minutes; `sluice bench` takes those that count
 	$(SLUICE) bench --quick
 
 fuzz:                    ## each fuzz target for a minute; needs a nightly toolchain and cargo-fuzz
@@ -58,6 +61,9 @@ clean:
 
 setup-build:
 	@tools/setup.sh build
+
+setup-release:
+	@tools/setup.sh release
 
 setup-test:
 	@tools/setup.sh test

@@ -2,7 +2,8 @@
 # Installs from the distribution what is missing, without asking questions, as root or through sudo:
 #
 #   tools/setup.sh build    what it takes to build and run Sluice
-#   tools/setup.sh test     that, and what its tests and checks need
+#   tools/setup.sh release  that, and what it takes to compile it with a profile
+#   tools/setup.sh test     what it takes to build it, and what its tests and checks need
 #
 # It looks before it acts: where nothing is missing it changes nothing and needs no network. Rust is not its business.
 set -euo pipefail
@@ -17,13 +18,14 @@ missing=()
 
 main() {
     case "${1:-}" in
-        build | test) ;;
-        *) fail "usage: tools/setup.sh build|test" ;;
+        build | release | test) ;;
+        *) fail "usage: tools/setup.sh build|release|test" ;;
     esac
     need_build
-    [ "$1" = build ] || need_test
+    [ "$1" != release ] || need_release
+    [ "$1" != test ] || need_test
     install_packages
-    [ "$1" = build ] || complete_tests
+    [ "$1" != test ] || complete_tests
 }
 
 need_build() {
@@ -34,6 +36,11 @@ need_build() {
     pkg-config --atleast-version="$DPDK_OLDEST" libdpdk 2>/dev/null || missing+=(libdpdk-dev)
     # What bindgen loads, and the headers beside it: libclang-cpp alone, or libclang1, will not do.
     compgen -G "/usr/lib/llvm-*/lib/libclang.so" >/dev/null || missing+=(libclang-dev)
+}
+
+# What merges profiles, unless the compiler brings it.
+need_release() {
+    compgen -G "$(rustc --print sysroot)/lib/rustlib/*/bin/llvm-profdata" >/dev/null || have llvm-profdata-19 || missing+=(llvm-19)
 }
 
 need_test() {
