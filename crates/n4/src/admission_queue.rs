@@ -55,9 +55,12 @@ const COST_MEAN: u64 = 64;
 /// A turn counts as no more than this multiple of what it should have taken by that mean. A core that is slower for
 /// good is detected all the same, within some turns.
 const MOST_OF_MEAN: u64 = 4;
-/// A turn that takes longer by the thread's own clock was taken from it by a host that the system does not see: no
-/// turn has as much work.
+/// What a turn takes longer than this by the thread's own clock was taken from it by a host that the system does not
+/// see, as long as that is rare ([`BETWEEN_ABSENCES`]).
 const LONGEST_TURN: Duration = Duration::from_millis(20);
+/// Turns between two such absences at least. Where long turns follow closer upon each other, their requests take as
+/// long.
+const BETWEEN_ABSENCES: u32 = 16;
 /// Over how long the share of time with work is taken.
 const BUSY_WINDOW: Duration = Duration::from_millis(100);
 
@@ -87,20 +90,29 @@ struct Waiting {
     load: u8,
 }
 
+/// What waits of one address.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    requests: usize,
+    octets: usize,
+}
+
 /// The datagrams before the endpoint.
 #[derive(Debug)]
 pub struct AdmissionQueue {
     limits: AdmissionLimits,
     waiting: VecDeque<Waiting>,
     octets: usize,
-    /// How many of `waiting` each address has; none is not entered.
-    by_peer: BTreeMap<IpAddr, usize>,
+    /// What each address has of that; none is not entered.
+    by_peer: BTreeMap<IpAddr, Own>,
     /// Nanoseconds for each new session.
     cost: u64,
     /// Over how many of them that is a mean, at most [`COST_MEAN`].
     costed: u64,
     busy: Busy,
     overload: StandingOverload,
+    /// Turns since the last one that was longer than [`LONGEST_TURN`].
+    since_long: u32,
     /// When the last turn was over.
     last_end: Option<Nanos>,
 }
@@ -117,6 +129,7 @@ impl AdmissionQueue {
             costed: 0,
             busy: Busy::default(),
             overload: StandingOverload::new(),
+            since_long: BETWEEN_ABSENCES,
             last_end: None,
         }
     }
@@ -152,11 +165,17 @@ impl AdmissionQueue {
         to: SocketAddr,
         octets: &[u8],
     ) {
-        let load = self.load_for(endpoint, from.ip());
+        let has_room = self.has_room(endpoint, from.ip(), octets.len());
+        let load = match has_room {
+            true => self.load_for(endpoint, from.ip()),
+            false => 100,
+        };
         match new_session(octets) {
-            Some(priority) if self.may_wait(endpoint, from, load, priority, octets.len()) => {
+            Some(priority) if has_room && self.may_wait(endpoint, from, load, priority) => {
                 self.octets += octets.len();
-                *self.by_peer.entry(from.ip()).or_default() += 1;
+                let own = self.by_peer.entry(from.ip()).or_default();
+                own.requests += 1;
+                own.octets += octets.len();
                 self.waiting.push_back(Waiting {
                     from,
                     to,
@@ -173,20 +192,21 @@ impl AdmissionQueue {
 
     /// Whether a request is let in and can wait. One that is rejected, or from an unknown source, is responded to at
     /// once; so is one for which there is no room, which the load says then.
-    fn may_wait(
-        &self,
-        endpoint: &Endpoint,
-        from: SocketAddr,
-        load: u8,
-        priority: Option<u8>,
-        octets: usize,
-    ) -> bool {
+    fn may_wait(&self, endpoint: &Endpoint, from: SocketAddr, load: u8, priority: Option<u8>) -> bool {
         let is_peer = self.by_peer.contains_key(&from.ip()) || endpoint.knows(from.ip());
-        is_peer && self.has_room(octets) && !is_turned_away(load, priority)
+        is_peer && !is_turned_away(load, priority)
     }
 
-    fn has_room(&self, octets: usize) -> bool {
-        self.waiting.len() < self.limits.max_waiting && self.octets + octets <= self.limits.max_octets
+    /// Whether there is room for a datagram of this peer: while there are several, each has its share and no more.
+    fn has_room(&self, endpoint: &Endpoint, peer: IpAddr, octets: usize) -> bool {
+        let has_own = endpoint.share_percent().is_none_or(|share| {
+            let own = self.by_peer.get(&peer).copied().unwrap_or_default();
+            let of = |most: usize| most.saturating_mul(share) / 100;
+            own.requests < of(self.limits.max_waiting) && own.octets + octets <= of(self.limits.max_octets)
+        });
+        has_own
+            && self.waiting.len() < self.limits.max_waiting
+            && self.octets + octets <= self.limits.max_octets
     }
 
     /// Serves the request that has waited longest; false when none waits.
@@ -195,9 +215,10 @@ impl AdmissionQueue {
             return false;
         };
         self.octets -= one.octets.len();
-        if let Some(count) = self.by_peer.get_mut(&one.from.ip()) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(own) = self.by_peer.get_mut(&one.from.ip()) {
+            own.requests -= 1;
+            own.octets -= one.octets.len();
+            if own.requests == 0 {
                 self.by_peer.remove(&one.from.ip());
             }
         }
@@ -209,8 +230,7 @@ impl AdmissionQueue {
     /// A turn of control's is over.
     pub fn note_turn(&mut self, turn: &Turn) {
         let took = turn.end.since(turn.begin);
-        let unseen = took.saturating_sub(turn.away).saturating_sub(LONGEST_TURN);
-        let away = turn.away + unseen;
+        let away = turn.away + self.unseen_absence(took.saturating_sub(turn.away));
         let passed = turn.end.since(self.last_end.unwrap_or(turn.begin));
         self.last_end = Some(turn.end);
         let (own, own_turn) = (passed.saturating_sub(away), took.saturating_sub(away));
@@ -220,6 +240,17 @@ impl AdmissionQueue {
             self.note_cost(own_turn.as_nanos() as u64, turn.served as u64);
         }
         self.overload.note(own, away, self.backlog());
+    }
+
+    /// What is taken for an absence, of a turn that took as long but for what the system says.
+    fn unseen_absence(&mut self, took: Duration) -> Duration {
+        let beyond = took.saturating_sub(LONGEST_TURN);
+        if beyond.is_zero() {
+            self.since_long = self.since_long.saturating_add(1);
+            return Duration::ZERO;
+        }
+        let is_rare = std::mem::take(&mut self.since_long) >= BETWEEN_ABSENCES;
+        if is_rare { beyond } else { Duration::ZERO }
     }
 
     fn note_cost(&mut self, took: u64, served: u64) {
@@ -257,14 +288,11 @@ impl AdmissionQueue {
 
     /// The load that a request of this peer comes upon.
     fn load_for(&mut self, endpoint: &Endpoint, peer: IpAddr) -> u8 {
-        if !self.has_room(0) {
-            return 100;
-        }
         let all = self.waiting.len();
         if self.overload.beyond_absences(self.backlog()) > self.limits.patience {
             self.overload.begin();
         }
-        let own = self.by_peer.get(&peer).copied();
+        let own = self.by_peer.get(&peer).map(|own| own.requests);
         let peers = self.by_peer.len() + usize::from(own.is_none());
         let own = own.unwrap_or_default();
         let counted = endpoint
@@ -459,6 +487,24 @@ mod tests {
         });
         let backlog = pass(&mut intake, 3_200, 16);
         assert!((80_000..=100_000).contains(&backlog), "{backlog} us");
+    }
+
+    #[test]
+    fn long_turns_one_after_the_other_are_work() {
+        // Sixteen requests of 6.25 ms each, every turn or every other, for 20 us each before.
+        for every in [1, 2] {
+            let mut intake = waiting(1_000);
+            let mut now = Nanos::ZERO;
+            for number in 0..400 {
+                let is_long = number >= 100 && number % every == 0;
+                let end = now + Duration::from_micros(if is_long { 100_000 } else { 320 });
+                intake.note_turn(&turn(now, end, true, 16));
+                now = end;
+            }
+            let backlog = intake.backlog();
+            assert!(backlog > Duration::from_millis(200), "every {every}: {backlog:?}");
+            assert_eq!(intake.load(), 100, "every {every}");
+        }
     }
 
     #[test]

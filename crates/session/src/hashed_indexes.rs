@@ -7,10 +7,11 @@ use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 use flow::SessionIndex;
-use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as TableEntry;
+
+use crate::keyed_map::hidden_hasher;
 
 /// A hash of a key, with a seed that peers do not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +43,7 @@ impl<K: Hash> HashedIndexes<K> {
     pub(crate) fn new(seed: u64) -> HashedIndexes<K> {
         HashedIndexes {
             entries: HashTable::new(),
-            hasher: SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()),
+            hasher: hidden_hasher(seed),
             keys: PhantomData,
         }
     }
