@@ -106,6 +106,15 @@ impl L3Interface {
         self.locals_v4.iter().map(|(address, _)| *address)
     }
 
+    /// Whether GTP-U peers send to one of our addresses here.
+    pub fn takes_gtpu(&self) -> bool {
+        let locals = self.locals_v4.iter().map(|(_, local)| local);
+        let locals = locals.chain(self.locals_v6.iter().map(|(_, local)| local));
+        locals
+            .chain(self.unusable_v6.iter().map(|(_, local)| local))
+            .any(|local| local.gtpu)
+    }
+
     /// Our IPv6 addresses that packets may be addressed to, usable or not.
     pub fn own_v6(&self) -> impl Iterator<Item = [u8; 16]> {
         let all = self.locals_v6.iter().chain(&self.unusable_v6);

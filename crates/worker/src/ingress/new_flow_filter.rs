@@ -5,7 +5,7 @@
 //! an array that fits into the caches: [`Flows::may_hold`] tells for certain that a packet has no entry. The other way
 //! round it may be wrong: a few new flows pass for established ones, and are refused by the slow path.
 //!
-//! Packets of established flows are never refused here, nor any that is [urgent](crate::ingress::priority) whatever its
+//! Packets with a flow entry are never refused here, nor any that is [urgent](crate::ingress::priority) whatever its
 //! DSCP, nor any that is not of the forms whose key is at constant places: IPv6, fragments, options, messages. Those
 //! over the budget are refused in deficit round robin over UEs, as in the slow path. The table's hash is keyed: a
 //! sender cannot choose packets that pass, nor packets that stop others'.
@@ -128,6 +128,9 @@ impl Context<'_> {
             .ok()
             .filter(|l2| l2.ether_type == ether_type::IPV4)?;
         let interface = self.interfaces.find(packet.ingress(), l2.vlan)?;
+        if !frame.starts_with(&interface.interface.mac.0) {
+            return None;
+        }
         let ip = frame.get(usize::from(l2.len)..)?;
         let available = packet.len().checked_sub(l2.len.into())?;
         let (side, tuple) = match common_gtpu_form::preview(ip, available) {

@@ -115,7 +115,7 @@ fn is_urgent_v4(ingress: &L3Interface, packet: &[u8]) -> bool {
     let transport = packet.get(usize::from(header[0] & 0xf) * 4..).unwrap_or_default();
     let is_whole = is_ours && !is_fragment;
     match ingress.urgent_dscps >> dscp & 1 {
-        0 => is_whole && is_control(header[9], transport, dscp),
+        0 => is_whole && is_control(ingress, header[9], transport, dscp),
         _ => !(is_whole && is_end_marker(header[9], transport)),
     }
 }
@@ -128,20 +128,21 @@ fn is_urgent_v6(ingress: &L3Interface, packet: &[u8]) -> bool {
     let destination = header.last_chunk::<16>().copied().unwrap_or_default();
     let is_ours = destination[..2] == [0xff, 2] || ingress.local_v6(destination).is_some();
     match ingress.urgent_dscps >> dscp & 1 {
-        0 => is_ours && is_control(header[6], transport, dscp),
+        0 => is_ours && is_control(ingress, header[6], transport, dscp),
         _ => !(is_ours && is_end_marker(header[6], transport)),
     }
 }
 
-/// Whether what is for ourselves may not wait.
-fn is_control(protocol: u8, transport: &[u8], dscp: u8) -> bool {
+/// Whether what is for ourselves may not wait: what has a receiver here, so that forged packets without one wait.
+fn is_control(ingress: &L3Interface, protocol: u8, transport: &[u8], dscp: u8) -> bool {
     let ports = transport.first_chunk::<4>();
     let ports = ports.map(|&[s0, s1, d0, d1]| [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])]);
     match (protocol, ports) {
-        (proto::UDP, Some([_, GTPU_PORT])) => is_path_management(transport),
+        (proto::UDP, Some([_, GTPU_PORT])) => ingress.takes_gtpu() && is_path_management(transport),
+        (proto::ICMPV6, _) => transport.first().is_some_and(|kind| (133..=137).contains(kind)),
+        _ if !ingress.host => false,
         (proto::UDP, Some(ports)) => dscp >= CS6 || ports.iter().any(|port| UDP_PORTS.contains(port)),
         (proto::TCP, Some(ports)) => dscp >= CS6 || ports.contains(&BGP_PORT),
-        (proto::ICMPV6, _) => transport.first().is_some_and(|kind| (133..=137).contains(kind)),
         (OSPF | VRRP, _) => true,
         _ => dscp >= CS6,
     }
@@ -168,6 +169,7 @@ pub(crate) mod tests {
     use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, tunnelled};
 
     use super::*;
+    use crate::HostRates;
     use crate::mem::MemBuf;
 
     /// Expedited forwarding, at N3 alone.
@@ -175,7 +177,11 @@ pub(crate) mod tests {
 
     fn interfaces() -> L3Interfaces {
         let macs = [MacAddr([2, 0, 0, 0, 0, 1]); 4];
-        L3Interfaces::new(&testing::network(), &macs).with_host(&[], &[URGENT])
+        let host = Some(HostRates {
+            urgent: 1_000,
+            usual: 1_000,
+        });
+        L3Interfaces::new(&testing::network(), &macs).with_host(&[host], &[URGENT])
     }
 
     /// An IPv4 or IPv6 packet to an address of ours, by its protocol and what follows the header.
@@ -265,6 +271,18 @@ pub(crate) mod tests {
                 assert_eq!(check(&frame(tags, ether_type::IPV4, &padded)), (true, false));
             }
         }
+    }
+
+    #[test]
+    fn control_packets_without_a_receiver_wait() {
+        let bfd = to_ourselves(false, proto::UDP, CS6, &[0x0e, 0xc8, 0x0e, 0xc8, 0, 32, 0, 0]);
+        let bytes = frame(0, ether_type::IPV4, &bfd);
+        assert_eq!(check(&bytes), (false, true));
+        let macs = [MacAddr([2, 0, 0, 0, 0, 1]); 4];
+        let without_host = L3Interfaces::new(&testing::network(), &macs);
+        let mut buf = MemBuf::new(&bytes);
+        buf.set_ingress(PortId(0));
+        assert!(!is_urgent(&without_host, &buf));
     }
 
     proptest! {

@@ -97,19 +97,12 @@ impl Choice {
             return Block::new();
         }
         let mut block = vec![step(code::SET, 0), step(code::STORE, HASH)];
-        block.push(step(code::LOAD_HALF, code::PROTOCOL));
-        let mut v4 = mixed_in((12..20).step_by(4).map(|at| step(code::LOAD_WORD, at)));
-        let mut unfragmented = vec![step(code::HEADER_X, 0), step(code::LOAD_OCTET, 9)];
-        unfragmented.extend(ports_mixed_in(step(code::HEADER_X, 0)));
-        v4.push(step(code::LOAD_HALF, 6));
-        v4.push(step(code::AND, 0x3fff));
-        v4.extend(when(code::IF_EQUAL, 0, unfragmented));
-        let mut v6 = mixed_in((8..40).step_by(4).map(|at| step(code::LOAD_WORD, at)));
-        v6.extend([step(code::SET_X, 40), step(code::LOAD_OCTET, 6)]);
-        v6.extend(ports_mixed_in(step(code::SET_X, 40)));
-        block.extend(when(code::IF_EQUAL, ether_type::IPV4.into(), v4));
-        block.push(step(code::LOAD_HALF, code::PROTOCOL));
-        block.extend(when(code::IF_EQUAL, ether_type::IPV6.into(), v6));
+        block.extend(self.headers_mixed_in(code::PROTOCOL));
+        let stacked = Self { base: 4, ..*self }.headers_mixed_in(2);
+        for announced_by in [ether_type::VLAN, ether_type::QINQ] {
+            block.push(step(code::LOAD_HALF, code::PROTOCOL));
+            block.extend(when(code::IF_EQUAL, announced_by.into(), stacked.clone()));
+        }
         block.extend([
             step(code::RECALL, HASH),
             step(code::MULTIPLY, SPREAD),
@@ -117,6 +110,43 @@ impl Choice {
             step(code::MODULO, self.workers),
             step(code::STORE, WORKER),
         ]);
+        block
+    }
+
+    /// Adds to the hash addresses, ports and TEID of a packet whose EtherType is there.
+    fn headers_mixed_in(&self, ether_type_at: u32) -> Block {
+        let base = self.base;
+        let words =
+            |octets: std::ops::Range<u32>| octets.step_by(4).map(move |at| step(code::LOAD_WORD, base + at));
+        let mut v4 = mixed_in(words(12..20));
+        let mut unfragmented = vec![step(code::HEADER_X, base), step(code::LOAD_OCTET, base + 9)];
+        unfragmented.extend(self.ports_mixed_in(step(code::HEADER_X, base)));
+        v4.push(step(code::LOAD_HALF, base + 6));
+        v4.push(step(code::AND, 0x3fff));
+        v4.extend(when(code::IF_EQUAL, 0, unfragmented));
+        let mut v6 = mixed_in(words(8..40));
+        v6.extend([step(code::SET_X, 40), step(code::LOAD_OCTET, base + 6)]);
+        v6.extend(self.ports_mixed_in(step(code::SET_X, 40)));
+        let mut block = vec![step(code::LOAD_HALF, ether_type_at)];
+        block.extend(when(code::IF_EQUAL, ether_type::IPV4.into(), v4));
+        block.push(step(code::LOAD_HALF, ether_type_at));
+        block.extend(when(code::IF_EQUAL, ether_type::IPV6.into(), v6));
+        block
+    }
+
+    /// Adds the ports to the hash, and the TEID of GTP-U: A is the protocol, and `header` sets X to where its header
+    /// is.
+    fn ports_mixed_in(&self, header: Instruction) -> Block {
+        let base = self.base;
+        let mut tcp = mixed_in([step(code::LOAD_WORD_X, base)].into_iter());
+        let mut udp = tcp.clone();
+        // No protocol that is compared next.
+        tcp.push(step(code::SET, 0));
+        udp.extend([header, step(code::LOAD_HALF_X, base + 2)]);
+        let teid = mixed_in([step(code::LOAD_WORD_X, base + 12)].into_iter());
+        udp.extend(when(code::IF_EQUAL, GTPU_PORT.into(), teid));
+        let mut block = when(code::IF_EQUAL, proto::TCP.into(), tcp);
+        block.extend(when(code::IF_EQUAL, proto::UDP.into(), udp));
         block
     }
 
@@ -159,7 +189,7 @@ impl Choice {
             step(code::HEADER_X, self.base),
             step(code::LOAD_OCTET, self.base + 9),
         ]);
-        ours.extend(self.transport(Version::V4, of.urgent_dscps));
+        ours.extend(self.transport(Version::V4, of));
 
         // Behind the comparisons is what is done with others' packets, and then with ours.
         let mut compared = vec![step(code::LOAD_WORD, self.base + 16)];
@@ -181,7 +211,7 @@ impl Choice {
     fn ipv6(&self, of: &L3Interface) -> Block {
         let by_dscp = self.by_dscp(Version::V6, of.urgent_dscps);
         let mut ours = vec![step(code::SET_X, 40), step(code::LOAD_OCTET, self.base + 6)];
-        ours.extend(self.transport(Version::V6, of.urgent_dscps));
+        ours.extend(self.transport(Version::V6, of));
 
         let mut compared = Block::new();
         let mut matches = Vec::new();
@@ -204,13 +234,16 @@ impl Choice {
     }
 
     /// Ends with the queue of a packet to ourselves: A is its protocol, X where its header is.
-    fn transport(&self, version: Version, dscps: u64) -> Block {
+    fn transport(&self, version: Version, of: &L3Interface) -> Block {
+        let dscps = of.urgent_dscps;
         let by_dscp = self.by_dscp(version, dscps);
-        let as_control = self.by_dscp(version, dscps | CONTROL_DSCPS);
+        let control_dscps = if of.host { CONTROL_DSCPS } else { 0 };
+        let as_control = self.by_dscp(version, dscps | control_dscps);
         let urgent = self.urgent();
 
         let mut gtpu = vec![step(code::LOAD_OCTET_X, self.base + 9)];
-        gtpu.extend(when_any(PATH_MANAGEMENT.map(|kind| kind.0.into()), &urgent));
+        let path_management = PATH_MANAGEMENT.into_iter().filter(|_| of.takes_gtpu());
+        gtpu.extend(when_any(path_management.map(|kind| kind.0.into()), &urgent));
         gtpu.extend(when(
             code::IF_EQUAL,
             MessageType::END_MARKER.0.into(),
@@ -219,7 +252,7 @@ impl Choice {
         gtpu.extend(by_dscp.clone());
 
         let ports = |ports: &[u16]| {
-            let ports = || ports.iter().map(|&port| port.into());
+            let ports = || ports.iter().filter(|_| of.host).map(|&port| port.into());
             let mut block = when_any(ports(), &urgent);
             block.push(step(code::LOAD_HALF_X, self.base));
             block.extend(when_any(ports(), &urgent));
@@ -239,7 +272,8 @@ impl Choice {
         block.extend(when(code::IF_EQUAL, proto::UDP.into(), udp));
         block.extend(when(code::IF_EQUAL, proto::TCP.into(), tcp));
         block.extend(when(code::IF_EQUAL, proto::ICMPV6.into(), icmpv6));
-        block.extend(when_any([OSPF, VRRP].map(u32::from), &urgent));
+        let of_routers = [OSPF, VRRP].into_iter().filter(|_| of.host);
+        block.extend(when_any(of_routers.map(u32::from), &urgent));
         block.extend(as_control);
         block
     }
@@ -298,20 +332,6 @@ fn mixed_in(loads: impl Iterator<Item = Instruction>) -> Block {
     loads.flat_map(mix).collect()
 }
 
-/// Adds the ports to the hash, and the TEID of GTP-U: A is the protocol, and `header` sets X to where its header is.
-fn ports_mixed_in(header: Instruction) -> Block {
-    let mut tcp = mixed_in([step(code::LOAD_WORD_X, 0)].into_iter());
-    let mut udp = tcp.clone();
-    // No protocol that is compared next.
-    tcp.push(step(code::SET, 0));
-    udp.extend([header, step(code::LOAD_HALF_X, 2)]);
-    let teid = mixed_in([step(code::LOAD_WORD_X, 12)].into_iter());
-    udp.extend(when(code::IF_EQUAL, GTPU_PORT.into(), teid));
-    let mut block = when(code::IF_EQUAL, proto::TCP.into(), tcp);
-    block.extend(when(code::IF_EQUAL, proto::UDP.into(), udp));
-    block
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
@@ -324,7 +344,7 @@ mod tests {
     use super::*;
     use crate::ingress::priority::is_urgent;
     use crate::mem::MemBuf;
-    use crate::{LagHash, PacketMetadata};
+    use crate::{HostRates, LagHash, PacketMetadata};
 
     /// Expedited forwarding and CS1, at the first instance alone.
     const URGENT: u64 = 1 << 46 | 1 << 8;
@@ -428,7 +448,12 @@ mod tests {
                 _ => None,
             };
         });
-        L3Interfaces::new(&network, &[MacAddr([2, 0, 0, 0, 0, 1]); 4]).with_host(&[], &[URGENT])
+        let host = Some(HostRates {
+            urgent: 1_000,
+            usual: 1_000,
+        });
+        let interfaces = L3Interfaces::new(&network, &[MacAddr([2, 0, 0, 0, 0, 1]); 4]);
+        interfaces.with_host(&[host, None, host], &[URGENT])
     }
 
     fn tags() -> impl Strategy<Value = Vec<u8>> {

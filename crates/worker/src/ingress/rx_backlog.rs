@@ -5,7 +5,8 @@
 //!
 //! - A burst of packets, or an absence of the worker's thread, is bridged: they wait in order, each port's apart, and
 //!   only those that find no room are dropped.
-//! - Where more than one in [`FEW`] of a port's packets was dropped within [`WINDOW`], the overload *lasts*. A queue
+//! - Where more than one in [`FEW`] of a port's packets was dropped within [`WINDOW`], and polls seldom found the port
+//!   empty, the overload *lasts*. A queue
 //!   would delay packets and bring none of them through, so none is kept: the worker takes a burst from the port,
 //!   processes it, and drops what the port has received behind it. By the next poll there is another burst. So a packet
 //!   that is forwarded costs what it costs without a backlog. Only in a flood of new flows, where a burst is to be made
@@ -73,6 +74,10 @@ struct Window {
     /// What the port had received when it began.
     received: u64,
     dropped: u64,
+    /// Looks ahead.
+    looks: u64,
+    /// Polls that found nothing to receive.
+    empty: u64,
 }
 
 impl<B> Waiting<B> {
@@ -82,18 +87,22 @@ impl<B> Waiting<B> {
             since,
             received: before,
             dropped,
+            looks,
+            empty,
         } = self.window;
+        self.window.looks += 1;
         let age = now.0.saturating_sub(since.0);
         if age < WINDOW.0 {
             return;
         }
-        // Where no packet had to wait for long, no overload lasts.
+        // Where no packet had to wait for long, no overload lasts; nor where the worker had time: what it dropped was
+        // of bursts, which can wait.
         let many = dropped * FEW > received.saturating_sub(before);
-        self.is_lasting = many && age < 2 * WINDOW.0;
+        self.is_lasting = many && age < 2 * WINDOW.0 && empty <= looks;
         self.window = Window {
             since: now,
             received,
-            dropped: 0,
+            ..Window::default()
         };
     }
 }
@@ -143,6 +152,21 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
         self.waiting
             .get(port.index())
             .is_some_and(|waiting| !waiting.packets.is_empty())
+    }
+
+    /// How many packets of this port wait.
+    pub fn waiting(&self, port: PortId) -> usize {
+        self.waiting
+            .get(port.index())
+            .map_or(0, |waiting| waiting.packets.len())
+    }
+
+    /// Notes that a poll has found nothing to receive by this port, and that nothing waits.
+    #[inline]
+    pub fn note_empty(&mut self, port: PortId) {
+        if let Some(waiting) = self.waiting.get_mut(port.index()) {
+            waiting.window.empty += 1;
+        }
     }
 
     /// Whether packets are to go first.

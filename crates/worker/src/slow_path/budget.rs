@@ -91,7 +91,6 @@ impl SlowPathBudget {
     #[inline]
     pub fn admit(&mut self, packets: usize, wanted: usize, now: Nanos) {
         self.admitted = packets;
-        self.ahead = self.ahead.saturating_sub(wanted);
         if packets < wanted {
             self.note_flood(now);
         }
@@ -126,6 +125,12 @@ impl SlowPathBudget {
             self.ahead = 0;
         }
         self.paid_for().saturating_sub(self.ahead)
+    }
+
+    /// Notes that packets were `taken` from a receive backlog of `waiting`: as large a part of the first packets in it
+    /// is gone, whatever became of them.
+    pub fn take_ahead(&mut self, taken: usize, waiting: usize) {
+        self.ahead -= (self.ahead * taken.min(waiting)).div_ceil(waiting.max(1));
     }
 
     /// Notes first packets that were let into the receive backlog.
@@ -207,6 +212,18 @@ mod tests {
         budget.end_flood();
         let (part, _) = run(&mut budget, (BURST, 10), 15_000, (50, 300));
         assert!((0.17..=0.201).contains(&part), "{part}");
+    }
+
+    #[test]
+    fn what_leaves_the_backlog_makes_room_whatever_became_of_it() {
+        let mut budget = SlowPathBudget::new(20);
+        budget.admit_ahead(30);
+        for waiting in [256, 192, 128, 64] {
+            assert!(budget.ahead > 0);
+            budget.take_ahead(64, waiting);
+        }
+        assert_eq!(budget.ahead, 0);
+        budget.take_ahead(0, 0);
     }
 
     #[test]

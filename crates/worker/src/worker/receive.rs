@@ -97,8 +97,15 @@ impl<I: Io> Worker<I> {
         }
         let is_behind =
             self.backlog.has_waiting(port) || (self.slow_path.budget.is_flooded(now) && self.backlog.is_on());
-        if is_behind || (self.receive(Source::Port(port), now) == BURST && !sorts && self.backlog.is_on()) {
+        let received = if is_behind {
+            BURST
+        } else {
+            self.receive(Source::Port(port), now)
+        };
+        if is_behind || (received == BURST && !sorts && self.backlog.is_on()) {
             self.look_ahead(port, is_behind, now);
+        } else if received == 0 {
+            self.backlog.note_empty(port);
         }
     }
 
@@ -148,7 +155,10 @@ impl<I: Io> Worker<I> {
         };
         for _ in 0..bursts {
             self.release(now);
-            if self.receive(Source::Backlog(port), now) < BURST {
+            let waiting = self.backlog.waiting(port);
+            let taken = self.receive(Source::Backlog(port), now);
+            self.slow_path.budget.take_ahead(taken, waiting);
+            if taken < BURST {
                 break;
             }
         }

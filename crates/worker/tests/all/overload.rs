@@ -299,6 +299,32 @@ fn a_lasting_overload_has_a_short_backlog() {
     assert_eq!((stats.backlog, stats.unaccounted()), (0, 0));
 }
 
+/// A worker that has time for all that comes, in bursts, loses nothing of it, also where an overload has just lasted.
+#[test]
+fn bursts_wait_again_when_an_overload_is_over() {
+    let mut world = world(4_096);
+    for _ in 0..4_000 {
+        (0..2 * BURST).for_each(|n| push(&world, &user(n as u16)));
+        poll(&mut world);
+    }
+    let dropped = |world: &World| world.workers[0].stats().dropped(DropReason::Overload);
+    let in_overload = dropped(&world);
+    assert!(in_overload > 100_000, "{in_overload}");
+    (0..20).for_each(|_| drop(poll(&mut world)));
+    let mut settled = 0;
+    for round in 0..12_000_usize {
+        // Five polls process as many.
+        let burst = if round % 5 == 0 { 4 * BURST + 44 } else { 0 };
+        (0..burst).for_each(|n| push(&world, &user(n as u16)));
+        poll(&mut world);
+        if round == 4_000 {
+            settled = dropped(&world);
+        }
+    }
+    assert_eq!(dropped(&world), settled);
+    world.assert_conserved();
+}
+
 /// What keeps links, neighbours and paths alive, as it comes in at N3.
 fn control_frames() -> [Vec<u8>; 4] {
     let bfd = |from: &str| std::net::SocketAddr::new(ip(from), 3_784);
