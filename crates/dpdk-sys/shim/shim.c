@@ -224,15 +224,22 @@ void shim_mbuf_free_bulk(struct rte_mbuf **mbufs, uint32_t n)
 		rte_mempool_put_bulk(pool, (void *const *)&mbufs[first], n - first);
 }
 
-uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+/* Where another core wrote packets, all are on their way before the first one is read. */
+static void prefetch_packets(struct rte_mbuf *const *mbufs, uint32_t n)
 {
-	uint16_t received = rte_eth_rx_burst(port, queue, mbufs, n), i;
+	uint32_t i;
 
-	/* Where another core wrote them, all are on their way before the first one is read. */
-	for (i = 0; i < received; i++) {
+	for (i = 0; i < n; i++) {
 		rte_prefetch0(mbufs[i]);
 		rte_prefetch0(RTE_PTR_ADD(mbufs[i], sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM));
 	}
+}
+
+uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	uint16_t received = rte_eth_rx_burst(port, queue, mbufs, n);
+
+	prefetch_packets(mbufs, received);
 	return received;
 }
 
@@ -264,7 +271,10 @@ uint32_t shim_ring_enqueue_burst(struct rte_ring *ring, struct rte_mbuf *const *
 
 uint32_t shim_ring_dequeue_burst(struct rte_ring *ring, struct rte_mbuf **mbufs, uint32_t n)
 {
-	return rte_ring_dequeue_burst(ring, (void **)mbufs, n, NULL);
+	uint32_t dequeued = rte_ring_dequeue_burst(ring, (void **)mbufs, n, NULL);
+
+	prefetch_packets(mbufs, dequeued);
+	return dequeued;
 }
 
 uint32_t shim_ring_count(const struct rte_ring *ring)

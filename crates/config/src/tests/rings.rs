@@ -40,6 +40,14 @@ fn a_port_that_names_its_descriptors_has_them_both_ways() {
 }
 
 #[test]
+fn packet_sockets_have_fewer() {
+    let text = GOOD.replacen("{memory: {}}", "{af_packet: {interface: n3}}", 1);
+    let config = Config::parse(&text, "sluice.yaml").unwrap();
+    let [ran, dn] = [0, 1].map(|port| config.descriptors(&config.ports[port]).receive);
+    assert_eq!((ran, dn), (2_048, 8_192));
+}
+
+#[test]
 fn a_lag_has_no_rings_of_its_own() {
     let lag = "  - {name: core, lag: {members: [dn], mode: balance}}\ninstances:\n";
     let text = GOOD

@@ -1,5 +1,6 @@
 //! Configuring and starting a port.
 
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 
 use dpdk_sys as sys;
@@ -139,6 +140,13 @@ impl PortConfig {
             fills_udp_checksums: offloads & sys::SHIM_ETH_TX_OFFLOAD_UDP_CKSUM != 0,
         }
     }
+}
+
+/// Whether a driver finds out in constant time how many packets wait. mlx5's goes through all of its queue.
+pub(super) fn knows_waiting(info: &sys::rte_eth_dev_info) -> bool {
+    // SAFETY: the driver's name, a constant of the driver or null.
+    let name = (!info.driver_name.is_null()).then(|| unsafe { CStr::from_ptr(info.driver_name) });
+    name.is_some_and(|name| !name.to_bytes().starts_with(b"mlx5"))
 }
 
 fn chosen(wanted: &[(bool, u64)]) -> u64 {

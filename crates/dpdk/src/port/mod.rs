@@ -129,9 +129,11 @@ impl Port {
         if self.leaves_checksums {
             crate::sockets::send_whole_bursts();
         }
+        let info = device.info()?;
         let traits = queue::Traits {
             leaves_checksums: self.leaves_checksums,
-            sends: config.sends(&device.info()?),
+            sends: config.sends(&info),
+            knows_waiting: config::knows_waiting(&info),
         };
         Ok(Queues::of_driver(
             device,

@@ -39,6 +39,8 @@ pub struct RxQueue {
     urgent: Option<Box<Ring>>,
     /// Of a memory port: where packets come in.
     ring: Option<Arc<RawRing>>,
+    /// See [`Traits::knows_waiting`].
+    knows_waiting: bool,
     queue: u16,
     leaves_checksums: bool,
     _not_sync: PhantomData<Cell<()>>,
@@ -126,6 +128,7 @@ impl RxQueue {
             side: RxSide::Socket(ring),
             urgent: None,
             ring: None,
+            knows_waiting: false,
             queue: self.queue,
             leaves_checksums: false,
             _not_sync: PhantomData,
@@ -138,6 +141,7 @@ impl RxQueue {
         match (&self.side, &self.ring) {
             (RxSide::Socket(_), _) => None,
             (_, Some(ring)) => Some(ring.count() > packets.into()),
+            (RxSide::Driver(_), None) if !self.knows_waiting => None,
             (RxSide::Driver(device), None) => {
                 // SAFETY: the port is started and has this queue, whose only handle this is.
                 let found = unsafe { sys::shim_rx_has_more_than(device.id, self.queue, packets) };
@@ -162,6 +166,7 @@ impl RxQueue {
             side: RxSide::Socket(Box::new(ring)),
             urgent: urgent.map(Box::new),
             ring: None,
+            knows_waiting: false,
             queue,
             leaves_checksums: false,
             _not_sync: PhantomData,
@@ -228,6 +233,8 @@ pub(super) struct Traits {
     pub(super) leaves_checksums: bool,
     /// What may be sent.
     pub(super) sends: Sends,
+    /// Whether the driver tells soon how many packets wait.
+    pub(super) knows_waiting: bool,
 }
 
 impl Queues {
@@ -238,6 +245,7 @@ impl Queues {
             side: RxSide::Driver(device.clone()),
             urgent: None,
             ring: rings.get(usize::from(queue)).cloned(),
+            knows_waiting: traits.knows_waiting,
             queue,
             leaves_checksums: traits.leaves_checksums,
             _not_sync: PhantomData,

@@ -69,10 +69,14 @@ fn receivers(interface: &Interface, config: &PortConfig, mtu: u16) -> Result<Vec
         sharing = Sharing::Program;
     }
     if rings.len() > 1 {
-        let group = Group::open(interface, &rings[0], sharing)?;
-        rings[1..]
-            .iter()
-            .try_for_each(|ring| group.join(interface, ring))?;
+        match Group::open(interface, &rings[0], sharing) {
+            Ok(group) => rings[1..]
+                .iter()
+                .try_for_each(|ring| group.join(interface, ring))?,
+            // Older kernels open none while the interface is down: one queue does without.
+            Err(_) if queues == 1 => rings.truncate(1),
+            Err(error) => return Err(error),
+        }
     }
     let mut urgent = rings.split_off(queues.into());
     // Each ring has had what came in before it joined.

@@ -151,7 +151,13 @@ impl Ring {
     /// Gives back what has come in so far.
     pub(super) fn skip(&mut self) {
         for _ in 0..self.shape.slots {
-            let Some((at, _)) = self.arrived() else { return };
+            let Some((at, header)) = self.arrived() else {
+                return;
+            };
+            if header.tp_status & libc::TP_STATUS_COPY != 0 {
+                // The whole frame waits at the socket.
+                self.receive_long();
+            }
             self.release(at);
         }
     }
