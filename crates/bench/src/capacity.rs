@@ -1,6 +1,6 @@
 //! The capacity of a worker in the two-core harness: what it forwards when it is offered more than it can process.
 //!
-//! That is not the throughput of RFC 2544: a ring of 1,024 packets overflows in every absence of a core, so that the
+//! That is not the throughput of RFC 2544: a ring overflows in every long absence of a core, so that the
 //! rate without loss says what the rings outlast, and not what the worker can do. The worker has no backlog here: with
 //! one it takes packets from its rings that it can only drop, and forwards fewer.
 

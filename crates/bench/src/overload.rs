@@ -45,13 +45,12 @@ pub struct OverloadTrial {
 }
 
 impl OverloadTrial {
-    fn new(done: EchoTrial) -> Self {
+    fn new(done: EchoTrial, seconds: f64) -> Self {
         let EchoTrial {
             trial,
             echoed,
             counted,
         } = done;
-        let seconds = trial.generator.wall_nanos.max(1) as f64 / 1e9;
         Self {
             goodput: trial.received as f64 / seconds,
             dropped: trial.sent.saturating_sub(trial.received) as f64 / seconds,
@@ -98,7 +97,8 @@ impl Round {
                 packets: most.min(packets),
                 echoes: ECHOES,
             };
-            bench.trial_with_echoes(rates, seconds).map(OverloadTrial::new)
+            let done = bench.trial_with_echoes(rates, seconds)?;
+            Ok::<_, BenchError>(OverloadTrial::new(done, seconds))
         };
         let without = trial(0, BEYOND * about)?;
         let with = trial(backlog, without.goodput * f64::from(load) / 100.0)?;

@@ -8,6 +8,7 @@ use super::pfcp::HALF_RATE;
 use super::results::{Point, Results};
 use super::search::RatedTrial;
 use super::targets::{FloorRatios, Target, short};
+use super::twocore::MOST_DISTURBED;
 
 /// Every target for which `results` have figures.
 #[must_use]
@@ -347,6 +348,8 @@ fn t8_note(point: &RatedTrial, capacity: f64) -> String {
 
 /// The load of T14, per cent of what a worker can process.
 const TWICE: u32 = 200;
+/// Echo Requests of which 99.9% say something.
+const LEAST_ECHOES: u64 = 1_000;
 
 fn t14(results: &Results) -> Option<Target> {
     let overload = results.overload.as_ref()?;
@@ -366,6 +369,13 @@ fn t14(results: &Results) -> Option<Target> {
         ms(of.undisturbed.delays.p999),
         "ms",
         1.0,
+    )
+    .but_if(
+        of.share() < 1.0 - MOST_DISTURBED || of.undisturbed.offered < LEAST_ECHOES,
+        format!(
+            "only {} Echo Requests were due in intervals without absences",
+            of.undisturbed.offered
+        ),
     )
     .but_if(
         of.undisturbed.lost > 0,

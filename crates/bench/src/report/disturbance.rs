@@ -92,10 +92,11 @@ impl Disturbance {
             self.most_taken = self.most_taken.max(taken([wall, waited, stolen]));
         }
         let number = |name: &str| fields.get(name).and_then(Value::as_u64);
-        if let Some(disturbed) = number("disturbed") {
-            let counted = fields.get("round").and_then(|round| round.get("count")?.as_u64());
+        // Intervals of a trial have `disturbed`, too, and no rounds.
+        let counted = fields.get("round").and_then(|round| round.get("count")?.as_u64());
+        if let Some((disturbed, counted)) = number("disturbed").zip(counted) {
             self.disturbed_rounds += disturbed;
-            self.rounds += counted.unwrap_or(0) + disturbed;
+            self.rounds += counted + disturbed;
         }
         let sides = ["generator", "device"].map(|side| fields.get(side)?.as_object().and_then(span));
         if let [Some(generator), Some(device)] = sides {
@@ -138,7 +139,7 @@ mod tests {
         let file = json!({
             "throughput": [{"runs": [run, passed(3, 1)]}],
             "latency": {"worker": {"loads": [
-                {"generator": passed(0, 0), "device": passed(0, 0)},
+                {"generator": passed(0, 0), "device": passed(0, 0), "intervals": {"intervals": 250, "disturbed": 24}},
                 {"generator": passed(0, 0), "device": passed(0, 0), "void": "late"},
                 {"generator": passed(6, 0), "device": passed(0, 0)},
             ]}},

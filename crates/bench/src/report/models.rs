@@ -98,7 +98,10 @@ const fn what(traffic: Traffic) -> &'static str {
             "131,072 subscribers, 2 bearers of 32 flows, 8,388,608 flows, 3 meters and 2 counters a packet"
         }
         Traffic::I => "50,000 subscribers, UL:DL 1:3, 600 octets, QER and URR",
-        Traffic::S => "600,000 sessions, 10,000 active, 920 octets, QER and URR",
+        Traffic::S => {
+            "600,000 sessions, 10,000 active, 920 octets; one QER and one URR of each session stand for 1,000 PDR, 200 QER, \
+             100 URR"
+        }
         Traffic::SBare => "as S, neither QER nor URR",
         Traffic::T3 => "10,000 sessions, 2 PDR, 2 FAR, 1 QER, 1 URR, 128 octets",
         Traffic::Z => "600,000 sessions, 6,000 active, 40,000 L7 and 10,000 L3 rules, 690 octets",
