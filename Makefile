@@ -22,7 +22,7 @@ build: setup-build       ## a first look, soon: the daemon and the demo, with le
 	$(CARGO) build --profile quick --locked -p sluice --no-default-features --features demo
 
 release: setup-release   ## what is deployed and measured: everything, compiled twice, for what its benchmarks execute
-	SLUICE_COMMIT=$$(git describe --always --dirty 2>/dev/null) CARGO=$(CARGO) tools/profiled_release.sh
+	SLUICE_COMMIT=$$(git describe --always --dirty 2>/dev/null) CARGO="$(CARGO)" tools/profiled_release.sh
 
 unprofiled: setup-build  ## the same, compiled once: what tests drive
 	SLUICE_COMMIT=$$(git describe --always --dirty 2>/dev/null) $(CARGO) build --release --locked -p sluice

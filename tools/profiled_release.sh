@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-CARGO=${CARGO:-cargo}
+read -ra cargo <<<"${CARGO:-cargo}"
 target=${CARGO_TARGET_DIR:-target}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 profile=$(mktemp -d)
@@ -22,8 +22,8 @@ main() {
     "$tool" merge -o "$profile/merged" "$profile/raw" ||
         fail "$tool does not read this compiler's profiles: rustup component add llvm-tools"
     compile "-Cprofile-use=$profile/merged"
-    mkdir -p "$target/release"
-    cp "$target/profiled/$triple/release/sluice" "$target/release/sluice"
+    # A file of its own: what lies there shares its octets with cargo's.
+    install -D -m 755 "$target/profiled/$triple/release/sluice" "$target/release/sluice"
 }
 
 # The compiler's own, or Debian's.
@@ -37,7 +37,7 @@ profdata() {
 
 # With the target named, flags are not those of build scripts.
 compile() {
-    RUSTFLAGS="${RUSTFLAGS:-} $1" "$CARGO" build --release --locked -p sluice --target "$triple" --target-dir "$target/profiled"
+    RUSTFLAGS="${RUSTFLAGS:-} $1" "${cargo[@]}" build --release --locked -p sluice --target "$triple" --target-dir "$target/profiled"
 }
 
 fail() {
