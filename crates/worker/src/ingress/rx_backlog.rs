@@ -6,11 +6,11 @@
 //! - A burst of packets, or an absence of the worker's thread, is bridged: they wait in order, each port's apart, and
 //!   only those that find no room are dropped.
 //! - Where more than one in [`FEW`] of a port's packets was dropped within [`WINDOW`], and polls seldom found the port
-//!   empty, the overload *lasts*. A queue
-//!   would delay packets and bring none of them through, so none is kept: the worker takes a burst from the port,
-//!   processes it, and drops what the port has received behind it. By the next poll there is another burst. So a packet
-//!   that is forwarded costs what it costs without a backlog. Only in a flood of new flows, where a burst is to be made
-//!   of packets that [are not refused](crate::ingress::new_flow_filter), [some](STANDING) are kept.
+//!   empty, the overload *lasts*. A queue would delay packets and bring none of them through, so none is kept: the
+//!   worker takes a burst from the port, processes it, and drops what the port has received behind it. By the next
+//!   poll there is another burst. So a packet that is forwarded costs what it costs without a backlog. Only in a flood
+//!   of new flows, where a burst is to be made of packets that
+//!   [are not refused](crate::ingress::new_flow_filter), [some](STANDING) are kept.
 //!
 //! A drop costs a few nanoseconds: of a packet that is dropped only the first cache lines are read, and buffers are
 //! freed in bursts.
