@@ -19,15 +19,15 @@ pub use error::ConfigError;
 pub use parts::network::StaticNeighbour;
 pub use parts::rings::Descriptors;
 pub use schema::{
-    BadLevel, BufferingConfig, ChecksumsConfig, Config, ControlConfig, DpdkConfig, Driver, DscpConfig,
-    EchoConfig, EventConfig, EventLogicConfig, FlowsConfig, FragmentConfig, FragmentsConfig, GateConfig,
-    GtpuConfig, HairpinConfig, HostConfig, IcmpConfig, IdleConfig, IdlePolicy, InstanceConfig, Ipv4Range,
-    Ipv6RangeConfig, LacpSettings, LagConfig, LagHashConfig, LagModeConfig, LimitsConfig, LogConfig,
-    LogLevel, MssConfig, N4Config, NeighbourTimes, NodeConfig, NodeName, PeerInterface, PeersConfig,
-    PolicerConfig, PolicyConfig, PoolConfig, PortConfig, PredefinedAction, PredefinedConfig, PredefinedFar,
-    PredefinedQer, PredefinedRuleConfig, PredefinedUrr, Prefix, ReassemblyConfig, RebalanceConfig,
-    RecordsConfig, Role, RouteConfig, RoutersConfig, RulebaseConfig, SliceConfig, SlowPathConfig,
-    UnknownInstance, VlanConfig, WhenFull, WorkersConfig,
+    BadLevel, BadRole, BufferingConfig, CallerRole, ChecksumsConfig, Config, ControlConfig, DpdkConfig,
+    Driver, DscpConfig, EchoConfig, EventConfig, EventLogicConfig, FlowsConfig, FragmentConfig,
+    FragmentsConfig, GateConfig, GtpuConfig, HairpinConfig, HostConfig, IcmpConfig, IdleConfig, IdlePolicy,
+    InstanceConfig, Ipv4Range, Ipv6RangeConfig, LacpSettings, LagConfig, LagHashConfig, LagModeConfig,
+    LimitsConfig, LogConfig, LogLevel, MssConfig, N4Config, NeighbourTimes, NodeConfig, NodeName,
+    PeerInterface, PeersConfig, PolicerConfig, PolicyConfig, PoolConfig, PortConfig, PredefinedAction,
+    PredefinedConfig, PredefinedFar, PredefinedQer, PredefinedRuleConfig, PredefinedUrr, Prefix,
+    ReassemblyConfig, RebalanceConfig, RecordsConfig, Role, RouteConfig, RoutersConfig, RulebaseConfig,
+    SliceConfig, SlowPathConfig, UnknownInstance, VlanConfig, WhenFull, WorkersConfig,
 };
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What the file says: one module for each configured resource. Values are checked one by one as they are read.
 
+mod caller_role;
 mod events;
 mod flows;
 mod gtpu;
@@ -24,6 +25,7 @@ mod vlan;
 
 use serde::Deserialize;
 
+pub use caller_role::{BadRole, CallerRole};
 pub use events::{EventConfig, EventLogicConfig};
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig, ReassemblyConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
@@ -45,6 +47,7 @@ pub use predefined::{
     PredefinedUrr, RulebaseConfig,
 };
 pub use records::{RecordsConfig, WhenFull};
+
 pub use routers::RoutersConfig;
 pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
 pub use vlan::VlanConfig;

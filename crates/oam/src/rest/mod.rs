@@ -4,18 +4,26 @@
 //! itself; it queries the control thread for the rest over a bounded channel ([`QueryServer`]), a page or a session at
 //! a time, so that neither packets nor PFCP wait for a client. The router is independent of the socket.
 
+mod answer;
+mod authorization;
+mod caller;
 mod client;
 mod connections;
+mod document;
 mod parameters;
 mod problem;
 mod query;
 mod request;
 mod routes;
+mod service;
 mod session_transfer;
 mod socket;
 mod trace;
 
+pub use caller::{Caller, PeerAddress};
 pub use client::{ApiRequest, ClientError, ResponseLimits, ask, fetch, get, stream};
+pub use config::CallerRole as Role;
 pub use query::{QueryClient, QueryServer, query_channel};
-pub use routes::{Reader, Service, document, router};
+pub use routes::{document, router};
+pub use service::{Reader, Service};
 pub use socket::{Access, RestSocket, default_path};

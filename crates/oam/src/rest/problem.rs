@@ -1,10 +1,12 @@
 //! Requests that are not served, as problem documents (RFC 9457).
 
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::query::QueryTimeout;
 use crate::values::Problem;
+
+const PROBLEM: &str = "application/problem+json";
 
 impl Problem {
     /// A problem of this status.
@@ -14,6 +16,7 @@ impl Problem {
             title: status.canonical_reason().unwrap_or("Error").to_owned(),
             detail: detail.into(),
             field: None,
+            role: None,
         }
     }
 
@@ -37,6 +40,12 @@ impl IntoResponse for Problem {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         // Plain values always have a JSON form.
         let body = serde_json::to_string(&self).unwrap_or_default();
-        (status, [(header::CONTENT_TYPE, "application/problem+json")], body).into_response()
+        let mut response = (status, [(header::CONTENT_TYPE, PROBLEM)], body).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            // RFC 6750 §3.
+            let challenge = HeaderValue::from_static("Bearer realm=\"sluice\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
     }
 }

@@ -32,7 +32,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::connections::{Connections, Place};
-use super::routes::{Service, router};
+use super::routes::router;
+use super::service::Service;
+use super::{Caller, PeerAddress, Role};
 use crate::values::Problem;
 
 /// How long a request may take to arrive, and a connection to ask for something.
@@ -240,7 +242,13 @@ async fn serve(listener: UnixListener, router: Router, mut stopped: oneshot::Rec
         let user = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
         let place = connections.enter(user);
         let number = place.number();
-        let served = tokio::spawn(serve_one(stream, place, router.clone()));
+        // Who may connect may do everything.
+        let caller = Caller {
+            name: format!("uid:{user}").into(),
+            role: Role::Admin,
+            address: PeerAddress::Unix,
+        };
+        let served = tokio::spawn(serve_one(stream, place, caller, router.clone()));
         connections.ends_by(number, served.abort_handle());
         // It is looked whether its request has come, before others come.
         tokio::task::yield_now().await;
@@ -248,10 +256,11 @@ async fn serve(listener: UnixListener, router: Router, mut stopped: oneshot::Rec
 }
 
 /// Serves the one request of a connection.
-async fn serve_one(stream: Stream, place: Place, router: Router) {
+async fn serve_one(stream: Stream, place: Place, caller: Caller, router: Router) {
     let place = Arc::new(place);
     let service = TowerToHyperService::new(router);
-    let answer = service_fn(move |request: Request<Incoming>| {
+    let answer = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(caller.clone());
         let (place, service) = (Arc::clone(&place), service.clone());
         async move {
             match place.arrived().await {

@@ -137,4 +137,8 @@ pub struct Problem {
     /// The parameter that is at fault.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub field: Option<String>,
+    /// The role that the caller lacks.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "operator")]
+    pub role: Option<String>,
 }

@@ -1,0 +1,81 @@
+//! Where answers come from.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use worker::{MAX_TRACES, Stats};
+
+use super::query::QueryClient;
+use crate::LogControl;
+use crate::values::{HostLink, RecordsStatus, WorkerMemory};
+use ::trace::Explainer;
+
+/// Reads what another thread publishes, as of now.
+pub type Reader<T> = Arc<dyn Fn() -> T + Send + Sync>;
+
+/// Where answers come from.
+#[derive(Clone)]
+pub struct Service {
+    pub(super) client: QueryClient,
+    pub(super) workers: Reader<Vec<Stats>>,
+    pub(super) records: Option<Reader<RecordsStatus>>,
+    pub(super) hosts: Option<Reader<Vec<HostLink>>>,
+    /// By worker, as it was found at the start.
+    pub(super) memory: Arc<[WorkerMemory]>,
+    pub(super) explainer: Option<Arc<Explainer>>,
+    pub(super) log: Option<LogControl>,
+    /// Traces that may begin.
+    pub(super) traces: Arc<Semaphore>,
+}
+
+impl Service {
+    /// Answers of Control at the far end of `client`, and of what `workers` publish.
+    #[must_use]
+    pub fn new(client: QueryClient, workers: Reader<Vec<Stats>>) -> Self {
+        Self {
+            client,
+            workers,
+            records: None,
+            hosts: None,
+            memory: Arc::default(),
+            explainer: None,
+            log: None,
+            traces: Arc::new(Semaphore::new(MAX_TRACES)),
+        }
+    }
+
+    /// The same, with the interfaces of the host's own network stack.
+    #[must_use]
+    pub fn with_hosts(mut self, hosts: Reader<Vec<HostLink>>) -> Self {
+        self.hosts = Some(hosts);
+        self
+    }
+
+    /// The same, with where the workers' memory is.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Vec<WorkerMemory>) -> Self {
+        self.memory = memory.into();
+        self
+    }
+
+    /// The same, with what there is to say of usage records.
+    #[must_use]
+    pub fn with_records(mut self, records: Option<Reader<RecordsStatus>>) -> Self {
+        self.records = records;
+        self
+    }
+
+    /// The same, with what says how much is logged.
+    #[must_use]
+    pub fn with_log(mut self, log: LogControl) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// The same, with who explains packets.
+    #[must_use]
+    pub fn with_explainer(mut self, explainer: Explainer) -> Self {
+        self.explainer = Some(Arc::new(explainer));
+        self
+    }
+}
