@@ -1,6 +1,9 @@
 //! Integers that carry their bound in their type.
 
-use serde::{Deserialize, Deserializer, de};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// An integer of the configuration, `MIN..=MAX`; anything else is refused with the bound in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,22 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Bounded<MIN, MAX>
                 "{value} is outside {MIN}..={MAX}"
             )))
         }
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Serialize for Bounded<MIN, MAX> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> JsonSchema for Bounded<MIN, MAX> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("Bounded_{MIN}_{MAX}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX })
     }
 }
 

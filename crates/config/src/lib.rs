@@ -9,12 +9,17 @@
 
 mod bounded;
 pub mod bounded_file;
+mod change_class;
+mod difference;
 mod error;
+pub mod json_schema;
 mod load;
 mod parts;
 mod schema;
 
 pub use bounded::Bounded;
+pub use change_class::ChangeClass;
+pub use difference::{Change, Differences};
 pub use error::ConfigError;
 pub use parts::network::StaticNeighbour;
 pub use parts::rings::Descriptors;

@@ -15,11 +15,17 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or [`Config::parse`] refuses it.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::parse(&Self::read(path)?, &path.display().to_string())
+    }
+
+    /// The text of the file at `path`, of 16 MiB at most.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(path: &Path) -> Result<String, ConfigError> {
         let octets =
             bounded_file::read(path, LONGEST).map_err(|error| ConfigError::unreadable(path, &error))?;
-        let text =
-            String::from_utf8(octets).map_err(|error| ConfigError::unreadable(path, &error.utf8_error()))?;
-        Self::parse(&text, &path.display().to_string())
+        String::from_utf8(octets).map_err(|error| ConfigError::unreadable(path, &error.utf8_error()))
     }
 
     /// Reads and checks `text`; `file` names it in errors.

@@ -1,5 +1,6 @@
 //! Every mistake a person can make gets its file, line, field, value and bound.
 
+mod changes;
 mod links;
 mod rings;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 use worker::{BufferLimits, FlowLimits, FragmentLimits, IdleTimes, ReassemblyLimits};
 
@@ -13,7 +14,7 @@ type IdleSeconds = Bounded<1, 17_590>;
 
 /// Limits and idle times of flow entries. A flow over a limit is forwarded without an entry: each of its packets takes
 /// the slow path, within its budget.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowsConfig {
     /// Flow entries of one session, both directions together; 0: no limit; 4096.
@@ -65,7 +66,7 @@ impl Default for FlowsConfig {
 }
 
 /// How long a flow entry may idle, in seconds. The first four are for entries of one 5-tuple.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleConfig {
     /// TCP connections; 7440 (RFC 5382 REQ-5).
@@ -127,7 +128,7 @@ impl Default for IdleConfig {
 
 /// Fragments of user packets, in each worker. Those behind the first follow it, where rules read ports; those that come
 /// before it wait.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FragmentsConfig {
     /// Datagrams known at once; 0: each fragment is decided by itself, as a packet with ports 0; 1024.
@@ -190,7 +191,7 @@ impl Default for FragmentsConfig {
 }
 
 /// GTP-U packets that come in fragments, in each worker. They wait in `dpdk.buffers`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReassemblyConfig {
     /// Datagrams known at once; 0: fragments are dropped; 1024.
@@ -246,11 +247,12 @@ impl Default for ReassemblyConfig {
 
 /// Packets of FARs that buffer, or whose next hop is not known yet, of all workers together; each gets its part. They
 /// lie in `dpdk.buffers`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BufferingConfig {
     /// Packets, at most half of `dpdk.buffers`; 0: FARs that buffer drop, and no report is sent; a quarter of them.
     #[serde(default)]
+    #[schemars(with = "Option<Bounded<0, 8_388_608>>")]
     pub packets: Option<Spanned<Bounded<0, 8_388_608>>>,
     /// Their octets; 16 MiB.
     #[serde(default = "BufferingConfig::default_bytes")]

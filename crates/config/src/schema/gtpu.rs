@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::bounded::Bounded;
 
 /// GTP-U (TS 29.281).
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GtpuConfig {
     /// Supervision of paths by echo; absent: peers are not asked.
@@ -31,7 +32,7 @@ pub struct GtpuConfig {
 
 /// How many Echo Requests are answered a second, by each worker, and at once after a pause; others are dropped
 /// (`rate_limited`). A peer asks once in 60 s (TS 29.281 §7.2.1).
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswersConfig {
     /// Those of one source; 10.
@@ -73,7 +74,7 @@ impl GtpuConfig {
 }
 
 /// Echo Requests to the peers that sessions send to; failures and recoveries are reported to the SMFs.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EchoConfig {
     /// Seconds between two questions to a peer that answers; 60 (TS 29.281 §7.2.1: no fewer).

@@ -1,16 +1,18 @@
 //! The host's own network stack on the link of an instance.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 use worker::HostRates;
 
 use crate::bounded::Bounded;
 
 /// A TAP interface of the host, through which its network stack is on the link of an instance: BGP, BFD, SSH.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
     /// The name of the interface, which is made at the start and goes at the end.
+    #[schemars(with = "String")]
     pub interface: Spanned<String>,
     /// Whether it gets the instance's addresses; true. Without, who configures the host gives it some.
     #[serde(default = "HostConfig::default_addresses")]

@@ -1,12 +1,13 @@
 //! ICMP errors to the senders of user packets that are not forwarded, and replies to pings.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::bounded::Bounded;
 
 /// ICMP and ICMPv6: errors about user packets (that the TTL ran out, and how long a packet may be), and answers to
 /// pings.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IcmpConfig {
     /// Errors a second of each worker, and at once after a pause; 10000. 0: none.

@@ -1,25 +1,29 @@
 //! Network instances: which addresses and routes live on which port.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use rules::network::Roles;
-use serde::{Deserialize, Deserializer, de};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_saphyr::Spanned;
 
 use super::{HostConfig, MssConfig, VlanConfig};
 use crate::bounded::Bounded;
 
 /// One network instance.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstanceConfig {
     /// The name in PFCP's Network Instance IE; SMFs may spell it plain or as DNS labels.
+    #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// What it is for.
     pub roles: Vec<Role>,
     /// The port it is on.
+    #[schemars(with = "String")]
     pub port: Spanned<String>,
     /// VLAN id, or those of two tags; absent: untagged.
     #[serde(default)]
@@ -28,6 +32,7 @@ pub struct InstanceConfig {
     #[serde(default)]
     pub vrf: Option<Bounded<0, 1_023>>,
     /// Our addresses with the prefix of the link: at most one of each family.
+    #[schemars(with = "Vec<Prefix>")]
     pub addresses: Vec<Spanned<Prefix>>,
     /// Static routes.
     #[serde(default)]
@@ -37,6 +42,7 @@ pub struct InstanceConfig {
     pub dscp: Vec<DscpConfig>,
     /// The port that gets a copy of each user packet that rules send here, as it leaves; none.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub mirror: Option<Spanned<String>>,
     /// The host's own network stack on this link; none.
     #[serde(default)]
@@ -55,11 +61,12 @@ pub struct InstanceConfig {
     pub mss: MssConfig,
     /// The prefixes of this instance's UEs, and of framed routes behind them: needed for every `hairpin` but router.
     #[serde(default)]
+    #[schemars(with = "Vec<Prefix>")]
     pub ue_prefixes: Vec<Spanned<Prefix>>,
 }
 
 /// What becomes of packets that UEs send to prefixes of UEs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HairpinConfig {
     /// They leave by the instance's routes, as all others do.
@@ -72,7 +79,7 @@ pub enum HairpinConfig {
 }
 
 /// What becomes of IPv4 packets without "don't fragment" that are longer than the MTU allows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FragmentConfig {
     /// The user packet is fragmented; each fragment has GTP-U headers of its own.
@@ -85,10 +92,11 @@ pub enum FragmentConfig {
 }
 
 /// The DSCPs of one QoS flow.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DscpConfig {
     /// The QoS flow.
+    #[schemars(with = "Bounded<0, 63>")]
     pub qfi: Spanned<Bounded<0, 63>>,
     /// The DSCP of its packets.
     pub dscp: Bounded<0, 63>,
@@ -101,7 +109,7 @@ pub struct DscpConfig {
 }
 
 /// What an instance is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// gNBs (S1-U in 4G).
@@ -127,15 +135,18 @@ impl Role {
 }
 
 /// A static route.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteConfig {
     /// Destination prefix.
+    #[schemars(with = "Prefix")]
     pub to: Spanned<Prefix>,
     /// Next hop, on one of the instance's links.
+    #[schemars(with = "IpAddr")]
     pub via: Spanned<IpAddr>,
     /// The next hop's MAC address where it is not to be resolved by ARP or ND.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub mac: Option<Spanned<String>>,
 }
 
@@ -234,6 +245,26 @@ impl FromStr for Prefix {
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl Serialize for Prefix {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for Prefix {
+    fn schema_name() -> Cow<'static, str> {
+        "Prefix".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^[0-9A-Fa-f:.]+/[0-9]{1,3}$",
+            "examples": ["10.0.0.1/24", "2001:db8::1/64"],
+        })
     }
 }
 

@@ -1,20 +1,23 @@
 //! Ports made of several (link aggregation, IEEE 802.1AX).
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
 use crate::bounded::Bounded;
 
 /// One LAG.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LagConfig {
     /// How frames are divided among the members.
     pub mode: LagModeConfig,
     /// The ports that it is made of, 1 to 8; their own `lag`, and instances on them, are mistakes.
+    #[schemars(with = "Vec<String>")]
     pub members: Vec<Spanned<String>>,
     /// How this node speaks LACP, with mode `lacp` alone.
     #[serde(default)]
+    #[schemars(with = "Option<LacpSettings>")]
     pub lacp: Option<Spanned<LacpSettings>>,
     /// What distinguishes flows that may take different members; l34.
     #[serde(default)]
@@ -22,7 +25,7 @@ pub struct LagConfig {
 }
 
 /// How frames are divided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LagModeConfig {
     /// Among all whose link is up; the switch has a static group.
@@ -46,7 +49,7 @@ impl LagModeConfig {
 }
 
 /// What distinguishes flows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LagHashConfig {
     /// Addresses and ports of the user packet.
@@ -57,7 +60,7 @@ pub enum LagHashConfig {
 }
 
 /// How this node speaks LACP.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LacpSettings {
     /// The switch is asked for an LACPDU every second, and missed after 3 s, rather than every 30 and after 90; true.

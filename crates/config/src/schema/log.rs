@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The log.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogConfig {
     /// How much is logged, until `sluice log` says otherwise; info.
@@ -15,7 +16,7 @@ pub struct LogConfig {
 }
 
 /// How much is logged: what is of this level, and of those before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
     /// Nothing.

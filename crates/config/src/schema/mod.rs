@@ -23,7 +23,8 @@ mod routers;
 mod system;
 mod vlan;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub use caller_role::{BadRole, CallerRole};
 pub use events::{EventConfig, EventLogicConfig};
@@ -60,7 +61,7 @@ pub(crate) use routers::Groups;
 use crate::bounded;
 
 /// The whole file.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Who this UPF is towards its SMFs.
@@ -105,9 +106,11 @@ pub struct Config {
     pub dpdk: DpdkConfig,
     /// Ethernet ports, in the order of their ids.
     #[serde(deserialize_with = "bounded::at_least_one")]
+    #[schemars(length(min = 1))]
     pub ports: Vec<PortConfig>,
     /// Network instances (TS 23.501 §5.6.12): N3, N6, N9 and N4-u on the ports.
     #[serde(deserialize_with = "bounded::at_least_one")]
+    #[schemars(length(min = 1))]
     pub instances: Vec<InstanceConfig>,
     /// Where UEs get addresses from that an SMF does not choose itself; with any, UEIP is announced,
     /// and so are SSET and MPAS, which call for it (TS 29.244 §5.22).

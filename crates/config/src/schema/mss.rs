@@ -1,9 +1,11 @@
 //! The maximum segment size of TCP connections that pass an instance: `off`, `auto`, or octets.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use rules::network::Mss;
-use serde::{Deserialize, Deserializer, de};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The MSS that SYNs may announce.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,5 +71,29 @@ impl de::Visitor<'_> for Visitor {
 impl<'de> Deserialize<'de> for MssConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl Serialize for MssConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Mss::Off => serializer.serialize_str("off"),
+            Mss::Auto => serializer.serialize_str("auto"),
+            Mss::AtMost(octets) => serializer.serialize_u16(octets),
+        }
+    }
+}
+
+impl JsonSchema for MssConfig {
+    fn schema_name() -> Cow<'static, str> {
+        "MssConfig".into()
+    }
+
+    /// In older YAML `off` is a truth value.
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [
+            { "enum": ["off", "auto", false] },
+            { "type": "integer", "minimum": LEAST, "maximum": MOST },
+        ] })
     }
 }

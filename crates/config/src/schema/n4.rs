@@ -1,11 +1,13 @@
 //! The node and its PFCP endpoint.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use rules::prefix::IpPrefix;
-use serde::{Deserialize, Deserializer, de};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_saphyr::Spanned;
 
 use super::Prefix;
@@ -25,7 +27,7 @@ const LEAST_CACHE: u64 = 16 << 20;
 const MOST_CACHE: u64 = 1 << 30;
 
 /// Who this UPF is.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
     /// Node ID in PFCP (TS 29.244 §8.2.38).
@@ -53,21 +55,41 @@ impl<'de> Deserialize<'de> for NodeName {
     }
 }
 
+impl Serialize for NodeName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl JsonSchema for NodeName {
+    fn schema_name() -> Cow<'static, str> {
+        "NodeName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "minLength": 1, "maxLength": 253 })
+    }
+}
+
 /// The PFCP endpoint (TS 29.244).
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct N4Config {
     /// Local addresses, at least one, at most 8; the first is the one in our F-SEIDs for its family.
     #[serde(deserialize_with = "crate::bounded::at_least_one")]
+    #[schemars(length(min = 1))]
+    #[schemars(with = "Vec<IpAddr>")]
     pub addresses: Vec<Spanned<IpAddr>>,
     /// Where SMFs, SGW-Cs and PGW-Cs speak from; datagrams from elsewhere are dropped unread, and counted. Empty: any
     /// host may speak PFCP, which is right only where IPsec or a filter keeps unknown hosts away, and SMFs have to
     /// answer heartbeats before they get more than `unverified_percent`. SMFs of one prefix trust each other: only they
     /// can be of one set, and one may set up at once the association of another that lives.
     #[serde(default)]
+    #[schemars(with = "Vec<PeersConfig>")]
     pub peers: Vec<Spanned<PeersConfig>>,
     /// Addresses of SMFs that we set up associations with, at most 64; others set theirs up themselves.
     #[serde(default)]
+    #[schemars(with = "Vec<IpAddr>")]
     pub smfs: Vec<Spanned<IpAddr>>,
     /// Seconds between a set-up that failed and the next; doubles with each failure; 5.
     #[serde(default = "N4Config::default_setup_retry")]
@@ -81,6 +103,7 @@ pub struct N4Config {
     pub release_wait_s: Bounded<0, 3_600>,
     /// The interface of the host, or the VRF, by which datagrams are received; absent: any.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub device: Option<Spanned<String>>,
     /// UDP port requests arrive on; 8805 (TS 29.244 §4.2.2).
     #[serde(default = "N4Config::default_port")]
@@ -140,7 +163,7 @@ pub struct N4Config {
 
 /// Control plane functions of one prefix: the prefix alone, or with what they speak,
 /// `{prefix: 10.1.0.0/24, interface: sxb}`. The longest prefix around an address says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PeersConfig {
     /// Their addresses.
     pub prefix: Prefix,
@@ -152,7 +175,7 @@ pub struct PeersConfig {
 }
 
 /// The reference point of a control plane function. Neither its Node ID nor its messages say (TS 29.244 §6.2.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerInterface {
     /// What any of them may say is understood.
@@ -198,15 +221,30 @@ impl PeersConfig {
     }
 }
 
-/// The members of [`PeersConfig`] where it is a mapping.
-#[derive(Deserialize)]
+/// Control plane functions of one prefix, with what they speak.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PeersMembers {
+    /// Their addresses.
     prefix: Prefix,
+    /// The reference point that they speak over.
     #[serde(default)]
     interface: PeerInterface,
+    /// Whether they can read Usage Information (TS 29.244 §8.2.59); false for free5GC.
     #[serde(default = "PeersConfig::default_usage_information")]
     usage_information: bool,
+}
+
+impl JsonSchema for PeersConfig {
+    fn schema_name() -> Cow<'static, str> {
+        "PeersConfig".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let prefix = generator.subschema_for::<Prefix>();
+        let members = generator.subschema_for::<PeersMembers>();
+        json_schema!({ "anyOf": [prefix, members] })
+    }
 }
 
 impl<'de> Deserialize<'de> for PeersConfig {
@@ -243,7 +281,7 @@ impl<'de> de::Visitor<'de> for PeersVisitor {
 }
 
 /// What becomes of a rule whose Network Instance names none of the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownInstance {
     /// It is refused: traffic does not go where no rule sends it.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use transport::NeighboursConfig;
 
 use super::RoutersConfig;
@@ -12,7 +13,7 @@ use crate::bounded::Bounded;
 const CAPACITY: usize = 16_384;
 
 /// Times of ARP and Neighbour Discovery.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NeighbourTimes {
     /// Milliseconds for which an answer is believed before it is checked; 30000 (RFC 4861 §10, `REACHABLE_TIME`).

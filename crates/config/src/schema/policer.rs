@@ -1,7 +1,8 @@
 //! Policers: rates that the sessions of a slice or a data network share.
 
 use rules::model::SNssai;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
 use crate::bounded::Bounded;
@@ -10,10 +11,11 @@ use crate::bounded::Bounded;
 pub(crate) type Kbit = Bounded<0, 10_000_000_000>;
 
 /// One policer, for a slice, a data network, or a data network within a slice.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicerConfig {
     /// Its name, which a session's record holds.
+    #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// The slice; any.
     #[serde(default)]
@@ -30,7 +32,7 @@ pub struct PolicerConfig {
 }
 
 /// A slice (S-NSSAI, TS 23.003 §28.4.2).
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SliceConfig {
     /// Slice/Service Type.

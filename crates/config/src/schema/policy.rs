@@ -2,22 +2,26 @@
 
 use std::net::IpAddr;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
 use crate::bounded::Bounded;
 
 /// One policy.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyConfig {
     /// The Forwarding Policy Identifier, to the octet.
+    #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// The instance with role n6 that plain packets leave by; that of the FAR.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub instance: Option<Spanned<String>>,
     /// The neighbour on that instance's link that plain packets go to; by the routes.
     #[serde(default)]
+    #[schemars(with = "Option<IpAddr>")]
     pub next_hop: Option<Spanned<IpAddr>>,
     /// The DSCP of plain packets or of the outer header, where the FAR has no Transport Level Marking; none.
     #[serde(default)]

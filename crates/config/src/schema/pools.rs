@@ -1,10 +1,12 @@
 //! Pools that UEs get their addresses from when an SMF leaves the choice to the user plane (UEIP, TS 29.244 §5.21.3).
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use rules::prefix::IpPrefix;
-use serde::{Deserialize, Deserializer, de};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_saphyr::Spanned;
 use session::PoolRange;
 
@@ -12,16 +14,19 @@ use super::Prefix;
 use crate::bounded::Bounded;
 
 /// One pool.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolConfig {
     /// The name in PFCP's UE IP address Pool Identity.
+    #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// The network instance whose UEs get the addresses; it has role n6.
+    #[schemars(with = "String")]
     pub instance: Spanned<String>,
     /// IPv4 addresses: `10.45.0.0/16` (all but the first and the last, where it has four or more) or
     /// `10.45.0.10-10.45.0.99`.
     #[serde(default)]
+    #[schemars(with = "Vec<Ipv4Range>")]
     pub ipv4: Vec<Spanned<Ipv4Range>>,
     /// IPv6 prefixes.
     #[serde(default)]
@@ -33,10 +38,11 @@ pub struct PoolConfig {
 pub struct Ipv4Range(pub PoolRange);
 
 /// Prefixes of one length out of a shorter one.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ipv6RangeConfig {
     /// What they are taken from.
+    #[schemars(with = "Prefix")]
     pub prefix: Spanned<Prefix>,
     /// Bits of each UE's prefix; 64. SMFs ask for others by IP6PL, or by bits for delegation.
     #[serde(default = "Ipv6RangeConfig::default_length")]
@@ -96,5 +102,27 @@ impl<'de> Deserialize<'de> for Ipv4Range {
         String::deserialize(deserializer)?
             .parse()
             .map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for Ipv4Range {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let first = self.0.nth(0).address();
+        let last = self.0.nth(self.0.count() - 1).address();
+        serializer.collect_str(&format_args!("{first}-{last}"))
+    }
+}
+
+impl JsonSchema for Ipv4Range {
+    fn schema_name() -> Cow<'static, str> {
+        "Ipv4Range".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^[0-9.]+(/[0-9]{1,2}|\\s*-\\s*[0-9.]+\\s*)$",
+            "examples": ["10.45.0.0/16", "10.45.0.10-10.45.0.99"],
+        })
     }
 }

@@ -2,17 +2,19 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
 use super::LagConfig;
 use crate::bounded::Bounded;
 
 /// One DPDK port, or several as one.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortConfig {
     /// What instances call it.
+    #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// Where its packets come from; absent of a LAG.
     #[serde(default)]
@@ -29,6 +31,7 @@ pub struct PortConfig {
     pub descriptors: Option<Bounded<64, 32_768>>,
     /// Who computes the UDP checksums of GTP-U packets over IPv6 that leave by it; auto. Not of a LAG.
     #[serde(default)]
+    #[schemars(with = "Option<ChecksumsConfig>")]
     pub checksums: Option<Spanned<ChecksumsConfig>>,
 }
 
@@ -39,7 +42,7 @@ impl PortConfig {
 }
 
 /// Who computes UDP checksums.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChecksumsConfig {
     /// The port, where it can, else the worker.
@@ -49,7 +52,7 @@ pub enum ChecksumsConfig {
 }
 
 /// The kinds of port.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Driver {
     /// Rings in this process, for tests and the demo; nothing outside can reach it.

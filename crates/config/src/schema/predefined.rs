@@ -1,10 +1,12 @@
 //! Rules predefined in the user plane, which SMFs activate by name (rulebases) or by number (TS 29.244 §5.4.9, §5.19).
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use rules::model::Content;
 use rules::sdf::FlowDescription;
-use serde::{Deserialize, Deserializer, de};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_saphyr::Spanned;
 
 use crate::bounded::Bounded;
@@ -16,7 +18,7 @@ pub(crate) type Number = Bounded<0x8000_0000, 0xffff_ffff>;
 pub(crate) type Kbit = Bounded<0, 0xff_ffff_ffff>;
 
 /// All that is predefined.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredefinedConfig {
     /// What happens to packets.
@@ -34,15 +36,17 @@ pub struct PredefinedConfig {
 }
 
 /// A predefined FAR.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredefinedFar {
     /// Its number, from 0x80000000 on.
+    #[schemars(with = "Number")]
     pub id: Spanned<Number>,
     /// Apply Action.
     pub action: PredefinedAction,
     /// The network instance that packets leave by, with role n6; the first of that role.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub instance: Option<Spanned<String>>,
     /// The TOS or Traffic Class that they leave with; as they came.
     #[serde(default)]
@@ -50,7 +54,7 @@ pub struct PredefinedFar {
 }
 
 /// What a predefined FAR does. Towards Access each session has another tunnel: that is for the SMF's FAR to say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PredefinedAction {
     /// Packets are dropped.
@@ -60,10 +64,11 @@ pub enum PredefinedAction {
 }
 
 /// A predefined QER.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredefinedQer {
     /// Its number, from 0x80000000 on.
+    #[schemars(with = "Number")]
     pub id: Spanned<Number>,
     /// The uplink gate; open.
     #[serde(default)]
@@ -83,7 +88,7 @@ pub struct PredefinedQer {
 }
 
 /// A gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GateConfig {
     /// Packets pass.
@@ -94,25 +99,27 @@ pub enum GateConfig {
 }
 
 /// A predefined URR.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredefinedUrr {
     /// Its number, from 0x80000000 on.
+    #[schemars(with = "Number")]
     pub id: Spanned<Number>,
 }
 
 /// Rules that are activated together.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RulebaseConfig {
     /// The name in Activate Predefined Rules.
+    #[schemars(with = "String")]
     pub name: Spanned<String>,
     /// Its rules.
     pub rules: Vec<PredefinedRuleConfig>,
 }
 
 /// One rule of a rulebase.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredefinedRuleConfig {
     /// Its place among the rules that the same PDR activates, the lower value first.
@@ -139,7 +146,7 @@ pub struct PredefinedRuleConfig {
 
 /// What packets are billed as: a PCC rule, or an application that several rules are of. Rules that say the same, in
 /// whatever rulebases, have one counter in each session, made when the first packet comes.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContentConfig {
     /// Its name, in records and views: 1 to 63 octets.
@@ -153,7 +160,7 @@ pub struct ContentConfig {
 }
 
 /// The name of a content.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ContentName(pub String);
 
 impl<'de> Deserialize<'de> for ContentName {
@@ -166,6 +173,16 @@ impl<'de> Deserialize<'de> for ContentName {
             )));
         }
         Ok(Self(text))
+    }
+}
+
+impl JsonSchema for ContentName {
+    fn schema_name() -> Cow<'static, str> {
+        "ContentName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "minLength": 1, "maxLength": 63 })
     }
 }
 
@@ -190,5 +207,24 @@ impl<'de> Deserialize<'de> for Flow {
         parsed
             .map(Self)
             .map_err(|error| de::Error::custom(format_args!("`{text}`: {error}")))
+    }
+}
+
+impl Serialize for Flow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl JsonSchema for Flow {
+    fn schema_name() -> Cow<'static, str> {
+        "Flow".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "examples": ["permit out 17 from 198.51.100.0/24 53 to assigned"],
+        })
     }
 }

@@ -4,16 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use records::Settings;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
 use crate::bounded::Bounded;
 
 /// Where usage records go. Without this section there are none.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordsConfig {
     /// The directory of the files, an absolute path; it is made if it is not there. One daemon at a time has it.
+    #[schemars(with = "PathBuf")]
     pub directory: Spanned<PathBuf>,
     /// Mebioctets of a file, after which it gets its final name; 64.
     #[serde(default = "RecordsConfig::default_file_size")]
@@ -38,7 +40,7 @@ pub struct RecordsConfig {
 }
 
 /// What becomes of new sessions when memory holds no more records. Records that come nevertheless are lost and counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {
     /// They are served, and not billed from these records.

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use rules::network::multipath::MOST_NEXT_HOPS;
 use rules::prefix::IpPrefix;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{InstanceConfig, Role, RouteConfig};
 use crate::bounded::Bounded;
 use crate::error::Fault;
 
 /// How routers are asked whether they live.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoutersConfig {
     /// Milliseconds from an answer by ARP or ND to the next question; six without an answer (twice

@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
 use super::IdlePolicy;
 use crate::bounded::Bounded;
 
 /// Cores for packets.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkersConfig {
     /// How many workers; each owns its sessions and polls its own queues on a core of its own; 1.
@@ -36,10 +37,12 @@ pub struct WorkersConfig {
     /// What a worker without packets does; absent: `interrupt` where all ports are the kernel's, `busy` with a PCI
     /// port, else `adaptive` ([`Config::idle_policy`](super::Config::idle_policy)).
     #[serde(default)]
+    #[schemars(with = "Option<IdlePolicy>")]
     pub idle: Option<Spanned<IdlePolicy>>,
     /// Microseconds that an adaptive worker sleeps between polls at most; 0 is `idle: busy`, others without `idle` are
     /// `idle: adaptive`; 250.
     #[serde(default)]
+    #[schemars(with = "Option<Bounded<0, 1_000>>")]
     pub idle_sleep_us: Option<Spanned<Bounded<0, 1_000>>>,
     /// Move buckets of sessions from busy workers to idle ones; absent: never.
     #[serde(default)]
@@ -47,7 +50,7 @@ pub struct WorkersConfig {
 }
 
 /// When sessions move from one worker to another.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RebalanceConfig {
     /// Sessions of the worker with the most over those of the one with the fewest, in per cent, above which a bucket
@@ -98,7 +101,7 @@ impl Default for WorkersConfig {
 
 /// Packets of one burst that the rules are asked about, by what they are: over it a packet is dropped and counted, and
 /// sessions get their places in turn. Fewer keep established flows fast while new ones flood in.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlowPathConfig {
     /// First packets of flows that come in tunnels; 64.
@@ -129,7 +132,7 @@ impl Default for SlowPathConfig {
 }
 
 /// What tables are sized for, in all workers together. Memory is taken at start.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsConfig {
     /// PFCP sessions; 10,000.
@@ -175,7 +178,7 @@ impl Default for LimitsConfig {
 }
 
 /// How the running daemon is asked.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControlConfig {
     /// Path of the Unix socket that `sluice show` asks; `/run/sluice/control.sock` for root, `sluice/control.sock` in
@@ -188,7 +191,7 @@ pub struct ControlConfig {
 }
 
 /// DPDK's environment abstraction layer.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DpdkConfig {
     /// Take packet memory from huge pages; without, ordinary pages serve and no privilege is needed.

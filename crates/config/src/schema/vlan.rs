@@ -1,11 +1,13 @@
 //! The VLAN of a network instance: `100`, or `{outer: 200, inner: 30}`.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use packet::eth::ether_type;
 use packet::{VlanId, VlanTags};
 use serde::de::value::MapAccessDeserializer;
-use serde::{Deserialize, Deserializer, de};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::bounded::Bounded;
 
@@ -13,15 +15,19 @@ use crate::bounded::Bounded;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VlanConfig(VlanTags);
 
-/// The long form.
-#[derive(Deserialize)]
+/// One tag, or two.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Tags {
+    /// The only tag, or the outer one.
     outer: Bounded<1, 4_094>,
+    /// The second tag; none.
     #[serde(default)]
     inner: Option<Bounded<1, 4_094>>,
-    /// The EtherType that announces the outer tag of what we send.
+    /// The EtherType that announces the outer tag of what we send: 0x8100 or 0x88a8; 0x88a8 with a second tag, else
+    /// 0x8100.
     #[serde(default)]
+    #[schemars(extend("enum" = [33_024, 34_984, null]))]
     tpid: Option<u64>,
 }
 
@@ -85,5 +91,42 @@ impl<'de> de::Visitor<'de> for Visitor {
 impl<'de> Deserialize<'de> for VlanConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// The long form as it is written.
+#[derive(Serialize)]
+struct WrittenTags {
+    outer: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inner: Option<u16>,
+    tpid: u16,
+}
+
+/// A single tag is its number where nothing else has to be said.
+impl Serialize for VlanConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let VlanTags { outer, inner, tpid } = self.0;
+        if inner.is_none() && tpid == ether_type::VLAN {
+            return serializer.serialize_u16(outer.get());
+        }
+        let tags = WrittenTags {
+            outer: outer.get(),
+            inner: inner.map(VlanId::get),
+            tpid,
+        };
+        tags.serialize(serializer)
+    }
+}
+
+impl JsonSchema for VlanConfig {
+    fn schema_name() -> Cow<'static, str> {
+        "VlanConfig".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let id = generator.subschema_for::<Bounded<1, 4_094>>();
+        let tags = generator.subschema_for::<Tags>();
+        json_schema!({ "anyOf": [id, tags] })
     }
 }

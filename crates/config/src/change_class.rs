@@ -1,0 +1,205 @@
+//! The class of each field: the one list of what takes effect while the daemon runs.
+//!
+//! A path names a field from the top of the file; `[]` stands for every element of a list, `.*` at its end for all
+//! fields below, of which the longest such path applies. A field without a rule fails the tests.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// When a changed field takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeClass {
+    /// While the daemon runs, at a burst boundary, without the loss of a packet.
+    Live,
+    /// With the next start of the daemon. Its sessions may be carried over (`sluice sessions export`).
+    Restart,
+    /// With the next start of the daemon, and sessions that use what changes cannot be carried over: they have to end
+    /// first.
+    Drain,
+}
+
+impl ChangeClass {
+    const ALL: [(&'static str, Self); 3] = [
+        ("live", Self::Live),
+        ("restart", Self::Restart),
+        ("drain", Self::Drain),
+    ];
+
+    /// Its word in the schema and in views.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Restart => "restart",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+impl fmt::Display for ChangeClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for ChangeClass {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|(name, _)| *name == word);
+        found
+            .map(|(_, class)| class)
+            .ok_or_else(|| format!("`{word}` is none of live, restart, drain"))
+    }
+}
+
+/// What holds for the fields of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FieldRule {
+    pub(crate) path: &'static str,
+    /// The class of another value, and of more elements of a list.
+    pub(crate) change: ChangeClass,
+    /// The class of fewer elements of a list, and of elements in another order.
+    pub(crate) removal: ChangeClass,
+    /// The fields that distinguish the elements of a list; none: they have no names.
+    pub(crate) key: &'static [&'static str],
+}
+
+impl FieldRule {
+    const fn keyed(self, key: &'static [&'static str]) -> Self {
+        Self { key, ..self }
+    }
+
+    const fn removed(self, removal: ChangeClass) -> Self {
+        Self { removal, ..self }
+    }
+}
+
+const fn rule(path: &'static str, class: ChangeClass) -> FieldRule {
+    FieldRule {
+        path,
+        change: class,
+        removal: class,
+        key: &[],
+    }
+}
+
+const fn live(path: &'static str) -> FieldRule {
+    rule(path, ChangeClass::Live)
+}
+
+const fn restart(path: &'static str) -> FieldRule {
+    rule(path, ChangeClass::Restart)
+}
+
+const fn drain(path: &'static str) -> FieldRule {
+    rule(path, ChangeClass::Drain)
+}
+
+/// The rules, in the order of the file.
+pub(crate) const RULES: &[FieldRule] = &[
+    drain("node.id"),
+    drain("n4.addresses"),
+    restart("n4.peers").keyed(&["prefix"]),
+    restart("n4.peers[].*"),
+    restart("n4.smfs"),
+    restart("n4.setup_retry_s"),
+    restart("n4.setup_retry_most_s"),
+    restart("n4.release_wait_s"),
+    restart("n4.device"),
+    drain("n4.port"),
+    restart("n4.t1_ms"),
+    restart("n4.n1"),
+    restart("n4.heartbeat_s"),
+    restart("n4.max_associations"),
+    restart("n4.max_associations_per_address"),
+    restart("n4.association_share_percent"),
+    restart("n4.unknown_source_s"),
+    restart("n4.unverified_percent"),
+    restart("n4.response_cache_bytes"),
+    restart("n4.apply_deadline_ms"),
+    restart("n4.traffic_silence_s"),
+    restart("n4.accept_cp_f_teids"),
+    restart("n4.any_source"),
+    restart("n4.unknown_instance"),
+    restart("gtpu.echo"),
+    restart("gtpu.echo.*"),
+    restart("gtpu.restoration_s"),
+    restart("gtpu.path_mtu_s"),
+    restart("gtpu.path_mtu_least"),
+    restart("gtpu.answers.*"),
+    restart("icmp.*"),
+    restart("workers.*"),
+    restart("workers.rebalance"),
+    restart("workers.rebalance.*"),
+    restart("limits.*"),
+    restart("control.*"),
+    live("log.level"),
+    restart("flows.*"),
+    restart("fragments.*"),
+    restart("reassembly.*"),
+    restart("buffering.*"),
+    restart("records"),
+    restart("records.*"),
+    restart("dpdk.*"),
+    restart("ports").keyed(&["name"]),
+    restart("ports[].*"),
+    restart("instances").keyed(&["name"]).removed(ChangeClass::Drain),
+    drain("instances[].name"),
+    drain("instances[].roles"),
+    restart("instances[].port"),
+    restart("instances[].vlan"),
+    restart("instances[].vrf"),
+    drain("instances[].addresses"),
+    restart("instances[].routes").keyed(&["to", "via"]),
+    restart("instances[].routes[].*"),
+    restart("instances[].dscp").keyed(&["qfi"]),
+    restart("instances[].dscp[].*"),
+    restart("instances[].mirror"),
+    restart("instances[].host"),
+    restart("instances[].host.*"),
+    restart("instances[].urgent_dscp"),
+    restart("instances[].hairpin"),
+    restart("instances[].fragment"),
+    restart("instances[].mss"),
+    restart("instances[].ue_prefixes"),
+    restart("pools").keyed(&["name"]).removed(ChangeClass::Drain),
+    drain("pools[].name"),
+    drain("pools[].instance"),
+    restart("pools[].ipv4").removed(ChangeClass::Drain),
+    restart("pools[].ipv6").keyed(&["prefix"]).removed(ChangeClass::Drain),
+    drain("pools[].ipv6[].*"),
+    restart("neighbours.*"),
+    restart("routers.*"),
+    restart("forwarding_policies").keyed(&["name"]),
+    restart("forwarding_policies[].*"),
+    restart("policers").keyed(&["name"]),
+    restart("policers[].*"),
+    restart("events").keyed(&["application"]),
+    restart("events[].*"),
+    restart("predefined.fars").keyed(&["id"]),
+    restart("predefined.fars[].*"),
+    restart("predefined.qers").keyed(&["id"]),
+    restart("predefined.qers[].*"),
+    restart("predefined.urrs").keyed(&["id"]),
+    restart("predefined.urrs[].*"),
+    restart("predefined.rulebases").keyed(&["name"]),
+    restart("predefined.rulebases[].*"),
+    restart("predefined.rulebases[].rules").keyed(&["precedence"]),
+    restart("predefined.rulebases[].rules[].*"),
+];
+
+/// The rule of a field: its own, else that of the longest path that ends with `.*` and covers it.
+pub(crate) fn rule_of(path: &str) -> Option<&'static FieldRule> {
+    let own = RULES.iter().find(|rule| rule.path == path);
+    let covering = RULES.iter().filter(|rule| rule.covers(path));
+    own.or_else(|| covering.max_by_key(|rule| rule.path.len()))
+}
+
+impl FieldRule {
+    /// Whether it is for all fields below something, and this is one of them.
+    pub(crate) fn covers(&self, path: &str) -> bool {
+        let above = self.path.strip_suffix('*');
+        above.is_some_and(|above| path.starts_with(above))
+    }
+}
