@@ -167,7 +167,9 @@ pub(crate) const RULES: &[FieldRule] = &[
     drain("pools[].name"),
     drain("pools[].instance"),
     restart("pools[].ipv4").removed(ChangeClass::Drain),
-    restart("pools[].ipv6").keyed(&["prefix"]).removed(ChangeClass::Drain),
+    restart("pools[].ipv6")
+        .keyed(&["prefix"])
+        .removed(ChangeClass::Drain),
     drain("pools[].ipv6[].*"),
     restart("neighbours.*"),
     restart("routers.*"),

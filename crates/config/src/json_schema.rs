@@ -49,7 +49,9 @@ fn make() -> Value {
 fn without_source(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            members.retain(|name, value| name != "format" || !value.as_str().is_some_and(|form| form.starts_with("uint")));
+            members.retain(|name, value| {
+                name != "format" || !value.as_str().is_some_and(|form| form.starts_with("uint"))
+            });
             for (name, value) in members {
                 match value {
                     Value::String(text) if name == "description" => *text = plain(text),
@@ -93,10 +95,7 @@ fn classify(schema: &mut Value, path: &str) {
         && let (Some(rule), Some(members)) = (rule_of(path), schema.as_object_mut())
     {
         let FieldRule {
-            change,
-            removal,
-            key,
-            ..
+            change, removal, key, ..
         } = rule;
         members.insert(CHANGE.into(), change.word().into());
         if removal != change {

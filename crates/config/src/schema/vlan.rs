@@ -5,8 +5,8 @@ use std::fmt;
 
 use packet::eth::ether_type;
 use packet::{VlanId, VlanTags};
-use serde::de::value::MapAccessDeserializer;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::bounded::Bounded;

@@ -24,14 +24,23 @@ fn every_field_has_a_class() {
 fn every_rule_is_of_a_field() {
     let classes = json_schema::classes();
     for (place, rule) in RULES.iter().enumerate() {
-        let is_used = classes.iter().any(|(path, _)| {
-            path == rule.path || rule.covers(path)
-        });
+        let is_used = classes
+            .iter()
+            .any(|(path, _)| path == rule.path || rule.covers(path));
         assert!(is_used, "{}: no field has this path", rule.path);
         let others = RULES.iter().skip(place + 1);
-        assert_eq!(others.filter(|other| other.path == rule.path).count(), 0, "{}", rule.path);
+        assert_eq!(
+            others.filter(|other| other.path == rule.path).count(),
+            0,
+            "{}",
+            rule.path
+        );
         // What is new is not live by chance: each live field is named.
-        assert!(!(rule.path.ends_with('*') && rule.change == ChangeClass::Live && !rule.path.contains("[]")), "{}", rule.path);
+        assert!(
+            !(rule.path.ends_with('*') && rule.change == ChangeClass::Live && !rule.path.contains("[]")),
+            "{}",
+            rule.path
+        );
     }
 }
 
@@ -42,19 +51,28 @@ fn no_field_holds_a_secret() {
         let name = path.rsplit('.').next().unwrap_or_default();
         let sounds = ["password", "secret", "token", "passphrase", "private"];
         let is_secret = sounds.iter().any(|word| name.contains(word)) && !name.ends_with("_file");
-        assert!(!is_secret, "{path}: a secret is in a file that the configuration names");
+        assert!(
+            !is_secret,
+            "{path}: a secret is in a file that the configuration names"
+        );
     }
 }
 
 /// Run with `SLUICE_GOLDEN=write` to bring the document up to date.
 #[test]
 fn the_schema_in_the_repository_is_that_of_the_program() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/sluice.schema.json");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/sluice.schema.json"
+    );
     if std::env::var_os("SLUICE_GOLDEN").is_some_and(|how| how == "write") {
         std::fs::write(path, json_schema::text()).unwrap();
     }
     let written = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(written == json_schema::text(), "run the test with SLUICE_GOLDEN=write");
+    assert!(
+        written == json_schema::text(),
+        "run the test with SLUICE_GOLDEN=write"
+    );
 }
 
 #[test]
@@ -62,13 +80,22 @@ fn a_field_says_what_it_is() {
     let schema = json_schema::schema();
     let field = |path: &str| {
         let at = |node: Option<&Value>, name: &str| node.and_then(|node| node.get(name)).cloned();
-        path.split('/').fold(Some(schema.clone()), |node, name| at(node.as_ref(), name))
+        path.split('/')
+            .fold(Some(schema.clone()), |node, name| at(node.as_ref(), name))
     };
     let heartbeat = field("properties/n4/properties/heartbeat_s").unwrap();
     assert_eq!(heartbeat["type"], "integer");
-    assert_eq!((&heartbeat["minimum"], &heartbeat["maximum"]), (&json!(1), &json!(3_600)));
+    assert_eq!(
+        (&heartbeat["minimum"], &heartbeat["maximum"]),
+        (&json!(1), &json!(3_600))
+    );
     assert_eq!(heartbeat["default"], 10);
-    assert!(heartbeat["description"].as_str().unwrap().starts_with("Seconds between heartbeats"));
+    assert!(
+        heartbeat["description"]
+            .as_str()
+            .unwrap()
+            .starts_with("Seconds between heartbeats")
+    );
     let level = field("properties/log/properties/level").unwrap();
     assert_eq!(level["x-sluice-change"], "live");
     assert_eq!(level["default"], "info");
@@ -81,7 +108,10 @@ fn a_field_says_what_it_is() {
 
 #[test]
 fn the_same_in_other_words_is_no_difference() {
-    let spelled = GOOD.replace("addresses: [127.0.0.8]", "addresses: [127.0.0.8], heartbeat_s: 10");
+    let spelled = GOOD.replace(
+        "addresses: [127.0.0.8]",
+        "addresses: [127.0.0.8], heartbeat_s: 10",
+    );
     let with_default = format!("{spelled}\nlog: {{level: info}}\nlimits: {{sessions: 10000}}\n");
     assert_eq!(differences(GOOD, &with_default), [""; 0]);
 }
@@ -128,13 +158,19 @@ fn less_may_be_of_another_class_than_more() {
     let said = differences(&with, &more);
     assert_eq!(said.len(), 1);
     let growing = format!("({})", class_of("pools[].ipv4"));
-    assert!(said[0].starts_with("~ pools[a].ipv4: [") && said[0].ends_with(&growing), "{said:?}");
+    assert!(
+        said[0].starts_with("~ pools[a].ipv4: [") && said[0].ends_with(&growing),
+        "{said:?}"
+    );
     let said = differences(&more, &with);
     assert!(said[0].ends_with("(drain)"), "{said:?}");
     let one = with.replace("  - {name: b, instance: internet, ipv4: [10.46.0.0/24]}\n", "");
     let said = differences(&with, &one);
     assert_eq!(said.len(), 1);
-    assert!(said[0].starts_with("- pools[b]: {") && said[0].ends_with("(drain)"), "{said:?}");
+    assert!(
+        said[0].starts_with("- pools[b]: {") && said[0].ends_with("(drain)"),
+        "{said:?}"
+    );
     let said = differences(&one, &with);
     assert!(said[0].starts_with("+ pools[b]: {"), "{said:?}");
 }
@@ -160,7 +196,9 @@ fn another_kind_of_value_is_one_change() {
     let after = GOOD.replace("pci: {address: '0000:3b:00.1'}", "af_packet: {interface: eth1}");
     assert_eq!(
         differences(GOOD, &after),
-        ["~ ports[dn].driver: {\"pci\":{\"address\":\"0000:3b:00.1\"}} -> {\"af_packet\":{\"interface\":\"eth1\",\"leave_to_host\":false,\"udp_segmentation\":false}} (restart)"]
+        [
+            "~ ports[dn].driver: {\"pci\":{\"address\":\"0000:3b:00.1\"}} -> {\"af_packet\":{\"interface\":\"eth1\",\"leave_to_host\":false,\"udp_segmentation\":false}} (restart)"
+        ]
     );
     let after = GOOD.replace("vlan: 200", "vlan: {outer: 200, inner: 3}");
     assert_eq!(
@@ -178,5 +216,8 @@ fn a_section_that_comes_is_one_change() {
     assert_eq!(said.len(), 1);
     assert!(said[0].starts_with("+ records: {"), "{said:?}");
     let other = after.replace("/var/spool/sluice}", "/var/spool/sluice, held: 2000}");
-    assert_eq!(differences(&after, &other), ["~ records.held: 100000 -> 2000 (restart)"]);
+    assert_eq!(
+        differences(&after, &other),
+        ["~ records.held: 100000 -> 2000 (restart)"]
+    );
 }
