@@ -8,7 +8,7 @@ use rules::SessionRules;
 use rules::model::{
     ApplyAction, BitRates, BitsPerSecond, DestinationInterface, EditError, FTeid, Far, FarId,
     ForwardingParameters, OuterHeader, OuterHeaderCreation, OuterHeaderRemoval, Pdi, Pdr, PdrId, Precedence,
-    Qer, QerId, QerIds, SdfFilter, SourceInterface, UeIpAddress, Urr, UrrId,
+    Qer, QerId, RuleIds, SdfFilter, SourceInterface, UeIpAddress, Urr, UrrId,
 };
 
 use super::model::{AMPLE_RATE, LIMITED_BEARERS, LIMITED_RATE, Model, qfi, server_port};
@@ -125,10 +125,10 @@ fn downlink(model: &Model, bearer: u8, identity: Identity) -> Pdr {
     // The default bearer, the first, takes what no other does.
     if bearer > 0 {
         let description = format!("permit out 17 from any {} to assigned", server_port(bearer));
-        pdi.sdf_filters = vec![SdfFilter {
+        pdi.sdf_filters = [SdfFilter {
             flow_description: description.parse().ok(),
             ..SdfFilter::default()
-        }];
+        }].into();
     }
     pdr(model, bearer, Direction::Downlink, pdi, None)
 }
@@ -140,7 +140,7 @@ fn pdr(
     pdi: Pdi,
     removal: Option<OuterHeaderRemoval>,
 ) -> Pdr {
-    let mut qers: QerIds = vec![QerId(bearer.into())].into();
+    let mut qers = RuleIds::from([QerId(bearer.into())]);
     qers.extend(model.policy.session_qer.then_some(QerId(WHOLE_SESSION)));
     let urrs = [UrrId(bearer.into()), UrrId(WHOLE_SESSION)];
     Pdr {
@@ -150,7 +150,7 @@ fn pdr(
         outer_header_removal: removal,
         far: Some([UPLINK, DOWNLINK][direction as usize]),
         qers,
-        urrs: urrs[..usize::from(model.policy.urrs.min(2))].into(),
+        urrs: urrs.into_iter().take(model.policy.urrs.into()).collect(),
         rulebases: Default::default(),
     }
 }

@@ -164,7 +164,7 @@ fn applications(rules: &SessionRules) -> impl Iterator<Item = &Application> {
     let detected = rules
         .pdrs()
         .iter()
-        .filter_map(|pdr| pdr.pdi.application.as_deref());
+        .filter_map(|pdr| pdr.pdi.optional.application.as_ref());
     let urrs = rules.urrs().iter();
     detected.chain(urrs.flat_map(|urr| &urr.terms().exempt_applications))
 }
@@ -176,7 +176,7 @@ fn is_stale(rules: &SessionRules, pfds: &Pfds) -> bool {
 /// The updates of PDRs and URRs whose applications are not what they were.
 fn renewal(rules: &SessionRules, pfds: &Pfds) -> Changes {
     let update = |pdr: &rules::model::Pdr| {
-        let renewed = pfds.renewed(pdr.pdi.application.as_ref()?)?;
+        let renewed = pfds.renewed(pdr.pdi.optional.application.as_ref()?)?;
         let pdi = PdiUpdate {
             application: Edit::Set(renewed),
             ..PdiUpdate::default()

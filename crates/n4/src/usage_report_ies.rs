@@ -194,7 +194,7 @@ pub(crate) fn application(usage: &UsageReport, rules: &SessionRules) -> Option<D
         .iter()
         .filter(|pdr| pdr.urrs.contains(&usage.urr))
         .collect();
-    let application = pdrs.iter().find_map(|pdr| pdr.pdi.application.as_ref())?;
+    let application = pdrs.iter().find_map(|pdr| pdr.pdi.optional.application.as_ref())?;
     let mut detection = Detection {
         id: Arc::clone(&application.id),
         instance: None,
@@ -208,7 +208,7 @@ pub(crate) fn application(usage: &UsageReport, rules: &SessionRules) -> Option<D
     if let [pdr] = pdrs[..] {
         detection.pdr = Some(PdrId(pdr.id.0));
     }
-    let is_same = |pdr: &&Pdr| pdr.pdi.application.as_ref() == Some(application);
+    let is_same = |pdr: &&Pdr| pdr.pdi.optional.application.as_ref() == Some(application);
     if let ([flow], true) = (&application.flows[..], pdrs.iter().all(is_same)) {
         detection.instance = Some(usage.urr.0.to_be_bytes());
         let is_start = usage.triggers.contains(UsageTriggers::START);

@@ -26,7 +26,7 @@ use crate::classifier::{self, Classifier, Decision, Exemption, Tunnel, source_ch
 use crate::compile_error::{CompileError, CompileFault};
 use crate::counter_slots::{CounterSlots, PoolSlots};
 use crate::image::{
-    Copies, Dropped, EventCounters, Inactivity, MeterShare, PdrEvents, QuotaAction, ReportedStatuses,
+    Copies, Dropped, EventCounters, ForwardExtensions, Inactivity, MeterShare, PdrEvents, QuotaAction, ReportedStatuses,
     SessionImage,
 };
 use crate::model::{
@@ -155,7 +155,6 @@ pub fn compile_after(
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
         events: events.into(),
         pools: pools.into(),
-        fresh_urrs: BoxedOption::NONE,
         inactivity: rules.inactivity_timer().map(|timer| Inactivity {
             timer,
             counter: slots.urr_counters() as u8,
@@ -165,15 +164,17 @@ pub fn compile_after(
         rules: Arc::clone(rules),
         classification_generation: 0,
         meter_share: MeterShare::Whole,
-        copies: copies.into(),
-        redirects: redirects(rules).into(),
+        forward_extensions: ForwardExtensions {
+            copies,
+            redirects: redirects(rules),
+        }
+        .into(),
         quota_actions: quota_actions.into(),
         next_hops: next_hops.into_held(),
         reported_statuses: reported_statuses(rules).into(),
         dropped: dropped(rules).into(),
         awaits_pause: rules.is_charging(),
-        packets: BoxedOption::NONE,
-        tokens: BoxedOption::NONE,
+        installation: BoxedOption::NONE,
     })
 }
 
@@ -336,7 +337,7 @@ fn events(rules: &SessionRules, network: &Network) -> Result<EventCounters, Comp
         let Some(urr) = rules.urrs().iter().find(counts) else {
             continue;
         };
-        let application = pdr.pdi.application.as_ref();
+        let application = pdr.pdi.optional.application.as_ref();
         let logic = application.and_then(|application| network.events(&application.id));
         let logic = logic.ok_or(CompileError {
             rule: urr.id.into(),

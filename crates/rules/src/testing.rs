@@ -24,8 +24,8 @@ use crate::Adjacencies;
 use crate::boxed_option::BoxedOption;
 use crate::model::{
     ApplyAction, DestinationInterface, FTeid, Far, FarId, ForwardingParameters, OuterHeader,
-    OuterHeaderCreation, OuterHeaderRemoval, Pdi, Pdr, PdrId, Precedence, Qer, QerId, QerIds, SessionRules,
-    SourceInterface, UeIpAddress, Urr, UrrId, UrrIds,
+    OuterHeaderCreation, OuterHeaderRemoval, Pdi, Pdr, PdrId, Precedence, Qer, QerId, RuleIds, SessionRules,
+    SourceInterface, UeIpAddress, Urr, UrrId,
 };
 use crate::network::multipath::{GroupId, PATHS};
 use crate::network::{
@@ -191,8 +191,8 @@ pub fn pdr(id: u16, precedence: u32, pdi: Pdi, far: u32) -> Pdr {
         pdi,
         outer_header_removal: None,
         far: Some(FarId(far)),
-        qers: QerIds::new(),
-        urrs: UrrIds::new(),
+        qers: RuleIds::new(),
+        urrs: RuleIds::new(),
         rulebases: Default::default(),
     }
 }

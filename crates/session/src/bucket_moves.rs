@@ -357,7 +357,7 @@ impl BucketMoves {
         if let Some(session) = context.table.get_mut(index) {
             session.pending_measurement.set_packets_in_transit(&packets);
         }
-        image.packets = packets.into();
+        image.bring_packets(packets);
         let slots = image.counters();
         usage::share_limits(&slots, &mut image.block.get_or_insert_default().bounds, &counters);
         moving.send(
@@ -556,7 +556,7 @@ impl Move {
         // What is live has been compiled before, and keeps its next hops: there is an image.
         let image = context.image_of(index);
         if let Some(mut image) = image.filter(|image| image.is_shared_knowingly() || !dropped.is_empty()) {
-            image.packets = packets.into();
+            image.bring_packets(packets);
             image.add_dropped(dropped);
             self.share_meters(context, self.to, Role::MoveWhole, image, MeterShare::Whole);
         }

@@ -98,8 +98,8 @@ pub(crate) fn import(
     let mut image = environment.compile(&record.rules)?;
     image.bucket = record.bucket;
     image.seid = record.seid.0;
-    image.packets = record.packets.clone().into();
-    image.tokens = record.tokens.clone().into();
+    image.bring_packets(record.packets.clone());
+    image.bring_tokens(record.tokens.clone());
     image.add_dropped(&record.dropped);
     let live = Live::of(&image, record.leases.clone());
     let held = Held::of(&live.tunnels, &live.addresses);

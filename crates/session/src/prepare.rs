@@ -194,7 +194,9 @@ impl Preparation<'_> {
         let before = &subject.live.rules;
         let end_markers = &mut prepared.immediate.end_markers;
         end_markers.retain(|far| leaves_tunnel(before, &image.rules, *far));
-        image.fresh_urrs = prepared.fresh.clone().into();
+        if !prepared.fresh.is_empty() {
+            image.installation.get_or_insert_default().fresh_urrs.clone_from(&prepared.fresh);
+        }
         self.claim(subject.index, &image, prepared)?;
         self.check_quota(subject, &image, prepared)?;
         if changes.restores {
@@ -318,7 +320,7 @@ impl Preparation<'_> {
         self.resources.correlate(index, parties, &image.rules, joined)?;
         let correlations = &self.resources.correlations;
         image.share_rates(|correlation| correlations.meter(index, correlation));
-        image.packets = packets.into();
+        image.bring_packets(packets);
         image.session = index;
         image.seid = subject.seid.0;
         image.bucket = match (bucket, image.tunnels.first()) {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use rules::compile::egress_of;
 use rules::model::{
     ApplyAction, DestinationInterface, Far, ForwardingParameters, MeasurementMethod, OuterHeader,
-    OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, SdfFilter, SessionRules, SourceInterface,
+    OptionalPdi, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, SdfFilter, SessionRules, SourceInterface,
     TrafficEndpoint, Verb,
 };
 use rules::network::{InstanceId, Network};
@@ -96,7 +96,11 @@ pub fn endpoint(network: &Network, rules: &SessionRules, endpoint: &TrafficEndpo
         f_teid: endpoint.f_teid,
         instance: endpoint.instance,
         ue_ip: endpoint.ue_ip.clone(),
-        framed_routes: endpoint.framed_routes.clone().into(),
+        optional: OptionalPdi {
+            framed_routes: endpoint.framed_routes.clone(),
+            application: None,
+        }
+        .into(),
         qfis: endpoint.qfis,
         ..Pdi::new(SourceInterface::Access)
     };

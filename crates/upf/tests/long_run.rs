@@ -199,13 +199,13 @@ fn establishment(ue: &Ue, number: usize, dice: &mut Dice) -> Changes {
             if kind > 0 {
                 pdr.precedence = Precedence(10 + kind as u32);
                 let text = format!("permit out 17 from any {} to assigned", port_of(kind));
-                pdr.pdi.sdf_filters = vec![SdfFilter {
+                pdr.pdi.sdf_filters = [SdfFilter {
                     flow_description: Some(text.parse().expect("a flow description")),
                     tos_traffic_class: None,
                     spi: None,
                     flow_label: None,
                     filter_id: None,
-                }];
+                }].into();
             }
             pdrs.push(pdr);
         }

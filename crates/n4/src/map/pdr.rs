@@ -4,7 +4,7 @@ use pfcp::group::{self, CreatePdr, UpdatePdr};
 use pfcp::ie::{self, Cause, FTeid};
 use pfcp::{Edit as WireEdit, IeType, Interface, Repeated};
 use rules::model::{
-    Edit, FramedRoutesUpdate, OuterHeader, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate,
+    Edit, FramedRoutesUpdate, OptionalPdi, OuterHeader, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate,
     Precedence, SdfFilter, SdfFilterId, SourceInterface, TosTrafficClass, TrafficEndpointId,
 };
 use rules::model::{FarId, QerId, UrrId};
@@ -57,7 +57,10 @@ pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, 
         routes,
         wishes,
     } = detection(&pdr.pdi, id, &pools, context)?;
-    pdi.framed_routes = routes.all().into();
+    let framed_routes = routes.all();
+    if !framed_routes.is_empty() {
+        pdi.optional.get_or_insert_default().framed_routes = framed_routes;
+    }
     let removal = pdr
         .outer_header_removal
         .map(|removal| outer_header_removal(removal, reject))
@@ -131,7 +134,7 @@ pub(super) fn update(pdr: &UpdatePdr<'_>, context: Context<'_>) -> Result<(PdrUp
     Ok((update, wishes))
 }
 
-fn pdi_update(detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group::Pdi<'_>) -> PdiUpdate {
+fn pdi_update(mut detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group::Pdi<'_>) -> PdiUpdate {
     PdiUpdate {
         source_interface: Some(detected.source_interface),
         endpoint: detected.endpoint,
@@ -139,10 +142,10 @@ fn pdi_update(detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group::Pd
         instance: given(IeType::NETWORK_INSTANCE, detected.instance, sent),
         ue_ip: list(&sent.ue_ip_address, detected.ue_ip.into_iter()),
         framed_routes,
-        sdf_filters: list(&sent.sdf_filter, detected.sdf_filters.into_iter()),
+        sdf_filters: list(&sent.sdf_filter, detected.sdf_filters.into_vec().into_iter()),
         application: given(
             IeType::APPLICATION_ID,
-            detected.application.map(|application| *application),
+            detected.optional.take().application,
             sent,
         ),
         qfis: list(&sent.qfi, detected.qfis.iter()),
@@ -192,8 +195,12 @@ fn detection(
         f_teid,
         instance: context.instance(pdi.network_instance, reject)?,
         ue_ip: given,
-        sdf_filters: sdf_filters(&pdi.sdf_filter, context)?,
-        application: context.application(pdi.application_id, reject)?.map(Box::new),
+        sdf_filters: sdf_filters(&pdi.sdf_filter, context)?.into(),
+        optional: OptionalPdi {
+            application: context.application(pdi.application_id, reject)?,
+            ..OptionalPdi::default()
+        }
+        .into(),
         qfis: pdi.qfi.iter().filter_map(|qfi| packet::Qfi::new(qfi.0)).collect(),
         ..Pdi::new(source(pdi.source_interface, reject)?)
     };

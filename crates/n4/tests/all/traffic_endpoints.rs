@@ -460,6 +460,7 @@ fn framed_routes_lead_to_the_ue_and_from_it() {
         .pdr(rules::model::PdrId(2))
         .unwrap()
         .pdi
+        .optional
         .framed_routes;
     assert_eq!(routes.len(), 2, "a part of a PDI leaves the rest");
     let none = pdi(&[source_if(CORE), ie(153, []), ie(155, [])]);

@@ -70,7 +70,7 @@ fn add(
     for filter in &pdi.sdf_filters {
         filters.push(pack_shared(&mut builder.patterns, filter, rules)?);
     }
-    let application = pdi.application.as_ref();
+    let application = pdi.optional.application.as_ref();
     let application = application
         .map(|application| pack_application(&mut builder.patterns, application))
         .transpose()?;

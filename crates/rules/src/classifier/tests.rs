@@ -191,7 +191,7 @@ fn a_filter_before_the_match_narrows_the_key_and_one_behind_does_not() {
         let mut rules = session();
         let mut pdi = Pdi::new(SourceInterface::Core);
         pdi.ue_ip = vec![testing::ue_ip()].into();
-        pdi.sdf_filters = vec![filter("permit out 6 from any 80 to assigned")];
+        pdi.sdf_filters = [filter("permit out 6 from any 80 to assigned")].into();
         rules.create_pdr(testing::pdr(7, precedence, pdi, 2)).unwrap();
         let dl = plain(&UserPacket::udp(remote(), testing::UE, 53, 4000));
         assert_eq!(found(&rules, &dl), Some((1, key)));
@@ -204,7 +204,7 @@ fn a_filter_of_the_other_family_costs_nothing() {
     let mut pdi = Pdi::new(SourceInterface::Access);
     pdi.f_teid = Some(testing::f_teid(0x1001));
     // The router solicitations that open5GS sends to itself.
-    pdi.sdf_filters = vec![filter("permit out 58 from ff02::2/128 to assigned")];
+    pdi.sdf_filters = [filter("permit out 58 from ff02::2/128 to assigned")].into();
     rules.create_pdr(testing::pdr(7, 1, pdi, 1)).unwrap();
     let ul = uplink(0x1001, 9, &UserPacket::udp(testing::UE, remote(), 4000, 53));
     assert_eq!(found(&rules, &ul), Some((0, KeyFields::ADDRESS)));
@@ -243,7 +243,7 @@ fn a_later_dynamic_rule_may_have_a_filter_alone() {
     let mut rules = session();
     for (id, source) in [(7, SourceInterface::Access), (8, SourceInterface::Core)] {
         let mut pdi = Pdi::new(source);
-        pdi.sdf_filters = vec![filter("permit out 17 from any 53 to assigned")];
+        pdi.sdf_filters = [filter("permit out 17 from any 53 to assigned")].into();
         rules.create_pdr(testing::pdr(id, 10, pdi, 1)).unwrap();
     }
     let ul = UserPacket::udp(testing::UE, remote(), 4000, 53);
@@ -282,7 +282,7 @@ fn a_filter_id_names_its_definition_wherever_that_is() {
     };
     let mut pdi = Pdi::new(SourceInterface::Access);
     pdi.f_teid = Some(testing::f_teid(0x1001));
-    pdi.sdf_filters = shared(None);
+    pdi.sdf_filters = shared(None).into();
     rules.create_pdr(testing::pdr(7, 10, pdi.clone(), 1)).unwrap();
     let error = compile(&Arc::new(rules.clone()), &testing::network(), &NumberedHops).unwrap_err();
     assert_eq!(error.rule, RuleRef::Pdr(crate::model::PdrId(7)));
@@ -290,7 +290,7 @@ fn a_filter_id_names_its_definition_wherever_that_is() {
 
     pdi.source_interface = SourceInterface::Core;
     pdi.f_teid = None;
-    pdi.sdf_filters = shared(Some("permit out 17 from any 53 to assigned"));
+    pdi.sdf_filters = shared(Some("permit out 17 from any 53 to assigned")).into();
     rules.create_pdr(testing::pdr(8, 10, pdi, 2)).unwrap();
     let ul = |port| uplink(0x1001, 9, &UserPacket::udp(testing::UE, remote(), 4000, port));
     assert_eq!(found(&rules, &ul(53)).map(|(slot, _)| slot), Some(2));
@@ -327,7 +327,7 @@ fn signalling_finds_its_tunnel_whatever_the_filters() {
     let mut rules = session();
     let mut pdi = Pdi::new(SourceInterface::Access);
     pdi.f_teid = Some(testing::f_teid(0x1001));
-    pdi.sdf_filters = vec![filter("permit out 6 from any to assigned")];
+    pdi.sdf_filters = [filter("permit out 6 from any to assigned")].into();
     pdi.qfis = vec![Qfi::from_low_bits(5)].into();
     rules.create_pdr(testing::pdr(7, 10, pdi, 1)).unwrap();
     let classifier = image(rules, &testing::network()).unwrap().classifier;

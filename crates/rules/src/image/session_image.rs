@@ -12,11 +12,11 @@ use super::delivery_status::{DataStatus, ReportedStatuses};
 use super::dropped::{Dropped, DroppedCount};
 use super::meter_state::{MeterShare, PacketsLeft, TokensLeft};
 use crate::adjacencies::AdjacencyRef;
-use crate::boxed_option::BoxedOption;
+use crate::boxed_option::{Absent, BoxedOption};
 use crate::classifier::{Classifier, Exemption};
 use crate::counter_slots::{CounterSlots, PoolSlots};
 use crate::model::{
-    ApplyAction, CorrelationId, FarId, InactivityTimer, QerId, Redirect, SessionRules, UrrId, UrrIds, Verb,
+    ApplyAction, CorrelationId, FarId, InactivityTimer, QerId, Redirect, RuleIds, SessionRules, UrrId, Verb,
 };
 use crate::network::{LocalId, VrfId};
 use crate::prefix::IpPrefix;
@@ -40,13 +40,11 @@ pub struct SessionImage {
     /// The block: forwards by FAR slot, marks and gates by QER slot.
     pub block: BoxedOption<BlockImage>,
     /// The URR of each counter slot; behind them are those of [`events`](Self::events).
-    pub urr_ids: UrrIds,
+    pub urr_ids: RuleIds<UrrId>,
     /// Where and what events are counted.
     pub events: BoxedOption<EventCounters>,
     /// The counters of credit pools.
     pub pools: BoxedOption<Vec<PoolSlots>>,
-    /// Of them, those that are not what had their number in the image before: it ends, and they count from 0.
-    pub fresh_urrs: BoxedOption<Vec<UrrId>>,
     /// The session's inactivity timer, and the counter slot that detects activity.
     pub inactivity: Option<Inactivity>,
     /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of
@@ -61,10 +59,8 @@ pub struct SessionImage {
     pub classification_generation: u32,
     /// Which part of its rates the block's meters have.
     pub meter_share: MeterShare,
-    /// Of the forwards whose mirror is [`Forward::COPIES`], by slot in rising order: the copies that are made.
-    pub copies: BoxedOption<Vec<(u8, Copies)>>,
-    /// Where the packets of forwards that redirect are redirected to, by slot in rising order.
-    pub redirects: BoxedOption<Vec<(u8, Redirect)>>,
+    /// What few forwards do.
+    pub forward_extensions: BoxedOption<ForwardExtensions>,
     /// Keeps the next hops that forwards lead over.
     pub next_hops: SmallVec<[AdjacencyRef; 2]>,
     /// What becomes of packets that a used-up quota does not allow, where they are not dropped: by the slot of the URR,
@@ -78,14 +74,58 @@ pub struct SessionImage {
     /// Whether a URR counts which a Pause of Charging is for, and Control was not notified of one (TS 29.244 §5.30).
     /// The worker that has the image writes it.
     pub awaits_pause: bool,
-    /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
-    /// of QERs that begin with it (TS 29.244 §5.4.15.2). The worker takes it out.
-    pub packets: BoxedOption<Vec<PacketsLeft>>,
-    /// What the meters of bit rates held in the process that the session comes from. The worker takes it out.
-    pub tokens: BoxedOption<Vec<TokensLeft>>,
+    /// What matters when the image is installed, and not afterwards.
+    pub installation: BoxedOption<Installation>,
 }
 
-const _: () = assert!(size_of::<SessionImage>() <= 256, "there are very many");
+const _: () = assert!(size_of::<SessionImage>() <= 224, "there are very many");
+
+/// What few forwards do, beside what is in their block.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ForwardExtensions {
+    /// Of the forwards whose mirror is [`Forward::COPIES`], by slot in rising order: the copies that are made.
+    pub copies: Vec<(u8, Copies)>,
+    /// Where the packets of forwards that redirect are redirected to, by slot in rising order.
+    pub redirects: Vec<(u8, Redirect)>,
+}
+
+impl Absent for ForwardExtensions {
+    const ABSENT: &'static Self = &Self {
+        copies: Vec::new(),
+        redirects: Vec::new(),
+    };
+}
+
+impl From<ForwardExtensions> for BoxedOption<ForwardExtensions> {
+    /// Nothing is absent.
+    fn from(forwards: ForwardExtensions) -> Self {
+        let mut boxed = Self::NONE;
+        if !forwards.copies.is_empty() || !forwards.redirects.is_empty() {
+            *boxed.get_or_insert_default() = forwards;
+        }
+        boxed
+    }
+}
+
+/// What an image says of counters and meters as they are when it is installed.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Installation {
+    /// The URRs that are not what had their number in the image before: it ends, and they count from 0.
+    pub fresh_urrs: Vec<UrrId>,
+    /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
+    /// of QERs that begin with it (TS 29.244 §5.4.15.2). The worker takes it out.
+    pub packets: Vec<PacketsLeft>,
+    /// What the meters of bit rates held in the process that the session comes from. The worker takes it out.
+    pub tokens: Vec<TokensLeft>,
+}
+
+impl Absent for Installation {
+    const ABSENT: &'static Self = &Self {
+        fresh_urrs: Vec::new(),
+        packets: Vec::new(),
+        tokens: Vec::new(),
+    };
+}
 
 /// How the worker detects that a session is inactive: no packet counts in a counter that belongs to no URR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,7 +221,7 @@ impl SessionImage {
     }
 
     fn inherit_dropped(&mut self, older: &Self) {
-        let fresh = &self.fresh_urrs;
+        let fresh = &self.installation.fresh_urrs;
         let dropped = self.dropped.as_mut().into_iter().flatten();
         for one in dropped.filter(|one| !fresh.contains(&one.urr)) {
             if let Some(old) = older.dropped.iter().find(|old| old.urr == one.urr) {
@@ -197,6 +237,20 @@ impl SessionImage {
             if let Some(one) = dropped.find(|one| one.urr == count.urr) {
                 one.add_count(*count);
             }
+        }
+    }
+
+    /// This is left of packet rates when it is installed.
+    pub fn bring_packets(&mut self, left: Vec<PacketsLeft>) {
+        if !left.is_empty() {
+            self.installation.get_or_insert_default().packets = left;
+        }
+    }
+
+    /// The meters of bit rates hold this when it is installed.
+    pub fn bring_tokens(&mut self, left: Vec<TokensLeft>) {
+        if !left.is_empty() {
+            self.installation.get_or_insert_default().tokens = left;
         }
     }
 
@@ -232,11 +286,9 @@ impl SessionImage {
 
     /// The copies of the packets of the FAR in this slot, if it duplicates them.
     pub fn copies(&self, forward: u8) -> Option<Copies> {
-        let place = self
-            .copies
-            .binary_search_by_key(&forward, |(slot, _)| *slot)
-            .ok()?;
-        self.copies.get(place).map(|(_, copies)| *copies)
+        let copies = &self.forward_extensions.copies;
+        let place = copies.binary_search_by_key(&forward, |(slot, _)| *slot).ok()?;
+        copies.get(place).map(|(_, copies)| *copies)
     }
 
     /// The counters of events.
@@ -303,8 +355,9 @@ impl SessionImage {
 
     /// Where packets of the FAR in this slot are redirected to.
     pub fn redirect(&self, forward: u8) -> Option<&Redirect> {
-        let place = self.redirects.binary_search_by_key(&forward, |(slot, _)| *slot);
-        self.redirects.get(place.ok()?).map(|(_, redirect)| redirect)
+        let redirects = &self.forward_extensions.redirects;
+        let place = redirects.binary_search_by_key(&forward, |(slot, _)| *slot);
+        redirects.get(place.ok()?).map(|(_, redirect)| redirect)
     }
 
     /// Whether any of its meters is limited.

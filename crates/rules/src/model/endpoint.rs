@@ -47,7 +47,11 @@ impl TrafficEndpoint {
         pdi.f_teid = self.f_teid;
         pdi.instance = self.instance;
         pdi.ue_ip.clone_from(&self.ue_ip);
-        pdi.framed_routes = self.framed_routes.clone().into();
+        if self.framed_routes != pdi.optional.framed_routes {
+            let mut optional = pdi.optional.take();
+            optional.framed_routes.clone_from(&self.framed_routes);
+            pdi.optional = optional.into();
+        }
         if !self.qfis.is_empty() || before.is_some_and(|before| !before.qfis.is_empty()) {
             pdi.qfis = self.qfis;
         }

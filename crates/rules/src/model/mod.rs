@@ -16,6 +16,7 @@ mod pdr;
 mod predefined;
 mod qer;
 mod qfis;
+mod rule_ids;
 mod rule_list;
 mod rulebase;
 mod s_nssai;
@@ -43,11 +44,12 @@ pub use self::measurement::{
     Subsequent, UnixSeconds, Volume,
 };
 pub use self::pdr::{
-    FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, QerIds, UeIpAddress, UeIpAddresses, UrrIds,
+    FTeid, OptionalPdi, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, UeIpAddress, UeIpAddresses,
 };
 pub use self::predefined::{Predefined, PredefinedError};
 pub use self::qer::{BitRates, BitsPerSecond, Gate, OptionalRates, PacketRates, Qer};
 pub use self::qfis::Qfis;
+pub use self::rule_ids::RuleIds;
 pub(crate) use self::rulebase::RuleAction;
 pub use self::rulebase::{Content, PredefinedRule, Rulebase};
 pub use self::s_nssai::SNssai;

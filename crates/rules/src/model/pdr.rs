@@ -11,8 +11,9 @@ use super::application::Application;
 use super::ids::{FarId, PdrId, Precedence, QerId, TrafficEndpointId, UrrId};
 use super::interfaces::SourceInterface;
 use super::qfis::Qfis;
+use super::rule_ids::RuleIds;
 use super::rulebase::Rulebase;
-use crate::boxed_option::BoxedOption;
+use crate::boxed_option::{Absent, BoxedOption};
 use crate::prefix::IpPrefix;
 use crate::sdf::SdfFilter;
 
@@ -40,12 +41,6 @@ impl FTeid {
 /// The UE's addresses in one rule. Most rules have one, which is stored in the rule itself, as in all short lists:
 /// there are very many sessions, and a list elsewhere is allocated, copied and freed with each.
 pub type UeIpAddresses = SmallVec<[UeIpAddress; 1]>;
-
-/// The QERs of one rule.
-pub type QerIds = SmallVec<[QerId; 4]>;
-
-/// The URRs of one rule.
-pub type UrrIds = SmallVec<[UrrId; 4]>;
 
 /// A UE's address (TS 29.244 §8.2.62), already allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -75,7 +70,7 @@ impl UeIpAddress {
 pub struct Pdi {
     /// Where the packet comes from.
     pub source_interface: SourceInterface,
-    /// The Traffic Endpoint that the fields from here to `framed_routes` are of, and `qfis` if it has any.
+    /// The Traffic Endpoint that the fields from here to `ue_ip` are of, the framed routes, and `qfis` if it has any.
     pub endpoint: Option<TrafficEndpointId>,
     /// The tunnel that the packet comes in.
     pub f_teid: Option<FTeid>,
@@ -83,28 +78,52 @@ pub struct Pdi {
     pub instance: Option<InstanceId>,
     /// The UE's addresses: source of a packet from Access, destination of any other.
     pub ue_ip: UeIpAddresses,
-    /// The networks behind the UE (Framed-Route, Framed-IPv6-Route, TS 29.244 §5.16): beside its addresses, any of all.
-    pub framed_routes: BoxedOption<Vec<IpPrefix>>,
     /// Patterns over the user packet.
-    pub sdf_filters: Vec<SdfFilter>,
-    /// The application that the packet is of.
-    pub application: Option<Box<Application>>,
+    pub sdf_filters: Box<[SdfFilter]>,
+    /// What few PDIs say.
+    pub optional: BoxedOption<OptionalPdi>,
     /// QoS flows, as the PDU Session Container of the received packet names them.
     pub qfis: Qfis,
 }
 
+/// What few PDIs say.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct OptionalPdi {
+    /// The networks behind the UE (Framed-Route, Framed-IPv6-Route, TS 29.244 §5.16): beside its addresses, any of all.
+    pub framed_routes: Vec<IpPrefix>,
+    /// The application that the packet is of.
+    pub application: Option<Application>,
+}
+
+impl Absent for OptionalPdi {
+    const ABSENT: &'static Self = &Self {
+        framed_routes: Vec::new(),
+        application: None,
+    };
+}
+
+impl From<OptionalPdi> for BoxedOption<OptionalPdi> {
+    /// Nothing is absent.
+    fn from(fields: OptionalPdi) -> Self {
+        let mut boxed = Self::NONE;
+        if fields != OptionalPdi::default() {
+            *boxed.get_or_insert_default() = fields;
+        }
+        boxed
+    }
+}
+
 impl Pdi {
     /// Detects everything from `source_interface`.
-    pub const fn new(source_interface: SourceInterface) -> Self {
+    pub fn new(source_interface: SourceInterface) -> Self {
         Self {
             source_interface,
             endpoint: None,
             f_teid: None,
             instance: None,
             ue_ip: UeIpAddresses::new_const(),
-            framed_routes: BoxedOption::NONE,
-            sdf_filters: Vec::new(),
-            application: None,
+            sdf_filters: Box::default(),
+            optional: BoxedOption::NONE,
             qfis: Qfis::NONE,
         }
     }
@@ -112,14 +131,14 @@ impl Pdi {
     /// How many [`ue_prefixes`](Self::ue_prefixes) there are.
     pub fn ue_prefix_count(&self) -> usize {
         let of = |ue: &UeIpAddress| usize::from(ue.ipv4.is_some()) + usize::from(ue.ipv6.is_some());
-        self.ue_ip.iter().map(of).sum::<usize>() + self.framed_routes.len()
+        self.ue_ip.iter().map(of).sum::<usize>() + self.optional.framed_routes.len()
     }
 
     /// All its UE addresses as prefixes, and the networks behind the UE (TS 29.244 Table 7.5.2.2-2, NOTE 5: either
     /// matches). None where the fields are empty, or hold no address.
     pub fn ue_prefixes(&self) -> impl Iterator<Item = IpPrefix> + '_ {
         let own = self.ue_ip.iter().flat_map(|ue| ue.prefixes());
-        own.chain(self.framed_routes.iter().copied())
+        own.chain(self.optional.framed_routes.iter().copied())
     }
 }
 
@@ -197,16 +216,16 @@ pub struct Pdr {
     /// What happens to the packet.
     pub far: Option<FarId>,
     /// The QoS rules that the packet must pass, all of them.
-    pub qers: QerIds,
+    pub qers: RuleIds<QerId>,
     /// The usage rules that the packet counts in, all of them.
-    pub urrs: UrrIds,
+    pub urrs: RuleIds<UrrId>,
     /// The rulebases that it activates, each once, in the order of their activation (TS 29.244 §5.19). With any, it
     /// detects what one of their rules describes, too; that rule's QERs and URRs are beside its own, and that rule's
     /// FAR is there where it has none itself.
     pub rulebases: BoxedOption<Vec<Arc<Rulebase>>>,
 }
 
-const _: () = assert!(size_of::<Pdr>() <= 192, "there are very many");
+const _: () = assert!(size_of::<Pdr>() <= 160, "there are very many");
 
 impl Pdr {
     /// The FAR of packets of which no more is known than that the PDR detects them: its own, else that of the first

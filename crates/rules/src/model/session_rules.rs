@@ -520,7 +520,7 @@ impl SessionRules {
     pub fn remove_qer(&mut self, id: QerId) -> Result<Qer, EditError> {
         let removed = remove(&mut self.shared.qers, id)?;
         for pdr in &mut self.shared.pdrs {
-            pdr.qers.retain(|named| *named != id);
+            pdr.qers.retain(|named| named != id);
         }
         Ok(removed)
     }
@@ -534,7 +534,7 @@ impl SessionRules {
             urr.leave(id);
         }
         for pdr in &mut self.shared.pdrs {
-            pdr.urrs.retain(|named| *named != id);
+            pdr.urrs.retain(|named| named != id);
         }
         Ok(removed)
     }

@@ -400,7 +400,11 @@ fn pdrs_look_for_what_their_endpoint_says_and_follow_it() {
         f_teid: endpoint().f_teid,
         instance: endpoint().instance,
         ue_ip: endpoint().ue_ip,
-        framed_routes: endpoint().framed_routes.into(),
+        optional: OptionalPdi {
+            framed_routes: endpoint().framed_routes,
+            application: None,
+        }
+        .into(),
         ..of_endpoint(7).pdi
     };
     assert_eq!(
@@ -425,7 +429,7 @@ fn pdrs_look_for_what_their_endpoint_says_and_follow_it() {
             (now.ue_ip, now.qfis),
             (endpoint().ue_ip, vec![Qfi::from_low_bits(6)].into())
         );
-        assert_eq!(now.framed_routes.len(), 2);
+        assert_eq!(now.optional.framed_routes.len(), 2);
     }
     assert_eq!(
         rules.update_endpoint(TrafficEndpointUpdate::new(TrafficEndpointId(9))),
@@ -455,7 +459,7 @@ fn an_update_takes_a_pdr_to_an_endpoint_and_away() {
     rules.update_pdr(towards(away)).unwrap();
     let pdi = &rules.pdr(PdrId(1)).unwrap().pdi;
     assert_eq!((pdi.endpoint, pdi.f_teid), (None, Some(testing::f_teid(0x1001))));
-    assert!(pdi.framed_routes.is_empty());
+    assert!(pdi.optional.framed_routes.is_empty());
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::interfaces::{DestinationInterface, SourceInterface};
 use super::pdr::{FTeid, OuterHeaderRemoval, Pdi, Pdr, UeIpAddress};
 use super::qer::{BitRates, Gate, PacketRates, Qer};
 use super::qfis::Qfis;
+use super::rule_ids::RuleIds;
 use super::rulebase::Rulebase;
 use crate::sdf::{SdfFilter, TosTrafficClass};
 
@@ -60,11 +61,11 @@ impl PdiUpdate {
         self.f_teid.apply(&mut pdi.f_teid);
         self.instance.apply(&mut pdi.instance);
         replace_list(&mut pdi.ue_ip, self.ue_ip);
-        let mut routes = pdi.framed_routes.take();
-        self.framed_routes.apply(&mut routes);
-        pdi.framed_routes = routes.into();
-        replace(&mut pdi.sdf_filters, self.sdf_filters);
-        self.application.map(Box::new).apply(&mut pdi.application);
+        let mut optional = pdi.optional.take();
+        self.framed_routes.apply(&mut optional.framed_routes);
+        self.application.apply(&mut optional.application);
+        pdi.optional = optional.into();
+        replace(&mut pdi.sdf_filters, self.sdf_filters.map(Vec::into));
         replace(&mut pdi.qfis, self.qfis.map(Qfis::from));
     }
 }
@@ -116,8 +117,8 @@ impl PdrUpdate {
             update.apply(&mut pdr.pdi);
         }
         self.far.apply(&mut pdr.far);
-        replace_list(&mut pdr.qers, self.qers);
-        replace_list(&mut pdr.urrs, self.urrs);
+        replace(&mut pdr.qers, self.qers.map(RuleIds::from));
+        replace(&mut pdr.urrs, self.urrs.map(RuleIds::from));
     }
 
     fn apply_rulebases(&self, pdr: &mut Pdr) {

@@ -76,8 +76,8 @@ pub(super) fn with_rule<'a>(
     let rule = rules.filter(describes).min_by_key(|rule| rule.precedence)?;
     let mut pdr = pdr.clone();
     pdr.far = pdr.far.or(rule.far);
-    pdr.qers.extend_from_slice(&rule.qers);
-    pdr.urrs.extend_from_slice(&rule.urrs);
+    pdr.qers.extend(rule.qers.iter().copied());
+    pdr.urrs.extend(rule.urrs.iter().copied());
     Some((Cow::Owned(pdr), rule.content.as_ref()))
 }
 
@@ -102,6 +102,7 @@ fn matches(session: Session<'_>, pdr: &Pdr, arrival: &Arrival<'_>, tuple: &IpTup
                 .any(|filter| fits(session, filter, pdr.pdi.source_interface, tuple)))
         && pdr
             .pdi
+            .optional
             .application
             .as_ref()
             .is_none_or(|application| is_of(session, application, pdr.pdi.source_interface, tuple))

@@ -105,7 +105,7 @@ fn mismatch(
     let has_address =
         || pdr.pdi.ue_prefixes().next().is_none() || has_ue_address(pdr, ue_end(interface, tuple));
     let mut filters = pdr.pdi.sdf_filters.iter();
-    let application = pdr.pdi.application.as_ref();
+    let application = pdr.pdi.optional.application.as_ref();
     if !has_address() {
         Some(Mismatch::UeAddress)
     } else if !pdr.pdi.sdf_filters.is_empty()

@@ -9,7 +9,7 @@ use crate::network::EventLogic;
 
 /// The PDR's URRs that count a packet as an event, by what is configured for its application.
 pub(super) fn events(session: Session<'_>, pdr: &Pdr, tuple: &IpTuple, packet: &[u8]) -> Vec<UrrId> {
-    let application = pdr.pdi.application.as_ref();
+    let application = pdr.pdi.optional.application.as_ref();
     let logic = application.and_then(|application| session.network.events(&application.id));
     if !logic.is_some_and(|logic| is_event(logic, tuple, packet)) {
         return Vec::new();

@@ -40,7 +40,7 @@ pub(super) fn as_quotas_allow<'a>(
     let fars = stop.map(|urr| urr.terms().quota_action.ok_or(DropReason::QuotaExhausted));
     let fars = fars.collect::<Result<Vec<_>, _>>()?;
     let mut pdr = pdr.into_owned();
-    pdr.urrs.retain(|id| spent.iter().all(|urr| urr.id != *id));
+    pdr.urrs.retain(|id| spent.iter().all(|urr| urr.id != id));
     pdr.far = fars.first().copied().or(pdr.far);
     Ok(Cow::Owned(pdr))
 }

@@ -201,10 +201,10 @@ fn router_solicitations_reach_the_control_plane() {
     let mut pdi = Pdi::new(SourceInterface::Access);
     pdi.f_teid = Some(testing::f_teid(0x1001));
     let description = "permit out 58 from ff02::2/128 to assigned".parse().ok();
-    pdi.sdf_filters = vec![SdfFilter {
+    pdi.sdf_filters = [SdfFilter {
         flow_description: description,
         ..SdfFilter::default()
-    }];
+    }].into();
     rules.create_pdr(testing::pdr(7, 1, pdi, 7)).unwrap();
     let mut to_smf = ForwardingParameters::new(DestinationInterface::CpFunction);
     to_smf.outer_header_creation = Some(OuterHeaderCreation::gtpu_ipv4(

@@ -11,7 +11,7 @@ use super::{ALL_EVENTS, EVENTFUL, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6,
 use crate::model::{
     Aggregated, Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit,
     FTeid, Far, FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate,
-    MeasurementInformation, MeasurementMethod, Multiplier, OptionalActions, OptionalRates, OuterHeader,
+    MeasurementInformation, MeasurementMethod, Multiplier, OptionalActions, OptionalPdi, OptionalRates, OuterHeader,
     OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr, PdrId,
     PdrUpdate, Precedence, Qer, QerId, QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules,
     SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate,
@@ -131,14 +131,17 @@ fn any_pdi() -> impl Strategy<Value = Pdi> {
         |(source_interface, f_teid, instance, (ue_ip, framed_routes), filters, qfis)| Pdi {
             source_interface,
             endpoint: None,
-            framed_routes: framed_routes.into(),
             // Downlink packets mostly come without a tunnel.
             f_teid: f_teid
                 .filter(|f_teid| source_interface != SourceInterface::Core || f_teid.teid.0 % 2 == 0),
             instance,
             ue_ip: ue_ip.into(),
-            sdf_filters: filters.0,
-            application: filters.1.map(Box::new),
+            sdf_filters: filters.0.into(),
+            optional: OptionalPdi {
+                framed_routes,
+                application: filters.1,
+            }
+            .into(),
             qfis: qfis.into(),
         },
     )
@@ -387,15 +390,15 @@ pub fn runnable_rules() -> impl Strategy<Value = SessionRules> {
 /// The PDR as one whose packets may count in URRs that count events: of an application, which most packets are of.
 fn with_events(mut pdr: Pdr, urrs: &[Urr]) -> Pdr {
     let counts_events = |id: &UrrId| urrs.get(id.0 as usize).is_some_and(Urr::counts_events);
-    if pdr.pdi.application.is_none() && pdr.urrs.iter().any(counts_events) {
+    if pdr.pdi.optional.application.is_none() && pdr.urrs.iter().any(counts_events) {
         let id = match pdr.precedence.0.is_multiple_of(2) {
             true => EVENTFUL,
             false => ALL_EVENTS,
         };
-        pdr.pdi.application = Some(Box::new(Application {
+        pdr.pdi.optional.get_or_insert_default().application = Some(Application {
             id: id.into(),
             flows: ["permit out ip from any to any".parse().expect("a description")].into(),
-        }));
+        });
     }
     pdr
 }

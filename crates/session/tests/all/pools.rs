@@ -307,7 +307,7 @@ fn a_superseded_session_gives_its_addresses_back() {
 fn with_route(ue: Ipv4Addr, route: &str) -> Changes {
     let mut changes = chosen_session(ue);
     for pdr in &mut changes.create_pdrs {
-        pdr.pdi.framed_routes = vec![prefix(route)].into();
+        pdr.pdi.optional.get_or_insert_default().framed_routes = vec![prefix(route)];
     }
     changes
 }

@@ -271,7 +271,7 @@ impl Worker {
                 }
                 self.immediate_actions.push(immediate);
                 self.generations.push(image.classification_generation);
-                let (urrs, fresh) = (image.urr_ids.clone(), image.fresh_urrs.to_vec());
+                let (urrs, fresh) = (image.urr_ids.clone(), image.installation.fresh_urrs.clone());
                 let rules = Arc::clone(&image.rules);
                 let before = self.sessions.insert(index, *image);
                 let before = before.unwrap_or_else(|| panic!("{index} was not there"));

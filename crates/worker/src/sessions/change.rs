@@ -6,7 +6,7 @@ use flow::{
     UrrCount, VrfId,
 };
 use rules::boxed_option::BoxedOption;
-use rules::image::{Counter, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Counter, Installation, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::{Urr, UrrId};
 use rules::prefix::IpPrefix;
 
@@ -206,7 +206,7 @@ impl Sessions {
         let old = &slot.image;
         for (index, urr) in (0..).zip(image.rules.urrs()) {
             let before = old.rules.urr(urr.id).map_or(urr.unit(), Urr::unit);
-            if before == urr.unit() || image.fresh_urrs.contains(&urr.id) {
+            if before == urr.unit() || image.installation.fresh_urrs.contains(&urr.id) {
                 continue;
             }
             let counted = old
@@ -224,7 +224,7 @@ impl Sessions {
 
     /// Puts what an image brings of bit rates into its block.
     fn bring_tokens(&mut self, image: &mut SessionImage, block: BlockRef, now: Nanos) {
-        for left in image.tokens.take() {
+        for left in take(image, |installation| &mut installation.tokens) {
             let mut slots = (0..).zip(image.rules.qers());
             let Some((slot, _)) = slots.find(|(_, qer)| qer.id == left.qer) else {
                 continue;
@@ -411,7 +411,7 @@ fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
     let both = ReplaceMap::by_ids(&old_urrs, &new_urrs).with_qers(&qers(old), &qers(new));
     let slots = (0..).zip(&new_urrs);
     let unit = |image: &SessionImage, urr| image.rules.urr(urr).map(Urr::unit);
-    let is_fresh = |urr| new.fresh_urrs.contains(&urr) || unit(old, urr) != unit(new, urr);
+    let is_fresh = |urr| new.installation.fresh_urrs.contains(&urr) || unit(old, urr) != unit(new, urr);
     let fresh = slots.filter(|(_, counter)| is_fresh(counter.urr()));
     fresh.fold(both, |map, (slot, _)| map.without_urr(slot))
 }
@@ -425,7 +425,7 @@ struct SlotPackets {
 
 /// Takes the packets that packet rates still admit out of an image.
 fn packets_of(image: &mut SessionImage) -> Vec<SlotPackets> {
-    let left = image.packets.take();
+    let left = take(image, |installation| &mut installation.packets);
     let slot = |qer| image.packet_slots().find(|(_, other)| *other == qer);
     left.into_iter()
         .filter_map(|left| {
@@ -435,6 +435,12 @@ fn packets_of(image: &mut SessionImage) -> Vec<SlotPackets> {
             })
         })
         .collect()
+}
+
+/// Takes a list out of what matters at the image's installation.
+fn take<T>(image: &mut SessionImage, of: impl FnOnce(&mut Installation) -> &mut Vec<T>) -> Vec<T> {
+    let installation = image.installation.as_mut();
+    installation.map(|installation| std::mem::take(of(installation))).unwrap_or_default()
 }
 
 fn set_packets(blocks: &mut Blocks, block: BlockRef, index: u8, left: [PacketState; 2]) {

@@ -48,7 +48,7 @@ fn rules() -> SessionRules {
         (14, SourceInterface::Core, 80, 9),
     ] {
         let mut pdi = Pdi::new(interface);
-        pdi.sdf_filters = vec![filter(&format!("permit out 17 from any {port} to assigned"))];
+        pdi.sdf_filters = [filter(&format!("permit out 17 from any {port} to assigned"))].into();
         match interface {
             SourceInterface::Access => pdi.f_teid = Some(f_teid(TEID)),
             _ => pdi.ue_ip = vec![ue_ip()].into(),

@@ -66,7 +66,7 @@ fn image(
         .image(1, &Arc::new(rules.clone()), None)
         .expect("it compiles");
     let mut image = Box::new(image.with_share(share));
-    image.packets = left.into();
+    image.bring_packets(left);
     image
 }
 
@@ -240,7 +240,7 @@ fn a_burst_is_not_granted_anew_to_a_session_that_comes_from_another_process() {
         let mut world = World::new();
         world.now = first.now;
         let mut image = image(&mut world, &rules, MeterShare::Whole, Vec::new());
-        image.tokens = of(at).into();
+        image.bring_tokens(of(at));
         let change = SessionChange::Install(image);
         world.apply(0, change).expect("there is room");
         passed(&mut world, 1_000)

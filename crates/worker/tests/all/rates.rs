@@ -76,10 +76,10 @@ fn with_own_flow(qers: &[Qer], own: Qer) -> SessionRules {
     for (id, interface, far) in [(11, SourceInterface::Access, 1), (12, SourceInterface::Core, 2)] {
         let mut pdi = Pdi::new(interface);
         let description = format!("permit out 17 from any {OWN} to assigned");
-        pdi.sdf_filters = vec![SdfFilter {
+        pdi.sdf_filters = [SdfFilter {
             flow_description: Some(description.parse().expect("a description")),
             ..SdfFilter::default()
-        }];
+        }].into();
         match interface {
             SourceInterface::Access => pdi.f_teid = Some(f_teid(TEID)),
             _ => pdi.ue_ip = vec![ue_ip()].into(),

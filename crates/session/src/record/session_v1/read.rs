@@ -159,7 +159,6 @@ impl<'a> Reader<'a> {
 
     fn pdr(&self, pdr: &Pdr) -> Result<model::Pdr> {
         let application: Option<model::Application> = pdr.application.read(self.dates)?;
-        let application = application.map(Box::new);
         let rulebases = pdr.rulebases.iter().map(|name| self.rulebase(name));
         Ok(model::Pdr {
             id: model::PdrId(pdr.id),
@@ -170,9 +169,12 @@ impl<'a> Reader<'a> {
                 f_teid: pdr.f_teid.read(self.dates)?,
                 instance: self.optional_instance(pdr.instance)?,
                 ue_ip: all(&pdr.ue_ip, self.dates)?,
-                framed_routes: prefixes(&pdr.framed_routes)?.into(),
                 sdf_filters: all(&pdr.sdf_filters, self.dates)?,
-                application,
+                optional: model::OptionalPdi {
+                    framed_routes: prefixes(&pdr.framed_routes)?,
+                    application,
+                }
+                .into(),
                 qfis: qfis(&pdr.qfis)?,
             },
             outer_header_removal: pdr.outer_header_removal.map(removal).transpose()?,

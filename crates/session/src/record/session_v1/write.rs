@@ -167,11 +167,14 @@ impl<'a> Writer<'a> {
             f_teid,
             instance,
             ue_ip,
-            framed_routes,
             sdf_filters,
-            application,
+            optional,
             qfis,
         } = pdi;
+        let model::OptionalPdi {
+            framed_routes,
+            application,
+        } = &**optional;
         Pdr {
             id: id.0,
             precedence: precedence.0,
@@ -182,7 +185,7 @@ impl<'a> Writer<'a> {
             ue_ip: all(ue_ip, self.dates),
             framed_routes: framed_routes.iter().map(written).collect(),
             sdf_filters: all(sdf_filters, self.dates),
-            application: application.as_deref().map(|one| Form::write(one, self.dates)),
+            application: application.as_ref().map(|one| Form::write(one, self.dates)),
             qfis: qfis.iter().map(|qfi| qfi.get()).collect(),
             outer_header_removal: outer_header_removal.map(|removal| {
                 let model::OuterHeaderRemoval { header, deletes_psc } = removal;

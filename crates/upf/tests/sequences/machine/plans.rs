@@ -185,7 +185,7 @@ pub fn establishment(place: Place, shape: Shape) -> Vec<Op> {
             parts.up.1.f_teid = Some(Some(7));
             let mut dropped = parts.up.0.clone();
             (dropped.id, dropped.precedence, dropped.far) = (PdrId(3), Precedence(100), Some(FarId(3)));
-            dropped.pdi.sdf_filters = vec![filter(1)];
+            dropped.pdi.sdf_filters = [filter(1)].into();
             more.push(Op::CreatePdr(dropped, parts.up.1));
             more.push(Op::CreateFar(Far {
                 action: ApplyAction::DROP,
@@ -410,7 +410,7 @@ fn created_pdr(place: Place, id: PdrId, how: u8) -> Op {
     };
     let mut pdi = Pdi::new(source);
     pdi.ue_ip = vec![place.ue_ip(!is_up)].into();
-    pdi.sdf_filters = vec![filter(how >> 1)];
+    pdi.sdf_filters = [filter(how >> 1)].into();
     let wish = Wish {
         f_teid: is_up.then_some((how & 8 != 0).then_some(7)),
         ..Wish::NONE
