@@ -71,8 +71,16 @@ pub trait Io {
     /// How many ports there are; they are numbered from 0.
     fn ports(&self) -> usize;
 
-    /// Takes what has come in by `port`, as many as `out` has room for, with their ingress set.
+    /// Takes what has come in by `port`, as many as `out` has room for, with their ingress set. What is to be processed
+    /// must be [completed](Self::complete_checksums); what is dropped need not be.
     fn rx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
+
+    /// Fills in the checksums that the senders of packets, which came in by `port`, have left to a NIC: once, before
+    /// they are processed.
+    #[inline]
+    fn complete_checksums(&mut self, port: PortId, packets: &mut Batch<Self::Buf>) {
+        let _ = (port, packets);
+    }
 
     /// Lets a program say which frames that come in by `port` are for which worker, and which of them for its second
     /// receive queue, that of urgent packets. A port that takes none continues as it is.

@@ -151,13 +151,17 @@ impl Io for DpdkIo {
         if let Some(Some(unfinished)) = self.offload_completions.get_mut(port.index()) {
             return unfinished.receive(queue, &mut self.burst, port, (&self.pool, out));
         }
-        let leaves_checksums = queue.leaves_checksums();
         queue.rx_burst(&mut self.burst);
-        if leaves_checksums {
-            self.burst.iter().for_each(Mbuf::prefetch_headers);
-            self.burst.iter_mut().for_each(fill_checksum);
-        }
         self.deliver(out, Some(port));
+    }
+
+    #[inline]
+    fn complete_checksums(&mut self, port: PortId, packets: &mut Batch<DpdkBuf>) {
+        let pair = self.ports.get(port.index()).and_then(Option::as_ref);
+        if pair.is_some_and(|(queue, _)| queue.leaves_checksums()) {
+            packets.iter().for_each(|buf| buf.mbuf().prefetch_headers());
+            packets.iter_mut().for_each(|buf| fill_checksum(buf.mbuf_mut()));
+        }
     }
 
     fn choose_queues(&mut self, port: PortId, program: &QueueProgram) {

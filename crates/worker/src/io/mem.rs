@@ -351,6 +351,7 @@ impl Wires {
             most_parts: Vec::new(),
             fills: Vec::new(),
             filled: 0,
+            completed: 0,
             tells: false,
         };
         let ios = (0..workers).map(io).collect();
@@ -403,6 +404,8 @@ pub struct MemIo {
     fills: Vec<PortId>,
     /// Checksums that they have filled in.
     filled: u64,
+    /// Packets whose checksums were to be completed.
+    completed: u64,
     /// Whether ports tell how many packets wait.
     tells: bool,
 }
@@ -426,6 +429,11 @@ impl MemIo {
         self.tells = true;
     }
 
+    /// Received packets whose checksums were to be [completed](Io::complete_checksums).
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
     /// UDP checksums that ports have filled in of what this worker sent.
     pub fn filled_udp_checksums(&self) -> u64 {
         self.filled
@@ -445,6 +453,10 @@ impl Io for MemIo {
             queue.give_to(out);
         }
         out[before..].iter_mut().for_each(|buf| buf.set_ingress(port));
+    }
+
+    fn complete_checksums(&mut self, _: PortId, packets: &mut Batch<MemBuf>) {
+        self.completed += packets.len() as u64;
     }
 
     fn tx(&mut self, port: PortId, out: &mut Batch<MemBuf>) {

@@ -41,8 +41,8 @@ pub(super) enum Source {
     Port(PortId),
     /// A port's queue of urgent packets.
     UrgentQueue(PortId),
-    /// Packets of the backlog that go first.
-    Urgent,
+    /// Packets of the port's backlog that go first.
+    Urgent(PortId),
     /// The backlog of a port, in order.
     Backlog(PortId),
     /// Other workers.
@@ -56,7 +56,7 @@ pub(super) enum Source {
 impl Source {
     fn is_traced_as(self) -> TraceOrigin {
         let (source, is_first) = match self {
-            Self::Port(_) | Self::UrgentQueue(_) | Self::Urgent | Self::Backlog(_) => {
+            Self::Port(_) | Self::UrgentQueue(_) | Self::Urgent(_) | Self::Backlog(_) => {
                 (TraceSource::Port, true)
             }
             Self::Inbox => (TraceSource::Inbox, true),
@@ -147,7 +147,7 @@ impl<I: Io> Worker<I> {
         self.end_stage(Stage::Rx, ahead.packets, &mut clock);
         if self.backlog.has_urgent() {
             self.release(now);
-            self.receive(Source::Urgent, now);
+            self.receive(Source::Urgent(port), now);
         }
         let bursts = match self.slow_path.budget.is_flooded(now) {
             true => BACKLOG_BURSTS,
@@ -225,11 +225,14 @@ impl<I: Io> Worker<I> {
         match source {
             Source::Port(port) => self.ports.io.rx(port, burst),
             Source::UrgentQueue(port) => self.ports.io.rx_urgent(port, burst),
-            Source::Urgent => self.backlog.take_urgent(burst),
+            Source::Urgent(_) => self.backlog.take_urgent(burst),
             Source::Backlog(port) => self.backlog.take_waiting(&mut self.stats, port, burst),
             Source::Inbox => self.ports.io.inbox(burst),
             Source::Deferred(queue) => self.deferred.take_ready(queue, burst),
             Source::Recirculated => self.ports.tx.take_recirculated(burst),
+        }
+        if let Source::Port(port) | Source::Urgent(port) | Source::Backlog(port) = source {
+            self.ports.io.complete_checksums(port, burst);
         }
     }
 
@@ -249,7 +252,7 @@ impl<I: Io> Worker<I> {
             }
             Source::Inbox => self.stats.inbox += packets,
             Source::Deferred(DeferredSource::Buffered) => self.stats.flushed += packets,
-            Source::Deferred(_) | Source::Recirculated | Source::Urgent | Source::Backlog(_) => {}
+            Source::Deferred(_) | Source::Recirculated | Source::Urgent(_) | Source::Backlog(_) => {}
         }
         if let Some(tracer) = &mut self.tracer {
             tracer.keep(&self.burst.packets);

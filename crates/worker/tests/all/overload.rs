@@ -82,6 +82,9 @@ fn an_echo_behind_a_thousand_packets_does_not_wait_for_them() {
     let dropped = world.workers[0].stats().dropped(DropReason::Overload) as usize;
     assert_eq!(users.len() + dropped, 1_000);
     assert!(dropped > 0 && dropped <= 1_000 - 512, "{dropped}");
+    // Each that is processed is completed once, and no other.
+    let completed = world.workers[0].io_mut().completed() as usize;
+    assert_eq!(completed, 1_001 - dropped);
 }
 
 #[test]

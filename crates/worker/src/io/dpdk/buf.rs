@@ -14,6 +14,16 @@ impl DpdkBuf {
     pub fn into_mbuf(self) -> Mbuf {
         self.0
     }
+
+    /// The mbuf.
+    pub(super) fn mbuf(&self) -> &Mbuf {
+        &self.0
+    }
+
+    /// The mbuf, to be changed.
+    pub(super) fn mbuf_mut(&mut self) -> &mut Mbuf {
+        &mut self.0
+    }
 }
 
 impl From<Mbuf> for DpdkBuf {
