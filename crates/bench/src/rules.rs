@@ -128,7 +128,8 @@ fn downlink(model: &Model, bearer: u8, identity: Identity) -> Pdr {
         pdi.sdf_filters = [SdfFilter {
             flow_description: description.parse().ok(),
             ..SdfFilter::default()
-        }].into();
+        }]
+        .into();
     }
     pdr(model, bearer, Direction::Downlink, pdi, None)
 }

@@ -194,7 +194,9 @@ pub(crate) fn application(usage: &UsageReport, rules: &SessionRules) -> Option<D
         .iter()
         .filter(|pdr| pdr.urrs.contains(&usage.urr))
         .collect();
-    let application = pdrs.iter().find_map(|pdr| pdr.pdi.optional.application.as_ref())?;
+    let application = pdrs
+        .iter()
+        .find_map(|pdr| pdr.pdi.optional.application.as_ref())?;
     let mut detection = Detection {
         id: Arc::clone(&application.id),
         instance: None,

@@ -26,8 +26,8 @@ use crate::classifier::{self, Classifier, Decision, Exemption, Tunnel, source_ch
 use crate::compile_error::{CompileError, CompileFault};
 use crate::counter_slots::{CounterSlots, PoolSlots};
 use crate::image::{
-    Copies, Dropped, EventCounters, ForwardExtensions, Inactivity, MeterShare, PdrEvents, QuotaAction, ReportedStatuses,
-    SessionImage,
+    Copies, Dropped, EventCounters, ForwardExtensions, Inactivity, MeterShare, PdrEvents, QuotaAction,
+    ReportedStatuses, SessionImage,
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Far, Gate, Pdr, Qer, QerId, Redirect, RuleRef, SessionRules, Urr,

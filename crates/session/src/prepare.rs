@@ -195,7 +195,11 @@ impl Preparation<'_> {
         let end_markers = &mut prepared.immediate.end_markers;
         end_markers.retain(|far| leaves_tunnel(before, &image.rules, *far));
         if !prepared.fresh.is_empty() {
-            image.installation.get_or_insert_default().fresh_urrs.clone_from(&prepared.fresh);
+            image
+                .installation
+                .get_or_insert_default()
+                .fresh_urrs
+                .clone_from(&prepared.fresh);
         }
         self.claim(subject.index, &image, prepared)?;
         self.check_quota(subject, &image, prepared)?;

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use rules::compile::egress_of;
 use rules::model::{
-    ApplyAction, DestinationInterface, Far, ForwardingParameters, MeasurementMethod, OuterHeader,
-    OptionalPdi, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, SdfFilter, SessionRules, SourceInterface,
-    TrafficEndpoint, Verb,
+    ApplyAction, DestinationInterface, Far, ForwardingParameters, MeasurementMethod, OptionalPdi,
+    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, SdfFilter, SessionRules,
+    SourceInterface, TrafficEndpoint, Verb,
 };
 use rules::network::{InstanceId, Network};
 use rules::prefix::IpPrefix;

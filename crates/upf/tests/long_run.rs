@@ -205,7 +205,8 @@ fn establishment(ue: &Ue, number: usize, dice: &mut Dice) -> Changes {
                     spi: None,
                     flow_label: None,
                     filter_id: None,
-                }].into();
+                }]
+                .into();
             }
             pdrs.push(pdr);
         }

@@ -4,8 +4,8 @@ use pfcp::group::{self, CreatePdr, UpdatePdr};
 use pfcp::ie::{self, Cause, FTeid};
 use pfcp::{Edit as WireEdit, IeType, Interface, Repeated};
 use rules::model::{
-    Edit, FramedRoutesUpdate, OptionalPdi, OuterHeader, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate,
-    Precedence, SdfFilter, SdfFilterId, SourceInterface, TosTrafficClass, TrafficEndpointId,
+    Edit, FramedRoutesUpdate, OptionalPdi, OuterHeader, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId,
+    PdrUpdate, Precedence, SdfFilter, SdfFilterId, SourceInterface, TosTrafficClass, TrafficEndpointId,
 };
 use rules::model::{FarId, QerId, UrrId};
 use session::{Choose, ChooseUeIp, Recipient};
@@ -143,11 +143,7 @@ fn pdi_update(mut detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group
         ue_ip: list(&sent.ue_ip_address, detected.ue_ip.into_iter()),
         framed_routes,
         sdf_filters: list(&sent.sdf_filter, detected.sdf_filters.into_vec().into_iter()),
-        application: given(
-            IeType::APPLICATION_ID,
-            detected.optional.take().application,
-            sent,
-        ),
+        application: given(IeType::APPLICATION_ID, detected.optional.take().application, sent),
         qfis: list(&sent.qfi, detected.qfis.iter()),
     }
 }

@@ -273,7 +273,12 @@ fn many_sessions_follow_in_turn() {
     assert!(matches!(replies[0].message(), Message::PfdManagementResponse(_)));
     world.pass(Duration::from_secs(2));
     for session in world.n4.sessions().iter() {
-        let application = session.rules().pdrs()[0].pdi.optional.application.clone().unwrap();
+        let application = session.rules().pdrs()[0]
+            .pdi
+            .optional
+            .application
+            .clone()
+            .unwrap();
         assert_eq!(application.flows[..], [TO_OTHER.parse().unwrap()]);
     }
     assert_eq!(world.n4.counters().stale_applications, 0);

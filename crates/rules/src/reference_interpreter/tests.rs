@@ -204,7 +204,8 @@ fn router_solicitations_reach_the_control_plane() {
     pdi.sdf_filters = [SdfFilter {
         flow_description: description,
         ..SdfFilter::default()
-    }].into();
+    }]
+    .into();
     rules.create_pdr(testing::pdr(7, 1, pdi, 7)).unwrap();
     let mut to_smf = ForwardingParameters::new(DestinationInterface::CpFunction);
     to_smf.outer_header_creation = Some(OuterHeaderCreation::gtpu_ipv4(

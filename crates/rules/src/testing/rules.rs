@@ -11,9 +11,9 @@ use super::{ALL_EVENTS, EVENTFUL, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6,
 use crate::model::{
     Aggregated, Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit,
     FTeid, Far, FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate,
-    MeasurementInformation, MeasurementMethod, Multiplier, OptionalActions, OptionalPdi, OptionalRates, OuterHeader,
-    OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr, PdrId,
-    PdrUpdate, Precedence, Qer, QerId, QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules,
+    MeasurementInformation, MeasurementMethod, Multiplier, OptionalActions, OptionalPdi, OptionalRates,
+    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr,
+    PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules,
     SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate,
 };
 use crate::network::{InstanceId, PolicyId};

@@ -135,7 +135,9 @@ fn packets_left(left: u16) -> PacketsLeft {
 /// What the image of the only session at a worker says of packet rates.
 fn image_packets(world: &World, worker: WorkerId) -> Vec<PacketsLeft> {
     let sessions = world.fleet.workers[worker.index()].sessions.values();
-    sessions.flat_map(|image| image.installation.packets.clone()).collect()
+    sessions
+        .flat_map(|image| image.installation.packets.clone())
+        .collect()
 }
 
 #[test]

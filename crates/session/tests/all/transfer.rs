@@ -136,7 +136,9 @@ fn what_meters_of_bit_rates_hold_goes_along_by_date() {
     let mut second = World::new(2);
     import(&mut second, &arrived).unwrap();
     let images = second.fleet.images().into_iter();
-    let brought: Vec<_> = images.flat_map(|image| image.installation.tokens.clone()).collect();
+    let brought: Vec<_> = images
+        .flat_map(|image| image.installation.tokens.clone())
+        .collect();
     assert_eq!(brought, at(-55_000_000_000));
 }
 
@@ -206,7 +208,9 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
         .workers
         .iter()
         .flat_map(|worker| worker.sessions.values());
-    let left: Vec<_> = images.flat_map(|image| image.installation.packets.clone()).collect();
+    let left: Vec<_> = images
+        .flat_map(|image| image.installation.packets.clone())
+        .collect();
     assert_eq!(left, [state(4, hour - 60_000_000_000)]);
     // Without RCSR the release says nothing.
     assert_eq!(second.delete(seid).unwrap().packets, []);

@@ -6,7 +6,9 @@ use flow::{
     UrrCount, VrfId,
 };
 use rules::boxed_option::BoxedOption;
-use rules::image::{Counter, Installation, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{
+    Counter, Installation, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot,
+};
 use rules::model::{Urr, UrrId};
 use rules::prefix::IpPrefix;
 
@@ -440,7 +442,9 @@ fn packets_of(image: &mut SessionImage) -> Vec<SlotPackets> {
 /// Takes a list out of what matters at the image's installation.
 fn take<T>(image: &mut SessionImage, of: impl FnOnce(&mut Installation) -> &mut Vec<T>) -> Vec<T> {
     let installation = image.installation.as_mut();
-    installation.map(|installation| std::mem::take(of(installation))).unwrap_or_default()
+    installation
+        .map(|installation| std::mem::take(of(installation)))
+        .unwrap_or_default()
 }
 
 fn set_packets(blocks: &mut Blocks, block: BlockRef, index: u8, left: [PacketState; 2]) {

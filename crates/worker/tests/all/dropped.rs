@@ -100,7 +100,10 @@ fn what_replaces_a_session_or_a_urr_counts_from_zero_and_all_else_continues() {
     let cases: [(Edit, bool); 3] = [
         (|_| {}, true),
         (|image| image.seid += 100, false),
-        (|image| image.installation.get_or_insert_default().fresh_urrs = vec![UrrId(9)], false),
+        (
+            |image| image.installation.get_or_insert_default().fresh_urrs = vec![UrrId(9)],
+            false,
+        ),
     ];
     for (edit, goes_on) in cases {
         let mut case = Case::new(LIMITS, ApplyAction::DROP);

@@ -79,7 +79,8 @@ fn with_own_flow(qers: &[Qer], own: Qer) -> SessionRules {
         pdi.sdf_filters = [SdfFilter {
             flow_description: Some(description.parse().expect("a description")),
             ..SdfFilter::default()
-        }].into();
+        }]
+        .into();
         match interface {
             SourceInterface::Access => pdi.f_teid = Some(f_teid(TEID)),
             _ => pdi.ue_ip = vec![ue_ip()].into(),

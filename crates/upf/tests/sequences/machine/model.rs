@@ -350,7 +350,9 @@ fn update_pdi(pdi: &mut Pdi, update: PdiUpdate) {
     pdi.source_interface = update.source_interface.unwrap_or(pdi.source_interface);
     set(&mut pdi.f_teid, update.f_teid);
     pdi.ue_ip = update.ue_ip.map_or(std::mem::take(&mut pdi.ue_ip), Into::into);
-    pdi.sdf_filters = update.sdf_filters.map_or(std::mem::take(&mut pdi.sdf_filters), Into::into);
+    pdi.sdf_filters = update
+        .sdf_filters
+        .map_or(std::mem::take(&mut pdi.sdf_filters), Into::into);
 }
 
 fn update_far(far: &mut Far, update: FarUpdate) {
