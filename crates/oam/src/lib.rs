@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod configuration;
 mod log;
 pub mod rest;
 pub mod totals;

@@ -52,6 +52,8 @@ enum Command {
     Show(commands::ShowArguments),
     /// Print or set how much a running daemon logs.
     Log(commands::LogArguments),
+    /// Show, compare and change the configuration of a running daemon.
+    Config(commands::ConfigArguments),
     /// Explain packets one by one: of a capture, or of a running daemon.
     Trace(commands::TraceArguments),
     /// Copy packets of a running daemon to a port, or in GRE or VXLAN to a host.
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => commands::bench(&arguments),
         Command::Show(arguments) => commands::show(&arguments),
         Command::Log(arguments) => commands::log(&arguments),
+        Command::Config(arguments) => commands::config(&arguments),
         Command::Mirror(arguments) => commands::mirror(&arguments),
         Command::Trace(arguments) => commands::trace(&arguments),
         Command::Records(arguments) => commands::records(&arguments),

@@ -56,6 +56,15 @@ impl Explainer {
         }
     }
 
+    /// The same for workers that continue by another configuration: their clock is the same.
+    #[must_use]
+    pub fn following(&self, config: &Config, network: Arc<Network>) -> Self {
+        Self {
+            clock_ns: Arc::clone(&self.clock_ns),
+            ..Self::of(config, network, 0)
+        }
+    }
+
     /// The same where the workers' clock was 0 at a given time, in nanoseconds after 1970.
     #[must_use]
     pub fn at(self, clock_ns: u64) -> Self {

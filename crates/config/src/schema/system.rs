@@ -188,6 +188,10 @@ pub struct ControlConfig {
     /// Name of the group whose members may use it (mode 0660); absent: the daemon's own user alone (0600).
     #[serde(default)]
     pub group: Option<String>,
+    /// The directory of the versions that this file had (`sluice config versions`), made with the first commit; absent:
+    /// beside the file, with its name and `.versions`.
+    #[serde(default)]
+    pub versions: Option<PathBuf>,
 }
 
 /// DPDK's environment abstraction layer.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, header};
@@ -18,6 +18,8 @@ use crate::values::Problem;
 
 /// How long a daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it may take that a document is stored and takes effect.
+const SUBMISSION_PATIENCE: Duration = Duration::from_secs(60);
 /// The most octets of an answer.
 const LONGEST: usize = 16 << 20;
 
@@ -64,6 +66,27 @@ pub struct ApiRequest<'a> {
     pub target: &'a str,
 }
 
+/// A request with a document.
+#[derive(Clone, Debug)]
+pub struct Submission<'a> {
+    /// What is asked.
+    pub request: ApiRequest<'a>,
+    /// The document: YAML, or nothing.
+    pub document: Vec<u8>,
+    /// The ETag of what it is about.
+    pub if_match: Option<&'a str>,
+}
+
+impl<'a> From<ApiRequest<'a>> for Submission<'a> {
+    fn from(request: ApiRequest<'a>) -> Self {
+        Self {
+            request,
+            document: Vec::new(),
+            if_match: None,
+        }
+    }
+}
+
 /// Bounds of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseLimits {
@@ -86,13 +109,29 @@ pub fn get<T: DeserializeOwned>(socket: &Path, target: &str) -> Result<T, Client
 /// # Errors
 /// [`ClientError`].
 pub fn ask<T: DeserializeOwned>(socket: &Path, method: Method, target: &str) -> Result<T, ClientError> {
-    let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
     let limits = ResponseLimits {
         time: PATIENCE,
         octets: LONGEST,
     };
     let body = fetch(socket, ApiRequest { method, target }, limits)?;
-    serde_json::from_slice(&body).map_err(|error| no_answer(error.to_string()))
+    read(socket, &body)
+}
+
+/// What the daemon behind `socket` answers to a document.
+///
+/// # Errors
+/// [`ClientError`].
+pub fn submit<T: DeserializeOwned>(socket: &Path, submission: Submission<'_>) -> Result<T, ClientError> {
+    let limits = ResponseLimits {
+        time: SUBMISSION_PATIENCE,
+        octets: LONGEST,
+    };
+    read(socket, &whole(socket, submission, limits)?)
+}
+
+fn read<T: DeserializeOwned>(socket: &Path, body: &[u8]) -> Result<T, ClientError> {
+    serde_json::from_slice(body)
+        .map_err(|error| ClientError::NoAnswer(socket.to_owned(), error.to_string()))
 }
 
 /// The octets that the daemon behind `socket` answers to a request, within `limits`.
@@ -100,11 +139,15 @@ pub fn ask<T: DeserializeOwned>(socket: &Path, method: Method, target: &str) -> 
 /// # Errors
 /// [`ClientError`].
 pub fn fetch(socket: &Path, request: ApiRequest<'_>, limits: ResponseLimits) -> Result<Bytes, ClientError> {
+    whole(socket, request.into(), limits)
+}
+
+fn whole(socket: &Path, sent: Submission<'_>, limits: ResponseLimits) -> Result<Bytes, ClientError> {
     let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| no_answer(error.to_string()))?;
     let answer =
-        runtime.block_on(async { timeout(limits.time, exchange(socket, request, limits.octets)).await });
+        runtime.block_on(async { timeout(limits.time, exchange(socket, sent, limits.octets)).await });
     let (status, body) = answer.map_err(|_| no_answer(format!("not within {:?}", limits.time)))??;
     if !status.is_success() {
         let problem = serde_json::from_slice(&body);
@@ -134,7 +177,7 @@ async fn lines(
     mut take: impl FnMut(&str) -> bool,
 ) -> Result<(), ClientError> {
     let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
-    let answer = timeout(PATIENCE, send(socket, request)).await;
+    let answer = timeout(PATIENCE, send(socket, request.into())).await;
     let response = answer.map_err(|_| no_answer(format!("not within {PATIENCE:?}")))??;
     let status = response.status();
     let mut body = response.into_body();
@@ -165,10 +208,10 @@ async fn lines(
 
 async fn exchange(
     socket: &Path,
-    request: ApiRequest<'_>,
+    sent: Submission<'_>,
     most: usize,
 ) -> Result<(hyper::StatusCode, Bytes), ClientError> {
-    let response = send(socket, request).await?;
+    let response = send(socket, sent).await?;
     let status = response.status();
     let body = Limited::new(response.into_body(), most).collect().await;
     let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
@@ -188,7 +231,7 @@ async fn connect(socket: &Path) -> io::Result<UnixStream> {
     }
 }
 
-async fn send(socket: &Path, request: ApiRequest<'_>) -> Result<Response<Incoming>, ClientError> {
+async fn send(socket: &Path, sent: Submission<'_>) -> Result<Response<Incoming>, ClientError> {
     let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
     let stream = connect(socket).await;
     let stream = stream.map_err(|error| ClientError::NoDaemon(socket.to_owned(), error))?;
@@ -196,11 +239,17 @@ async fn send(socket: &Path, request: ApiRequest<'_>) -> Result<Response<Incomin
         .await
         .map_err(|error| no_answer(&error))?;
     tokio::spawn(connection);
-    let request = Request::builder()
-        .method(request.method)
-        .uri(request.target)
-        .header(header::HOST, "sluice")
-        .body(Empty::<Bytes>::new());
+    let mut request = Request::builder()
+        .method(sent.request.method)
+        .uri(sent.request.target)
+        .header(header::HOST, "sluice");
+    if !sent.document.is_empty() {
+        request = request.header(header::CONTENT_TYPE, "application/yaml");
+    }
+    if let Some(tag) = sent.if_match {
+        request = request.header(header::IF_MATCH, tag);
+    }
+    let request = request.body(Full::<Bytes>::from(sent.document));
     let request = request.map_err(|error| no_answer(&error))?;
     sender
         .send_request(request)

@@ -8,6 +8,7 @@ mod answer;
 mod authorization;
 mod caller;
 mod client;
+mod configuration;
 mod connections;
 mod document;
 mod parameters;
@@ -21,7 +22,7 @@ mod socket;
 mod trace;
 
 pub use caller::{Caller, PeerAddress};
-pub use client::{ApiRequest, ClientError, ResponseLimits, ask, fetch, get, stream};
+pub use client::{ApiRequest, ClientError, ResponseLimits, Submission, ask, fetch, get, stream, submit};
 pub use config::CallerRole as Role;
 pub use query::{QueryClient, QueryServer, query_channel};
 pub use routes::{document, router};

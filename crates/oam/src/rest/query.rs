@@ -3,15 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flow::Nanos;
 use rtrb::Consumer;
 use rules::AdjacencyRef;
+use rules::network::Network;
 use session::{Export, Seid};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use worker::{TraceItem, TraceTerms};
+
+use crate::configuration::Effect;
 
 use super::session_transfer::{Exported, SessionExport};
 use crate::values::{
@@ -82,6 +86,10 @@ enum Query {
         how: Export,
         reply: oneshot::Sender<Exported>,
     },
+    Reconfigure {
+        effect: Effect,
+        reply: oneshot::Sender<Reconfigured>,
+    },
     ExportEnd {
         taken: bool,
         reply: oneshot::Sender<bool>,
@@ -90,6 +98,9 @@ enum Query {
 
 /// The rings of the workers that mirror, and what keeps the next hop; or why there is no way.
 pub(super) type Mirroring = Result<(Vec<Consumer<TraceItem>>, AdjacencyRef), MirrorFault>;
+
+/// The network of the configuration that is in effect; or why the one before is.
+pub(super) type Reconfigured = Result<Arc<Network>, String>;
 
 /// The control thread has not answered in time: it is busy, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,6 +248,18 @@ impl QueryClient {
         self.ask(|reply| Query::Trace { terms, room, reply }).await
     }
 
+    /// Takes a configuration into effect, however long that takes: it is not known to have failed before.
+    ///
+    /// # Errors
+    /// Why the one before is in effect.
+    pub(super) async fn reconfigure(&self, effect: Effect) -> Reconfigured {
+        let (reply, answer) = oneshot::channel();
+        let query = Query::Reconfigure { effect, reply };
+        self.0.try_send(query).map_err(|_| QueryTimeout.to_string())?;
+        let ended = |_| "the daemon is ending".to_owned();
+        answer.await.map_err(ended)?
+    }
+
     /// Has records made of everything.
     ///
     /// # Errors
@@ -331,6 +354,9 @@ impl QueryServer {
             Query::Neighbours { after, most, reply } => {
                 let _ = reply.send(views::neighbours(control, after, most));
             }
+            Query::Reconfigure { effect, reply } => {
+                let _ = reply.send(reconfigure(control, &effect));
+            }
             Query::Export { how, reply } => self.export.begin(now, control, how, reply),
             Query::ExportEnd { taken, reply } => {
                 let _ = reply.send(self.export.end(now, control, taken));
@@ -357,6 +383,12 @@ impl QueryServer {
     }
 }
 
+/// Takes a configuration into effect. What workers and control are made with is of fields that need a restart, which
+/// are refused before: nothing is to be done here for the others.
+fn reconfigure(control: &Control, _effect: &Effect) -> Reconfigured {
+    Ok(Arc::clone(control.network()))
+}
+
 /// The session of an inspection in full, unless it has ended meanwhile.
 fn shown(control: &Control, inspection: &Inspection) -> Shown {
     let session = control.endpoint().sessions().session(inspection.seid);
@@ -380,6 +412,7 @@ impl Query {
             Self::Routes { reply, .. } => reply.is_closed(),
             Self::Neighbours { reply, .. } => reply.is_closed(),
             Self::Export { reply, .. } => reply.is_closed(),
+            Self::Reconfigure { reply, .. } => reply.is_closed(),
             // It takes effect without its client, too.
             Self::ExportEnd { .. } => false,
         }

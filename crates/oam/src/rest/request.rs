@@ -81,11 +81,7 @@ const CONDITIONS: [&str; 5] = ["ue", "teid", "seid", "flow", "port"];
 pub(super) fn trace(pairs: Pairs, explainer: &Explainer) -> Result<Wanted, Problem> {
     let known = [&CONDITIONS[..], &["count", "seconds", "rate", "snap", "octets"]].concat();
     let mut pairs = Named::of(pairs, &known)?;
-    let octets = match pairs.take("octets").as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(bad("octets", "must be true or false")),
-    };
+    let octets = pairs.flag("octets")?;
     Ok(Wanted {
         filter: pairs.filter(explainer)?,
         count: pairs.number("count", 1..=1_000_000, 100)?,
@@ -147,6 +143,51 @@ pub(super) fn taken(pairs: Pairs) -> Result<bool, Problem> {
     }
 }
 
+/// What a commit has beside its document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommitWanted {
+    pub(super) confirm_s: Option<u64>,
+    pub(super) comment: Option<String>,
+    pub(super) at_restart: bool,
+}
+
+/// Reads how a configuration is to be committed.
+pub(super) fn commit(pairs: Pairs) -> Result<CommitWanted, Problem> {
+    let mut pairs = Named::of(pairs, &["confirm_s", "comment", "at_restart"])?;
+    let wanted = CommitWanted {
+        confirm_s: pairs.given("confirm_s", 1..=86_400)?,
+        comment: pairs.comment()?,
+        at_restart: pairs.flag("at_restart")?,
+    };
+    match wanted.at_restart && wanted.confirm_s.is_some() {
+        true => Err(bad("confirm_s", "goes without at_restart: nothing changes now")),
+        false => Ok(wanted),
+    }
+}
+
+/// Which version is to come back, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RollbackWanted {
+    pub(super) to: Option<u64>,
+    pub(super) comment: Option<String>,
+    pub(super) at_restart: bool,
+}
+
+/// Reads which version of the configuration is to come back.
+pub(super) fn rollback(pairs: Pairs) -> Result<RollbackWanted, Problem> {
+    let mut pairs = Named::of(pairs, &["to", "comment", "at_restart"])?;
+    Ok(RollbackWanted {
+        to: pairs.given("to", 1..=u64::MAX)?,
+        comment: pairs.comment()?,
+        at_restart: pairs.flag("at_restart")?,
+    })
+}
+
+/// Reads which version of the configuration is compared.
+pub(super) fn config_version(pairs: Pairs) -> Result<Option<u64>, Problem> {
+    Named::of(pairs, &["version"])?.given("version", 1..=u64::MAX)
+}
+
 fn bad(field: &str, must: impl ToString) -> Problem {
     Problem::bad(field, must)
 }
@@ -154,6 +195,8 @@ fn bad(field: &str, must: impl ToString) -> Problem {
 /// Parameters, each given once at most and of a known name.
 struct Named(Pairs);
 
+/// Characters of a comment, at most.
+const LONGEST_COMMENT: usize = 200;
 /// Characters of a parameter's name that a problem says, at most.
 const LONGEST_NAME: usize = 64;
 
@@ -175,6 +218,27 @@ impl Named {
     fn take(&mut self, name: &str) -> Option<String> {
         let place = self.0.iter().position(|(own, _)| own == name)?;
         Some(self.0.swap_remove(place).1)
+    }
+
+    /// Whether something is wanted that usually is not.
+    fn flag(&mut self, name: &str) -> Result<bool, Problem> {
+        match self.take(name).as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(bad(name, "must be true or false")),
+        }
+    }
+
+    /// Free words, in one line.
+    fn comment(&mut self) -> Result<Option<String>, Problem> {
+        let comment = self.take("comment");
+        let is_bad =
+            |words: &String| words.chars().count() > LONGEST_COMMENT || words.chars().any(char::is_control);
+        if comment.as_ref().is_some_and(is_bad) {
+            let must = format!("must be {LONGEST_COMMENT} characters at most, in one line");
+            return Err(bad("comment", must));
+        }
+        Ok(comment)
     }
 
     /// Which packets are meant.
@@ -286,6 +350,27 @@ mod tests {
     fn explainer() -> Explainer {
         let ports: [String; 2] = ["ran".into(), "dn".into()];
         Explainer::new(rules::testing::network().into(), ports.into(), 0)
+    }
+
+    #[test]
+    fn a_commit_says_how_long_it_waits() {
+        let wanted = commit(pairs("confirm_s=60&comment=new routes")).unwrap();
+        assert_eq!((wanted.confirm_s, wanted.at_restart), (Some(60), false));
+        assert_eq!(wanted.comment.as_deref(), Some("new routes"));
+        for (text, field) in [
+            ("confirm_s=0", "confirm_s"),
+            ("confirm_s=86401", "confirm_s"),
+            ("confirm_s=5&at_restart=true", "confirm_s"),
+            ("at_restart=yes", "at_restart"),
+            ("comment=a\nb", "comment"),
+            (&format!("comment={}", "x".repeat(201)), "comment"),
+            ("to=1", "to"),
+        ] {
+            assert_eq!(commit(pairs(text)).unwrap_err().field.as_deref(), Some(field), "{text}");
+        }
+        assert_eq!(rollback(pairs("to=3")).unwrap().to, Some(3));
+        assert_eq!(rollback(pairs("to=0")).unwrap_err().field.as_deref(), Some("to"));
+        assert_eq!(config_version(pairs("version=7")), Ok(Some(7)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Each route names the role that it needs as `x-role` in its `#[utoipa::path]`: [`authorization`] lets no other
 //! request through than one of a caller with that role.
 
+mod configuration;
 mod export;
 mod log;
 mod n4;
@@ -39,6 +40,12 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(n4::n4))
         .routes(routes!(n4::associations))
         .routes(routes!(log::log_level, log::set_log_level))
+        .routes(routes!(configuration::running, configuration::commit))
+        .routes(routes!(configuration::versions))
+        .routes(routes!(configuration::version_text))
+        .routes(routes!(configuration::differences))
+        .routes(routes!(configuration::confirm))
+        .routes(routes!(configuration::rollback))
         .routes(routes!(sessions::sessions))
         .routes(routes!(sessions::session))
         .routes(routes!(records::records))

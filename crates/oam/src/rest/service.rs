@@ -1,17 +1,42 @@
 //! Where answers come from.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
+use rules::network::Network;
 use tokio::sync::Semaphore;
 use worker::{MAX_TRACES, Stats};
 
+use super::configuration::ConfigurationService;
 use super::query::QueryClient;
 use crate::LogControl;
+use crate::configuration::Configuration;
 use crate::values::{HostLink, RecordsStatus, WorkerMemory};
 use ::trace::Explainer;
+use config::Config;
 
 /// Reads what another thread publishes, as of now.
 pub type Reader<T> = Arc<dyn Fn() -> T + Send + Sync>;
+
+/// Who explains packets: by the configuration that is in effect.
+#[derive(Clone)]
+pub(super) struct ExplainerCell(Arc<RwLock<Arc<Explainer>>>);
+
+impl ExplainerCell {
+    fn new(explainer: Explainer) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(explainer))))
+    }
+
+    /// As of now.
+    pub(super) fn now(&self) -> Arc<Explainer> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Explains by another configuration from now on.
+    pub(super) fn follow(&self, config: &Config, network: Arc<Network>) {
+        let explainer = self.now().following(config, network);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(explainer);
+    }
+}
 
 /// Where answers come from.
 #[derive(Clone)]
@@ -22,7 +47,8 @@ pub struct Service {
     pub(super) hosts: Option<Reader<Vec<HostLink>>>,
     /// By worker, as it was found at the start.
     pub(super) memory: Arc<[WorkerMemory]>,
-    pub(super) explainer: Option<Arc<Explainer>>,
+    pub(super) explainer: Option<ExplainerCell>,
+    pub(super) configuration: Option<ConfigurationService>,
     pub(super) log: Option<LogControl>,
     /// Traces that may begin.
     pub(super) traces: Arc<Semaphore>,
@@ -39,6 +65,7 @@ impl Service {
             hosts: None,
             memory: Arc::default(),
             explainer: None,
+            configuration: None,
             log: None,
             traces: Arc::new(Semaphore::new(MAX_TRACES)),
         }
@@ -75,7 +102,19 @@ impl Service {
     /// The same, with who explains packets.
     #[must_use]
     pub fn with_explainer(mut self, explainer: Explainer) -> Self {
-        self.explainer = Some(Arc::new(explainer));
+        self.explainer = Some(ExplainerCell::new(explainer));
+        self
+    }
+
+    /// The same, with the configuration that may change. To be said last: what changes with it is what was said before.
+    #[must_use]
+    pub fn with_configuration(mut self, configuration: Configuration) -> Self {
+        self.configuration = Some(ConfigurationService::new(
+            configuration,
+            self.client.clone(),
+            self.log.clone(),
+            self.explainer.clone(),
+        ));
         self
     }
 }

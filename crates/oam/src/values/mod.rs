@@ -4,6 +4,7 @@
 //! reads them and writes tables for people. Numbers of 64 bits that are names and not counts (SEIDs) are texts in
 //! hexadecimal, since JSON readers round them. Nothing here queries control or workers.
 
+mod configuration;
 mod detail;
 mod n4;
 mod network;
@@ -17,6 +18,10 @@ mod text;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use configuration::{
+    CommitReport, CommitState, ConfigChange, ConfigDifferences, ConfigStatus, ConfigVersion,
+    ConfigVersionList, ConfigVersionText, RolledBackVersion, UnconfirmedVersion,
+};
 pub use detail::{
     Bar, ContentCounts, Correlation, Counts, CpFSeid, Endpoint, Far, Pdr, Qer, Rates, SessionDetail,
     SessionState, Tunnel, Urr, Volume,

@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod conditions;
+mod configuration;
 #[cfg(feature = "demo")]
 mod demo;
 mod log;
@@ -20,6 +21,7 @@ mod trace;
 #[cfg(feature = "bench")]
 pub use bench::{BenchArguments, bench};
 pub use check::check;
+pub use configuration::{ConfigArguments, config};
 #[cfg(feature = "demo")]
 pub use demo::{DemoArguments, demo};
 pub use log::{LogArguments, log};

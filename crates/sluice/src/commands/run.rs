@@ -13,7 +13,7 @@ use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use config::Config;
 use oam::{LogControl, totals};
 
-use crate::daemon;
+use crate::daemon::{self, Source};
 
 /// Runs the UPF of the configuration at `path` until SIGINT or SIGTERM, and until its SMFs have released their
 /// associations (`n4.release_wait_s`); a second signal ends it at once. With `json`, a last line on standard output
@@ -22,8 +22,12 @@ use crate::daemon;
 #[must_use]
 pub fn run(path: &Path, sessions: Option<&Path>, json: bool) -> ExitCode {
     let log = LogControl::start();
-    let config = match Config::load(path) {
-        Ok(config) => config,
+    let read = Config::read(path).and_then(|text| {
+        let config = Config::parse(&text, &path.display().to_string())?;
+        Ok((config, text))
+    });
+    let (config, text) = match read {
+        Ok(read) => read,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::from(CONFIGURATION_ERROR);
@@ -39,7 +43,8 @@ pub fn run(path: &Path, sessions: Option<&Path>, json: bool) -> ExitCode {
             return ExitCode::from(RUN_ERROR);
         }
     }
-    match daemon::run(&config, sessions, &stop, &log) {
+    let source = Source { path, text };
+    match daemon::run(&config, source, sessions, &stop, &log) {
         Ok(stats) => {
             info!("stopped");
             if json {

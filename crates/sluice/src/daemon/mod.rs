@@ -1,10 +1,12 @@
 //! The shell of `sluice run`: a UPF on the ports and sockets of its configuration, the thread that writes usage
 //! records, the interfaces of the host's own network stack, signals to stop.
 
+mod configuration;
 mod host;
 mod n4_log;
 mod records;
 mod run;
 mod session_transfer;
 
+pub use configuration::Source;
 pub use run::run;

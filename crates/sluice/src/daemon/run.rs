@@ -23,6 +23,7 @@ use worker::{Stats, Worker};
 
 use config::{Config, Driver, IdlePolicy, RecordsConfig};
 use oam::LogControl;
+use oam::configuration::Configuration;
 use oam::rest::{Access, QueryClient, QueryServer, Reader, RestSocket, Service, default_path, query_channel};
 use oam::values::WorkerMemory;
 use ports::{NumaPlacement, Ports};
@@ -33,6 +34,7 @@ use runtime::{
 use trace::Explainer;
 use upf::{Assembly, Control, LinkEvent, RecordSink, Surroundings, assemble};
 
+use super::configuration::{Source, open_configuration};
 use super::host::{HostPath, HostView};
 use super::n4_log;
 use super::records::{Feed, RecordsThread, RecordsView};
@@ -67,12 +69,13 @@ impl std::error::Error for RunError {}
 
 /// Runs the UPF of `config` until `stop` is set and the associations have ended, or until its sessions have gone to
 /// another process; gives the workers' statistics. With `sessions` it takes in the sessions of that file first.
-/// `log` sets how much is logged.
+/// `log` sets how much is logged; `source` is where `config` was read.
 ///
 /// # Errors
 /// What kept it from starting, or ended it: a socket, DPDK, a port, memory.
 pub fn run(
     config: &Config,
+    source: Source<'_>,
     sessions: Option<&Path>,
     stop: &AtomicBool,
     log: &LogControl,
@@ -133,6 +136,7 @@ pub fn run(
         explainer: explainer.clone(),
         memory,
         log,
+        configuration: open_configuration(config, source),
     };
     let _rest = open_rest_socket(config, sources, &threads);
     for (port, report) in ports.rx_distributions() {
@@ -442,6 +446,7 @@ struct Sources<'a> {
     explainer: Explainer,
     memory: Vec<WorkerMemory>,
     log: &'a LogControl,
+    configuration: Option<Configuration>,
 }
 
 /// The operator's API. Without it the daemon runs all the same.
@@ -453,6 +458,7 @@ fn open_rest_socket(config: &Config, sources: Sources<'_>, threads: &[WorkerThre
         explainer,
         memory,
         log,
+        configuration,
     } = sources;
     let path = config.control.socket.clone().or_else(default_path)?;
     let access = config
@@ -469,6 +475,10 @@ fn open_rest_socket(config: &Config, sources: Sources<'_>, threads: &[WorkerThre
         .with_memory(memory)
         .with_log(log.clone())
         .with_explainer(explainer);
+    let service = match configuration {
+        Some(configuration) => service.with_configuration(configuration),
+        None => service,
+    };
     access
         .and_then(|access| RestSocket::open(&path, access, service))
         .inspect_err(|error| warn!(path = %path.display(), why = %error, "API socket not opened"))

@@ -38,6 +38,7 @@ pub(super) async fn trace_packets(State(service): State<Service>, asked: Asked) 
     let busy = |words: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, words);
     let explainer = service
         .explainer
+        .map(|explainer| explainer.now())
         .ok_or_else(|| busy("nothing can be traced here"))?;
     let wanted = request::trace(pairs(asked)?, &explainer)?;
     let place = service.traces.try_acquire_owned().map_err(|_| busy(TOO_MANY))?;
@@ -77,6 +78,7 @@ pub(super) async fn mirror_packets(State(service): State<Service>, asked: Asked)
     let busy = |words: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, words);
     let explainer = service
         .explainer
+        .map(|explainer| explainer.now())
         .ok_or_else(|| busy("nothing can be mirrored here"))?;
     let (wanted, copies) = request::mirror(pairs(asked)?, &explainer)?;
     let place = service.traces.try_acquire_owned().map_err(|_| busy(TOO_MANY))?;

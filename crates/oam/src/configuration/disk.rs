@@ -1,0 +1,109 @@
+//! The steps of writing to disk, one by one, so that tests can cut them off.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::Path;
+
+/// Who may use a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ownership {
+    user: u32,
+    group: u32,
+    mode: u32,
+}
+
+impl Ownership {
+    /// That of an existing file.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        let found = fs::metadata(path)?;
+        Ok(Self {
+            user: found.uid(),
+            group: found.gid(),
+            mode: found.mode() & 0o7777,
+        })
+    }
+}
+
+/// Steps that change what is on disk. Each is whole or not at all when the process is killed, but for `write`.
+pub trait Disk {
+    /// Makes a directory for the own user alone, and those above it, where it is not there.
+    ///
+    /// # Errors
+    /// The system's, as of all of them.
+    fn make_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// Writes a file anew, for the own user alone, and makes it durable.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write(&self, path: &Path, octets: &[u8]) -> io::Result<()>;
+
+    /// Gives a file to another owner.
+    ///
+    /// # Errors
+    /// The system's.
+    fn give(&self, path: &Path, ownership: Ownership) -> io::Result<()>;
+
+    /// Puts a file in the place of another.
+    ///
+    /// # Errors
+    /// The system's.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory durable.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The system's files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemDisk;
+
+impl Disk for SystemDisk {
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        use std::os::unix::fs::DirBuilderExt;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    }
+
+    fn write(&self, path: &Path, octets: &[u8]) -> io::Result<()> {
+        let mut how = OpenOptions::new();
+        let mut file = how
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)?;
+        file.write_all(octets)?;
+        file.sync_all()
+    }
+
+    fn give(&self, path: &Path, ownership: Ownership) -> io::Result<()> {
+        let now = Ownership::of(path)?;
+        if (now.user, now.group) != (ownership.user, ownership.group) {
+            chown(path, Some(ownership.user), Some(ownership.group))?;
+        }
+        fs::set_permissions(path, Permissions::from_mode(ownership.mode))?;
+        File::open(path)?.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+}

@@ -1,0 +1,210 @@
+"""The JSON Schema of `sluice config schema`, held against `sluice check` by a foreign validator (jsonschema).
+
+What `sluice check` accepts, the schema accepts; and of single values that are out of bounds, of another type or unknown, both
+say the same. A configuration with everything in it is taken, and each of its fields is replaced by each such value.
+"""
+import copy
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SLUICE = os.environ["SLUICE"]
+
+WHOLE = """
+node: {id: 127.0.0.8}
+n4: {addresses: [127.0.0.8], peers: [127.0.0.0/8, {prefix: 10.0.0.0/8, interface: sxa}], smfs: [127.0.0.9], device: lo}
+gtpu: {echo: {interval_s: 60}, restoration_s: 30, path_mtu_s: 600, path_mtu_least: 1280, answers: {others_s: 5}}
+icmp: {errors_s: 1}
+workers: {cores: [0], slow_path_per_burst: {stale: 3}, idle: busy, rebalance: {after_s: 1}}
+limits: {sessions: 5}
+control: {socket: /tmp/s, group: root, versions: /tmp/v}
+log: {level: info}
+flows: {idle_s: {udp: 5}}
+fragments: {held: 3}
+reassembly: {held: 3}
+buffering: {packets: 5}
+records: {directory: /var/spool/sluice}
+dpdk: {buffers: 32768}
+ports:
+  - {name: a, driver: {memory: {}}, mtu: 1500, descriptors: 64}
+  - {name: b, driver: {af_packet: {interface: b}}, checksums: auto}
+  - {name: c, driver: {memory: {}}}
+  - {name: d, driver: {memory: {}}}
+  - {name: e, lag: {mode: lacp, members: [c, d], lacp: {fast: true, key: 3}, hash: l3}}
+instances:
+  - {name: access, roles: [n3], port: a, addresses: [10.1.0.1/24]}
+  - name: internet
+    roles: [n6]
+    port: b
+    vlan: {outer: 7, inner: 8}
+    vrf: 3
+    addresses: [10.2.0.1/24]
+    routes: [{to: 0.0.0.0/0, via: 10.2.0.2, mac: "02:00:00:00:00:01"}]
+    dscp: [{qfi: 9, dscp: 10, yellow: 12, pcp: 3}]
+    mirror: e
+    host: {interface: tap0, urgent_pps: 5}
+    urgent_dscp: [46]
+    hairpin: local
+    fragment: outer
+    mss: 1400
+    ue_prefixes: [10.45.0.0/16]
+pools: [{name: p, instance: internet, ipv4: [10.45.1.0/24, 10.45.0.1-10.45.0.9], ipv6: [{prefix: "2001:db8::/48", length: 64}]}]
+neighbours: {attempts: 2}
+routers: {check_ms: 100}
+forwarding_policies: [{name: f, instance: internet, next_hop: 10.2.0.3, dscp: 3}]
+policers: [{name: q, slice: {sst: 1, sd: "000001"}, dnn: internet, uplink_kbit: 5}]
+events: [{application: a, detect: [packet]}]
+predefined:
+  fars: [{id: 0x80000001, action: forward, instance: internet, tos: 4}]
+  qers: [{id: 0x80000001, gate_uplink: closed, qfi: 3, mbr_uplink_kbit: 5}]
+  urrs: [{id: 0x80000001}]
+  rulebases:
+    - name: r
+      rules:
+        - precedence: 1
+          flows: [permit out ip from any to assigned]
+          tos: [1, 255]
+          far: 0x80000001
+          qers: [0x80000001]
+          urrs: [0x80000001]
+          content: {name: c, rating_group: 1, service_id: 2}
+"""
+
+
+class Loader(yaml.SafeLoader):
+    """YAML 1.2, as editors and Sluice read it: `off` is a word, and so is what looks like a date."""
+
+
+Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":bool", ":timestamp"))]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true|false)$"), list("tf"))
+
+
+@pytest.fixture(scope="module")
+def schema():
+    done = subprocess.run([SLUICE, "config", "schema"], capture_output=True, check=True)
+    schema = json.loads(done.stdout)
+    jsonschema.Draft7Validator.check_schema(schema)
+    return schema
+
+
+def accepts(file, document):
+    """Whether `sluice check` does."""
+    file.write_text(json.dumps(document))
+    done = subprocess.run([SLUICE, "check", "-c", file], capture_output=True, text=True)
+    assert done.returncode in (0, 2), done.stderr
+    return done.returncode == 0
+
+
+def is_valid(schema, document):
+    return jsonschema.Draft7Validator(schema).is_valid(document)
+
+
+def objects(schema):
+    """The schema of an object or list, which may stand beside null or a short form."""
+    if "properties" in schema or "items" in schema:
+        return schema
+    return next((form for form in schema.get("anyOf", []) if "properties" in form), None)
+
+
+def places(value, schema, path=()):
+    """The path of each value, with its schema."""
+    inner = objects(schema)
+    if isinstance(value, dict) and inner:
+        for name, field in value.items():
+            yield (*path, name), inner["properties"][name]
+            yield from places(field, inner["properties"][name], (*path, name))
+    elif isinstance(value, list) and inner:
+        for place, element in enumerate(value):
+            yield (*path, place), inner["items"]
+            yield from places(element, inner["items"], (*path, place))
+
+
+def candidates(schema):
+    """Values for a field: some that it may have, and some that it may not."""
+    yield from [None, True, "nonsense", -1, 0, 1.5, [], {}, [7], {"nonsense": 1}, 10**15]
+    forms = [schema, *schema.get("anyOf", []), *schema.get("oneOf", [])]
+    for form in forms:
+        for bound in ("minimum", "maximum"):
+            if bound in form:
+                yield from (form[bound] - 1, form[bound], form[bound] + 1)
+        if "const" in form:
+            yield form["const"]
+        yield from form.get("enum", [])
+
+
+def replaced(document, path, value):
+    document = copy.deepcopy(document)
+    inner = document
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    return document
+
+
+def test_the_whole_configuration_is_whole(schema, tmp_path):
+    """Every field of the schema is in it, but those that are a field's default everywhere."""
+    document = yaml.load(WHOLE, Loader)
+    assert accepts(tmp_path / "whole.yaml", document)
+    assert is_valid(schema, document)
+    assert set(schema["properties"]) == set(document), "a section that this test lacks"
+
+
+def test_the_examples_and_pages_are_valid(schema):
+    for file in sorted((ROOT / "examples").glob("*.yaml")):
+        document = yaml.load(file.read_text(), Loader)
+        errors = list(jsonschema.Draft7Validator(schema).iter_errors(document))
+        assert not errors, f"{file}: {errors[0].json_path}: {errors[0].message}"
+
+
+def test_each_field_with_each_value(schema, tmp_path):
+    document = yaml.load(WHOLE, Loader)
+    file = tmp_path / "candidate.yaml"
+    tried = accepted = refused = 0
+    for path, field in places(document, schema):
+        for value in candidates(field):
+            candidate = replaced(document, path, value)
+            valid, good = is_valid(schema, candidate), accepts(file, candidate)
+            assert valid or not good, f"{path} = {value!r}: the schema refuses what `sluice check` accepts"
+            tried, accepted, refused = tried + 1, accepted + good, refused + (not valid)
+    print(f"{tried} documents: {accepted} accepted by both, {refused} refused by both")
+    assert accepted > 200 and refused > 1000
+
+
+def test_each_number_out_of_bounds_is_refused_by_the_schema(schema, tmp_path):
+    """The schema is no looser than the program where a single number is the fault."""
+    document = yaml.load(WHOLE, Loader)
+    for path, field in places(document, schema):
+        for bound, step in (("minimum", -1), ("maximum", 1)):
+            if bound in field:
+                candidate = replaced(document, path, field[bound] + step)
+                assert not is_valid(schema, candidate), (path, field[bound] + step)
+                assert not accepts(tmp_path / "bounds.yaml", candidate), (path, field[bound] + step)
+
+
+def test_a_field_that_is_unknown_or_missing_is_refused_by_both(schema, tmp_path):
+    document = yaml.load(WHOLE, Loader)
+    file = tmp_path / "fields.yaml"
+    for path, field in [((), schema), *places(document, schema)]:
+        inner = document
+        for step in path:
+            inner = inner[step]
+        if not isinstance(inner, dict):
+            continue
+        unknown = replaced(document, (*path, "nonsense"), 1)
+        assert not is_valid(schema, unknown) and not accepts(file, unknown), path
+        for name in (objects(field) or {}).get("required", []):
+            without = copy.deepcopy(document)
+            inner = without
+            for step in path:
+                inner = inner[step]
+            del inner[name]
+            assert not is_valid(schema, without) and not accepts(file, without), (path, name)
