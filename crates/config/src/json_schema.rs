@@ -8,7 +8,7 @@
 use std::sync::LazyLock;
 
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::change_class::{ChangeClass, FieldRule, rule_of};
 use crate::schema::Config;
@@ -21,7 +21,11 @@ const KEY: &str = "x-sluice-key";
 /// The schema, of draft 7: that is what editors read best.
 #[must_use]
 pub fn schema() -> &'static Value {
-    static SCHEMA: LazyLock<Value> = LazyLock::new(make);
+    static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+        let mut schema = classified();
+        allow_empty(&mut schema);
+        schema
+    });
     &SCHEMA
 }
 
@@ -32,7 +36,8 @@ pub fn text() -> String {
     serde_json::to_string_pretty(schema()).unwrap_or_default() + "\n"
 }
 
-fn make() -> Value {
+/// The schema, with the class of each field.
+fn classified() -> Value {
     let mut settings = SchemaSettings::draft07();
     settings.inline_subschemas = true;
     let generator = settings.into_generator();
@@ -81,6 +86,23 @@ fn plain(text: &str) -> String {
         rest = behind.to_owned();
     }
     (plain + &rest).replace("[`", "`").replace("`]", "`")
+}
+
+/// Lets sections and lists be empty that need nothing in them: `gtpu:` with nothing behind it.
+fn allow_empty(schema: &mut Value) {
+    below(schema, "", &mut |field, _| {
+        let kind = field.get("type").and_then(Value::as_str);
+        let needs = match kind {
+            Some("object") => "required",
+            Some("array") => "minItems",
+            _ => return allow_empty(field),
+        };
+        let kind = kind.unwrap_or_default().to_owned();
+        if field.get(needs).is_none() && field.get("maxItems").is_none() {
+            field["type"] = json!([kind, "null"]);
+        }
+        allow_empty(field);
+    });
 }
 
 /// Whether a field has a class of its own: all but sections that are always there, whose fields have theirs.
@@ -133,7 +155,7 @@ fn below(schema: &mut Value, path: &str, visit: &mut dyn FnMut(&mut Value, &str)
 /// The path of each field that has a class to have, with the class that its schema says.
 #[must_use]
 pub fn classes() -> Vec<(String, Option<ChangeClass>)> {
-    let mut schema = schema().clone();
+    let mut schema = classified();
     let mut found = Vec::new();
     collect(&mut schema, "", &mut found);
     found
