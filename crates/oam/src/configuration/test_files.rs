@@ -67,7 +67,7 @@ impl Drop for Files {
     }
 }
 
-/// So many seconds after the start.
+/// A number of seconds after the start.
 pub(super) fn at(seconds: u64) -> Moment {
     Moment {
         now: Duration::from_secs(seconds),
@@ -75,7 +75,7 @@ pub(super) fn at(seconds: u64) -> Moment {
     }
 }
 
-/// A commit in whatever state, confirmed within so many seconds.
+/// A commit in whatever state, confirmed within a number of seconds.
 pub(super) fn commit(text: &str, seconds: Option<u64>) -> Commit {
     Commit {
         text: text.to_owned(),

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Mutex as Turn;
 use tracing::{error, info, warn};
 
+use super::explainer_cell::ExplainerCell;
 use super::query::QueryClient;
-use super::service::ExplainerCell;
 use crate::LogControl;
 use crate::configuration::{
     Applied, Commit, CommitOutcome, Configuration, Effect, Moment, Progress, Refusal, Rollback,
@@ -144,7 +144,7 @@ impl ConfigurationService {
                         Err(error) => error!(why = %error, "configuration not rolled back"),
                     }
                 }
-                // Another commit that waits has a task of its own, which finds nothing to do where this one has done it.
+                // Another commit that waits has a task of its own, which finds nothing to do then.
                 let Some(left) = own.with(|state, at| state.due().map(|due| due.saturating_sub(at.now))).await
                 else {
                     return;

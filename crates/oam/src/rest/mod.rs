@@ -11,6 +11,7 @@ mod client;
 mod configuration;
 mod connections;
 mod document;
+mod explainer_cell;
 mod parameters;
 mod problem;
 mod query;

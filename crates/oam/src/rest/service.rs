@@ -1,42 +1,20 @@
 //! Where answers come from.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use rules::network::Network;
 use tokio::sync::Semaphore;
 use worker::{MAX_TRACES, Stats};
 
 use super::configuration::ConfigurationService;
+use super::explainer_cell::ExplainerCell;
 use super::query::QueryClient;
 use crate::LogControl;
 use crate::configuration::Configuration;
 use crate::values::{HostLink, RecordsStatus, WorkerMemory};
 use ::trace::Explainer;
-use config::Config;
 
 /// Reads what another thread publishes, as of now.
 pub type Reader<T> = Arc<dyn Fn() -> T + Send + Sync>;
-
-/// Who explains packets: by the configuration that is in effect.
-#[derive(Clone)]
-pub(super) struct ExplainerCell(Arc<RwLock<Arc<Explainer>>>);
-
-impl ExplainerCell {
-    fn new(explainer: Explainer) -> Self {
-        Self(Arc::new(RwLock::new(Arc::new(explainer))))
-    }
-
-    /// As of now.
-    pub(super) fn now(&self) -> Arc<Explainer> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Explains by another configuration from now on.
-    pub(super) fn follow(&self, config: &Config, network: Arc<Network>) {
-        let explainer = self.now().following(config, network);
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(explainer);
-    }
-}
 
 /// Where answers come from.
 #[derive(Clone)]

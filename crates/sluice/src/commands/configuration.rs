@@ -80,7 +80,7 @@ enum What {
 struct CommitArguments {
     /// The file; `-` is standard input.
     file: PathBuf,
-    /// Roll it back unless it is confirmed within so many seconds.
+    /// Roll it back unless it is confirmed within this number of seconds.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), conflicts_with = "at_restart")]
     confirm_within: Option<u64>,
     /// What is to be said of it in the list of versions.

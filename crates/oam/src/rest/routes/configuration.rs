@@ -133,7 +133,7 @@ pub(super) async fn differences(
     extensions(("x-role" = json!("admin"))),
     params(
         ("If-Match" = String, Header, description = "The ETag of what it replaces; * for any"),
-        ("confirm_s" = Option<u64>, Query, minimum = 1, maximum = 86_400, description = "It is rolled back unless it is confirmed within so many seconds"),
+        ("confirm_s" = Option<u64>, Query, minimum = 1, maximum = 86_400, description = "Seconds after which it is rolled back unless it is confirmed"),
         ("comment" = Option<String>, Query, max_length = 200, description = "What is to be said of it in the list of versions"),
         ("at_restart" = Option<bool>, Query, description = "It is stored for the next start, and nothing changes now; false"),
     ),
