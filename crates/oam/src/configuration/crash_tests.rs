@@ -124,13 +124,22 @@ fn a_kill_at_any_step_leaves_what_was_acknowledged() {
         let end = client.run();
         let file = files.read();
         let expected = [Some(client.acknowledged.clone()), client.asked.clone()];
-        assert!(expected.contains(&Some(file.clone())), "after {steps} steps: {file}");
+        assert!(
+            expected.contains(&Some(file.clone())),
+            "after {steps} steps: {file}"
+        );
         let again = files.start();
         assert_eq!(&**again.text(), file, "after {steps} steps");
         // Each version that has been acknowledged is there.
         for version in client.state.versions() {
-            let kept = again.versions().iter().any(|other| other.number == version.number);
-            assert!(kept || !files.versions().exists(), "after {steps} steps: {version:?}");
+            let kept = again
+                .versions()
+                .iter()
+                .any(|other| other.number == version.number);
+            assert!(
+                kept || !files.versions().exists(),
+                "after {steps} steps: {version:?}"
+            );
         }
         // Another process can commit.
         let mut again = files.start();
@@ -153,7 +162,9 @@ fn what_cannot_be_stored_is_not_in_effect() {
     let old = text("info", "old");
     let files = Files::with(&old);
     let mut state = files.start_on(Cut::after(0));
-    let refused = state.begin(at(1), commit(&text("debug", "new"), None)).unwrap_err();
+    let refused = state
+        .begin(at(1), commit(&text("debug", "new"), None))
+        .unwrap_err();
     assert!(matches!(refused, Refusal::Store(_)), "{refused}");
     assert_eq!(&**state.text(), old);
 }

@@ -52,7 +52,9 @@ impl fmt::Display for Refusal {
                 "version {number} was not confirmed in time, and is being rolled back"
             ),
             Self::Mistake(words) => f.write_str(words),
-            Self::Same => f.write_str("this is what is in effect, and in the file: there is nothing to commit"),
+            Self::Same => {
+                f.write_str("this is what is in effect, and in the file: there is nothing to commit")
+            }
             Self::NotLive(changes) => {
                 f.write_str("these changes take effect at a start only:")?;
                 list(f, changes)?;

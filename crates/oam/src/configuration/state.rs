@@ -260,7 +260,10 @@ impl<D: Disk> Configuration<D> {
     /// Whether another program has written the file since it was read or replaced.
     #[must_use]
     pub fn is_file_edited(&self) -> bool {
-        self.store.text().ok().is_none_or(|text| text != self.next_start.text)
+        self.store
+            .text()
+            .ok()
+            .is_none_or(|text| text != self.next_start.text)
     }
 
     /// The version of the next start, where that is another than the confirmed one in effect.
@@ -321,7 +324,9 @@ impl<D: Disk> Configuration<D> {
     pub fn etag(&self) -> String {
         let mut hash = Sha256::new();
         let numbers = [self.running.version.number, self.next_start.version.number];
-        numbers.iter().for_each(|number| hash.update(number.to_be_bytes()));
+        numbers
+            .iter()
+            .for_each(|number| hash.update(number.to_be_bytes()));
         hash.update(&*self.running.text);
         hash.update([0]);
         if let Ok(text) = self.store.text() {
@@ -610,9 +615,7 @@ impl<D: Disk> Configuration<D> {
                 Err(Refusal::TooLate(self.running.version.number))
             }
             Phase::Applying { next, .. } => Err(Refusal::Unconfirmed(next.version.number)),
-            Phase::Waiting(_) | Phase::Returning(_) => {
-                Err(Refusal::Unconfirmed(self.running.version.number))
-            }
+            Phase::Waiting(_) | Phase::Returning(_) => Err(Refusal::Unconfirmed(self.running.version.number)),
         }
     }
 }

@@ -49,7 +49,10 @@ fn a_commit_is_in_effect_in_the_file_and_among_the_versions() {
     assert_eq!(again.version(), state.version());
     assert_eq!(numbers(&again), [1, 2]);
     assert_eq!(again.stored(1).unwrap().text, old);
-    assert_eq!((again.version().by.as_str(), again.version().comment.as_str()), ("uid:0", "a test"));
+    assert_eq!(
+        (again.version().by.as_str(), again.version().comment.as_str()),
+        ("uid:0", "a test")
+    );
 }
 
 #[test]
@@ -62,7 +65,12 @@ fn what_is_not_confirmed_in_time_is_rolled_back() {
     assert_eq!(outcome.applied, Applied::Until(Duration::from_secs(60)));
     assert_eq!(state.due(), Some(Duration::from_secs(70)));
     assert_eq!((&**state.text(), files.read()), (&*new, old.clone()));
-    let unconfirmed = |left| Some(Unconfirmed { number: 2, left: Some(Duration::from_secs(left)) });
+    let unconfirmed = |left| {
+        Some(Unconfirmed {
+            number: 2,
+            left: Some(Duration::from_secs(left)),
+        })
+    };
     assert_eq!(state.unconfirmed(at(30).now), unconfirmed(40));
     assert!(state.expire(at(69).now).is_none());
     // Another commit has to wait.
@@ -72,7 +80,10 @@ fn what_is_not_confirmed_in_time_is_rolled_back() {
     let back = state.expire(at(70).now).unwrap();
     assert_eq!(back.new.log.level.to_string(), "info");
     let outcome = state.applied(at(70), Ok(())).unwrap();
-    assert_eq!((outcome.applied, outcome.version.number), (Applied::RolledBack, 2));
+    assert_eq!(
+        (outcome.applied, outcome.version.number),
+        (Applied::RolledBack, 2)
+    );
     assert_eq!((&**state.text(), files.read()), (&*old, old.clone()));
     assert_eq!(state.rolled_back().unwrap().version.number, 2);
     assert_eq!((state.due(), numbers(&state)), (None, vec![1]));
@@ -104,7 +115,10 @@ fn a_process_that_ends_before_the_confirmation_comes_back_with_the_old_one() {
     let mut again = files.start();
     assert_eq!(&**again.text(), old);
     let lost = again.rolled_back().unwrap();
-    assert_eq!((lost.version.number, lost.why), (2, "the process ended before it was confirmed"));
+    assert_eq!(
+        (lost.version.number, lost.why),
+        (2, "the process ended before it was confirmed")
+    );
     assert_eq!(committed(&mut again, 1, &new), 3);
 }
 
@@ -125,7 +139,10 @@ fn the_file_that_was_edited_is_not_that_of_the_next_start_before_the_confirmatio
     let step = state.begin(at(1), seen);
     finish(&mut state, 1, step).unwrap();
     assert_eq!(files.read(), old);
-    assert_eq!(fs::read_to_string(files.versions().join("edited.yaml")).unwrap(), new);
+    assert_eq!(
+        fs::read_to_string(files.versions().join("edited.yaml")).unwrap(),
+        new
+    );
     state.confirm(at(2).now).unwrap();
     assert_eq!(files.read(), new);
 }
@@ -136,7 +153,10 @@ fn a_commit_names_what_it_replaces() {
     let mut state = files.start();
     let mut own = commit(&text("debug", "new"), None);
     own.if_match = None;
-    assert!(matches!(state.begin(at(1), own.clone()), Err(Refusal::Unconditional)));
+    assert!(matches!(
+        state.begin(at(1), own.clone()),
+        Err(Refusal::Unconditional)
+    ));
     own.if_match = Some("\"other\"".into());
     assert!(matches!(state.begin(at(1), own.clone()), Err(Refusal::Changed)));
     let tag = state.etag();
@@ -152,12 +172,24 @@ fn a_mistake_and_what_is_not_live_change_nothing() {
     let files = Files::with(&old);
     let mut state = files.start();
     let mistake = state.begin(at(1), commit("node: {}", None)).unwrap_err();
-    assert!(matches!(&mistake, Refusal::Mistake(words) if words.contains("line 1")), "{mistake}");
+    assert!(
+        matches!(&mistake, Refusal::Mistake(words) if words.contains("line 1")),
+        "{mistake}"
+    );
     let other = format!("{old}limits: {{sessions: 5}}\ndpdk: {{buffers: 4096}}\n");
     let refused = state.begin(at(1), commit(&other, None)).unwrap_err().to_string();
-    assert!(refused.contains("~ limits.sessions: 10000 -> 5 (restart)"), "{refused}");
-    assert!(refused.contains("~ dpdk.buffers: 32768 -> 4096 (restart)"), "{refused}");
-    assert!(matches!(state.begin(at(1), commit(&old, None)), Err(Refusal::Same)));
+    assert!(
+        refused.contains("~ limits.sessions: 10000 -> 5 (restart)"),
+        "{refused}"
+    );
+    assert!(
+        refused.contains("~ dpdk.buffers: 32768 -> 4096 (restart)"),
+        "{refused}"
+    );
+    assert!(matches!(
+        state.begin(at(1), commit(&old, None)),
+        Err(Refusal::Same)
+    ));
     assert_eq!((files.read(), numbers(&state)), (old, vec![1]));
     assert!(!files.versions().exists());
 }
@@ -187,7 +219,10 @@ fn what_needs_a_restart_can_be_stored_for_it() {
     let outcome = finish(&mut state, 1, step).unwrap();
     assert_eq!((outcome.applied, outcome.changes.len()), (Applied::AtRestart, 1));
     assert_eq!((&**state.text(), files.read()), (&*old, other.clone()));
-    assert_eq!((state.version().number, state.next_start().unwrap().number), (1, 2));
+    assert_eq!(
+        (state.version().number, state.next_start().unwrap().number),
+        (1, 2)
+    );
     assert!(!state.is_file_edited());
     assert_eq!(files.start().version().number, 2);
     // What is in effect can be made that of the next start again.
@@ -215,15 +250,24 @@ fn a_rollback_is_a_commit_of_an_earlier_version() {
     let mut state = files.start();
     committed(&mut state, 1, &texts[1]);
     committed(&mut state, 2, &texts[2]);
-    let to = |to| Rollback { to, ..Rollback::default() };
+    let to = |to| Rollback {
+        to,
+        ..Rollback::default()
+    };
     let step = state.begin_rollback(at(3), to(None));
     let outcome = finish(&mut state, 3, step).unwrap();
-    assert_eq!((outcome.version.number, outcome.version.comment.as_str()), (4, "rollback to 2"));
+    assert_eq!(
+        (outcome.version.number, outcome.version.comment.as_str()),
+        (4, "rollback to 2")
+    );
     assert_eq!(files.read(), texts[1]);
     let step = state.begin_rollback(at(4), to(Some(1)));
     finish(&mut state, 4, step).unwrap();
     assert_eq!(files.read(), texts[0]);
-    assert!(matches!(state.begin_rollback(at(5), to(Some(9))), Err(Refusal::NoVersion(9))));
+    assert!(matches!(
+        state.begin_rollback(at(5), to(Some(9))),
+        Err(Refusal::NoVersion(9))
+    ));
 }
 
 #[test]
@@ -235,8 +279,14 @@ fn a_rollback_ends_what_waits() {
     finish(&mut state, 1, step).unwrap();
     let step = state.begin_rollback(at(2), Rollback::default());
     let outcome = finish(&mut state, 2, step).unwrap();
-    assert_eq!((outcome.applied, outcome.version.number), (Applied::RolledBack, 2));
-    assert_eq!((&**state.text(), files.read(), state.due()), (&*old, old.clone(), None));
+    assert_eq!(
+        (outcome.applied, outcome.version.number),
+        (Applied::RolledBack, 2)
+    );
+    assert_eq!(
+        (&**state.text(), files.read(), state.due()),
+        (&*old, old.clone(), None)
+    );
     assert!(state.rolled_back().is_none());
 }
 
@@ -249,7 +299,10 @@ fn a_rollback_that_fails_is_tried_again() {
     finish(&mut state, 0, step).unwrap();
     state.expire(at(10).now).unwrap();
     state.applied(at(10), Err("no room".into())).unwrap_err();
-    assert_eq!((&**state.text(), state.due()), (&*new, Some(Duration::from_secs(11))));
+    assert_eq!(
+        (&**state.text(), state.due()),
+        (&*new, Some(Duration::from_secs(11)))
+    );
     state.expire(at(11).now).unwrap();
     state.applied(at(11), Ok(())).unwrap();
     assert_eq!((&**state.text(), files.read()), (&*old, old.clone()));
@@ -264,7 +317,9 @@ fn what_cannot_be_rolled_back_may_be_confirmed_late() {
     finish(&mut state, 0, step).unwrap();
     assert!(matches!(state.confirm(at(10).now), Err(Refusal::TooLate(2))));
     state.expire(at(10).now).unwrap();
-    state.applied(at(10), Err("5 sessions use it".into())).unwrap_err();
+    state
+        .applied(at(10), Err("5 sessions use it".into()))
+        .unwrap_err();
     assert_eq!(state.confirm(at(10).now).unwrap().applied, Applied::Confirmed);
     assert_eq!((files.read(), state.due()), (new, None));
 }
@@ -277,7 +332,10 @@ fn fifty_versions_are_kept() {
         committed(&mut state, number, &text("info", &number.to_string()));
     }
     let expected: Vec<u64> = (21..=70).collect();
-    assert_eq!((numbers(&state), expected.len()), (expected.clone(), MOST_VERSIONS));
+    assert_eq!(
+        (numbers(&state), expected.len()),
+        (expected.clone(), MOST_VERSIONS)
+    );
     assert_eq!(numbers(&files.start()), expected);
     assert_eq!(state.stored(21).unwrap().text, text("info", "20"));
     assert!(matches!(state.stored(20), Err(Refusal::NoVersion(20))));
@@ -306,7 +364,10 @@ fn the_file_keeps_its_mode_and_a_link_stays_a_link() {
     committed(&mut state, 1, &text("debug", "new"));
     assert!(link.symlink_metadata().unwrap().is_symlink());
     assert_eq!(files.read(), text("debug", "new"));
-    assert_eq!(fs::metadata(files.file()).unwrap().permissions().mode() & 0o7777, 0o640);
+    assert_eq!(
+        fs::metadata(files.file()).unwrap().permissions().mode() & 0o7777,
+        0o640
+    );
     let hidden = fs::metadata(files.versions().join("2.json")).unwrap();
     assert_eq!(hidden.permissions().mode() & 0o7777, 0o600);
 }

@@ -199,7 +199,9 @@ impl<D: Disk> Store<D> {
         let mut numbers = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let name = entry?.file_name();
-            let number: Option<u64> = name.to_str().and_then(|name| name.strip_suffix(".json")?.parse().ok());
+            let number: Option<u64> = name
+                .to_str()
+                .and_then(|name| name.strip_suffix(".json")?.parse().ok());
             numbers.extend(number);
         }
         numbers.sort_unstable();

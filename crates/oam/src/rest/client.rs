@@ -130,8 +130,7 @@ pub fn submit<T: DeserializeOwned>(socket: &Path, submission: Submission<'_>) ->
 }
 
 fn read<T: DeserializeOwned>(socket: &Path, body: &[u8]) -> Result<T, ClientError> {
-    serde_json::from_slice(body)
-        .map_err(|error| ClientError::NoAnswer(socket.to_owned(), error.to_string()))
+    serde_json::from_slice(body).map_err(|error| ClientError::NoAnswer(socket.to_owned(), error.to_string()))
 }
 
 /// The octets that the daemon behind `socket` answers to a request, within `limits`.

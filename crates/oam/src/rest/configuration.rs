@@ -64,7 +64,10 @@ impl ConfigurationService {
         let shared = Arc::clone(&self.0);
         let asked = tokio::task::spawn_blocking(move || {
             let at = shared.moment();
-            ask(&mut shared.state.lock().unwrap_or_else(PoisonError::into_inner), at)
+            ask(
+                &mut shared.state.lock().unwrap_or_else(PoisonError::into_inner),
+                at,
+            )
         });
         match asked.await {
             Ok(answer) => answer,
@@ -145,7 +148,9 @@ impl ConfigurationService {
                     }
                 }
                 // Another commit that waits has a task of its own, which finds nothing to do then.
-                let Some(left) = own.with(|state, at| state.due().map(|due| due.saturating_sub(at.now))).await
+                let Some(left) = own
+                    .with(|state, at| state.due().map(|due| due.saturating_sub(at.now)))
+                    .await
                 else {
                     return;
                 };
@@ -171,7 +176,10 @@ fn log(outcome: &CommitOutcome) {
         Applied::Confirmed => info!(version, by, changes, "configuration in effect"),
         Applied::Until(time) => {
             let seconds = time.as_secs();
-            info!(version, by, changes, seconds, "configuration in effect until it is confirmed");
+            info!(
+                version,
+                by, changes, seconds, "configuration in effect until it is confirmed"
+            );
         }
         Applied::AtRestart => info!(version, by, changes, "configuration stored for the next start"),
         Applied::RolledBack => warn!(version, by, changes, "configuration rolled back"),

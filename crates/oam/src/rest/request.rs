@@ -366,7 +366,11 @@ mod tests {
             (&format!("comment={}", "x".repeat(201)), "comment"),
             ("to=1", "to"),
         ] {
-            assert_eq!(commit(pairs(text)).unwrap_err().field.as_deref(), Some(field), "{text}");
+            assert_eq!(
+                commit(pairs(text)).unwrap_err().field.as_deref(),
+                Some(field),
+                "{text}"
+            );
         }
         assert_eq!(rollback(pairs("to=3")).unwrap().to, Some(3));
         assert_eq!(rollback(pairs("to=0")).unwrap_err().field.as_deref(), Some("to"));

@@ -246,5 +246,8 @@ impl CommitReport {
 }
 
 fn lines(changes: &[ConfigChange]) -> String {
-    changes.iter().map(|change| format!("{}\n", change.text)).collect()
+    changes
+        .iter()
+        .map(|change| format!("{}\n", change.text))
+        .collect()
 }

@@ -125,7 +125,12 @@ fn run(arguments: &ConfigArguments) -> Result<String, Failure> {
             let status = daemon.status()?;
             daemon.print(&status, || clean_lines(&status.text()))
         }
-        (What::Show { version: Some(number) }, _) => {
+        (
+            What::Show {
+                version: Some(number),
+            },
+            _,
+        ) => {
             let shown: ConfigVersionText = daemon.get(&format!("/v1/config/versions/{number}"))?;
             daemon.print(&shown, || clean_lines(&shown.text))
         }
@@ -137,7 +142,13 @@ fn run(arguments: &ConfigArguments) -> Result<String, Failure> {
             let found = daemon.differences("/v1/config/diff", text)?;
             daemon.print(&found, || clean_lines(&checked(&found)))
         }
-        (What::Diff { version: Some(number), .. }, _) => {
+        (
+            What::Diff {
+                version: Some(number),
+                ..
+            },
+            _,
+        ) => {
             let target = format!("/v1/config/diff?version={number}");
             let found = daemon.differences(&target, String::new())?;
             daemon.print(&found, || clean_lines(&found.text()))
@@ -230,7 +241,11 @@ impl Daemon<'_> {
         self.print(&report, || clean_lines(&report.text()))
     }
 
-    fn print<T: serde::Serialize>(&self, value: &T, text: impl FnOnce() -> String) -> Result<String, Failure> {
+    fn print<T: serde::Serialize>(
+        &self,
+        value: &T,
+        text: impl FnOnce() -> String,
+    ) -> Result<String, Failure> {
         if !self.json {
             return Ok(text());
         }
@@ -286,12 +301,18 @@ fn read(file: &Path) -> Result<String, Failure> {
 
 /// What becomes of the changes of a good file.
 fn checked(found: &ConfigDifferences) -> String {
-    let later = found.changes.iter().filter(|change| change.class != "live").count();
+    let later = found
+        .changes
+        .iter()
+        .filter(|change| change.class != "live")
+        .count();
     let said = match (found.changes.len(), later) {
         (0, _) => "good; it changes nothing".to_owned(),
         (all, 0) => format!("good; {all} changes, all of which take effect at once"),
         (all, later) => {
-            format!("good; {all} changes, {later} of which take effect at a start only (`commit --at-restart`)")
+            format!(
+                "good; {all} changes, {later} of which take effect at a start only (`commit --at-restart`)"
+            )
         }
     };
     match found.changes.is_empty() {
@@ -319,6 +340,9 @@ mod tests {
         target.add("confirm_s", Some(&60));
         target.add("comment", Some(&"routes & peers, 100 %"));
         target.add("at_restart", None::<&bool>);
-        assert_eq!(target.0, "/v1/config?confirm_s=60&comment=routes%20%26%20peers%2C%20100%20%25");
+        assert_eq!(
+            target.0,
+            "/v1/config?confirm_s=60&comment=routes%20%26%20peers%2C%20100%20%25"
+        );
     }
 }

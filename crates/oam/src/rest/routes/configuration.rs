@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::rejection::{PathRejection, StringRejection};
 use axum::extract::{Extension, Path, State};
 use axum::http::header::{ETAG, IF_MATCH};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
-use axum::Json;
 
 use crate::configuration::{
     Applied, Author, Commit, CommitOutcome, Configuration, Moment, Refusal, Rollback, Version,
@@ -222,7 +222,12 @@ pub(super) async fn rollback(
 }
 
 fn of(service: &Service) -> Result<&ConfigurationService, Problem> {
-    let none = || Problem::new(StatusCode::NOT_FOUND, "the configuration cannot be changed or read here");
+    let none = || {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "the configuration cannot be changed or read here",
+        )
+    };
     service.configuration.as_ref().ok_or_else(none)
 }
 
@@ -236,7 +241,9 @@ fn text(sent: Sent) -> Result<String, Problem> {
 }
 
 fn if_match(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let tags = headers.get(IF_MATCH).map(|tags| tags.to_str().map(ToOwned::to_owned));
+    let tags = headers
+        .get(IF_MATCH)
+        .map(|tags| tags.to_str().map(ToOwned::to_owned));
     tags.transpose()
         .map_err(|_| Problem::bad("If-Match", "must be an ETag"))
 }
