@@ -7,7 +7,7 @@ mod check;
 mod egress;
 mod next_hops;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use crate::image::{
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Far, Gate, Pdr, Qer, QerId, Redirect, RuleRef, SessionRules, Urr,
 };
-use crate::network::multipath::GroupId;
+use crate::network::multipath::{GroupId, NextHop};
 use crate::network::{InstanceId, Network, VrfId};
 use crate::prefix::IpPrefix;
 
@@ -74,8 +74,44 @@ pub fn egress_of(far: &Far, rules: &SessionRules, network: &Network) -> Option<(
 pub struct Previous<'a> {
     /// The rules.
     pub rules: &'a SessionRules,
-    /// What was made of their PDRs, with the same network.
+    /// What was made of their PDRs, with the same network or one that this one [succeeds](Network::succeeding).
     pub classifier: &'a Classifier,
+}
+
+/// Records the next hops that are resolved, and numbers them in their order.
+#[derive(Default)]
+struct NextHopList(RefCell<Vec<NextHop>>);
+
+impl NextHopList {
+    fn record(&self, next_hop: NextHop) -> Option<AdjacencyId> {
+        let mut all = self.0.borrow_mut();
+        all.push(next_hop);
+        Some(AdjacencyId(all.len() as u32))
+    }
+}
+
+impl Adjacencies for NextHopList {
+    fn resolve(&self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId> {
+        self.record(NextHop::Neighbour(instance, next_hop))
+    }
+
+    fn path(&self, group: GroupId, _: u8) -> Option<AdjacencyId> {
+        self.record(NextHop::Group(group))
+    }
+}
+
+/// Whether a session's FARs lead the same way in `newer` as in `older`, which it succeeds: the session's image is the
+/// same then.
+pub fn leads_alike(rules: &SessionRules, older: &Network, newer: &Network) -> bool {
+    let way = |far, network| {
+        let list = NextHopList::default();
+        let mut next_hops = NextHops::new(&list);
+        let forward = egress::forward(far, rules, network, &mut next_hops);
+        let duplicate = egress::duplicate(far, rules, network, &mut next_hops);
+        (forward, duplicate, list.0.into_inner())
+    };
+    let mut fars = rules.fars().iter();
+    fars.all(|far| way(far, older) == way(far, newer))
 }
 
 /// Compiles a session's rules. The caller fills in what the rules do not have: the image's `session`, `seid` and
@@ -96,7 +132,9 @@ pub fn compile(
     compile_after(nothing, rules, network, adjacencies)
 }
 
-/// The same of rules that were made of others by some change, in less time: the image is the same.
+/// The same of rules that were made of others by some change, in less time: the image is the same. But a FAR that was
+/// accepted before and has not changed is not at fault when routes have gone since: its packets are dropped because
+/// there is no route ([`ForwardFlags::NO_ROUTE`](flow::ForwardFlags::NO_ROUTE)).
 ///
 /// # Errors
 /// As of [`compile`].
@@ -118,8 +156,18 @@ pub fn compile_after(
             rule: far.id.into(),
             reason,
         };
-        let mut forward = egress::forward(far, rules, network, &mut next_hops).map_err(failed)?;
-        let duplicate = egress::duplicate(far, rules, network, &mut next_hops).map_err(failed)?;
+        let keeps = |fault: &CompileFault| {
+            matches!(fault, CompileFault::NoRoute(_)) && previous.rules.far(far.id) == Some(far)
+        };
+        let forward = egress::forward(far, rules, network, &mut next_hops);
+        let mut forward = match forward {
+            Err(fault) if keeps(&fault) => egress::NO_ROUTE,
+            forward => forward.map_err(failed)?,
+        };
+        let duplicate = match egress::duplicate(far, rules, network, &mut next_hops) {
+            Err(fault) if keeps(&fault) => None,
+            duplicate => duplicate.map_err(failed)?,
+        };
         if let Some(duplicate) = duplicate {
             let mirror = forward.mirror.replace(Forward::COPIES);
             copies.push((slot as u8, Copies { mirror, duplicate }));

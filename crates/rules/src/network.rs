@@ -1,8 +1,9 @@
 //! The network as configured: network instances, their addresses and static routes; forwarding policies, policers, and
 //! events of applications.
 //!
-//! Made once from the configuration, then shared unchanged (`Arc<Network>`) by control and all workers. The lookups
-//! here are plain scans for control and for the interpreter; a worker has tables of its own.
+//! Made from the configuration, then shared unchanged (`Arc<Network>`) by control and all workers. A changed
+//! configuration makes another, that takes its place ([`Network::succeeding`]). The lookups here are plain scans for
+//! control and for the interpreter; a worker has tables of its own.
 
 mod check;
 mod dscp;
@@ -16,9 +17,12 @@ mod name;
 mod policer;
 mod policy;
 mod routes;
+mod succession;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use flow::meter::SharedId;
 pub use flow::{InstanceId, LocalId, PortId, VrfId};
 use packet::martian::is_martian;
 use packet::redirect::Secret;
@@ -33,18 +37,29 @@ pub use self::instance::{Fragmentation, Instance, Roles, Route};
 pub use self::mss::{Leg, Mss};
 use self::multipath::{Group, GroupId, NextHop, Spread, next_of};
 use self::name::is_name;
-pub use self::policer::{Policer, Policers};
+pub use self::policer::{NoMeter, Policer, Policers};
 pub use self::policy::ForwardingPolicy;
+pub use self::succession::SuccessionError;
 pub use crate::model::PolicyId;
+use crate::model::SNssai;
 use crate::prefix::IpPrefix;
+
+/// The groups that later configurations may have beside those of the first one, until one of them is given up.
+const SPARE_GROUPS: usize = 64;
 
 /// All network instances, checked.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Network {
     instances: Vec<Instance>,
     locals: Vec<(InstanceId, IpAddr)>,
+    /// One without next hops is vacant.
     groups: Vec<Group>,
+    /// How many groups workers have paths for.
+    group_room: usize,
+    /// One without a name is vacant.
     policies: Vec<ForwardingPolicy>,
+    /// The policies that no request finds.
+    hidden: BTreeSet<PolicyId>,
     policers: Policers,
     events: EventTable,
     redirect_secret: Secret,
@@ -75,6 +90,7 @@ impl Network {
             network.add(instance)?;
         }
         network.groups = routes::groups(&network.instances)?;
+        network.group_room = network.groups.len() + SPARE_GROUPS;
         Ok(network)
     }
 
@@ -210,9 +226,14 @@ impl Network {
         Some(owner)
     }
 
-    /// The groups, each at the place of its id.
+    /// The groups, each at the place of its id. One without next hops is none: its id is free.
     pub fn groups(&self) -> &[Group] {
         &self.groups
+    }
+
+    /// How many groups workers have paths for: ids are below this.
+    pub const fn group_room(&self) -> usize {
+        self.group_room
     }
 
     /// Where packets to `destination` go in `vrf`.
@@ -232,7 +253,7 @@ impl Network {
     }
 
     fn group_with<I: Iterator<Item = (InstanceId, IpAddr)>>(&self, hops: impl Fn() -> I) -> Option<GroupId> {
-        let has_these = |group: &Group| group.iter().copied().eq(hops());
+        let has_these = |group: &Group| !group.is_empty() && group.iter().copied().eq(hops());
         let place = self.groups.iter().position(has_these)?;
         Some(GroupId(place as u16))
     }
@@ -273,19 +294,28 @@ impl Network {
 
     /// Whether there are any forwarding policies.
     pub fn has_policies(&self) -> bool {
-        !self.policies.is_empty()
+        self.policies().next().is_some()
+    }
+
+    /// All forwarding policies, with their ids.
+    pub fn policies(&self) -> impl Iterator<Item = (PolicyId, &ForwardingPolicy)> {
+        let numbered = (0..).map(PolicyId).zip(&self.policies);
+        numbered.filter(|(_, policy)| !policy.name.is_empty())
     }
 
     /// The policy with this id.
     pub fn policy(&self, id: PolicyId) -> Option<&ForwardingPolicy> {
-        self.policies.get(usize::from(id.0))
+        let policy = self.policies.get(usize::from(id.0))?;
+        (!policy.name.is_empty()).then_some(policy)
     }
 
     /// The policy that a Forwarding Policy Identifier names, to the octet.
     pub fn policy_by_name(&self, identifier: &[u8]) -> Option<PolicyId> {
-        let mut policies = self.policies.iter();
-        let place = policies.position(|policy| policy.name.as_bytes() == identifier)?;
-        Some(PolicyId(place as u16))
+        let mut policies = self.policies();
+        let is_it = |(id, policy): &(PolicyId, &ForwardingPolicy)| {
+            policy.name.as_bytes() == identifier && !self.hidden.contains(id)
+        };
+        policies.find(is_it).map(|(id, _)| id)
     }
 
     /// The same network with these policers.
@@ -302,6 +332,23 @@ impl Network {
     /// The policers of slices and data networks.
     pub const fn policers(&self) -> &Policers {
         &self.policers
+    }
+
+    /// The number of the policers that a session of this slice and data network passes. Without a data network's name it
+    /// is that of the first instance towards one that its rules name (`named`), else of the first there is.
+    pub fn policers_of(
+        &self,
+        slice: Option<SNssai>,
+        dnn: Option<&[u8]>,
+        named: impl Iterator<Item = InstanceId>,
+    ) -> SharedId {
+        let instance = named
+            .filter_map(|id| self.instance(id))
+            .filter(|instance| instance.roles.intersects(Roles::N6))
+            .chain(self.first_with(Roles::N6))
+            .next();
+        let of_instance = instance.map(|instance| instance.name.as_bytes());
+        self.policers.of(slice, dnn.or(of_instance))
     }
 
     /// The same network with these events, each by the Application ID whose packets it is among.

@@ -15,6 +15,12 @@ use crate::model::{
 use crate::network::multipath::{NextHop, Spread};
 use crate::network::{ForwardingPolicy, Instance, Network, Roles};
 
+/// A FAR whose packets no route leads to their peer any more.
+pub(super) const NO_ROUTE: Forward = Forward {
+    flags: ForwardFlags::NO_ROUTE,
+    ..Forward::DROP
+};
+
 /// Compiles one FAR (TS 29.244 §5.2.1, §8.2.26, §8.2.56).
 pub(super) fn forward(
     far: &Far,

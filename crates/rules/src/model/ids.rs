@@ -49,7 +49,7 @@ rule_id! {
 }
 
 /// A configured forwarding policy that FARs name (TS 29.244 §8.2.23): its place in the configuration, dense from 0.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PolicyId(pub u16);
 
 /// A PDR's place in the order of matching: **the lower value is tried first** (TS 29.244 §8.2.11).

@@ -46,7 +46,7 @@ pub use self::measurement::{
 pub use self::pdr::{
     FTeid, OptionalPdi, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, UeIpAddress, UeIpAddresses,
 };
-pub use self::predefined::{Predefined, PredefinedError};
+pub use self::predefined::{Predefined, PredefinedError, Removed, RemovedName};
 pub use self::qer::{BitRates, BitsPerSecond, Gate, OptionalRates, PacketRates, Qer};
 pub use self::qfis::Qfis;
 pub use self::rule_ids::RuleIds;

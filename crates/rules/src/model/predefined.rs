@@ -1,7 +1,7 @@
 //! Rules that are predefined in the user plane (TS 29.244 §5.4.9, §5.19): what an operator configures once, and what
 //! sessions activate by name ([`Rulebase`]) or by number (a FAR, QER or URR with the top bit of its number set).
 //!
-//! Made at start, never changed, and shared by all sessions: a session keeps a reference to each rulebase that its PDRs
+//! Made of a configuration, never changed, and shared by all sessions: a session keeps a reference to each rulebase that its PDRs
 //! activate, and instances of the FARs, QERs and URRs that they use
 //! ([`SessionRules::instantiate`](crate::SessionRules::instantiate)), which have state of their own in each session. So
 //! what a session takes grows with those, and not with the number of rules in a rulebase.
@@ -80,6 +80,54 @@ impl Predefined {
             }
         }
         Ok(())
+    }
+
+    /// What this is as the successor of `older`, whose rulebases and instances sessions have: contents keep their
+    /// numbers, also those that no rule is of any more, and what has not changed is the same memory.
+    ///
+    /// # Errors
+    /// As of [`add`](Self::add).
+    pub fn succeeding(self, older: &Self) -> Result<Self, PredefinedError> {
+        let mut next = Self {
+            fars: self.fars,
+            qers: self.qers,
+            urrs: self.urrs,
+            rulebases: BTreeMap::new(),
+            contents: older.contents.clone(),
+            names: older.names.clone(),
+        };
+        for (name, rulebase) in &self.rulebases {
+            next.add(name, rulebase.rules().to_vec())?;
+        }
+        for (name, rulebase) in &mut next.rulebases {
+            if let Some(old) = older.rulebases.get(name).filter(|old| *old == rulebase) {
+                *rulebase = Arc::clone(old);
+            }
+        }
+        Ok(next)
+    }
+
+    /// What of this is not in `newer`.
+    pub fn without(&self, newer: &Self) -> Removed {
+        let fars = self.fars.keys().map(|id| RuleRef::from(*id));
+        let qers = self.qers.keys().map(|id| RuleRef::from(*id));
+        let urrs = self.urrs.keys().map(|id| RuleRef::from(*id));
+        let names = self.rulebases.keys();
+        Removed {
+            rules: fars.chain(qers).chain(urrs).filter(|id| !newer.contains(*id)).collect(),
+            rulebases: names.filter(|name| newer.rulebase(name).is_none()).cloned().collect(),
+        }
+    }
+
+    /// The same, in which no request finds what is `removed`.
+    #[must_use]
+    pub fn hiding(&self, removed: &Removed) -> Self {
+        let mut hiding = self.clone();
+        hiding.rulebases.retain(|name, _| !removed.rulebases.contains(name));
+        hiding.fars.retain(|id, _| !removed.rules.contains(&RuleRef::from(*id)));
+        hiding.qers.retain(|id, _| !removed.rules.contains(&RuleRef::from(*id)));
+        hiding.urrs.retain(|id, _| !removed.rules.contains(&RuleRef::from(*id)));
+        hiding
     }
 
     /// The numbers of what rules are of: those that are known, and new ones.
@@ -166,6 +214,31 @@ impl Predefined {
             RuleRef::Pdr(_) | RuleRef::Bar(_) | RuleRef::Endpoint(_) => false,
         }
     }
+}
+
+/// What is predefined no more.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Removed {
+    /// FARs, QERs and URRs.
+    pub rules: Vec<RuleRef>,
+    /// The names of rulebases.
+    pub rulebases: Vec<Box<[u8]>>,
+}
+
+impl Removed {
+    /// Whether nothing was removed.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty() && self.rulebases.is_empty()
+    }
+}
+
+/// What is predefined no more: one of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RemovedName<'a> {
+    /// The rulebase with this name.
+    Rulebase(&'a [u8]),
+    /// A FAR, QER or URR.
+    Rule(RuleRef),
 }
 
 fn by_id<I, R>(rules: impl Iterator<Item = (I, R)>) -> Result<BTreeMap<I, R>, PredefinedError>

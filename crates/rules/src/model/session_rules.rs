@@ -6,6 +6,7 @@
 
 use core::num::NonZeroU32;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use flow::meter::SharedId;
 use smallvec::SmallVec;
@@ -17,8 +18,9 @@ use super::ids::{BarId, CorrelationId, FarId, PdrId, QerId, RuleRef, TrafficEndp
 use super::interfaces::SourceInterface;
 use super::measurement::ReportingTriggers;
 use super::pdr::{FTeid, Pdr, UeIpAddress};
-use super::predefined::Predefined;
+use super::predefined::{Predefined, Removed, RemovedName};
 use super::qer::{PacketRates, Qer};
+use super::rulebase::Rulebase;
 use super::rule_list::{Instances, create, create_all, find, remove, update};
 use super::shared_rules::{NonFarRules, SharedRules};
 use super::update::{BarUpdate, FarUpdate, PdiUpdate, PdrUpdate, QerUpdate};
@@ -587,6 +589,65 @@ impl SessionRules {
         if !urrs.is_empty() {
             urrs.apply(&mut self.shared.urrs);
         }
+    }
+
+    /// Whether the rulebases and the instances of predefined rules are those of `predefined`, as far as it has them.
+    pub fn are_up_to_date(&self, predefined: &Predefined) -> bool {
+        let mut rulebases = self.pdrs().iter().flat_map(|pdr| pdr.rulebases.iter());
+        let is_same = |one: &Arc<Rulebase>| {
+            let own = predefined.rulebase(one.name());
+            own.is_none_or(|own| Arc::ptr_eq(own, one))
+        };
+        let mut fars = self.fars().iter();
+        let mut qers = self.qers().iter();
+        rulebases.all(is_same)
+            && fars.all(|far| predefined.far(far.id).is_none_or(|own| own == far))
+            && qers.all(|qer| predefined.qer(qer.id).is_none_or(|own| own == qer))
+    }
+
+    /// The first of what was `removed` that these rules use.
+    pub fn first_used<'a>(&self, removed: &'a Removed) -> Option<RemovedName<'a>> {
+        let has = |rule: RuleRef| match rule {
+            RuleRef::Far(id) => self.far(id).is_some(),
+            RuleRef::Qer(id) => self.qer(id).is_some(),
+            RuleRef::Urr(id) => self.urr(id).is_some(),
+            RuleRef::Pdr(_) | RuleRef::Bar(_) | RuleRef::Endpoint(_) => false,
+        };
+        let activates = |name: &[u8]| {
+            let mut rulebases = self.pdrs().iter().flat_map(|pdr| pdr.rulebases.iter());
+            rulebases.any(|one| one.name() == name)
+        };
+        let rulebase = removed.rulebases.iter().find(|name| activates(name));
+        let rulebase = rulebase.map(|name| RemovedName::Rulebase(name));
+        rulebase.or_else(|| {
+            let rule = removed.rules.iter().find(|rule| has(**rule));
+            rule.map(|rule| RemovedName::Rule(*rule))
+        })
+    }
+
+    /// Takes over what has changed of the `predefined` rules that PDRs use, of another configuration: rulebases by their
+    /// names, FARs and QERs by their numbers, in the slots that they have. (Predefined URRs have nothing that could
+    /// change.) Then as [`instantiate`](Self::instantiate).
+    pub fn renew(&mut self, predefined: &Predefined) {
+        if !self.are_up_to_date(predefined) {
+            for far in &mut self.fars {
+                if let Some(own) = predefined.far(far.id) {
+                    far.clone_from(own);
+                }
+            }
+            let shared = &mut *self.shared;
+            for qer in &mut shared.qers {
+                if let Some(own) = predefined.qer(qer.id) {
+                    qer.clone_from(own);
+                }
+            }
+            let own = shared.pdrs.iter_mut().filter_map(|pdr| pdr.rulebases.as_mut());
+            for rulebase in own.flatten() {
+                let known = predefined.rulebase(rulebase.name());
+                *rulebase = Arc::clone(known.unwrap_or(rulebase));
+            }
+        }
+        self.instantiate(predefined);
     }
 
     /// Notes the definitions among `filters`; the latest one of an id is everyone's.

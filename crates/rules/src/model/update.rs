@@ -125,10 +125,12 @@ impl PdrUpdate {
         if self.deactivate.is_empty() && self.activate.is_empty() {
             return;
         }
-        let active = pdr.rulebases.iter().filter(|one| !self.deactivate.contains(one));
+        // By name: that of a request may be of another configuration than the PDR's.
+        let is_in = |all: &[Arc<Rulebase>], one: &Rulebase| all.iter().any(|other| other.name() == one.name());
+        let active = pdr.rulebases.iter().filter(|one| !is_in(&self.deactivate, one));
         let mut rulebases: Vec<Arc<Rulebase>> = active.cloned().collect();
         for one in &self.activate {
-            if !rulebases.contains(one) {
+            if !is_in(&rulebases, one) {
                 rulebases.push(Arc::clone(one));
             }
         }

@@ -1,7 +1,7 @@
 //! Policers of slices and data networks: rates that the sessions of many UEs share, by configuration.
 //!
-//! A session passes those of its slice, of its data network, and of the two together. Which these are never changes in
-//! its life; the rates are the workers' to keep, of which each has a share.
+//! A session passes those of its slice, of its data network, and of the two together. Which these are changes with its
+//! slice and with the configuration alone; the rates are the workers' to keep, of which each has a share.
 
 use flow::Direction;
 use flow::meter::{Chain, Rate, SharedId};
@@ -45,12 +45,34 @@ impl Policer {
     }
 }
 
-/// All policers, and the numbers that sessions have which pass some of them. The policer at place n has meter n + 1.
+/// The numbers that policers and chains may take beside those that the first configuration needs, at least.
+const SPARE_NUMBERS: u16 = 64;
+
+/// All policers, and the numbers that sessions have which pass some of them: those of workers' meters. The first
+/// configuration numbers policers in their order from 1 on, and chains behind them; a later one keeps the numbers of
+/// what it has in common with the one before ([`succeeding`](Self::succeeding)).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Policers {
     all: Vec<Policer>,
-    /// Of two or three policers each; the first has the number behind the last policer.
-    chains: Vec<Chain>,
+    /// The numbers of `all`, by place.
+    ids: Vec<SharedId>,
+    /// Of two or three policers each.
+    chains: Vec<NumberedChain>,
+    /// Numbers are up to this.
+    room: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct NumberedChain {
+    id: SharedId,
+    chain: Chain,
+}
+
+/// Policers and chains need more numbers than workers have meters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoMeter {
+    /// How many there are.
+    pub room: u16,
 }
 
 impl Policers {
@@ -73,27 +95,67 @@ impl Policers {
                 return Err(NetworkError::Policer(policer.name.clone()));
             }
         }
+        let ids = (1..).map(SharedId).take(all.len()).collect();
         let mut policers = Self {
             all,
-            chains: Vec::new(),
+            ids,
+            ..Self::default()
         };
-        for with_slice in 0..policers.all.len() {
-            for with_dnn in 0..policers.all.len() {
-                let slice = policers.all[with_slice].slice;
-                let dnn = policers.all[with_dnn].dnn.as_ref().map(String::as_bytes);
-                let chain = policers.chain(|policer| policer.is_for(slice, dnn));
-                if policers.number(chain).is_none() {
-                    policers.chains.push(chain);
+        let chains = policers.all_chains();
+        let numbers = (1 + policers.all.len() as u16..).map(SharedId);
+        let numbered = numbers.zip(chains).map(|(id, chain)| NumberedChain { id, chain });
+        policers.chains = numbered.collect();
+        policers.room = policers.count() + policers.count().max(SPARE_NUMBERS);
+        Ok(policers)
+    }
+
+    /// The same policers in the place of `older` ones: a policer keeps the number of its name, a chain that of its
+    /// policers. New ones get numbers that `older` does not use, up to those that it has room for.
+    ///
+    /// # Errors
+    /// [`NoMeter`].
+    pub fn succeeding(mut self, older: &Self) -> Result<Self, NoMeter> {
+        let none = NoMeter { room: older.room };
+        let mut free = (1..=older.room).map(SharedId).filter(|id| !older.uses(*id));
+        self.room = older.room;
+        for (policer, id) in self.all.iter().zip(&mut self.ids) {
+            let known = older.all.iter().position(|old| old.name == policer.name);
+            let known = known.and_then(|place| older.ids.get(place).copied());
+            *id = known.or_else(|| free.next()).ok_or(none)?;
+        }
+        let mut chains = Vec::new();
+        for chain in self.all_chains() {
+            let known = older.chains.iter().find(|old| old.chain == chain);
+            let id = known.map(|old| old.id).or_else(|| free.next()).ok_or(none)?;
+            chains.push(NumberedChain { id, chain });
+        }
+        self.chains = chains;
+        Ok(self)
+    }
+
+    /// Whether a policer or a chain has this number.
+    pub fn uses(&self, id: SharedId) -> bool {
+        self.ids.contains(&id) || self.chains.iter().any(|chain| chain.id == id)
+    }
+
+    /// The chains that sessions can have, each once.
+    fn all_chains(&self) -> Vec<Chain> {
+        let mut chains = Vec::new();
+        for with_slice in &self.all {
+            for with_dnn in &self.all {
+                let dnn = with_dnn.dnn.as_ref().map(String::as_bytes);
+                let chain = self.chain(|policer| policer.is_for(with_slice.slice, dnn));
+                if chain[1] != SharedId::NONE && !chains.contains(&chain) {
+                    chains.push(chain);
                 }
             }
         }
-        Ok(policers)
+        chains
     }
 
     /// The meters of the policers that are wanted, the narrowest first.
     fn chain(&self, is_wanted: impl Fn(&Policer) -> bool) -> Chain {
-        let numbered = (1..).map(SharedId).zip(&self.all);
-        let mut wanted: Vec<_> = numbered.filter(|(_, policer)| is_wanted(policer)).collect();
+        let mut wanted: Vec<_> = self.numbered().filter(|(_, policer)| is_wanted(policer)).collect();
         wanted.sort_by_key(|(_, policer)| policer.breadth());
         let mut chain = Chain::default();
         chain
@@ -108,25 +170,32 @@ impl Policers {
         if chain[1] == SharedId::NONE {
             return Some(chain[0]);
         }
-        let place = self.chains.iter().position(|known| *known == chain)?;
-        Some(SharedId((1 + self.all.len() + place) as u16))
+        self.chains.iter().find(|known| known.chain == chain).map(|known| known.id)
     }
 
-    /// All of them, each at the place before its meter's number.
+    /// All of them.
     pub fn all(&self) -> &[Policer] {
         &self.all
     }
 
-    /// How many numbers there are, from 1 on.
+    /// All of them, each with the number of its meter.
+    pub fn numbered(&self) -> impl Iterator<Item = (SharedId, &Policer)> {
+        self.ids.iter().copied().zip(&self.all)
+    }
+
+    /// How many numbers are in use.
     pub fn count(&self) -> u16 {
         (self.all.len() + self.chains.len()) as u16
     }
 
+    /// The greatest number that one of these, or of those that succeed them, may have: workers have meters of all.
+    pub const fn room(&self) -> u16 {
+        self.room
+    }
+
     /// The numbers of chains of several policers.
     pub fn chains(&self) -> impl Iterator<Item = (SharedId, Chain)> + '_ {
-        (1 + self.all.len() as u16..)
-            .map(SharedId)
-            .zip(self.chains.iter().copied())
+        self.chains.iter().map(|known| (known.id, known.chain))
     }
 
     /// The number of sessions of this slice and data network. The name is as it is or in DNS labels (TS 29.244
@@ -143,9 +212,10 @@ impl Policers {
             [id, SharedId::NONE, SharedId::NONE, SharedId::NONE],
             |(_, chain)| chain,
         );
-        chain
-            .into_iter()
-            .filter_map(|id| self.all.get(usize::from(id.0).checked_sub(1)?))
+        chain.into_iter().filter_map(|id| {
+            let (_, policer) = self.numbered().find(|(known, _)| *known == id)?;
+            Some(policer)
+        })
     }
 
     /// The number of sessions that pass the policers with these names, as far as they are still known.
@@ -235,5 +305,42 @@ mod tests {
         let many = |count: u16| (0..count).map(|n| policer(&format!("{n}"), None, Some(&format!("dnn{n}"))));
         assert!(with(many(Policers::MAX as u16).collect()).is_ok());
         refused(many(Policers::MAX as u16 + 1).collect(), "128");
+    }
+
+    #[test]
+    fn what_stays_keeps_its_number() {
+        let first = vec![
+            policer("a", Some(A), None),
+            policer("internet", None, Some("internet")),
+        ];
+        let older = Policers::new(first.clone()).expect("they differ");
+        let both = older.of(Some(A), Some(b"internet"));
+        assert_eq!((older.count(), both), (3, SharedId(3)));
+        let next = vec![policer("b", Some(B), None), first[1].clone(), first[0].clone()];
+        let newer = Policers::new(next).expect("they differ").succeeding(&older);
+        let newer = newer.expect("there is room");
+        assert_eq!(newer.of(Some(A), None), SharedId(1));
+        assert_eq!(newer.of(None, Some(b"internet")), SharedId(2));
+        assert_eq!(newer.of(Some(A), Some(b"internet")), both);
+        assert_eq!(newer.of(Some(B), None), SharedId(4), "no number of the older ones");
+        assert!(newer.of(Some(B), Some(b"internet")).0 > 4);
+        assert_eq!(newer.room(), older.room());
+        let gone = Policers::new(vec![first[0].clone()]).expect("one");
+        let gone = gone.succeeding(&newer).expect("there is room");
+        let again = Policers::new(vec![policer("c", Some(B), None)]).expect("one");
+        let again = again.succeeding(&gone).expect("there is room");
+        assert_eq!(again.of(Some(B), None), SharedId(2), "a number that was given up");
+    }
+
+    #[test]
+    fn more_than_there_are_meters_for_is_refused() {
+        let many = |count: u16| {
+            let all = (0..count).map(|n| policer(&format!("{n}"), None, Some(&format!("dnn{n}"))));
+            Policers::new(all.collect()).expect("they differ")
+        };
+        let older = many(0);
+        assert!(many(SPARE_NUMBERS).succeeding(&older).is_ok());
+        let room = SPARE_NUMBERS;
+        assert_eq!(many(SPARE_NUMBERS + 1).succeeding(&older), Err(NoMeter { room }));
     }
 }

@@ -172,6 +172,7 @@ fn why_not_forwarded(forward: &PackedForward) -> DropReason {
     match forward.kind() {
         ForwardKind::Buffer => DropReason::FarBuffer,
         ForwardKind::Drop if flags.contains(ForwardFlags::NO_TUNNEL) => DropReason::FarNoTunnel,
+        ForwardKind::Drop if flags.contains(ForwardFlags::NO_ROUTE) => DropReason::NoRoute,
         ForwardKind::Drop if !flags.contains(ForwardFlags::UNSUPPORTED) => DropReason::FarDrop,
         _ => DropReason::UnsupportedAction,
     }
