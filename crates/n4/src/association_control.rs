@@ -70,6 +70,17 @@ impl AssociationControl {
         }
     }
 
+    /// From now on all is as `config` says. What waits comes no later than it says.
+    pub(crate) fn reconfigure(&mut self, now: Nanos, config: &Config) {
+        if !self.is_ending {
+            let setups = &mut self.setups;
+            setups.set_targets(now, &config.smfs, config.setup_retry, config.setup_retry_most);
+        }
+        if let Some(interval) = config.heartbeat_interval {
+            self.heartbeats.set_interval(now, interval);
+        }
+    }
+
     /// No association begins from now on.
     pub(crate) fn stop(&mut self) {
         self.is_ending = true;

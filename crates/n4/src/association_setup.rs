@@ -34,6 +34,8 @@ enum Stage {
     Asked(u32),
     /// It has an association.
     Done,
+    /// It is not configured any more. Requests name targets by place, so that it keeps its.
+    Removed,
 }
 
 #[derive(Debug)]
@@ -69,6 +71,33 @@ impl AssociationSetups {
         }
     }
 
+    /// These are the control plane functions from now on. Those that come are asked at once; associations of those that go
+    /// stay.
+    pub(crate) fn set_targets(&mut self, now: Nanos, smfs: &[Smf], first: Duration, longest: Duration) {
+        (self.first, self.longest) = (first, longest.max(first));
+        for target in &mut self.targets {
+            if !smfs.contains(&target.smf) {
+                target.stage = Stage::Removed;
+            } else if let Stage::Waits(at) = &mut target.stage {
+                *at = (*at).min(now + self.longest);
+            }
+            target.pause = target.pause.clamp(self.first, self.longest);
+        }
+        for smf in smfs {
+            let known = self.targets.iter_mut().find(|target| target.smf == *smf);
+            match known {
+                Some(target) if target.stage == Stage::Removed => target.stage = Stage::Waits(now),
+                Some(_) => {}
+                None => self.targets.push(Target {
+                    smf: *smf,
+                    stage: Stage::Waits(now),
+                    association: None,
+                    pause: first,
+                }),
+            }
+        }
+    }
+
     /// No setup is requested any more.
     pub(crate) fn stop(&mut self) {
         self.targets.clear();
@@ -78,7 +107,7 @@ impl AssociationSetups {
     pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
         let at = |target: &Target| match target.stage {
             Stage::Waits(at) => Some(at),
-            Stage::Asked(_) | Stage::Done => None,
+            Stage::Asked(_) | Stage::Done | Stage::Removed => None,
         };
         self.targets.iter().filter_map(at).min()
     }
@@ -122,7 +151,9 @@ impl AssociationSetups {
     /// An association has been set up, by either side.
     pub(crate) fn associated(&mut self, association: &Association) {
         let first = self.first;
-        let its = |target: &&mut Target| association.is_at(target.smf.address);
+        let its = |target: &&mut Target| {
+            target.stage != Stage::Removed && association.is_at(target.smf.address)
+        };
         for target in self.targets.iter_mut().filter(its) {
             target.stage = Stage::Done;
             target.association = Some(association.id);

@@ -5,6 +5,10 @@
 //! made in the order of TS 29.244 §7.6: header, version, length, type, then retransmission, then IEs, then association,
 //! then session.
 
+mod reconfiguration;
+
+pub use self::reconfiguration::LostPeer;
+
 use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
 use packet::Teid;
 use pfcp::message::Message;

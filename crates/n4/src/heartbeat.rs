@@ -14,6 +14,7 @@ use session::AssociationId;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use crate::endpoint_state::Shared;
 use crate::own_requests::Purpose;
@@ -79,6 +80,11 @@ impl Heartbeats {
     /// The next heartbeat of an association is sent at `at`, which is later than all others.
     pub(crate) fn start(&mut self, at: Nanos, association: AssociationId) {
         self.due.push_back(Due { at, association });
+    }
+
+    /// No heartbeat waits longer than an interval of this length.
+    pub(crate) fn set_interval(&mut self, now: Nanos, interval: Duration) {
+        self.due.iter_mut().for_each(|due| due.at = due.at.min(now + interval));
     }
 
     /// An association has ended.

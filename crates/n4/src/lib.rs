@@ -60,7 +60,7 @@ pub use association::Association;
 pub use config::{Config, Peers, ReportLimits, Smf, UnknownInstance};
 pub use datagram::Transmit;
 pub use datagram_counters::Counters;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, LostPeer};
 pub use event_log::{AssociationEnd, DiscardReason, LogEvent, LogKind, PeerName};
 pub use message_counters::{MessageCount, MessageCounters};
 pub use node::NodeName;

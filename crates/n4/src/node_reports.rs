@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::endpoint_state::Shared;
 use crate::ie_addresses::{v4, v6};
 use crate::own_requests::Purpose;
-use crate::path_supervision::{Echo, Paths};
+use crate::path_supervision::{Echo, PathSupervision, Paths};
 
 /// Peers in one message.
 const MOST_PEERS: usize = 512;
@@ -130,6 +130,16 @@ impl NodeReports {
 }
 
 impl NodeReports {
+    /// See [`Paths::set_supervision`].
+    pub(crate) fn set_supervision(
+        &mut self,
+        now: Nanos,
+        supervision: Option<PathSupervision>,
+        used: impl Iterator<Item = GtpuPath>,
+    ) -> u64 {
+        self.paths.set_supervision(now, supervision, used)
+    }
+
     /// The next Echo Request to send.
     pub(crate) fn poll_echo(&mut self) -> Option<Echo> {
         self.paths.poll_echo()

@@ -70,6 +70,36 @@ impl Paths {
         }
     }
 
+    /// Paths are supervised in this way from now on; `used` are those in use. Rounds that are on their way go on. Returns
+    /// how many are not supervised for want of room.
+    pub(crate) fn set_supervision(
+        &mut self,
+        now: Nanos,
+        supervision: Option<PathSupervision>,
+        used: impl Iterator<Item = GtpuPath>,
+    ) -> u64 {
+        if self.supervision == supervision {
+            return 0;
+        }
+        self.supervision = supervision;
+        let Some(PathSupervision { interval, .. }) = supervision else {
+            (self.paths, self.due, self.echoes) = Default::default();
+            return 0;
+        };
+        let latest = now + interval;
+        self.due.clear();
+        for (path, supervised) in &mut self.paths {
+            supervised.at = supervised.at.min(latest);
+            self.due.insert((supervised.at, *path));
+        }
+        let mut unsupervised = 0;
+        for path in used {
+            let is_known = self.paths.contains_key(&path);
+            unsupervised += u64::from(!is_known && !self.used(now, path));
+        }
+        unsupervised
+    }
+
     /// A path came into use or went out of use.
     pub(crate) fn change(&mut self, change: PathChange) {
         self.changes.push_back(change);

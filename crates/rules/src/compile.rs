@@ -157,7 +157,8 @@ pub fn compile_after(
             reason,
         };
         let keeps = |fault: &CompileFault| {
-            matches!(fault, CompileFault::NoRoute(_)) && previous.rules.far(far.id) == Some(far)
+            matches!(fault, CompileFault::NoRoute(_) | CompileFault::NoAdjacency(_))
+                && previous.rules.far(far.id) == Some(far)
         };
         let forward = egress::forward(far, rules, network, &mut next_hops);
         let mut forward = match forward {

@@ -260,6 +260,9 @@ fn fail(
         }
         Work::Modify(prepared) | Work::Supersede(prepared, _) => {
             let_go(context, now, index, held(&prepared));
+            if ticket == Ticket::RECOMPILATION {
+                context.follow_network_alone(index);
+            }
             context.refuse(ticket, refusal(fault));
             FollowUp::Nothing
         }
@@ -357,7 +360,9 @@ fn take_over(
     session.usage = UsageAccounts::beginning_at(inherited, now, setting);
     session.sets = BoxedOption::NONE;
     session.accounting = SessionAccounting::of(subscriber);
-    let meant_old = session.take_waiting(|request| !matches!(request, Request::Supersede { .. }));
+    let meant_old = session.take_waiting(|request| {
+        !matches!(request, Request::Supersede { .. } | Request::Recompile)
+    });
     context.store.remove(old);
     for waiting in &meant_old {
         context.refuse(waiting.ticket, Refusal::NotFound);

@@ -11,7 +11,9 @@ use crate::ids::Ticket;
 use crate::outcome::{Done, Outcome};
 use crate::persist::Persist;
 use crate::prepare::Preparation;
+use crate::queued_request::{Request, Waiting};
 use crate::random::Random;
+use crate::recompilation::RecompiledSessions;
 use crate::refusal::Refusal;
 use crate::resources::Resources;
 use crate::session::Session;
@@ -31,19 +33,37 @@ pub(crate) struct ChangeContext {
     pub(crate) usage_measurement: UsageMeasurement,
     pub(crate) usage_records: UsageRecordQueue,
     pub(crate) outcomes: VecDeque<Outcome>,
+    pub(crate) recompiled: RecompiledSessions,
 }
 
 impl ChangeContext {
     /// The request is refused.
     pub(crate) fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
+        if ticket.is_of_recompilation() {
+            return self.recompiled.refused();
+        }
         let result = Err(refusal);
         self.outcomes.push_back(Outcome { ticket, result });
     }
 
     /// The request took effect.
     pub(crate) fn done(&mut self, ticket: Ticket, done: Done) {
+        if ticket.is_of_recompilation() {
+            return self.recompiled.done();
+        }
         let result = Ok(done);
         self.outcomes.push_back(Outcome { ticket, result });
+    }
+
+    /// A session that could not follow the configuration in all follows the network alone, before all other requests.
+    pub(crate) fn follow_network_alone(&mut self, index: SessionIndex) {
+        if let Some(session) = self.table.live_mut(index) {
+            let ticket = Ticket::RECOMPILATION_FOR_NETWORK;
+            let request = Request::Recompile;
+            let waiting = session.waiting.get_or_insert_default();
+            waiting.push_front(Waiting { ticket, request });
+            self.recompiled.begin_again();
+        }
     }
 
     /// What prepares a change.
@@ -61,7 +81,7 @@ impl ChangeContext {
     /// What is live in a session, compiled anew.
     pub(crate) fn image_of(&self, index: SessionIndex) -> Option<Box<SessionImage>> {
         let session = self.table.get(index)?;
-        let mut image = self.environment.compile(&session.live.rules).ok()?;
+        let mut image = self.environment.compile_live(&session.live).ok()?;
         image.session = index;
         image.seid = session.seid.0;
         image.bucket = session.bucket;

@@ -3,13 +3,14 @@
 use flow::{BUCKETS, Bucket, WorkerId};
 use rules::Adjacencies;
 use rules::Predefined;
-use rules::compile::compile;
+use rules::compile::{Previous, compile, compile_after};
 use rules::image::SessionImage;
 use rules::model::SessionRules;
 use rules::network::Network;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::live_session::Live;
 use crate::pools::Pool;
 use crate::refusal::Refusal;
 
@@ -110,5 +111,15 @@ impl Environment {
     /// The image of `rules`.
     pub(crate) fn compile(&self, rules: &Arc<SessionRules>) -> Result<SessionImage, Refusal> {
         Ok(compile(rules, &self.network, &*self.adjacencies)?)
+    }
+
+    /// The image of what is live. It may have been compiled for another network: a FAR that no route leads to the peer
+    /// of any more drops.
+    pub(crate) fn compile_live(&self, live: &Live) -> Result<SessionImage, Refusal> {
+        let before = Previous {
+            rules: &live.rules,
+            classifier: &live.classifier,
+        };
+        Ok(compile_after(before, &live.rules, &self.network, &*self.adjacencies)?)
     }
 }

@@ -94,6 +94,11 @@ impl Paths {
             .flat_map(|users| users.iter().map(|(user, _)| *user))
     }
 
+    /// All that are used.
+    pub(crate) fn all(&self) -> impl Iterator<Item = GtpuPath> + '_ {
+        self.uses.keys().copied()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.uses.len()
     }

@@ -7,6 +7,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
+impl Ticket {
+    /// A session follows a changed configuration. The caller has no request with this number.
+    pub(crate) const RECOMPILATION: Ticket = Ticket(u64::MAX);
+    /// It could not follow in all, and follows the network alone.
+    pub(crate) const RECOMPILATION_FOR_NETWORK: Ticket = Ticket(u64::MAX - 1);
+
+    pub(crate) fn is_of_recompilation(self) -> bool {
+        self >= Ticket::RECOMPILATION_FOR_NETWORK
+    }
+}
+
 /// A local SEID: random, unguessable and never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seid(pub u64);

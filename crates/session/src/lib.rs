@@ -35,6 +35,7 @@ mod prepare;
 mod queued_request;
 mod quotas;
 mod random;
+mod recompilation;
 mod record;
 mod refusal;
 mod release;
@@ -49,6 +50,7 @@ mod session_accounting;
 mod session_table;
 mod sessions;
 mod sets;
+mod succession;
 mod tunnels;
 mod ue_addresses;
 mod ue_ip_choice;
@@ -71,17 +73,19 @@ pub use persist::{KeepNothing, Persist};
 pub use pools::{Pool, PoolId, PoolRange};
 pub use queued_request::Export;
 pub use random::Random;
+pub use recompilation::Recompiled;
 pub use record::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, LONGEST_RECORD, NodeRecord,
     PendingReports, Record, RecordError, SessionRecord, behind_record,
 };
 pub use refusal::{Refusal, RuleFault};
-pub use rule_changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Query, Recipient};
+pub use rule_changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Follow, Query, Recipient};
 pub use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 pub use session::SessionView;
 pub use session_accounting::Subscriber;
 pub use sessions::{Count, Sessions};
 pub use sets::{Addresses, SetId, SetNode, Sets};
+pub use succession::{Departed, Departing, Search};
 pub use tunnels::Tunnel;
 pub use ue_addresses::UeAddress;
 pub use usage::{

@@ -21,6 +21,42 @@ pub struct Pool {
     pub ranges: Vec<PoolRange>,
 }
 
+impl Pool {
+    /// What is left of a pool that was removed: the others keep their places.
+    const fn removed() -> Pool {
+        Pool {
+            name: String::new(),
+            instance: InstanceId(u16::MAX),
+            ranges: Vec::new(),
+        }
+    }
+
+    /// Whether it has been removed.
+    pub const fn is_removed(&self) -> bool {
+        self.name.is_empty()
+    }
+
+    /// These pools in the place of `older` ones, each at the place of that with its name; new ones at places that no pool
+    /// has, which are behind them all as a rule.
+    pub fn succeeding(newer: Vec<Pool>, older: &[Pool]) -> Vec<Pool> {
+        let mut placed: Vec<Pool> = older.iter().map(|_| Pool::removed()).collect();
+        let is_free = |place: &usize| older.get(*place).is_none_or(Pool::is_removed);
+        let mut free = (0..).filter(is_free);
+        for pool in newer {
+            let known = older.iter().position(|old| old.name == pool.name);
+            let Some(place) = known.or_else(|| free.next()) else {
+                break;
+            };
+            if placed.len() <= place {
+                placed.resize_with(place + 1, Pool::removed);
+            }
+            placed[place] = pool;
+        }
+        while placed.pop_if(|last| last.is_removed()).is_some() {}
+        placed
+    }
+}
+
 /// Consecutive addresses, or prefixes of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolRange {
@@ -95,6 +131,11 @@ impl PoolRange {
         prefix.len() == self.first.len() && number.is_some_and(|number| number < u128::from(self.count))
     }
 
+    /// Whether all of `other` are of this.
+    pub fn includes(&self, other: &PoolRange) -> bool {
+        self.has(other.nth(0)) && self.has(other.nth(other.count - 1))
+    }
+
     /// Whether an address is in both.
     pub fn overlaps(&self, other: &PoolRange) -> bool {
         let (last, others_last) = (self.nth(self.count - 1), other.nth(other.count - 1));
@@ -117,6 +158,21 @@ mod tests {
 
     fn v6(prefix: &str, len: u8) -> PoolRange {
         PoolRange::ipv6(prefix.parse().unwrap(), len).unwrap()
+    }
+
+    #[test]
+    fn pools_stay_at_their_places() {
+        let pool = |name: &str| Pool {
+            name: name.into(),
+            ..Pool::removed()
+        };
+        let names = |pools: &[Pool]| pools.iter().map(|pool| pool.name.clone()).collect::<Vec<_>>();
+        let first = Pool::succeeding(vec![pool("a"), pool("b")], &[]);
+        let second = Pool::succeeding(vec![pool("c"), pool("b")], &first);
+        assert_eq!(names(&second), ["", "b", "c"]);
+        let third = Pool::succeeding(vec![pool("d"), pool("b")], &second);
+        assert_eq!(names(&third), ["d", "b"]);
+        assert!(Pool::succeeding(Vec::new(), &third).is_empty());
     }
 
     #[test]

@@ -35,4 +35,6 @@ pub(crate) enum Request {
     Export(Export),
     /// Charging is to be paused. A request of the user plane's own: its outcome goes to no peer.
     Pause,
+    /// The configuration has changed: the session follows. A request of the user plane's own, without a deadline.
+    Recompile,
 }

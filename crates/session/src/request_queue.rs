@@ -7,7 +7,9 @@
 use flow::{Bucket, Nanos, OpId, SessionIndex, WorkerId};
 use rules::image::{SessionImage, UsageSnapshot};
 use rules::model::UrrId;
+use rules::network::Network;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use usage::{Renewed, UsageAccounts, UsageTriggers};
 
 use crate::apply_change::{apply, handle_answer};
@@ -22,11 +24,12 @@ use crate::live_session::Live;
 use crate::pending_change::{Change, Phase, Prepared, State, Work};
 use crate::prepare::{Ready, Subject, check_queried, queried};
 use crate::queued_request::{Request, Waiting};
+use crate::recompilation::{MOST_ON_THEIR_WAY, Recompilation, Recompiled, RecompiledSessions};
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
 use crate::release::{FollowUp, drop_because, roll_back};
 use crate::restoration::Restoration;
-use crate::rule_changes::{Changes, Charging};
+use crate::rule_changes::{Changes, Charging, Follow};
 use crate::session::{Identity, Session};
 use crate::session_accounting::SessionAccounting;
 use crate::usage_measurement::{handle_bounds_set, renewed};
@@ -45,6 +48,8 @@ pub(crate) struct Requests {
     pub(crate) context: ChangeContext,
     pub(crate) moves: BucketMoves,
     deadlines: VecDeque<Deadline>,
+    /// Sessions follow a changed configuration.
+    recompilation: Option<Recompilation>,
 }
 
 impl Requests {
@@ -54,6 +59,7 @@ impl Requests {
             context,
             moves: BucketMoves::default(),
             deadlines: VecDeque::new(),
+            recompilation: None,
         }
     }
 
@@ -247,8 +253,12 @@ impl Requests {
             Request::Modify { mut changes, cp } => self.begin_modify(now, index, ticket, cp, &mut changes),
             Request::Supersede { changes, cp } => self.begin_supersede(now, index, ticket, cp, *changes),
             Request::Pause => self.begin_pause(now, index, ticket),
+            Request::Recompile => self.begin_recompile(now, index, ticket),
         };
         if let Err(refusal) = begun {
+            if ticket == Ticket::RECOMPILATION {
+                self.context.follow_network_alone(index);
+            }
             self.context.refuse(ticket, refusal);
         }
     }
@@ -319,6 +329,63 @@ impl Requests {
             ..Changes::default()
         };
         self.begin_modify(now, index, ticket, None, &mut changes)
+    }
+
+    /// Has a session follow the changed configuration, if that changes anything of it.
+    fn begin_recompile(&mut self, now: Nanos, index: SessionIndex, ticket: Ticket) -> Result<(), Refusal> {
+        let context = &mut self.context;
+        let session = context.table.get(index).ok_or(Refusal::NotFound)?;
+        let follow = match ticket {
+            Ticket::RECOMPILATION_FOR_NETWORK => Follow::Network,
+            _ => Follow::All,
+        };
+        let recompilation = self.recompilation.as_ref();
+        let changes = recompilation.and_then(|recompilation| {
+            recompilation.changes_of(session, &context.environment.network, &context.config.predefined, follow)
+        });
+        match changes {
+            Some(mut changes) => self.begin_modify(now, index, ticket, None, &mut changes),
+            None => {
+                context.recompiled.unchanged();
+                Ok(())
+            }
+        }
+    }
+
+    /// Every session follows the configuration from now on, which was made for `older` so far: as
+    /// [`continue_recompilation`](Self::continue_recompilation) comes to it.
+    pub(crate) fn begin_recompilation(&mut self, older: Arc<Network>) {
+        let newer = &self.context.environment.network;
+        self.recompilation = Some(Recompilation::new(older, newer));
+        self.context.recompiled = RecompiledSessions::default();
+    }
+
+    /// Has up to `most` more sessions follow the configuration, as far as no more than a bounded number is on its way.
+    /// What came of all, once all have.
+    pub(crate) fn continue_recompilation(&mut self, now: Nanos, most: usize) -> Option<Recompiled> {
+        for _ in 0..most {
+            let recompilation = self.recompilation.as_mut()?;
+            if self.context.recompiled.on_their_way() >= MOST_ON_THEIR_WAY {
+                return None;
+            }
+            let Some(index) = recompilation.next_of(self.context.config.max_sessions) else {
+                break;
+            };
+            let Some(session) = self.context.table.live_mut(index) else {
+                continue;
+            };
+            let (ticket, request) = (Ticket::RECOMPILATION, Request::Recompile);
+            let waiting = session.waiting.get_or_insert_default();
+            waiting.push_back(Waiting { ticket, request });
+            self.context.recompiled.begin();
+            self.next_request(now, index);
+        }
+        let is_through = self.recompilation.as_ref()?.is_through(self.context.config.max_sessions);
+        if !is_through || self.context.recompiled.on_their_way() > 0 {
+            return None;
+        }
+        self.recompilation = None;
+        Some(self.context.recompiled.result())
     }
 
     /// Begins to replace the settled session at `index` by another: an establishment under an F-SEID that the control
@@ -443,7 +510,11 @@ impl Requests {
                         Request::Supersede { changes, cp } => {
                             self.establish(now, ticket, association, cp, *changes);
                         }
-                        Request::Modify { .. } | Request::Delete | Request::Export(_) | Request::Pause => {
+                        Request::Modify { .. }
+                        | Request::Delete
+                        | Request::Export(_)
+                        | Request::Pause
+                        | Request::Recompile => {
                             self.context.refuse(ticket, Refusal::NotFound);
                         }
                     }
@@ -500,6 +571,13 @@ impl Requests {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Requests may take as long as the configuration says now, also those that wait.
+    pub(crate) fn shorten_deadlines(&mut self, now: Nanos) {
+        let latest = now + self.context.config.deadline;
+        let deadlines = self.deadlines.iter_mut();
+        deadlines.for_each(|deadline| deadline.at = deadline.at.min(latest));
     }
 
     /// Gives up what is late, and evaluates URRs whose timers have expired.

@@ -109,6 +109,18 @@ pub enum Charging {
     Resumed,
 }
 
+/// What a session follows of a configuration that has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// Nothing has changed.
+    #[default]
+    Nothing,
+    /// The network: its rules are compiled anew.
+    Network,
+    /// The network and what is predefined.
+    All,
+}
+
 /// The changes of one request. They are made in the order of the fields: removals, creations, updates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
@@ -156,6 +168,8 @@ pub struct Changes {
     pub packets: Vec<PacketsLeft>,
     /// What becomes of charging, when all above is done.
     pub charging: Option<Charging>,
+    /// What else is to be taken over.
+    pub follow: Follow,
 }
 
 impl Changes {
@@ -191,6 +205,7 @@ impl Changes {
             query_packets: _,
             packets,
             charging,
+            follow,
         } = self;
         let removes_none = remove_pdrs.is_empty()
             && remove_fars.is_empty()
@@ -217,7 +232,8 @@ impl Changes {
             && subscriber.is_none()
             && *immediate == ImmediateActions::default()
             && packets.is_empty()
-            && charging.is_none();
+            && charging.is_none()
+            && *follow == Follow::Nothing;
         removes_none && creates_none && updates_none && chooses_none && says_nothing
     }
 
@@ -235,7 +251,11 @@ impl Changes {
             rules.set_inactivity_timer(seconds);
         }
         rules.forget_unused_filters();
-        rules.instantiate(predefined);
+        match self.follow {
+            Follow::All => rules.renew(predefined),
+            Follow::Nothing => rules.instantiate(predefined),
+            Follow::Network => {}
+        }
         if let Some(charging) = self.charging {
             rules.pause_charging(charging == Charging::Paused);
         }

@@ -31,10 +31,11 @@ use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
 use crate::import::ImportError;
 use crate::outcome::Outcome;
 use crate::persist::Persist;
-use crate::pools::PoolId;
+use crate::pools::{Pool, PoolId};
 use crate::queued_request::{Export, Request, Waiting};
 use crate::quotas::{Quotas, ResourceCounts};
 use crate::random::Random;
+use crate::recompilation::{Recompiled, RecompiledSessions};
 use crate::record::SessionRecord;
 use crate::release::drop_session;
 use crate::request_queue::Requests;
@@ -43,6 +44,7 @@ use crate::rule_changes::Changes;
 use crate::session::{Session, SessionView};
 use crate::session_table::{SessionTable, TableSeeds};
 use crate::sets::Sets;
+use crate::succession::{Departing, Search};
 use crate::tunnels::Tunnels;
 use crate::ue_addresses::Addresses;
 use crate::usage_measurement::{
@@ -104,7 +106,7 @@ impl Sessions {
                 config.association_percent,
                 [random.next_u64(), random.next_u64()],
             ),
-            correlations: Correlations::new(network.policers().count(), config.max_correlations),
+            correlations: Correlations::new(network.policers().room(), config.max_correlations),
         };
         let buckets = BucketTable::new(config.owners.clone(), config.workers);
         let context = ChangeContext {
@@ -114,6 +116,7 @@ impl Sessions {
             usage_measurement: UsageMeasurement::new(config.clock_unix, config.traffic_silence),
             usage_records: UsageRecordQueue::new(config.usage_records),
             outcomes: VecDeque::new(),
+            recompiled: RecompiledSessions::default(),
             config,
             environment: Environment { network, adjacencies },
             store,
@@ -200,6 +203,35 @@ impl Sessions {
     /// When the move cannot begin.
     pub fn move_bucket(&mut self, now: Nanos, bucket: Bucket, to: WorkerId) -> Result<(), MoveFault> {
         self.requests.move_bucket(now, bucket, to)
+    }
+
+    /// Continues a search for the users of what is removed with up to `most` more session indexes. Whether it is over.
+    pub fn search(&self, search: &mut Search, departing: &Departing, most: usize) -> bool {
+        self.requests.search(search, departing, most)
+    }
+
+    /// The first pool that would lose addresses that sessions hold, and how many, if the pools were these, which
+    /// [succeed](crate::Pool::succeeding) the ones there are.
+    pub fn lost_addresses(&self, pools: &[Pool]) -> Option<(String, usize)> {
+        self.requests.lost_addresses(pools)
+    }
+
+    /// Requests find what these name from now on; what they do not name is hidden, and nothing else changes.
+    pub fn find_names_in(&mut self, network: Arc<Network>, predefined: Arc<Predefined>) {
+        self.requests.find_names_in(network, predefined);
+    }
+
+    /// From now on all is as these say: `network`, the pools and what is predefined succeed those there are. Of `config`
+    /// only these, the deadline and the permission to choose F-TEIDs count. Sessions follow one after the other:
+    /// [`poll_recompilation`](Self::poll_recompilation).
+    pub fn succeed(&mut self, now: Nanos, network: Arc<Network>, config: &Config) {
+        self.requests.succeed(now, network, config);
+    }
+
+    /// Has up to `most` more sessions follow what has succeeded, and returns what came of all when the last has. `None`
+    /// also where no session has to.
+    pub fn poll_recompilation(&mut self, now: Nanos, most: usize) -> Option<Recompiled> {
+        self.requests.continue_recompilation(now, most)
     }
 
     /// A counter has reached a bound, as the worker that has the session notifies. Reports come from
@@ -448,6 +480,11 @@ impl Sessions {
         let addresses = &self.requests.context.resources.addresses;
         let at = move |vrf| addresses.holder_around((vrf, IpPrefix::host(address)));
         self.requests.context.table.views(vrfs.into_iter().filter_map(at))
+    }
+
+    /// All GTP-U paths that sessions send into.
+    pub fn paths(&self) -> impl Iterator<Item = GtpuPath> + '_ {
+        self.requests.context.table.paths.all()
     }
 
     /// Whether any session sends into this GTP-U path.

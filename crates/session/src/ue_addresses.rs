@@ -8,7 +8,7 @@ use flow::{Bucket, SessionIndex, VrfId, bucket};
 use rules::network::Network;
 use rules::prefix::IpPrefix;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::pools::{Pool, PoolId, PoolRange};
 use crate::random::Random;
@@ -125,6 +125,21 @@ impl Holders {
         };
     }
 
+    /// What is held of a range.
+    fn of_range(&self, vrf: VrfId, range: PoolRange) -> impl Iterator<Item = IpPrefix> + '_ {
+        let (first, last) = (range.nth(0), range.nth(range.count() - 1));
+        let (ipv4, ipv6) = match (place((vrf, first)), end((vrf, last))) {
+            (Place::Ipv4(first), Place::Ipv4(last)) => (Some(self.ipv4.range(first..=last)), None),
+            (Place::Ipv6(first), Place::Ipv6(last)) => (None, Some(self.ipv6.range(first..=last))),
+            _ => (None, None),
+        };
+        let v4 = |key: &u64| IpPrefix::new(Ipv4Addr::from_bits((key >> 8) as u32).into(), *key as u8);
+        let v6 = |(_, bits, len): &(u16, u128, u8)| IpPrefix::new(Ipv6Addr::from_bits(*bits).into(), *len);
+        let ipv4 = ipv4.into_iter().flatten().filter_map(move |(key, _)| v4(key));
+        let ipv6 = ipv6.into_iter().flatten().filter_map(move |(key, _)| v6(key));
+        ipv4.chain(ipv6).filter(move |prefix| range.has(*prefix))
+    }
+
     /// Who holds `address` or a part of it.
     fn within(&self, address: UeAddress) -> impl Iterator<Item = SessionIndex> + '_ {
         let (ipv4, ipv6) = match (place(address), end(address)) {
@@ -135,6 +150,23 @@ impl Holders {
         let ipv4 = ipv4.into_iter().flatten().map(|(_, holder)| *holder);
         ipv4.chain(ipv6.into_iter().flatten().map(|(_, holder)| *holder))
     }
+}
+
+/// The ranges of these pools, of which nothing is held. A pool of an instance that is not configured is empty.
+fn ranges(pools: &[Pool], network: &Network) -> Vec<Range> {
+    let ranges = pools.iter().zip(0..).flat_map(|(pool, id)| {
+        let vrf = network.instance(pool.instance).map(|instance| instance.vrf);
+        let ranges = pool.ranges.iter();
+        ranges.filter_map(move |range| {
+            Some(Range {
+                pool: PoolId(id),
+                vrf: vrf?,
+                range: *range,
+                used: 0,
+            })
+        })
+    });
+    ranges.collect()
 }
 
 /// An address space, a family (whether IPv4) and a length of prefixes.
@@ -157,23 +189,44 @@ pub struct Addresses {
 impl Addresses {
     /// No addresses are held; those of `pools` can be drawn. A pool of an instance that is not configured is empty.
     pub fn new(pools: &[Pool], network: &Network, random: Random) -> Addresses {
-        let ranges = pools.iter().zip(0..).flat_map(|(pool, id)| {
-            let vrf = network.instance(pool.instance).map(|instance| instance.vrf);
-            let ranges = pool.ranges.iter();
-            ranges.filter_map(move |range| {
-                Some(Range {
-                    pool: PoolId(id),
-                    vrf: vrf?,
-                    range: *range,
-                    used: 0,
-                })
-            })
-        });
         Addresses {
             holders: Holders::default(),
             lengths: Vec::new(),
-            ranges: ranges.collect(),
+            ranges: ranges(pools, network),
             random,
+        }
+    }
+
+    /// How many of the addresses of pool `id` that are held are not in `next`, the pool as it is to be; `None`: it is
+    /// removed. `vrf` is the address space that it is of then.
+    pub(crate) fn lost(&self, id: PoolId, next: Option<&Pool>, vrf: Option<VrfId>) -> usize {
+        let own = self.ranges.iter().filter(|range| range.pool == id && range.used > 0);
+        let is_kept = |of: &Range, prefix| {
+            let ranges = next.map(|pool| &pool.ranges).into_iter().flatten();
+            vrf == Some(of.vrf) && ranges.into_iter().any(|range| range.has(prefix))
+        };
+        let is_whole = |of: &&Range| {
+            let mut ranges = next.map(|pool| &pool.ranges).into_iter().flatten();
+            vrf == Some(of.vrf) && ranges.any(|range| range.includes(&of.range))
+        };
+        // Most ranges stay or grow: what is held of them does not have to be looked at.
+        let suspect = own.filter(|of| !is_whole(of));
+        let lost = suspect.flat_map(|of| {
+            let held = self.holders.of_range(of.vrf, of.range);
+            held.filter(move |prefix| !is_kept(of, *prefix))
+        });
+        lost.count()
+    }
+
+    /// From now on addresses are drawn of these pools. What is held stays held.
+    pub(crate) fn set_pools(&mut self, pools: &[Pool], network: &Network) {
+        let before = std::mem::replace(&mut self.ranges, ranges(pools, network));
+        for range in &mut self.ranges {
+            let is_same = |old: &&Range| (old.vrf, old.range) == (range.vrf, range.range);
+            range.used = match before.iter().find(is_same) {
+                Some(old) => old.used,
+                None => self.holders.of_range(range.vrf, range.range).count() as u64,
+            };
         }
     }
 
@@ -327,7 +380,6 @@ mod tests {
     use flow::{InstanceId, PortId};
     use proptest::prelude::*;
     use rules::network::{Instance, Roles};
-    use std::net::{Ipv4Addr, Ipv6Addr};
 
     const A: SessionIndex = SessionIndex(1);
     const B: SessionIndex = SessionIndex(2);
@@ -437,6 +489,33 @@ mod tests {
             addresses.draw(&[PoolId(1)], Family::Ipv4, None, A),
             Err(NoAddress::NoPool)
         );
+    }
+
+    #[test]
+    fn pools_grow_and_lose_nothing_that_is_held() {
+        let mut addresses = addresses(vec![ipv4(2, 5)]);
+        let drawn: Vec<_> = (0..4).map(|_| addresses.draw(&[POOL], Family::Ipv4, None, A).unwrap()).collect();
+        let pool = |ranges| Pool {
+            name: "pool".into(),
+            instance: InstanceId(0),
+            ranges,
+        };
+        let vrf = Some(VrfId(3));
+        let lost = |own: &Addresses, next: Option<&Pool>, vrf| own.lost(POOL, next, vrf);
+        let grown = pool(vec![ipv4(1, 6)]);
+        assert_eq!(lost(&addresses, Some(&grown), vrf), 0);
+        assert_eq!(lost(&addresses, Some(&grown), Some(VrfId(0))), 4, "of another address space");
+        assert_eq!(lost(&addresses, Some(&pool(vec![ipv4(2, 3), ipv4(5, 9)])), vrf), 1);
+        assert_eq!(lost(&addresses, Some(&pool(vec![ipv4(2, 3), ipv4(4, 9)])), vrf), 0);
+        assert_eq!(lost(&addresses, None, None), 4);
+        addresses.set_pools(&[grown], &network());
+        assert_eq!(addresses.usage(POOL), (4, 6));
+        let more: Vec<_> = (0..2).map(|_| addresses.draw(&[POOL], Family::Ipv4, None, B).unwrap()).collect();
+        assert!(more.iter().all(|address| !drawn.contains(address)));
+        assert_eq!(addresses.draw(&[POOL], Family::Ipv4, None, B), Err(NoAddress::Exhausted));
+        addresses.set_pools(&[], &network());
+        assert_eq!((addresses.usage(POOL), addresses.held()), ((0, 0), 6));
+        assert!(addresses.release(drawn[0], A));
     }
 
     proptest! {

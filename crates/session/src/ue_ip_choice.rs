@@ -102,7 +102,8 @@ impl Assignment<'_> {
         instance: Option<InstanceId>,
         family: Family,
     ) -> Result<IpPrefix, Refusal> {
-        let instance = instance.or(self.pools.first().map(|pool| pool.instance));
+        let mut pools = self.pools.iter().filter(|pool| !pool.is_removed());
+        let instance = instance.or_else(|| pools.next().map(|pool| pool.instance));
         let of_instance = self
             .pools
             .iter()

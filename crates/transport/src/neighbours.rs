@@ -24,7 +24,7 @@ use std::time::Duration;
 use flow::{AdjacencyId, InstanceId, Nanos, PortId};
 use packet::MacAddr;
 use rules::AdjacencyRef;
-use rules::network::multipath::{self, GroupId};
+use rules::network::multipath::GroupId;
 
 use self::entry::{Entry, State, WantedBy};
 use self::groups::Groups;
@@ -36,6 +36,7 @@ use crate::solicit::{self, Transmit};
 mod entry;
 mod groups;
 mod own;
+mod reconfiguration;
 mod table;
 mod view;
 
@@ -304,17 +305,6 @@ impl Neighbours {
     /// All own addresses, for views.
     pub fn own_addresses(&self) -> impl Iterator<Item = OwnAddressView> + '_ {
         self.own.views()
-    }
-
-    /// Adds all groups, in the order of their ids, and requests their routers from now on. A router that cannot be a
-    /// neighbour, or that there is no room for, has no paths.
-    pub fn balance(&mut self, now: Nanos, groups: &[multipath::Group]) {
-        for group in groups {
-            let pin = |&(instance, address): &_| self.pin(now, instance, address).ok();
-            let routers = group.iter().filter_map(pin).collect();
-            let id = self.groups.add(routers);
-            self.publish_paths(id, None);
-        }
     }
 
     /// The slot of a path; `None` without that group.

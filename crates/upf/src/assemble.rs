@@ -9,7 +9,9 @@ use rules::network::Network;
 use session::Random;
 use transport::Interface;
 use transport::lag::{LacpConfig, LagConfig, LagMember, LagMode};
-use worker::{Budgets, ControlEnd, PacketRates, WorkerConfig, WorkerEnd, control_channel};
+use worker::{
+    Budgets, ControlEnd, InterfaceSettings, PacketRates, WorkerConfig, WorkerEnd, control_channel,
+};
 
 use super::balance::{Balancer, Bound};
 use super::control::{Control, ControlConfig};
@@ -57,7 +59,8 @@ pub fn assemble(config: &Config, network: &Arc<Network>, around: Surroundings) -
         ));
     }
     let around = Surroundings { random, ..around };
-    let control = control(config, network, around, links);
+    let settings = workers.first().map(|(worker, _)| InterfaceSettings::of(worker));
+    let control = control(config, network, around, settings.unwrap_or_default(), links);
     Assembly { control, workers }
 }
 
@@ -138,7 +141,13 @@ fn share(total: usize, workers: usize) -> usize {
     }
 }
 
-fn control(config: &Config, network: &Arc<Network>, around: Surroundings, links: Vec<ControlEnd>) -> Control {
+fn control(
+    config: &Config,
+    network: &Arc<Network>,
+    around: Surroundings,
+    interface_settings: InterfaceSettings,
+    links: Vec<ControlEnd>,
+) -> Control {
     let Surroundings {
         now,
         clock_unix,
@@ -157,6 +166,7 @@ fn control(config: &Config, network: &Arc<Network>, around: Surroundings, links:
         path_mtu_least: config.gtpu.least_path_mtu(),
         ports: config.ports.iter().map(|port| port.name.value.clone()).collect(),
         lags: lags(config, &macs),
+        interface_settings,
         random,
         balancer: balancer(config),
     };
@@ -199,7 +209,8 @@ fn balancer(config: &Config) -> Option<Balancer> {
     Some(Balancer::new(bound, workers))
 }
 
-fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
+/// What the PFCP endpoint is made with.
+pub(super) fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     let mut made = n4::Config::new(config.node.id.0.clone(), config.workers.count.value() as u16);
     made.recovery_unix = clock_unix;
     made.clock_unix = clock_unix;

@@ -3,6 +3,8 @@
 //! Owned by one thread, which hands it datagrams and polls it. It never waits: commands that a worker's link has no
 //! room for are kept, in order, and go with a later poll; while many are kept, no new effects are taken.
 
+mod reconfiguration;
+
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -24,7 +26,9 @@ use session::{
 };
 use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState, Routes};
-use worker::{ApplyError, Command, ControlEnd, Event, TraceItem, TraceRequest, TraceTerms, mirror, trace};
+use worker::{
+    ApplyError, Command, ControlEnd, Event, InterfaceSettings, TraceItem, TraceRequest, TraceTerms, mirror, trace,
+};
 
 use super::balance::{Balancer, Load};
 use super::convert::{command, fault};
@@ -34,6 +38,7 @@ use super::mirror::{MirrorFault, MirrorWanted};
 use super::neighbours::{SharedNeighbours, Table};
 use super::path_mtus::PathMtus;
 use super::port_links::{LinkEvent, PortLinks};
+use super::reconfigure::{FixedNeighbours, Reconfigurations};
 use super::session_transfer::{NodeExport, SessionTransfer};
 use super::shared_rates::SharedRates;
 use super::usage_record_writer::{RecordSink, UsageRecordWriter};
@@ -70,6 +75,8 @@ pub struct ControlConfig {
     pub ports: Vec<String>,
     /// The ports that are made of others.
     pub lags: Vec<LagConfig>,
+    /// What of workers' interfaces the network does not say.
+    pub interface_settings: InterfaceSettings,
     /// Where identifiers come from.
     pub random: Random,
     /// Who moves buckets from busy workers to idle ones; `None`: they move by hand only.
@@ -94,6 +101,10 @@ pub struct Control {
     /// The export that [`SessionTransfer::begin_node_export`] has begun.
     node_export: Option<NodeExport>,
     own_addresses: VecDeque<OwnAddressEvent>,
+    /// Neighbours with link layer addresses that are not to be resolved: those of the configuration, and others.
+    fixed_neighbours: FixedNeighbours,
+    interface_settings: InterfaceSettings,
+    reconfigurations: Reconfigurations,
 }
 
 impl Control {
@@ -111,7 +122,7 @@ impl Control {
             config.random,
         );
         let workers = Workers::new(links);
-        let shared_rates = SharedRates::new(config.network.policers().all(), workers.count());
+        let shared_rates = SharedRates::new(config.network.policers(), workers.count());
         let mut control = Self {
             shared_rates,
             endpoint,
@@ -128,6 +139,9 @@ impl Control {
             record_writer: None,
             node_export: None,
             own_addresses: VecDeque::new(),
+            fixed_neighbours: FixedNeighbours::of(&config.static_neighbours),
+            interface_settings: config.interface_settings,
+            reconfigurations: Reconfigurations::default(),
         };
         // Before the workers run: none answers for a tentative address.
         control.send_own_addresses(now);
@@ -212,6 +226,7 @@ impl Control {
         self.note_moves(now);
         self.balance(now);
         busy |= self.lease(now);
+        busy |= self.poll_reconfiguration(now);
         busy |= self.send_effects();
         busy |= self.make_records(now);
         busy |= self.port_links.poll(now, &mut self.workers, &self.neighbours);
@@ -233,7 +248,8 @@ impl Control {
         let lags = self.port_links.poll_timeout();
         let paths = self.path_mtus.poll_timeout();
         let endpoint = self.endpoint.poll_timeout();
-        [endpoint, neighbours, balancer, shared_rates, lags, paths]
+        let reconfiguration = self.reconfigurations.poll_timeout(now);
+        [endpoint, neighbours, balancer, shared_rates, lags, paths, reconfiguration]
             .into_iter()
             .flatten()
             .min()
@@ -291,6 +307,7 @@ impl Control {
 
     /// Enters a neighbour as if it were configured.
     pub fn add_neighbour(&mut self, now: Nanos, instance: InstanceId, address: IpAddr, mac: MacAddr) {
+        self.fixed_neighbours.add(instance, address);
         // Without room it has to be asked for like any other.
         let _ = self
             .neighbours
@@ -520,6 +537,8 @@ impl Control {
             Event::PauseOfCharging { session } => self.endpoint.handle_pause_of_charging(now, session),
             Event::Content { session, usage } => self.endpoint.handle_content_counted(session, usage),
             Event::TraceOver { ring } => drop(ring),
+            // The tables of before are freed here.
+            Event::Network(_) => self.reconfigurations.confirm(),
             Event::EchoResponse {
                 peer,
                 local,

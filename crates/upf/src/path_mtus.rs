@@ -56,6 +56,11 @@ impl PathMtus {
         }
     }
 
+    /// What is reported from now on is valid for this long, and no less than this.
+    pub(super) const fn set_bounds(&mut self, age: Duration, least: u16) {
+        (self.age, self.least) = (age, least);
+    }
+
     /// Notes that a path has this MTU; gives what is believed, if that changes: a larger one changes nothing, and the
     /// same one does not last longer for being reported again, so that a larger one is tried in the end (RFC 1191
     /// §6.3).

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use flow::meter::{Demand, MeterSpec, Rate, SharedId};
 use flow::{Direction, Nanos};
-use rules::network::Policer;
+use rules::network::Policers;
 use session::SharedRate;
 use worker::Command;
 
@@ -84,7 +84,7 @@ impl RateAndBurst {
 impl SharedRates {
     /// Of these policers, over this number of workers.
     #[must_use]
-    pub fn new(policers: &[Policer], workers: usize) -> Self {
+    pub fn new(policers: &Policers, workers: usize) -> Self {
         let mut rates = Self {
             all: BTreeMap::new(),
             divided: BTreeSet::new(),
@@ -92,7 +92,7 @@ impl SharedRates {
             next_queried: SharedId::NONE,
             next: Nanos(0),
         };
-        for (id, policer) in (1..).map(SharedId).zip(policers) {
+        for (id, policer) in policers.numbered() {
             let lease = |worker| Lease {
                 demand: Some([0; 2]),
                 // Meters begin without limits.
@@ -108,6 +108,45 @@ impl SharedRates {
             }
         }
         rates
+    }
+
+    /// The policers are `newer` from now on, which succeed `older`. Those that stay keep their leases, and workers their
+    /// tokens; what is removed limits nothing. `send` takes the commands for workers, of which there are this number.
+    pub fn change_policers(
+        &mut self,
+        (older, newer): (&Policers, &Policers),
+        workers: usize,
+        mut send: impl FnMut(usize, Command),
+    ) {
+        for (id, _) in older.numbered().filter(|(id, _)| !has_policer(newer, *id)) {
+            self.all.remove(&id);
+            self.divided.remove(&id);
+            self.unsent.remove(&id);
+            for worker in 0..workers {
+                for direction in Direction::BOTH {
+                    send(worker, command(id, direction, RateAndBurst::UNLIMITED));
+                }
+            }
+        }
+        for (id, policer) in newer.numbered() {
+            if !has_policer(older, id) {
+                let alone = [id, SharedId::NONE, SharedId::NONE, SharedId::NONE];
+                (0..workers).for_each(|worker| send(worker, Command::SharedChain { id, chain: alone }));
+            }
+            let leased = self.all.entry(id).or_insert_with(|| {
+                let mut leased = LeasedRate::new(policer.rates);
+                leased.leases = (0..workers).map(Lease::new).collect();
+                leased
+            });
+            leased.rates = policer.rates;
+            leased.divide(id, &mut send);
+            if workers > 1 {
+                self.divided.insert(id);
+            }
+        }
+        for (id, chain) in newer.chains().filter(|new| older.chains().all(|old| old != *new)) {
+            (0..workers).for_each(|worker| send(worker, Command::SharedChain { id, chain }));
+        }
     }
 
     /// The rate of a correlation, or the workers that own its sessions, have changed; `send` takes the commands for
@@ -187,6 +226,10 @@ impl SharedRates {
             }
         }
     }
+}
+
+fn has_policer(policers: &Policers, id: SharedId) -> bool {
+    policers.numbered().any(|(known, _)| known == id)
 }
 
 impl Lease {
@@ -306,16 +349,18 @@ fn proportion(rate: u64, weight: u64, sum: u64) -> u64 {
 mod tests {
     use flow::WorkerId;
     use proptest::prelude::*;
+    use rules::network::Policer;
 
     use super::*;
 
-    fn policers(kbit: [u64; 2]) -> Vec<Policer> {
-        vec![Policer {
+    fn policers(kbit: [u64; 2]) -> Policers {
+        let one = Policer {
             name: "a".into(),
             slice: None,
             dnn: Some("a".into()),
             rates: kbit.map(Rate::from_kbit),
-        }]
+        };
+        Policers::new(vec![one]).expect("one")
     }
 
     /// The uplink rate that each worker is sent at `now`; and how many workers are queried.
@@ -405,7 +450,7 @@ mod tests {
     #[test]
     fn sessions_of_one_worker_have_their_whole_rate_there_and_it_follows_them() {
         let (up, down) = (Direction::Uplink, Direction::Downlink);
-        let mut rates = SharedRates::new(&[], 4);
+        let mut rates = SharedRates::new(&Policers::default(), 4);
         let whole = Rate::from_kbit(8_000);
         let unlimited = (2, down, Rate::UNLIMITED, 0);
         assert_eq!(
@@ -433,7 +478,7 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_before_there_were_shares_does_not_count() {
-        let mut rates = SharedRates::new(&[], 2);
+        let mut rates = SharedRates::new(&Policers::default(), 2);
         changed(&mut rates, &shared(1_000, &[0]));
         changed(&mut rates, &shared(1_000, &[0, 1]));
         rates.handle_demand(0, &[(SharedId(7), [u64::MAX, 0])]);
@@ -447,7 +492,7 @@ mod tests {
 
     #[test]
     fn of_many_rates_each_has_its_turn() {
-        let mut rates = SharedRates::new(&[], 2);
+        let mut rates = SharedRates::new(&Policers::default(), 2);
         for id in 1..=600 {
             let rate = SharedRate {
                 id: SharedId(id),
@@ -468,7 +513,7 @@ mod tests {
 
     #[test]
     fn no_worker_is_queried_where_there_are_no_policers() {
-        assert_eq!(SharedRates::new(&[], 4).poll_timeout(), None);
+        assert_eq!(SharedRates::new(&Policers::default(), 4).poll_timeout(), None);
     }
 
     proptest! {

@@ -14,14 +14,14 @@ use crate::{
     ReassemblyLimits,
 };
 
-/// How one worker is to work. Everything is fixed from its start.
+/// How one worker is to work. Everything but its network is fixed from its start.
 #[derive(Clone, Debug)]
 pub struct WorkerConfig {
     /// Which worker it is, below `workers`.
     pub id: WorkerId,
     /// How many workers there are, at least 1.
     pub workers: u16,
-    /// The configured world.
+    /// The configured world; that of the last [`Command::Network`](crate::Command::Network).
     pub network: Arc<Network>,
     /// The ports' link layer addresses, by port.
     pub macs: Vec<MacAddr>,
@@ -49,8 +49,8 @@ pub struct WorkerConfig {
     pub max_adjacencies: usize,
     /// Tunnels and UE addresses each that are not in their session's bucket. Default 65,536; unused with one worker.
     pub max_exceptions: usize,
-    /// Meters that sessions share. Default: those of the network's policers, and of their chains; none for correlated
-    /// QERs.
+    /// Meters that sessions share. Default: as many as the network's policers and their chains, and those of networks
+    /// that succeed it, have room for; none for correlated QERs.
     pub shared_meters: u16,
     /// Packets of one burst that may take the slow path. Default 64 of each class: all.
     pub budgets: Budgets,
@@ -124,7 +124,7 @@ impl WorkerConfig {
     /// The defaults for worker `id` of `workers`.
     pub fn new(id: WorkerId, workers: u16, network: Arc<Network>, macs: Vec<MacAddr>, seed: Seed) -> Self {
         Self {
-            shared_meters: network.policers().count(),
+            shared_meters: network.policers().room(),
             id,
             workers,
             network,

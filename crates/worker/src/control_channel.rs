@@ -12,7 +12,7 @@ pub(crate) mod event_queue;
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use flow::meter::{Demand, Rate, SharedId};
+use flow::meter::{Chain, Demand, Rate, SharedId};
 use flow::{
     BlockImage, ContentUsage, Direction, InstanceId, LocalId, OpId, PacketTimes, PortId, Reached,
     SessionIndex,
@@ -27,6 +27,7 @@ use rules::worker_selection::WorkerSelectionChange;
 use transport::lag::{Lacpdu, LagShare};
 use transport::{AdjacencyChange, NeighbourMessage};
 
+use crate::egress::network_tables::NetworkTables;
 use crate::trace::{TraceItem, TraceRequest};
 
 /// A command from control to a worker.
@@ -100,6 +101,16 @@ pub enum Command {
         address: Ipv6Addr,
         /// Whether it is answered for and used as a source.
         is_usable: bool,
+    },
+    /// The network as it is configured from now on. Packets that wait for next hops find theirs anew. The response,
+    /// [`Event::Network`], has the tables of before. Sent to every worker, behind the adjacencies that it leads to.
+    Network(Box<NetworkTables>),
+    /// The policers that sessions of a number pass, in the place of its own one.
+    SharedChain {
+        /// The number.
+        id: SharedId,
+        /// The meters of the policers.
+        chain: Chain,
     },
     /// A frame to send as it is; dropped and counted when the port has no room.
     Transmit {
@@ -207,6 +218,8 @@ pub enum Event {
         /// Whether all worker selection exceptions since the fence before have found room.
         outcome: Result<(), ApplyError>,
     },
+    /// A network has taken effect. The tables of the one before it are for Control to free.
+    Network(Box<NetworkTables>),
     /// What a session's URRs have counted.
     Queried {
         /// The operation.

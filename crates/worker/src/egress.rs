@@ -9,6 +9,7 @@ pub(crate) mod free;
 pub(crate) mod hand_over;
 pub(crate) mod lags;
 pub(crate) mod linearize;
+pub(crate) mod network_tables;
 pub(crate) mod path_mtus;
 pub(crate) mod ports;
 pub(crate) mod tx_queues;

@@ -40,6 +40,7 @@ pub use control_channel::{
     ApplyError, Command, ControlEnd, Event, SessionStatus, WorkerEnd, control_channel,
 };
 pub use egress::lags::{LagHash, LagPorts};
+pub use egress::network_tables::{InterfaceSettings, NetworkTables};
 pub use egress::path_mtus::MOST_PATH_MTUS;
 pub use ingress::l3_interfaces::interface;
 #[cfg(feature = "dpdk")]

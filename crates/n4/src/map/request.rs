@@ -7,7 +7,7 @@ use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{IeType, Repeated, Restrict};
 use rules::image::{ImmediateActions, PacketsLeft};
 use rules::model::{BarId, FarId, FarUpdate, PdrId, Qer, QerId, TrafficEndpointId, UrrId};
-use rules::network::{InstanceId, Network, Roles};
+use rules::network::{InstanceId, Network};
 use session::{Changes, Charging, Query, SessionView, Subscriber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,14 +99,7 @@ fn policers_of(
     named: impl Iterator<Item = InstanceId>,
     network: &Network,
 ) -> SharedId {
-    let slice = slice.map(subscriber::slice);
-    let instance = named
-        .filter_map(|id| network.instance(id))
-        .filter(|instance| instance.roles.intersects(Roles::N6))
-        .chain(network.first_with(Roles::N6))
-        .next();
-    let of_instance = instance.map(|instance| instance.name.as_bytes());
-    network.policers().of(slice, dnn.or(of_instance))
+    network.policers_of(slice.map(subscriber::slice), dnn, named)
 }
 
 /// Another slice of a session (TS 29.244 Table 7.5.4.1-1, NOTE 5): whose policers it passes, and what its records say.

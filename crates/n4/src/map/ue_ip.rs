@@ -96,7 +96,7 @@ pub(super) fn pools(
         let place = context
             .pools
             .iter()
-            .position(|pool| pool.name.as_bytes() == identity.0.0);
+            .position(|pool| !pool.is_removed() && pool.name.as_bytes() == identity.0.0);
         place.map(|place| PoolId(place as u16))
     };
     let pools = sent.iter().take(2).map(known);

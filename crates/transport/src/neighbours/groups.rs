@@ -12,11 +12,21 @@ pub(super) struct Groups {
     slots: Paths,
 }
 
+#[derive(Clone)]
 struct Group {
-    /// The routers' slots.
+    /// The routers' slots; none: there is no such group.
     routers: Box<[AdjacencyId]>,
     /// The router of each path.
     paths: [Option<AdjacencyId>; PATHS as usize],
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self {
+            routers: Box::default(),
+            paths: [None; PATHS as usize],
+        }
+    }
 }
 
 /// A path whose slot gets a new adjacency.
@@ -34,19 +44,24 @@ impl Groups {
         }
     }
 
-    /// Adds a group without routers on its paths.
-    pub fn add(&mut self, routers: Box<[AdjacencyId]>) -> GroupId {
-        self.all.push(Group {
-            routers,
-            paths: [None; PATHS as usize],
-        });
-        GroupId((self.all.len() - 1) as u16)
+    /// Sets the routers of a group, which is none without any. Its paths are still to be [assigned](Self::assign).
+    pub fn set(&mut self, id: GroupId, routers: Box<[AdjacencyId]>) {
+        let place = usize::from(id.0);
+        if self.all.len() <= place {
+            self.all.resize_with(place + 1, Group::default);
+        }
+        self.all[place].routers = routers;
     }
 
     /// The slot of a path; `None` without that group.
     pub fn slot(&self, group: GroupId, path: u8) -> Option<AdjacencyId> {
-        self.all.get(usize::from(group.0))?;
-        (path < PATHS).then(|| self.slots.slot(group, path))
+        let group_at = self.all.get(usize::from(group.0))?;
+        (path < PATHS && !group_at.routers.is_empty()).then(|| self.slots.slot(group, path))
+    }
+
+    /// The ids of all places, also those without a group.
+    pub fn ids(&self) -> impl Iterator<Item = GroupId> + use<> {
+        (0..self.all.len() as u16).map(GroupId)
     }
 
     /// The router of a path.
@@ -88,7 +103,7 @@ impl Groups {
                 next_of(path, count, |index| resolved[index]).or_else(|| next_of(path, count, |_| true));
             let router = index.and_then(|index| group.routers.get(index).copied());
             let is_other = std::mem::replace(before, router) != router;
-            if is_other || router == changed {
+            if is_other || (changed.is_some() && router == changed) {
                 let slot = self.slots.slot(id, path);
                 changes.push(PathChange { slot, router });
             }

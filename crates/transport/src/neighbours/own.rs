@@ -141,6 +141,11 @@ impl OwnAddresses {
         made
     }
 
+    /// Verifications that begin from now on have these probes, this far apart.
+    pub fn set_times(&mut self, dad_transmits: u8, retrans_timer: Duration) {
+        (self.dad_transmits, self.retrans_timer) = (dad_transmits, retrans_timer);
+    }
+
     /// The link of a port came up: verification begins anew. Or it went down: verification stops.
     pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
         if up {

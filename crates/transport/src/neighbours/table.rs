@@ -102,6 +102,25 @@ impl Table {
         }
     }
 
+    /// The configuration does not want an entry any more: it stays as if packets had wanted it, as they may.
+    pub fn give_up(&mut self, id: AdjacencyId) {
+        let Some(entry) = self.get_mut(id) else { return };
+        if entry.wanted != WantedBy::Configuration {
+            return;
+        }
+        entry.wanted = WantedBy::Traffic;
+        self.counts[WantedBy::Configuration as usize] -= 1;
+        self.counts[WantedBy::Traffic as usize] += 1;
+        if self.failed.remove(&(WantedBy::Configuration, id.0)) {
+            self.failed.insert((WantedBy::Traffic, id.0));
+        }
+    }
+
+    /// How many entries are wanted by this.
+    pub const fn count(&self, wanted: WantedBy) -> usize {
+        self.counts[wanted as usize]
+    }
+
     /// A new entry, for which there is [room](Self::entry_to_remove).
     pub fn insert(
         &mut self,

@@ -428,6 +428,13 @@ impl<B: PacketBuf> Buffers<B> {
         met
     }
 
+    /// Releases all parked queues: their packets find their next hops anew.
+    pub fn release_parked(&mut self) {
+        for number in (0..self.parked.len()).rev() {
+            self.flush(self.parked[number]);
+        }
+    }
+
     /// Why the packet at `index` of the burst was not stored.
     pub fn why_not(&self, index: usize) -> DropReason {
         self.burst[index % BURST].otherwise

@@ -12,6 +12,7 @@ use super::state::Worker;
 use crate::control_channel::SessionStatus;
 use crate::deferred::buffering::QueueKey;
 use crate::deferred::{delivery_status, end_markers, release};
+use crate::egress::network_tables::NetworkTables;
 use crate::egress::path_mtus::Path;
 use crate::egress::ports::OwnPacket;
 use crate::io::Io;
@@ -101,6 +102,14 @@ impl<I: Io> Worker<I> {
                 address,
                 is_usable,
             } => self.tables.interfaces.set_usable(instance, address, is_usable),
+            Command::Network(tables) => {
+                let retired = self.change_network(tables);
+                self.events
+                    .push_response(&mut self.stats, Event::Network(retired));
+            }
+            Command::SharedChain { id, chain } => {
+                self.apply_rules.shared.set_chain(id, chain);
+            }
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
         }
     }
@@ -146,6 +155,16 @@ impl<I: Io> Worker<I> {
         self.sessions
             .blocks
             .take_due_contents(CONTENT_SESSIONS, now - interval, tell);
+    }
+
+    /// Swaps the tables of the network, and has packets that wait for next hops find theirs anew. Gives what it had.
+    #[cold]
+    fn change_network(&mut self, mut tables: Box<NetworkTables>) -> Box<NetworkTables> {
+        std::mem::swap(&mut self.tables.interfaces, &mut tables.interfaces);
+        std::mem::swap(&mut self.tables.routes, &mut tables.routes);
+        std::mem::swap(&mut self.config.network, &mut tables.network);
+        self.deferred.buffers.release_parked();
+        tables
     }
 
     fn apply_adjacency(&mut self, change: &AdjacencyChange, now: Nanos) {

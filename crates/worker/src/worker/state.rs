@@ -7,7 +7,7 @@ use flow::slab::OutOfMemory;
 use flow::{FlowKey4, Nanos, PortId, SessionIndex};
 use packet::rewrite::Rewrite;
 use rtrb::Consumer;
-use transport::{Adjacencies, Routes};
+use transport::Adjacencies;
 
 use crate::apply_rules::context::{ApplyRulesState, Plan};
 use crate::apply_rules::encap::Chain;
@@ -26,6 +26,7 @@ use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::Fragmenter;
 use crate::egress::lags::Lags;
 use crate::egress::path_mtus::PathMtus;
+use crate::egress::network_tables::{InterfaceSettings, NetworkTables};
 use crate::egress::ports::Ports;
 use crate::egress::tx_queues::TxQueues;
 use crate::ingress::l3_interfaces::L3Interfaces;
@@ -106,9 +107,9 @@ impl<I: Io> Worker<I> {
             _ => config.max_exceptions,
         };
         let ports = io.ports();
-        let interfaces = L3Interfaces::new(&config.network, &config.macs)
-            .with_lags(&config.lags, &config.macs)
-            .with_host(&config.host, &config.urgent_dscps);
+        let NetworkTables {
+            interfaces, routes, ..
+        } = NetworkTables::new(&config.network, &InterfaceSettings::of(&config));
         choose_queues(&mut io, &interfaces, &config);
         let flows = FlowCapacity {
             v4: config.max_flows_v4,
@@ -134,8 +135,8 @@ impl<I: Io> Worker<I> {
             },
             tables: ForwardingTables {
                 interfaces,
-                adjacencies: Adjacencies::new(config.max_adjacencies, config.network.groups().len()),
-                routes: Routes::new(&config.network),
+                adjacencies: Adjacencies::new(config.max_adjacencies, config.network.group_room()),
+                routes,
                 path_mtus: PathMtus::new(),
             },
             copies: Copies::new(),

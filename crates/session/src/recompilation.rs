@@ -1,0 +1,138 @@
+//! Sessions follow a changed configuration: each is compiled anew for the network as it is now, with what is predefined
+//! now, if that changes anything of it. A few at a time, each as a change of its own behind the requests that wait for it,
+//! so that PFCP goes on meanwhile.
+
+use flow::SessionIndex;
+use flow::meter::SharedId;
+use rules::Predefined;
+use rules::compile::leads_alike;
+use rules::network::Network;
+use std::sync::Arc;
+
+use crate::rule_changes::{Changes, Follow};
+use crate::session::Session;
+
+/// Sessions that are on their way at a time: with the workers, or behind a request that is.
+pub(crate) const MOST_ON_THEIR_WAY: u64 = 1_024;
+
+/// What came of the sessions that were to follow a changed configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recompiled {
+    /// Those that something changed of.
+    pub changed: u64,
+    /// Those that could not take over what is predefined: it has become more than there is room for. They keep what they
+    /// had of it.
+    pub failed: u64,
+}
+
+/// The sessions that are on their way, and those that have arrived.
+#[derive(Debug, Default)]
+pub(crate) struct RecompiledSessions {
+    begun: u64,
+    ended: u64,
+    result: Recompiled,
+}
+
+impl RecompiledSessions {
+    pub(crate) fn begin(&mut self) {
+        self.begun += 1;
+    }
+
+    /// Nothing is to be changed of a session.
+    pub(crate) fn unchanged(&mut self) {
+        self.ended += 1;
+    }
+
+    pub(crate) fn done(&mut self) {
+        self.ended += 1;
+        self.result.changed += 1;
+    }
+
+    /// A session could not follow, or is gone.
+    pub(crate) fn refused(&mut self) {
+        self.ended += 1;
+    }
+
+    /// A session that could not follow in all follows the network.
+    pub(crate) fn begin_again(&mut self) {
+        self.begun += 1;
+        self.result.failed += 1;
+    }
+
+    pub(crate) fn on_their_way(&self) -> u64 {
+        self.begun.saturating_sub(self.ended)
+    }
+
+    pub(crate) fn result(&self) -> Recompiled {
+        self.result
+    }
+}
+
+/// How far the sessions have come.
+#[derive(Debug)]
+pub(crate) struct Recompilation {
+    /// The network of before.
+    older: Arc<Network>,
+    /// Whether sessions may pass other policers than before.
+    has_other_policers: bool,
+    /// The first session that it has not come to.
+    next: u32,
+}
+
+impl Recompilation {
+    pub(crate) fn new(older: Arc<Network>, newer: &Network) -> Recompilation {
+        Recompilation {
+            has_other_policers: older.policers() != newer.policers(),
+            older,
+            next: 0,
+        }
+    }
+
+    /// The next index, of those below `end`.
+    pub(crate) fn next_of(&mut self, end: u32) -> Option<SessionIndex> {
+        if self.is_through(end) {
+            return None;
+        }
+        self.next += 1;
+        Some(SessionIndex(self.next - 1))
+    }
+
+    pub(crate) fn is_through(&self, end: u32) -> bool {
+        self.next >= end
+    }
+
+    /// What changes of a session that follows, if anything does.
+    pub(crate) fn changes_of(
+        &self,
+        session: &Session,
+        newer: &Network,
+        predefined: &Predefined,
+        follow: Follow,
+    ) -> Option<Changes> {
+        let rules = &session.live.rules;
+        let policers = match self.has_other_policers {
+            true => policers_of(session, newer),
+            false => rules.policers(),
+        };
+        let is_same = policers == rules.policers()
+            && (follow == Follow::Network || rules.are_up_to_date(predefined))
+            && leads_alike(rules, &self.older, newer);
+        (!is_same).then(|| Changes {
+            policers: Some(policers),
+            follow,
+            ..Changes::default()
+        })
+    }
+}
+
+/// The policers that a session passes by the configuration as it is now.
+fn policers_of(session: &Session, network: &Network) -> SharedId {
+    let rules = &session.live.rules;
+    let of_pdrs = rules.pdrs().iter().map(|pdr| pdr.pdi.instance);
+    let of_fars = rules.fars().iter().map(|far| far.forwarding.as_ref()?.instance);
+    let named = of_pdrs.chain(of_fars).flatten();
+    let subscriber = session.accounting.subscriber.as_deref();
+    let dnn = subscriber.and_then(|known| known.dnn.as_deref());
+    let slice = subscriber.and_then(|known| known.s_nssai);
+    network.policers_of(slice, dnn.map(str::as_bytes), named)
+}

@@ -1,0 +1,332 @@
+//! The configuration changes while the UPF runs.
+//!
+//! 1. *Prepare.* All that can be refused is refused before anything changes: the network is numbered as the successor of
+//!    the one there is, pools keep what is held, what is removed is hidden from requests and not in use. Next hops that
+//!    routes have not led over are resolved.
+//! 2. *Take effect.* In control at once; in each worker by one command, between two bursts.
+//! 3. *Follow.* Sessions whose images change are compiled anew, a few in each poll, in order with their requests. Next
+//!    hops and groups of before stay meanwhile.
+//! 4. *Give up* what only the configuration of before had.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use config::{Config, StaticNeighbour};
+use flow::{Nanos, WorkerId};
+use rules::Predefined;
+use rules::network::Network;
+use rules::network::multipath::GroupId;
+use session::{Departed, Departing, Pool, Search};
+use transport::{NeighbourError, NeighboursConfig};
+use worker::{Command, NetworkTables};
+
+use super::Control;
+use crate::assemble::n4_config;
+use crate::reconfigure::{
+    Before, NeighbourSet, Next, Preparation, ReconfigureError, Reconfigured, Stage, routers,
+};
+
+/// Session indexes that are searched in one poll.
+const SEARCHED_PER_POLL: usize = 4_096;
+/// Session indexes whose sessions follow in one poll.
+const FOLLOWING_PER_POLL: usize = 256;
+/// How long requests that are in progress may delay the search for users of what is removed.
+const SEARCH_TIME: Duration = Duration::from_secs(10);
+/// Results that are kept until they are polled.
+const RESULTS_KEPT: usize = 16;
+
+impl Control {
+    /// Begins to change the configuration from `old`, which the UPF has been made with or changed to, to `new`. Whether it
+    /// took effect, and what of, comes from [`poll_reconfigured`](Self::poll_reconfigured): all of it, or nothing.
+    ///
+    /// These fields are live, in the terms of the configuration file; a change of any other is the caller's to refuse, and
+    /// is without effect here:
+    ///
+    /// - `instances[]`: `routes` (`to`, `via`, `mac`), `dscp`, `mirror`, `hairpin`, `ue_prefixes`, `mss`
+    /// - `neighbours`: all; `routers`: all
+    /// - `n4`: `peers`, `smfs`, `setup_retry_s`, `setup_retry_most_s`, `release_wait_s`, `t1_ms`, `n1`, `heartbeat_s`,
+    ///   `max_associations`, `max_associations_per_address`, `unknown_source_s`, `unverified_percent`,
+    ///   `apply_deadline_ms`, `accept_cp_f_teids`, `any_source`, `unknown_instance`
+    /// - `gtpu`: `echo` (all, also with or without it), `path_mtu_s`, `path_mtu_least`
+    /// - `policers`, `forwarding_policies`, `pools`, `predefined`: all
+    ///
+    /// Instances and ports keep their number, order and all other fields. What sessions use is not removed: the change is
+    /// refused, with the number of sessions (a forwarding policy, a rulebase, a predefined FAR, QER or URR; a pool's
+    /// addresses that are held; the prefix of a peer with an association). A policer may always be removed: its sessions
+    /// lose it. A route may always be removed: packets that need it are dropped as `no_route`.
+    ///
+    /// # Errors
+    /// What can be said at once. Nothing has changed then.
+    pub fn reconfigure(&mut self, now: Nanos, old: &Config, new: &Config) -> Result<(), ReconfigureError> {
+        if !matches!(self.reconfigurations.stage, Stage::Idle) {
+            return Err(ReconfigureError::Busy);
+        }
+        if new.has_contents() && !old.has_contents() {
+            return Err(ReconfigureError::Contents);
+        }
+        let before = Before {
+            network: Arc::clone(&self.network),
+            predefined: Arc::clone(&self.endpoint.config().sessions.predefined),
+        };
+        let next = self.next(&before, new)?;
+        self.check(&next)?;
+        let departing = departing(&before, &next);
+        let next_hops = routers(&next.network)
+            .difference(&routers(&before.network))
+            .copied()
+            .chain(policy_next_hops(&next.network))
+            .collect();
+        let preparation = Preparation {
+            is_searched: departing.is_empty(),
+            next: Box::new(next),
+            before,
+            departing,
+            search: Search::default(),
+            next_hops,
+            began: now,
+        };
+        if let Err(error) = self.enter_next_hops(now, &preparation) {
+            self.give_up_next_hops(now);
+            return Err(error);
+        }
+        if !preparation.departing.is_empty() {
+            let Before { network, predefined } = &preparation.before;
+            let network = network.hiding(&preparation.departing.policies);
+            let predefined = predefined.hiding(&preparation.departing.predefined);
+            self.endpoint.find_names_in(&Arc::new(network), &Arc::new(predefined));
+        }
+        self.reconfigurations.stage = Stage::Preparing(Box::new(preparation));
+        Ok(())
+    }
+
+    /// What came of a change of the configuration that was begun: it has effect in control, in all workers and in all
+    /// sessions; or nothing of it has. [`network`](Self::network) is the one that has effect.
+    pub fn poll_reconfigured(&mut self) -> Option<Result<Reconfigured, ReconfigureError>> {
+        self.reconfigurations.results.pop_front()
+    }
+
+    /// Whether a change of the configuration has begun and not ended.
+    #[must_use]
+    pub fn is_reconfiguring(&self) -> bool {
+        !matches!(self.reconfigurations.stage, Stage::Idle)
+    }
+
+    /// What is to take effect, numbered as the successor of what has.
+    fn next(&self, before: &Before, new: &Config) -> Result<Next, ReconfigureError> {
+        let network = new.network().map_err(ReconfigureError::Network)?;
+        let network = network.succeeding(&before.network);
+        let network = network.map_err(ReconfigureError::Succession)?;
+        let mut n4 = n4_config(new, 0);
+        let predefined = Predefined::clone(&n4.sessions.predefined).succeeding(&before.predefined);
+        n4.sessions.predefined = Arc::new(predefined.map_err(ReconfigureError::Predefined)?);
+        let pools = std::mem::take(&mut n4.sessions.pools);
+        n4.sessions.pools = Pool::succeeding(pools, &self.endpoint.config().sessions.pools);
+        Ok(Next {
+            network: Arc::new(network),
+            n4,
+            neighbours: new.neighbours.with(&new.routers),
+            fixed: new.static_neighbours().collect(),
+            path_mtu_age: new.gtpu.path_mtu_age(),
+            path_mtu_least: new.gtpu.least_path_mtu(),
+        })
+    }
+
+    /// That nothing is lost that peers and sessions have.
+    fn check(&self, next: &Next) -> Result<(), ReconfigureError> {
+        if let Some(lost) = self.endpoint.lost_peer(&next.n4.peers) {
+            return Err(ReconfigureError::Peer(lost));
+        }
+        match self.endpoint.sessions().lost_addresses(&next.n4.sessions.pools) {
+            Some((name, held)) => Err(ReconfigureError::Pool { name, held }),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the next hops of a network that is to take effect resolved, and its groups known to the workers.
+    fn enter_next_hops(&mut self, now: Nanos, preparation: &Preparation) -> Result<(), ReconfigureError> {
+        let mut table = self.neighbours.at(now);
+        let neighbours = &mut table.neighbours;
+        let next = &preparation.next;
+        for fixed in &next.fixed {
+            // What has been resolved so far is resolved until the change takes effect.
+            let is_new = neighbours.find(fixed.instance, fixed.address).is_none();
+            if is_new && neighbours.add_static(fixed.instance, fixed.address, fixed.mac) == Err(NeighbourError::Full) {
+                return Err(ReconfigureError::Neighbour(fixed.address));
+            }
+        }
+        for (instance, address) in &preparation.next_hops {
+            let entered = neighbours.pin(now, *instance, *address);
+            if entered == Err(NeighbourError::Full) {
+                return Err(ReconfigureError::Neighbour(*address));
+            }
+        }
+        for (id, group) in (0..).map(GroupId).zip(next.network.groups()) {
+            if !group.is_empty() && !neighbours.has_group(id) {
+                neighbours.add_group(now, id, group);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up the next hops and groups that the configuration that has effect does not have.
+    fn give_up_next_hops(&mut self, now: Nanos) {
+        let mut table = self.neighbours.at(now);
+        let fixed = self.fixed_neighbours.all();
+        let network = &self.network;
+        table.neighbours.keep(now, network.groups(), &routers(network), &fixed);
+    }
+
+    /// Continues the change of the configuration, if there is one.
+    pub(super) fn poll_reconfiguration(&mut self, now: Nanos) -> bool {
+        match std::mem::take(&mut self.reconfigurations.stage) {
+            Stage::Idle => return false,
+            Stage::Preparing(preparation) => return self.prepare_further(now, preparation),
+            Stage::Following { unconfirmed } => {
+                let followed = self.endpoint.poll_recompilation(now, FOLLOWING_PER_POLL);
+                self.reconfigurations.stage = match followed {
+                    Some(all) => Stage::Followed {
+                        result: Reconfigured {
+                            sessions: all.changed,
+                            failed: all.failed,
+                        },
+                        unconfirmed,
+                    },
+                    None => Stage::Following { unconfirmed },
+                };
+            }
+            Stage::Followed { result, unconfirmed: 0 } => {
+                self.give_up_next_hops(now);
+                self.end_reconfiguration(Ok(result));
+            }
+            stage @ Stage::Followed { .. } => self.reconfigurations.stage = stage,
+        }
+        true
+    }
+
+    fn end_reconfiguration(&mut self, result: Result<Reconfigured, ReconfigureError>) {
+        let results = &mut self.reconfigurations.results;
+        if results.len() >= RESULTS_KEPT {
+            results.pop_front();
+        }
+        results.push_back(result);
+    }
+
+    /// Searches for users of what is removed, waits for next hops, and has all take effect when both are done.
+    fn prepare_further(&mut self, now: Nanos, mut preparation: Box<Preparation>) -> bool {
+        let was_searched = preparation.is_searched;
+        if !preparation.is_searched {
+            let Preparation {
+                search, departing, ..
+            } = &mut *preparation;
+            let sessions = self.endpoint.sessions();
+            preparation.is_searched = sessions.search(search, departing, SEARCHED_PER_POLL);
+        }
+        if preparation.is_searched && !preparation.search.users.is_empty() {
+            let error = in_use(&preparation);
+            self.abandon(now, &preparation, error);
+        } else if !preparation.is_searched && now >= preparation.began + SEARCH_TIME {
+            self.abandon(now, &preparation, ReconfigureError::Unsettled(SEARCH_TIME));
+        } else if preparation.is_searched && self.are_next_hops_settled(now, &preparation) {
+            self.take_effect(now, *preparation);
+        } else {
+            self.reconfigurations.stage = Stage::Preparing(preparation);
+            return !was_searched;
+        }
+        true
+    }
+
+    /// All is as it was.
+    fn abandon(&mut self, now: Nanos, preparation: &Preparation, error: ReconfigureError) {
+        let Before { network, predefined } = &preparation.before;
+        self.endpoint.find_names_in(network, predefined);
+        self.give_up_next_hops(now);
+        self.end_reconfiguration(Err(error));
+    }
+
+    /// Whether every next hop that is new is resolved, or does not reply: its packets wait then, as those of any other.
+    fn are_next_hops_settled(&self, now: Nanos, preparation: &Preparation) -> bool {
+        let table = self.neighbours.at(now);
+        let mut next_hops = preparation.next_hops.iter();
+        next_hops.all(|(instance, address)| table.neighbours.is_settled(*instance, *address))
+    }
+
+    /// Everything changes that is not of single sessions: in control now, in workers when they come to the command.
+    fn take_effect(&mut self, now: Nanos, preparation: Preparation) {
+        let Next {
+            network,
+            n4,
+            neighbours,
+            fixed,
+            path_mtu_age,
+            path_mtu_least,
+        } = *preparation.next;
+        self.path_mtus.set_bounds(path_mtu_age, path_mtu_least);
+        self.change_neighbours(now, &neighbours, &fixed);
+        let policers = (preparation.before.network.policers(), network.policers());
+        let count = self.workers.count();
+        let workers = &mut self.workers;
+        self.shared_rates.change_policers(policers, count, |worker, command| {
+            workers.send(WorkerId(worker as u16), command);
+        });
+        self.endpoint.reconfigure(now, &network, n4);
+        let table = self.neighbours.at(now);
+        let tables = || {
+            let settings = &self.interface_settings;
+            Box::new(NetworkTables::at_present(&network, settings, &table.neighbours))
+        };
+        self.workers.send_all(|| Command::Network(tables()));
+        drop(table);
+        self.network = network;
+        self.fixed_neighbours.configured = fixed;
+        self.reconfigurations.stage = Stage::Following { unconfirmed: count };
+    }
+
+    /// Neighbours have these times, and these link layer addresses. Workers know of all changes.
+    fn change_neighbours(
+        &mut self,
+        now: Nanos,
+        times: &NeighboursConfig,
+        fixed: &[StaticNeighbour],
+    ) {
+        let mut table = self.neighbours.at(now);
+        table.neighbours.set_times(now, times);
+        for one in fixed {
+            // It is in the table already.
+            let _ = table.neighbours.add_static(one.instance, one.address, one.mac);
+        }
+        drop(table);
+        self.send_neighbours(now);
+        self.send_own_addresses(now);
+    }
+}
+
+/// What sessions may have of the configuration that had effect, and not of the next.
+fn departing(before: &Before, next: &Next) -> Departing {
+    let has = |name: &str| next.network.policy_by_name(name.as_bytes()).is_some();
+    let policies = before.network.policies();
+    Departing {
+        policies: policies.filter(|(_, one)| !has(&one.name)).map(|(id, _)| id).collect(),
+        predefined: before.predefined.without(&next.n4.sessions.predefined),
+    }
+}
+
+/// The neighbours that forwarding policies send to.
+fn policy_next_hops(network: &Network) -> NeighbourSet {
+    let policies = network.policies();
+    policies.filter_map(|(_, policy)| Some((policy.instance?, policy.next_hop?))).collect()
+}
+
+/// What most sessions use of what is removed.
+fn in_use(preparation: &Preparation) -> ReconfigureError {
+    let most = preparation.search.users.iter().max_by_key(|(_, sessions)| **sessions);
+    let (name, sessions) = match most {
+        Some((Departed::Policy(id), sessions)) => {
+            let policy = preparation.before.network.policy(*id);
+            let name = policy.map_or("", |policy| policy.name.as_str());
+            (format!("forwarding policy `{name}`"), *sessions)
+        }
+        Some((other, sessions)) => (other.to_string(), *sessions),
+        None => (String::new(), 0),
+    };
+    ReconfigureError::InUse { name, sessions }
+}
