@@ -151,9 +151,8 @@ impl AssociationSetups {
     /// An association has been set up, by either side.
     pub(crate) fn associated(&mut self, association: &Association) {
         let first = self.first;
-        let its = |target: &&mut Target| {
-            target.stage != Stage::Removed && association.is_at(target.smf.address)
-        };
+        let its =
+            |target: &&mut Target| target.stage != Stage::Removed && association.is_at(target.smf.address);
         for target in self.targets.iter_mut().filter(its) {
             target.stage = Stage::Done;
             target.association = Some(association.id);

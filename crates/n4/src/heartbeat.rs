@@ -84,7 +84,9 @@ impl Heartbeats {
 
     /// No heartbeat waits longer than an interval of this length.
     pub(crate) fn set_interval(&mut self, now: Nanos, interval: Duration) {
-        self.due.iter_mut().for_each(|due| due.at = due.at.min(now + interval));
+        self.due
+            .iter_mut()
+            .for_each(|due| due.at = due.at.min(now + interval));
     }
 
     /// An association has ended.

@@ -89,7 +89,9 @@ impl OwnRequests {
     /// T1 and N1 are these from now on. What waits longer than T1 waits as long.
     pub(crate) fn set_times(&mut self, now: Nanos, t1: Duration, n1: u32) {
         (self.t1, self.n1) = (t1, n1);
-        self.timers.iter_mut().for_each(|(at, ..)| *at = (*at).min(now + t1));
+        self.timers
+            .iter_mut()
+            .for_each(|(at, ..)| *at = (*at).min(now + t1));
     }
 
     /// A number that no outstanding request to `peer` has.

@@ -360,9 +360,8 @@ fn take_over(
     session.usage = UsageAccounts::beginning_at(inherited, now, setting);
     session.sets = BoxedOption::NONE;
     session.accounting = SessionAccounting::of(subscriber);
-    let meant_old = session.take_waiting(|request| {
-        !matches!(request, Request::Supersede { .. } | Request::Recompile)
-    });
+    let meant_old =
+        session.take_waiting(|request| !matches!(request, Request::Supersede { .. } | Request::Recompile));
     context.store.remove(old);
     for waiting in &meant_old {
         context.refuse(waiting.ticket, Refusal::NotFound);

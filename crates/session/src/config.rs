@@ -120,6 +120,11 @@ impl Environment {
             rules: &live.rules,
             classifier: &live.classifier,
         };
-        Ok(compile_after(before, &live.rules, &self.network, &*self.adjacencies)?)
+        Ok(compile_after(
+            before,
+            &live.rules,
+            &self.network,
+            &*self.adjacencies,
+        )?)
     }
 }

@@ -341,7 +341,12 @@ impl Requests {
         };
         let recompilation = self.recompilation.as_ref();
         let changes = recompilation.and_then(|recompilation| {
-            recompilation.changes_of(session, &context.environment.network, &context.config.predefined, follow)
+            recompilation.changes_of(
+                session,
+                &context.environment.network,
+                &context.config.predefined,
+                follow,
+            )
         });
         match changes {
             Some(mut changes) => self.begin_modify(now, index, ticket, None, &mut changes),
@@ -380,7 +385,10 @@ impl Requests {
             self.context.recompiled.begin();
             self.next_request(now, index);
         }
-        let is_through = self.recompilation.as_ref()?.is_through(self.context.config.max_sessions);
+        let is_through = self
+            .recompilation
+            .as_ref()?
+            .is_through(self.context.config.max_sessions);
         if !is_through || self.context.recompiled.on_their_way() > 0 {
             return None;
         }

@@ -56,7 +56,10 @@ impl Departing {
     /// The first of it that a session uses.
     fn first_used(&self, rules: &SessionRules) -> Option<Departed> {
         let policy = |policy: Option<PolicyId>| policy.filter(|policy| self.policies.contains(policy));
-        let policies = rules.fars().iter().flat_map(|far| [far.forwarding, far.optional.duplicating]);
+        let policies = rules
+            .fars()
+            .iter()
+            .flat_map(|far| [far.forwarding, far.optional.duplicating]);
         let mut named = policies.flatten().filter_map(|to| policy(to.policy));
         let predefined = || match rules.first_used(&self.predefined)? {
             RemovedName::Rulebase(name) => Some(Departed::Rulebase(name.into())),

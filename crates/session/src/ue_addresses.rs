@@ -200,7 +200,10 @@ impl Addresses {
     /// How many of the addresses of pool `id` that are held are not in `next`, the pool as it is to be; `None`: it is
     /// removed. `vrf` is the address space that it is of then.
     pub(crate) fn lost(&self, id: PoolId, next: Option<&Pool>, vrf: Option<VrfId>) -> usize {
-        let own = self.ranges.iter().filter(|range| range.pool == id && range.used > 0);
+        let own = self
+            .ranges
+            .iter()
+            .filter(|range| range.pool == id && range.used > 0);
         let is_kept = |of: &Range, prefix| {
             let ranges = next.map(|pool| &pool.ranges).into_iter().flatten();
             vrf == Some(of.vrf) && ranges.into_iter().any(|range| range.has(prefix))
@@ -494,7 +497,9 @@ mod tests {
     #[test]
     fn pools_grow_and_lose_nothing_that_is_held() {
         let mut addresses = addresses(vec![ipv4(2, 5)]);
-        let drawn: Vec<_> = (0..4).map(|_| addresses.draw(&[POOL], Family::Ipv4, None, A).unwrap()).collect();
+        let drawn: Vec<_> = (0..4)
+            .map(|_| addresses.draw(&[POOL], Family::Ipv4, None, A).unwrap())
+            .collect();
         let pool = |ranges| Pool {
             name: "pool".into(),
             instance: InstanceId(0),
@@ -504,15 +509,30 @@ mod tests {
         let lost = |own: &Addresses, next: Option<&Pool>, vrf| own.lost(POOL, next, vrf);
         let grown = pool(vec![ipv4(1, 6)]);
         assert_eq!(lost(&addresses, Some(&grown), vrf), 0);
-        assert_eq!(lost(&addresses, Some(&grown), Some(VrfId(0))), 4, "of another address space");
-        assert_eq!(lost(&addresses, Some(&pool(vec![ipv4(2, 3), ipv4(5, 9)])), vrf), 1);
-        assert_eq!(lost(&addresses, Some(&pool(vec![ipv4(2, 3), ipv4(4, 9)])), vrf), 0);
+        assert_eq!(
+            lost(&addresses, Some(&grown), Some(VrfId(0))),
+            4,
+            "of another address space"
+        );
+        assert_eq!(
+            lost(&addresses, Some(&pool(vec![ipv4(2, 3), ipv4(5, 9)])), vrf),
+            1
+        );
+        assert_eq!(
+            lost(&addresses, Some(&pool(vec![ipv4(2, 3), ipv4(4, 9)])), vrf),
+            0
+        );
         assert_eq!(lost(&addresses, None, None), 4);
         addresses.set_pools(&[grown], &network());
         assert_eq!(addresses.usage(POOL), (4, 6));
-        let more: Vec<_> = (0..2).map(|_| addresses.draw(&[POOL], Family::Ipv4, None, B).unwrap()).collect();
+        let more: Vec<_> = (0..2)
+            .map(|_| addresses.draw(&[POOL], Family::Ipv4, None, B).unwrap())
+            .collect();
         assert!(more.iter().all(|address| !drawn.contains(address)));
-        assert_eq!(addresses.draw(&[POOL], Family::Ipv4, None, B), Err(NoAddress::Exhausted));
+        assert_eq!(
+            addresses.draw(&[POOL], Family::Ipv4, None, B),
+            Err(NoAddress::Exhausted)
+        );
         addresses.set_pools(&[], &network());
         assert_eq!((addresses.usage(POOL), addresses.held()), ((0, 0), 6));
         assert!(addresses.release(drawn[0], A));

@@ -9,9 +9,7 @@ use rules::network::Network;
 use session::Random;
 use transport::Interface;
 use transport::lag::{LacpConfig, LagConfig, LagMember, LagMode};
-use worker::{
-    Budgets, ControlEnd, InterfaceSettings, PacketRates, WorkerConfig, WorkerEnd, control_channel,
-};
+use worker::{Budgets, ControlEnd, InterfaceSettings, PacketRates, WorkerConfig, WorkerEnd, control_channel};
 
 use super::balance::{Balancer, Bound};
 use super::control::{Control, ControlConfig};

@@ -27,7 +27,8 @@ use session::{
 use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState, Routes};
 use worker::{
-    ApplyError, Command, ControlEnd, Event, InterfaceSettings, TraceItem, TraceRequest, TraceTerms, mirror, trace,
+    ApplyError, Command, ControlEnd, Event, InterfaceSettings, TraceItem, TraceRequest, TraceTerms, mirror,
+    trace,
 };
 
 use super::balance::{Balancer, Load};
@@ -249,10 +250,18 @@ impl Control {
         let paths = self.path_mtus.poll_timeout();
         let endpoint = self.endpoint.poll_timeout();
         let reconfiguration = self.reconfigurations.poll_timeout(now);
-        [endpoint, neighbours, balancer, shared_rates, lags, paths, reconfiguration]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            endpoint,
+            neighbours,
+            balancer,
+            shared_rates,
+            lags,
+            paths,
+            reconfiguration,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Whether an answer of a worker is waited for, so that the next poll should come soon.

@@ -40,7 +40,9 @@ impl Endpoint {
         let shared = &mut self.shared;
         shared.network = Arc::clone(network);
         shared.config.sessions.predefined = Arc::clone(predefined);
-        shared.sessions.find_names_in(Arc::clone(network), Arc::clone(predefined));
+        shared
+            .sessions
+            .find_names_in(Arc::clone(network), Arc::clone(predefined));
     }
 
     /// From now on all is as these say; `network`, pools and what is predefined succeed those there are. What an endpoint
@@ -51,7 +53,9 @@ impl Endpoint {
     pub fn reconfigure(&mut self, now: Nanos, network: &Arc<Network>, config: Config) {
         let shared = &mut self.shared;
         shared.network = Arc::clone(network);
-        shared.sessions.succeed(now, Arc::clone(network), &config.sessions);
+        shared
+            .sessions
+            .succeed(now, Arc::clone(network), &config.sessions);
         let own = &mut shared.config;
         let sessions = session::Config {
             pools: config.sessions.pools,

@@ -114,8 +114,15 @@ impl Predefined {
         let urrs = self.urrs.keys().map(|id| RuleRef::from(*id));
         let names = self.rulebases.keys();
         Removed {
-            rules: fars.chain(qers).chain(urrs).filter(|id| !newer.contains(*id)).collect(),
-            rulebases: names.filter(|name| newer.rulebase(name).is_none()).cloned().collect(),
+            rules: fars
+                .chain(qers)
+                .chain(urrs)
+                .filter(|id| !newer.contains(*id))
+                .collect(),
+            rulebases: names
+                .filter(|name| newer.rulebase(name).is_none())
+                .cloned()
+                .collect(),
         }
     }
 
@@ -123,10 +130,18 @@ impl Predefined {
     #[must_use]
     pub fn hiding(&self, removed: &Removed) -> Self {
         let mut hiding = self.clone();
-        hiding.rulebases.retain(|name, _| !removed.rulebases.contains(name));
-        hiding.fars.retain(|id, _| !removed.rules.contains(&RuleRef::from(*id)));
-        hiding.qers.retain(|id, _| !removed.rules.contains(&RuleRef::from(*id)));
-        hiding.urrs.retain(|id, _| !removed.rules.contains(&RuleRef::from(*id)));
+        hiding
+            .rulebases
+            .retain(|name, _| !removed.rulebases.contains(name));
+        hiding
+            .fars
+            .retain(|id, _| !removed.rules.contains(&RuleRef::from(*id)));
+        hiding
+            .qers
+            .retain(|id, _| !removed.rules.contains(&RuleRef::from(*id)));
+        hiding
+            .urrs
+            .retain(|id, _| !removed.rules.contains(&RuleRef::from(*id)));
         hiding
     }
 

@@ -126,7 +126,8 @@ impl PdrUpdate {
             return;
         }
         // By name: that of a request may be of another configuration than the PDR's.
-        let is_in = |all: &[Arc<Rulebase>], one: &Rulebase| all.iter().any(|other| other.name() == one.name());
+        let is_in =
+            |all: &[Arc<Rulebase>], one: &Rulebase| all.iter().any(|other| other.name() == one.name());
         let active = pdr.rulebases.iter().filter(|one| !is_in(&self.deactivate, one));
         let mut rulebases: Vec<Arc<Rulebase>> = active.cloned().collect();
         for one in &self.activate {

@@ -155,7 +155,10 @@ impl Policers {
 
     /// The meters of the policers that are wanted, the narrowest first.
     fn chain(&self, is_wanted: impl Fn(&Policer) -> bool) -> Chain {
-        let mut wanted: Vec<_> = self.numbered().filter(|(_, policer)| is_wanted(policer)).collect();
+        let mut wanted: Vec<_> = self
+            .numbered()
+            .filter(|(_, policer)| is_wanted(policer))
+            .collect();
         wanted.sort_by_key(|(_, policer)| policer.breadth());
         let mut chain = Chain::default();
         chain
@@ -170,7 +173,10 @@ impl Policers {
         if chain[1] == SharedId::NONE {
             return Some(chain[0]);
         }
-        self.chains.iter().find(|known| known.chain == chain).map(|known| known.id)
+        self.chains
+            .iter()
+            .find(|known| known.chain == chain)
+            .map(|known| known.id)
     }
 
     /// All of them.
@@ -322,7 +328,11 @@ mod tests {
         assert_eq!(newer.of(Some(A), None), SharedId(1));
         assert_eq!(newer.of(None, Some(b"internet")), SharedId(2));
         assert_eq!(newer.of(Some(A), Some(b"internet")), both);
-        assert_eq!(newer.of(Some(B), None), SharedId(4), "no number of the older ones");
+        assert_eq!(
+            newer.of(Some(B), None),
+            SharedId(4),
+            "no number of the older ones"
+        );
         assert!(newer.of(Some(B), Some(b"internet")).0 > 4);
         assert_eq!(newer.room(), older.room());
         let gone = Policers::new(vec![first[0].clone()]).expect("one");

@@ -89,7 +89,9 @@ impl Network {
 fn check_instances(newer: &[Instance], older: &[Instance]) -> Result<(), SuccessionError> {
     let differs = |newer: &Instance, older: &Instance| without_live(newer) != without_live(older);
     let mut both = newer.iter().zip(older);
-    let other = both.find(|(newer, older)| differs(newer, older)).map(|(newer, _)| newer);
+    let other = both
+        .find(|(newer, older)| differs(newer, older))
+        .map(|(newer, _)| newer);
     let surplus = newer.get(older.len()).or_else(|| older.get(newer.len()));
     match other.or(surplus) {
         Some(instance) => Err(SuccessionError::Instance(instance.name.clone())),
@@ -145,7 +147,8 @@ fn policies(
         dscp: None,
     };
     let mut placed: Vec<ForwardingPolicy> = older.iter().map(|_| vacant()).collect();
-    let mut free = (0..usize::from(u16::MAX)).filter(|place| older.get(*place).is_none_or(|old| old.name.is_empty()));
+    let mut free =
+        (0..usize::from(u16::MAX)).filter(|place| older.get(*place).is_none_or(|old| old.name.is_empty()));
     for policy in newer {
         let known = older.iter().position(|old| old.name == policy.name);
         let place = known.or_else(|| free.next()).ok_or(SuccessionError::Policies)?;
@@ -187,7 +190,10 @@ mod tests {
     fn groups_that_stay_keep_their_ids_and_free_ones_are_used_one_network_later() {
         let (a, b, c) = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24");
         let first = network(&[(a, 2), (a, 3), (b, 4), (b, 5)]);
-        assert_eq!((group(&first, a), group(&first, b)), (Some(GroupId(0)), Some(GroupId(1))));
+        assert_eq!(
+            (group(&first, a), group(&first, b)),
+            (Some(GroupId(0)), Some(GroupId(1)))
+        );
         let second = network(&[(c, 6), (c, 7), (b, 4), (b, 5)]).succeeding(&first);
         let second = second.expect("there is room");
         assert_eq!(group(&second, b), Some(GroupId(1)));
@@ -196,7 +202,10 @@ mod tests {
         assert!(second.groups()[0].is_empty() && second.hop_of_path(GroupId(0), 0).is_none());
         let third = network(&[(a, 8), (a, 9), (c, 6), (c, 7)]).succeeding(&second);
         let third = third.expect("there is room");
-        assert_eq!((group(&third, a), group(&third, c)), (Some(GroupId(0)), Some(GroupId(2))));
+        assert_eq!(
+            (group(&third, a), group(&third, c)),
+            (Some(GroupId(0)), Some(GroupId(2)))
+        );
         let unchanged = network(&[(a, 8), (a, 9), (c, 6), (c, 7)]).succeeding(&third);
         assert_eq!(unchanged.as_ref(), Ok(&third));
     }
@@ -207,12 +216,16 @@ mod tests {
         let both = |count: usize| {
             let hop = |n: usize| (3 + 2 * n) as u8;
             let each = prefixes.iter().take(count).enumerate();
-            let routes = each.flat_map(|(n, prefix)| [(prefix.as_str(), hop(n)), (prefix.as_str(), hop(n) + 1)]);
+            let routes =
+                each.flat_map(|(n, prefix)| [(prefix.as_str(), hop(n)), (prefix.as_str(), hop(n) + 1)]);
             network(&routes.collect::<Vec<_>>())
         };
         let none = network(&[]);
         assert!(both(64).succeeding(&none).is_ok());
-        assert_eq!(both(65).succeeding(&none), Err(SuccessionError::Groups { room: 64 }));
+        assert_eq!(
+            both(65).succeeding(&none),
+            Err(SuccessionError::Groups { room: 64 })
+        );
     }
 
     #[test]
@@ -230,14 +243,20 @@ mod tests {
         let first = with(&["a", "b"]);
         let second = with(&["c", "b"]).succeeding(&first).expect("there is room");
         let id = |network: &Network, name: &str| network.policy_by_name(name.as_bytes()).map(|id| id.0);
-        assert_eq!((id(&second, "a"), id(&second, "b"), id(&second, "c")), (None, Some(1), Some(2)));
+        assert_eq!(
+            (id(&second, "a"), id(&second, "b"), id(&second, "c")),
+            (None, Some(1), Some(2))
+        );
         assert_eq!((second.policy(PolicyId(0)), id(&second, "")), (None, None));
         let hiding = second.hiding(&BTreeSet::from([PolicyId(1)]));
         assert_eq!(id(&hiding, "b"), None);
         assert!(hiding.policy(PolicyId(1)).is_some());
         let third = with(&[]).succeeding(&second).expect("there is room");
         assert!(!third.has_policies());
-        assert_eq!(id(&with(&["d"]).succeeding(&third).expect("there is room"), "d"), Some(0));
+        assert_eq!(
+            id(&with(&["d"]).succeeding(&third).expect("there is room"), "d"),
+            Some(0)
+        );
     }
 
     #[test]
@@ -246,12 +265,19 @@ mod tests {
         let changed = |change: fn(&mut Instance)| {
             let mut instances = first.instances().to_vec();
             change(&mut instances[testing::N6.index()]);
-            Network::new(instances).expect("no contradictions").succeeding(&first)
+            Network::new(instances)
+                .expect("no contradictions")
+                .succeeding(&first)
         };
-        let refused = Err(SuccessionError::Instance(first.instances()[testing::N6.index()].name.clone()));
+        let refused = Err(SuccessionError::Instance(
+            first.instances()[testing::N6.index()].name.clone(),
+        ));
         assert_eq!(changed(|instance| instance.mtu = 1400), refused);
         assert!(changed(|instance| instance.mss = Mss::Auto).is_ok());
         let fewer = Network::new(first.instances()[..1].to_vec()).expect("no contradictions");
-        assert!(matches!(fewer.succeeding(&first), Err(SuccessionError::Instance(_))));
+        assert!(matches!(
+            fewer.succeeding(&first),
+            Err(SuccessionError::Instance(_))
+        ));
     }
 }

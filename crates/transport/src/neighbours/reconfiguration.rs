@@ -55,7 +55,9 @@ impl Neighbours {
             let times = self.timers(entry);
             let mut state = entry.state;
             match &mut state {
-                State::Incomplete { at, .. } | State::Checking { at, .. } => *at = (*at).min(now + times.retry),
+                State::Incomplete { at, .. } | State::Checking { at, .. } => {
+                    *at = (*at).min(now + times.retry)
+                }
                 State::Reachable { at, .. } => *at = (*at).min(now + times.reachable),
                 State::Failed { at } if *at != Nanos::MAX => *at = (*at).min(now + times.hold),
                 State::Failed { .. } | State::Static(_) | State::Ourselves(_) => {}
@@ -77,7 +79,9 @@ impl Neighbours {
         fixed: &BTreeSet<(InstanceId, IpAddr)>,
     ) {
         for id in self.groups.ids() {
-            let is_kept = groups.get(usize::from(id.0)).is_some_and(|group| !group.is_empty());
+            let is_kept = groups
+                .get(usize::from(id.0))
+                .is_some_and(|group| !group.is_empty());
             if !is_kept && !self.groups.routers(id).is_empty() {
                 self.groups.set(id, Box::default());
                 self.publish_paths(id, None);
@@ -90,7 +94,14 @@ impl Neighbours {
             if let State::Static(mac) = entry.state
                 && !is_fixed
             {
-                self.table.set(id, State::Checking { mac, asked: 0, at: now });
+                self.table.set(
+                    id,
+                    State::Checking {
+                        mac,
+                        asked: 0,
+                        at: now,
+                    },
+                );
             }
             if !is_fixed && !wanted.contains(&key) {
                 self.table.give_up(id);

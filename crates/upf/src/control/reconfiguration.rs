@@ -93,7 +93,8 @@ impl Control {
             let Before { network, predefined } = &preparation.before;
             let network = network.hiding(&preparation.departing.policies);
             let predefined = predefined.hiding(&preparation.departing.predefined);
-            self.endpoint.find_names_in(&Arc::new(network), &Arc::new(predefined));
+            self.endpoint
+                .find_names_in(&Arc::new(network), &Arc::new(predefined));
         }
         self.reconfigurations.stage = Stage::Preparing(Box::new(preparation));
         Ok(())
@@ -150,7 +151,10 @@ impl Control {
         for fixed in &next.fixed {
             // What has been resolved so far is resolved until the change takes effect.
             let is_new = neighbours.find(fixed.instance, fixed.address).is_none();
-            if is_new && neighbours.add_static(fixed.instance, fixed.address, fixed.mac) == Err(NeighbourError::Full) {
+            if is_new
+                && neighbours.add_static(fixed.instance, fixed.address, fixed.mac)
+                    == Err(NeighbourError::Full)
+            {
                 return Err(ReconfigureError::Neighbour(fixed.address));
             }
         }
@@ -173,7 +177,9 @@ impl Control {
         let mut table = self.neighbours.at(now);
         let fixed = self.fixed_neighbours.all();
         let network = &self.network;
-        table.neighbours.keep(now, network.groups(), &routers(network), &fixed);
+        table
+            .neighbours
+            .keep(now, network.groups(), &routers(network), &fixed);
     }
 
     /// Continues the change of the configuration, if there is one.
@@ -194,7 +200,10 @@ impl Control {
                     None => Stage::Following { unconfirmed },
                 };
             }
-            Stage::Followed { result, unconfirmed: 0 } => {
+            Stage::Followed {
+                result,
+                unconfirmed: 0,
+            } => {
                 self.give_up_next_hops(now);
                 self.end_reconfiguration(Ok(result));
             }
@@ -265,9 +274,10 @@ impl Control {
         let policers = (preparation.before.network.policers(), network.policers());
         let count = self.workers.count();
         let workers = &mut self.workers;
-        self.shared_rates.change_policers(policers, count, |worker, command| {
-            workers.send(WorkerId(worker as u16), command);
-        });
+        self.shared_rates
+            .change_policers(policers, count, |worker, command| {
+                workers.send(WorkerId(worker as u16), command);
+            });
         self.endpoint.reconfigure(now, &network, n4);
         let table = self.neighbours.at(now);
         let tables = || {
@@ -282,12 +292,7 @@ impl Control {
     }
 
     /// Neighbours have these times, and these link layer addresses. Workers know of all changes.
-    fn change_neighbours(
-        &mut self,
-        now: Nanos,
-        times: &NeighboursConfig,
-        fixed: &[StaticNeighbour],
-    ) {
+    fn change_neighbours(&mut self, now: Nanos, times: &NeighboursConfig, fixed: &[StaticNeighbour]) {
         let mut table = self.neighbours.at(now);
         table.neighbours.set_times(now, times);
         for one in fixed {
@@ -305,7 +310,10 @@ fn departing(before: &Before, next: &Next) -> Departing {
     let has = |name: &str| next.network.policy_by_name(name.as_bytes()).is_some();
     let policies = before.network.policies();
     Departing {
-        policies: policies.filter(|(_, one)| !has(&one.name)).map(|(id, _)| id).collect(),
+        policies: policies
+            .filter(|(_, one)| !has(&one.name))
+            .map(|(id, _)| id)
+            .collect(),
         predefined: before.predefined.without(&next.n4.sessions.predefined),
     }
 }
@@ -313,12 +321,18 @@ fn departing(before: &Before, next: &Next) -> Departing {
 /// The neighbours that forwarding policies send to.
 fn policy_next_hops(network: &Network) -> NeighbourSet {
     let policies = network.policies();
-    policies.filter_map(|(_, policy)| Some((policy.instance?, policy.next_hop?))).collect()
+    policies
+        .filter_map(|(_, policy)| Some((policy.instance?, policy.next_hop?)))
+        .collect()
 }
 
 /// What most sessions use of what is removed.
 fn in_use(preparation: &Preparation) -> ReconfigureError {
-    let most = preparation.search.users.iter().max_by_key(|(_, sessions)| **sessions);
+    let most = preparation
+        .search
+        .users
+        .iter()
+        .max_by_key(|(_, sessions)| **sessions);
     let (name, sessions) = match most {
         Some((Departed::Policy(id), sessions)) => {
             let policy = preparation.before.network.policy(*id);
