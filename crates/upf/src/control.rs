@@ -3,8 +3,6 @@
 //! Owned by one thread, which hands it datagrams and polls it. It never waits: commands that a worker's link has no
 //! room for are kept, in order, and go with a later poll; while many are kept, no new effects are taken.
 
-mod reconfiguration;
-
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -39,12 +37,13 @@ use super::mirror::{MirrorFault, MirrorWanted};
 use super::neighbours::{SharedNeighbours, Table};
 use super::path_mtus::PathMtus;
 use super::port_links::{LinkEvent, PortLinks};
-use super::reconfigure::{FixedNeighbours, Reconfigurations};
+use super::reconfiguration::Reconfiguration;
+use super::reconfigure::{FixedNeighbours, Reconfigurations, Reconfigured, ReconfigureError};
 use super::session_transfer::{NodeExport, SessionTransfer};
 use super::shared_rates::SharedRates;
 use super::usage_record_writer::{RecordSink, UsageRecordWriter};
 use super::workers::Workers;
-use config::StaticNeighbour;
+use config::{Config, StaticNeighbour};
 
 /// Events taken from one worker in one poll; the rest waits for the next.
 const EVENTS_PER_POLL: usize = 1_024;
@@ -227,7 +226,7 @@ impl Control {
         self.note_moves(now);
         self.balance(now);
         busy |= self.lease(now);
-        busy |= self.poll_reconfiguration(now);
+        busy |= self.reconfiguration().poll(now);
         busy |= self.send_effects();
         busy |= self.make_records(now);
         busy |= self.port_links.poll(now, &mut self.workers, &self.neighbours);
@@ -312,6 +311,58 @@ impl Control {
             Command::Trace(Box::new(order))
         });
         rings
+    }
+
+    /// Begins to change the configuration from `old`, which the UPF has been made with or changed to, to `new`. Whether it
+    /// took effect, and what of, comes from [`poll_reconfigured`](Self::poll_reconfigured): all of it, or nothing.
+    ///
+    /// These fields are live, in the terms of the configuration file; a change of any other is the caller's to refuse, and
+    /// is without effect here:
+    ///
+    /// - `instances[]`: `routes` (`to`, `via`, `mac`), `dscp`, `mirror`, `hairpin`, `ue_prefixes`, `mss`
+    /// - `neighbours`: all; `routers`: all
+    /// - `n4`: `peers`, `smfs`, `setup_retry_s`, `setup_retry_most_s`, `release_wait_s`, `t1_ms`, `n1`, `heartbeat_s`,
+    ///   `max_associations`, `max_associations_per_address`, `unknown_source_s`, `unverified_percent`,
+    ///   `apply_deadline_ms`, `accept_cp_f_teids`, `any_source`, `unknown_instance`
+    /// - `gtpu`: `echo` (all, also with or without it), `path_mtu_s`, `path_mtu_least`
+    /// - `policers`, `forwarding_policies`, `pools`, `predefined`: all
+    ///
+    /// Instances and ports keep their number, order and all other fields. What sessions use is not removed: the change is
+    /// refused, with the number of sessions (a forwarding policy, a rulebase, a predefined FAR, QER or URR; a pool's
+    /// addresses that are held; the prefix of a peer with an association). A policer may always be removed: its sessions
+    /// lose it. A route may always be removed: packets that need it are dropped as `no_route`.
+    ///
+    /// # Errors
+    /// What can be said at once. Nothing has changed then.
+    pub fn reconfigure(&mut self, now: Nanos, old: &Config, new: &Config) -> Result<(), ReconfigureError> {
+        self.neighbours.set_time(now);
+        self.reconfiguration().reconfigure(now, old, new)
+    }
+
+    /// What came of a change of the configuration that was begun: it has effect in control, in all workers and in all
+    /// sessions; or nothing of it has. [`network`](Self::network) is the one that has effect.
+    pub fn poll_reconfigured(&mut self) -> Option<Result<Reconfigured, ReconfigureError>> {
+        self.reconfigurations.results.pop_front()
+    }
+
+    /// Whether a change of the configuration has begun and not ended.
+    #[must_use]
+    pub fn is_reconfiguring(&self) -> bool {
+        self.reconfigurations.is_busy()
+    }
+
+    fn reconfiguration(&mut self) -> Reconfiguration<'_> {
+        Reconfiguration {
+            endpoint: &mut self.endpoint,
+            neighbours: &self.neighbours,
+            workers: &mut self.workers,
+            shared_rates: &mut self.shared_rates,
+            path_mtus: &mut self.path_mtus,
+            network: &mut self.network,
+            fixed_neighbours: &mut self.fixed_neighbours,
+            interface_settings: &self.interface_settings,
+            changes: &mut self.reconfigurations,
+        }
     }
 
     /// Enters a neighbour as if it were configured.

@@ -192,6 +192,11 @@ impl Reconfigurations {
         }
     }
 
+    /// Whether a change has begun and not ended.
+    pub const fn is_busy(&self) -> bool {
+        !matches!(self.stage, Stage::Idle)
+    }
+
     /// While there is a change, control has something to do every now and then.
     pub fn poll_timeout(&self, now: Nanos) -> Option<Nanos> {
         let pause = match self.stage {

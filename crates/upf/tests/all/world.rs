@@ -185,6 +185,8 @@ fn paths_are_asked_by_echo_and_a_silent_one_is_reported() {
             let mut port = Port {
                 wires: &world.wires,
                 worker: WorkerId(0),
+                routers: &mut world.routers,
+                now: world.now,
             };
             shards
                 .iter_mut()

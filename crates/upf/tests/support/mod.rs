@@ -17,7 +17,7 @@ use sim::smf::{Servers, SessionProfile, Smf, State};
 use sim::station::StationConfig;
 use sim::traffic::{Sizes, Traffic};
 use sim::{FramePort, Shard, ShardConfig, Side};
-use upf::{Assembly, Control, RecordSink, Surroundings, assemble};
+use upf::{Assembly, Control, ReconfigureError, Reconfigured, RecordSink, Surroundings, assemble};
 use worker::mem::{MemBuf, MemIo, Wires};
 use worker::{Stats, Worker};
 
@@ -25,12 +25,68 @@ pub const N4_UPF: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 
 pub const N4_SMF: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), 8805);
 pub const GNB: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 2);
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 254);
+/// A gNB and a server that are on no link of ours.
+pub const FAR_GNB: Ipv4Addr = Ipv4Addr::new(10, 101, 0, 2);
+pub const FAR_SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
 pub const STEP: Duration = Duration::from_micros(50);
 
 /// One worker's end of the wires, as the simulator sees it.
 pub struct Port<'a> {
     pub wires: &'a Wires,
     pub worker: WorkerId,
+    pub routers: &'a mut Routers,
+    pub now: Nanos,
+}
+
+/// A router on a link: it answers ARP, and what it gets reaches the simulator's station there.
+#[derive(Clone, Copy, Debug)]
+pub struct Router {
+    pub side: Side,
+    pub address: Ipv4Addr,
+    /// When it begins to answer.
+    pub from: Nanos,
+}
+
+impl Router {
+    pub fn mac(&self) -> MacAddr {
+        MacAddr([2, 0, 0, 0, 2, self.address.octets()[3]])
+    }
+}
+
+/// The routers, and the packets that reached each of them, with when.
+#[derive(Default)]
+pub struct Routers {
+    pub all: Vec<Router>,
+    pub received: Vec<(Nanos, Ipv4Addr)>,
+    /// The IPv4 TOS of packets that were received on each side.
+    pub marks: Vec<(Nanos, Side, u8)>,
+}
+
+impl Routers {
+    /// What the station on this side gets of a frame; a reply, if that is what the frame asks for.
+    fn pass(&mut self, now: Nanos, side: Side, frame: &mut [u8]) -> Option<Vec<u8>> {
+        if frame[12..14] == [8, 0] {
+            self.marks.push((now, side, frame[15]));
+        }
+        for router in self.all.iter().filter(|router| router.side == side) {
+            let (mac, address) = (router.mac().0, router.address.octets());
+            if frame[12..14] == [8, 6] && frame[20..22] == [0, 1] && frame[38..42] == address {
+                if now < router.from {
+                    return None;
+                }
+                let asker = &frame[22..32];
+                let head = [&frame[6..12], &mac, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]].concat();
+                let mut reply = [&head[..], &mac, &address, asker].concat();
+                reply.resize(60, 0);
+                return Some(reply);
+            }
+            if frame[..6] == mac {
+                self.received.push((now, router.address));
+                frame[..6].copy_from_slice(&[2, 0, 0, 0, 1, 1 + side as u8]);
+            }
+        }
+        None
+    }
 }
 
 const fn port_of(side: Side) -> PortId {
@@ -55,7 +111,11 @@ impl FramePort for Port<'_> {
         while seen < most
             && let Some(frame) = self.wires.from(port_of(side)).pop()
         {
-            see(frame.bytes());
+            let mut frame = frame.bytes().to_vec();
+            if let Some(reply) = self.routers.pass(self.now, side, &mut frame) {
+                let _ = self.wires.to(WorkerId(0), port_of(side)).push(MemBuf::new(&reply));
+            }
+            see(&frame);
             seen += 1;
         }
         seen
@@ -91,16 +151,20 @@ pub struct World {
     pub workers: Vec<Worker<MemIo>>,
     pub wires: Wires,
     pub smf: Smf,
-    sessions: u32,
+    pub routers: Routers,
+    /// What UEs send to.
+    pub server: Ipv4Addr,
+    /// The configuration.
+    pub text: String,
 }
 
 /// A UPF as it starts: what is Control's, the workers', and the wires between the ports and the simulator.
 type Upf = (Control, Vec<Worker<MemIo>>, Wires);
 
-/// A UPF with a number of workers and room for a number of sessions, with more of the `workers` section, and more
-/// sections.
-fn upf(now: Nanos, workers: u16, sessions: u32, seed: u64, (more, sections): (&str, &str)) -> Upf {
-    let text = format!(
+/// The configuration with a number of workers and room for a number of sessions, with more of the `workers` section, and
+/// more sections.
+fn text(workers: u16, sessions: u32, (more, sections): (&str, &str)) -> String {
+    format!(
         "{sections}node: {{id: 127.0.0.8}}\n\
          n4: {{addresses: [127.0.0.8]}}\n\
          workers: {{count: {workers}{more}}}\n\
@@ -110,8 +174,12 @@ fn upf(now: Nanos, workers: u16, sessions: u32, seed: u64, (more, sections): (&s
          \x20 - {{name: access, roles: [n3], port: ran, addresses: [10.100.0.1/24]}}\n\
          \x20 - {{name: internet, roles: [n6], port: dn, addresses: [10.200.0.1/24],\n\
          \x20    routes: [{{to: 0.0.0.0/0, via: {SERVER}}}]}}\n"
-    );
-    let config = Config::parse(&text, "world").expect("a good configuration");
+    )
+}
+
+/// A UPF of this configuration.
+fn upf(now: Nanos, seed: u64, text: &str) -> Upf {
+    let config = Config::parse(text, "world").expect("a good configuration");
     let network = Arc::new(config.network().expect("a network"));
     let macs = vec![MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
     let around = Surroundings {
@@ -129,7 +197,7 @@ fn upf(now: Nanos, workers: u16, sessions: u32, seed: u64, (more, sections): (&s
         control,
         workers: made,
     } = assemble(&config, &network, around);
-    let (wires, ios) = Wires::new(usize::from(workers), 2, 4096);
+    let (wires, ios) = Wires::new(made.len(), 2, 4096);
     let workers = made.into_iter().zip(ios).map(|((mut config, link), io)| {
         // Results do not depend on the machine's speed.
         config.slow_share_percent = 100;
@@ -180,8 +248,18 @@ impl World {
         more: (&str, &str),
         profile: impl FnOnce(&mut SessionProfile),
     ) -> Self {
+        Self::configured(text(workers, sessions, more), sessions, seed, profile)
+    }
+
+    /// One of this configuration.
+    pub fn configured(
+        text: String,
+        sessions: u32,
+        seed: u64,
+        profile: impl FnOnce(&mut SessionProfile),
+    ) -> Self {
         let now = Nanos(0);
-        let (control, workers, wires) = upf(now, workers, sessions, seed, more);
+        let (control, workers, wires) = upf(now, seed, &text);
         let mut smf = sim::smf::Config::new(N4_SMF.ip(), sessions);
         smf.profile.gnbs = vec![GNB.into()];
         profile(&mut smf.profile);
@@ -191,13 +269,37 @@ impl World {
             workers,
             wires,
             smf: Smf::new(smf).expect("a good profile"),
-            sessions,
+            routers: Routers::default(),
+            server: SERVER,
+            text,
         }
     }
 
     /// Another process takes this one's place. The SMF, the gNBs and the data network do not know.
     pub fn restart(&mut self, workers: u16, seed: u64) {
-        (self.control, self.workers, self.wires) = upf(self.now, workers, self.sessions, seed, ("", ""));
+        let count = format!("count: {}", self.workers.len());
+        let text = self.text.replace(&count, &format!("count: {workers}"));
+        (self.control, self.workers, self.wires) = upf(self.now, seed, &text);
+        self.text = text;
+    }
+
+    /// Begins to change the configuration to this one. Whether it takes effect comes from the control.
+    pub fn reconfigure(&mut self, text: &str) -> Result<(), ReconfigureError> {
+        let parse = |text: &str| Config::parse(text, "world").expect("a good configuration");
+        self.control.reconfigure(self.now, &parse(&self.text), &parse(text))?;
+        self.text = text.into();
+        Ok(())
+    }
+
+    /// What comes of a change of the configuration without traffic.
+    pub fn reconfigured(&mut self) -> Result<Reconfigured, ReconfigureError> {
+        for _ in 0..400_000 {
+            self.step();
+            if let Some(result) = self.control.poll_reconfigured() {
+                return result;
+            }
+        }
+        panic!("the change of the configuration does not end in twenty simulated seconds");
     }
 
     /// One turn of everything but the simulator's packets.
@@ -251,6 +353,8 @@ impl World {
                 let mut port = Port {
                     wires: &self.wires,
                     worker: WorkerId(place as u16),
+                    routers: &mut self.routers,
+                    now: self.now,
                 };
                 shard.poll(self.now, &mut port);
             }
@@ -279,7 +383,7 @@ impl World {
     /// The same with a number of packets a second of each shard, of the last number for those beyond.
     pub fn shards_at(&self, rates: &[u64]) -> Vec<Shard> {
         let servers = Servers {
-            ipv4: SERVER,
+            ipv4: self.server,
             ipv6: "2001:db8:6::fe".parse().expect("an address"),
             port: 5_000,
             ue_port: 40_000,
@@ -295,18 +399,18 @@ impl World {
         // The wires out of the workers end in one queue: with several shards an answer may reach another one's station,
         // so only a lone shard asks for its gateways.
         let known = |id: u8| (count > 1).then_some(MacAddr([2, 0, 0, 0, 0, id]));
-        let station = |id, address: Ipv4Addr, gateway: [u8; 4]| StationConfig {
+        let station = |id, addresses: [Ipv4Addr; 2], gateway: [u8; 4]| StationConfig {
             mac: MacAddr([2, 0, 0, 0, 1, id]),
             vlan: None,
-            addresses: vec![address.into()],
+            addresses: addresses.map(Into::into).to_vec(),
             gateway_ipv4: Some(gateway.into()),
             gateway_ipv6: None,
             gateway_mac: known(id),
         };
         let shard = |place: u32| {
             Shard::new(ShardConfig {
-                access: station(1, GNB, [10, 100, 0, 1]),
-                core: station(2, SERVER, [10, 200, 0, 1]),
+                access: station(1, [GNB, FAR_GNB], [10, 100, 0, 1]),
+                core: station(2, [SERVER, FAR_SERVER], [10, 200, 0, 1]),
                 paths: Arc::clone(&paths),
                 share: flows * place / count..flows * (place + 1) / count,
                 traffic: Traffic {

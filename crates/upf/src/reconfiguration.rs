@@ -13,18 +13,23 @@ use std::time::Duration;
 
 use config::{Config, StaticNeighbour};
 use flow::{Nanos, WorkerId};
+use n4::Endpoint;
 use rules::Predefined;
 use rules::network::Network;
 use rules::network::multipath::GroupId;
 use session::{Departed, Departing, Pool, Search};
 use transport::{NeighbourError, NeighboursConfig};
-use worker::{Command, NetworkTables};
+use worker::{Command, InterfaceSettings, NetworkTables};
 
-use super::Control;
-use crate::assemble::n4_config;
-use crate::reconfigure::{
-    Before, NeighbourSet, Next, Preparation, ReconfigureError, Reconfigured, Stage, routers,
+use super::n4_config::n4_config;
+use super::neighbours::SharedNeighbours;
+use super::path_mtus::PathMtus;
+use super::reconfigure::{
+    Before, FixedNeighbours, NeighbourSet, Next, Preparation, ReconfigureError, Reconfigurations, Reconfigured, Stage,
+    routers,
 };
+use super::shared_rates::SharedRates;
+use super::workers::Workers;
 
 /// Session indexes that are searched in one poll.
 const SEARCHED_PER_POLL: usize = 4_096;
@@ -35,37 +40,33 @@ const SEARCH_TIME: Duration = Duration::from_secs(10);
 /// Results that are kept until they are polled.
 const RESULTS_KEPT: usize = 16;
 
-impl Control {
-    /// Begins to change the configuration from `old`, which the UPF has been made with or changed to, to `new`. Whether it
-    /// took effect, and what of, comes from [`poll_reconfigured`](Self::poll_reconfigured): all of it, or nothing.
-    ///
-    /// These fields are live, in the terms of the configuration file; a change of any other is the caller's to refuse, and
-    /// is without effect here:
-    ///
-    /// - `instances[]`: `routes` (`to`, `via`, `mac`), `dscp`, `mirror`, `hairpin`, `ue_prefixes`, `mss`
-    /// - `neighbours`: all; `routers`: all
-    /// - `n4`: `peers`, `smfs`, `setup_retry_s`, `setup_retry_most_s`, `release_wait_s`, `t1_ms`, `n1`, `heartbeat_s`,
-    ///   `max_associations`, `max_associations_per_address`, `unknown_source_s`, `unverified_percent`,
-    ///   `apply_deadline_ms`, `accept_cp_f_teids`, `any_source`, `unknown_instance`
-    /// - `gtpu`: `echo` (all, also with or without it), `path_mtu_s`, `path_mtu_least`
-    /// - `policers`, `forwarding_policies`, `pools`, `predefined`: all
-    ///
-    /// Instances and ports keep their number, order and all other fields. What sessions use is not removed: the change is
-    /// refused, with the number of sessions (a forwarding policy, a rulebase, a predefined FAR, QER or URR; a pool's
-    /// addresses that are held; the prefix of a peer with an association). A policer may always be removed: its sessions
-    /// lose it. A route may always be removed: packets that need it are dropped as `no_route`.
+/// What a change of the configuration works on: the parts of control.
+pub(super) struct Reconfiguration<'a> {
+    pub endpoint: &'a mut Endpoint,
+    pub neighbours: &'a SharedNeighbours,
+    pub workers: &'a mut Workers,
+    pub shared_rates: &'a mut SharedRates,
+    pub path_mtus: &'a mut PathMtus,
+    pub network: &'a mut Arc<Network>,
+    pub fixed_neighbours: &'a mut FixedNeighbours,
+    pub interface_settings: &'a InterfaceSettings,
+    pub changes: &'a mut Reconfigurations,
+}
+
+impl Reconfiguration<'_> {
+    /// Begins to change the configuration; see [`Control::reconfigure`](crate::Control::reconfigure).
     ///
     /// # Errors
     /// What can be said at once. Nothing has changed then.
     pub fn reconfigure(&mut self, now: Nanos, old: &Config, new: &Config) -> Result<(), ReconfigureError> {
-        if !matches!(self.reconfigurations.stage, Stage::Idle) {
+        if !matches!(self.changes.stage, Stage::Idle) {
             return Err(ReconfigureError::Busy);
         }
         if new.has_contents() && !old.has_contents() {
             return Err(ReconfigureError::Contents);
         }
         let before = Before {
-            network: Arc::clone(&self.network),
+            network: Arc::clone(self.network),
             predefined: Arc::clone(&self.endpoint.config().sessions.predefined),
         };
         let next = self.next(&before, new)?;
@@ -96,20 +97,8 @@ impl Control {
             self.endpoint
                 .find_names_in(&Arc::new(network), &Arc::new(predefined));
         }
-        self.reconfigurations.stage = Stage::Preparing(Box::new(preparation));
+        self.changes.stage = Stage::Preparing(Box::new(preparation));
         Ok(())
-    }
-
-    /// What came of a change of the configuration that was begun: it has effect in control, in all workers and in all
-    /// sessions; or nothing of it has. [`network`](Self::network) is the one that has effect.
-    pub fn poll_reconfigured(&mut self) -> Option<Result<Reconfigured, ReconfigureError>> {
-        self.reconfigurations.results.pop_front()
-    }
-
-    /// Whether a change of the configuration has begun and not ended.
-    #[must_use]
-    pub fn is_reconfiguring(&self) -> bool {
-        !matches!(self.reconfigurations.stage, Stage::Idle)
     }
 
     /// What is to take effect, numbered as the successor of what has.
@@ -183,13 +172,13 @@ impl Control {
     }
 
     /// Continues the change of the configuration, if there is one.
-    pub(super) fn poll_reconfiguration(&mut self, now: Nanos) -> bool {
-        match std::mem::take(&mut self.reconfigurations.stage) {
+    pub fn poll(&mut self, now: Nanos) -> bool {
+        match std::mem::take(&mut self.changes.stage) {
             Stage::Idle => return false,
             Stage::Preparing(preparation) => return self.prepare_further(now, preparation),
             Stage::Following { unconfirmed } => {
                 let followed = self.endpoint.poll_recompilation(now, FOLLOWING_PER_POLL);
-                self.reconfigurations.stage = match followed {
+                self.changes.stage = match followed {
                     Some(all) => Stage::Followed {
                         result: Reconfigured {
                             sessions: all.changed,
@@ -207,13 +196,13 @@ impl Control {
                 self.give_up_next_hops(now);
                 self.end_reconfiguration(Ok(result));
             }
-            stage @ Stage::Followed { .. } => self.reconfigurations.stage = stage,
+            stage @ Stage::Followed { .. } => self.changes.stage = stage,
         }
         true
     }
 
     fn end_reconfiguration(&mut self, result: Result<Reconfigured, ReconfigureError>) {
-        let results = &mut self.reconfigurations.results;
+        let results = &mut self.changes.results;
         if results.len() >= RESULTS_KEPT {
             results.pop_front();
         }
@@ -238,7 +227,7 @@ impl Control {
         } else if preparation.is_searched && self.are_next_hops_settled(now, &preparation) {
             self.take_effect(now, *preparation);
         } else {
-            self.reconfigurations.stage = Stage::Preparing(preparation);
+            self.changes.stage = Stage::Preparing(preparation);
             return !was_searched;
         }
         true
@@ -273,7 +262,7 @@ impl Control {
         self.change_neighbours(now, &neighbours, &fixed);
         let policers = (preparation.before.network.policers(), network.policers());
         let count = self.workers.count();
-        let workers = &mut self.workers;
+        let workers = &mut *self.workers;
         self.shared_rates
             .change_policers(policers, count, |worker, command| {
                 workers.send(WorkerId(worker as u16), command);
@@ -281,14 +270,14 @@ impl Control {
         self.endpoint.reconfigure(now, &network, n4);
         let table = self.neighbours.at(now);
         let tables = || {
-            let settings = &self.interface_settings;
+            let settings = self.interface_settings;
             Box::new(NetworkTables::at_present(&network, settings, &table.neighbours))
         };
         self.workers.send_all(|| Command::Network(tables()));
         drop(table);
-        self.network = network;
+        *self.network = network;
         self.fixed_neighbours.configured = fixed;
-        self.reconfigurations.stage = Stage::Following { unconfirmed: count };
+        self.changes.stage = Stage::Following { unconfirmed: count };
     }
 
     /// Neighbours have these times, and these link layer addresses. Workers know of all changes.
@@ -299,9 +288,9 @@ impl Control {
             // It is in the table already.
             let _ = table.neighbours.add_static(one.instance, one.address, one.mac);
         }
-        drop(table);
-        self.send_neighbours(now);
-        self.send_own_addresses(now);
+        while let Some(change) = table.neighbours.poll_change() {
+            self.workers.send_all(|| Command::Adjacency(change));
+        }
     }
 }
 
