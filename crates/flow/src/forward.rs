@@ -55,8 +55,8 @@ impl ForwardFlags {
     /// With `Tunnel`: it ends at the CP function, which gets no PDU Session Container that came from Access (TS 29.244
     /// §5.3.1, scenario 1). The bit is that of `NO_TUNNEL`, which is of `Drop` alone.
     pub const TO_CP_FUNCTION: Self = Self::NO_TUNNEL;
-    /// With `Drop`: the FAR says FORW, and no route leads there any more. The bit is that of `KEEP_EXTENSIONS`, which is
-    /// of `Tunnel` alone.
+    /// With `Drop`: the FAR says FORW, and no route leads there any more. The bit is that of `KEEP_EXTENSIONS`, which
+    /// is of `Tunnel` alone.
     pub const NO_ROUTE: Self = Self::KEEP_EXTENSIONS;
 }
 

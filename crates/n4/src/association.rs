@@ -176,6 +176,15 @@ impl Associations {
     }
 }
 
+/// A peer with an association that would not be received any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostPeer {
+    /// Its address.
+    pub address: IpAddr,
+    /// The sessions of its association.
+    pub sessions: usize,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -71,8 +71,8 @@ impl AssociationSetups {
         }
     }
 
-    /// These are the control plane functions from now on. Those that come are asked at once; associations of those that go
-    /// stay.
+    /// These are the control plane functions from now on. Those that come are asked at once; associations of those that
+    /// go stay.
     pub(crate) fn set_targets(&mut self, now: Nanos, smfs: &[Smf], first: Duration, longest: Duration) {
         (self.first, self.longest) = (first, longest.max(first));
         for target in &mut self.targets {

@@ -6,9 +6,6 @@
 //! then session.
 
 mod reconfiguration;
-
-pub use self::reconfiguration::LostPeer;
-
 use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
 use packet::Teid;
 use pfcp::message::Message;

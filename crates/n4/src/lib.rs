@@ -56,11 +56,11 @@ mod usage_record_owners;
 mod usage_report_ies;
 
 pub use admission_queue::{AdmissionLimits, AdmissionQueue, Turn};
-pub use association::Association;
+pub use association::{Association, LostPeer};
 pub use config::{Config, Peers, ReportLimits, Smf, UnknownInstance};
 pub use datagram::Transmit;
 pub use datagram_counters::Counters;
-pub use endpoint::{Endpoint, LostPeer};
+pub use endpoint::Endpoint;
 pub use event_log::{AssociationEnd, DiscardReason, LogEvent, LogKind, PeerName};
 pub use message_counters::{MessageCount, MessageCounters};
 pub use node::NodeName;

@@ -70,8 +70,8 @@ impl Paths {
         }
     }
 
-    /// Paths are supervised in this way from now on; `used` are those in use. Rounds that are on their way go on. Returns
-    /// how many are not supervised for want of room.
+    /// Paths are supervised in this way from now on; `used` are those in use. Rounds that are on their way continue.
+    /// Returns how many are not supervised for want of room.
     pub(crate) fn set_supervision(
         &mut self,
         now: Nanos,

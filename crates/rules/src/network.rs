@@ -334,8 +334,8 @@ impl Network {
         &self.policers
     }
 
-    /// The number of the policers that a session of this slice and data network passes. Without a data network's name it
-    /// is that of the first instance towards one that its rules name (`named`), else of the first there is.
+    /// The number of the policers that a session of this slice and data network passes. Without a data network's name
+    /// it is that of the first instance towards one that its rules name (`named`), else of the first there is.
     pub fn policers_of(
         &self,
         slice: Option<SNssai>,

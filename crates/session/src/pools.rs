@@ -36,8 +36,8 @@ impl Pool {
         self.name.is_empty()
     }
 
-    /// These pools in the place of `older` ones, each at the place of that with its name; new ones at places that no pool
-    /// has, which are behind them all as a rule.
+    /// These pools in the place of `older` ones, each at the place of that with its name; new ones at places that no
+    /// pool has, which are behind them all as a rule.
     pub fn succeeding(newer: Vec<Pool>, older: &[Pool]) -> Vec<Pool> {
         let mut placed: Vec<Pool> = older.iter().map(|_| Pool::removed()).collect();
         let is_free = |place: &usize| older.get(*place).is_none_or(Pool::is_removed);

@@ -1,6 +1,6 @@
 //! Sessions follow a changed configuration: each is compiled anew for the network as it is now, with what is predefined
-//! now, if that changes anything of it. A few at a time, each as a change of its own behind the requests that wait for it,
-//! so that PFCP goes on meanwhile.
+//! now, if that changes anything of it. A few at a time, each as a change of its own behind the requests that wait for
+//! it, so that PFCP is served meanwhile.
 
 use flow::SessionIndex;
 use flow::meter::SharedId;
@@ -20,8 +20,8 @@ pub(crate) const MOST_ON_THEIR_WAY: u64 = 1_024;
 pub struct Recompiled {
     /// Those that something changed of.
     pub changed: u64,
-    /// Those that could not take over what is predefined: it has become more than there is room for. They keep what they
-    /// had of it.
+    /// Those that could not take over what is predefined: it has become more than there is room for. They keep what
+    /// they had of it.
     pub failed: u64,
 }
 

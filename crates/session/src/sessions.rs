@@ -221,9 +221,9 @@ impl Sessions {
         self.requests.find_names_in(network, predefined);
     }
 
-    /// From now on all is as these say: `network`, the pools and what is predefined succeed those there are. Of `config`
-    /// only these, the deadline and the permission to choose F-TEIDs count. Sessions follow one after the other:
-    /// [`poll_recompilation`](Self::poll_recompilation).
+    /// From now on all is as these say: `network`, the pools and what is predefined succeed those there are. Of
+    /// `config` only these, the deadline and the permission to choose F-TEIDs count. Sessions follow one after the
+    /// other: [`poll_recompilation`](Self::poll_recompilation).
     pub fn succeed(&mut self, now: Nanos, network: Arc<Network>, config: &Config) {
         self.requests.succeed(now, network, config);
     }

@@ -1,8 +1,8 @@
 //! A changed configuration takes the place of the one that sessions were made with.
 //!
-//! What is removed is hidden first, so that no request uses it from then on; then the sessions are searched for users of
-//! it ([`Search`]). The new configuration takes its place at once ([`Requests::succeed`]), and sessions follow one after
-//! the other ([`recompilation`](crate::recompilation)).
+//! What is removed is hidden first, so that no request uses it from then on; then the sessions are searched for users
+//! of it ([`Search`]). The new configuration takes its place at once ([`Requests::succeed`]), and sessions follow one
+//! after the other ([`recompilation`](crate::recompilation)).
 
 use flow::{Nanos, SessionIndex};
 use rules::Predefined;
@@ -78,8 +78,8 @@ pub struct Search {
 }
 
 impl Requests {
-    /// Continues a search with up to `most` more indexes. Whether it is over; it is not while requests are in progress in
-    /// the next session that came before what is removed was hidden.
+    /// Continues a search with up to `most` more indexes. Whether it is over; it is not while requests are in progress
+    /// in the next session that came before what is removed was hidden.
     pub(crate) fn search(&self, search: &mut Search, departing: &Departing, most: usize) -> bool {
         let table = &self.context.table;
         let end = self.context.config.max_sessions;

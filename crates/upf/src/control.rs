@@ -313,11 +313,11 @@ impl Control {
         rings
     }
 
-    /// Begins to change the configuration from `old`, which the UPF has been made with or changed to, to `new`. Whether it
-    /// took effect, and what of, comes from [`poll_reconfigured`](Self::poll_reconfigured): all of it, or nothing.
+    /// Begins to change the configuration from `old`, which the UPF has been made with or changed to, to `new`. Whether
+    /// it took effect, and what of, comes from [`poll_reconfigured`](Self::poll_reconfigured): all of it, or nothing.
     ///
-    /// These fields are live, in the terms of the configuration file; a change of any other is the caller's to refuse, and
-    /// is without effect here:
+    /// These fields are live, in the terms of the configuration file; a change of any other is the caller's to refuse,
+    /// and is without effect here:
     ///
     /// - `instances[]`: `routes` (`to`, `via`, `mac`), `dscp`, `mirror`, `hairpin`, `ue_prefixes`, `mss`
     /// - `neighbours`: all; `routers`: all
@@ -327,10 +327,10 @@ impl Control {
     /// - `gtpu`: `echo` (all, also with or without it), `path_mtu_s`, `path_mtu_least`
     /// - `policers`, `forwarding_policies`, `pools`, `predefined`: all
     ///
-    /// Instances and ports keep their number, order and all other fields. What sessions use is not removed: the change is
-    /// refused, with the number of sessions (a forwarding policy, a rulebase, a predefined FAR, QER or URR; a pool's
-    /// addresses that are held; the prefix of a peer with an association). A policer may always be removed: its sessions
-    /// lose it. A route may always be removed: packets that need it are dropped as `no_route`.
+    /// Instances and ports keep their number, order and all other fields. What sessions use is not removed: the change
+    /// is refused, with the number of sessions (a forwarding policy, a rulebase, a predefined FAR, QER or URR; a pool's
+    /// addresses that are held; the prefix of a peer with an association). A policer may always be removed: its
+    /// sessions lose it. A route may always be removed: packets that need it are dropped as `no_route`.
     ///
     /// # Errors
     /// What can be said at once. Nothing has changed then.

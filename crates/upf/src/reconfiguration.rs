@@ -1,8 +1,8 @@
 //! The configuration changes while the UPF runs.
 //!
-//! 1. *Prepare.* All that can be refused is refused before anything changes: the network is numbered as the successor of
-//!    the one there is, pools keep what is held, what is removed is hidden from requests and not in use. Next hops that
-//!    routes have not led over are resolved.
+//! 1. *Prepare.* All that can be refused is refused before anything changes: the network is numbered as the successor
+//!    of the one there is, pools keep what is held, what is removed is hidden from requests and not in use. Next hops
+//!    that routes have not led over are resolved.
 //! 2. *Take effect.* In control at once; in each worker by one command, between two bursts.
 //! 3. *Follow.* Sessions whose images change are compiled anew, a few in each poll, in order with their requests. Next
 //!    hops and groups of before stay meanwhile.

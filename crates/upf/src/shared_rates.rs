@@ -110,8 +110,9 @@ impl SharedRates {
         rates
     }
 
-    /// The policers are `newer` from now on, which succeed `older`. Those that stay keep their leases, and workers their
-    /// tokens; what is removed limits nothing. `send` takes the commands for workers, of which there are this number.
+    /// The policers are `newer` from now on, which succeed `older`. Those that stay keep their leases, and workers
+    /// their tokens; what is removed limits nothing. `send` takes the commands for workers, of which there are this
+    /// number.
     pub fn change_policers(
         &mut self,
         (older, newer): (&Policers, &Policers),

@@ -8,20 +8,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Endpoint;
+use crate::association::LostPeer;
 use crate::config::{Config, Peers};
 
-/// A peer with an association that would not be received any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LostPeer {
-    /// Its address.
-    pub address: IpAddr,
-    /// The sessions of its association.
-    pub sessions: usize,
-}
-
 impl Endpoint {
-    /// The first peer with an association that is in none of these prefixes; `None` also where there are no prefixes, so
-    /// that any peer is received.
+    /// The first peer with an association that is in none of these prefixes; `None` also where there are no prefixes,
+    /// so that any peer is received.
     pub fn lost_peer(&self, peers: &[Peers]) -> Option<LostPeer> {
         let is_in = |address: IpAddr| {
             let mut peers = peers.iter();
@@ -45,10 +37,10 @@ impl Endpoint {
             .find_names_in(Arc::clone(network), Arc::clone(predefined));
     }
 
-    /// From now on all is as these say; `network`, pools and what is predefined succeed those there are. What an endpoint
-    /// has from its start stays: its Node ID, its clock, the sizes of tables and of the response cache, and what of
-    /// [`session::Config`] is not of pools, predefined rules, F-TEIDs of the control plane or the deadline. Requests and
-    /// heartbeats that wait come no later than the new times say. Sessions follow one after the other:
+    /// From now on all is as these say; `network`, pools and what is predefined succeed those there are. What an
+    /// endpoint has from its start stays: its Node ID, its clock, the sizes of tables and of the response cache, and
+    /// what of [`session::Config`] is not of pools, predefined rules, F-TEIDs of the control plane or the deadline.
+    /// Requests and heartbeats that wait come no later than the new times say. Sessions follow one after the other:
     /// [`poll_recompilation`](Self::poll_recompilation).
     pub fn reconfigure(&mut self, now: Nanos, network: &Arc<Network>, config: Config) {
         let shared = &mut self.shared;

@@ -1,8 +1,8 @@
 //! Rules that are predefined in the user plane (TS 29.244 §5.4.9, §5.19): what an operator configures once, and what
 //! sessions activate by name ([`Rulebase`]) or by number (a FAR, QER or URR with the top bit of its number set).
 //!
-//! Made of a configuration, never changed, and shared by all sessions: a session keeps a reference to each rulebase that its PDRs
-//! activate, and instances of the FARs, QERs and URRs that they use
+//! Made of a configuration, never changed, and shared by all sessions: a session keeps a reference to each rulebase
+//! that its PDRs activate, and instances of the FARs, QERs and URRs that they use
 //! ([`SessionRules::instantiate`](crate::SessionRules::instantiate)), which have state of their own in each session. So
 //! what a session takes grows with those, and not with the number of rules in a rulebase.
 

@@ -625,9 +625,9 @@ impl SessionRules {
         })
     }
 
-    /// Takes over what has changed of the `predefined` rules that PDRs use, of another configuration: rulebases by their
-    /// names, FARs and QERs by their numbers, in the slots that they have. (Predefined URRs have nothing that could
-    /// change.) Then as [`instantiate`](Self::instantiate).
+    /// Takes over what has changed of the `predefined` rules that PDRs use, of another configuration: rulebases by
+    /// their names, FARs and QERs by their numbers, in the slots that they have. (Predefined URRs have nothing that
+    /// could change.) Then as [`instantiate`](Self::instantiate).
     pub fn renew(&mut self, predefined: &Predefined) {
         if !self.are_up_to_date(predefined) {
             for far in &mut self.fars {

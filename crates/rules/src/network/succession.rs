@@ -1,8 +1,8 @@
 //! A network that takes the place of another while sessions are live: what they name by number keeps its number.
 //!
-//! Instances stay as they are but for their routes, the marks of packets, mirrors, UEs' prefixes and MSS clamping. Groups,
-//! forwarding policies and policers come and go. A number that is given up is not used again by the network that gives it
-//! up, but by one that succeeds that: until then sessions and workers may still name it.
+//! Instances stay as they are but for their routes, the marks of packets, mirrors, UEs' prefixes and MSS clamping.
+//! Groups, forwarding policies and policers come and go. A number that is given up is not used again by the network
+//! that gives it up, but by one that succeeds that: until then sessions and workers may still name it.
 
 use core::fmt;
 use std::collections::BTreeSet;

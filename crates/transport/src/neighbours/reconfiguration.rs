@@ -1,7 +1,7 @@
 //! Times, configured neighbours and routers that change while the table is in use.
 //!
-//! What a new configuration wants is entered before it takes effect ([`Neighbours::pin`], [`Neighbours::add_group`]), so
-//! that its next hops are resolved by then. What the old one wanted is given up when no worker uses it any more
+//! What a new configuration wants is entered before it takes effect ([`Neighbours::pin`], [`Neighbours::add_group`]),
+//! so that its next hops are resolved by then. What the old one wanted is given up when no worker uses it any more
 //! ([`Neighbours::keep`]): an entry then stays as long as it replies.
 
 use std::collections::BTreeSet;
@@ -21,8 +21,8 @@ impl Neighbours {
         }
     }
 
-    /// Adds a group, and requests its routers from now on. A router that cannot be a neighbour, or that there is no room
-    /// for, has no paths.
+    /// Adds a group, and requests its routers from now on. A router that cannot be a neighbour, or that there is no
+    /// room for, has no paths.
     pub fn add_group(&mut self, now: Nanos, id: GroupId, group: &multipath::Group) {
         let pin = |&(instance, address): &_| self.pin(now, instance, address).ok();
         let routers = group.iter().filter_map(pin).collect();
@@ -69,8 +69,8 @@ impl Neighbours {
     }
 
     /// Of all that configurations wanted, these routers (`wanted`) and these neighbours with configured addresses
-    /// (`fixed`) are wanted from now on, and the groups with ids below `groups.len()` that are not empty. An address that
-    /// was configured is verified from now on, and used meanwhile.
+    /// (`fixed`) are wanted from now on, and the groups with ids below `groups.len()` that are not empty. An address
+    /// that was configured is verified from now on, and used meanwhile.
     pub fn keep(
         &mut self,
         now: Nanos,

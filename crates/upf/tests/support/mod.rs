@@ -161,8 +161,8 @@ pub struct World {
 /// A UPF as it starts: what is Control's, the workers', and the wires between the ports and the simulator.
 type Upf = (Control, Vec<Worker<MemIo>>, Wires);
 
-/// The configuration with a number of workers and room for a number of sessions, with more of the `workers` section, and
-/// more sections.
+/// The configuration with a number of workers and room for a number of sessions, with more of the `workers` section,
+/// and more sections.
 fn text(workers: u16, sessions: u32, (more, sections): (&str, &str)) -> String {
     format!(
         "{sections}node: {{id: 127.0.0.8}}\n\

@@ -1,5 +1,5 @@
-//! The tables that a worker has of the configured network. Control makes them, also those of a changed configuration: the
-//! worker only swaps them.
+//! The tables that a worker has of the configured network. Control makes them, also those of a changed configuration:
+//! the worker only swaps them.
 
 use core::fmt;
 use std::sync::Arc;
