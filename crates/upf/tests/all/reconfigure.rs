@@ -298,7 +298,7 @@ fn what_cannot_take_effect_leaves_all_as_it_was() {
     let mut world = world(first.clone(), FAR_GNB);
     let network = Arc::clone(world.control.network());
     let refused = [
-        first.replace("10.100.0.1/24", "10.100.0.1/25"),
+        first.replace("10.100.0.1/24", "10.100.0.1/23"),
         first.replace("name: access", "name: other"),
         first.replace("addresses: [127.0.0.8]", "addresses: [127.0.0.8], peers: [192.0.2.0/24]"),
     ];
