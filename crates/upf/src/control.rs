@@ -38,7 +38,7 @@ use super::neighbours::{SharedNeighbours, Table};
 use super::path_mtus::PathMtus;
 use super::port_links::{LinkEvent, PortLinks};
 use super::reconfiguration::Reconfiguration;
-use super::reconfigure::{FixedNeighbours, Reconfigurations, Reconfigured, ReconfigureError};
+use super::reconfigure::{FixedNeighbours, Reconfigurations, ReconfigureError, Reconfigured};
 use super::session_transfer::{NodeExport, SessionTransfer};
 use super::shared_rates::SharedRates;
 use super::usage_record_writer::{RecordSink, UsageRecordWriter};

@@ -25,8 +25,8 @@ use super::n4_config::n4_config;
 use super::neighbours::SharedNeighbours;
 use super::path_mtus::PathMtus;
 use super::reconfigure::{
-    Before, FixedNeighbours, NeighbourSet, Next, Preparation, ReconfigureError, Reconfigurations, Reconfigured, Stage,
-    routers,
+    Before, FixedNeighbours, NeighbourSet, Next, Preparation, Reconfigurations, ReconfigureError,
+    Reconfigured, Stage, routers,
 };
 use super::shared_rates::SharedRates;
 use super::workers::Workers;

@@ -38,12 +38,16 @@ fn text(workers: u16, access: &str, internet: &str, sections: &str) -> String {
 }
 
 fn default_by(routers: &[Ipv4Addr]) -> String {
-    let routes = routers.iter().map(|router| format!("{{to: 0.0.0.0/0, via: {router}}}"));
+    let routes = routers
+        .iter()
+        .map(|router| format!("{{to: 0.0.0.0/0, via: {router}}}"));
     format!("routes: [{}]", routes.collect::<Vec<_>>().join(", "))
 }
 
 fn gnbs_by(routers: &[Ipv4Addr]) -> String {
-    let routes = routers.iter().map(|router| format!("{{to: 10.101.0.0/16, via: {router}}}"));
+    let routes = routers
+        .iter()
+        .map(|router| format!("{{to: 10.101.0.0/16, via: {router}}}"));
     format!("routes: [{}]", routes.collect::<Vec<_>>().join(", "))
 }
 
@@ -141,7 +145,11 @@ fn a_default_route_moves_to_another_router() {
         let mut world = world(text(workers, "", &default_by(&[FIRST]), ""), GNB);
         let next = text(workers, "", &default_by(&[SECOND]), "");
         let change = change(&mut world, &next);
-        assert_eq!(change.result, Ok(Reconfigured::default()), "no image leads over a route");
+        assert_eq!(
+            change.result,
+            Ok(Reconfigured::default()),
+            "no image leads over a route"
+        );
         assert_eq!(receivers(&world, Nanos(0), change.began), [FIRST]);
         // What left its worker in the same step is on its way.
         let after = change.ended + STEP;
@@ -169,7 +177,12 @@ fn tunnels_move_to_the_routers_of_a_group_and_back() {
         let with = |routers: &[Ipv4Addr]| text(workers, &gnbs_by(routers), &default_by(&[FIRST]), "");
         let mut world = world(with(&one), FAR_GNB);
         let mut sums = Totals::default();
-        for (before, after) in [(&one[..], &both[..]), (&both, &other), (&other, &both), (&both, &one)] {
+        for (before, after) in [
+            (&one[..], &both[..]),
+            (&both, &other),
+            (&other, &both),
+            (&both, &one),
+        ] {
             let start = world.now;
             let change = change(&mut world, &with(after));
             let all = Reconfigured {
@@ -188,7 +201,13 @@ fn tunnels_move_to_the_routers_of_a_group_and_back() {
         }
         let result = Ok(Reconfigured::default());
         let (began, ended) = (world.now, world.now);
-        Change { began, ended, result, totals: sums }.is_exact(&mut world);
+        Change {
+            began,
+            ended,
+            result,
+            totals: sums,
+        }
+        .is_exact(&mut world);
     }
 }
 
@@ -200,9 +219,15 @@ fn a_route_that_goes_has_its_packets_dropped_and_comes_back() {
     let mut world = world(with(&[RAN]), FAR_GNB);
     let gone = change(&mut world, &with(&[]));
     assert_eq!(gone.result.map(|all| all.sessions), Ok(SESSIONS.into()));
-    let (sent, received) = (gone.totals.downlink.counts.sent, gone.totals.downlink.counts.received);
+    let (sent, received) = (
+        gone.totals.downlink.counts.sent,
+        gone.totals.downlink.counts.received,
+    );
     assert!(sent > received && received > 0);
-    assert_eq!(world.sum(|stats| stats.dropped(DropReason::NoRoute)), sent - received);
+    assert_eq!(
+        world.sum(|stats| stats.dropped(DropReason::NoRoute)),
+        sent - received
+    );
     let uplink = &gone.totals.uplink.counts;
     assert_eq!(uplink.sent, uplink.received);
     world.reconfigure(&with(&[RAN])).expect("it can begin");
@@ -269,21 +294,33 @@ fn policers_come_change_and_go() {
         (all(100_000), Some(100_000)),
         (all(200_000), Some(200_000)),
         // Another one comes before it, for no session of this world.
-        (format!("{{name: other, dnn: ims, downlink_kbit: 1}}, {}", all(200_000)), Some(200_000)),
+        (
+            format!("{{name: other, dnn: ims, downlink_kbit: 1}}, {}", all(200_000)),
+            Some(200_000),
+        ),
         (String::new(), None),
-        (format!("{{name: new, dnn: internet, downlink_kbit: 50000}}"), Some(50_000)),
+        (
+            format!("{{name: new, dnn: internet, downlink_kbit: 50000}}"),
+            Some(50_000),
+        ),
     ] {
         world.reconfigure(&with(&policers)).expect("it can begin");
         world.reconfigured().expect("it takes effect");
         let passed: Vec<u16> = {
             let sessions = world.control.endpoint().sessions();
-            sessions.iter().map(|session| session.rules().policers().0).collect()
+            sessions
+                .iter()
+                .map(|session| session.rules().policers().0)
+                .collect()
         };
         assert!(passed.iter().all(|id| (*id > 0) == most.is_some()), "{passed:?}");
         let (kbit, red) = downlink(&mut world);
         match most {
             // The burst beyond it, and the leases that settle.
-            Some(most) => assert!(red > 0 && kbit > most * 8 / 10 && kbit < most * 16 / 10, "{kbit} of {most}"),
+            Some(most) => assert!(
+                red > 0 && kbit > most * 8 / 10 && kbit < most * 16 / 10,
+                "{kbit} of {most}"
+            ),
             None => assert!(red == 0 && kbit * 10 > free.0 * 9, "{kbit} of {}", free.0),
         }
     }
@@ -293,27 +330,40 @@ fn policers_come_change_and_go() {
 fn what_cannot_take_effect_leaves_all_as_it_was() {
     let rulebase = "predefined: {rulebases: [{name: video, rules: [{precedence: 1, far: 0x80000001}]}],\n\
                     \x20 fars: [{id: 0x80000001, action: drop}]}\n";
-    let pools = |last: u8| format!("pools: [{{name: p, instance: internet, ipv4: [10.60.0.1-10.60.0.{last}]}}]\n");
+    let pools =
+        |last: u8| format!("pools: [{{name: p, instance: internet, ipv4: [10.60.0.1-10.60.0.{last}]}}]\n");
     let first = text(2, &gnbs_by(&[RAN]), &default_by(&[FIRST]), &(pools(9) + rulebase));
     let mut world = world(first.clone(), FAR_GNB);
     let network = Arc::clone(world.control.network());
     let refused = [
         first.replace("10.100.0.1/24", "10.100.0.1/23"),
         first.replace("name: access", "name: other"),
-        first.replace("addresses: [127.0.0.8]", "addresses: [127.0.0.8], peers: [192.0.2.0/24]"),
+        first.replace(
+            "addresses: [127.0.0.8]",
+            "addresses: [127.0.0.8], peers: [192.0.2.0/24]",
+        ),
     ];
     for text in &refused {
         let began = world.reconfigure(text);
         assert!(began.is_err(), "{text}");
         assert!(!world.control.is_reconfiguring() && Arc::ptr_eq(world.control.network(), &network));
     }
-    let error = world.reconfigure(&refused[2]).expect_err("the SMF has an association");
-    let lost = format!("n4.peers: 127.0.0.2 has an association with {SESSIONS} sessions, and is in none of the prefixes");
+    let error = world
+        .reconfigure(&refused[2])
+        .expect_err("the SMF has an association");
+    let lost = format!(
+        "n4.peers: 127.0.0.2 has an association with {SESSIONS} sessions, and is in none of the prefixes"
+    );
     assert_eq!(error.to_string(), lost);
     // While one is in progress there is no other.
-    world.reconfigure(&first.replace(&FIRST.to_string(), &SECOND.to_string())).expect("it can begin");
+    world
+        .reconfigure(&first.replace(&FIRST.to_string(), &SECOND.to_string()))
+        .expect("it can begin");
     assert_eq!(world.reconfigure(&first), Err(ReconfigureError::Busy));
-    assert!(Arc::ptr_eq(world.control.network(), &network), "routers are resolved first");
+    assert!(
+        Arc::ptr_eq(world.control.network(), &network),
+        "routers are resolved first"
+    );
     let shards = world.shards_at(&[40_000]);
     let mut result = None;
     world.traffic_with(shards, Duration::from_millis(100), |world| {

@@ -113,7 +113,10 @@ impl FramePort for Port<'_> {
         {
             let mut frame = frame.bytes().to_vec();
             if let Some(reply) = self.routers.pass(self.now, side, &mut frame) {
-                let _ = self.wires.to(WorkerId(0), port_of(side)).push(MemBuf::new(&reply));
+                let _ = self
+                    .wires
+                    .to(WorkerId(0), port_of(side))
+                    .push(MemBuf::new(&reply));
             }
             see(&frame);
             seen += 1;
@@ -286,7 +289,8 @@ impl World {
     /// Begins to change the configuration to this one. Whether it takes effect comes from the control.
     pub fn reconfigure(&mut self, text: &str) -> Result<(), ReconfigureError> {
         let parse = |text: &str| Config::parse(text, "world").expect("a good configuration");
-        self.control.reconfigure(self.now, &parse(&self.text), &parse(text))?;
+        self.control
+            .reconfigure(self.now, &parse(&self.text), &parse(text))?;
         self.text = text.into();
         Ok(())
     }
