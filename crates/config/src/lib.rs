@@ -24,15 +24,16 @@ pub use error::ConfigError;
 pub use parts::network::StaticNeighbour;
 pub use parts::rings::Descriptors;
 pub use schema::{
-    BadLevel, BadRole, BufferingConfig, CallerRole, ChecksumsConfig, Config, ControlConfig, DpdkConfig,
-    Driver, DscpConfig, EchoConfig, EventConfig, EventLogicConfig, FlowsConfig, FragmentConfig,
-    FragmentsConfig, GateConfig, GtpuConfig, HairpinConfig, HostConfig, IcmpConfig, IdleConfig, IdlePolicy,
-    InstanceConfig, Ipv4Range, Ipv6RangeConfig, LacpSettings, LagConfig, LagHashConfig, LagModeConfig,
-    LimitsConfig, LogConfig, LogLevel, MssConfig, N4Config, NeighbourTimes, NodeConfig, NodeName,
-    PeerInterface, PeersConfig, PolicerConfig, PolicyConfig, PoolConfig, PortConfig, PredefinedAction,
-    PredefinedConfig, PredefinedFar, PredefinedQer, PredefinedRuleConfig, PredefinedUrr, Prefix,
-    ReassemblyConfig, RebalanceConfig, RecordsConfig, Role, RouteConfig, RoutersConfig, RulebaseConfig,
-    SliceConfig, SlowPathConfig, UnknownInstance, VlanConfig, WhenFull, WorkersConfig,
+    AuditConfig, BadLevel, BadRole, BadSubjectName, BufferingConfig, CallerRole, ChecksumsConfig, Config,
+    ControlConfig, DpdkConfig, Driver, DscpConfig, EchoConfig, EventConfig, EventLogicConfig, FlowsConfig,
+    FragmentConfig, FragmentsConfig, GateConfig, GtpuConfig, HairpinConfig, HostConfig, HttpsClient,
+    HttpsConfig, IcmpConfig, IdleConfig, IdlePolicy, InstanceConfig, Ipv4Range, Ipv6RangeConfig,
+    LacpSettings, LagConfig, LagHashConfig, LagModeConfig, LimitsConfig, LogConfig, LogLevel, MssConfig,
+    N4Config, NeighbourTimes, NodeConfig, NodeName, PeerInterface, PeersConfig, PolicerConfig, PolicyConfig,
+    PoolConfig, PortConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer,
+    PredefinedRuleConfig, PredefinedUrr, Prefix, ReassemblyConfig, RebalanceConfig, RecordsConfig, Role,
+    RouteConfig, RoutersConfig, RulebaseConfig, SliceConfig, SlowPathConfig, SubjectName, UnknownInstance,
+    VlanConfig, WhenFull, WhenUnaudited, WorkersConfig,
 };
 
 #[cfg(test)]

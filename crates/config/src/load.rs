@@ -42,7 +42,8 @@ impl Config {
             .and_then(|()| parts::policer::check(&config))
             .and_then(|()| parts::events::check(&config))
             .and_then(|()| parts::predefined::check(&config))
-            .and_then(|()| parts::records::check(&config));
+            .and_then(|()| parts::records::check(&config))
+            .and_then(|()| parts::control::check(&config));
         checked.map_err(|fault| fault.at(file, text))?;
         Ok(config)
     }

@@ -8,6 +8,7 @@
 pub mod configuration;
 mod log;
 pub mod rest;
+pub mod tokens;
 pub mod totals;
 pub mod values;
 pub mod views;

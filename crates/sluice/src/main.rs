@@ -62,6 +62,8 @@ enum Command {
     Records(commands::RecordsArguments),
     /// Move the sessions of a running daemon to another process.
     Sessions(commands::SessionsArguments),
+    /// Make, list or revoke tokens, by which callers of the API over TLS are known.
+    Token(commands::TokenArguments),
     /// Validate a configuration and say what it makes.
     Check {
         /// The configuration.
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => commands::trace(&arguments),
         Command::Records(arguments) => commands::records(&arguments),
         Command::Sessions(arguments) => commands::sessions(&arguments),
+        Command::Token(arguments) => commands::token(&arguments),
         Command::Check { config, ports } => commands::check(&config, ports),
     }
 }

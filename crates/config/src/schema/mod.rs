@@ -1,6 +1,7 @@
 //! What the file says: one module for each configured resource. Values are checked one by one as they are read.
 
 mod caller_role;
+mod control;
 mod events;
 mod flows;
 mod gtpu;
@@ -27,6 +28,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use caller_role::{BadRole, CallerRole};
+pub use control::{
+    AuditConfig, BadSubjectName, ControlConfig, HttpsClient, HttpsConfig, SubjectName, WhenUnaudited,
+};
 pub use events::{EventConfig, EventLogicConfig};
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig, ReassemblyConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
@@ -48,9 +52,8 @@ pub use predefined::{
     PredefinedUrr, RulebaseConfig,
 };
 pub use records::{RecordsConfig, WhenFull};
-
 pub use routers::RoutersConfig;
-pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
+pub use system::{DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
 pub use vlan::VlanConfig;
 
 pub(crate) use instance::{is_special, parse_mac};

@@ -1,6 +1,4 @@
-//! Workers, table sizes, the operator's API and DPDK's environment.
-
-use std::path::PathBuf;
+//! Workers, table sizes and DPDK's environment.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -175,23 +173,6 @@ impl Default for LimitsConfig {
             correlations: Self::default_correlations(),
         }
     }
-}
-
-/// How the running daemon is asked.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct ControlConfig {
-    /// Path of the Unix socket that `sluice show` asks; `/run/sluice/control.sock` for root, `sluice/control.sock` in
-    /// the user's runtime directory otherwise.
-    #[serde(default)]
-    pub socket: Option<PathBuf>,
-    /// Name of the group whose members may use it (mode 0660); absent: the daemon's own user alone (0600).
-    #[serde(default)]
-    pub group: Option<String>,
-    /// The directory of the versions that this file had (`sluice config versions`), made with the first commit; absent:
-    /// beside the file, with its name and `.versions`.
-    #[serde(default)]
-    pub versions: Option<PathBuf>,
 }
 
 /// DPDK's environment abstraction layer.

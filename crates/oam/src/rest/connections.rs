@@ -1,10 +1,10 @@
-//! The connections to the API's socket, in bounds that slow peers do not use up for others.
+//! The connections to a listener, in bounds that slow peers do not use up for others.
 //!
-//! A connection has one request. Until that has come it waits, among a bounded number of others; when one more comes,
-//! the connection that has waited longest gives way, of the user who has the most. So a peer that sends its request
-//! when it connects is served whatever others do, and peers that send nothing, or an octet now and then, push out each
-//! other. Requests that have come are answered a few at a time, in their order; of those whose answer is not read yet a
-//! user has a bounded part.
+//! Until the first request of a known caller has come a connection waits, among a bounded number of others; when one
+//! more comes, the connection that has waited longest gives way, of the source that has the most. So a peer that sends
+//! its request when it connects is served whatever others do, and peers that send nothing, or an octet now and then,
+//! push out each other. Requests that have come are answered a few at a time, in their order; of those whose answer is
+//! not read yet a source has a bounded part. A source is a user of the Unix socket, or an address.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,36 +13,48 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 
-/// Connections whose request has not come, at most.
-const WAITING: usize = 64;
-/// Connections whose request has come, at most; what exceeds it is refused.
-const ARRIVED: usize = 256;
-/// Those of one user.
-const ARRIVED_OF_ONE: usize = 128;
 /// Answers that are made at a time.
 const ANSWERING: usize = 16;
 
-/// All connections.
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Connections whose request has not come, at most.
+    pub(super) waiting: usize,
+    /// Those of one source.
+    pub(super) waiting_of_one: usize,
+    /// Connections whose request has come, at most; what exceeds it is refused.
+    pub(super) arrived: usize,
+    /// Those of one source.
+    pub(super) arrived_of_one: usize,
+}
+
+/// All connections of a listener, by source.
 #[derive(Clone)]
-pub(super) struct Connections {
-    waiting: Arc<Mutex<Waiting>>,
-    /// Connections whose request has come, by user.
-    arrived: Arc<Mutex<BTreeMap<u32, usize>>>,
+pub(super) struct Connections<S> {
+    bounds: Bounds,
+    waiting: Arc<Mutex<Waiting<S>>>,
+    /// Connections whose request has come.
+    arrived: Arc<Mutex<BTreeMap<S, usize>>>,
     answering: Arc<Semaphore>,
 }
 
-#[derive(Default)]
-struct Waiting {
+struct Waiting<S> {
     /// By the order in which they came: whose they are, and what ends them once that is known.
-    peers: BTreeMap<u64, (u32, Option<AbortHandle>)>,
+    peers: BTreeMap<u64, Peer<S>>,
     next: u64,
 }
 
+struct Peer<S> {
+    source: S,
+    end: Option<AbortHandle>,
+}
+
 /// A connection's place. It is given back when it is dropped.
-pub(super) struct Place {
-    connections: Connections,
+pub(super) struct Place<S: Copy + Ord> {
+    connections: Connections<S>,
     number: u64,
-    user: u32,
+    source: S,
     has_arrived: AtomicBool,
 }
 
@@ -59,64 +71,77 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Connections {
-    pub(super) fn new() -> Self {
+impl<S: Copy + Ord> Connections<S> {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        let waiting = Waiting {
+            peers: BTreeMap::new(),
+            next: 0,
+        };
         Self {
-            waiting: Arc::default(),
+            bounds,
+            waiting: Arc::new(Mutex::new(waiting)),
             arrived: Arc::default(),
             answering: Arc::new(Semaphore::new(ANSWERING)),
         }
     }
 
-    /// A place for a new connection of this user. Where none is left another connection ends.
-    pub(super) fn enter(&self, user: u32) -> Place {
+    /// A place for a new connection of this source. Where none is left another connection ends.
+    pub(super) fn enter(&self, source: S) -> Place<S> {
         let mut waiting = lock(&self.waiting);
-        if waiting.peers.len() >= WAITING {
+        if waiting.count(source) >= self.bounds.waiting_of_one {
+            waiting.end_oldest(source);
+        } else if waiting.peers.len() >= self.bounds.waiting {
             waiting.end_one();
         }
         let number = waiting.next;
         waiting.next += 1;
-        waiting.peers.insert(number, (user, None));
+        waiting.peers.insert(number, Peer { source, end: None });
         drop(waiting);
         Place {
             connections: self.clone(),
             number,
-            user,
+            source,
             has_arrived: AtomicBool::new(false),
         }
     }
 
     /// Says what ends the connection whose place has this number, if it still waits.
     pub(super) fn ends_by(&self, number: u64, end: AbortHandle) {
-        if let Some((_, known)) = lock(&self.waiting).peers.get_mut(&number) {
-            *known = Some(end);
+        if let Some(peer) = lock(&self.waiting).peers.get_mut(&number) {
+            peer.end = Some(end);
         }
     }
 }
 
-impl Waiting {
-    /// Ends the connection that has waited longest, of the user who has the most.
+impl<S: Copy + Ord> Waiting<S> {
+    fn count(&self, source: S) -> usize {
+        self.peers.values().filter(|peer| peer.source == source).count()
+    }
+
+    /// Ends the connection that has waited longest, of the source that has the most.
     fn end_one(&mut self) {
-        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-        for (user, _) in self.peers.values() {
-            *counts.entry(*user).or_default() += 1;
+        let mut counts: BTreeMap<S, usize> = BTreeMap::new();
+        for peer in self.peers.values() {
+            *counts.entry(peer.source).or_default() += 1;
         }
-        let most = counts
-            .iter()
-            .max_by_key(|(_, count)| **count)
-            .map(|(user, _)| *user);
-        let oldest = self.peers.iter().find(|(_, (user, _))| Some(*user) == most);
-        if let Some((_, end)) = oldest
-            .map(|(number, _)| *number)
-            .and_then(|number| self.peers.remove(&number))
-            && let Some(end) = end
-        {
+        if let Some((source, _)) = counts.into_iter().max_by_key(|(_, count)| *count) {
+            self.end_oldest(source);
+        }
+    }
+
+    /// Ends the connection of this source that has waited longest.
+    fn end_oldest(&mut self, source: S) {
+        let oldest = self.peers.iter().find(|(_, peer)| peer.source == source);
+        let Some(number) = oldest.map(|(number, _)| *number) else {
+            return;
+        };
+        if let Some(end) = self.peers.remove(&number).and_then(|peer| peer.end) {
             end.abort();
         }
     }
 }
 
-impl Place {
+impl<S: Copy + Ord> Place<S> {
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -128,13 +153,14 @@ impl Place {
     pub(super) async fn arrived(&self) -> Result<Turn, TooMany> {
         lock(&self.connections.waiting).peers.remove(&self.number);
         if !self.has_arrived.load(Ordering::Relaxed) {
+            let bounds = self.connections.bounds;
             let mut arrived = lock(&self.connections.arrived);
             let all: usize = arrived.values().sum();
-            let own = arrived.entry(self.user).or_default();
-            if all >= ARRIVED || *own >= ARRIVED_OF_ONE {
+            let own = arrived.get(&self.source).copied().unwrap_or_default();
+            if all >= bounds.arrived || own >= bounds.arrived_of_one {
                 return Err(TooMany);
             }
-            *own += 1;
+            arrived.insert(self.source, own + 1);
             self.has_arrived.store(true, Ordering::Relaxed);
         }
         // The semaphore is never closed.
@@ -143,16 +169,16 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl<S: Copy + Ord> Drop for Place<S> {
     fn drop(&mut self) {
         lock(&self.connections.waiting).peers.remove(&self.number);
         if *self.has_arrived.get_mut() {
             let mut arrived = lock(&self.connections.arrived);
-            let own = arrived.entry(self.user).or_default();
-            *own -= 1;
-            if *own == 0 {
-                arrived.remove(&self.user);
-            }
+            let own = arrived.get(&self.source).copied().unwrap_or_default();
+            match own {
+                0 | 1 => arrived.remove(&self.source),
+                own => arrived.insert(self.source, own - 1),
+            };
         }
     }
 }
@@ -161,20 +187,44 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn waiting(connections: &Connections) -> Vec<(u64, u32)> {
+    const WAITING: usize = 64;
+    const ARRIVED_OF_ONE: usize = 128;
+    const BOUNDS: Bounds = Bounds {
+        waiting: WAITING,
+        waiting_of_one: WAITING,
+        arrived: 256,
+        arrived_of_one: ARRIVED_OF_ONE,
+    };
+
+    fn waiting(connections: &Connections<u32>) -> Vec<(u64, u32)> {
         let waiting = lock(&connections.waiting);
         waiting
             .peers
             .iter()
-            .map(|(number, (user, _))| (*number, *user))
+            .map(|(number, peer)| (*number, peer.source))
             .collect()
     }
 
     #[test]
+    fn a_source_at_its_bound_ends_its_own_oldest() {
+        let connections = Connections::new(Bounds {
+            waiting_of_one: 3,
+            ..BOUNDS
+        });
+        let _other = connections.enter(7);
+        let own: Vec<Place<u32>> = (0..5).map(|_| connections.enter(8)).collect();
+        let left: Vec<u64> = waiting(&connections)
+            .into_iter()
+            .map(|(number, _)| number)
+            .collect();
+        assert_eq!(left, [0, own[2].number(), own[3].number(), own[4].number()]);
+    }
+
+    #[test]
     fn the_oldest_of_the_user_with_the_most_gives_way() {
-        let connections = Connections::new();
+        let connections = Connections::new(BOUNDS);
         let first = connections.enter(7);
-        let others: Vec<Place> = (0..200).map(|_| connections.enter(8)).collect();
+        let others: Vec<Place<u32>> = (0..200).map(|_| connections.enter(8)).collect();
         let left = waiting(&connections);
         assert_eq!(left.len(), WAITING);
         assert_eq!(left[0], (first.number(), 7));
@@ -193,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_place_is_given_back() {
-        let connections = Connections::new();
+        let connections = Connections::new(BOUNDS);
         drop(connections.enter(7));
         assert_eq!(waiting(&connections), []);
     }
@@ -201,7 +251,7 @@ mod tests {
     /// However slowly they read their answers.
     #[test]
     fn one_user_leaves_room_for_the_requests_of_others() {
-        let connections = Connections::new();
+        let connections = Connections::new(BOUNDS);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .expect("a runtime");
@@ -210,7 +260,7 @@ mod tests {
             let turn = runtime.block_on(place.arrived());
             (place, turn.is_ok())
         };
-        let of_one: Vec<(Place, bool)> = (0..200).map(|_| arrives(8)).collect();
+        let of_one: Vec<(Place<u32>, bool)> = (0..200).map(|_| arrives(8)).collect();
         assert_eq!(
             of_one.iter().filter(|(_, served)| *served).count(),
             ARRIVED_OF_ONE

@@ -1,4 +1,4 @@
-//! The operator's API: REST over HTTP/1.1 on a Unix socket.
+//! The operator's API: REST over HTTP/1.1 on a Unix socket, and over TLS (feature `tls`).
 //!
 //! A thread of its own serves it, with an async runtime that no other thread uses. It reads what workers publish
 //! itself; it queries the control thread for the rest over a bounded channel ([`QueryServer`]), a page or a session at
@@ -12,11 +12,16 @@ mod configuration;
 mod connections;
 mod document;
 mod explainer_cell;
+#[cfg(feature = "tls")]
+mod https;
+mod impatient;
 mod parameters;
 mod problem;
 mod query;
 mod request;
+mod request_body;
 mod routes;
+mod screening;
 mod service;
 mod session_transfer;
 mod socket;
@@ -25,6 +30,8 @@ mod trace;
 pub use caller::{Caller, PeerAddress};
 pub use client::{ApiRequest, ClientError, ResponseLimits, Submission, ask, fetch, get, stream, submit};
 pub use config::CallerRole as Role;
+#[cfg(feature = "tls")]
+pub use https::{CertificateError, CertificateSummary, Certificates, HttpsListener, HttpsSources};
 pub use query::{QueryClient, QueryServer, query_channel};
 pub use routes::{document, router};
 pub use service::{Reader, Service};

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use flow::PortId;
 use packet::overlay::{MOST_VNI, Overlay};
@@ -9,10 +10,11 @@ use session::{Export, Seid};
 use worker::{MOST_COPIED, TraceFilter};
 
 use super::trace::Wanted;
+use crate::tokens::{LONGEST_LIFE, TokenRequest};
 use crate::values::{LONGEST_PAGE, Problem, USUAL_PAGE};
 use crate::views::SessionQuery;
 use ::trace::{Explainer, read_flow};
-use config::{BadLevel, LogLevel};
+use config::{BadLevel, BadRole, LogLevel};
 use upf::{MirrorTo, MirrorWanted, identifiers};
 
 /// The pairs of a query, as they came.
@@ -186,6 +188,23 @@ pub(super) fn rollback(pairs: Pairs) -> Result<RollbackWanted, Problem> {
 /// Reads which version of the configuration is compared.
 pub(super) fn config_version(pairs: Pairs) -> Result<Option<u64>, Problem> {
     Named::of(pairs, &["version"])?.given("version", 1..=u64::MAX)
+}
+
+/// How long a token is valid unless it is said: 90 days.
+const USUAL_LIFE_S: u64 = 90 * 86_400;
+
+/// Reads what token is to be made.
+pub(super) fn token(pairs: Pairs) -> Result<TokenRequest, Problem> {
+    let mut pairs = Named::of(pairs, &["name", "role", "expires_s"])?;
+    let name = pairs.take("name").ok_or_else(|| bad("name", "is missing"))?;
+    let role = pairs.take("role").ok_or_else(|| bad("role", "is missing"))?;
+    let role = role.parse().map_err(|error: BadRole| bad("role", error))?;
+    let life = pairs.number("expires_s", 1..=LONGEST_LIFE.as_secs(), USUAL_LIFE_S)?;
+    Ok(TokenRequest {
+        name,
+        role,
+        life: Duration::from_secs(life),
+    })
 }
 
 fn bad(field: &str, must: impl ToString) -> Problem {

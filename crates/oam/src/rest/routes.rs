@@ -13,19 +13,21 @@ mod ports;
 mod records;
 mod runtime;
 mod sessions;
+mod tokens;
 
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, StatusCode};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn_with_state, map_response};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::authorization::{self, RouteRoles};
 use super::document::{complete, head};
+use super::screening;
 use super::service::Service;
 use crate::values::Problem;
 
@@ -53,6 +55,8 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(packets::mirror_packets))
         .routes(routes!(export::export))
         .routes(routes!(export::export_end))
+        .routes(routes!(tokens::tokens, tokens::create_token))
+        .routes(routes!(tokens::revoke_token))
 }
 
 /// The routes, and the document that describes them.
@@ -82,6 +86,7 @@ pub fn router(service: Service) -> Router {
                 "not by this method; see /openapi.json",
             )
         })
+        .layer(map_response(screening::guard_browsers))
         .with_state(service)
 }
 
@@ -142,7 +147,7 @@ mod tests {
         // So each query fails at once.
         drop(server);
         let router = router(Service::new(client, Arc::new(Vec::new)));
-        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         for operation in authorization::operations(&described) {
             let needed = operation.role.unwrap();
             for role in [None].into_iter().chain(Role::ALL.map(Some)) {

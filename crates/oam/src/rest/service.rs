@@ -10,6 +10,7 @@ use super::explainer_cell::ExplainerCell;
 use super::query::QueryClient;
 use crate::LogControl;
 use crate::configuration::Configuration;
+use crate::tokens::TokenStore;
 use crate::values::{HostLink, RecordsStatus, WorkerMemory};
 use ::trace::Explainer;
 
@@ -28,6 +29,7 @@ pub struct Service {
     pub(super) explainer: Option<ExplainerCell>,
     pub(super) configuration: Option<ConfigurationService>,
     pub(super) log: Option<LogControl>,
+    pub(super) tokens: Option<Arc<TokenStore>>,
     /// Traces that may begin.
     pub(super) traces: Arc<Semaphore>,
 }
@@ -45,6 +47,7 @@ impl Service {
             explainer: None,
             configuration: None,
             log: None,
+            tokens: None,
             traces: Arc::new(Semaphore::new(MAX_TRACES)),
         }
     }
@@ -74,6 +77,13 @@ impl Service {
     #[must_use]
     pub fn with_log(mut self, log: LogControl) -> Self {
         self.log = Some(log);
+        self
+    }
+
+    /// The same, with the tokens of callers over TLS.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: Option<Arc<TokenStore>>) -> Self {
+        self.tokens = tokens;
         self
     }
 

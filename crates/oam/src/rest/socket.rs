@@ -10,15 +10,11 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -26,16 +22,16 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream as Stream;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, Sleep};
 
-use super::connections::{Connections, Place};
+use super::connections::{Bounds, Connections, Place};
+use super::impatient::Impatient;
+use super::request_body::RequestBody;
 use super::routes::router;
+use super::screening::{self, Listener};
 use super::service::Service;
 use super::{Caller, PeerAddress, Role};
-use crate::values::Problem;
 
 /// How long a request may take to arrive, and a connection to ask for something.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -43,33 +39,49 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST_HEAD: usize = 16 << 10;
 /// How long a peer may take to read a part of an answer.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+/// Connections of users.
+const BOUNDS: Bounds = Bounds {
+    waiting: 64,
+    waiting_of_one: 64,
+    arrived: 256,
+    arrived_of_one: 128,
+};
 
 /// Who may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The daemon's own user (mode 0600).
     Owner,
-    /// Its members, too (mode 0660): the number of the group.
-    Group(u32),
+    /// Its members, too (mode 0660): the number of the group, and what they may do.
+    Group(u32, Role),
 }
 
 impl Access {
-    /// The group of this name.
+    /// The group of this name, whose members have this role.
     ///
     /// # Errors
     /// When there is none, or the system does not report it.
-    pub fn group(name: &str) -> io::Result<Self> {
+    pub fn group(name: &str, role: Role) -> io::Result<Self> {
         let found = nix::unistd::Group::from_name(name).map_err(io::Error::from)?;
         let group = found
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no group `{name}`")))?;
-        Ok(Self::Group(group.gid.as_raw()))
+        Ok(Self::Group(group.gid.as_raw(), role))
+    }
+
+    /// What a user may do who could connect: the daemon's own and root everything, members of the group what they are
+    /// allowed.
+    fn role(self, user: u32) -> Role {
+        match self {
+            Self::Group(_, role) if user != 0 && user != nix::unistd::geteuid().as_raw() => role,
+            _ => Role::Admin,
+        }
     }
 
     /// Gives a file of ours to whom it is for: with the mode `alone` to our own user, with `shared` to the group, too.
     fn grant(self, path: &Path, alone: u32, shared: u32) -> io::Result<()> {
         let mode = match self {
             Self::Owner => alone,
-            Self::Group(group) => {
+            Self::Group(group, _) => {
                 chown(path, None, Some(group))?;
                 shared
             }
@@ -89,69 +101,6 @@ pub fn default_path() -> Option<PathBuf> {
         std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)
     };
     directory.map(|directory| directory.join("sluice").join("control.sock"))
-}
-
-/// A stream that fails if it takes nothing for too long: its peer does not read, and holds a place meanwhile.
-struct Impatient<S> {
-    stream: S,
-    patience: Duration,
-    /// When a write that waits has waited too long.
-    until: Option<Pin<Box<Sleep>>>,
-}
-
-impl<S> Impatient<S> {
-    fn new(stream: S, patience: Duration) -> Self {
-        Self {
-            stream,
-            patience,
-            until: None,
-        }
-    }
-
-    /// Passes on how a write went, unless it has waited too long.
-    fn bounded<T>(&mut self, done: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
-        if done.is_ready() {
-            self.until = None;
-            return done;
-        }
-        let patience = self.patience;
-        let until = self
-            .until
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
-        ready!(until.as_mut().poll(context));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buf)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let done = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.bounded(done, context)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let done = Pin::new(&mut self.stream).poll_flush(context);
-        self.bounded(done, context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let done = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.bounded(done, context)
-    }
 }
 
 /// The open socket, until it is dropped.
@@ -180,7 +129,7 @@ impl RestSocket {
             .enable_all()
             .build()?;
         let (stop, stopped) = oneshot::channel();
-        let body = move || runtime.block_on(serve(listener, router(service), stopped));
+        let body = move || runtime.block_on(serve(listener, access, router(service), stopped));
         let thread = thread::Builder::new().name("rest".into()).spawn(body)?;
         Ok(Self {
             path: path.to_owned(),
@@ -224,11 +173,16 @@ fn bind(path: &Path, access: Access) -> io::Result<UnixListener> {
     listener
 }
 
-async fn serve(listener: UnixListener, router: Router, mut stopped: oneshot::Receiver<Infallible>) {
+async fn serve(
+    listener: UnixListener,
+    access: Access,
+    router: Router,
+    mut stopped: oneshot::Receiver<Infallible>,
+) {
     let Ok(listener) = tokio::net::UnixListener::from_std(listener) else {
         return;
     };
-    let connections = Connections::new();
+    let connections = Connections::new(BOUNDS);
     loop {
         let accepted = tokio::select! {
             _ = &mut stopped => return,
@@ -242,10 +196,9 @@ async fn serve(listener: UnixListener, router: Router, mut stopped: oneshot::Rec
         let user = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
         let place = connections.enter(user);
         let number = place.number();
-        // Who may connect may do everything.
         let caller = Caller {
             name: format!("uid:{user}").into(),
-            role: Role::Admin,
+            role: access.role(user),
             address: PeerAddress::Unix,
         };
         let served = tokio::spawn(serve_one(stream, place, caller, router.clone()));
@@ -256,17 +209,21 @@ async fn serve(listener: UnixListener, router: Router, mut stopped: oneshot::Rec
 }
 
 /// Serves the one request of a connection.
-async fn serve_one(stream: Stream, place: Place, caller: Caller, router: Router) {
+async fn serve_one(stream: Stream, place: Place<u32>, caller: Caller, router: Router) {
     let place = Arc::new(place);
     let service = TowerToHyperService::new(router);
     let answer = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(caller.clone());
         let (place, service) = (Arc::clone(&place), service.clone());
         async move {
+            let refused = screening::check(Listener::Unix, &request);
+            if let Err(problem) = refused {
+                return Ok(screening::last(problem.into_response()));
+            }
             match place.arrived().await {
                 // The turn ends when the answer is made, not when it is read.
-                Ok(_turn) => service.call(request).await,
-                Err(_) => Ok(too_many()),
+                Ok(_turn) => service.call(request.map(RequestBody::new)).await,
+                Err(_) => Ok(screening::too_many()),
             }
         }
     });
@@ -278,68 +235,4 @@ async fn serve_one(stream: Stream, place: Place, caller: Caller, router: Router)
         .serve_connection(TokioIo::new(Impatient::new(stream, WRITE_PATIENCE)), answer);
     // A peer that goes away is its own affair.
     let _ = connection.await;
-}
-
-fn too_many() -> Response<Body> {
-    let words = "too many requests wait for their answers; ask again";
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, words).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-    use tokio::net::UnixStream;
-
-    use super::{AsyncWrite, Duration, Impatient, Pin, io};
-
-    async fn write_all(stream: &mut Impatient<UnixStream>, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let written = poll_fn(|context| Pin::new(&mut *stream).poll_write(context, bytes)).await?;
-            bytes = &bytes[written..];
-        }
-        Ok(())
-    }
-
-    async fn count_all(stream: UnixStream) -> usize {
-        let (mut count, mut buffer) = (0, [0; 4096]);
-        loop {
-            stream.readable().await.expect("it can be read");
-            match stream.try_read(&mut buffer) {
-                Ok(0) => return count,
-                Ok(octets) => count += octets,
-                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
-            }
-        }
-    }
-
-    fn run<F: Future>(body: F) -> F::Output {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().build().expect("a runtime");
-        runtime.block_on(body)
-    }
-
-    #[test]
-    fn a_peer_that_does_not_read_is_given_up() {
-        run(async {
-            let (ours, _theirs) = UnixStream::pair().expect("a pair");
-            let mut ours = Impatient::new(ours, Duration::from_millis(20));
-            let answer = vec![0; 16 << 20];
-            let error = write_all(&mut ours, &answer).await.expect_err("not read");
-            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        });
-    }
-
-    #[test]
-    fn a_peer_that_reads_gets_all_of_it() {
-        run(async {
-            let (ours, theirs) = UnixStream::pair().expect("a pair");
-            let mut ours = Impatient::new(ours, Duration::from_secs(600));
-            let reader = tokio::spawn(count_all(theirs));
-            write_all(&mut ours, &vec![7; 4 << 20])
-                .await
-                .expect("it is written");
-            drop(ours);
-            assert_eq!(reader.await.expect("it ends"), 4 << 20);
-        });
-    }
 }

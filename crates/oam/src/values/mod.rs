@@ -14,6 +14,7 @@ mod records;
 mod runtime;
 mod table;
 mod text;
+mod tokens;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -35,6 +36,7 @@ pub use runtime::{
     HostLink, MemoryResidency, NodeShare, PageShare, Runtime, StageRuntime, WorkerMemory, WorkerRuntime,
 };
 pub use table::clean;
+pub use tokens::{NewToken, TokenList, TokenRow};
 
 /// The most rows of one page.
 pub const LONGEST_PAGE: usize = 500;

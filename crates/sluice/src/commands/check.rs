@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use config::{Config, Driver, HairpinConfig, IdlePolicy, InstanceConfig, LagConfig, LagModeConfig, Role};
+#[cfg(feature = "tls")]
+use oam::rest::Certificates;
 use ports::Ports;
 
 /// Validates the configuration at `path`; exit status 2 and the reason on standard error when it has a mistake. With
@@ -14,6 +16,10 @@ pub fn check(path: &Path, ports: bool) -> ExitCode {
     match Config::load(path) {
         Ok(config) => {
             print!("{}", explain(&config));
+            if let Err(why) = check_https(&config) {
+                eprintln!("{}: control.https: {why}", path.display());
+                return ExitCode::from(CONFIGURATION_ERROR);
+            }
             if ports {
                 check_ports(&config)
             } else {
@@ -24,6 +30,34 @@ pub fn check(path: &Path, ports: bool) -> ExitCode {
             eprintln!("{error}");
             ExitCode::from(CONFIGURATION_ERROR)
         }
+    }
+}
+
+/// Reads certificate and key of the API for other hosts, and says what they are.
+#[cfg(feature = "tls")]
+fn check_https(config: &Config) -> Result<(), String> {
+    let Some(https) = &config.control.https else {
+        return Ok(());
+    };
+    let certificates = Certificates::load(https).map_err(|error| error.to_string())?;
+    let addresses: Vec<_> = https.addresses.iter().map(ToString::to_string).collect();
+    println!(
+        "API        over TLS on {}, by the certificate {}",
+        addresses.join(", "),
+        certificates.summary()
+    );
+    for client in &https.clients {
+        println!("API        {} is {}", client.san, client.role);
+    }
+    Ok(())
+}
+
+/// There is no TLS in this program.
+#[cfg(not(feature = "tls"))]
+fn check_https(config: &Config) -> Result<(), String> {
+    match &config.control.https {
+        None => Ok(()),
+        Some(_) => Err("this program was built without TLS (feature `tls`)".to_owned()),
     }
 }
 

@@ -16,6 +16,7 @@ mod show;
 #[cfg(feature = "sim")]
 mod sim;
 mod status;
+mod token;
 mod trace;
 
 #[cfg(feature = "bench")]
@@ -32,4 +33,5 @@ pub use sessions::{SessionsArguments, sessions};
 pub use show::{ShowArguments, show};
 #[cfg(feature = "sim")]
 pub use sim::{SimArguments, sim};
+pub use token::{TokenArguments, token};
 pub use trace::{TraceArguments, trace};

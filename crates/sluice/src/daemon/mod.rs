@@ -1,6 +1,7 @@
 //! The shell of `sluice run`: a UPF on the ports and sockets of its configuration, the thread that writes usage
 //! records, the interfaces of the host's own network stack, signals to stop.
 
+mod api;
 mod configuration;
 mod host;
 mod n4_log;

@@ -23,19 +23,19 @@ use worker::{Stats, Worker};
 
 use config::{Config, Driver, IdlePolicy, RecordsConfig};
 use oam::LogControl;
-use oam::configuration::Configuration;
-use oam::rest::{Access, QueryClient, QueryServer, Reader, RestSocket, Service, default_path, query_channel};
+use oam::rest::{QueryServer, query_channel};
 use oam::values::WorkerMemory;
 use ports::{NumaPlacement, Ports};
 use runtime::{
-    Clock, ControlLoop, HOST_LOOK, HostTime, Idle, PublishedStats, Sockets, ThreadConfig, Waiter,
-    WakeTargets, Wakeup, WorkerThread, sockets_of_workers, spawn_prefault_thread,
+    Clock, ControlLoop, HOST_LOOK, HostTime, Idle, Sockets, ThreadConfig, Waiter, WakeTargets, Wakeup,
+    WorkerThread, sockets_of_workers, spawn_prefault_thread,
 };
 use trace::Explainer;
 use upf::{Assembly, Control, LinkEvent, RecordSink, Surroundings, assemble};
 
+use super::api::{self, ApiSources};
 use super::configuration::{Source, open_configuration};
-use super::host::{HostPath, HostView};
+use super::host::HostPath;
 use super::n4_log;
 use super::records::{Feed, RecordsThread, RecordsView};
 use super::session_transfer::import_sessions;
@@ -54,7 +54,7 @@ const DROP_POLL: Duration = Duration::from_secs(1);
 pub struct RunError(String);
 
 impl RunError {
-    fn of(error: impl fmt::Display) -> Self {
+    pub(super) fn of(error: impl fmt::Display) -> Self {
         Self(error.to_string())
     }
 }
@@ -129,7 +129,7 @@ pub fn run(
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
-    let sources = Sources {
+    let sources = ApiSources {
         client,
         records: view,
         hosts,
@@ -138,7 +138,7 @@ pub fn run(
         log,
         configuration: open_configuration(config, source),
     };
-    let _rest = open_rest_socket(config, sources, &threads);
+    let _api = api::open(config, sources, &threads)?;
     for (port, report) in ports.rx_distributions() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
@@ -436,53 +436,6 @@ fn open_host(
     }
     let opened = HostPath::open(eal, config, &ports.macs(), ports.pools()[0].clone());
     opened.map(Some).map_err(RunError::of)
-}
-
-/// Where the operator's API has its answers from, beside the workers.
-struct Sources<'a> {
-    client: QueryClient,
-    records: Option<RecordsView>,
-    hosts: HostView,
-    explainer: Explainer,
-    memory: Vec<WorkerMemory>,
-    log: &'a LogControl,
-    configuration: Option<Configuration>,
-}
-
-/// The operator's API. Without it the daemon runs all the same.
-fn open_rest_socket(config: &Config, sources: Sources<'_>, threads: &[WorkerThread]) -> Option<RestSocket> {
-    let Sources {
-        client,
-        records,
-        hosts,
-        explainer,
-        memory,
-        log,
-        configuration,
-    } = sources;
-    let path = config.control.socket.clone().or_else(default_path)?;
-    let access = config
-        .control
-        .group
-        .as_deref()
-        .map_or(Ok(Access::Owner), Access::group);
-    let published: Vec<_> = threads.iter().map(|thread| thread.published().clone()).collect();
-    let workers = move || published.iter().map(PublishedStats::read).collect();
-    let records = records.map(|view| -> Reader<_> { Arc::new(move || view.read()) });
-    let service = Service::new(client, Arc::new(workers))
-        .with_records(records)
-        .with_hosts(Arc::new(move || hosts.read()))
-        .with_memory(memory)
-        .with_log(log.clone())
-        .with_explainer(explainer);
-    let service = match configuration {
-        Some(configuration) => service.with_configuration(configuration),
-        None => service,
-    };
-    access
-        .and_then(|access| RestSocket::open(&path, access, service))
-        .inspect_err(|error| warn!(path = %path.display(), why = %error, "API socket not opened"))
-        .ok()
 }
 
 type Made = Vec<(worker::WorkerConfig, worker::WorkerEnd)>;

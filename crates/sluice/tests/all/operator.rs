@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use flow::{PortId, WorkerId};
-use oam::rest::{Access, ClientError, QueryServer, RestSocket, Service, get, query_channel};
+use oam::rest::{Access, ClientError, QueryServer, RestSocket, Role, Service, get, query_channel};
 use oam::views::{self, SessionQuery};
 use serde_json::Value;
 use session::Seid;
@@ -476,12 +476,12 @@ fn the_socket_is_its_owners_and_goes_with_the_daemon() {
     let group = std::os::unix::fs::MetadataExt::gid(&fs::metadata(&directory).expect("a directory"));
     let (client, _server) = query_channel();
     let service = Service::new(client, Arc::new(Vec::new));
-    let shared = RestSocket::open(&path, Access::Group(group), service).expect("a socket");
+    let shared = RestSocket::open(&path, Access::Group(group, Role::Viewer), service).expect("a socket");
     assert_eq!(mode(&path), 0o660);
     assert!(get::<Value>(&path, "/v1/runtime").is_ok());
     drop(shared);
     let _ = fs::remove_dir(directory);
-    assert!(Access::group("no such group").is_err());
+    assert!(Access::group("no such group", Role::Admin).is_err());
 }
 
 /// Control does not respond: the API says so and does not wait for ever.

@@ -1,0 +1,243 @@
+//! Certificate and key of the listener, and the authorities of clients: read from files, and again when they change.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use config::HttpsConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, version};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+
+/// Octets of a file, at most.
+const LONGEST: u64 = 1 << 20;
+
+/// Why certificate or key cannot be used: the file and what is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateError(String);
+
+impl CertificateError {
+    fn of(path: &Path, why: impl fmt::Display) -> Self {
+        Self(format!("{}: {why}", path.display()))
+    }
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CertificateError {}
+
+/// A certificate in few words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateSummary {
+    subject: String,
+    /// Seconds since 1970.
+    until: u64,
+}
+
+impl CertificateSummary {
+    fn of(chain: &[CertificateDer<'_>]) -> Option<Self> {
+        let certificate = Certificate::from_der(chain.first()?).ok()?.tbs_certificate;
+        Some(Self {
+            subject: certificate.subject.to_string(),
+            until: certificate.validity.not_after.to_unix_duration().as_secs(),
+        })
+    }
+}
+
+impl fmt::Display for CertificateSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let until = UNIX_EPOCH + std::time::Duration::from_secs(self.until);
+        let until = humantime::format_rfc3339_seconds(until);
+        write!(f, "`{}`, valid until {until}", self.subject)
+    }
+}
+
+/// By what it is seen that a file is another.
+type Stamp = Option<(u64, u64, i64, i64, u64)>;
+
+fn stamp(path: &Path) -> Stamp {
+    let found = fs::metadata(path).ok()?;
+    Some((
+        found.dev(),
+        found.ino(),
+        found.mtime(),
+        found.mtime_nsec(),
+        found.len(),
+    ))
+}
+
+/// The files.
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
+}
+
+impl Files {
+    fn stamps(&self) -> [Stamp; 3] {
+        let authorities = self.client_ca.as_deref().and_then(stamp);
+        [stamp(&self.certificate), stamp(&self.key), authorities]
+    }
+
+    fn load(&self) -> Result<Loaded, CertificateError> {
+        let chain = certificates(&self.certificate)?;
+        let key = private_key(&self.key)?;
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let of_key = |error: rustls::Error| CertificateError::of(&self.key, error);
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&version::TLS13])
+            .map_err(of_key)?;
+        let verifier = match &self.client_ca {
+            None => WebPkiClientVerifier::no_client_auth(),
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                for authority in certificates(path)? {
+                    roots
+                        .add(authority)
+                        .map_err(|error| CertificateError::of(path, error))?;
+                }
+                WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+                    .allow_unauthenticated()
+                    .build()
+                    .map_err(|error| CertificateError::of(path, error))?
+            }
+        };
+        let summary = CertificateSummary::of(&chain)
+            .ok_or_else(|| CertificateError::of(&self.certificate, "is no certificate of X.509"))?;
+        let mut config = builder
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)
+            .map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => {
+                    let words = format!(
+                        "is not the key of the certificate in {}",
+                        self.certificate.display()
+                    );
+                    CertificateError::of(&self.key, words)
+                }
+                error => of_key(error),
+            })?;
+        // HTTP/2 is not served: its streams would be one more thing to bound.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Loaded {
+            config: Arc::new(config),
+            summary,
+        })
+    }
+}
+
+struct Loaded {
+    config: Arc<ServerConfig>,
+    summary: CertificateSummary,
+}
+
+/// What handshakes are made with, and the files that it is made of.
+pub struct Certificates {
+    files: Files,
+    current: Mutex<Arc<ServerConfig>>,
+    seen: Mutex<[Stamp; 3]>,
+    summary: CertificateSummary,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind them is whole between any two statements.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Certificates {
+    /// Reads and checks the files of a configuration.
+    ///
+    /// # Errors
+    /// [`CertificateError`].
+    pub fn load(config: &HttpsConfig) -> Result<Self, CertificateError> {
+        let files = Files {
+            certificate: config.certificate.value.clone(),
+            key: config.key.value.clone(),
+            client_ca: config.client_ca.as_ref().map(|path| path.value.clone()),
+        };
+        let seen = files.stamps();
+        let Loaded { config, summary } = files.load()?;
+        Ok(Self {
+            files,
+            current: Mutex::new(config),
+            seen: Mutex::new(seen),
+            summary,
+        })
+    }
+
+    /// The certificate that was read first.
+    #[must_use]
+    pub const fn summary(&self) -> &CertificateSummary {
+        &self.summary
+    }
+
+    /// What the next handshake is made with.
+    pub(super) fn current(&self) -> Arc<ServerConfig> {
+        Arc::clone(&lock(&self.current))
+    }
+
+    /// Reads the files again where one has changed, or always if that is forced; none where there was nothing to do.
+    /// Sessions of the certificate before cannot be resumed then: who could show a certificate shows it again.
+    pub(super) fn follow(&self, is_forced: bool) -> Option<Result<CertificateSummary, CertificateError>> {
+        let found = self.files.stamps();
+        let before = std::mem::replace(&mut *lock(&self.seen), found);
+        if before == found && !is_forced {
+            return None;
+        }
+        let loaded = self.files.load();
+        Some(loaded.map(|Loaded { config, summary }| {
+            *lock(&self.current) = config;
+            summary
+        }))
+    }
+}
+
+fn read(file: File) -> io::Result<Vec<u8>> {
+    let mut octets = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut octets)?;
+    match octets.len() as u64 > LONGEST {
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 1 MiB")),
+        false => Ok(octets),
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let fault = |why: &dyn fmt::Display| CertificateError::of(path, why);
+    let octets = File::open(path).and_then(read).map_err(|error| fault(&error))?;
+    let chain = CertificateDer::pem_slice_iter(&octets).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| fault(&error))?;
+    match chain.is_empty() {
+        true => Err(fault(&"has no certificate in PEM")),
+        false => Ok(chain),
+    }
+}
+
+/// The key, of a file that nobody else can read or change. The group may read it, as the group of a service that renews
+/// certificates.
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
+    let fault = |why: &dyn fmt::Display| CertificateError::of(path, why);
+    let file = File::open(path).map_err(|error| fault(&error))?;
+    let found = file.metadata().map_err(|error| fault(&error))?;
+    let (user, mode) = (nix::unistd::geteuid().as_raw(), found.mode() & 0o7777);
+    if mode & 0o037 != 0 || (found.uid() != user && found.uid() != 0) {
+        return Err(fault(&format_args!(
+            "user {}, mode {mode:04o}; expected: user {user} or 0, not readable by others, not writable by the group",
+            found.uid()
+        )));
+    }
+    let octets = read(file).map_err(|error| fault(&error))?;
+    PrivateKeyDer::from_pem_slice(&octets)
+        .map_err(|error| fault(&format_args!("no private key in PEM: {error:?}")))
+}

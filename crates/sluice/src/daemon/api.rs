@@ -1,0 +1,146 @@
+//! The API: its listeners, its tokens, and where its answers come from.
+
+use std::sync::Arc;
+
+use tracing::{info, warn};
+
+use config::Config;
+use oam::LogControl;
+use oam::configuration::Configuration;
+use oam::rest::{Access, QueryClient, Reader, RestSocket, Service, default_path};
+use oam::tokens::{self, TokenStore};
+use oam::values::WorkerMemory;
+use runtime::{PublishedStats, WorkerThread};
+use trace::Explainer;
+
+use super::host::HostView;
+use super::records::RecordsView;
+use super::run::RunError;
+
+/// Where the operator's API has its answers from, beside the workers.
+pub(super) struct ApiSources<'a> {
+    pub(super) client: QueryClient,
+    pub(super) records: Option<RecordsView>,
+    pub(super) hosts: HostView,
+    pub(super) explainer: Explainer,
+    pub(super) memory: Vec<WorkerMemory>,
+    pub(super) log: &'a LogControl,
+    pub(super) configuration: Option<Configuration>,
+}
+
+/// The open listeners, until they are dropped.
+pub(super) struct Api {
+    _socket: Option<RestSocket>,
+    #[cfg(feature = "tls")]
+    _https: Option<oam::rest::HttpsListener>,
+}
+
+/// Opens the listeners. Without the Unix socket the daemon runs all the same.
+///
+/// # Errors
+/// The listener for other hosts is configured, and cannot be opened as it is.
+pub(super) fn open(
+    config: &Config,
+    sources: ApiSources<'_>,
+    threads: &[WorkerThread],
+) -> Result<Api, RunError> {
+    let tokens = open_tokens(config);
+    let service = service(sources, threads).with_tokens(tokens.clone());
+    #[cfg(not(feature = "tls"))]
+    if config.control.https.is_some() {
+        return Err(RunError::of(
+            "control.https: this program was built without TLS (feature `tls`)",
+        ));
+    }
+    Ok(Api {
+        _socket: open_socket(config, service.clone()),
+        #[cfg(feature = "tls")]
+        _https: https::open(config, service, tokens)?,
+    })
+}
+
+fn service(sources: ApiSources<'_>, threads: &[WorkerThread]) -> Service {
+    let ApiSources {
+        client,
+        records,
+        hosts,
+        explainer,
+        memory,
+        log,
+        configuration,
+    } = sources;
+    let published: Vec<_> = threads.iter().map(|thread| thread.published().clone()).collect();
+    let workers = move || published.iter().map(PublishedStats::read).collect();
+    let records = records.map(|view| -> Reader<_> { Arc::new(move || view.read()) });
+    let service = Service::new(client, Arc::new(workers))
+        .with_records(records)
+        .with_hosts(Arc::new(move || hosts.read()))
+        .with_memory(memory)
+        .with_log(log.clone())
+        .with_explainer(explainer);
+    match configuration {
+        Some(configuration) => service.with_configuration(configuration),
+        None => service,
+    }
+}
+
+/// The tokens. Where they cannot be read none is taken, and none is made: what cannot be read is not written over.
+fn open_tokens(config: &Config) -> Option<Arc<TokenStore>> {
+    let configured = config.control.token_file.as_ref().map(|path| path.value.clone());
+    let path = configured.or_else(tokens::default_path)?;
+    TokenStore::open(&path)
+        .inspect_err(|error| warn!(path = %path.display(), why = %error, "API tokens not read"))
+        .ok()
+        .map(Arc::new)
+}
+
+fn open_socket(config: &Config, service: Service) -> Option<RestSocket> {
+    let path = config.control.socket.clone().or_else(default_path)?;
+    let group = config.control.group.as_deref();
+    let access = group.map_or(Ok(Access::Owner), |group| {
+        Access::group(group, config.control.group_role)
+    });
+    access
+        .and_then(|access| RestSocket::open(&path, access, service))
+        .inspect_err(|error| warn!(path = %path.display(), why = %error, "API socket not opened"))
+        .inspect(|_| info!(path = %path.display(), "API socket open"))
+        .ok()
+}
+
+/// The API for other hosts.
+#[cfg(feature = "tls")]
+mod https {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use config::Config;
+    use oam::rest::{HttpsListener, HttpsSources, Service};
+    use oam::tokens::TokenStore;
+    use signal_hook::consts::SIGHUP;
+    use tracing::info;
+
+    use crate::daemon::run::RunError;
+
+    /// Opens it, if there is to be one. SIGHUP has its certificate and key read again.
+    pub(super) fn open(
+        config: &Config,
+        service: Service,
+        tokens: Option<Arc<TokenStore>>,
+    ) -> Result<Option<HttpsListener>, RunError> {
+        let Some(https) = &config.control.https else {
+            return Ok(None);
+        };
+        let reload = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).map_err(RunError::of)?;
+        let sources = HttpsSources {
+            tokens,
+            service,
+            reload,
+        };
+        let listener = HttpsListener::open(https, sources)
+            .map_err(|error| RunError::of(format_args!("control.https: {error}")))?;
+        let addresses: Vec<_> = listener.addresses().iter().map(ToString::to_string).collect();
+        info!(addresses = addresses.join(","), "API open to other hosts");
+        Ok(Some(listener))
+    }
+}
