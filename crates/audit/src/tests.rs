@@ -215,7 +215,7 @@ fn a_tail_that_is_cut_off_is_missed_by_its_head() {
     disk.change(&last, Vec::clear);
     let cut = disk.verify(None);
     assert!(matches!(cut.findings[..], [Finding::Cut(_)]), "{cut:?}");
-    // A process that goes on says so, and numbers are not given twice.
+    // The next process says so, and numbers are not given twice.
     let (log, found) = open(&disk);
     assert!(found.missing > 0);
     assert_eq!(log.head().seq, 13);

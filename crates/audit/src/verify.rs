@@ -62,8 +62,8 @@ impl Verified {
     }
 }
 
-/// Checks the files of a log, of which `names` are all of its directory and `open` opens one. `head` is what the file of
-/// that name says; `kept` is a head that was kept elsewhere, whose line must be there as it was.
+/// Checks the files of a log, of which `names` are all of its directory and `open` opens one. `kept` is a head that was
+/// kept elsewhere, whose line must be there as it was.
 ///
 /// # Errors
 /// Those of `open` and of reading.

@@ -1,6 +1,6 @@
 //! The API for other hosts: HTTP/1.1 over TLS 1.3, and nothing without it.
 //!
-//! A thread of its own serves it, so that handshakes of strangers take no time from the Unix socket. What a stranger
+//! A thread of its own serves it, so that handshakes of unknown sources take no time from the Unix socket. What these
 //! can cost is bounded: connections and requests a second of its address ([`AddressLimits`]), connections at a time
 //! ([`Connections`]), the time of a handshake, of a request's head and body, and of reading an answer.
 

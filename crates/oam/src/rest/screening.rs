@@ -3,7 +3,7 @@
 //!
 //! Tokens are in the header `Authorization`, which a page has to set itself: no cookie and no password that a browser
 //! adds by itself, so no other page can act in a user's name with them. A client certificate and the Unix socket (which
-//! `sluice ui` forwards to a browser) are different: these pages' requests are told by `Origin`, `Sec-Fetch-Site` and
+//! `sluice ui` forwards to a browser) are different: such requests are recognised by `Origin`, `Sec-Fetch-Site` and
 //! `Host`.
 
 use axum::body::Body;

@@ -15,7 +15,6 @@ use trace::Explainer;
 
 use super::host::HostView;
 use super::records::RecordsView;
-use super::run::RunError;
 
 /// Where the operator's API has its answers from, beside the workers.
 pub(super) struct ApiSources<'a> {
@@ -43,14 +42,13 @@ pub(super) fn open(
     config: &Config,
     sources: ApiSources<'_>,
     threads: &[WorkerThread],
-) -> Result<Api, RunError> {
+) -> Result<Api, String> {
     let tokens = open_tokens(config);
     let service = service(sources, threads).with_tokens(tokens.clone());
     #[cfg(not(feature = "tls"))]
     if config.control.https.is_some() {
-        return Err(RunError::of(
-            "control.https: this program was built without TLS (feature `tls`)",
-        ));
+        let words = "control.https: this program was built without TLS (feature `tls`)";
+        return Err(words.to_owned());
     }
     Ok(Api {
         _socket: open_socket(config, service.clone()),
@@ -119,26 +117,24 @@ mod https {
     use signal_hook::consts::SIGHUP;
     use tracing::info;
 
-    use crate::daemon::run::RunError;
-
     /// Opens it, if there is to be one. SIGHUP has its certificate and key read again.
     pub(super) fn open(
         config: &Config,
         service: Service,
         tokens: Option<Arc<TokenStore>>,
-    ) -> Result<Option<HttpsListener>, RunError> {
+    ) -> Result<Option<HttpsListener>, String> {
         let Some(https) = &config.control.https else {
             return Ok(None);
         };
         let reload = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).map_err(RunError::of)?;
+        signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).map_err(|error| error.to_string())?;
         let sources = HttpsSources {
             tokens,
             service,
             reload,
         };
-        let listener = HttpsListener::open(https, sources)
-            .map_err(|error| RunError::of(format_args!("control.https: {error}")))?;
+        let listener =
+            HttpsListener::open(https, sources).map_err(|error| format!("control.https: {error}"))?;
         let addresses: Vec<_> = listener.addresses().iter().map(ToString::to_string).collect();
         info!(addresses = addresses.join(","), "API open to other hosts");
         Ok(Some(listener))

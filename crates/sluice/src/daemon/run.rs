@@ -54,7 +54,7 @@ const DROP_POLL: Duration = Duration::from_secs(1);
 pub struct RunError(String);
 
 impl RunError {
-    pub(super) fn of(error: impl fmt::Display) -> Self {
+    fn of(error: impl fmt::Display) -> Self {
         Self(error.to_string())
     }
 }
@@ -138,7 +138,7 @@ pub fn run(
         log,
         configuration: open_configuration(config, source),
     };
-    let _api = api::open(config, sources, &threads)?;
+    let _api = api::open(config, sources, &threads).map_err(RunError::of)?;
     for (port, report) in ports.rx_distributions() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
