@@ -1,4 +1,4 @@
-//! The writer: each line is durable before the caller goes on.
+//! The writer: each line is durable when its caller returns.
 
 use std::io;
 use std::path::Path;

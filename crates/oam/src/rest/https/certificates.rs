@@ -224,8 +224,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Certificate
     }
 }
 
-/// The key, of a file that no other user can read or change. The group may read it, as the group of a service that renews
-/// certificates.
+/// The key, of a file that no other user can read or change. The group may read it, as the group of a service that
+/// renews certificates.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
     let fault = |why: &dyn fmt::Display| CertificateError::of(path, why);
     let file = File::open(path).map_err(|error| fault(&error))?;
