@@ -14,6 +14,7 @@ use rules::Predefined;
 use rules::model::PredefinedRule;
 use rules::model::{ApplyAction, Far, FarId, PdrId, Precedence, Qer, QerId, SdfFilter, Urr, UrrId};
 
+use support::fleet::network;
 use support::traffic::{Fate, downlink};
 use support::wire::*;
 use support::*;
@@ -242,4 +243,91 @@ fn with_rulebases() -> n4::Config {
     let mut config = World::config(2);
     config.sessions.predefined = Arc::new(predefined());
     config
+}
+
+/// What is predefined in a later configuration: "video" is of other packets and another QoS flow, "blocked" is gone.
+fn changed() -> Predefined {
+    let qer = Qer {
+        qfi: packet::Qfi::new(6),
+        ..Qer::new(QerId(QER))
+    };
+    let mut all = Predefined::new([], [qer], [Urr::volume(UrrId(URR))]).unwrap();
+    let video = PredefinedRule {
+        qers: vec![QerId(QER)],
+        urrs: vec![UrrId(URR)],
+        ..rule(10, Some("permit out ip from 198.51.100.0/24 to assigned"))
+    };
+    all.add(b"video", vec![video]).unwrap();
+    all.add(b"rest", vec![rule(20, None)]).unwrap();
+    all
+}
+
+/// Has a configuration take effect, and the sessions follow.
+fn reconfigure(world: &mut World, predefined: Predefined) -> session::Recompiled {
+    let mut config = world.n4.config().clone();
+    let predefined = predefined.succeeding(&config.sessions.predefined).unwrap();
+    config.sessions.predefined = Arc::new(predefined);
+    world.n4.reconfigure(world.now, &network(), config);
+    for _ in 0..200_000 {
+        if let Some(all) = world.n4.poll_recompilation(world.now, 4_096) {
+            return all;
+        }
+        world.run();
+    }
+    panic!("sessions do not follow");
+}
+
+#[test]
+fn sessions_follow_what_has_changed_of_what_they_activated() {
+    let mut world = world();
+    let seid = session(&mut world, &[far_id(2), activate("video")]).up_seid();
+    let before = world.only_session().rules().urr(UrrId(URR)).cloned();
+    let followed = reconfigure(&mut world, changed());
+    assert_eq!((followed.changed, followed.failed), (1, 0));
+    assert_eq!(fates(&world), [tunnel(Some(9)), tunnel(Some(6))]);
+    assert_eq!(world.only_session().rules().urr(UrrId(URR)).cloned(), before, "it counts on");
+    // What has not changed is not touched, and the SMF's requests find what there is.
+    let again = reconfigure(&mut world, changed());
+    assert_eq!((again.changed, again.failed), (0, 0));
+    let update = |world: &mut World, ies: &[Octets]| {
+        let pdr = [&[pdr_id(3)], ies].concat();
+        world.ask(52, Some(seid), &[update_pdr(&pdr)])
+    };
+    update(&mut world, &[deactivate("video")]).assert_accepted();
+    assert_eq!(fates(&world), [tunnel(None), tunnel(None)]);
+    assert!(update(&mut world, &[activate("blocked")]).cause() != Some(Cause::REQUEST_ACCEPTED));
+    world.ask(54, Some(seid), &[]).assert_accepted();
+    world.assert_clean();
+}
+
+#[test]
+fn what_is_removed_is_hidden_and_its_users_are_found() {
+    let mut world = world();
+    let seid = session(&mut world, &[activate("blocked")]).up_seid();
+    let own = Arc::clone(&world.n4.config().sessions.predefined);
+    let departing = session::Departing {
+        predefined: own.without(&changed()),
+        ..Default::default()
+    };
+    world.n4.find_names_in(&network(), &Arc::new(own.hiding(&departing.predefined)));
+    let search = |world: &World| {
+        let mut search = session::Search::default();
+        while !world.n4.sessions().search(&mut search, &departing, 4_096) {}
+        search.users
+    };
+    let users = search(&world);
+    let blocked = session::Departed::Rulebase(b"blocked"[..].into());
+    assert_eq!(users.into_iter().collect::<Vec<_>>(), [(blocked, 1)]);
+    let update = |world: &mut World, ies: &[Octets]| {
+        let pdr = [&[pdr_id(3)], ies].concat();
+        world.ask(52, Some(seid), &[update_pdr(&pdr)])
+    };
+    update(&mut world, &[far_id(2), deactivate("rest"), activate("video")]).assert_accepted();
+    assert!(update(&mut world, &[activate("blocked")]).cause() != Some(Cause::REQUEST_ACCEPTED));
+    // All is as it was when the change is given up.
+    world.n4.find_names_in(&network(), &own);
+    update(&mut world, &[deactivate("blocked")]).assert_accepted();
+    assert!(search(&world).is_empty());
+    update(&mut world, &[activate("blocked")]).assert_accepted();
+    assert_eq!(search(&world).len(), 1);
 }

@@ -2,12 +2,14 @@
 
 use crate::support;
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Direction, Nanos};
 use packet::DropReason;
+use session::Random;
 use sim::Side;
 use sim::report::Totals;
 use sim::smf::State;
@@ -376,4 +378,70 @@ fn what_cannot_take_effect_leaves_all_as_it_was() {
     assert_eq!(world.reconfigured(), Ok(Reconfigured::default()));
     let sessions = world.control.endpoint().sessions();
     assert_eq!(sessions.pool_usage(session::PoolId(0)), (0, 200));
+}
+
+/// Where packets go and how they are marked, by number.
+type Forwarded = BTreeMap<String, usize>;
+
+/// The same traffic in any world of one configuration.
+fn sample(world: &mut World) -> Forwarded {
+    world.routers.received.clear();
+    world.routers.marks.clear();
+    let shards = world.shards_at(&[20_000]);
+    let totals = world.traffic(shards, Duration::from_millis(60));
+    for meter in [&totals.uplink.counts, &totals.downlink.counts] {
+        assert!(meter.sent > 300);
+        assert_eq!(meter.sent, meter.received);
+    }
+    let mut all = Forwarded::new();
+    for (_, router) in &world.routers.received {
+        *all.entry(router.to_string()).or_default() += 1;
+    }
+    for (_, side, tos) in &world.routers.marks {
+        *all.entry(format!("{side:?} tos {tos}")).or_default() += 1;
+    }
+    all
+}
+
+/// Whatever configurations came before: a UPF forwards as one that was started with the last of them.
+#[test]
+fn a_sequence_of_changes_ends_as_a_start_with_the_last() {
+    let mut random = Random::from_number(63);
+    for case in 0..4 {
+        let mut draw = |most: u32| random.next_u32() % most;
+        let mut next = || {
+            let cores = [&[FIRST][..], &[SECOND], &[FIRST, SECOND], &[SECOND, FIRST]];
+            let rans = [&[RAN][..], &[OTHER_RAN], &[RAN, OTHER_RAN], &[OTHER_RAN, RAN]];
+            let access = format!("{}, dscp: [{{qfi: 1, dscp: {}}}]", gnbs_by(rans[draw(4) as usize]), draw(3));
+            let policer = match draw(2) {
+                0 => "",
+                _ => "policers: [{name: all, dnn: internet, downlink_kbit: 90000000}]\n",
+            };
+            let echo = ["", "gtpu: {echo: {t3_s: 2}}\n"][draw(2) as usize];
+            text(2, &access, &default_by(cores[draw(4) as usize]), &format!("{policer}{echo}"))
+        };
+        let started = |text: String| {
+            let mut world = world(text, FAR_GNB);
+            let shards = world.shards_at(&[20_000]);
+            world.traffic(shards, Duration::from_millis(20));
+            world
+        };
+        let mut world = started(next());
+        for _ in 0..5 {
+            let text = next();
+            let shards = world.shards_at(&[20_000]);
+            world.reconfigure(&text).expect("it can begin");
+            let mut result = None;
+            let totals = world.traffic_with(shards, Duration::from_millis(60), |world| {
+                result = result.take().or_else(|| world.control.poll_reconfigured());
+            });
+            assert!(matches!(result, Some(Ok(all)) if all.failed == 0), "{result:?}: {text}");
+            for meter in [&totals.uplink.counts, &totals.downlink.counts] {
+                assert_eq!(meter.sent, meter.received, "case {case}: {text}");
+            }
+            let mut fresh = started(text.clone());
+            assert_eq!(sample(&mut world), sample(&mut fresh), "case {case}: {text}");
+        }
+        assert_eq!(world.sum(|stats| stats.drops.iter().sum()), 0);
+    }
 }
