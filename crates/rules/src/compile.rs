@@ -149,32 +149,7 @@ pub fn compile_after(
     let slots = CounterSlots::of(rules);
     let (decisions, classifier) = classify(previous, rules, slots, network)?;
     let mut next_hops = NextHops::new(adjacencies);
-    let mut copies = Vec::new();
-    let mut forwards = Vec::with_capacity(rules.fars().len());
-    for (slot, far) in rules.fars().iter().enumerate() {
-        let failed = |reason| CompileError {
-            rule: far.id.into(),
-            reason,
-        };
-        let keeps = |fault: &CompileFault| {
-            matches!(fault, CompileFault::NoRoute(_) | CompileFault::NoAdjacency(_))
-                && previous.rules.far(far.id) == Some(far)
-        };
-        let forward = egress::forward(far, rules, network, &mut next_hops);
-        let mut forward = match forward {
-            Err(fault) if keeps(&fault) => egress::NO_ROUTE,
-            forward => forward.map_err(failed)?,
-        };
-        let duplicate = match egress::duplicate(far, rules, network, &mut next_hops) {
-            Err(fault) if keeps(&fault) => None,
-            duplicate => duplicate.map_err(failed)?,
-        };
-        if let Some(duplicate) = duplicate {
-            let mirror = forward.mirror.replace(Forward::COPIES);
-            copies.push((slot as u8, Copies { mirror, duplicate }));
-        }
-        forwards.push(forward);
-    }
+    let Forwards { forwards, copies } = forwards(previous, rules, network, &mut next_hops)?;
     let quota_actions = quota_actions(rules)?;
     let events = events(rules, network)?;
     let pools = slots.pools();
@@ -225,6 +200,47 @@ pub fn compile_after(
         awaits_pause: rules.is_charging(),
         installation: BoxedOption::NONE,
     })
+}
+
+/// The forwards of the FARs, and of those that duplicate packets the copies, by slot.
+struct Forwards {
+    forwards: Vec<Forward>,
+    copies: Vec<(u8, Copies)>,
+}
+
+fn forwards(
+    previous: Previous<'_>,
+    rules: &SessionRules,
+    network: &Network,
+    next_hops: &mut NextHops<'_>,
+) -> Result<Forwards, CompileError> {
+    let mut copies = Vec::new();
+    let mut forwards = Vec::with_capacity(rules.fars().len());
+    for (slot, far) in rules.fars().iter().enumerate() {
+        let failed = |reason| CompileError {
+            rule: far.id.into(),
+            reason,
+        };
+        let keeps = |fault: &CompileFault| {
+            matches!(fault, CompileFault::NoRoute(_) | CompileFault::NoAdjacency(_))
+                && previous.rules.far(far.id) == Some(far)
+        };
+        let forward = egress::forward(far, rules, network, next_hops);
+        let mut forward = match forward {
+            Err(fault) if keeps(&fault) => egress::NO_ROUTE,
+            forward => forward.map_err(failed)?,
+        };
+        let duplicate = match egress::duplicate(far, rules, network, next_hops) {
+            Err(fault) if keeps(&fault) => None,
+            duplicate => duplicate.map_err(failed)?,
+        };
+        if let Some(duplicate) = duplicate {
+            let mirror = forward.mirror.replace(Forward::COPIES);
+            copies.push((slot as u8, Copies { mirror, duplicate }));
+        }
+        forwards.push(forward);
+    }
+    Ok(Forwards { forwards, copies })
 }
 
 /// What each PDR leads to, by its slot.

@@ -285,7 +285,11 @@ fn sessions_follow_what_has_changed_of_what_they_activated() {
     let followed = reconfigure(&mut world, changed());
     assert_eq!((followed.changed, followed.failed), (1, 0));
     assert_eq!(fates(&world), [tunnel(Some(9)), tunnel(Some(6))]);
-    assert_eq!(world.only_session().rules().urr(UrrId(URR)).cloned(), before, "it counts on");
+    assert_eq!(
+        world.only_session().rules().urr(UrrId(URR)).cloned(),
+        before,
+        "it counts on"
+    );
     // What has not changed is not touched, and the SMF's requests find what there is.
     let again = reconfigure(&mut world, changed());
     assert_eq!((again.changed, again.failed), (0, 0));
@@ -309,7 +313,9 @@ fn what_is_removed_is_hidden_and_its_users_are_found() {
         predefined: own.without(&changed()),
         ..Default::default()
     };
-    world.n4.find_names_in(&network(), &Arc::new(own.hiding(&departing.predefined)));
+    world
+        .n4
+        .find_names_in(&network(), &Arc::new(own.hiding(&departing.predefined)));
     let search = |world: &World| {
         let mut search = session::Search::default();
         while !world.n4.sessions().search(&mut search, &departing, 4_096) {}

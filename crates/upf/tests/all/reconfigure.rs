@@ -302,7 +302,7 @@ fn policers_come_change_and_go() {
         ),
         (String::new(), None),
         (
-            format!("{{name: new, dnn: internet, downlink_kbit: 50000}}"),
+            "{name: new, dnn: internet, downlink_kbit: 50000}".into(),
             Some(50_000),
         ),
     ] {
@@ -412,13 +412,22 @@ fn a_sequence_of_changes_ends_as_a_start_with_the_last() {
         let mut next = || {
             let cores = [&[FIRST][..], &[SECOND], &[FIRST, SECOND], &[SECOND, FIRST]];
             let rans = [&[RAN][..], &[OTHER_RAN], &[RAN, OTHER_RAN], &[OTHER_RAN, RAN]];
-            let access = format!("{}, dscp: [{{qfi: 1, dscp: {}}}]", gnbs_by(rans[draw(4) as usize]), draw(3));
+            let access = format!(
+                "{}, dscp: [{{qfi: 1, dscp: {}}}]",
+                gnbs_by(rans[draw(4) as usize]),
+                draw(3)
+            );
             let policer = match draw(2) {
                 0 => "",
                 _ => "policers: [{name: all, dnn: internet, downlink_kbit: 90000000}]\n",
             };
             let echo = ["", "gtpu: {echo: {t3_s: 2}}\n"][draw(2) as usize];
-            text(2, &access, &default_by(cores[draw(4) as usize]), &format!("{policer}{echo}"))
+            text(
+                2,
+                &access,
+                &default_by(cores[draw(4) as usize]),
+                &format!("{policer}{echo}"),
+            )
         };
         let started = |text: String| {
             let mut world = world(text, FAR_GNB);
@@ -435,7 +444,10 @@ fn a_sequence_of_changes_ends_as_a_start_with_the_last() {
             let totals = world.traffic_with(shards, Duration::from_millis(60), |world| {
                 result = result.take().or_else(|| world.control.poll_reconfigured());
             });
-            assert!(matches!(result, Some(Ok(all)) if all.failed == 0), "{result:?}: {text}");
+            assert!(
+                matches!(result, Some(Ok(all)) if all.failed == 0),
+                "{result:?}: {text}"
+            );
             for meter in [&totals.uplink.counts, &totals.downlink.counts] {
                 assert_eq!(meter.sent, meter.received, "case {case}: {text}");
             }
