@@ -253,6 +253,11 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
         let (refused, has_dscps) = (refused.unwrap_or_default(), interfaces.urgent_dscps != 0);
         let before = waiting.packets.len();
         let (mut dropped, mut over_budget) = (0, 0);
+        let dscps = interfaces.urgent_dscps;
+        if most == 0 && self.taken.iter().all(|buf| is_ordinary(buf.data(), dscps)) {
+            std::mem::swap(&mut self.taken, &mut self.surplus);
+            dropped = self.surplus.len() as u64;
+        }
         for (place, buf) in self.taken.drain().enumerate() {
             let is_refused = refused >> place & 1 == 1;
             // Of what is refused only a DSCP can be urgent.
