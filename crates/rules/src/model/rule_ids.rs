@@ -13,6 +13,7 @@ use core::ops::Deref;
 pub struct RuleIds<I>(Form<I>);
 
 #[derive(Clone)]
+#[expect(clippy::box_collection, reason = "one pointer: a list has the room of two")]
 enum Form<I> {
     None,
     One([I; 1]),
