@@ -156,23 +156,17 @@ fn less_may_be_of_another_class_than_more() {
     let with = format!("{GOOD}{POOLS}");
     let more = with.replace("[10.45.0.0/24]", "[10.45.0.0/24, 10.45.2.0/24]");
     let said = differences(&with, &more);
-    assert_eq!(said.len(), 1);
-    let growing = format!("({})", class_of("pools[].ipv4"));
-    assert!(
-        said[0].starts_with("~ pools[a].ipv4: [") && said[0].ends_with(&growing),
-        "{said:?}"
-    );
-    let said = differences(&more, &with);
-    assert!(said[0].ends_with("(drain)"), "{said:?}");
+    let is_one = |said: &[String], begins: &str, ends: &str| {
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with(begins) && said[0].ends_with(ends), "{said:?}");
+    };
+    is_one(&said, "~ pools[a].ipv4: [", "(live)");
     let one = with.replace("  - {name: b, instance: internet, ipv4: [10.46.0.0/24]}\n", "");
-    let said = differences(&with, &one);
-    assert_eq!(said.len(), 1);
-    assert!(
-        said[0].starts_with("- pools[b]: {") && said[0].ends_with("(drain)"),
-        "{said:?}"
-    );
-    let said = differences(&one, &with);
-    assert!(said[0].starts_with("+ pools[b]: {"), "{said:?}");
+    is_one(&differences(&with, &one), "- pools[b]: {", "(live)");
+    let third = "  - {name: third, roles: [n9], port: ran, vlan: 7, addresses: [10.101.0.1/24]}\n\npools:";
+    let larger = with.replace("\npools:", third);
+    is_one(&differences(&with, &larger), "+ instances[third]: {", "(restart)");
+    is_one(&differences(&larger, &with), "- instances[third]: {", "(drain)");
 }
 
 #[test]
@@ -187,7 +181,7 @@ fn another_order_is_a_difference() {
         .replace("10.47.0.0", "10.46.0.0");
     assert_eq!(
         differences(&with, &turned),
-        ["~ pools: [\"a\",\"b\"] -> [\"b\",\"a\"] (drain)"]
+        ["~ pools: [\"a\",\"b\"] -> [\"b\",\"a\"] (live)"]
     );
 }
 

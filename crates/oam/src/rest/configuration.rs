@@ -11,7 +11,7 @@ use tokio::sync::Mutex as Turn;
 use tracing::{error, info, warn};
 
 use super::explainer_cell::ExplainerCell;
-use super::query::QueryClient;
+use super::query::{InEffect, QueryClient};
 use crate::LogControl;
 use crate::configuration::{
     Applied, Commit, CommitOutcome, Configuration, Effect, Moment, Progress, Refusal, Rollback,
@@ -122,7 +122,20 @@ impl ConfigurationService {
 
     /// Takes a configuration into effect in the whole process.
     async fn apply(&self, effect: &Effect) -> Result<(), String> {
-        let network = self.0.client.reconfigure(effect.clone()).await?;
+        let InEffect {
+            network,
+            sessions,
+            failed,
+        } = self.0.client.reconfigure(effect.clone()).await?;
+        if sessions > 0 {
+            info!(sessions, "sessions follow the configuration");
+        }
+        if failed > 0 {
+            warn!(
+                sessions = failed,
+                "sessions keep the predefined rules of before: there is no room for those that are now"
+            );
+        }
         if let Some(explainer) = &self.0.explainer {
             explainer.follow(&effect.new, network);
         }

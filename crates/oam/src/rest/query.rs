@@ -99,8 +99,19 @@ enum Query {
 /// The rings of the workers that mirror, and what keeps the next hop; or why there is no way.
 pub(super) type Mirroring = Result<(Vec<Consumer<TraceItem>>, AdjacencyRef), MirrorFault>;
 
-/// The network of the configuration that is in effect; or why the one before is.
-pub(super) type Reconfigured = Result<Arc<Network>, String>;
+/// The configuration that was asked for is in effect; or why the one before is.
+pub(super) type Reconfigured = Result<InEffect, String>;
+
+/// What a configuration has brought.
+#[derive(Clone, Debug)]
+pub(super) struct InEffect {
+    /// The network that is in effect.
+    pub(super) network: Arc<Network>,
+    /// Sessions that something changed of.
+    pub(super) sessions: u64,
+    /// Sessions that keep what they had of predefined rules, for want of room.
+    pub(super) failed: u64,
+}
 
 /// The control thread has not answered in time: it is busy, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +136,8 @@ pub struct QueryServer {
     /// that have gone away are removed with the next such query.
     waiting: BTreeMap<u64, oneshot::Sender<Shown>>,
     export: SessionExport,
+    /// Who waits for the change of the configuration: there is one at a time.
+    reconfiguring: Option<oneshot::Sender<Reconfigured>>,
 }
 
 /// A channel of queries: both ends.
@@ -135,6 +148,7 @@ pub fn query_channel() -> (QueryClient, QueryServer) {
         queries,
         waiting: BTreeMap::new(),
         export: SessionExport::default(),
+        reconfiguring: None,
     };
     (QueryClient(sender), server)
 }
@@ -308,6 +322,17 @@ impl QueryServer {
             self.answer(now, control, query);
             busy = true;
         }
+        while let Some(result) = control.poll_reconfigured() {
+            let in_effect = |done: upf::Reconfigured| InEffect {
+                network: Arc::clone(control.network()),
+                sessions: done.sessions,
+                failed: done.failed,
+            };
+            if let Some(reply) = self.reconfiguring.take() {
+                let _ = reply.send(result.map(in_effect).map_err(|error| error.to_string()));
+            }
+            busy = true;
+        }
         while let Some(inspection) = control.poll_inspected() {
             if let Some(reply) = self.waiting.remove(&inspection.number) {
                 let _ = reply.send(shown(control, &inspection));
@@ -355,7 +380,10 @@ impl QueryServer {
                 let _ = reply.send(views::neighbours(control, after, most));
             }
             Query::Reconfigure { effect, reply } => {
-                let _ = reply.send(reconfigure(control, &effect));
+                match control.reconfigure(now, &effect.old, &effect.new) {
+                    Ok(()) => self.reconfiguring = Some(reply),
+                    Err(error) => drop(reply.send(Err(error.to_string()))),
+                }
             }
             Query::Export { how, reply } => self.export.begin(now, control, how, reply),
             Query::ExportEnd { taken, reply } => {
@@ -381,12 +409,6 @@ impl QueryServer {
             !is_gone
         });
     }
-}
-
-/// Takes a configuration into effect. What workers and control are made with is of fields that need a restart, which
-/// are refused before: nothing is to be done here for the others.
-fn reconfigure(control: &Control, _effect: &Effect) -> Reconfigured {
-    Ok(Arc::clone(control.network()))
 }
 
 /// The session of an inspection in full, unless it has ended meanwhile.
