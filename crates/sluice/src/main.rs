@@ -64,6 +64,8 @@ enum Command {
     Sessions(commands::SessionsArguments),
     /// Make, list or revoke tokens, by which callers of the API over TLS are known.
     Token(commands::TokenArguments),
+    /// Check or print the audit log: who has changed what, and who has read what is private.
+    Audit(commands::AuditArguments),
     /// Validate a configuration and say what it makes.
     Check {
         /// The configuration.
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         Command::Records(arguments) => commands::records(&arguments),
         Command::Sessions(arguments) => commands::sessions(&arguments),
         Command::Token(arguments) => commands::token(&arguments),
+        Command::Audit(arguments) => commands::audit(&arguments),
         Command::Check { config, ports } => commands::check(&config, ports),
     }
 }

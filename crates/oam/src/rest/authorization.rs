@@ -7,11 +7,12 @@ use std::sync::Arc;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{OpenApi, PathItem};
 
-use super::{Caller, Role};
+use super::auditor::request_entry;
+use super::{Auditor, Caller, Role};
 use crate::values::Problem;
 
 /// Where a route names its role.
@@ -92,9 +93,16 @@ impl RouteRoles {
     }
 }
 
-/// Lets a request through if its caller has the role that the route needs.
+/// What decides, and what writes down how.
+pub(super) struct Authorization {
+    pub(super) roles: RouteRoles,
+    pub(super) auditor: Option<Auditor>,
+}
+
+/// Lets a request through if its caller has the role that the route needs. What changes something, or what not every
+/// caller may see, is written to the audit log, whether it is refused or not.
 pub(super) async fn authorize(
-    State(roles): State<Arc<RouteRoles>>,
+    State(authorization): State<Arc<Authorization>>,
     path: MatchedPath,
     request: Request,
     next: Next,
@@ -103,10 +111,27 @@ pub(super) async fn authorize(
         let words = "a bearer token or a client certificate is needed";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, words));
     };
-    let Some(needed) = roles.needed(request.method(), path.as_str()) else {
+    let Some(needed) = authorization.roles.needed(request.method(), path.as_str()) else {
         return Err(Problem::new(StatusCode::FORBIDDEN, "this route names no role"));
     };
-    if caller.role < needed {
+    let is_audited = !request.method().is_safe() || needed > Role::Viewer;
+    let Some(auditor) = authorization.auditor.as_ref().filter(|_| is_audited) else {
+        return serve(needed, request, next).await;
+    };
+    let entry = request_entry(caller, &request);
+    let line = auditor.request(entry).await?;
+    let served = serve(needed, request, next).await;
+    let response = served.unwrap_or_else(IntoResponse::into_response);
+    auditor.result(line, response.status()).await;
+    Ok(response)
+}
+
+async fn serve(needed: Role, request: Request, next: Next) -> Result<Response, Problem> {
+    if let Some(caller) = request
+        .extensions()
+        .get::<Caller>()
+        .filter(|caller| caller.role < needed)
+    {
         return Err(Problem {
             role: Some(needed.to_string()),
             ..Problem::new(

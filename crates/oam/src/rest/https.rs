@@ -46,7 +46,7 @@ use super::request_body::RequestBody;
 use super::routes::router;
 use super::screening::{self, Listener};
 use super::service::Service;
-use super::{Caller, PeerAddress};
+use super::{Auditor, Caller, PeerAddress};
 use crate::tokens::{TokenHash, TokenStore};
 use crate::values::Problem;
 
@@ -92,6 +92,7 @@ struct Shared {
     connections: Connections<AddressGroup>,
     limits: AddressLimits,
     tokens: Option<Arc<TokenStore>>,
+    auditor: Option<Auditor>,
     reload: Arc<AtomicBool>,
 }
 
@@ -119,6 +120,7 @@ impl HttpsListener {
             arrived: all - all / 2,
             arrived_of_one: of_one.min(all / 2),
         };
+        let auditor = service.auditor.clone();
         let shared = Arc::new(Shared {
             router: router(service),
             authentication: Authentication::new(tokens.clone(), &config.clients),
@@ -126,6 +128,7 @@ impl HttpsListener {
             connections: Connections::new(bounds),
             limits: AddressLimits::new(config.requests_per_address_s.value()),
             tokens,
+            auditor,
             reload,
         });
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -218,6 +221,9 @@ async fn look_after(shared: Arc<Shared>) {
                 .map(|tokens| tokens.store_uses(SystemTime::now()))
             {
                 warn!(%why, "times of last use of tokens not stored");
+            }
+            if let Some(auditor) = &shared.auditor {
+                auditor.write_refused();
             }
         })
         .await;
@@ -326,6 +332,9 @@ async fn answer(peer: &Peer, shared: &Shared, mut request: Request<Incoming>) ->
 /// The answer to wrong credentials. Right ones are taken whatever came before from the same address: 256 random bits
 /// are not found by trying, and so it is not possible to lock out others.
 async fn refuse(peer: &Peer, shared: &Shared) -> Response<Body> {
+    if let Some(auditor) = &shared.auditor {
+        auditor.refused(&peer.group.to_string());
+    }
     if let Err(wait) = shared.limits.takes_failure(peer.group, Instant::now()) {
         return later("too many wrong credentials from this address", wait);
     }

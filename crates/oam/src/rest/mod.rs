@@ -5,6 +5,7 @@
 //! a time, so that neither packets nor PFCP wait for a client. The router is independent of the socket.
 
 mod answer;
+mod auditor;
 mod authorization;
 mod caller;
 mod client;
@@ -27,6 +28,7 @@ mod session_transfer;
 mod socket;
 mod trace;
 
+pub use auditor::Auditor;
 pub use caller::{Caller, PeerAddress};
 pub use client::{ApiRequest, ClientError, ResponseLimits, Submission, ask, fetch, get, stream, submit};
 pub use config::CallerRole as Role;

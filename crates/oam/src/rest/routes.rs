@@ -25,7 +25,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::authorization::{self, RouteRoles};
+use super::authorization::{self, Authorization, RouteRoles};
 use super::document::{complete, head};
 use super::screening;
 use super::service::Service;
@@ -76,9 +76,12 @@ pub fn document() -> String {
 /// All routes over `service`. The listener puts the [`Caller`](super::Caller) into the extensions of each request.
 pub fn router(service: Service) -> Router {
     let (router, described) = described();
-    let roles = Arc::new(RouteRoles::of(&described));
+    let authorization = Arc::new(Authorization {
+        roles: RouteRoles::of(&described),
+        auditor: service.auditor.clone(),
+    });
     router
-        .route_layer(from_fn_with_state(roles, authorization::authorize))
+        .route_layer(from_fn_with_state(authorization, authorization::authorize))
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "there is nothing here; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             Problem::new(
@@ -112,7 +115,7 @@ mod tests {
 
     use super::*;
     use crate::rest::authorization::Described;
-    use crate::rest::{Caller, PeerAddress, Role, query_channel};
+    use crate::rest::{Auditor, Caller, PeerAddress, Role, query_channel};
 
     /// Run with `SLUICE_GOLDEN=write` to bring the document up to date.
     #[test]
@@ -188,6 +191,61 @@ mod tests {
             request.extensions_mut().insert(caller);
         }
         request
+    }
+
+    /// Served or refused, and nothing that is only looked at.
+    #[test]
+    fn what_changes_something_is_written_down() {
+        let directory = std::env::temp_dir().join(format!("audited-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        let good = include_str!("../../../../examples/open5gs.yaml");
+        let text = format!(
+            "{good}\ncontrol: {{audit: {{directory: {}}}}}\n",
+            directory.display()
+        );
+        let config = config::Config::parse(&text, "f").unwrap();
+        let auditor = Auditor::open(config.control.audit.as_ref().unwrap()).unwrap();
+        let (client, server) = query_channel();
+        drop(server);
+        let router = router(Service::new(client, Arc::new(Vec::new)).with_auditor(Some(auditor)));
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let (_, described) = described();
+        let ask = |method: Method, path: &str, role| {
+            let operation = authorization::operations(&described)
+                .find(|operation| operation.method == method && operation.path == path)
+                .unwrap();
+            let request = request(&operation, Some(role));
+            runtime
+                .block_on(router.clone().oneshot(request))
+                .unwrap()
+                .status()
+        };
+        ask(Method::GET, "/v1/n4", Role::Admin);
+        let refused = ask(Method::POST, "/v1/export", Role::Viewer);
+        let served = ask(Method::POST, "/v1/tokens", Role::Admin);
+        let handle = ::records::DirectoryHandle::to_read(&directory).unwrap();
+        let mut lines = Vec::new();
+        let take = |line: &audit::Line, _: &[u8]| {
+            lines.push(line.entry.clone());
+            true
+        };
+        audit::read(handle.names().unwrap(), |name| handle.read(name), take).unwrap();
+        let verified = audit::verify(handle.names().unwrap(), |name| handle.read(name), None).unwrap();
+        let _ = std::fs::remove_dir_all(&directory);
+        assert!(verified.is_sound(), "{verified:?}");
+        assert_eq!(lines.len(), 5, "{lines:?}");
+        let of = |line: &audit::Entry| match line {
+            audit::Entry::Request { caller, target, .. } => (caller.role.clone(), target.clone()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of(&lines[1]), ("viewer".into(), "/v1/export".into()));
+        assert_eq!(of(&lines[3]), ("admin".into(), "/v1/tokens".into()));
+        let result = |request, status: StatusCode| audit::Entry::Result {
+            request,
+            status: status.as_u16(),
+        };
+        assert_eq!((&lines[2], &lines[4]), (&result(2, refused), &result(4, served)));
+        assert_eq!(refused, StatusCode::FORBIDDEN);
     }
 
     /// Packets and what changes something are not for those who only watch.

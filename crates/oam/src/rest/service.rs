@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use worker::{MAX_TRACES, Stats};
 
+use super::Auditor;
 use super::configuration::ConfigurationService;
 use super::explainer_cell::ExplainerCell;
 use super::query::QueryClient;
@@ -30,6 +31,7 @@ pub struct Service {
     pub(super) configuration: Option<ConfigurationService>,
     pub(super) log: Option<LogControl>,
     pub(super) tokens: Option<Arc<TokenStore>>,
+    pub(super) auditor: Option<Auditor>,
     /// Traces that may begin.
     pub(super) traces: Arc<Semaphore>,
 }
@@ -48,6 +50,7 @@ impl Service {
             configuration: None,
             log: None,
             tokens: None,
+            auditor: None,
             traces: Arc::new(Semaphore::new(MAX_TRACES)),
         }
     }
@@ -77,6 +80,13 @@ impl Service {
     #[must_use]
     pub fn with_log(mut self, log: LogControl) -> Self {
         self.log = Some(log);
+        self
+    }
+
+    /// The same, with what writes the audit log.
+    #[must_use]
+    pub fn with_auditor(mut self, auditor: Option<Auditor>) -> Self {
+        self.auditor = auditor;
         self
     }
 

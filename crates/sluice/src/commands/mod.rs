@@ -1,5 +1,6 @@
 //! The programs that `sluice` offers, one module each; `main` only reads arguments.
 
+mod audit;
 #[cfg(feature = "bench")]
 mod bench;
 mod check;
@@ -19,6 +20,7 @@ mod status;
 mod token;
 mod trace;
 
+pub use audit::{AuditArguments, audit};
 #[cfg(feature = "bench")]
 pub use bench::{BenchArguments, bench};
 pub use check::check;

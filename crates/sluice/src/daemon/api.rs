@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use config::Config;
 use oam::LogControl;
 use oam::configuration::Configuration;
-use oam::rest::{Access, QueryClient, Reader, RestSocket, Service, default_path};
+use oam::rest::{Access, Auditor, QueryClient, Reader, RestSocket, Service, default_path};
 use oam::tokens::{self, TokenStore};
 use oam::values::WorkerMemory;
 use runtime::{PublishedStats, WorkerThread};
@@ -37,14 +37,18 @@ pub(super) struct Api {
 /// Opens the listeners. Without the Unix socket the daemon runs all the same.
 ///
 /// # Errors
-/// The listener for other hosts is configured, and cannot be opened as it is.
+/// The listener for other hosts or the audit log is configured, and cannot be opened as it is.
 pub(super) fn open(
     config: &Config,
     sources: ApiSources<'_>,
     threads: &[WorkerThread],
 ) -> Result<Api, String> {
     let tokens = open_tokens(config);
-    let service = service(sources, threads).with_tokens(tokens.clone());
+    let auditor = config.control.audit.as_ref().map(Auditor::open).transpose();
+    let auditor = auditor.map_err(|error| format!("control.audit: {error}"))?;
+    let service = service(sources, threads)
+        .with_tokens(tokens.clone())
+        .with_auditor(auditor);
     #[cfg(not(feature = "tls"))]
     if config.control.https.is_some() {
         let words = "control.https: this program was built without TLS (feature `tls`)";
