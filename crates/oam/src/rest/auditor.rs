@@ -22,7 +22,7 @@ const LONGEST_TARGET: usize = 2_048;
 const MOST_SOURCES: usize = 64;
 /// How often wrong credentials are written, and how often it is logged that lines are missed.
 const EVERY: Duration = Duration::from_secs(60);
-/// Each so many lines the daemon's log has the number and hash of the last one, as a copy elsewhere.
+/// After this number of lines the daemon's log has the number and hash of the last one, as a copy elsewhere.
 const HEAD_EVERY: u64 = 100;
 
 /// Writes the audit log.
