@@ -36,9 +36,14 @@ impl Hasher {
     #[inline(always)]
     pub(crate) fn hash(&self, words: &[u64]) -> u64 {
         let mut hash = self.last;
-        for (pair, secret) in words.chunks(2).zip(self.secrets.chunks_exact(2)) {
-            let [first, second] = [pair[0], pair.get(1).copied().unwrap_or(0)];
-            hash = fold(hash ^ first ^ secret[0], second ^ secret[1]);
+        // A loop over numbers: it is unrolled for the length of the key.
+        for pair in 0..words.len().div_ceil(2).min(WORDS / 2) {
+            let [first, second] = [2 * pair, 2 * pair + 1];
+            let word = |at: usize| words.get(at).copied().unwrap_or(0);
+            hash = fold(
+                hash ^ word(first) ^ self.secrets[first],
+                word(second) ^ self.secrets[second],
+            );
         }
         // The last pair must not be able to set one operand to zero and so hide the other: stir once more.
         fold(hash ^ self.last, self.secrets[0] | 1)

@@ -37,6 +37,24 @@ impl Scope {
     pub const fn is_tunnel(self) -> bool {
         self.0 & Self::TUNNEL != 0
     }
+
+    /// The address space of plain IP, or the address that a tunnel ends at.
+    #[inline]
+    pub const fn origin(self) -> Origin {
+        match self.is_tunnel() {
+            true => Origin::Tunnel(LocalId(self.0 as u16)),
+            false => Origin::Plain(VrfId(self.0 as u16)),
+        }
+    }
+}
+
+/// What a [`Scope`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Plain IP in an address space.
+    Plain(VrfId),
+    /// A tunnel that ends at one of our addresses.
+    Tunnel(LocalId),
 }
 
 impl fmt::Debug for Scope {
@@ -187,6 +205,31 @@ pub struct FlowKey6 {
     pub flow_label: u32,
     /// Always 0.
     pub reserved: u32,
+}
+
+impl FlowKey4 {
+    /// The same key, made as words: one that was just put together from a packet's fields is not written to memory in
+    /// small pieces then, and read again in large ones, for which a processor waits.
+    #[inline(always)]
+    pub fn packed(self) -> Self {
+        let [source, destination] = [self.source, self.destination].map(u32::from_ne_bytes);
+        let [first, second] = self.ports;
+        let [a, b] = first.to_ne_bytes();
+        let [c, d] = second.to_ne_bytes();
+        let ports = u32::from_ne_bytes([a, b, c, d]);
+        let rest = u32::from_ne_bytes([self.protocol, self.fields.bits(), self.tos, self.qfi]);
+        let words = [[self.scope.0, self.teid], [source, destination], [ports, rest]];
+        zerocopy::transmute!(words.map(two))
+    }
+}
+
+/// Two numbers side by side, as they are in memory.
+#[inline(always)]
+const fn two([first, second]: [u32; 2]) -> u64 {
+    match cfg!(target_endian = "little") {
+        true => first as u64 | (second as u64) << 32,
+        false => (first as u64) << 32 | second as u64,
+    }
 }
 
 impl FlowKey for FlowKey4 {
@@ -345,6 +388,27 @@ mod tests {
             format!("{:?} {:?}", Scope::plain(VrfId(3)), Scope::tunnel(LocalId(4))),
             "vrf 3 tunnel 4"
         );
+        assert_eq!(Scope::plain(VrfId(3)).origin(), Origin::Plain(VrfId(3)));
+        assert_eq!(
+            Scope::tunnel(LocalId(0xffff)).origin(),
+            Origin::Tunnel(LocalId(0xffff))
+        );
+    }
+
+    #[test]
+    fn a_packed_key_is_the_same() {
+        let key = FlowKey4 {
+            scope: Scope::tunnel(LocalId(0x0102)),
+            teid: 0x0304_0506,
+            source: [7, 8, 9, 10],
+            destination: [11, 12, 13, 14],
+            ports: [0x0f10, 0x1112],
+            protocol: 19,
+            fields: KeyFields::TUPLE,
+            tos: 20,
+            qfi: 21,
+        };
+        assert_eq!(key.packed(), key);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub use ids::{
     AdjacencyId, ContentId, Direction, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, VrfId,
     WorkerId,
 };
-pub use key::{FlowKey, FlowKey4, FlowKey6, KeyFields, Scope, Shape};
+pub use key::{FlowKey, FlowKey4, FlowKey6, KeyFields, Origin, Scope, Shape};
 pub use table::{FlowTable, Full, Hit, Prepared, Spot, Tick};
 pub use token_bucket::{KeyedTokenBuckets, TokenBucket, TokenLevel, TokenRate};
 

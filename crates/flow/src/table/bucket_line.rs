@@ -12,8 +12,12 @@ pub(super) struct BucketLine {
     /// 16 bits of the key's hash; 0: the slot is free.
     tags: [u16; SLOTS],
     expires: [u16; SLOTS],
+    /// The number of the entry, and [`DISPLACED`].
     entries: [u32; SLOTS],
 }
+
+/// In what a slot has of its entry: this is not the first bucket of its key, but the other one.
+const DISPLACED: u32 = 1 << 31;
 
 const _: () = assert!(size_of::<BucketLine>() == 64);
 
@@ -22,7 +26,10 @@ const _: () = assert!(size_of::<BucketLine>() == 64);
 pub(super) struct Slot {
     pub(super) tag: u16,
     pub(super) expires: Tick,
+    /// The number of the entry, below 2^31.
     pub(super) entry: u32,
+    /// This is not the first bucket of its key, but the other one.
+    pub(super) is_displaced: bool,
 }
 
 impl BucketLine {
@@ -42,7 +49,7 @@ impl BucketLine {
     /// The number of the entry in `slot`.
     #[inline(always)]
     pub(super) fn entry(&self, slot: usize) -> u32 {
-        self.entries[slot % SLOTS]
+        self.entries[slot % SLOTS] & !DISPLACED
     }
 
     pub(super) fn slot(&self, slot: usize) -> Slot {
@@ -50,21 +57,22 @@ impl BucketLine {
         Slot {
             tag: self.tags[slot],
             expires: Tick(self.expires[slot]),
-            entry: self.entries[slot],
+            entry: self.entry(slot),
+            is_displaced: self.entries[slot] & DISPLACED != 0,
         }
     }
 
-    /// The tags of the occupied slots.
+    /// The tag of each slot; 0: it is free.
     #[inline(always)]
-    pub(super) fn tags(&self) -> impl Iterator<Item = u16> {
-        self.tags.into_iter().filter(|&tag| tag != 0)
+    pub(super) fn tags(&self) -> impl DoubleEndedIterator<Item = u16> {
+        self.tags.into_iter()
     }
 
     pub(super) fn set(&mut self, slot: usize, content: Slot) {
         let slot = slot % SLOTS;
         self.tags[slot] = content.tag;
         self.expires[slot] = content.expires.0;
-        self.entries[slot] = content.entry;
+        self.entries[slot] = content.entry | if content.is_displaced { DISPLACED } else { 0 };
     }
 
     pub(super) fn clear(&mut self, slot: usize) {
@@ -75,7 +83,7 @@ impl BucketLine {
     #[inline(always)]
     pub(super) fn put_off(&mut self, slot: usize, entry: u32, expires: Tick) {
         let slot = slot % SLOTS;
-        if self.expires[slot] != expires.0 && self.entries[slot] == entry {
+        if self.expires[slot] != expires.0 && self.entry(slot) == entry {
             self.expires[slot] = expires.0;
         }
     }

@@ -5,6 +5,8 @@
 //! [`FlowTable::MAX_MOVES`] slots (not entries) to their other buckets, after looking at no more than
 //! [`FlowTable::MAX_SEARCHED`] of them.
 //!
+//! A summary of each bucket shows which keys are not there, without a look at it.
+//!
 //! It does not know whether an entry is stale: [`Blocks::live`](crate::Blocks::live) does.
 
 mod bucket_line;
@@ -25,7 +27,7 @@ use core::ops::Range;
 use self::bucket_line::{BucketLine, Slot};
 use self::cuckoo::{CandidateBuckets, PrimaryBucket};
 pub(crate) use self::probe::SLOTS;
-use self::search::{FreedSlot, Search};
+use self::search::{FreedSlot, Moved, Search};
 use self::summary::Summaries;
 use crate::hash::Hasher;
 use crate::slab::{OutOfMemory, Slab};
@@ -70,7 +72,8 @@ pub struct Hit {
     entry: u32,
 }
 
-/// Where a key goes, whatever is there: the first half of an insert.
+/// Where a key goes, whatever is there: the first half of an insert, or of the question whether it may be there. The
+/// default is that of no key.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prepared(PrimaryBucket);
 
@@ -272,6 +275,7 @@ impl<K: FlowKey> FlowTable<K> {
         let other = self.candidates.other(primary.bucket, primary.tag);
         prefetch::nth_to_write(&self.buckets, primary.bucket as usize);
         prefetch::nth_to_write(&self.buckets, other as usize);
+        self.summaries.prefetch_to_write(primary.bucket);
         Prepared(primary)
     }
 
@@ -318,9 +322,13 @@ impl<K: FlowKey> FlowTable<K> {
             tag: primary.tag,
             expires: now.after(entry.idle),
             entry: hit.entry,
+            is_displaced: bucket != primary.bucket,
         };
         self.buckets[bucket as usize].set(slot, content);
         self.summaries.update(&self.buckets, bucket);
+        if content.is_displaced {
+            self.summaries.add_displaced(primary.bucket);
+        }
         self.entries[hit.entry as usize] = entry;
         self.len += 1;
         Ok(hit)
@@ -434,8 +442,18 @@ impl<K: FlowKey> FlowTable<K> {
         }
         let FreedSlot { bucket, slot, moves } =
             search::make_room(&mut self.search, &mut self.buckets, self.candidates, both)?;
-        for bucket in self.search.moved() {
-            self.summaries.update(&self.buckets, bucket);
+        // The bucket of the slot that is free now follows when it is filled.
+        for &Moved {
+            from,
+            to,
+            is_displaced,
+        } in self.search.moved()
+        {
+            self.summaries.update(&self.buckets, to);
+            match is_displaced {
+                true => self.summaries.add_displaced(from),
+                false => self.summaries.remove_displaced(to),
+            }
         }
         self.moves += moves as u64;
         Some((bucket, slot))
@@ -455,7 +473,15 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     fn release(&mut self, hit: Hit) {
-        self.buckets[hit.bucket()].clear(hit.slot());
+        let line = &mut self.buckets[hit.bucket()];
+        let Slot {
+            tag, is_displaced, ..
+        } = line.slot(hit.slot());
+        line.clear(hit.slot());
+        if is_displaced {
+            let first = self.candidates.other(hit.bucket() as u32, tag);
+            self.summaries.remove_displaced(first);
+        }
         self.summaries.update(&self.buckets, hit.bucket() as u32);
         let entry = &mut self.entries[hit.entry as usize];
         entry.verdict.generation = 0;

@@ -25,9 +25,18 @@ struct Node {
 pub(super) struct Search {
     nodes: [Node; MAX_SEARCHED],
     len: usize,
-    /// The buckets of the last chain that was carried out.
-    moved: [u32; MAX_MOVES + 1],
+    /// The moves of the last chain that was carried out.
+    moved: [Moved; MAX_MOVES],
     moved_len: usize,
+}
+
+/// A slot's content that was moved.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moved {
+    pub from: u32,
+    pub to: u32,
+    /// It is in the other bucket of its key now; else in the first one again.
+    pub is_displaced: bool,
 }
 
 /// A slot that was freed.
@@ -93,14 +102,14 @@ impl Search {
         Self {
             nodes: [Node::default(); MAX_SEARCHED],
             len: 0,
-            moved: [0; MAX_MOVES + 1],
+            moved: [Moved::default(); MAX_MOVES],
             moved_len: 0,
         }
     }
 
-    /// The buckets that the last search has changed.
-    pub(super) fn moved(&self) -> impl Iterator<Item = u32> + use<> {
-        self.moved.into_iter().take(self.moved_len)
+    /// What the last search has moved.
+    pub(super) fn moved(&self) -> &[Moved] {
+        self.moved.get(..self.moved_len).unwrap_or_default()
     }
 
     /// Adds the other buckets of everything in the bucket of node `at`.
@@ -146,20 +155,6 @@ impl Search {
         }
     }
 
-    /// Notes the buckets of the chain that ends at node `at`.
-    fn note_moved(&mut self, mut at: usize) {
-        self.moved_len = 0;
-        for moved in &mut self.moved {
-            let node = self.nodes[at];
-            *moved = node.bucket;
-            self.moved_len += 1;
-            if node.moves == 0 {
-                return;
-            }
-            at = usize::from(node.parent);
-        }
-    }
-
     /// Moves from the end of the chain to its start, so that no entry is ever missing from the table.
     fn carry_out(
         &mut self,
@@ -168,15 +163,23 @@ impl Search {
         mut free: usize,
     ) -> Option<FreedSlot> {
         let moves = usize::from(self.nodes[at].moves);
-        self.note_moved(at);
         while self.nodes[at].moves > 0 {
             let Node {
                 bucket, parent, slot, ..
             } = self.nodes[at];
-            let from = self.nodes[usize::from(parent)].bucket as usize;
-            let moved = buckets.get(from)?.slot(slot.into());
+            let from = self.nodes[usize::from(parent)].bucket;
+            let mut moved = buckets.get(from as usize)?.slot(slot.into());
+            moved.is_displaced = !moved.is_displaced;
             buckets.get_mut(bucket as usize)?.set(free, moved);
-            buckets.get_mut(from)?.clear(slot.into());
+            buckets.get_mut(from as usize)?.clear(slot.into());
+            if let Some(noted) = self.moved.get_mut(self.moved_len) {
+                *noted = Moved {
+                    from,
+                    to: bucket,
+                    is_displaced: moved.is_displaced,
+                };
+                self.moved_len += 1;
+            }
             (at, free) = (usize::from(parent), slot.into());
         }
         Some(FreedSlot {

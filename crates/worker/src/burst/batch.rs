@@ -59,6 +59,37 @@ impl<T> Batch<T> {
         self.items.drain(..n.min(self.items.len()))
     }
 
+    /// Bit n: there is something at place n.
+    #[inline]
+    pub fn places(&self) -> u64 {
+        match self.items.len() {
+            0 => 0,
+            some => u64::MAX >> (BURST - some),
+        }
+    }
+
+    /// Moves what is at the `chosen` places, bit n for place n, to the end, in its order, and the rest to the front, in
+    /// any. Returns where the end begins.
+    #[inline]
+    pub fn partition(&mut self, chosen: u64) -> usize {
+        let mut left = chosen & self.places();
+        let mut begin = self.items.len();
+        while left != 0 {
+            let last = left.ilog2() as usize;
+            left ^= 1 << last;
+            begin -= 1;
+            // What is between the two is not chosen.
+            self.items.swap(last, begin);
+        }
+        begin
+    }
+
+    /// Takes out what is at place `n` and behind it, in order.
+    #[inline]
+    pub fn drain_from(&mut self, n: usize) -> std::vec::Drain<'_, T> {
+        self.items.drain(n.min(self.items.len())..)
+    }
+
     /// Drops everything.
     #[inline]
     pub fn clear(&mut self) {
@@ -90,7 +121,24 @@ impl<T> std::ops::DerefMut for Batch<T> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_chosen_comes_last_and_in_order(len in 0..=BURST, chosen: u64) {
+            let mut batch = Batch::new();
+            (0..len).for_each(|n| assert_eq!(batch.push(n), Ok(())));
+            let (all, begin) = (batch.places(), batch.partition(chosen));
+            let at = |places: u64| (0..len).filter(move |&n| places >> n & 1 == 1);
+            prop_assert_eq!(at(all).count(), len);
+            prop_assert_eq!(batch.drain_from(begin).collect::<Vec<_>>(), at(chosen).collect::<Vec<_>>());
+            let mut rest: Vec<_> = batch.drain().collect();
+            rest.sort_unstable();
+            prop_assert_eq!(rest, at(!chosen).collect::<Vec<_>>());
+        }
+    }
 
     #[test]
     fn a_batch_holds_a_burst_and_no_more() {

@@ -1,8 +1,8 @@
 //! Refuses first packets of new flows before they are parsed, while the slow path has no time for them.
 //!
 //! In a flood of new flows most packets have no flow entry, and most of those are over the slow path's
-//! [budget](crate::slow_path::budget). Here such a packet costs its key, read from constant places, and two probes of
-//! an array that fits into the caches: [`Flows::may_hold`] tells for certain that a packet has no entry. The other way
+//! [budget](crate::slow_path::budget). Here such a packet costs its key, read from constant places, and one look at an
+//! array of eight octets a bucket: [`Flows::may_hold`] tells for certain that a packet has no entry. The other way
 //! round it may be wrong: a few new flows pass for established ones, and are refused by the slow path.
 //!
 //! Packets with a flow entry are never refused here, nor any that is [urgent](crate::ingress::priority) whatever its
@@ -10,28 +10,34 @@
 //! over the budget are refused in deficit round robin over UEs, as in the slow path. The table's hash is keyed: a
 //! sender cannot choose packets that pass, nor packets that stop others'.
 
-use flow::{FlowKey4, WorkerId, prefetch};
-use packet::eth::{L2, ether_type};
-use packet::{Addrs, IpTuple, PacketBuf, common_gtpu_form};
+use flow::{FlowKey4, LocalId, Origin, PortId, Prepared, WorkerId, prefetch};
+use packet::eth::{L2, Vlan, ether_type};
+use packet::{Addrs, IpTuple, PacketBuf, Teid, common_gtpu_form};
 use rules::classifier::{Key, Side, whole_key};
 
 use crate::PacketMetadata;
 use crate::burst::batch::BURST;
-use crate::ingress::l3_interfaces::L3Interfaces;
+use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
 use crate::ingress::worker_selection::WorkerSelection;
 use crate::lookup::flow_tables::Flows;
 use crate::slow_path::deficit_round_robin::{Class, HashedRoundRobin};
 
-/// A packet whose key could be read.
-#[derive(Clone, Copy)]
-struct Candidate {
-    place: u8,
-    side: Side,
-}
+/// How many packets ahead the headers of one are asked for: as many as are read while its memory is on the way.
+const AHEAD: usize = 8;
 
 /// The filter's state.
 pub(crate) struct NewFlowFilter {
     by_ue: HashedRoundRobin,
+    read: Box<Read>,
+}
+
+/// The packets of a burst whose key could be read: as many as `count`, in order.
+struct Read {
+    count: usize,
+    keys: [FlowKey4; BURST],
+    foretold: [Prepared; BURST],
+    /// Their places in the burst.
+    places: [u8; BURST],
 }
 
 /// What the filter reads.
@@ -51,9 +57,26 @@ pub(crate) struct Filtered {
     pub admitted: usize,
 }
 
+/// The L3 interface that the packet before came in by: the next one nearly always has the same.
+#[derive(Clone, Copy, Default)]
+struct Last<'a> {
+    port: PortId,
+    vlan: u32,
+    interface: Option<&'a L3Interface>,
+}
+
 impl NewFlowFilter {
     pub fn new(by_ue: HashedRoundRobin) -> Self {
-        Self { by_ue }
+        let read = Read {
+            count: 0,
+            keys: [FlowKey4::default(); BURST],
+            foretold: [Prepared::default(); BURST],
+            places: [0; BURST],
+        };
+        Self {
+            by_ue,
+            read: Box::new(read),
+        }
     }
 
     /// Lets in `most` first packets of new flows among `packets`, and refuses the others.
@@ -63,54 +86,46 @@ impl NewFlowFilter {
         packets: &[B],
         most: usize,
     ) -> Filtered {
-        // The key of a packet in a tunnel ends in the second line.
-        packets
-            .iter()
-            .for_each(|packet| prefetch::lines(packet.data(), 2));
-        let mut keys = [FlowKey4::default(); BURST];
-        let mut candidates = [Candidate {
-            place: 0,
-            side: Side::Plain { vrf: flow::VrfId(0) },
-        }; BURST];
-        let mut count = 0;
-        for (place, packet) in packets.iter().enumerate().take(BURST) {
-            if let Some((side, key)) = context.preview(packet) {
-                let place = place as u8;
-                (keys[count], candidates[count]) = (key, Candidate { place, side });
-                count += 1;
-            }
+        let read = &mut *self.read;
+        read.burst(context, packets);
+        let held = context
+            .flows
+            .may_hold(&read.keys[..read.count], &read.foretold[..read.count]);
+        if most == 0 {
+            return Filtered {
+                refused: read.in_burst(!held),
+                admitted: 0,
+            };
         }
-        let held = context.flows.may_hold(&keys[..count]);
-        self.deal(&keys[..count], &candidates[..count], held, most)
+        self.deal(held, most)
     }
 
     /// Deals out the places among those that are not `held`.
-    fn deal(&mut self, keys: &[FlowKey4], candidates: &[Candidate], held: u64, most: usize) -> Filtered {
-        let mut filtered = Filtered::default();
-        if most == 0 {
-            for (number, candidate) in candidates.iter().enumerate() {
-                filtered.refused |= (!held >> number & 1) << candidate.place;
-            }
-            return filtered;
-        }
+    fn deal(&mut self, held: u64, most: usize) -> Filtered {
+        let (read, mut filtered) = (&*self.read, Filtered::default());
         let mut turns = [None; BURST];
-        for (number, (key, candidate)) in keys.iter().zip(candidates).enumerate() {
+        for (number, turn) in turns.iter_mut().enumerate().take(read.count) {
             if held >> number & 1 == 1 {
                 continue;
             }
-            let class = match candidate.side {
-                Side::Tunnel { .. } => Class::NewUplink,
-                Side::Plain { .. } => Class::NewDownlink,
+            let FlowKey4 {
+                scope,
+                teid,
+                destination,
+                ..
+            } = read.keys[number];
+            let (class, side) = match scope.origin() {
+                Origin::Tunnel(local) => (Class::NewUplink, tunnel(local, Teid(teid))),
+                Origin::Plain(vrf) => (Class::NewDownlink, Side::Plain { vrf }),
             };
-            let destination = Some(key.destination.into());
-            turns[number] = Some(self.by_ue.ask(class, candidate.side, destination));
+            *turn = Some(self.by_ue.ask(class, side, Some(destination.into())));
         }
         self.by_ue.close(most);
-        for (turn, candidate) in turns.iter().zip(candidates) {
+        for (turn, place) in turns.iter().zip(read.places) {
             let Some(turn) = *turn else { continue };
             match self.by_ue.admits(turn) {
                 true => filtered.admitted += 1,
-                false => filtered.refused |= 1 << candidate.place,
+                false => filtered.refused |= 1 << place,
             }
         }
         self.by_ue.finish();
@@ -118,17 +133,47 @@ impl NewFlowFilter {
     }
 }
 
-impl Context<'_> {
-    /// The side and the whole key of a user packet that this worker owns, as stage `parse` reads them; `None` for what
+impl Read {
+    /// Reads the keys of a burst, and asks for the memory that shows whether they have entries.
+    #[inline]
+    fn burst<B: PacketBuf + PacketMetadata>(&mut self, context: &Context<'_>, packets: &[B]) {
+        self.count = 0;
+        let mut last = Last::default();
+        // The key of a packet in a tunnel ends in the second line.
+        let ask = |packet: &B| prefetch::lines(packet.data(), 2);
+        packets.iter().take(AHEAD).for_each(ask);
+        for (place, packet) in packets.iter().enumerate().take(BURST) {
+            packets.get(place + AHEAD).into_iter().for_each(ask);
+            if let Some(key) = context.preview(packet, &mut last) {
+                let number = self.count % BURST;
+                self.foretold[number] = context.flows.foretell(&key);
+                (self.keys[number], self.places[number]) = (key, place as u8);
+                self.count += 1;
+            }
+        }
+    }
+
+    /// From bits of the packets that could be read, those of the burst's packets.
+    #[inline]
+    fn in_burst(&self, bits: u64) -> u64 {
+        let places = self.places.iter().take(self.count).enumerate();
+        places.fold(0, |all, (number, place)| {
+            all | (bits >> number & 1) << (place & 63)
+        })
+    }
+}
+
+impl<'a> Context<'a> {
+    /// The whole key of a user packet that this worker owns, as stage `parse` reads them; `None` for what
     /// is of another form or not for a session.
     #[inline(always)]
-    fn preview<B: PacketBuf + PacketMetadata>(&self, packet: &B) -> Option<(Side, FlowKey4)> {
+    fn preview<B: PacketBuf + PacketMetadata>(&self, packet: &B, last: &mut Last<'a>) -> Option<FlowKey4> {
         let frame = packet.data();
         let l2 = L2::parse(frame)
             .ok()
             .filter(|l2| l2.ether_type == ether_type::IPV4)?;
-        let interface = self.interfaces.find(packet.ingress(), l2.vlan)?;
-        if !frame.starts_with(&interface.interface.mac.0) {
+        let interface = self.ingress(packet.ingress(), l2.vlan, last)?;
+        if frame.first_chunk() != Some(&interface.interface.mac.0) {
             return None;
         }
         let ip = frame.get(usize::from(l2.len)..)?;
@@ -136,12 +181,16 @@ impl Context<'_> {
         let (side, tuple) = match common_gtpu_form::preview(ip, available) {
             Some(found) => {
                 let local = interface.local_v4(found.destination).filter(|local| local.gtpu)?;
-                let side = Side::Tunnel {
-                    local: local.id,
-                    teid: found.teid,
-                    qfi: found.qfi,
-                };
-                (side, found.tuple)
+                let qfi = found.qfi;
+                let teid = found.teid;
+                (
+                    Side::Tunnel {
+                        local: local.id,
+                        teid,
+                        qfi,
+                    },
+                    found.tuple,
+                )
             }
             None => (
                 Side::Plain { vrf: interface.vrf },
@@ -157,9 +206,23 @@ impl Context<'_> {
             return None;
         }
         match whole_key(side, &tuple) {
-            Key::V4(key) => Some((side, key)),
+            Key::V4(key) => Some(key.packed()),
             Key::V6(_) => None,
         }
+    }
+
+    /// Where a frame with these tags came in.
+    #[inline(always)]
+    fn ingress(&self, port: PortId, vlan: Option<Vlan>, last: &mut Last<'a>) -> Option<&'a L3Interface> {
+        let key = vlan.map_or(0, Vlan::key);
+        if last.interface.is_none() || (last.port, last.vlan) != (port, key) {
+            *last = Last {
+                port,
+                vlan: key,
+                interface: self.interfaces.find(port, vlan),
+            };
+        }
+        last.interface
     }
 
     #[inline]
@@ -173,6 +236,16 @@ impl Context<'_> {
             (Side::Plain { .. }, Addrs::V6 { .. }) => return false,
         };
         owner == worker
+    }
+}
+
+/// What a packet came in by, as far as it says whose it is.
+#[inline]
+const fn tunnel(local: LocalId, teid: Teid) -> Side {
+    Side::Tunnel {
+        local,
+        teid,
+        qfi: None,
     }
 }
 
@@ -235,7 +308,7 @@ mod tests {
     }
 
     /// The key as the filter reads it, and as stage `parse` does.
-    fn keys(port: u16, packet: &[u8]) -> [Option<(Side, FlowKey4)>; 2] {
+    fn keys(port: u16, packet: &[u8]) -> [Option<FlowKey4>; 2] {
         let buf = buf(port, packet);
         with_context(|context| {
             let mut descriptor = [Descriptor::NEW];
@@ -244,9 +317,8 @@ mod tests {
             let flags = parse(context.interfaces, one, &mut descriptor, &mut keys);
             let [descriptor] = descriptor;
             let has_key = descriptor.is_open_user() && descriptor.family == Family::V4;
-            let parsed =
-                (has_key && !flags.any(PacketFlags::FRAGMENT)).then(|| (descriptor.side, keys.v4[0]));
-            [context.preview(&buf), parsed]
+            let parsed = (has_key && !flags.any(PacketFlags::FRAGMENT)).then(|| keys.v4[0]);
+            [context.preview(&buf, &mut Last::default()), parsed]
         })
     }
 
@@ -295,7 +367,7 @@ mod tests {
             let mut buf = MemBuf::new(&bytes);
             buf.set_ingress(PortId(port));
             let both = |context: &Context<'_>| {
-                context.preview(&buf).is_some() && priority::is_urgent(context.interfaces, &buf)
+                context.preview(&buf, &mut Last::default()).is_some() && priority::is_urgent(context.interfaces, &buf)
             };
             prop_assert!(!with_context(both));
         }

@@ -8,9 +8,12 @@
 //! - Where more than one in [`FEW`] of a port's packets was dropped within [`WINDOW`], and polls seldom found the port
 //!   empty, the overload *lasts*. A queue would delay packets and bring none of them through, so none is kept: the
 //!   worker takes a burst from the port, processes it, and drops what the port has received behind it. By the next
-//!   poll there is another burst. So a packet that is forwarded costs what it costs without a backlog. Only in a flood
-//!   of new flows, where a burst is to be made of packets that
-//!   [are not refused](crate::ingress::new_flow_filter), [some](STANDING) are kept.
+//!   poll there is another burst. So a packet that is forwarded costs what it costs without a backlog.
+//!
+//! In a flood of new flows most packets [are refused](crate::ingress::new_flow_filter). The others are kept until they
+//! make bursts, and these are processed at once, while their headers are in the caches. Where the port's queue stays
+//! long nevertheless, [some bursts](Share) are dropped without that look, until it is short: urgent packets are in it
+//! too.
 //!
 //! A drop costs a few nanoseconds: of a packet that is dropped only the first cache lines are read, and buffers are
 //! freed in bursts.
@@ -20,7 +23,7 @@ use std::collections::VecDeque;
 use flow::{Nanos, PortId};
 use packet::{DropReason, PacketBuf};
 
-use crate::burst::batch::Batch;
+use crate::burst::batch::{BURST, Batch};
 use crate::egress::lags::Lags;
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::priority::{is_ordinary, is_urgent};
@@ -31,9 +34,10 @@ use crate::stats::Stats;
 const AHEAD: usize = 4;
 /// The same where they are dropped.
 const AHEAD_IN_OVERLOAD: usize = 16;
-/// Packets that are left in a port's queue whose length is known, so that the worker never waits for some. As many
-/// are kept in an overload that lasts, during a flood of new flows.
+/// Packets that are left in a port's queue whose length is known, so that the worker never waits for some.
 const STANDING: u16 = 256;
+/// Packets that are kept in a flood of new flows, at most: what is left of a burst, and two looks ahead.
+const KEPT_IN_FLOOD: usize = 2 * AHEAD * BURST + BURST;
 /// How long drops are counted before it is decided whether an overload lasts.
 const WINDOW: Nanos = Nanos(10_000_000);
 /// An overload lasts where one packet in as many, or more, was dropped.
@@ -45,6 +49,42 @@ struct Waiting<B> {
     window: Window,
     /// The overload lasts: no packet is kept.
     is_lasting: bool,
+    share: Share,
+}
+
+/// Of how many bursts the new flows are looked for, in a flood of them; of the others all packets are dropped that are
+/// not urgent, at the cost of a drop. All bursts, as long as looks ahead leave the port's queue empty often enough:
+/// beyond [`PATIENCE`](Self::PATIENCE) one in [`ALL`](Self::ALL) fewer for each look that does not, and one more for
+/// each that does. So an absence of the worker's thread is bridged by the port's queue, and a flood that the worker
+/// cannot look at in time does not fill it.
+#[derive(Clone, Copy)]
+struct Share {
+    /// Bursts of [`ALL`](Self::ALL); what is more is patience.
+    bursts: u32,
+    credit: u32,
+}
+
+impl Share {
+    const ALL: u32 = 256;
+    /// Looks that may leave packets in the port's queue, more than those that do not: some milliseconds of them.
+    const PATIENCE: u32 = 128;
+    /// Some bursts are always looked at.
+    const LEAST: u32 = Self::ALL / 8;
+
+    fn note_look(&mut self, is_emptied: bool) {
+        self.bursts = match is_emptied {
+            true => (self.bursts + 1).min(Self::ALL + Self::PATIENCE),
+            false => (self.bursts - 1).max(Self::LEAST),
+        };
+    }
+
+    /// Whether the next burst is looked at.
+    fn takes_next(&mut self) -> bool {
+        self.credit += self.bursts.min(Self::ALL);
+        let takes = self.credit >= Self::ALL;
+        self.credit -= if takes { Self::ALL } else { 0 };
+        takes
+    }
 }
 
 /// A look ahead.
@@ -80,6 +120,17 @@ struct Window {
     empty: u64,
 }
 
+/// What is to become of the usual packets of a burst that was taken.
+#[derive(Clone, Copy)]
+enum Usual {
+    /// They wait, where there is room.
+    Wait,
+    /// The same, but for those that are over the slow path's budget: bit n of packet n.
+    WaitUnless(u64),
+    /// They are dropped.
+    Drop,
+}
+
 impl<B> Waiting<B> {
     /// Notes the time of a look ahead, before which the port has `received` packets.
     fn begin(&mut self, now: Nanos, received: u64) {
@@ -113,7 +164,6 @@ pub(crate) struct RxBacklog<B> {
     waiting: Vec<Waiting<B>>,
     urgent: Batch<B>,
     taken: Batch<B>,
-    surplus: Batch<B>,
     /// Room for packets of each port; 0: there is no backlog.
     most: usize,
 }
@@ -125,12 +175,15 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
             packets: VecDeque::with_capacity(most),
             window: Window::default(),
             is_lasting: false,
+            share: Share {
+                bursts: Share::ALL + Share::PATIENCE,
+                credit: 0,
+            },
         };
         Self {
             waiting: (0..ports).map(waiting).collect(),
             urgent: Batch::new(),
             taken: Batch::new(),
-            surplus: Batch::new(),
             most,
         }
     }
@@ -189,6 +242,13 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
         }
     }
 
+    /// Whether another burst of what waits is to be processed in a flood of new flows, after a look ahead: a full one,
+    /// or the last where the port `is_emptied`.
+    pub fn has_another(&self, port: PortId, is_emptied: bool) -> bool {
+        let waiting = self.waiting(port);
+        waiting >= BURST || is_emptied && waiting > 0
+    }
+
     /// Takes what a port has received behind the burst that is processed, and sorts it, until the port has no more, or
     /// as many urgent packets as a burst has. `refuse` returns which packets of a burst are over the slow path's
     /// budget, bit n of packet n: they are dropped unless they are urgent; `None`: there is no flood of new flows.
@@ -209,7 +269,8 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
         };
         let received = stats.ports.get(port.index()).map_or(0, |port| port.rx.packets);
         waiting.begin(now, received);
-        let bursts = if waiting.is_lasting {
+        let is_lasting = waiting.is_lasting;
+        let bursts = if is_lasting && !is_flooded {
             AHEAD_IN_OVERLOAD
         } else {
             AHEAD
@@ -229,58 +290,104 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
             if !lags.is_empty() {
                 lags.receive(port, &mut self.taken);
             }
-            let refused = refuse(&self.taken);
-            self.sort(stats, interfaces, port, refused);
-            if !self.surplus.is_empty() {
-                io.free(&mut self.surplus);
+            let share = self
+                .waiting
+                .get_mut(port.index())
+                .map(|waiting| &mut waiting.share);
+            let is_dropped = match is_flooded {
+                true => share.is_some_and(|share| !share.takes_next()),
+                false => is_lasting,
+            };
+            let usual = match is_dropped {
+                true => Usual::Drop,
+                false => refuse(&self.taken).map_or(Usual::Wait, Usual::WaitUnless),
+            };
+            self.sort(stats, interfaces, port, usual);
+            if !self.taken.is_empty() {
+                io.free(&mut self.taken);
             }
             if ahead.is_emptied || self.urgent.is_full() {
                 break;
             }
         }
+        if let Some(waiting) = self.waiting.get_mut(port.index()).filter(|_| is_flooded) {
+            waiting.share.note_look(ahead.is_emptied);
+        }
         ahead
     }
 
-    fn sort(&mut self, stats: &mut Stats, interfaces: &L3Interfaces, port: PortId, refused: Option<u64>) {
+    /// Sorts the burst that was taken: urgent packets go first, others wait where there is room. What is left of the
+    /// burst afterwards is to be freed.
+    fn sort(&mut self, stats: &mut Stats, interfaces: &L3Interfaces, port: PortId, usual: Usual) {
         let Some(waiting) = self.waiting.get_mut(port.index()) else {
             return;
         };
-        let most = match (waiting.is_lasting, refused) {
-            (false, _) => self.most,
-            (true, None) => 0,
-            (true, Some(_)) => self.most.min(STANDING.into()),
+        let (most, refused) = match usual {
+            Usual::Wait => (self.most, 0),
+            Usual::WaitUnless(refused) => (self.most.min(KEPT_IN_FLOOD), refused),
+            Usual::Drop => (0, 0),
         };
-        let (refused, has_dscps) = (refused.unwrap_or_default(), interfaces.urgent_dscps != 0);
-        let before = waiting.packets.len();
-        let (mut dropped, mut over_budget) = (0, 0);
-        let dscps = interfaces.urgent_dscps;
-        if most == 0 && self.taken.iter().all(|buf| is_ordinary(buf.data(), dscps)) {
-            std::mem::swap(&mut self.taken, &mut self.surplus);
-            dropped = self.surplus.len() as u64;
-        }
-        for (place, buf) in self.taken.drain().enumerate() {
-            let is_refused = refused >> place & 1 == 1;
-            // Of what is refused only a DSCP can be urgent.
-            let is_usual = is_refused && !has_dscps
-                || is_ordinary(buf.data(), interfaces.urgent_dscps)
-                || !is_urgent(interfaces, &buf);
+        let most = most.saturating_sub(waiting.packets.len());
+        let all = self.taken.places();
+        // Of what is refused only a DSCP can be urgent.
+        let mut unread = match interfaces.urgent_dscps {
+            0 => all & !refused,
+            _ => all,
+        };
+        let (mut urgent, mut kept) = (0_u64, 0_u64);
+        while unread != 0 {
+            let place = unread.trailing_zeros() as usize;
+            unread &= unread - 1;
+            let Some(buf) = self.taken.get(place) else { break };
+            let is_usual = is_ordinary(buf.data(), interfaces.urgent_dscps) || !is_urgent(interfaces, buf);
             // Both have as much room as a burst has packets, but for urgent packets of a burst before.
-            if !is_usual && !self.urgent.is_full() {
-                stats.urgent += 1;
-                let _ = self.urgent.push(buf);
-            } else if is_refused {
-                over_budget += 1;
-                let _ = self.surplus.push(buf);
-            } else if waiting.packets.len() < most {
-                waiting.packets.push_back(buf);
-            } else {
-                dropped += 1;
-                let _ = self.surplus.push(buf);
+            if !is_usual && (urgent.count_ones() as usize) < self.urgent.room() {
+                urgent |= 1 << place;
+            } else if refused >> place & 1 == 0 && (kept.count_ones() as usize) < most {
+                kept |= 1 << place;
             }
         }
-        stats.drop_many(DropReason::SlowPathBudget, over_budget);
+        let (mut chosen, first) = (urgent | kept, self.taken.partition(urgent | kept));
+        for buf in self.taken.drain_from(first) {
+            match urgent >> chosen.trailing_zeros() & 1 {
+                1 => drop(self.urgent.push(buf)),
+                _ => waiting.packets.push_back(buf),
+            }
+            chosen &= chosen - 1;
+        }
+        let count = |places: u64| u64::from(places.count_ones());
+        let dropped = count(all & !refused & !urgent & !kept);
+        stats.urgent += count(urgent);
+        stats.drop_many(DropReason::SlowPathBudget, count(all & refused & !urgent));
         stats.drop_many(DropReason::Overload, dropped);
         waiting.window.dropped += dropped;
-        stats.backlog += (waiting.packets.len() - before) as u64;
+        stats.backlog += count(kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a thousand bursts, how many are looked at.
+    fn looked_at(share: &mut Share) -> usize {
+        (0..1_000).filter(|_| share.takes_next()).count()
+    }
+
+    #[test]
+    fn fewer_bursts_are_looked_at_while_a_port_is_not_emptied_but_always_some() {
+        let mut share = Share {
+            bursts: Share::ALL + Share::PATIENCE,
+            credit: 0,
+        };
+        assert_eq!(looked_at(&mut share), 1_000);
+        (0..Share::PATIENCE).for_each(|_| share.note_look(false));
+        assert_eq!(looked_at(&mut share), 1_000);
+        (0..128).for_each(|_| share.note_look(false));
+        assert!((499..=501).contains(&looked_at(&mut share)));
+        (0..1_000).for_each(|_| share.note_look(false));
+        assert!((124..=126).contains(&looked_at(&mut share)));
+        (0..1_000).for_each(|_| share.note_look(true));
+        assert_eq!(looked_at(&mut share), 1_000);
     }
 }

@@ -199,21 +199,39 @@ impl<K: FamilyKey> FamilyFlows<K> {
         soft
     }
 
+    /// Asks for the memory that shows whether there may be an entry of a whole key's first shape.
+    #[inline(always)]
+    fn foretell(&self, whole: &K) -> Prepared {
+        self.foretell_in(0, whole).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn foretell_in(&self, round: usize, whole: &K) -> Option<Prepared> {
+        let shape = self.shapes[usize::from(whole.scope().is_tunnel())]
+            .in_use
+            .get(round)?;
+        Some(self.table.foretell(&shape.cut(whole)))
+    }
+
     /// Which of these whole keys may have an entry, bit n for key n: all that have one, and a few of the others.
-    fn may_hold(&self, wholes: &[K]) -> u64 {
+    #[inline]
+    fn may_hold(&self, wholes: &[K], foretold: &[Prepared]) -> u64 {
+        let mut held = self.table.may_hold(foretold);
         let [plain, tunnels] = &self.shapes;
-        let mut keys = [K::default(); BURST];
-        let mut held = 0;
-        for round in 0..plain.in_use.len().max(tunnels.in_use.len()) {
-            for (key, whole) in keys.iter_mut().zip(wholes) {
-                let shapes = &self.shapes[usize::from(whole.scope().is_tunnel())].in_use;
-                if let Some(shape) = shapes.get(round) {
-                    *key = shape.cut(whole);
-                }
-            }
-            held |= self.table.may_hold(&keys[..wholes.len().min(BURST)]);
+        for round in 1..plain.in_use.len().max(tunnels.in_use.len()) {
+            held |= self.may_hold_in(round, wholes);
         }
         held
+    }
+
+    /// The same of keys of a further shape.
+    #[cold]
+    fn may_hold_in(&self, round: usize, wholes: &[K]) -> u64 {
+        let mut foretold = [Prepared::default(); BURST];
+        for (foretold, whole) in foretold.iter_mut().zip(wholes) {
+            *foretold = self.foretell_in(round, whole).unwrap_or_default();
+        }
+        self.table.may_hold(&foretold)
     }
 
     /// A packet's key in a shape that need not be in use.
@@ -477,9 +495,17 @@ impl Flows {
         soft | v6.lookup(descriptors, &keys.v6, blocks, lines, snapshot, now)
     }
 
-    /// Which of these whole keys may have an entry, bit n for key n: all that have one, and a few of the others.
-    pub fn may_hold(&self, keys: &[FlowKey4]) -> u64 {
-        self.v4.may_hold(keys)
+    /// The first half of [`may_hold`](Self::may_hold), for one of the keys: asks for memory that the second one reads.
+    #[inline(always)]
+    pub fn foretell(&self, key: &FlowKey4) -> Prepared {
+        self.v4.foretell(key)
+    }
+
+    /// Which of these whole keys may have an entry, bit n for key n: all that have one, and a few of the others. Each
+    /// has what was foretold of it.
+    #[inline]
+    pub fn may_hold(&self, keys: &[FlowKey4], foretold: &[Prepared]) -> u64 {
+        self.v4.may_hold(keys, foretold)
     }
 
     /// Takes the decision about the packet at `index` for its flow's entry, which has the fields of its shape in the

@@ -31,10 +31,6 @@ use crate::stats::Stage;
 use crate::trace::observe::{self, Observed, TraceOrigin};
 use crate::trace::report::TraceSource;
 
-/// Bursts of a port's backlog that are processed in a poll during a flood of new flows: of the bursts that are taken,
-/// more packets may be of established flows than one burst has.
-const BACKLOG_BURSTS: usize = 2;
-
 /// Where a burst comes from.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
@@ -149,20 +145,22 @@ impl<I: Io> Worker<I> {
             self.release(now);
             self.receive(Source::Urgent(port), now);
         }
-        let bursts = match self.slow_path.budget.is_flooded(now) {
-            true => BACKLOG_BURSTS,
-            false => usize::from(is_behind),
-        };
-        for _ in 0..bursts {
-            self.release(now);
-            let waiting = self.backlog.waiting(port);
-            let taken = self.receive(Source::Backlog(port), now);
-            self.slow_path.budget.take_ahead(taken, waiting);
-            if taken < BURST {
-                break;
+        if is_flooded {
+            while self.backlog.has_another(port, ahead.is_emptied) {
+                self.receive_waiting(port, now);
             }
+        } else if is_behind {
+            self.receive_waiting(port, now);
         }
         self.deferred.count(&mut self.stats);
+    }
+
+    /// A burst of a port's packets that wait.
+    fn receive_waiting(&mut self, port: PortId, now: Nanos) {
+        self.release(now);
+        let waiting = self.backlog.waiting(port);
+        let taken = self.receive(Source::Backlog(port), now);
+        self.slow_path.budget.take_ahead(taken, waiting);
     }
 
     /// Takes packets that are recirculated, and deferred ones that are ready, before the next burst: that may need

@@ -278,6 +278,55 @@ fn in_a_flood_of_new_flows_established_ones_lose_nothing() {
     assert!(stats.misses < 10_000, "{}", stats.misses);
 }
 
+/// A port's queue that stays long in a flood is emptied at the cost of established flows, but not of urgent packets:
+/// these wait no longer than the queue is; when it is short again, established flows lose nothing any more.
+#[test]
+fn a_flood_that_cannot_be_looked_at_in_time_does_not_fill_the_port() {
+    let mut world = World::with(testing::network(), 1, |config| {
+        config.backlog = 1_024;
+        config.echoes = worker::PacketRates::new(100_000, 100_000);
+        config.force_five_tuple = true;
+        config.slow_share_percent = 1;
+    });
+    world.install(1, session());
+    push(&world, &user(0));
+    assert_eq!(poll(&mut world).0.len(), 1);
+    let (mut fresh, mut offered, mut known, mut echoes) = (1, [0; 2], [0; 2], [0; 2]);
+    // More than a look takes; then as much as it takes at most.
+    for (calm, rounds, packets) in [(0, 800, 300), (1, 800, 200)] {
+        for _ in 0..rounds {
+            let room = 1_000 - world.wires.to(WorkerId(0), N3).len();
+            for n in 0..packets.min(room) {
+                if n % 4 == 0 {
+                    push(&world, &user(0));
+                    offered[calm] += 1;
+                } else {
+                    push(&world, &user(fresh));
+                    fresh = 1 + fresh % 20_000;
+                }
+            }
+            push(&world, &echo());
+            let (users, answers) = poll(&mut world);
+            known[calm] += users.iter().filter(|&&n| n == 0).count();
+            echoes[calm] += answers;
+        }
+        // What waits in the port is of the first part.
+        let waits = world.wires.to(WorkerId(0), N3).len();
+        (0..waits.div_ceil(200)).for_each(|_| {
+            let (users, answers) = poll(&mut world);
+            known[calm] += users.iter().filter(|&&n| n == 0).count();
+            echoes[calm] += answers;
+        });
+    }
+    assert_eq!(echoes, [800, 800]);
+    assert!(
+        known[0] < offered[0] && known[0] > offered[0] / 8,
+        "{known:?} of {offered:?}"
+    );
+    assert!(known[1] > offered[1] * 3 / 4, "{known:?} of {offered:?}");
+    world.assert_conserved();
+}
+
 /// The backlog bridges a burst of any length that it has room for; in an overload that lasts it is short.
 #[test]
 fn a_lasting_overload_has_a_short_backlog() {
