@@ -85,6 +85,17 @@ pub struct SessionProfile {
     pub volume_threshold: Option<u64>,
     /// A second QoS flow in the same tunnel, with PDRs, FARs, QER and URR of its own, before the first in precedence.
     pub second_flow: Option<QosFlow>,
+    /// Whom the sessions are for; `None`: neither User ID nor APN/DNN.
+    pub subscribers: Option<Subscribers>,
+}
+
+/// Whom sessions are for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscribers {
+    /// The IMSI of session 0, a number of at most 15 digits; session n has the n-th after it.
+    pub first_imsi: u64,
+    /// The DNN, at most [`MAX_NAME`] octets, each label 1 to 63 octets.
+    pub dnn: String,
 }
 
 /// A QoS flow of a session beside its first.
@@ -115,6 +126,7 @@ impl Default for SessionProfile {
             sdf: None,
             volume_threshold: Some(1 << 40),
             second_flow: None,
+            subscribers: None,
         }
     }
 }
@@ -255,12 +267,18 @@ impl Config {
     fn node_name_fits(&self) -> bool {
         match &self.node_name {
             NodeName::Address(_) => true,
-            NodeName::Fqdn(name) => {
-                name.len() <= MAX_NAME && name.split('.').all(|label| (1..=63).contains(&label.len()))
-            }
+            NodeName::Fqdn(name) => labels_fit(name),
         }
     }
 }
+
+/// Whether a name can be written in DNS labels.
+fn labels_fit(name: &str) -> bool {
+    name.len() <= MAX_NAME && name.split('.').all(|label| (1..=63).contains(&label.len()))
+}
+
+/// The greatest IMSI (TS 23.003 §2.2).
+const LAST_IMSI: u64 = 999_999_999_999_999;
 
 impl SessionProfile {
     fn validate(&self, sessions: u32) -> Result<(), ConfigError> {
@@ -273,6 +291,11 @@ impl SessionProfile {
         };
         let last = sessions.saturating_sub(1);
         let name_fits = |name: &str| name.len() <= MAX_NAME;
+        if let Some(Subscribers { first_imsi, dnn }) = &self.subscribers {
+            let end = first_imsi.saturating_add(last.into());
+            check(end <= LAST_IMSI, "first_imsi", "15 digits at most, for all sessions")?;
+            check(labels_fit(dnn), "dnn", "at most 100 octets, in labels of 1 to 63")?;
+        }
         check(
             name_fits(&self.access_instance),
             "access_instance",

@@ -14,7 +14,7 @@ mod transactions;
 
 pub use config::{
     ChooseFlags, Config, ConfigError, DownlinkSetup, MAX_GNBS, MAX_NAME, MAX_SDF, MAX_SESSIONS, MAX_WINDOW,
-    NodeName, PduType, QosFlow, SessionProfile,
+    NodeName, PduType, QosFlow, SessionProfile, Subscribers,
 };
 
 pub use outcome::{Failure, Pace, Progress, Session, Stage, State, Usage};

@@ -11,10 +11,10 @@ use pfcp::group::{
     UpdateForwardingParameters,
 };
 use pfcp::ie::{
-    ApplyAction, Cause, CpFunctionFeatures, DestinationInterface, FSeid, FTeid, FarId, GateStatus, Mbr,
-    MeasurementMethod, NetworkInstance, NodeId, Octets16, OuterHeaderCreation, OuterHeaderRemoval, PdnType,
+    ApnDnn, ApplyAction, Cause, CpFunctionFeatures, DestinationInterface, FSeid, FTeid, FarId, GateStatus, Mbr,
+    MeasurementMethod, NetworkInstance, NodeId, Octets8, Octets16, OuterHeaderCreation, OuterHeaderRemoval, PdnType,
     PdrId, Precedence, QerCorrelationId, QerId, Qfi, RecoveryTimeStamp, ReportingTriggers, SdfFilter,
-    SourceInterface, Teid, UeIpAddress, UrrId, VolumeThreshold,
+    SourceInterface, Teid, UeIpAddress, UrrId, UserId, VolumeThreshold,
 };
 use pfcp::message::{
     AssociationReleaseRequest, AssociationSetupRequest, AssociationSetupResponse, Body, HeartbeatRequest,
@@ -118,10 +118,18 @@ impl Requests {
         let qers: Vec<_> = flows.iter().map(|flow| qer(profile, flow)).collect();
         let urr = |flow: &Flow<'_>| Some(urr(*flow.urrs.first()?, profile.volume_threshold?));
         let urrs: Vec<_> = flows.iter().filter_map(urr).collect();
+        let subscribers = profile.subscribers.as_ref();
+        let imsi = subscribers.map(|of| tbcd(of.first_imsi + u64::from(index)));
+        let dnn = subscribers.map(|of| labels(&of.dnn));
         let request = SessionEstablishmentRequest {
             create_urr: urrs.as_slice().into(),
             create_qer: qers.as_slice().into(),
             pdn_type: Some(pdn_type(profile.pdu_type)),
+            user_id: imsi.as_ref().map(|imsi| UserId {
+                imsi: Some(Octets8(imsi)),
+                ..UserId::default()
+            }),
+            apn_dnn: dnn.as_ref().map(|dnn| ApnDnn(dnn)),
             ..SessionEstablishmentRequest::new(
                 self.node_id(),
                 f_seid,
@@ -193,6 +201,13 @@ fn labels(name: &str) -> Vec<u8> {
     name.split('.')
         .flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat())
         .collect()
+}
+
+/// 15 digits, the first in the low half of an octet; the high half of the last is filled (TS 29.274 §8.3).
+fn tbcd(imsi: u64) -> Vec<u8> {
+    let digits = format!("{imsi:015}");
+    let pair = |pair: &[u8]| (pair[0] - b'0') | pair.get(1).map_or(0xf, |digit| digit - b'0') << 4;
+    digits.as_bytes().chunks(2).map(pair).collect()
 }
 
 fn f_seid(seid: Seid, address: IpAddr) -> FSeid {

@@ -457,6 +457,17 @@ fn bounds_are_checked() {
         })),
         "first_teid"
     );
+    let of = |first_imsi, dnn: &str| {
+        field(profile(SessionProfile {
+            subscribers: Some(Subscribers {
+                first_imsi,
+                dnn: dnn.into(),
+            }),
+            ..SessionProfile::default()
+        }))
+    };
+    assert_eq!(of(999_999_999_999_999, "internet"), "first_imsi");
+    assert_eq!(of(1, "a..b"), "dnn");
     let error = Smf::new(profile(SessionProfile {
         qfi: 64,
         ..SessionProfile::default()
@@ -523,5 +534,25 @@ mod foreign {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn subscribers_are_named() {
+    let profile = SessionProfile {
+        subscribers: Some(Subscribers {
+            first_imsi: 1_010_000_000_009,
+            dnn: "internet.example".into(),
+        }),
+        ..SessionProfile::default()
+    };
+    let config = Config { profile, ..config(2) };
+    let octets = Requests::new(&config).establish(&config, 1, Seid(7), SequenceNumber::new(1));
+    // User ID with IMSI 001010000000010 (TS 29.244 §8.2.101), APN/DNN (§8.2.117).
+    for ie in [
+        &b"\x00\x8d\x00\x0a\x01\x08\x00\x01\x01\x00\x00\x00\x10\xf0"[..],
+        b"\x00\x9f\x00\x11\x08internet\x07example",
+    ] {
+        assert_eq!(octets.windows(ie.len()).filter(|window| *window == ie).count(), 1);
     }
 }
