@@ -13,9 +13,11 @@ mod configuration;
 mod connections;
 mod document;
 mod explainer_cell;
+mod forward;
 #[cfg(feature = "tls")]
 mod https;
 mod impatient;
+mod live;
 mod parameters;
 mod problem;
 mod query;
@@ -32,6 +34,7 @@ pub use auditor::Auditor;
 pub use caller::{Caller, PeerAddress};
 pub use client::{ApiRequest, ClientError, ResponseLimits, Submission, ask, fetch, get, stream, submit};
 pub use config::CallerRole as Role;
+pub use forward::Forwarder;
 #[cfg(feature = "tls")]
 pub use https::{CertificateError, CertificateSummary, Certificates, HttpsListener, HttpsSources};
 pub use query::{QueryClient, QueryServer, query_channel};

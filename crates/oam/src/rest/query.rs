@@ -19,7 +19,7 @@ use crate::configuration::Effect;
 
 use super::session_transfer::{Exported, SessionExport};
 use crate::values::{
-    AssociationList, N4Status, NeighbourList, PathList, PortList, RouteList, SessionDetail, SessionList,
+    AssociationList, LiveControl, N4Status, NeighbourList, PathList, PortList, RouteList, SessionDetail, SessionList,
 };
 use crate::views::{self, SessionQuery};
 use upf::{Control, InspectError, Inspection, MirrorFault, MirrorWanted};
@@ -55,6 +55,9 @@ enum Query {
     },
     N4 {
         reply: oneshot::Sender<N4Status>,
+    },
+    Live {
+        reply: oneshot::Sender<LiveControl>,
     },
     Ports {
         reply: oneshot::Sender<PortList>,
@@ -210,6 +213,14 @@ impl QueryClient {
         self.ask(|reply| Query::N4 { reply }).await
     }
 
+    /// What control says of this moment.
+    ///
+    /// # Errors
+    /// `QueryTimeout`.
+    pub async fn live(&self) -> Result<LiveControl, QueryTimeout> {
+        self.ask(|reply| Query::Live { reply }).await
+    }
+
     /// The ports and their links.
     ///
     /// # Errors
@@ -361,6 +372,9 @@ impl QueryServer {
             Query::N4 { reply } => {
                 let _ = reply.send(views::n4(control));
             }
+            Query::Live { reply } => {
+                let _ = reply.send(views::live(now, control));
+            }
             Query::Ports { reply } => {
                 let _ = reply.send(views::ports(control));
             }
@@ -427,6 +441,7 @@ impl Query {
             Self::Sessions { reply, .. } => reply.is_closed(),
             Self::Session { reply, .. } => reply.is_closed(),
             Self::N4 { reply } => reply.is_closed(),
+            Self::Live { reply } => reply.is_closed(),
             Self::Ports { reply } => reply.is_closed(),
             Self::Trace { reply, .. } => reply.is_closed(),
             Self::Mirror { reply, .. } => reply.is_closed(),

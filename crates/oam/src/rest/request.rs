@@ -51,7 +51,7 @@ pub(super) fn numbered(pairs: Pairs) -> Result<NumberedPage, Problem> {
 
 /// Reads a query for sessions.
 pub(super) fn sessions(pairs: Pairs) -> Result<SessionPage, Problem> {
-    let mut pairs = Named::of(pairs, &["ue", "seid", "teid", "imsi", "after", "limit"])?;
+    let mut pairs = Named::of(pairs, &["ue", "seid", "teid", "imsi", "dnn", "after", "limit"])?;
     let ue = pairs.address("ue")?;
     let teid = pairs.take("teid");
     let teid = teid.map(|text| identifiers::read_teid(&text).map_err(|error| bad("teid", error)));
@@ -63,6 +63,7 @@ pub(super) fn sessions(pairs: Pairs) -> Result<SessionPage, Problem> {
             ue,
             teid: teid.transpose()?,
             imsi: imsi.transpose()?,
+            dnn: pairs.dnn()?,
         },
         after: pairs.seid("after")?,
         most: pairs.limit()?,
@@ -218,6 +219,8 @@ struct Named(Pairs);
 const LONGEST_COMMENT: usize = 200;
 /// Characters of a parameter's name that a problem says, at most.
 const LONGEST_NAME: usize = 64;
+/// Octets of a DNN, at most (TS 23.003 §9.1).
+const LONGEST_DNN: usize = 100;
 
 impl Named {
     fn of(pairs: Pairs, known: &[&str]) -> Result<Self, Problem> {
@@ -315,6 +318,17 @@ impl Named {
                 .map_err(|_| bad(name, "must be an IPv4 or IPv6 address"))
         })
         .transpose()
+    }
+
+    /// A DNN, or an APN (TS 23.003 §9.1).
+    fn dnn(&mut self) -> Result<Option<Box<str>>, Problem> {
+        let Some(dnn) = self.take("dnn") else {
+            return Ok(None);
+        };
+        if dnn.is_empty() || dnn.len() > LONGEST_DNN {
+            return Err(bad("dnn", format!("must have 1 to {LONGEST_DNN} octets")));
+        }
+        Ok(Some(dnn.into()))
     }
 
     fn port(&mut self, name: &str, explainer: &Explainer) -> Result<Option<PortId>, Problem> {
@@ -445,7 +459,7 @@ mod tests {
     fn what_is_asked_for_is_read() {
         assert_eq!(
             sessions(pairs(
-                "ue=10.45.0.2&teid=0x10&imsi=001010000000001&after=7&limit=3"
+                "ue=10.45.0.2&teid=0x10&imsi=001010000000001&dnn=internet&after=7&limit=3"
             )),
             Ok(SessionPage {
                 query: SessionQuery {
@@ -453,6 +467,7 @@ mod tests {
                     ue: Some("10.45.0.2".parse().unwrap()),
                     teid: Some(Teid(16)),
                     imsi: Some("001010000000001".into()),
+                    dnn: Some("internet".into()),
                 },
                 after: Some(Seid(7)),
                 most: 3,
@@ -477,10 +492,11 @@ mod tests {
             ("limit=0", "limit", "limit must be 1 to 500"),
             ("limit=501", "limit", "limit must be 1 to 500"),
             ("imsi=1", "imsi", "imsi must be an IMSI: 6 to 15 digits"),
+            ("dnn=", "dnn", "dnn must have 1 to 100 octets"),
             (
                 "imei=1",
                 "imei",
-                "imei is no parameter here; there are ue, seid, teid, imsi, after, limit",
+                "imei is no parameter here; there are ue, seid, teid, imsi, dnn, after, limit",
             ),
             ("ue=10.45.0.2&ue=10.45.0.3", "ue", "ue is given twice"),
         ] {

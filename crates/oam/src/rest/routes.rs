@@ -4,7 +4,9 @@
 //! request through than one of a caller with that role.
 
 mod configuration;
+mod caller;
 mod export;
+mod live;
 mod log;
 mod n4;
 mod network;
@@ -29,11 +31,14 @@ use super::authorization::{self, Authorization, RouteRoles};
 use super::document::{complete, head};
 use super::screening;
 use super::service::Service;
+use crate::page;
 use crate::values::Problem;
 
 fn routes() -> OpenApiRouter<Service> {
     OpenApiRouter::with_openapi(head())
         .routes(routes!(openapi))
+        .routes(routes!(caller::caller))
+        .routes(routes!(live::live))
         .routes(routes!(runtime::runtime))
         .routes(routes!(ports::ports))
         .routes(routes!(network::paths))
@@ -82,6 +87,7 @@ pub fn router(service: Service) -> Router {
     });
     router
         .route_layer(from_fn_with_state(authorization, authorization::authorize))
+        .merge(page::router())
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "there is nothing here; see /openapi.json"))
         .method_not_allowed_fallback(async || {
             Problem::new(

@@ -8,6 +8,7 @@ use worker::{MAX_TRACES, Stats};
 use super::Auditor;
 use super::configuration::ConfigurationService;
 use super::explainer_cell::ExplainerCell;
+use super::live::LiveFeed;
 use super::query::QueryClient;
 use crate::LogControl;
 use crate::configuration::Configuration;
@@ -34,6 +35,7 @@ pub struct Service {
     pub(super) auditor: Option<Auditor>,
     /// Traces that may begin.
     pub(super) traces: Arc<Semaphore>,
+    pub(super) live: LiveFeed,
 }
 
 impl Service {
@@ -52,6 +54,7 @@ impl Service {
             tokens: None,
             auditor: None,
             traces: Arc::new(Semaphore::new(MAX_TRACES)),
+            live: LiveFeed::default(),
         }
     }
 

@@ -59,6 +59,12 @@ impl Wanted {
 /// Lines as they come.
 pub(super) struct Lines(mpsc::Receiver<Bytes>);
 
+impl Lines {
+    pub(super) const fn new(lines: mpsc::Receiver<Bytes>) -> Self {
+        Self(lines)
+    }
+}
+
 impl Body for Lines {
     type Data = Bytes;
     type Error = Infallible;

@@ -6,6 +6,8 @@
 
 mod configuration;
 mod detail;
+mod drop_advice;
+mod live;
 mod n4;
 mod network;
 mod paths;
@@ -26,6 +28,11 @@ pub use configuration::{
 pub use detail::{
     Bar, ContentCounts, Correlation, Counts, CpFSeid, Endpoint, Far, Pdr, Qer, Rates, SessionDetail,
     SessionState, Tunnel, Urr, Volume,
+};
+pub use drop_advice::drop_advice;
+pub use live::{
+    Flow, Live, LiveControl, LiveDrop, LiveInstance, LiveMoment, LiveNode, LivePort, LiveSessions, LiveSmf,
+    LiveStage, LiveWorker, PlacedInstance, Rate,
 };
 pub use n4::{LogStatus, N4Cause, N4Message, N4Status};
 pub use network::{NeighbourList, NeighbourRow, NextHopRow, OwnAddressRow, RouteKind, RouteList, RouteRow};
@@ -130,6 +137,20 @@ pub struct SessionRow {
     pub worker: u16,
     /// The bucket that it lives in, 0 to 511.
     pub bucket: u16,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CallerStatus {
+    /// Its name: `uid:` and a number on the Unix socket, else that of its token or certificate.
+    #[schema(example = "uid:0")]
+    pub name: String,
+    /// Its role: `viewer`, `operator` or `admin`.
+    #[schema(example = "admin")]
+    pub role: String,
+    /// Where it asks from: `unix`, or an address and port.
+    #[schema(example = "unix")]
+    pub address: String,
 }
 
 /// Why a request was not served (RFC 9457).

@@ -7,7 +7,7 @@ use worker::Stats;
 use super::table::Table;
 
 /// All ports.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PortList {
     /// In the order of the configuration.
     pub ports: Vec<PortRow>,

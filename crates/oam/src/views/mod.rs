@@ -5,6 +5,7 @@
 //! [`LONGEST_PAGE`](crate::values::LONGEST_PAGE) rows, or one session.
 
 mod detail;
+mod live;
 mod n4;
 mod network;
 mod page;
@@ -13,6 +14,7 @@ mod rows;
 mod sessions;
 
 pub use detail::session_detail;
+pub use live::live;
 pub use n4::n4;
 pub use network::{neighbours, routes};
 pub use ports::{paths, ports};

@@ -24,6 +24,8 @@ pub struct SessionQuery {
     pub teid: Option<Teid>,
     /// The IMSI of whom it is for.
     pub imsi: Option<Box<str>>,
+    /// The DNN or APN, in upper or lower case.
+    pub dnn: Option<Box<str>>,
 }
 
 impl SessionQuery {
@@ -36,11 +38,14 @@ impl SessionQuery {
         };
         let subscriber = session.subscriber();
         let imsi = subscriber.and_then(|subscriber| subscriber.imsi.as_deref());
+        let dnn = subscriber.and_then(|subscriber| subscriber.dnn.as_deref());
+        let has_dnn = |wanted: &str| dnn.is_some_and(|dnn| dnn.eq_ignore_ascii_case(wanted));
         let has_teid = |teid| session.tunnels().iter().any(|(_, own)| *own == teid);
         self.seid.is_none_or(|seid| seid == session.seid())
             && self.ue.is_none_or(has_ue)
             && self.teid.is_none_or(has_teid)
             && self.imsi.as_deref().is_none_or(|wanted| imsi == Some(wanted))
+            && self.dnn.as_deref().is_none_or(has_dnn)
     }
 }
 
@@ -53,7 +58,7 @@ pub fn sessions(control: &Control, query: &SessionQuery, after: Option<Seid>, mo
         SessionQuery { seid: Some(seid), .. } => Box::new(known.session(seid).into_iter()),
         SessionQuery { teid: Some(teid), .. } => Box::new(known.with_teid(teid)),
         SessionQuery { ue: Some(ue), .. } => Box::new(known.with_ue_address(ue)),
-        SessionQuery { imsi: Some(_), .. } => return look_for_sessions(control, query, after, most),
+        SessionQuery { imsi: Some(_), .. } | SessionQuery { dnn: Some(_), .. } => return look_for_sessions(control, query, after, most),
         _ => Box::new(known.page(after)),
     };
     let wanted = found.filter(|one| after.is_none_or(|after| one.seid() > after) && query.wants(one));

@@ -22,6 +22,7 @@ use upf::{InspectError, identifiers};
         ("seid" = Option<String>, Query, description = "The local SEID, decimal or hexadecimal"),
         ("teid" = Option<String>, Query, description = "A TEID at one of this node's addresses, decimal or hexadecimal"),
         ("imsi" = Option<String>, Query, description = "The IMSI of whom they are for; a page may have fewer rows than `limit`, or none, and a `next`", example = "001010000000001"),
+        ("dnn" = Option<String>, Query, description = "The DNN or APN, in upper or lower case; a page may have fewer rows than `limit`, or none, and a `next`", example = "internet"),
         ("after" = Option<String>, Query, description = "The `next` of the page before"),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 500, description = "Rows of the page; 100"),
     ),

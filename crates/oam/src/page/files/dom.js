@@ -1,0 +1,125 @@
+// Elements made without a parser: text is text, whatever it has in it.
+
+// An element. Attributes that are functions are listeners; of children, strings are text and nothing is left out.
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  return fill(element, attributes, children);
+}
+
+// The same for SVG.
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+// Writes `text` into an element unless it is there.
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// Puts these children in place of what an element has.
+export function put(element, ...children) {
+  element.replaceChildren(...children.flat().filter(Boolean));
+}
+
+// A value with its unit, as `format.js` makes them, written into an element.
+export function measure(element, { value, unit }) {
+  if (element.childElementCount !== 1) put(element, document.createTextNode(""), h("span", { class: "unit" }));
+  const [number, name] = [element.firstChild, element.lastChild];
+  if (number.nodeValue !== value) number.nodeValue = value;
+  say(name, unit);
+}
+
+// A heading with what belongs beside it.
+export function section(title, ...beside) {
+  return h("div", { class: "section" }, h("h2", {}, title), ...beside);
+}
+
+// A mark and a word: good, warn, bad or dim.
+export function state(kind, word) {
+  return h("span", { class: `state ${kind}` }, word);
+}
+
+// A table whose rows stay where they are while their cells change. A column has a `head`, and says of a row its
+// `text`, its `measure` (a value with a unit), or draws into a cell (`draw`). `number` columns are aligned right.
+export function table({ label, columns, key, empty, open }) {
+  const cells = (column) => ({
+    class: [column.number && "number", column.class].filter(Boolean).join(" ") || null,
+  });
+  const head = columns.map((column) =>
+    h("th", { ...cells(column), scope: "col", title: column.title }, column.head),
+  );
+  const body = h("tbody");
+  const grid = h("table", {}, h("caption", { class: "hidden" }, label), h("thead", {}, h("tr", {}, head)), body);
+  const none = h("p", { class: "none" });
+  const element = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, grid, none);
+  const known = new Map();
+
+  function make() {
+    const row = h("tr", {}, columns.map((column) => h(column.main ? "th" : "td", { ...cells(column), scope: column.main ? "row" : null })));
+    if (open) {
+      row.classList.add("opens");
+      row.addEventListener("click", (event) => {
+        if (!event.target.closest("a, button") && !String(getSelection())) open(row.of);
+      });
+    }
+    return row;
+  }
+
+  function update(rows) {
+    const left = new Set(known.keys());
+    let before = null;
+    for (const of of rows) {
+      const name = String(key(of));
+      left.delete(name);
+      const row = known.get(name) ?? make();
+      known.set(name, row);
+      row.of = of;
+      columns.forEach((column, place) => {
+        const cell = row.children[place];
+        if (column.draw) column.draw(cell, of);
+        else if (column.measure) measure(cell, column.measure(of));
+        else say(cell, String(column.text(of) ?? ""));
+      });
+      const place = before ? before.nextSibling : body.firstChild;
+      if (place !== row) body.insertBefore(row, place);
+      before = row;
+    }
+    for (const name of left) {
+      known.get(name).remove();
+      known.delete(name);
+    }
+    grid.hidden = rows.length === 0;
+    none.hidden = rows.length > 0;
+    say(none, rows.length ? "" : empty ?? "None.");
+  }
+
+  return { element, update };
+}
+
+// Names and values, one below the other.
+export function facts(pairs) {
+  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl", { class: "facts" }, shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+// One of several: buttons of which one is pressed.
+export function choice(label, options, chosen, choose) {
+  const buttons = options.map(([value, text]) =>
+    h("button", { type: "button", "aria-pressed": String(value === chosen), onclick: () => press(value) }, text),
+  );
+  function press(value) {
+    buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(options[place][0] === value)));
+    choose(value);
+  }
+  return h("div", { class: "choice", role: "group", "aria-label": label }, buttons);
+}

@@ -1,0 +1,34 @@
+// Alarms that are raised now: of which object, since when, how severe (3GPP TS 28.111 §7).
+
+import { get } from "../api.js";
+import { h, put, section, state, table } from "../dom.js";
+import { date } from "../format.js";
+import { faults, poll } from "./poll.js";
+
+const KINDS = { critical: "bad", major: "bad", minor: "warn", warning: "warn", indeterminate: "dim", cleared: "good" };
+const RANK = ["critical", "major", "minor", "warning", "indeterminate", "cleared"];
+const rank = (row) => RANK.indexOf(String(row.severity).toLowerCase());
+
+export function alarms(place) {
+  const wrong = faults();
+  const grid = table({
+    label: "Alarms",
+    key: (row) => row.id,
+    empty: "No alarm is raised.",
+    columns: [
+      { head: "Severity", main: true, draw: (cell, row) => {
+        if (cell.textContent !== row.severity) put(cell, state(KINDS[String(row.severity).toLowerCase()] ?? "dim", row.severity));
+      } },
+      { head: "Alarm", text: (row) => row.alarm },
+      { head: "Object", text: (row) => row.object },
+      { head: "Since", text: (row) => date(row.since) },
+      { head: "What it is", class: "wrap", text: (row) => row.text },
+      { head: "What to do", class: "wrap", text: (row) => row.advice },
+    ],
+  });
+  place.append(h("h1", { class: "hidden" }, "Alarms"), wrong, section("Raised now"), grid.element);
+  return poll(2, wrong, async (signal) => {
+    const { alarms } = await get("/v1/alarms", { signal });
+    grid.update([...alarms].sort((a, b) => rank(a) - rank(b)));
+  });
+}
