@@ -6,6 +6,8 @@ mod commands;
 mod daemon;
 #[cfg(feature = "demo")]
 mod demo;
+#[cfg(feature = "top")]
+mod top;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -50,6 +52,11 @@ enum Command {
     Bench(commands::BenchArguments),
     /// Ask a running daemon.
     Show(commands::ShowArguments),
+    /// Watch a running daemon in this terminal: throughput, workers, sessions, drops, SMFs.
+    #[cfg(feature = "top")]
+    Top(commands::TopArguments),
+    /// Show the page of a running daemon to a browser on this host.
+    Ui(commands::UiArguments),
     /// Print or set how much a running daemon logs.
     Log(commands::LogArguments),
     /// Show, compare and change the configuration of a running daemon.
@@ -91,6 +98,9 @@ fn main() -> ExitCode {
         #[cfg(feature = "bench")]
         Command::Bench(arguments) => commands::bench(&arguments),
         Command::Show(arguments) => commands::show(&arguments),
+        #[cfg(feature = "top")]
+        Command::Top(arguments) => commands::top(&arguments),
+        Command::Ui(arguments) => commands::ui(&arguments),
         Command::Log(arguments) => commands::log(&arguments),
         Command::Config(arguments) => commands::config(&arguments),
         Command::Mirror(arguments) => commands::mirror(&arguments),

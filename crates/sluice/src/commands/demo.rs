@@ -10,12 +10,15 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use super::status::RUN_ERROR;
 use crate::demo::{self, Options};
 
+/// Seconds of the longest demo.
+const DAY: u64 = 86_400;
+
 /// What the demo does.
 #[derive(Args)]
 pub struct DemoArguments {
-    /// Seconds of traffic.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    seconds: u64,
+    /// Seconds of traffic: 10, or with `--ui` a day.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=DAY))]
+    seconds: Option<u64>,
     /// PDU sessions.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=600_000))]
     sessions: u32,
@@ -31,6 +34,9 @@ pub struct DemoArguments {
     /// Let packets come in at any worker, which hands them over to their owner.
     #[arg(long)]
     scatter: bool,
+    /// Show it in a browser, too, until ctrl-c: prints the address.
+    #[arg(long)]
+    ui: bool,
     /// End with one line of JSON.
     #[arg(long)]
     json: bool,
@@ -39,12 +45,13 @@ pub struct DemoArguments {
 impl DemoArguments {
     fn options(&self) -> Options {
         Options {
-            seconds: self.seconds,
+            seconds: self.seconds.unwrap_or(if self.ui { DAY } else { 10 }),
             sessions: self.sessions,
             workers: self.workers.unwrap_or_else(default_workers),
             rate: (self.mpps.clamp(0.000_1, 1_000.0) * 1e6) as u64,
             size: self.size,
             scatter: self.scatter,
+            ui: self.ui,
         }
     }
 }
@@ -64,6 +71,9 @@ pub fn demo(arguments: &DemoArguments) -> ExitCode {
     match demo::run(&arguments.options(), &stop) {
         Ok(outcome) => {
             println!("{}", outcome.text());
+            if !arguments.ui {
+                println!("to see it in a browser: {} demo --ui", demo::program());
+            }
             if arguments.json {
                 println!("{}", outcome.json());
             }

@@ -8,6 +8,7 @@ mod conditions;
 mod configuration;
 #[cfg(feature = "demo")]
 mod demo;
+mod in_query;
 mod log;
 mod mirror;
 mod records;
@@ -18,7 +19,10 @@ mod show;
 mod sim;
 mod status;
 mod token;
+#[cfg(feature = "top")]
+mod top;
 mod trace;
+mod ui;
 
 pub use audit::{AuditArguments, audit};
 #[cfg(feature = "bench")]
@@ -27,6 +31,8 @@ pub use check::check;
 pub use configuration::{ConfigArguments, config};
 #[cfg(feature = "demo")]
 pub use demo::{DemoArguments, demo};
+#[cfg(feature = "top")]
+pub use in_query::in_query;
 pub use log::{LogArguments, log};
 pub use mirror::{MirrorArguments, mirror};
 pub use records::{RecordsArguments, records};
@@ -36,4 +42,7 @@ pub use show::{ShowArguments, show};
 #[cfg(feature = "sim")]
 pub use sim::{SimArguments, sim};
 pub use token::{TokenArguments, token};
+#[cfg(feature = "top")]
+pub use top::{TopArguments, top};
 pub use trace::{TraceArguments, trace};
+pub use ui::{UiArguments, ui};

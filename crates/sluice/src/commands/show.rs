@@ -9,6 +9,7 @@ use packet::Teid;
 use serde::Serialize;
 use session::Seid;
 
+use super::in_query::in_query;
 use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use config::Config;
 use oam::rest::{ClientError, default_path, get};
@@ -85,6 +86,9 @@ enum What {
         /// Of the user with this IMSI.
         #[arg(long, value_parser = read_imsi)]
         imsi: Option<Box<str>>,
+        /// With this DNN or APN.
+        #[arg(long)]
+        dnn: Option<String>,
         /// Behind this SEID, as the table before said.
         #[arg(long, value_parser = read_seid)]
         after: Option<Seid>,
@@ -182,6 +186,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             seid,
             teid,
             imsi,
+            dnn,
             after,
             limit,
         } => {
@@ -190,6 +195,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
                 seid.map(|seid| format!("seid={}&", identifiers::seid(seid.0))),
                 teid.map(|teid| format!("teid={}&", identifiers::teid(teid))),
                 imsi.map(|imsi| format!("imsi={imsi}&")),
+                dnn.map(|dnn| format!("dnn={}&", in_query(&dnn))),
             ];
             let conditions: String = conditions.into_iter().flatten().collect();
             let list = sessions(socket, &conditions, after, limit)?;

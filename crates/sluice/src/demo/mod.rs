@@ -8,6 +8,7 @@ mod feeder;
 mod plan;
 mod port;
 mod view;
+mod watch;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -30,10 +31,14 @@ use config::Config;
 use feeder::{Director, feeder};
 pub use plan::Options;
 use port::MemoryPort;
+use oam::rest::QueryServer;
 use ports::Ports;
 use runtime::{Clock, Idle, ThreadConfig, WakeTargets, WorkerThread};
+use trace::Explainer;
 use upf::{Assembly, Control, Surroundings, assemble};
 use view::{Snapshot, View};
+use watch::Watch;
+pub use watch::program;
 
 /// Addresses of the two PFCP entities, inside this process alone.
 const N4_UPF: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 8)), 8805);
@@ -80,8 +85,11 @@ pub struct Outcome {
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<Outcome, DemoError> {
     let config = Config::parse(&plan::configuration(options), "demo").map_err(DemoError::of)?;
     let end = Arc::new(AtomicBool::new(false));
-    let mut view = View::open();
     let mut demo = Demo::start(options, &config, &end)?;
+    if let Some((watch, _)) = &demo.watch {
+        println!("{}", watch.words());
+    }
+    let mut view = View::open();
     let outcome = demo.play(options, &mut view, stop);
     view.close();
     end.store(true, Ordering::Relaxed);
@@ -97,6 +105,7 @@ struct Demo {
     smf: Smf,
     directors: Vec<Director>,
     threads: Vec<WorkerThread>,
+    watch: Option<(Watch, QueryServer)>,
     // Closes the ports last.
     _ports: Ports,
 }
@@ -107,6 +116,7 @@ impl Demo {
         let mut ports = Ports::start(eal, config).map_err(DemoError::of)?;
         let clock = Clock::starting_now(eal.tsc_hz());
         let network = Arc::new(config.network().map_err(DemoError::of)?);
+        let explainer = Explainer::of(config, Arc::clone(&network), clock.unix_at_zero() * 1_000_000_000);
         let seed = Random::system_seed().map_err(DemoError::of)?;
         let around = Surroundings {
             now: clock.now(),
@@ -141,6 +151,7 @@ impl Demo {
         for thread in &mut threads {
             thread.ready().map_err(DemoError::of)?;
         }
+        let watch = options.ui.then(|| Watch::open(&threads, explainer)).transpose();
         let smf = Smf::new(plan::smf(options.sessions, N4_SMF.ip())).map_err(DemoError::of)?;
         Ok(Self {
             clock,
@@ -148,6 +159,7 @@ impl Demo {
             smf,
             directors,
             threads,
+            watch: watch.map_err(DemoError::of)?,
             _ports: ports,
         })
     }
@@ -189,6 +201,9 @@ impl Demo {
             busy = true;
         }
         busy |= self.control.poll(now);
+        if let Some((_, server)) = &mut self.watch {
+            busy |= server.serve(now, &mut self.control);
+        }
         while let Some(answer) = self.control.poll_transmit() {
             self.smf.handle(now, &answer.bytes);
             busy = true;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 use packet::MacAddr;
-use sim::smf::{Config as SmfConfig, Servers};
+use sim::smf::{Config as SmfConfig, Servers, Subscribers};
 use sim::station::StationConfig;
 use sim::traffic::{Sizes, Traffic};
 
@@ -23,11 +23,15 @@ pub struct Options {
     pub size: u16,
     /// Let packets come in at any worker, as from a NIC that cannot see inner headers, rather than at their owner.
     pub scatter: bool,
+    /// Serve the API and the page meanwhile.
+    pub ui: bool,
 }
 
 const N3: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 1);
 const N6: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 254);
+/// In the test network 001/01 (ITU-T E.212).
+const FIRST_IMSI: u64 = 1_010_000_000_001;
 /// gNBs have the addresses after 10.100.0.1.
 const GNBS: u8 = 16;
 
@@ -73,6 +77,10 @@ pub(super) fn configuration(options: &Options) -> String {
 pub(super) fn smf(sessions: u32, address: IpAddr) -> SmfConfig {
     let mut config = SmfConfig::new(address, sessions);
     config.profile.gnbs = gnbs();
+    config.profile.subscribers = Some(Subscribers {
+        first_imsi: FIRST_IMSI,
+        dnn: "internet".to_owned(),
+    });
     config
 }
 
