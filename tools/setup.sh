@@ -51,6 +51,7 @@ need_test() {
     have tcpdump || missing+=(tcpdump)
     have tshark || missing+=(tshark)
     have valgrind || missing+=(valgrind)
+    have chromium || missing+=(chromium)
     python3 -c "import ensurepip, venv" 2>/dev/null || missing+=(python3-venv)
     new_enough_go || missing+=(golang-go)
 }
@@ -114,9 +115,9 @@ add_backports() {
     missing=("${missing[@]/%golang-go/golang-go/$codename-backports}" "golang-src/$codename-backports")
 }
 
-# Scapy, pytest and jsonschema, in .venv: made anew when the list has changed, or Python has.
+# Scapy, pytest, jsonschema and Playwright, in .venv: made anew when the list has changed, or Python has.
 make_venv() {
-    if cmp -s "$REQUIREMENTS" .venv/requirements.txt && .venv/bin/python -c "import jsonschema, pytest, scapy, yaml" 2>/dev/null; then
+    if cmp -s "$REQUIREMENTS" .venv/requirements.txt && .venv/bin/python -c "import jsonschema, playwright, pytest, scapy, yaml" 2>/dev/null; then
         return 0
     fi
     python3 -m venv --clear .venv

@@ -24,6 +24,8 @@ type Session struct {
 	ChooseFlags    uint8  `json:"choose_flags"`   // F-TEID flags of the uplink PDR; 0: CHOOSE, IPv4
 	ChosenTEID     uint32 `json:"chosen_teid"`    // an F-TEID of the SMF's own choice,
 	ChosenAddress  string `json:"chosen_address"` // with its address
+	IMSI           string `json:"imsi"`           // of whom it is for, 15 digits
+	DNN            string `json:"dnn"`            // and its DNN
 	// What calls for reports and stops the traffic; without, a threshold that no test reaches.
 	Charging *Charging `json:"charging"`
 }
@@ -168,6 +170,12 @@ func (c *Client) EstablishmentRequest(s Session) *message.SessionEstablishmentRe
 		ie.NewCreateQER(ie.NewQERID(sessionQER), ie.NewGateStatus(ie.GateStatusOpen, ie.GateStatusOpen),
 			ie.NewMBR(1_000_000, 1_000_000), ie.NewQFI(s.QFI)),
 		ie.NewPDNType(ie.PDNTypeIPv4))
+	if s.IMSI != "" {
+		ies = append(ies, ie.NewUserID(0x01, s.IMSI, "", "", ""))
+	}
+	if s.DNN != "" {
+		ies = append(ies, ie.NewAPNDNN(s.DNN))
+	}
 	return message.NewSessionEstablishmentRequest(0, 0, 0, c.NextSequence(), 0, ies...)
 }
 

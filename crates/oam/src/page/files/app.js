@@ -58,8 +58,10 @@ function show() {
   const name = view.name ?? VIEWS.find((other) => other.path === view.under).name;
   document.title = `${name} · Sluice`;
   for (const link of by("nav").children) {
-    if (link.dataset.path === (view.under ?? view.path)) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.path === (view.under ?? view.path)) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest" });
+    } else link.removeAttribute("aria-current");
   }
   if (serves(view)) {
     end = view.make(place, { rest, fields: new URLSearchParams(location.hash.split("?")[1] ?? ""), known });
@@ -89,8 +91,8 @@ function theme() {
   const chosen = localStorage.getItem("sluice.theme") ?? "auto";
   const shown = chosen === "auto" ? (dark.matches ? "dark" : "light") : chosen;
   document.documentElement.dataset.theme = shown;
-  say(by("theme"), chosen);
-  by("theme").setAttribute("aria-label", `Theme: ${chosen}. Change it.`);
+  say(by("theme"), `theme: ${chosen}`);
+  by("theme").title = "auto, light, dark";
   redraw();
 }
 

@@ -2,8 +2,9 @@
 
 import { svg } from "./dom.js";
 
-// Seconds that a chart shows.
-export const SPAN = 300;
+// Seconds that a chart shows: as many as there are, at least and at most.
+const LEAST = 60;
+const MOST = 300;
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -17,7 +18,7 @@ export function redraw() {
 
 // A chart in `place`. Its series are of names of colours; `format` makes a value with a unit of a number, `over` is
 // called with the place in the data that the pointer is at, or with null.
-export function chart(place, { series, format, height = 150, sync, over, label }) {
+export function chart(place, { series, format, height = 180, sync, over, label }) {
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", label);
   const axis = {
@@ -64,9 +65,10 @@ export function chart(place, { series, format, height = 150, sync, over, label }
       const end = data[0].at(-1) ?? Date.now() / 1000;
       made.batch(() => {
         made.setData(data, false);
-        made.setScale("x", { min: end - SPAN, max: end });
+        const span = Math.min(MOST, Math.max(LEAST, end - (data[0][0] ?? end)));
+        made.setScale("x", { min: end - span, max: end });
         let highest = most;
-        data.slice(1).forEach((values) => values.slice(-SPAN).forEach((value) => value > highest && (highest = value)));
+        data.slice(1).forEach((values) => values.slice(-MOST).forEach((value) => value > highest && (highest = value)));
         made.setScale("y", { min: 0, max: highest > 0 ? highest * 1.08 : 1 });
       });
     },
@@ -83,17 +85,18 @@ const text = ({ value, unit }) => `${value.replace(/\.0+$/, "").replace(/(\.\d*?
 // The time of a place in the data, as a clock shows it.
 export const at = (second) => clock.format(second * 1000);
 
-// A small line without axes, of the last two minutes.
+// A small line without axes, of the last two minutes at most.
 export function spark(color) {
   const line = svg("polyline", { fill: "none", class: `stroke-${color}`, "stroke-width": "1.2", "vector-effect": "non-scaling-stroke" });
-  const element = svg("svg", { class: "spark", viewBox: "0 0 120 20", preserveAspectRatio: "none", "aria-hidden": "true" }, line);
+  const element = svg("svg", { class: "spark", viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" }, line);
   return {
     element,
     show(values) {
       const last = values.slice(-120);
       const most = Math.max(...last, 1e-9);
-      const begin = 120 - last.length;
-      const points = last.map((value, place) => `${begin + place + 1},${(19 - (18 * value) / most).toFixed(1)}`);
+      const step = 100 / Math.max(last.length - 1, 20);
+      const begin = 100 - step * (last.length - 1);
+      const points = last.map((value, place) => `${(begin + step * place).toFixed(1)},${(19 - (18 * value) / most).toFixed(1)}`);
       line.setAttribute("points", points.join(" "));
     },
   };

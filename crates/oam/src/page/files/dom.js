@@ -17,7 +17,7 @@ function fill(element, attributes, children) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -28,7 +28,7 @@ export function say(element, text) {
 
 // Puts these children in place of what an element has.
 export function put(element, ...children) {
-  element.replaceChildren(...children.flat().filter(Boolean));
+  element.replaceChildren(...children.flat(Infinity).filter(Boolean));
 }
 
 // A value with its unit, as `format.js` makes them, written into an element.
@@ -37,6 +37,7 @@ export function measure(element, { value, unit }) {
   const [number, name] = [element.firstChild, element.lastChild];
   if (number.nodeValue !== value) number.nodeValue = value;
   say(name, unit);
+  element.classList.toggle("zero", value === "0");
 }
 
 // A heading with what belongs beside it.
@@ -88,7 +89,10 @@ export function table({ label, columns, key, empty, open }) {
         const cell = row.children[place];
         if (column.draw) column.draw(cell, of);
         else if (column.measure) measure(cell, column.measure(of));
-        else say(cell, String(column.text(of) ?? ""));
+        else {
+          say(cell, String(column.text(of) ?? ""));
+          if (column.number) cell.classList.toggle("zero", cell.textContent === "0");
+        }
       });
       const place = before ? before.nextSibling : body.firstChild;
       if (place !== row) body.insertBefore(row, place);

@@ -10,7 +10,7 @@ const MOST_ROWS = 100;
 
 const rates = (name, way) => [
   { head: `${name}`, number: true, measure: (row) => bits(row[way].octets.per_s) },
-  { head: "", number: true, measure: (row) => packets(row[way].packets.per_s) },
+  { head: "packets", number: true, measure: (row) => packets(row[way].packets.per_s) },
 ];
 
 function link(cell, row) {

@@ -34,7 +34,7 @@ function readings() {
     sessions: reading("Sessions", "accent"),
     setUps: reading("Session set-ups", "accent"),
     drops: reading("Drops", "bad"),
-    load: reading("Load of the control thread", "dim"),
+    load: reading("Control load", "dim"),
   };
   const element = h("div", { class: "readings" }, Object.values(all).map((one) => one.element));
   const of = (value) => history.of.map(value);
@@ -66,12 +66,12 @@ function throughput() {
     const words = { in: h("b"), out: h("b"), when: h("span", { class: "dim grow" }) };
     const drawn = h("div");
     const head = h("div", { class: "chart-head" }, h("b", {}, name), words.when,
-      h("span", { class: "key up" }, "received ", words.in), h("span", { class: "key down" }, "sent ", words.out));
+      h("span", { class: "key up" }, "received ", words.in), h("span", { class: "key down dashed" }, "sent ", words.out));
     const element = h("div", {}, head, drawn);
     place.append(element);
     const one = { element, words, name, pointed: null };
     one.chart = chart(drawn, {
-      series: [{ color: "up" }, { color: "down" }],
+      series: [{ color: "up" }, { color: "down", dash: [5, 4] }],
       format,
       sync: "throughput",
       label: `Received and sent by the instance ${name} over the last five minutes`,

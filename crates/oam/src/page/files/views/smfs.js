@@ -35,7 +35,7 @@ function messages() {
     columns: [
       { head: "Message", main: true, text: (row) => row.message },
       count("Received", (row) => row.received),
-      { head: "", number: true, measure: (row) => times(row.per_s ?? 0) },
+      { head: "now", number: true, measure: (row) => times(row.per_s ?? 0) },
       count("Duplicates", (row) => row.duplicates, "Retransmissions of requests among them"),
       count("Refused", (row) => row.refused),
       count("Sent", (row) => row.sent),
