@@ -181,7 +181,7 @@ def test_a_session_is_found_by_each_of_its_names(world, text):
     page = watched.open("sessions")
     page.fill("input[type=search]", {"SEID": seid, "TEID": teid}.get(text, text))
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelector('#sessions-found').textContent.startsWith('Searched as')")
+    page.wait_for_selector("#sessions-found:has-text('Searched as')")
     row = page.inner_text("main table tbody tr")
     assert all(word in row for word in (seid, UE, IMSI, DNN, teid)), row
     page.fill("input[type=search]", "10.45.200.200")
@@ -207,6 +207,7 @@ def test_a_session_is_opened_and_traced(world, shots):
     page.click("text=Trace its packets")
     page.wait_for_selector(".trace details >> nth=3")
     page.click(".trace summary >> nth=0")
+    page.wait_for_selector(".trace details[open] dl")
     told = page.inner_text(".trace details[open]")
     for word in ("flow", "PDR", "FAR", "sent by"):
         assert word in told, told
@@ -239,7 +240,7 @@ def test_everything_is_reached_by_keys(world):
         page.keyboard.press(key)
         page.wait_for_selector(f"main {VIEWS[name][1]}")
     page.keyboard.press("/")
-    page.wait_for_function("document.activeElement.type === 'search'")
+    eventually(lambda: page.evaluate("document.activeElement.type") == "search", "the search has the keys")
     page.keyboard.type("g" + UE)
     assert page.input_value("input[type=search]") == "g" + UE
     page.locator("body").press("Escape")

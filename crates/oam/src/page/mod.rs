@@ -53,6 +53,7 @@ static FILES: &[File] = &files! {
     "format.js" SCRIPT;
     "live.js" SCRIPT;
     "views/alarms.js" SCRIPT;
+    "views/configuration.js" SCRIPT;
     "views/drops.js" SCRIPT;
     "views/network.js" SCRIPT;
     "views/overview.js" SCRIPT;
@@ -167,7 +168,8 @@ mod tests {
 
     #[test]
     fn the_page_is_small_and_names_no_other_origin() {
-        let octets: usize = FILES.iter().map(|file| file.octets.len()).sum();
+        let loaded = FILES.iter().filter(|file| file.name != "uplot-LICENSE");
+        let octets: usize = loaded.map(|file| file.octets.len()).sum();
         assert!(octets < 150_000, "{octets} octets");
         for file in FILES.iter().filter(|file| !file.name.starts_with("uplot")) {
             let text = std::str::from_utf8(file.octets).unwrap();

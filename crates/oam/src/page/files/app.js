@@ -6,6 +6,7 @@ import { h, put, say } from "./dom.js";
 import { duration } from "./format.js";
 import * as live from "./live.js";
 import { alarms } from "./views/alarms.js";
+import { configuration } from "./views/configuration.js";
 import { drops } from "./views/drops.js";
 import { network } from "./views/network.js";
 import { overview } from "./views/overview.js";
@@ -27,6 +28,7 @@ const VIEWS = [
   { path: "session", needs: ["/v1/sessions/{seid}"], make: session, under: "sessions" },
   { path: "trace", name: "Trace", key: "t", needs: ["/v1/trace"], make: trace },
   { path: "drops", name: "Drops", key: "d", needs: ["/v1/live"], make: drops },
+  { path: "configuration", name: "Configuration", key: "c", needs: ["/v1/config", "/v1/config/diff"], make: configuration },
   { path: "alarms", name: "Alarms", key: "a", needs: ["/v1/alarms"], make: alarms },
 ];
 

@@ -33,7 +33,7 @@ export const packets = (perSecond) => scaled(Math.round(perSecond * 10) / 10, "p
 export const times = (perSecond) => scaled(Math.round(perSecond * 10) / 10, "/s");
 export const bitRate = (bitsPerSecond) => scaled(bitsPerSecond, "bit/s");
 export const octets = (number) => scaled(number, "B");
-export const percent = (share) => ({ value: (share * 100).toFixed(share < 0.0995 ? 1 : 0), unit: "%" });
+export const percent = (share) => ({ value: share > 0 && share < 0.0005 ? "<0.1" : (share * 100).toFixed(share < 0.0995 ? 1 : 0), unit: "%" });
 export const plain = ({ value, unit }) => `${value}\u202f${unit}`;
 
 // How long: the two largest parts.

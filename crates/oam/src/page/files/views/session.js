@@ -69,7 +69,7 @@ function gates(cell, row) {
   const key = `${row.uplink_open} ${row.downlink_open}`;
   if (cell.key === key) return;
   cell.key = key;
-  put(cell, way(row.uplink_open, "up"), " ", way(row.downlink_open, "down"));
+  put(cell, way(row.uplink_open, "up"), "\u2003", way(row.downlink_open, "down"));
 }
 
 function marks(row) {
