@@ -214,6 +214,11 @@ def test_a_session_is_opened_and_traced(world, shots):
     assert UE in told
     watched.assert_accessible("trace")
     page.screenshot(path=shots / "wide-light-trace.png")
+    # It ends by itself, and when it is stopped.
+    page.wait_for_selector("text=/Ended. 100 of/")
+    page.fill("input[name=count]", "1000000")
+    page.click("button:text-is('Trace')")
+    page.wait_for_selector(".trace details")
     page.click("button:text-is('Stop')")
     page.wait_for_selector("text=Stopped after")
     watched.close()
