@@ -240,7 +240,9 @@ impl Gate {
 
     fn has_secret(&self, headers: &HeaderMap) -> bool {
         let mut given = headers.get_all(AUTHORIZATION).iter();
-        let token = given.next().and_then(|given| given.as_bytes().strip_prefix(b"Bearer "));
+        let token = given
+            .next()
+            .and_then(|given| given.as_bytes().strip_prefix(b"Bearer "));
         given.next().is_none() && token.is_some_and(|token| is_same(token, self.secret.as_bytes()))
     }
 }
@@ -321,7 +323,14 @@ mod tests {
         let bearer = format!("Bearer {}", both.forwarder.secret);
         assert_eq!(both.status("/", &[("Host", &host)]), 200);
         assert_eq!(both.status("/page/app.js", &[("Host", &host)]), 200);
-        for path in ["/v1/caller", "/v1/runtime", "/openapi.json", "/page", "//", "/V1/caller"] {
+        for path in [
+            "/v1/caller",
+            "/v1/runtime",
+            "/openapi.json",
+            "/page",
+            "//",
+            "/V1/caller",
+        ] {
             assert_eq!(both.status(path, &[("Host", &host)]), 401, "{path}");
         }
         let wrong = format!("Bearer {}-", &both.forwarder.secret[..63]);
@@ -332,7 +341,11 @@ mod tests {
         assert_eq!(ask(&bearer), 200);
         let answer = both.ask("/v1/caller", &[("Host", &host), ("Authorization", &bearer)]);
         assert!(answer.contains("\"role\":\"admin\""), "{answer}");
-        assert!(both.forwarder.url().ends_with(&format!("/#token={}", both.forwarder.secret)));
+        assert!(
+            both.forwarder
+                .url()
+                .ends_with(&format!("/#token={}", both.forwarder.secret))
+        );
         assert!(!format!("{:?}", both.forwarder).contains(&*both.forwarder.secret));
     }
 
@@ -350,7 +363,11 @@ mod tests {
         for headers in [
             &[("Host", own.as_str())][..],
             &[("Host", &local)],
-            &[("Host", &own), ("Origin", &origin), ("Sec-Fetch-Site", "same-origin")],
+            &[
+                ("Host", &own),
+                ("Origin", &origin),
+                ("Sec-Fetch-Site", "same-origin"),
+            ],
             &[("Host", &own), ("Sec-Fetch-Site", "none")],
         ] {
             assert_eq!(ask(headers), [200, 200], "{headers:?}");
@@ -367,7 +384,10 @@ mod tests {
         ] {
             assert_eq!(ask(headers), [403, 403], "{headers:?}");
         }
-        assert_eq!(both.status(&format!("http://{own}/v1/runtime"), &[("Host", &own)]), 403);
+        assert_eq!(
+            both.status(&format!("http://{own}/v1/runtime"), &[("Host", &own)]),
+            403
+        );
     }
 
     #[test]

@@ -237,7 +237,9 @@ mod tests {
             next(&mut lines).await
         });
         let text = std::str::from_utf8(&live).unwrap();
-        let json = text.strip_prefix("data: ").and_then(|text| text.strip_suffix("\n\n"));
+        let json = text
+            .strip_prefix("data: ")
+            .and_then(|text| text.strip_suffix("\n\n"));
         let live: Live = serde_json::from_str(json.unwrap()).unwrap();
         assert_eq!((live.control, live.workers.len()), (false, 1));
         assert!(live.interval_s > 0.0);

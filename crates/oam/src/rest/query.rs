@@ -19,7 +19,8 @@ use crate::configuration::Effect;
 
 use super::session_transfer::{Exported, SessionExport};
 use crate::values::{
-    AssociationList, LiveControl, N4Status, NeighbourList, PathList, PortList, RouteList, SessionDetail, SessionList,
+    AssociationList, LiveControl, N4Status, NeighbourList, PathList, PortList, RouteList, SessionDetail,
+    SessionList,
 };
 use crate::views::{self, SessionQuery};
 use upf::{Control, InspectError, Inspection, MirrorFault, MirrorWanted};

@@ -3,8 +3,8 @@
 //! Each route names the role that it needs as `x-role` in its `#[utoipa::path]`: [`authorization`] lets no other
 //! request through than one of a caller with that role.
 
-mod configuration;
 mod caller;
+mod configuration;
 mod export;
 mod live;
 mod log;

@@ -26,8 +26,12 @@ const fn about_frames(reason: DropReason) -> Option<&'static str> {
             "A station on the link sends damaged frames: find it by its MAC address in a capture of the port."
         }
         D::UnknownEtherType => "Nothing: LLDP, spanning tree and the like are usual on a link.",
-        D::VlanNotConfigured => "Give an instance that VLAN (instances.*.vlan), or take it off the switch's port.",
-        D::MemberNotCollecting => "Nothing while a LAG's link comes up. Else compare both ends: sluice show ports.",
+        D::VlanNotConfigured => {
+            "Give an instance that VLAN (instances.*.vlan), or take it off the switch's port."
+        }
+        D::MemberNotCollecting => {
+            "Nothing while a LAG's link comes up. Else compare both ends: sluice show ports."
+        }
         D::BadSlowProtocol => "Compare the settings of LACP at both ends of the link.",
         D::TruncatedIpv4
         | D::BadIpv4Header
@@ -42,18 +46,26 @@ const fn about_frames(reason: DropReason) -> Option<&'static str> {
             "A few are scans. Many from one sender are a fault of it: sluice trace shows which."
         }
         D::TruncatedIcmp | D::BadIcmp => "A few are scans. Many from one station are a fault of it.",
-        D::BadUdpChecksum => "Look at the link and at the sender's checksum offload: sluice trace shows the sender.",
+        D::BadUdpChecksum => {
+            "Look at the link and at the sender's checksum offload: sluice trace shows the sender."
+        }
         D::NotForUs => {
             "A few are usual on shared links. If there are many: does the neighbour have the right address and MAC address of Sluice?"
         }
-        D::MartianSource => "The sender, or a router, lets packets with impossible sources through: filter them there.",
-        D::MartianDestination => "A UE or a host sends to addresses that no router forwards. Nothing, if there are few.",
+        D::MartianSource => {
+            "The sender, or a router, lets packets with impossible sources through: filter them there."
+        }
+        D::MartianDestination => {
+            "A UE or a host sends to addresses that no router forwards. Nothing, if there are few."
+        }
         D::TtlExpired => "Traceroutes make a few. If there are many, routes at the two ends form a loop.",
         D::NoRoute => "Add a route (instances.*.routes): sluice show routes has those that there are.",
         D::NoNeighbour => {
             "The next hop does not answer ARP or Neighbour Discovery: sluice show neighbours, sluice show routes."
         }
-        D::Fragment => "The sender should not fragment packets to this node: lower its MTU (docs/guide/sizes.md).",
+        D::Fragment => {
+            "The sender should not fragment packets to this node: lower its MTU (docs/guide/sizes.md)."
+        }
         _ => return None,
     })
 }
@@ -75,7 +87,9 @@ const fn about_tunnels(reason: DropReason) -> Option<&'static str> {
         D::EmptyTunnelPayload | D::UnknownInnerProtocol => {
             "The gNB sends G-PDUs without an IP packet: is the PDU session of another type (Ethernet, unstructured)?"
         }
-        D::ForeignErrorIndication => "A station claims errors of tunnels that are not its own: find it by its address.",
+        D::ForeignErrorIndication => {
+            "A station claims errors of tunnels that are not its own: find it by its address."
+        }
         D::UnknownTeid => {
             "gNB and SMF disagree about a session, or Sluice has restarted: sluice show sessions --teid TEID."
         }
@@ -92,12 +106,16 @@ const fn about_rules(reason: DropReason) -> Option<&'static str> {
         D::UnknownUeAddress => {
             "No session has the destination: compare the instance's name with the DNN; sluice show sessions --ue ADDRESS."
         }
-        D::NoMatchingPdr => "sluice trace --ue ADDRESS -v shows for each PDR what does not match; the SMF made them.",
+        D::NoMatchingPdr => {
+            "sluice trace --ue ADDRESS -v shows for each PDR what does not match; the SMF made them."
+        }
         D::SpoofedSource => "A tethered network behind the UE needs a framed route; else the UE misbehaves.",
         D::UeToUe => "instances.*.hairpin says whether UEs may reach each other.",
         D::GateClosed => "The SMF has closed the gate of a QER: ask SMF and PCF why.",
         D::FarDrop => "The SMF wants it so: ask it why.",
-        D::FarNoTunnel => "The SMF has not sent the gNB's tunnel: the set-up was not completed; see SMF and AMF.",
+        D::FarNoTunnel => {
+            "The SMF has not sent the gNB's tunnel: the set-up was not completed; see SMF and AMF."
+        }
         D::FarBuffer => "The FAR buffers and has no BAR or session to do it with: see the SMF's rules.",
         D::BufferLimit | D::BufferExpired => {
             "UEs are not paged in time: see whether Session Report Requests are answered (sluice show n4); buffering.*."
@@ -110,8 +128,12 @@ const fn about_rules(reason: DropReason) -> Option<&'static str> {
         D::MeterRed => {
             "The rate of a QER or policer is exceeded: sluice show session SEID has the rates; SMF and PCF set them."
         }
-        D::QuotaExhausted => "The SMF has given no new quota: see it and the charging system (docs/guide/charging.md).",
-        D::UnsupportedAction => "The SMF asks for an action that this node did not announce: docs/compliance.",
+        D::QuotaExhausted => {
+            "The SMF has given no new quota: see it and the charging system (docs/guide/charging.md)."
+        }
+        D::UnsupportedAction => {
+            "The SMF asks for an action that this node did not announce: docs/compliance."
+        }
         _ => return None,
     })
 }
@@ -120,22 +142,38 @@ const fn about_rules(reason: DropReason) -> Option<&'static str> {
 const fn about_resources(reason: DropReason) -> &'static str {
     use DropReason as D;
     match reason {
-        D::SlowPathBudget => "Too many new flows at once: a scan or an attack, else more workers (workers.slow_path_per_burst).",
+        D::SlowPathBudget => {
+            "Too many new flows at once: a scan or an attack, else more workers (workers.slow_path_per_burst)."
+        }
         D::StaleBudget => "Rules that many sessions share have changed: it ends by itself.",
-        D::Overload => "The workers are at their limit: more cores (workers.count, workers.cores) that no other program uses.",
-        D::HostRate | D::HostQueueFull => "More for the host's network stack than it may have: instances.*.host.",
+        D::Overload => {
+            "The workers are at their limit: more cores (workers.count, workers.cores) that no other program uses."
+        }
+        D::HostRate | D::HostQueueFull => {
+            "More for the host's network stack than it may have: instances.*.host."
+        }
         D::FragmentsFull | D::FragmentTimeout => {
             "Fragments are lost on their way, or there are too many: raise the MTU of the path (docs/guide/sizes.md)."
         }
         D::BadFragment => "A sender makes fragments that overlap: an attack, or a fault of it.",
         D::FlowTableFull => "Raise limits.flows_ipv4 or limits.flows_ipv6.",
-        D::InboxFull => "Packets arrive at other workers than their sessions': see the log for what RSS the NIC has.",
+        D::InboxFull => {
+            "Packets arrive at other workers than their sessions': see the log for what RSS the NIC has."
+        }
         D::NoBuffer => "All packet buffers are in use: raise dpdk.buffers.",
-        D::NoHeadroom => "Packets come with less room before them than headers need: report it with the port's driver.",
-        D::TooBig => "The path's MTU is too small, and the packet may not be fragmented: docs/guide/sizes.md.",
+        D::NoHeadroom => {
+            "Packets come with less room before them than headers need: report it with the port's driver."
+        }
+        D::TooBig => {
+            "The path's MTU is too small, and the packet may not be fragmented: docs/guide/sizes.md."
+        }
         D::TxFull => "The port does not send as fast as packets come: look at the link; ports.*.descriptors.",
-        D::RecirculationLimit => "Rules lead packets from instance to instance in a circle: see the SMF's FARs.",
-        D::RateLimited => "More echo requests, pings or errors than are answered: gtpu.answers, icmp; else look for a scan.",
+        D::RecirculationLimit => {
+            "Rules lead packets from instance to instance in a circle: see the SMF's FARs."
+        }
+        D::RateLimited => {
+            "More echo requests, pings or errors than are answered: gtpu.answers, icmp; else look for a scan."
+        }
         D::PortDown => "The link is down: sluice show ports.",
         // Named by the functions before this one.
         _ => "",

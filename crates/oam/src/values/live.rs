@@ -518,7 +518,10 @@ mod tests {
         let [drop] = &now.drops[..] else {
             panic!("one reason: {:?}", now.drops);
         };
-        assert_eq!((drop.reason.as_str(), drop.count, drop.per_s), ("meter_red", 100, 50.0));
+        assert_eq!(
+            (drop.reason.as_str(), drop.count, drop.per_s),
+            ("meter_red", 100, 50.0)
+        );
     }
 
     #[test]

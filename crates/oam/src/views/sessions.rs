@@ -58,7 +58,9 @@ pub fn sessions(control: &Control, query: &SessionQuery, after: Option<Seid>, mo
         SessionQuery { seid: Some(seid), .. } => Box::new(known.session(seid).into_iter()),
         SessionQuery { teid: Some(teid), .. } => Box::new(known.with_teid(teid)),
         SessionQuery { ue: Some(ue), .. } => Box::new(known.with_ue_address(ue)),
-        SessionQuery { imsi: Some(_), .. } | SessionQuery { dnn: Some(_), .. } => return look_for_sessions(control, query, after, most),
+        SessionQuery { imsi: Some(_), .. } | SessionQuery { dnn: Some(_), .. } => {
+            return look_for_sessions(control, query, after, most);
+        }
         _ => Box::new(known.page(after)),
     };
     let wanted = found.filter(|one| after.is_none_or(|after| one.seid() > after) && query.wants(one));

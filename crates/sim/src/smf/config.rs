@@ -293,7 +293,11 @@ impl SessionProfile {
         let name_fits = |name: &str| name.len() <= MAX_NAME;
         if let Some(Subscribers { first_imsi, dnn }) = &self.subscribers {
             let end = first_imsi.saturating_add(last.into());
-            check(end <= LAST_IMSI, "first_imsi", "15 digits at most, for all sessions")?;
+            check(
+                end <= LAST_IMSI,
+                "first_imsi",
+                "15 digits at most, for all sessions",
+            )?;
             check(labels_fit(dnn), "dnn", "at most 100 octets, in labels of 1 to 63")?;
         }
         check(

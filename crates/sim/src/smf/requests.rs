@@ -11,10 +11,10 @@ use pfcp::group::{
     UpdateForwardingParameters,
 };
 use pfcp::ie::{
-    ApnDnn, ApplyAction, Cause, CpFunctionFeatures, DestinationInterface, FSeid, FTeid, FarId, GateStatus, Mbr,
-    MeasurementMethod, NetworkInstance, NodeId, Octets8, Octets16, OuterHeaderCreation, OuterHeaderRemoval, PdnType,
-    PdrId, Precedence, QerCorrelationId, QerId, Qfi, RecoveryTimeStamp, ReportingTriggers, SdfFilter,
-    SourceInterface, Teid, UeIpAddress, UrrId, UserId, VolumeThreshold,
+    ApnDnn, ApplyAction, Cause, CpFunctionFeatures, DestinationInterface, FSeid, FTeid, FarId, GateStatus,
+    Mbr, MeasurementMethod, NetworkInstance, NodeId, Octets8, Octets16, OuterHeaderCreation,
+    OuterHeaderRemoval, PdnType, PdrId, Precedence, QerCorrelationId, QerId, Qfi, RecoveryTimeStamp,
+    ReportingTriggers, SdfFilter, SourceInterface, Teid, UeIpAddress, UrrId, UserId, VolumeThreshold,
 };
 use pfcp::message::{
     AssociationReleaseRequest, AssociationSetupRequest, AssociationSetupResponse, Body, HeartbeatRequest,

@@ -29,9 +29,9 @@ use worker::{Stats, Worker};
 
 use config::Config;
 use feeder::{Director, feeder};
+use oam::rest::QueryServer;
 pub use plan::Options;
 use port::MemoryPort;
-use oam::rest::QueryServer;
 use ports::Ports;
 use runtime::{Clock, Idle, ThreadConfig, WakeTargets, WorkerThread};
 use trace::Explainer;

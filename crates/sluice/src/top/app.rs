@@ -129,7 +129,9 @@ impl App {
     /// What is to be asked again now.
     pub fn due(&mut self, now: Instant) -> Option<Ask> {
         let session = &mut self.session;
-        let is_due = session.asked.is_none_or(|asked| now.duration_since(asked) >= REFRESH);
+        let is_due = session
+            .asked
+            .is_none_or(|asked| now.duration_since(asked) >= REFRESH);
         if self.view != View::Session || !is_due {
             return None;
         }

@@ -40,7 +40,10 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
         (View::Sessions, _) => draw_sessions(frame, body, &app.sessions),
         (View::Session, _) => draw_session(frame, body, &app.session, app.scroll),
         (_, None) => {
-            let words = app.lost.as_deref().unwrap_or("The first figures come in a moment.");
+            let words = app
+                .lost
+                .as_deref()
+                .unwrap_or("The first figures come in a moment.");
             frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: true }), body);
         }
         (View::Overview, Some(live)) => draw_overview(frame, body, live),
@@ -274,7 +277,10 @@ fn drops_of(drops: &[&LiveDrop]) -> Table<'static> {
 
 fn draw_drops(frame: &mut Frame<'_>, area: Rect, live: &Live, scroll: usize) {
     if live.drops.is_empty() {
-        return frame.render_widget(Paragraph::new("No packet has been dropped since the start."), area);
+        return frame.render_widget(
+            Paragraph::new("No packet has been dropped since the start."),
+            area,
+        );
     }
     let mut lines = Vec::new();
     for one in ranked(&live.drops).into_iter().skip(scroll) {
@@ -284,7 +290,10 @@ fn draw_drops(frame: &mut Frame<'_>, area: Rect, live: &Live, scroll: usize) {
             Span::styled(one.clause.clone(), DIM),
         ]));
         lines.push(Line::from(format!("  {}", one.explanation)));
-        lines.push(Line::styled(format!("  {}", one.advice), Style::new().fg(Color::Cyan)));
+        lines.push(Line::styled(
+            format!("  {}", one.advice),
+            Style::new().fg(Color::Cyan),
+        ));
     }
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
 }
@@ -320,12 +329,8 @@ fn draw_smfs(frame: &mut Frame<'_>, area: Rect, live: &Live, scroll: usize) {
 }
 
 fn draw_sessions(frame: &mut Frame<'_>, area: Rect, sessions: &Sessions) {
-    let [search, _, list] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Min(0),
-    ])
-    .areas(area);
+    let [search, _, list] =
+        Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(0)]).areas(area);
     let words = match (&sessions.editing, sessions.text.as_str()) {
         (Some(text), _) => Line::from(vec![Span::styled("Search: ", BOLD), format!("{text}_").into()]),
         (None, text) => {
@@ -334,7 +339,11 @@ fn draw_sessions(frame: &mut Frame<'_>, area: Rect, sessions: &Sessions) {
             } else {
                 format!("for `{text}`")
             };
-            let more = if sessions.next.is_some() { ", more with n" } else { "" };
+            let more = if sessions.next.is_some() {
+                ", more with n"
+            } else {
+                ""
+            };
             Line::from(format!(
                 "{} of {} sessions {what}{more}",
                 sessions.rows.len(),
@@ -344,7 +353,12 @@ fn draw_sessions(frame: &mut Frame<'_>, area: Rect, sessions: &Sessions) {
     };
     frame.render_widget(Paragraph::new(words), search);
     if let Some(fault) = &sessions.fault {
-        return frame.render_widget(Paragraph::new(fault.as_str()).style(BAD).wrap(Wrap { trim: true }), list);
+        return frame.render_widget(
+            Paragraph::new(fault.as_str())
+                .style(BAD)
+                .wrap(Wrap { trim: true }),
+            list,
+        );
     }
     let widths = [18, 16, 15, 10, 12, 4].map(Constraint::Length);
     let room = usize::from(list.height).saturating_sub(1).max(1);
@@ -371,7 +385,12 @@ fn draw_sessions(frame: &mut Frame<'_>, area: Rect, sessions: &Sessions) {
 
 fn draw_session(frame: &mut Frame<'_>, area: Rect, session: &Session, scroll: usize) {
     if let Some(fault) = &session.fault {
-        return frame.render_widget(Paragraph::new(fault.as_str()).style(BAD).wrap(Wrap { trim: true }), area);
+        return frame.render_widget(
+            Paragraph::new(fault.as_str())
+                .style(BAD)
+                .wrap(Wrap { trim: true }),
+            area,
+        );
     }
     if session.lines.is_empty() {
         return frame.render_widget(Paragraph::new(format!("Session {}", session.seid)), area);

@@ -144,7 +144,9 @@ fn sessions(socket: &Path, text: &str, after: Option<String>) -> Result<SessionL
 fn page(socket: &Path, meaning: &str, mut after: Option<String>) -> Result<SessionList, String> {
     let mut pages = 0;
     loop {
-        let behind = after.as_ref().map_or_else(String::new, |after| format!("after={after}&"));
+        let behind = after
+            .as_ref()
+            .map_or_else(String::new, |after| format!("after={after}&"));
         let target = format!("/v1/sessions?{meaning}{behind}limit={ROWS}");
         let list: SessionList = get(socket, &target).map_err(|error| error.to_string())?;
         pages += 1;

@@ -16,8 +16,15 @@ pub fn meanings(text: &str) -> Vec<String> {
     } else if let Ok(address) = text.parse::<IpAddr>() {
         vec![format!("ue={address}&")]
     } else if text.starts_with("0x") {
-        let (teid, seid) = (format!("teid={}&", in_query(text)), format!("seid={}&", in_query(text)));
-        if text.len() <= 10 { vec![teid, seid] } else { vec![seid] }
+        let (teid, seid) = (
+            format!("teid={}&", in_query(text)),
+            format!("seid={}&", in_query(text)),
+        );
+        if text.len() <= 10 {
+            vec![teid, seid]
+        } else {
+            vec![seid]
+        }
     } else if is_number && (14..=15).contains(&text.len()) {
         vec![format!("imsi={text}&"), format!("seid={text}&")]
     } else if is_number {

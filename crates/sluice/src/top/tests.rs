@@ -39,7 +39,15 @@ fn instance(name: &str, role: &str, port: &str, link: bool) -> LiveInstance {
 }
 
 fn worker(number: usize, shares: [f64; 7]) -> LiveWorker {
-    let names = ["rx", "parse", "select_worker", "lookup", "slow", "apply_rules", "tx"];
+    let names = [
+        "rx",
+        "parse",
+        "select_worker",
+        "lookup",
+        "slow",
+        "apply_rules",
+        "tx",
+    ];
     // What the API does not have is left out.
     let stage = |(name, share): (&str, f64)| {
         serde_json::from_value::<LiveStage>(serde_json::json!({"stage": name, "share": share})).unwrap()
@@ -255,7 +263,12 @@ fn a_search_is_written_and_asked_for() {
 #[test]
 fn small_terminals_are_no_reason_to_panic() {
     let mut app = with_sessions();
-    for view in [KeyCode::Char('o'), KeyCode::Char('d'), KeyCode::Char('m'), KeyCode::Char('s')] {
+    for view in [
+        KeyCode::Char('o'),
+        KeyCode::Char('d'),
+        KeyCode::Char('m'),
+        KeyCode::Char('s'),
+    ] {
         press(&mut app, view);
         for (columns, rows) in [(1, 1), (10, 3), (79, 23), (200, 60)] {
             let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
