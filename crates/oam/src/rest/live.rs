@@ -12,9 +12,10 @@ use hyper::body::Bytes;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
-use super::service::Service;
+use super::query::QueryClient;
 use super::trace::Lines;
 use crate::values::{Live, LiveControl, LiveMoment};
+use worker::Stats;
 
 /// How often there is an object.
 const EVERY: Duration = Duration::from_secs(1);
@@ -22,6 +23,15 @@ const EVERY: Duration = Duration::from_secs(1);
 const FIRST: Duration = Duration::from_millis(250);
 /// Those that listen at most.
 const LISTENERS: usize = 64;
+
+/// What is sampled.
+#[derive(Clone)]
+pub(super) struct LiveSources {
+    /// Control.
+    pub(super) client: QueryClient,
+    /// What workers publish, as of now.
+    pub(super) workers: Arc<dyn Fn() -> Vec<Stats> + Send + Sync>,
+}
 
 /// The sampling, while anyone listens.
 #[derive(Clone, Default)]
@@ -41,8 +51,8 @@ impl LiveFeed {
     ///
     /// # Errors
     /// [`TooManyListeners`].
-    pub(super) fn listen(&self, service: &Service) -> Result<Lines, TooManyListeners> {
-        self.attach(|| drop(tokio::spawn(self.clone().sample(service.clone()))))
+    pub(super) fn listen(&self, sources: LiveSources) -> Result<Lines, TooManyListeners> {
+        self.attach(|| drop(tokio::spawn(self.clone().sample(sources))))
     }
 
     /// The same; the first listener begins what makes events.
@@ -91,8 +101,8 @@ impl LiveFeed {
     }
 
     /// Makes an object a second until none listens.
-    async fn sample(self, service: Service) {
-        let mut sampler = Sampler::new(service);
+    async fn sample(self, sources: LiveSources) {
+        let mut sampler = Sampler::new(sources);
         let mut before = sampler.take().await;
         sleep(FIRST).await;
         let mut seconds = interval_at(Instant::now(), EVERY);
@@ -116,21 +126,21 @@ fn event(live: &Live) -> Bytes {
 
 /// Where objects are made.
 struct Sampler {
-    service: Service,
+    sources: LiveSources,
     /// What control has said last.
     control: LiveControl,
 }
 
 impl Sampler {
-    fn new(service: Service) -> Self {
+    fn new(sources: LiveSources) -> Self {
         Self {
-            service,
+            sources,
             control: LiveControl::default(),
         }
     }
 
     async fn take(&mut self) -> Live {
-        let answer = self.service.client.live().await;
+        let answer = self.sources.client.live().await;
         let is_answered = answer.is_ok();
         if let Ok(control) = answer {
             self.control = control;
@@ -141,7 +151,7 @@ impl Sampler {
                 .map_or(0, |since| since.as_millis() as u64),
             clock: cycles::now(),
         };
-        let mut live = Live::of(moment, &(self.service.workers)(), &self.control);
+        let mut live = Live::of(moment, &(self.sources.workers)(), &self.control);
         live.control = is_answered;
         live
     }
@@ -154,7 +164,7 @@ mod tests {
     use tokio::task::yield_now;
 
     use super::*;
-    use crate::rest::query_channel;
+    use crate::rest::query::query_channel;
 
     fn run<F: Future>(body: F) -> F::Output {
         let runtime = Builder::new_current_thread().enable_time().build().unwrap();
@@ -231,9 +241,12 @@ mod tests {
     fn without_control_the_workers_are_shown() {
         let (client, server) = query_channel();
         drop(server);
-        let service = Service::new(client, Arc::new(|| vec![worker::Stats::new(1)]));
+        let sources = LiveSources {
+            client,
+            workers: Arc::new(|| vec![Stats::new(1)]),
+        };
         let live = run(async {
-            let mut lines = LiveFeed::default().listen(&service).unwrap();
+            let mut lines = LiveFeed::default().listen(sources).unwrap();
             next(&mut lines).await
         });
         let text = std::str::from_utf8(&live).unwrap();

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 
 use crate::rest::answer::Streamed;
+use crate::rest::live::LiveSources;
 use crate::rest::service::Service;
 use crate::values::{Live, Problem};
 
@@ -22,6 +23,10 @@ use crate::values::{Live, Problem};
 )]
 pub(super) async fn live(State(service): State<Service>) -> Streamed {
     let busy = |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "as many listen as may");
-    let lines = service.live.listen(&service).map_err(busy)?;
+    let sources = LiveSources {
+        client: service.client,
+        workers: service.workers,
+    };
+    let lines = service.live.listen(sources).map_err(busy)?;
     Ok(([(CONTENT_TYPE, "text/event-stream")], Body::new(lines)))
 }
