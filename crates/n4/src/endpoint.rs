@@ -65,9 +65,7 @@ impl Endpoint {
         store: Box<dyn Persist + Send>,
         mut random: Random,
     ) -> Endpoint {
-        let seeds = [0; 6].map(|_: u64| random.next_u64());
-        let [a, b, c, d, e, f] = seeds;
-        let start = random.next_u32();
+        let [a, b, c, d, e, f] = [0; 6].map(|_: u64| random.next_u64());
         let sessions = session::Config {
             clock_unix: config.clock_unix,
             ..config.sessions.clone()
@@ -76,7 +74,7 @@ impl Endpoint {
             responses: a,
             requests: b,
             digests: e,
-            sequence: start,
+            sequence: random.next_u32(),
         };
         let limits = Limits {
             response_cache_octets: config.response_cache_octets,
@@ -294,8 +292,7 @@ impl Endpoint {
         self.settle(now);
     }
 
-    /// The dropped downlink packets of a URR have reached its threshold
-    /// (TS 29.244 §5.2.2.2.1).
+    /// The dropped downlink packets of a URR have reached its threshold (TS 29.244 §5.2.2.2.1).
     pub fn handle_dropped_reached(&mut self, now: Nanos, session: SessionIndex, urr: UrrId) {
         self.shared.sessions.dropped_reached(session, urr);
         self.settle(now);
@@ -467,10 +464,13 @@ impl Endpoint {
 
     /// Requests that peers wait for, and requests of ours that peers have yet to answer.
     pub fn outstanding(&self) -> (usize, usize) {
-        (
-            self.shared.pending.len(),
-            self.shared.transactions.requests().len(),
-        )
+        let requests = self.shared.transactions.requests().len();
+        (self.shared.pending.len(), requests)
+    }
+
+    /// GTP-U paths that do not answer Echo Requests, of those whose failure an association has received.
+    pub fn failed_paths(&self) -> usize {
+        self.reporting.nodes.failed_paths()
     }
 
     /// Sessions that have something to report now or later, or that have reported of late.

@@ -62,7 +62,7 @@ pub use datagram::Transmit;
 pub use datagram_counters::Counters;
 pub use endpoint::Endpoint;
 pub use event_log::{AssociationEnd, DiscardReason, LogEvent, LogKind, PeerName};
-pub use message_counters::{MessageCount, MessageCounters};
+pub use message_counters::{MessageCount, MessageCounters, Refusals};
 pub use node::NodeName;
 pub use path_supervision::{Echo, PathSupervision};
 pub use pfcp::Interfaces;

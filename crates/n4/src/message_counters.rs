@@ -1,5 +1,7 @@
 //! What the endpoint counts of messages: by type, and by the cause of refusals. Belongs to the endpoint.
 
+use std::collections::BTreeMap;
+
 use pfcp::MessageType;
 use pfcp::ie::Cause;
 
@@ -18,12 +20,23 @@ pub struct MessageCount {
     pub resent: u64,
 }
 
+/// The requests of one type that were refused with one cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusals {
+    /// The type.
+    pub request: MessageType,
+    /// The cause.
+    pub cause: Cause,
+    /// How many.
+    pub count: u64,
+}
+
 /// The messages of all types, and the causes of refusals.
 #[derive(Clone, Debug)]
 pub struct MessageCounters {
     messages: Box<[MessageCount; 256]>,
-    /// Requests that we refused.
-    refused: Box<[u64; 256]>,
+    /// Requests that we refused, by type and cause.
+    refused: BTreeMap<(u8, u8), u64>,
     /// Requests of ours that peers refused.
     refused_by_peers: Box<[u64; 256]>,
 }
@@ -32,7 +45,7 @@ impl Default for MessageCounters {
     fn default() -> MessageCounters {
         MessageCounters {
             messages: Box::new([MessageCount::default(); 256]),
-            refused: Box::new([0; 256]),
+            refused: BTreeMap::new(),
             refused_by_peers: Box::new([0; 256]),
         }
     }
@@ -57,8 +70,26 @@ impl MessageCounters {
     }
 
     /// The causes by which we refused requests, and how many each.
-    pub fn refused(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
-        counted(&self.refused)
+    pub fn refused(&self) -> impl Iterator<Item = (Cause, u64)> + use<> {
+        let mut causes = BTreeMap::new();
+        for ((_, cause), count) in &self.refused {
+            *causes.entry(*cause).or_default() += *count;
+        }
+        causes
+            .into_iter()
+            .filter_map(|(cause, count)| Some((Cause::new(cause)?, count)))
+    }
+
+    /// The requests that we refused, by type and cause.
+    pub fn refusals(&self) -> impl Iterator<Item = Refusals> + '_ {
+        let row = |(&(request, cause), &count): (&(u8, u8), &u64)| {
+            Some(Refusals {
+                request: MessageType(request),
+                cause: Cause::new(cause)?,
+                count,
+            })
+        };
+        self.refused.iter().filter_map(row)
     }
 
     /// The causes by which peers refused our requests, and how many each.
@@ -91,7 +122,7 @@ impl MessageCounters {
 
     pub(crate) fn refuse(&mut self, request: MessageType, cause: Cause) {
         self.entry(request).refused += 1;
-        self.refused[usize::from(cause.value())] += 1;
+        *self.refused.entry((request.0, cause.value())).or_default() += 1;
     }
 
     pub(crate) fn refused_by_peer(&mut self, cause: Cause) {

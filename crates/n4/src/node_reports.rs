@@ -168,6 +168,11 @@ impl NodeReports {
         self.send(shared, now);
     }
 
+    /// How many paths have failed, of those whose failure an association has received.
+    pub(crate) fn failed_paths(&self) -> usize {
+        self.paths.failed()
+    }
+
     /// Takes up and lets go of paths as sessions do.
     pub(crate) fn follow_paths(&mut self, shared: &mut Shared, now: Nanos) {
         while let Some(change) = shared.sessions.poll_path() {

@@ -184,6 +184,14 @@ impl Paths {
         supervised.is_some_and(|supervised| supervised.reported.insert(association))
     }
 
+    /// How many paths have failed, of those whose failure an association has received.
+    pub(crate) fn failed(&self) -> usize {
+        self.paths
+            .values()
+            .filter(|supervised| !supervised.reported.is_empty())
+            .count()
+    }
+
     pub(crate) fn poll_echo(&mut self) -> Option<Echo> {
         self.echoes.pop_front()
     }

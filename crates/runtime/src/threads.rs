@@ -11,7 +11,7 @@ use std::time::Duration;
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::Nanos;
 use flow::slab::OutOfMemory;
-use worker::{Io, Stats, Worker};
+use worker::{Holdings, Io, Stats, Worker};
 
 use super::idle::Idle;
 use super::wakeup::Wakeup;
@@ -49,6 +49,25 @@ impl PublishedStats {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone_from(stats);
+    }
+}
+
+/// What a worker holds, published as [`PublishedStats`] are.
+#[derive(Clone, Debug, Default)]
+pub struct PublishedHoldings(Arc<Mutex<Holdings>>);
+
+impl PublishedHoldings {
+    /// What was published last.
+    #[must_use]
+    pub fn read(&self) -> Holdings {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Publishes, unless a reader holds the lock.
+    fn offer(&self, holdings: Holdings) {
+        if let Ok(mut published) = self.0.try_lock() {
+            *published = holdings;
+        }
     }
 }
 
@@ -134,6 +153,7 @@ impl std::error::Error for ThreadError {}
 pub struct WorkerThread {
     thread: JoinHandle<()>,
     published: PublishedStats,
+    holdings: PublishedHoldings,
     made: Receiver<Result<Vec<Range<usize>>, ThreadError>>,
 }
 
@@ -169,6 +189,8 @@ impl WorkerThread {
     {
         let published = PublishedStats::new(&Stats::new(0));
         let shared = published.clone();
+        let holdings = PublishedHoldings::default();
+        let held = holdings.clone();
         let (outcome, made) = sync_channel(1);
         let body = move || {
             // Sending fails, and is ignored, where the starter does not wait for the outcome.
@@ -190,6 +212,7 @@ impl WorkerThread {
                 config.idle.after(!report.is_idle() || fed);
                 if now >= next {
                     shared.offer(worker.stats());
+                    held.offer(worker.holdings());
                     next = now + PUBLISH;
                 }
             }
@@ -202,6 +225,7 @@ impl WorkerThread {
         Self {
             thread,
             published,
+            holdings,
             made,
         }
     }
@@ -218,6 +242,12 @@ impl WorkerThread {
     #[must_use]
     pub fn published(&self) -> &PublishedStats {
         &self.published
+    }
+
+    /// What it holds, as it publishes it.
+    #[must_use]
+    pub fn holdings(&self) -> &PublishedHoldings {
+        &self.holdings
     }
 
     /// Whether the thread has ended, which it does before `stop` only when it failed.

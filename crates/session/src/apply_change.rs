@@ -318,7 +318,7 @@ fn commit(context: &mut ChangeContext, now: Nanos, index: SessionIndex, prepared
         .update_with_bounds(now, urrs, &prepared.renewed, &bounds);
     session.accounting.since.begin(now.into());
     if let Some(subscriber) = prepared.subscriber {
-        session.accounting.subscriber = Some(subscriber);
+        context.table.set_subscriber(index, Some(subscriber));
     }
     if let Some(cp) = prepared.cp {
         context.table.change_cp_f_seid(index, cp);
@@ -354,6 +354,7 @@ fn take_over(
     let Some(old) = context.table.change_seid(index, seid) else {
         return;
     };
+    context.table.set_subscriber(index, subscriber.clone());
     let Some(session) = context.table.get_mut(index) else {
         return;
     };

@@ -47,6 +47,7 @@ mod rule_changes;
 mod seids;
 mod session;
 mod session_accounting;
+mod session_groups;
 mod session_table;
 mod sessions;
 mod sets;
@@ -83,6 +84,7 @@ pub use rule_changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Follow, 
 pub use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 pub use session::SessionView;
 pub use session_accounting::Subscriber;
+pub use session_groups::{GroupCount, SessionGroup};
 pub use sessions::{Count, Sessions};
 pub use sets::{Addresses, SetId, SetNode, Sets};
 pub use succession::{Departed, Departing, Search};

@@ -2,6 +2,7 @@
 
 use flow::{Bucket, SessionIndex};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::bucket_members::BucketMembers;
 use crate::gtpu_paths::Paths;
@@ -13,6 +14,8 @@ use crate::pending_change::Phase;
 use crate::remotes::Remotes;
 use crate::seids::Seids;
 use crate::session::{Session, SessionView};
+use crate::session_accounting::Subscriber;
+use crate::session_groups::SessionGroups;
 
 /// Seeds of the hash tables.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +46,7 @@ pub(crate) struct SessionTable {
     dying: BTreeMap<AssociationId, usize>,
     /// How many sessions are in [`Phase::Awaited`].
     awaited: usize,
+    pub(crate) groups: SessionGroups,
 }
 
 impl SessionTable {
@@ -59,6 +63,7 @@ impl SessionTable {
             by_association: BTreeMap::new(),
             dying: BTreeMap::new(),
             awaited: 0,
+            groups: SessionGroups::default(),
         }
     }
 
@@ -99,6 +104,7 @@ impl SessionTable {
         let index = session.index;
         session.bucket_position = self.members.add(session.bucket, index) as u32;
         self.seids.insert(session.seid, index);
+        self.groups.join(session.accounting.subscriber.as_deref());
         let owner = (session.association, session.cp);
         if self.slots.len() <= index.index() {
             self.slots.resize_with(index.index() + 1, || None);
@@ -115,9 +121,11 @@ impl SessionTable {
         let Some(session) = self.get(index) else {
             return;
         };
+        let subscriber = session.accounting.subscriber.clone();
         let owner = (session.association, session.cp);
         let (seid, bucket, position) = (session.seid, session.bucket, session.bucket_position);
         self.seids.remove(seid);
+        self.groups.leave(subscriber.as_deref());
         self.forget_owner(owner, index);
         self.leave_association(index);
         let successor = self.members.remove(bucket, position as usize);
@@ -134,6 +142,20 @@ impl SessionTable {
             self.indexes.give_back(index);
         }
         gone
+    }
+
+    /// The control plane says anew whom a session is for.
+    pub(crate) fn set_subscriber(&mut self, index: SessionIndex, subscriber: Option<Arc<Subscriber>>) {
+        let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let group = |of: &Option<Arc<Subscriber>>| of.as_ref().map(|of| (of.s_nssai, of.dnn.clone()));
+        let moves = group(&session.accounting.subscriber) != group(&subscriber);
+        if moves && !session.is_dying() {
+            self.groups.leave(session.accounting.subscriber.as_deref());
+            self.groups.join(subscriber.as_deref());
+        }
+        session.accounting.subscriber = subscriber;
     }
 
     /// Changes how far a session is in the move of its bucket. Answers how far it was.

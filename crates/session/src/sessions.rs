@@ -42,6 +42,7 @@ use crate::request_queue::Requests;
 use crate::resources::Resources;
 use crate::rule_changes::Changes;
 use crate::session::{Session, SessionView};
+use crate::session_groups::GroupCount;
 use crate::session_table::{SessionTable, TableSeeds};
 use crate::sets::Sets;
 use crate::succession::{Departing, Search};
@@ -572,6 +573,11 @@ impl Sessions {
             paths: table.paths.len(),
             ops: commands.pending(),
         }
+    }
+
+    /// The sessions of each slice and data network.
+    pub fn groups(&self) -> impl Iterator<Item = GroupCount> + '_ {
+        self.requests.context.table.groups.counts()
     }
 
     /// How many of a pool's addresses are held, and how many it has.
