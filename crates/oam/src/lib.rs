@@ -5,8 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alarms;
 pub mod configuration;
 mod log;
+pub mod metrics;
 pub mod page;
 pub mod rest;
 pub mod tokens;

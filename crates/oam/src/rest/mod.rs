@@ -4,6 +4,7 @@
 //! itself; it queries the control thread for the rest over a bounded channel ([`QueryServer`]), a page or a session at
 //! a time, so that neither packets nor PFCP wait for a client. The router is independent of the socket.
 
+mod alarm_stream;
 mod answer;
 mod auditor;
 mod authorization;
@@ -39,5 +40,5 @@ pub use forward::Forwarder;
 pub use https::{CertificateError, CertificateSummary, Certificates, HttpsListener, HttpsSources};
 pub use query::{QueryClient, QueryServer, query_channel};
 pub use routes::{document, router};
-pub use service::{Reader, Service};
+pub use service::{Reader, Service, WorkerGauges};
 pub use socket::{Access, RestSocket, default_path};

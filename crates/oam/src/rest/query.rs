@@ -18,6 +18,7 @@ use worker::{TraceItem, TraceTerms};
 use crate::configuration::Effect;
 
 use super::session_transfer::{Exported, SessionExport};
+use crate::metrics::ControlSnapshot;
 use crate::values::{
     AssociationList, LiveControl, N4Status, NeighbourList, PathList, PortList, RouteList, SessionDetail,
     SessionList,
@@ -59,6 +60,9 @@ enum Query {
     },
     Live {
         reply: oneshot::Sender<LiveControl>,
+    },
+    Metrics {
+        reply: oneshot::Sender<Box<ControlSnapshot>>,
     },
     Ports {
         reply: oneshot::Sender<PortList>,
@@ -222,6 +226,14 @@ impl QueryClient {
         self.ask(|reply| Query::Live { reply }).await
     }
 
+    /// What metrics show of control.
+    ///
+    /// # Errors
+    /// `QueryTimeout`.
+    pub async fn metrics(&self) -> Result<Box<ControlSnapshot>, QueryTimeout> {
+        self.ask(|reply| Query::Metrics { reply }).await
+    }
+
     /// The ports and their links.
     ///
     /// # Errors
@@ -376,6 +388,9 @@ impl QueryServer {
             Query::Live { reply } => {
                 let _ = reply.send(views::live(now, control));
             }
+            Query::Metrics { reply } => {
+                let _ = reply.send(Box::new(views::metrics(now, control)));
+            }
             Query::Ports { reply } => {
                 let _ = reply.send(views::ports(control));
             }
@@ -443,6 +458,7 @@ impl Query {
             Self::Session { reply, .. } => reply.is_closed(),
             Self::N4 { reply } => reply.is_closed(),
             Self::Live { reply } => reply.is_closed(),
+            Self::Metrics { reply } => reply.is_closed(),
             Self::Ports { reply } => reply.is_closed(),
             Self::Trace { reply, .. } => reply.is_closed(),
             Self::Mirror { reply, .. } => reply.is_closed(),

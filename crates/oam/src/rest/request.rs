@@ -49,6 +49,14 @@ pub(super) fn numbered(pairs: Pairs) -> Result<NumberedPage, Problem> {
     })
 }
 
+/// Reads a query for the events behind one.
+pub(super) fn after_event(pairs: Pairs) -> Result<u64, Problem> {
+    let mut pairs = Named::of(pairs, &["after"])?;
+    let after = pairs.take("after");
+    let after = after.map(|text| text.parse().map_err(|_| bad("after", "must be a number")));
+    Ok(after.transpose()?.unwrap_or(0))
+}
+
 /// Reads a query for sessions.
 pub(super) fn sessions(pairs: Pairs) -> Result<SessionPage, Problem> {
     let mut pairs = Named::of(pairs, &["ue", "seid", "teid", "imsi", "dnn", "after", "limit"])?;

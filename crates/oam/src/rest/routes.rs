@@ -3,11 +3,13 @@
 //! Each route names the role that it needs as `x-role` in its `#[utoipa::path]`: [`authorization`] lets no other
 //! request through than one of a caller with that role.
 
+mod alarms;
 mod caller;
 mod configuration;
 mod export;
 mod live;
 mod log;
+mod metrics;
 mod n4;
 mod network;
 mod packets;
@@ -40,6 +42,10 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(caller::caller))
         .routes(routes!(live::live))
         .routes(routes!(runtime::runtime))
+        .routes(routes!(alarms::alarms))
+        .routes(routes!(alarms::events))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(metrics::ts28552))
         .routes(routes!(ports::ports))
         .routes(routes!(network::paths))
         .routes(routes!(network::ways))

@@ -1,23 +1,39 @@
 //! Where answers come from.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Semaphore;
-use worker::{MAX_TRACES, Stats};
+use worker::{Holdings, MAX_TRACES, Stats};
 
 use super::Auditor;
+use super::alarm_stream::MOST_STREAMS;
 use super::configuration::ConfigurationService;
 use super::explainer_cell::ExplainerCell;
 use super::live::LiveFeed;
 use super::query::QueryClient;
 use crate::LogControl;
+use crate::alarms::SharedAlarms;
 use crate::configuration::Configuration;
+use crate::metrics::{LoadWindow, PacketBuffers};
 use crate::tokens::TokenStore;
 use crate::values::{HostLink, RecordsStatus, WorkerMemory};
 use ::trace::Explainer;
 
 /// Reads what another thread publishes, as of now.
 pub type Reader<T> = Arc<dyn Fn() -> T + Send + Sync>;
+
+/// What metrics show of workers beside what they count.
+#[derive(Clone)]
+pub struct WorkerGauges {
+    /// What each holds.
+    pub holdings: Reader<Vec<Holdings>>,
+    /// The packet buffers of each.
+    pub buffers: Reader<Vec<PacketBuffers>>,
+    /// Ticks of the processor's clock in a second.
+    pub ticks_per_second: u64,
+    /// Flow entries that each has room for.
+    pub flow_entries_limit: u64,
+}
 
 /// Where answers come from.
 #[derive(Clone)]
@@ -33,6 +49,11 @@ pub struct Service {
     pub(super) log: Option<LogControl>,
     pub(super) tokens: Option<Arc<TokenStore>>,
     pub(super) auditor: Option<Auditor>,
+    pub(super) alarms: SharedAlarms,
+    /// Streams of alarm events that may begin.
+    pub(super) event_streams: Arc<Semaphore>,
+    pub(super) gauges: Option<WorkerGauges>,
+    pub(super) load: Arc<Mutex<LoadWindow>>,
     /// Traces that may begin.
     pub(super) traces: Arc<Semaphore>,
     pub(super) live: LiveFeed,
@@ -53,6 +74,10 @@ impl Service {
             log: None,
             tokens: None,
             auditor: None,
+            alarms: SharedAlarms::default(),
+            event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            gauges: None,
+            load: Arc::default(),
             traces: Arc::new(Semaphore::new(MAX_TRACES)),
             live: LiveFeed::default(),
         }
@@ -62,6 +87,20 @@ impl Service {
     #[must_use]
     pub fn with_hosts(mut self, hosts: Reader<Vec<HostLink>>) -> Self {
         self.hosts = Some(hosts);
+        self
+    }
+
+    /// The same, with the alarms of control's thread.
+    #[must_use]
+    pub fn with_alarms(mut self, alarms: SharedAlarms) -> Self {
+        self.alarms = alarms;
+        self
+    }
+
+    /// The same, with what metrics show of workers.
+    #[must_use]
+    pub fn with_gauges(mut self, gauges: WorkerGauges) -> Self {
+        self.gauges = Some(gauges);
         self
     }
 

@@ -4,6 +4,7 @@
 //! reads them and writes tables for people. Numbers of 64 bits that are names and not counts (SEIDs) are texts in
 //! hexadecimal, since JSON readers round them. Nothing here queries control or workers.
 
+mod alarms;
 mod configuration;
 mod detail;
 mod drop_advice;
@@ -21,6 +22,7 @@ mod tokens;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use alarms::{AlarmChange, AlarmEvent, AlarmEventList, AlarmList, AlarmRow, Severity};
 pub use configuration::{
     CommitReport, CommitState, ConfigChange, ConfigDifferences, ConfigStatus, ConfigVersion,
     ConfigVersionList, ConfigVersionText, RolledBackVersion, UnconfirmedVersion,

@@ -6,6 +6,7 @@
 
 mod detail;
 mod live;
+mod metrics;
 mod n4;
 mod network;
 mod page;
@@ -15,6 +16,7 @@ mod sessions;
 
 pub use detail::session_detail;
 pub use live::live;
+pub use metrics::metrics;
 pub use n4::n4;
 pub use network::{neighbours, routes};
 pub use ports::{paths, ports};

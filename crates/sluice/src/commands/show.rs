@@ -14,8 +14,8 @@ use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use config::Config;
 use oam::rest::{ClientError, default_path, get};
 use oam::values::{
-    AssociationList, LONGEST_PAGE, N4Status, NeighbourList, PathList, PortList, RecordsStatus, RouteList,
-    Runtime, SessionDetail, SessionList, USUAL_PAGE,
+    AlarmList, AssociationList, LONGEST_PAGE, N4Status, NeighbourList, PathList, PortList, RecordsStatus,
+    RouteList, Runtime, SessionDetail, SessionList, USUAL_PAGE,
 };
 use upf::identifiers::{self, read_imsi, read_seid, read_teid};
 
@@ -96,6 +96,8 @@ enum What {
         #[arg(long, default_value_t = USUAL_PAGE, value_parser = limit)]
         limit: usize,
     },
+    /// What is wrong now: alarms, the worst first.
+    Alarms,
     /// Usage records: whether they are written, how many wait in memory, how many are lost.
     Records,
     /// One session: its rules, what they do now, what was counted.
@@ -200,6 +202,10 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             let conditions: String = conditions.into_iter().flatten().collect();
             let list = sessions(socket, &conditions, after, limit)?;
             Ok(written(&list, json, SessionList::text))
+        }
+        What::Alarms => {
+            let list: AlarmList = get(socket, "/v1/alarms")?;
+            Ok(written(&list, json, AlarmList::text))
         }
         What::Records => {
             let status: RecordsStatus = get(socket, "/v1/records")?;

@@ -6,8 +6,11 @@ use tracing::{info, warn};
 
 use config::Config;
 use oam::LogControl;
+use oam::alarms::SharedAlarms;
 use oam::configuration::Configuration;
-use oam::rest::{Access, Auditor, QueryClient, Reader, RestSocket, Service, default_path};
+use oam::rest::{
+    Access, Auditor, QueryClient, Reader, RestSocket, Service, WorkerGauges, default_path,
+};
 use oam::tokens::{self, TokenStore};
 use oam::values::WorkerMemory;
 use runtime::{PublishedStats, WorkerThread};
@@ -23,6 +26,8 @@ pub(super) struct ApiSources<'a> {
     pub(super) hosts: HostView,
     pub(super) explainer: Explainer,
     pub(super) memory: Vec<WorkerMemory>,
+    pub(super) alarms: SharedAlarms,
+    pub(super) gauges: WorkerGauges,
     pub(super) log: &'a LogControl,
     pub(super) configuration: Option<Configuration>,
 }
@@ -68,6 +73,8 @@ fn service(sources: ApiSources<'_>, threads: &[WorkerThread]) -> Service {
         hosts,
         explainer,
         memory,
+        alarms,
+        gauges,
         log,
         configuration,
     } = sources;
@@ -78,6 +85,8 @@ fn service(sources: ApiSources<'_>, threads: &[WorkerThread]) -> Service {
         .with_records(records)
         .with_hosts(Arc::new(move || hosts.read()))
         .with_memory(memory)
+        .with_alarms(alarms)
+        .with_gauges(gauges)
         .with_log(log.clone())
         .with_explainer(explainer);
     match configuration {

@@ -1,8 +1,11 @@
 //! The shell of `sluice run`: a UPF on the ports and sockets of its configuration, the thread that writes usage
 //! records, the interfaces of the host's own network stack, signals to stop.
 
+mod alarms;
 mod api;
 mod configuration;
+mod dates;
+mod gauges;
 mod host;
 mod n4_log;
 mod records;

@@ -14,7 +14,7 @@ use flow::Nanos;
 use flow::residency::Mappings;
 use packet::redirect::Secret;
 use records::{Directory, Entry, ProcessStart, Recovered, Spool};
-use session::{Moment, Moved, Random, SLEWED, Unreported, WallChange};
+use session::{Moment, Moved, Random, Unreported};
 use tracing::{debug, error, info, warn};
 use transport::OwnAddressState;
 use transport::lag::LINK_POLL;
@@ -23,18 +23,22 @@ use worker::{Stats, Worker};
 
 use config::{Config, Driver, IdlePolicy, RecordsConfig};
 use oam::LogControl;
+use oam::alarms::SharedAlarms;
 use oam::rest::{QueryServer, query_channel};
 use oam::values::WorkerMemory;
 use ports::{NumaPlacement, Ports};
 use runtime::{
-    Clock, ControlLoop, HOST_LOOK, HostTime, Idle, Sockets, ThreadConfig, Waiter, WakeTargets, Wakeup,
-    WorkerThread, sockets_of_workers, spawn_prefault_thread,
+    Clock, ControlLoop, Idle, Sockets, ThreadConfig, Waiter, WakeTargets, Wakeup, WorkerThread,
+    sockets_of_workers, spawn_prefault_thread,
 };
 use trace::Explainer;
 use upf::{Assembly, Control, LinkEvent, RecordSink, Surroundings, assemble};
 
+use super::alarms::AlarmWatch;
 use super::api::{self, ApiSources};
 use super::configuration::{Source, open_configuration};
+use super::dates::Dates;
+use super::gauges::{flow_entries, worker_gauges};
 use super::host::HostPath;
 use super::n4_log;
 use super::records::{Feed, RecordsThread, RecordsView};
@@ -91,6 +95,7 @@ pub fn run(
     let sockets = open_n4_sockets(config)?;
     let clock = Clock::starting_now(eal.tsc_hz());
     let (mut control, workers, explainer) = build(config, &clock, &ports)?;
+    let flow_entries = flow_entries(&workers);
     let recording = config.records.as_ref();
     let recording = recording
         .map(|records| open_records(records, &clock))
@@ -129,12 +134,16 @@ pub fn run(
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
+    let alarms = SharedAlarms::default();
+    let watch = AlarmWatch::new(alarms.clone(), view.clone());
     let sources = ApiSources {
         client,
         records: view,
         hosts,
         explainer: explainer.clone(),
         memory,
+        alarms: alarms.clone(),
+        gauges: worker_gauges(eal, flow_entries, &ports, &threads),
         log,
         configuration: open_configuration(config, source),
     };
@@ -156,6 +165,7 @@ pub fn run(
         links_due: Nanos::ZERO,
         drops_due: Nanos::ZERO,
         dates: Dates::new(clock, explainer),
+        watch,
     };
     let outcome = served.run(sessions, stop, records.is_some());
     // With Control goes the records' source: what it could not state any more is stated at their end.
@@ -471,6 +481,7 @@ struct Served<'a> {
     /// When it is looked at again whether their frames are kept from the host.
     drops_due: Nanos,
     dates: Dates,
+    watch: AlarmWatch,
 }
 
 /// Conditions that are logged once, or not often.
@@ -484,49 +495,6 @@ struct Logged {
     export: bool,
     /// When rejected usage reports may be logged again.
     untaken_due: Nanos,
-}
-
-/// How dates follow the host's clock.
-struct Dates {
-    clock: Clock,
-    /// When the host's clock is looked at again.
-    due: Nanos,
-    explainer: Explainer,
-}
-
-impl Dates {
-    const fn new(clock: Clock, explainer: Explainer) -> Self {
-        Self {
-            clock,
-            due: Nanos::ZERO,
-            explainer,
-        }
-    }
-
-    fn follow(&mut self, now: Nanos, control: &mut Control) {
-        if now < self.due {
-            return;
-        }
-        self.due = now + HOST_LOOK;
-        let HostTime { at, unix, slack } = self.clock.host();
-        let Some(change) = control.follow_wall(at, unix, slack) else {
-            return;
-        };
-        self.explainer.set_clock(control.wall().epoch_nanos());
-        let takes_s = change.takes() / 1_000_000_000;
-        match change {
-            WallChange::Stepped(by) => {
-                warn!(by_ms = by / 1_000_000, "host clock stepped forward");
-            }
-            WallChange::Behind(by) if by > SLEWED => warn!(
-                by_ms = by / 1_000_000,
-                takes_s, "host clock stepped back: times run at half speed until they are even"
-            ),
-            WallChange::Behind(by) | WallChange::Fast(by) => {
-                debug!(by_us = by / 1_000, takes_s, "host clock corrected");
-            }
-        }
-    }
 }
 
 impl Served<'_> {
@@ -548,7 +516,8 @@ impl Served<'_> {
             self.look_at_links();
             self.look_at_drops();
             let now = self.turns.now();
-            self.dates.follow(now, self.turns.control());
+            self.dates.follow(now, self.turns.control(), &mut self.watch);
+            self.watch.look(now, self.turns.control());
             self.turns.turn().map_err(RunError::of)?;
             self.log_links();
             self.log_own_addresses();

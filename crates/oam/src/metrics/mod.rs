@@ -1,0 +1,289 @@
+//! Metrics: the text of a scrape, from what workers publish and what control knows.
+//!
+//! Nothing is counted for metrics: workers and control have plain counters, which are read when a client asks. No
+//! metric has a series for each UE or session; that is what the API is for. What peers name (slices, DNNs, SMFs) is
+//! bounded.
+
+mod control;
+mod exposition;
+mod load;
+mod records;
+mod scrape;
+mod ts28552;
+mod worker;
+
+pub(crate) use control::type_label;
+pub use control::{
+    ControlLoad, ControlSnapshot, GroupCounts, NeighbourCount, PoolCount, RefusalCount, SmfCount,
+};
+pub use exposition::{Exposition, Format, Kind, MOST_SERIES, Metric};
+pub use load::LoadWindow;
+pub use scrape::Scrape;
+pub use ts28552::{Measurement, ROWS as TS28552};
+pub use worker::{PacketBuffers, PortNames, WorkerSnapshot};
+
+const LOAD: Metric = Metric::gauge(
+    "sluice_load_ratio",
+    &[],
+    "The load, 0 to 1, for scaling: the largest of the busiest worker since the last scrape, control, and sessions \
+     over their limit.",
+);
+const BUSIEST: Metric = Metric::gauge(
+    "sluice_busiest_worker_ratio",
+    &[],
+    "The share of time, 0 to 1, in which the busiest worker worked since the last scrape.",
+);
+const SERIES: Metric = Metric::gauge(
+    "sluice_metrics_series",
+    &[],
+    "Series of this text before this one.",
+);
+const OMITTED: Metric = Metric::gauge(
+    "sluice_metrics_series_omitted",
+    &[],
+    "Series that were left out of this text, because there are too many.",
+);
+
+/// Room for the series that say how many there are.
+const LAST: usize = 2;
+
+/// The text of the metrics.
+#[must_use]
+pub fn render(format: Format, scrape: &Scrape) -> String {
+    write(format, MOST_SERIES, scrape).finish()
+}
+
+/// The text of the measurements of TS 28.552.
+#[must_use]
+pub fn render_ts28552(format: Format, scrape: &Scrape) -> String {
+    let mut to = Exposition::new(format, MOST_SERIES);
+    ts28552::write(&mut to, scrape);
+    to.finish()
+}
+
+fn write(format: Format, most: usize, scrape: &Scrape) -> Exposition {
+    let mut to = Exposition::new(format, most.saturating_sub(LAST));
+    to.single(&LOAD, scrape.load());
+    to.single(&BUSIEST, scrape.busiest_worker);
+    control::write(&mut to, &scrape.control);
+    if let Some(records) = &scrape.records {
+        records::write(&mut to, records);
+    }
+    worker::write(&mut to, &scrape.workers, &scrape.control.port_names);
+    let (series, omitted) = (to.series(), to.omitted());
+    to.grow(LAST);
+    to.single(&SERIES, series);
+    to.single(&OMITTED, omitted);
+    to
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fmt::Write;
+
+    use ::worker::{Holdings, Stats};
+
+    use super::*;
+    use crate::values::{
+        N4Message, N4Status, PortList, PortRow, RecordsState, RecordsStatus, UnreportedCounts,
+    };
+
+    /// Compares a page of docs/reference with what the code says; `SLUICE_GOLDEN=write` writes it.
+    pub(super) fn assert_page(name: &str, page: &str) {
+        let path = format!("{}/../../docs/reference/{name}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("SLUICE_GOLDEN").is_some_and(|how| how == "write") {
+            std::fs::write(&path, page).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(written, page, "run the test with SLUICE_GOLDEN=write");
+    }
+
+    fn scrape(workers: usize) -> Scrape {
+        let message = N4Message {
+            number: 50,
+            message: "Session Establishment Request".into(),
+            received: 7,
+            duplicates: 2,
+            refused: 1,
+            sent: 0,
+            resent: 0,
+        };
+        let mut stats = Stats::new(2);
+        stats.directions[0].matched.packets = 5;
+        stats.ports[1].rx.octets = 100;
+        stats.stages[0].ticks = 500;
+        let member = PortRow {
+            member_of: Some("core".into()),
+            ..PortRow::new(0, "a", true)
+        };
+        let names = |port: &str, is_n6| PortNames {
+            port: port.into(),
+            network_instance: "internet".into(),
+            is_n6,
+        };
+        Scrape {
+            workers: WorkerSnapshot {
+                stats: vec![stats; workers],
+                holdings: vec![Holdings::default(); workers],
+                buffers: vec![PacketBuffers { used: 1, limit: 2 }; workers],
+                ticks_per_second: 1_000,
+                flow_entries_limit: 100,
+            },
+            control: ControlSnapshot {
+                n4: n4(message),
+                refusals: vec![RefusalCount {
+                    message: "Session Establishment Request".into(),
+                    cause: 74,
+                    count: 1,
+                }],
+                uptime: 12.5,
+                smfs: vec![SmfCount {
+                    smf: "smf\"1".into(),
+                    is_up: true,
+                    sessions: 30,
+                    tunnels: 60,
+                }],
+                smfs_omitted: 0,
+                groups: vec![GroupCounts {
+                    slice: "1-010203".into(),
+                    dnn: "internet".into(),
+                    sessions: 30,
+                    joined: 40,
+                }],
+                sessions_limit: 100,
+                tunnels: 60,
+                ue_addresses: 30,
+                paths: 2,
+                failed_paths: 1,
+                pools: vec![PoolCount {
+                    pool: "ues".into(),
+                    used: 30,
+                    limit: 256,
+                }],
+                neighbours: vec![NeighbourCount {
+                    network_instance: "internet".into(),
+                    state: "reachable",
+                    count: 1,
+                }],
+                ports: PortList {
+                    ports: vec![member, PortRow::new(1, "core", true)],
+                },
+                port_names: vec![names("a", false), names("core", true)],
+                load: ControlLoad::default(),
+            },
+            records: Some(records()),
+            busiest_worker: 0.2,
+        }
+    }
+
+    fn n4(message: N4Message) -> N4Status {
+        N4Status {
+            version: "1.0".into(),
+            node: "upf".into(),
+            addresses: Vec::new(),
+            peers: Vec::new(),
+            since: String::new(),
+            associations: 1,
+            reachable: 1,
+            sessions: 30,
+            in_work: 0,
+            unanswered: 0,
+            answers_bytes: 0,
+            answers_evicted: 0,
+            messages: vec![message],
+            refused: Vec::new(),
+            refused_by_peers: Vec::new(),
+            not_served: [("malformed".to_owned(), 1)].into(),
+            counts: [("events".to_owned(), 1)].into(),
+        }
+    }
+
+    fn records() -> RecordsStatus {
+        RecordsStatus {
+            directory: "/var/spool".into(),
+            state: RecordsState::Writing,
+            error: None,
+            written: 1,
+            octets: 2,
+            held: 3,
+            held_most: 4,
+            lost: 0,
+            files: 1,
+            syncs: 1,
+            failures: 0,
+            unreported: UnreportedCounts::default(),
+        }
+    }
+
+    fn samples(text: &str) -> Vec<&str> {
+        text.lines().filter(|line| !line.starts_with('#')).collect()
+    }
+
+    #[test]
+    fn the_load_is_that_of_what_is_nearest_its_end() {
+        assert_eq!(scrape(1).load(), 0.3);
+        let text = render(Format::Prometheus, &scrape(1));
+        assert!(text.contains("\nsluice_load_ratio 0.3\n"), "{text}");
+        assert!(text.contains("sluice_worker_stage_seconds_total{stage=\"rx\",worker=\"0\"} 0.5\n"));
+        assert!(text.contains("sluice_smf_sessions{smf=\"smf\\\"1\"} 30\n"));
+    }
+
+    #[test]
+    fn no_series_is_written_twice_and_each_family_once() {
+        for format in [Format::Prometheus, Format::OpenMetrics] {
+            let text = render(format, &scrape(3)) + &render_ts28552(Format::Prometheus, &scrape(3));
+            let names = |line: &&str| line.rsplit_once(' ').map(|(name, _)| name.to_owned());
+            let all = samples(&text);
+            let unique: BTreeSet<String> = all.iter().filter_map(names).collect();
+            assert_eq!(unique.len(), all.len());
+            let families: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+            assert_eq!(families.iter().collect::<BTreeSet<_>>().len(), families.len());
+        }
+    }
+
+    #[test]
+    fn the_number_of_series_has_a_bound() {
+        let whole = write(Format::Prometheus, MOST_SERIES, &scrape(2)).finish();
+        let cut = write(Format::Prometheus, 100, &scrape(2)).finish();
+        assert_eq!(samples(&cut).len(), 100);
+        let omitted = samples(&whole).len() - 100;
+        assert!(
+            cut.ends_with(&format!("sluice_metrics_series_omitted {omitted}\n")),
+            "{cut}"
+        );
+        // As many workers and ports as a large host has fit.
+        assert!(samples(&render(Format::Prometheus, &scrape(96))).len() < MOST_SERIES);
+    }
+
+    #[test]
+    fn measurements_are_made_of_the_metrics() {
+        let text = render_ts28552(Format::Prometheus, &scrape(2));
+        for line in [
+            "fivegs_ep_n3_gtp_indatapktn3upf_total 10",
+            "fivegs_ep_n6_ip_n6inclinkusage_total{n6rp=\"core\"} 200",
+            "fivegs_upffunction_sm_n4sessionestabreq_total 5",
+            "fivegs_upffunction_sm_n4sessionestabfail_total{cause=\"74\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+    }
+
+    /// Run with `SLUICE_GOLDEN=write` to bring the page up to date.
+    #[test]
+    fn the_page_has_every_metric() {
+        let mut page = String::from(include_str!("metrics_head.txt"));
+        for metric in write(Format::Prometheus, MOST_SERIES, &scrape(1)).described() {
+            let labels = metric.labels.iter().map(|label| format!("`{label}`"));
+            let kind = format!("{:?}", metric.kind).to_lowercase();
+            let _ = writeln!(
+                page,
+                "| `{}` | {kind} | {} | {} |",
+                metric.sample_name(),
+                labels.collect::<Vec<_>>().join(", "),
+                metric.help
+            );
+        }
+        assert_page("metrics.md", &page);
+    }
+}

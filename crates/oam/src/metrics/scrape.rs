@@ -1,0 +1,32 @@
+//! All that a scrape shows.
+
+use crate::values::RecordsStatus;
+
+use super::control::ControlSnapshot;
+use super::worker::WorkerSnapshot;
+
+/// What a scrape shows.
+#[derive(Clone, Debug)]
+pub struct Scrape {
+    /// Of the workers.
+    pub workers: WorkerSnapshot,
+    /// Of control.
+    pub control: ControlSnapshot,
+    /// Of usage records, where there are any.
+    pub records: Option<RecordsStatus>,
+    /// The share of time that the busiest worker worked of late, 0 to 1.
+    pub busiest_worker: f64,
+}
+
+impl Scrape {
+    /// How loaded the UPF is, 0 to 1: the largest of the busiest worker, control, and sessions over their limit.
+    #[must_use]
+    pub fn load(&self) -> f64 {
+        let control = &self.control;
+        let sessions = control.n4.sessions as f64 / (control.sessions_limit as f64).max(1.0);
+        self.busiest_worker
+            .max(control.load.ratio)
+            .max(sessions)
+            .clamp(0.0, 1.0)
+    }
+}
