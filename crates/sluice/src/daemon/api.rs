@@ -8,9 +8,7 @@ use config::Config;
 use oam::LogControl;
 use oam::alarms::SharedAlarms;
 use oam::configuration::Configuration;
-use oam::rest::{
-    Access, Auditor, QueryClient, Reader, RestSocket, Service, WorkerGauges, default_path,
-};
+use oam::rest::{Access, Auditor, QueryClient, Reader, RestSocket, Service, WorkerGauges, default_path};
 use oam::tokens::{self, TokenStore};
 use oam::values::WorkerMemory;
 use runtime::{PublishedStats, WorkerThread};
