@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -22,33 +22,55 @@ const PUBLISH: Duration = Duration::from_millis(50);
 
 /// Statistics that a worker's thread publishes every `PUBLISH` for views, without waiting for a lock.
 #[derive(Clone, Debug)]
-pub struct PublishedStats(Arc<Mutex<Stats>>);
+pub struct PublishedStats(Arc<Mutex<Published>>);
+
+#[derive(Debug)]
+struct Published {
+    stats: Stats,
+    /// How often there were new ones.
+    times: u64,
+}
+
+impl Published {
+    fn publish(&mut self, stats: &Stats) {
+        self.stats.clone_from(stats);
+        self.times += 1;
+    }
+}
 
 impl PublishedStats {
     /// The statistics of a worker that has not started.
     #[must_use]
     pub fn new(stats: &Stats) -> Self {
-        Self(Arc::new(Mutex::new(stats.clone())))
+        let stats = stats.clone();
+        Self(Arc::new(Mutex::new(Published { stats, times: 0 })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Published> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A copy of the last published statistics.
     #[must_use]
     pub fn read(&self) -> Stats {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().stats.clone()
+    }
+
+    /// How often statistics were published. While the thread polls its worker this grows several times a second.
+    #[must_use]
+    pub fn times(&self) -> u64 {
+        self.lock().times
     }
 
     /// Publishes, unless a reader holds the lock.
     pub fn offer(&self, stats: &Stats) {
         if let Ok(mut published) = self.0.try_lock() {
-            published.clone_from(stats);
+            published.publish(stats);
         }
     }
 
     fn publish(&self, stats: &Stats) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone_from(stats);
+        self.lock().publish(stats);
     }
 }
 

@@ -10,6 +10,7 @@ mod host;
 mod n4_log;
 mod records;
 mod run;
+mod service_manager;
 mod session_transfer;
 
 pub use configuration::Source;

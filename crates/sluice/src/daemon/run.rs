@@ -42,6 +42,7 @@ use super::gauges::{flow_entries, worker_gauges};
 use super::host::HostPath;
 use super::n4_log;
 use super::records::{Feed, RecordsThread, RecordsView};
+use super::service_manager::ServiceManager;
 use super::session_transfer::import_sessions;
 
 /// How long workers have at the end to report the last usage of sessions.
@@ -166,6 +167,7 @@ pub fn run(
         drops_due: Nanos::ZERO,
         dates: Dates::new(clock, explainer),
         watch,
+        service_manager: ServiceManager::of_environment(),
     };
     let outcome = served.run(sessions, stop, records.is_some());
     // With Control goes the records' source: what it could not state any more is stated at their end.
@@ -482,6 +484,7 @@ struct Served<'a> {
     drops_due: Nanos,
     dates: Dates,
     watch: AlarmWatch,
+    service_manager: ServiceManager,
 }
 
 /// Conditions that are logged once, or not often.
@@ -497,6 +500,14 @@ struct Logged {
     untaken_due: Nanos,
 }
 
+/// The daemon's state in a few words.
+fn status(control: &Control) -> String {
+    let endpoint = control.endpoint();
+    let reachable = endpoint.associations().filter(|one| one.reachable).count();
+    let sessions = endpoint.sessions().count().sessions;
+    format!("{reachable} SMFs, {sessions} sessions")
+}
+
 impl Served<'_> {
     /// Takes in the sessions of a file, serves until `stop`, and ends the associations in order.
     fn run(&mut self, sessions: Option<&Path>, stop: &AtomicBool, has_records: bool) -> Result<(), RunError> {
@@ -505,7 +516,9 @@ impl Served<'_> {
         sessions.map_or(Ok(()), |path| {
             import_sessions(&mut self.turns, path).map_err(RunError)
         })?;
+        self.service_manager.ready();
         self.serve(|_| stop.load(Ordering::Relaxed))?;
+        self.service_manager.stopping();
         self.end()?;
         if has_records { self.end_usage() } else { Ok(()) }
     }
@@ -531,6 +544,9 @@ impl Served<'_> {
             self.log_rates();
             self.log_misplaced();
             self.log_untaken();
+            let workers = self.threads.iter().map(|thread| thread.published().times());
+            self.service_manager
+                .turn(now, workers, || status(self.turns.control()));
             if self.threads.iter().any(WorkerThread::is_finished) {
                 return Err(RunError("a worker's thread ended".into()));
             }
