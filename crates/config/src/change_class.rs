@@ -139,6 +139,7 @@ pub(crate) const RULES: &[FieldRule] = &[
     restart("limits.*"),
     restart("control.*"),
     live("log.level"),
+    restart("log.format"),
     restart("flows.*"),
     restart("fragments.*"),
     restart("reassembly.*"),

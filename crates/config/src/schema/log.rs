@@ -13,6 +13,20 @@ pub struct LogConfig {
     /// How much is logged, until `sluice log` says otherwise; info.
     #[serde(default)]
     pub level: LogLevel,
+    /// The form of its lines; text.
+    #[serde(default)]
+    pub format: LogFormat,
+}
+
+/// The form of the log's lines: one for each event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people: time, level, message, fields.
+    #[default]
+    Text,
+    /// For programs: a JSON object with timestamp, level, and fields, of which one is the message.
+    Json,
 }
 
 /// How much is logged: what is of this level, and of those before it.

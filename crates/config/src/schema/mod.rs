@@ -39,7 +39,7 @@ pub use icmp::IcmpConfig;
 pub use idle::IdlePolicy;
 pub use instance::{DscpConfig, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use lag::{LacpSettings, LagConfig, LagHashConfig, LagModeConfig};
-pub use log::{BadLevel, LogConfig, LogLevel};
+pub use log::{BadLevel, LogConfig, LogFormat, LogLevel};
 pub use mss::MssConfig;
 pub use n4::{N4Config, NodeConfig, NodeName, PeerInterface, PeersConfig, UnknownInstance};
 pub use neighbours::NeighbourTimes;

@@ -34,6 +34,7 @@ pub fn run(path: &Path, sessions: Option<&Path>, json: bool) -> ExitCode {
         }
     };
     log.set(config.log.level);
+    log.set_format(config.log.format);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         let registered = flag::register_conditional_shutdown(signal, RUN_ERROR.into(), Arc::clone(&stop))
