@@ -12,6 +12,8 @@ mod top;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+#[cfg(feature = "manual")]
+use clap::CommandFactory;
 use clap::{Parser, Subcommand};
 use dpdk::Allocator;
 
@@ -73,6 +75,15 @@ enum Command {
     Token(commands::TokenArguments),
     /// Check or print the audit log: who has changed what, and who has read what is private.
     Audit(commands::AuditArguments),
+    /// Write a configuration, from answers or options.
+    Init(commands::InitArguments),
+    /// Collect configuration, state and log into a file for support, without subscribers.
+    #[cfg(feature = "bundle")]
+    Bundle(commands::BundleArguments),
+    /// Write man pages and completions of shells.
+    #[cfg(feature = "manual")]
+    #[command(hide = true)]
+    Manual(commands::ManualArguments),
     /// Validate a configuration and say what it makes.
     Check {
         /// The configuration.
@@ -109,6 +120,11 @@ fn main() -> ExitCode {
         Command::Sessions(arguments) => commands::sessions(&arguments),
         Command::Token(arguments) => commands::token(&arguments),
         Command::Audit(arguments) => commands::audit(&arguments),
+        Command::Init(arguments) => commands::init(&arguments),
+        #[cfg(feature = "bundle")]
+        Command::Bundle(arguments) => commands::bundle(&arguments),
+        #[cfg(feature = "manual")]
+        Command::Manual(arguments) => commands::manual(&arguments, Arguments::command()),
         Command::Check { config, ports } => commands::check(&config, ports),
     }
 }

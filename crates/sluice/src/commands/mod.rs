@@ -3,13 +3,18 @@
 mod audit;
 #[cfg(feature = "bench")]
 mod bench;
+#[cfg(feature = "bundle")]
+mod bundle;
 mod check;
 mod conditions;
 mod configuration;
 #[cfg(feature = "demo")]
 mod demo;
 mod in_query;
+mod init;
 mod log;
+#[cfg(feature = "manual")]
+mod manual;
 mod mirror;
 mod records;
 mod run;
@@ -27,13 +32,18 @@ mod ui;
 pub use audit::{AuditArguments, audit};
 #[cfg(feature = "bench")]
 pub use bench::{BenchArguments, bench};
+#[cfg(feature = "bundle")]
+pub use bundle::{BundleArguments, bundle};
 pub use check::check;
 pub use configuration::{ConfigArguments, config};
 #[cfg(feature = "demo")]
 pub use demo::{DemoArguments, demo};
 #[cfg(feature = "top")]
 pub use in_query::in_query;
+pub use init::{InitArguments, init};
 pub use log::{LogArguments, log};
+#[cfg(feature = "manual")]
+pub use manual::{ManualArguments, manual};
 pub use mirror::{MirrorArguments, mirror};
 pub use records::{RecordsArguments, records};
 pub use run::run;

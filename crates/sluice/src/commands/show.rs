@@ -218,6 +218,49 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
     }
 }
 
+/// What `sluice show` has of one thing.
+#[cfg(feature = "bundle")]
+pub(super) struct Shown {
+    /// The command's word.
+    pub(super) name: &'static str,
+    /// For people.
+    pub(super) text: Result<String, ClientError>,
+    /// As the API has it.
+    pub(super) json: Result<String, ClientError>,
+}
+
+/// All that can be shown without naming a session; with subscribers, sessions too. Of long tables the first rows.
+#[cfg(feature = "bundle")]
+pub(super) fn everything(socket: &Path, with_subscribers: bool) -> impl Iterator<Item = Shown> + '_ {
+    /// Rows of a table.
+    const MOST: usize = 10_000;
+    let (after, limit) = (None, MOST);
+    let sessions = What::Sessions {
+        ue: None,
+        seid: None,
+        teid: None,
+        imsi: None,
+        after: None,
+        limit,
+    };
+    let whats = [
+        ("runtime", What::Runtime),
+        ("ports", What::Ports),
+        ("paths", What::Paths),
+        ("routes", What::Routes { after, limit }),
+        ("neighbours", What::Neighbours { after, limit }),
+        ("n4", What::N4),
+        ("associations", What::Associations { after, limit }),
+        ("records", What::Records),
+    ];
+    let sessions = with_subscribers.then_some(("sessions", sessions));
+    whats.into_iter().chain(sessions).map(move |(name, what)| Shown {
+        name,
+        text: answer(socket, what.clone(), false),
+        json: answer(socket, what, true),
+    })
+}
+
 fn written<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> String {
     if json {
         // Plain values always have a JSON form.
