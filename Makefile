@@ -11,7 +11,7 @@ ifneq ($(TOOLCHAIN),)
 export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
-.PHONY: run test build release unprofiled unit interop lint instructions sanitize bench fuzz clean setup-build setup-release setup-test
+.PHONY: run test build release deb unprofiled unit interop lint instructions sanitize bench fuzz clean setup-build setup-release setup-deb setup-test
 
 run: build               ## build, then forward packets for ten seconds with a live view
 	$(QUICK) demo $(DEMO)
@@ -26,6 +26,9 @@ release: setup-release   ## what is deployed and measured: everything, compiled 
 
 unprofiled: setup-build  ## the same, compiled once: what tests drive
 	SLUICE_COMMIT=$$(git describe --always --dirty 2>/dev/null) $(CARGO) build --release --locked -p sluice
+
+deb: setup-deb $(if $(PROGRAM),,release) ## a Debian package in target/deb: of a release, or of PROGRAM, which is built
+	tools/deb.sh $(or $(PROGRAM),$(SLUICE))
 
 unit: setup-test
 	$(CARGO) test --workspace --locked
@@ -64,6 +67,9 @@ setup-build:
 
 setup-release:
 	@tools/setup.sh release
+
+setup-deb:
+	@tools/setup.sh deb
 
 setup-test:
 	@tools/setup.sh test

@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh build    what it takes to build and run Sluice
 #   tools/setup.sh release  that, and what it takes to compile it with a profile
+#   tools/setup.sh deb      that, and what it takes to make a Debian package
 #   tools/setup.sh test     what it takes to build it, and what its tests and checks need
 #
 # It looks before it acts: where nothing is missing it changes nothing and needs no network. Rust is not its business.
@@ -18,11 +19,12 @@ missing=()
 
 main() {
     case "${1:-}" in
-        build | release | test) ;;
-        *) fail "usage: tools/setup.sh build|release|test" ;;
+        build | release | deb | test) ;;
+        *) fail "usage: tools/setup.sh build|release|deb|test" ;;
     esac
     need_build
     [ "$1" != release ] || need_release
+    [ "$1" != deb ] || { need_release && need_deb; }
     [ "$1" != test ] || need_test
     install_packages
     [ "$1" != test ] || complete_tests
@@ -43,7 +45,15 @@ need_release() {
     compgen -G "$(rustc --print sysroot)/lib/rustlib/*/bin/llvm-profdata" >/dev/null || have llvm-profdata-19 || missing+=(llvm-19)
 }
 
+need_deb() {
+    have dh || missing+=(debhelper)
+    have dpkg-buildpackage || missing+=(dpkg-dev)
+}
+
 need_test() {
+    need_deb
+    have lintian || missing+=(lintian)
+    have logrotate || missing+=(logrotate)
     have ip || missing+=(iproute2)
     have ethtool || missing+=(ethtool)
     have iperf3 || missing+=(iperf3)
