@@ -53,7 +53,7 @@ need_deb() {
 need_test() {
     need_deb
     have lintian || missing+=(lintian)
-    have logrotate || missing+=(logrotate)
+    have systemd-sysusers || missing+=(systemd-standalone-sysusers)
     have ip || missing+=(iproute2)
     have ethtool || missing+=(ethtool)
     have iperf3 || missing+=(iperf3)

@@ -118,7 +118,6 @@ def test_a_life_of_the_package(package, root):
             lab.associate()
             pings(lab, gnb)
             assert lab.service.stop() == 0
-        logrotate(root, lab.service)
     finally:
         said = lab.said()
         lab.close()
@@ -199,19 +198,3 @@ def bundle(lab, root):
     assert all(address not in text for text in plain.values())
     assert address in whole["show/sessions.json"] and "show/sessions" in whole["README.txt"]
     lab.smf("delete", up_seid=session["up_seid"])
-
-
-def logrotate(root, service):
-    """The example removes old final files, and none that is new or open."""
-    records = root.path / "var/lib/sluice/records"
-    final = sorted(records.glob("usage-*.jsonl"))
-    assert final, list(records.iterdir())
-    old, open_file = records / f"usage-{0:020}.jsonl", records / f"usage-{10**10:020}.open"
-    for file in (old, open_file):
-        file.write_text("")
-        service.own(file)
-        os.utime(file, (0, 0))
-    example = "/usr/share/doc/sluice/examples/logrotate/sluice-records"
-    root.run("sh", "-c", f"cp {example} /etc/logrotate.d/ && chmod 644 /etc/logrotate.d/sluice-records")
-    root.run("logrotate", "-f", "-s", "/tmp/state", "/etc/logrotate.d/sluice-records")
-    assert not old.exists() and open_file.exists() and all(file.exists() for file in final)

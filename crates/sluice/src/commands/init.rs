@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
-use config::Config;
+use config::{CallerRole, Config};
 use oam::rest::Access;
 
 /// The group of the package, whose members may use the API.
@@ -134,7 +134,7 @@ pub fn init(arguments: &InitArguments) -> ExitCode {
     let stdin = io::stdin();
     let answers = stdin.is_terminal().then(|| stdin.lock());
     let text = match Wanted::of(arguments.clone(), answers) {
-        Ok(wanted) => wanted.text(Access::group(GROUP).is_ok()),
+        Ok(wanted) => wanted.text(Access::group(GROUP, CallerRole::Operator).is_ok()),
         Err(error) => {
             eprintln!("init: {error}");
             return ExitCode::from(CONFIGURATION_ERROR);
