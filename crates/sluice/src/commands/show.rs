@@ -240,6 +240,7 @@ pub(super) fn everything(socket: &Path, with_subscribers: bool) -> impl Iterator
         seid: None,
         teid: None,
         imsi: None,
+        dnn: None,
         after: None,
         limit,
     };
