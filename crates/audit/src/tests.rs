@@ -209,8 +209,7 @@ fn a_tail_that_is_cut_off_is_missed_by_its_head() {
     let last = disk
         .names()
         .into_iter()
-        .filter(|name| files::is_file(name))
-        .next_back()
+        .rfind(|name| files::is_file(name))
         .unwrap();
     disk.change(&last, Vec::clear);
     let cut = disk.verify(None);

@@ -2,6 +2,7 @@
 
 use crate::values::{N4Status, PortList};
 
+use super::Reading;
 use super::exposition::{Exposition, Metric};
 use super::worker::PortNames;
 
@@ -269,7 +270,7 @@ pub(super) fn write(to: &mut Exposition, control: &ControlSnapshot) {
 }
 
 fn write_groups(to: &mut Exposition, control: &ControlSnapshot) {
-    let families: [(&Metric, fn(&GroupCounts) -> u64); 2] = [
+    let families: [(&Metric, Reading<GroupCounts>); 2] = [
         (&GROUP_SESSIONS, |group| group.sessions),
         (&GROUP_JOINED, |group| group.joined),
     ];
@@ -279,7 +280,7 @@ fn write_groups(to: &mut Exposition, control: &ControlSnapshot) {
             family.sample(&[&group.slice, &group.dnn], value(group));
         }
     }
-    let families: [(&Metric, fn(&SmfCount) -> u64); 3] = [
+    let families: [(&Metric, Reading<SmfCount>); 3] = [
         (&SMF_UP, |smf| smf.is_up.into()),
         (&SMF_SESSIONS, |smf| smf.sessions),
         (&SMF_TUNNELS, |smf| smf.tunnels),
@@ -296,7 +297,7 @@ fn write_groups(to: &mut Exposition, control: &ControlSnapshot) {
 fn write_n4(to: &mut Exposition, control: &ControlSnapshot) {
     let n4 = &control.n4;
     to.single(&ASSOCIATIONS, n4.associations);
-    let families: [(&Metric, fn(&crate::values::N4Message) -> u64); 4] = [
+    let families: [(&Metric, Reading<crate::values::N4Message>); 4] = [
         (&RECEIVED, |message| message.received),
         (&DUPLICATES, |message| message.duplicates),
         (&SENT, |message| message.sent),
@@ -352,7 +353,7 @@ fn write_network(to: &mut Exposition, control: &ControlSnapshot) {
     for one in &control.neighbours {
         family.sample(&[&one.network_instance, one.state], one.count);
     }
-    let families: [(&Metric, fn(&PoolCount) -> u64); 2] =
+    let families: [(&Metric, Reading<PoolCount>); 2] =
         [(&POOL_USED, |pool| pool.used), (&POOL_LIMIT, |pool| pool.limit)];
     for (metric, value) in families {
         let mut family = to.family(metric);

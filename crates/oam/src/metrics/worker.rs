@@ -3,6 +3,7 @@
 use packet::DropReason;
 use worker::{Holdings, PortStats, Stage, Stats};
 
+use super::Reading;
 use super::exposition::{Exposition, Metric, Value};
 
 /// What is known of the workers at one moment, in the order of their numbers.
@@ -256,7 +257,7 @@ pub(super) fn write(to: &mut Exposition, workers: &WorkerSnapshot, ports: &[Port
 }
 
 fn write_ports(to: &mut Exposition, stats: &[Stats], ports: &[PortNames]) {
-    let families: [(&Metric, fn(&PortStats) -> u64); 4] = [
+    let families: [(&Metric, Reading<PortStats>); 4] = [
         (&RX_PACKETS, |port| port.rx.packets),
         (&RX_BYTES, |port| port.rx.octets),
         (&TX_PACKETS, |port| port.tx.packets),
@@ -276,7 +277,7 @@ fn write_ports(to: &mut Exposition, stats: &[Stats], ports: &[PortNames]) {
 }
 
 fn write_directions(to: &mut Exposition, stats: &[Stats]) {
-    let families: [(&Metric, fn(&worker::DirectionStats) -> u64); 4] = [
+    let families: [(&Metric, Reading<worker::DirectionStats>); 4] = [
         (&MATCHED_PACKETS, |direction| direction.matched.packets),
         (&MATCHED_BYTES, |direction| direction.matched.octets),
         (&FORWARDED_PACKETS, |direction| direction.forwarded.packets),
