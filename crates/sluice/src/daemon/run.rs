@@ -114,18 +114,8 @@ pub fn run(
         workers: wakeups.clone(),
         host: host.as_ref().map(|host| host.wakeup().clone()),
     };
-    let mut ends = host_ends.into_iter();
-    let parts = workers.into_iter().zip(ios).zip(idles);
-    let unstarted = parts.map(|(((config, link), io), idle)| Unstarted {
-        config,
-        link,
-        io: match ends.next() {
-            Some(end) => io.with_host(end),
-            None => io,
-        },
-        idle,
-    });
-    let mut threads = start_workers(eal, config, unstarted.collect(), &wakes, &clock, &halt);
+    let unstarted = unstarted_workers(workers, ios, idles, host_ends);
+    let mut threads = start_workers(eal, config, unstarted, &wakes, &clock, &halt);
     let memory = workers_memory(&mut threads, &ports)?;
     let (client, server) = query_channel();
     let (records, view) = recording.map_or((None, None), |(thread, feed, view)| {
@@ -149,12 +139,7 @@ pub fn run(
         configuration: open_configuration(config, source),
     };
     let _api = api::open(config, sources, &threads).map_err(RunError::of)?;
-    for (port, report) in ports.rx_distributions() {
-        info!(port, "{report}");
-        report.refused.iter().for_each(|words| debug!(port, "{words}"));
-    }
-    log_start(config, sockets.addresses());
-    info!(workers = threads.len(), ports = config.ports.len(), "ready");
+    log_ready(config, sockets.addresses(), &ports);
 
     let turns = ControlLoop::new(control, sockets, clock.clone()).with_wakeups(own, wakeups);
     let mut served = Served {
@@ -250,6 +235,27 @@ struct Unstarted {
     link: worker::WorkerEnd,
     io: DpdkIo,
     idle: Idle,
+}
+
+/// The workers with what is theirs, in the order of their numbers; the first have the ends towards the host.
+fn unstarted_workers(
+    workers: Made,
+    ios: Vec<DpdkIo>,
+    idles: Vec<Idle>,
+    host_ends: Vec<HostEnd>,
+) -> Vec<Unstarted> {
+    let mut ends = host_ends.into_iter();
+    let parts = workers.into_iter().zip(ios).zip(idles);
+    let unstarted = parts.map(|(((config, link), io), idle)| Unstarted {
+        config,
+        link,
+        io: match ends.next() {
+            Some(end) => io.with_host(end),
+            None => io,
+        },
+        idle,
+    });
+    unstarted.collect()
 }
 
 /// Starts a thread for each worker; `halt` ends them.
@@ -358,6 +364,17 @@ fn open_n4_sockets(config: &Config) -> Result<Sockets, RunError> {
         Some(device) => sockets.bound_to_device(&device.value).map_err(RunError::of),
         None => Ok(sockets),
     }
+}
+
+/// Says how packets come to the workers, and all that [`log_start`] does; then that the daemon is ready.
+fn log_ready(config: &Config, addresses: impl Iterator<Item = SocketAddr>, ports: &Ports) {
+    for (port, report) in ports.rx_distributions() {
+        info!(port, "{report}");
+        report.refused.iter().for_each(|words| debug!(port, "{words}"));
+    }
+    log_start(config, addresses);
+    let workers = config.workers.count.value();
+    info!(workers, ports = config.ports.len(), "ready");
 }
 
 /// Says who this is, where N4 is reached, and what is left open.

@@ -10,7 +10,7 @@ mod search;
 mod tests;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -112,7 +112,7 @@ fn follow(socket: &Path, tell: &Sender<Told>) {
 }
 
 /// Answers what keys ask for.
-fn answer(socket: &PathBuf, asked: &Receiver<Ask>, tell: &Sender<Told>) {
+fn answer(socket: &Path, asked: &Receiver<Ask>, tell: &Sender<Told>) {
     for ask in asked {
         let told = match ask {
             Ask::Sessions { text, after } => Told::Sessions(sessions(socket, &text, after)),

@@ -21,9 +21,9 @@ export function alarms(place) {
       } },
       { head: "Alarm", text: (row) => row.alarm },
       { head: "Object", text: (row) => row.object },
-      { head: "Since", text: (row) => date(row.since) },
+      { head: "Since", text: (row) => date(new Date(row.first_raised_ms).toISOString()) },
       { head: "What it is", class: "wrap", text: (row) => row.text },
-      { head: "What to do", class: "wrap", text: (row) => row.advice },
+      { head: "Times", text: (row) => row.count },
     ],
   });
   place.append(h("h1", { class: "hidden" }, "Alarms"), wrong, section("Raised now"), grid.element);
