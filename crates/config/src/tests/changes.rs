@@ -79,9 +79,8 @@ fn the_schema_in_the_repository_is_that_of_the_program() {
 fn a_field_says_what_it_is() {
     let schema = json_schema::schema();
     let field = |path: &str| {
-        let at = |node: Option<&Value>, name: &str| node.and_then(|node| node.get(name)).cloned();
         path.split('/')
-            .fold(Some(schema.clone()), |node, name| at(node.as_ref(), name))
+            .try_fold(schema.clone(), |node, name| node.get(name).cloned())
     };
     let heartbeat = field("properties/n4/properties/heartbeat_s").unwrap();
     assert_eq!(heartbeat["type"], "integer");
