@@ -2,8 +2,7 @@
 
 use crate::values::{N4Status, PortList};
 
-use super::Reading;
-use super::exposition::{Exposition, Metric};
+use super::exposition::{Exposition, Metric, Reading};
 use super::worker::PortNames;
 
 /// What control knows at one moment.

@@ -5,6 +5,9 @@
 
 use std::fmt::Write;
 
+/// What a metric says of an object.
+pub(super) type Reading<T> = fn(&T) -> u64;
+
 /// The most series of one text; what exceeds it is left out, and counted.
 pub const MOST_SERIES: usize = 20_000;
 /// The most characters of a value of a label.

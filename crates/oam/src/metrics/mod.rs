@@ -22,9 +22,6 @@ pub use scrape::Scrape;
 pub use ts28552::{Measurement, ROWS as TS28552};
 pub use worker::{PacketBuffers, PortNames, WorkerSnapshot};
 
-/// What a metric says of an object.
-type Reading<T> = fn(&T) -> u64;
-
 const LOAD: Metric = Metric::gauge(
     "sluice_load_ratio",
     &[],

@@ -3,8 +3,7 @@
 use packet::DropReason;
 use worker::{Holdings, PortStats, Stage, Stats};
 
-use super::Reading;
-use super::exposition::{Exposition, Metric, Value};
+use super::exposition::{Exposition, Metric, Reading, Value};
 
 /// What is known of the workers at one moment, in the order of their numbers.
 #[derive(Clone, Debug, Default)]
