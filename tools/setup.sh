@@ -57,6 +57,7 @@ need_test() {
     have ip || missing+=(iproute2)
     have ethtool || missing+=(ethtool)
     have iperf3 || missing+=(iperf3)
+    have promtool || missing+=(prometheus)
     have ping || missing+=(iputils-ping)
     have tcpdump || missing+=(tcpdump)
     have tshark || missing+=(tshark)
