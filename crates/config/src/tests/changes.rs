@@ -1,6 +1,6 @@
 //! The schema, the class of each field, and the differences of two configurations.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 use crate::change_class::RULES;

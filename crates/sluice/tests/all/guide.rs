@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -118,12 +119,27 @@ fn indented_blocks(page: &str) -> Vec<String> {
     blocks
 }
 
+/// A folder with the certificates and the key that the guide names: `sluice check` reads them.
+fn certificates() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide-tls");
+    let made = rcgen::generate_simple_self_signed(["upf.example".to_owned()]).expect("a certificate");
+    fs::create_dir_all(&folder).expect("a folder");
+    for name in ["chain.pem", "clients.pem"] {
+        fs::write(folder.join(name), made.cert.pem()).expect("a file");
+    }
+    let key = folder.join("key.pem");
+    fs::write(&key, made.signing_key.serialize_pem()).expect("a file");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("a mode");
+    folder
+}
+
 /// Blocks that begin with a field of the whole configuration are parts of one: laid over the page's whole file or the
 /// example, or in the place of what these have there, they are good.
 #[test]
 fn every_part_of_a_configuration_in_the_guide_is_good() {
     let example = Example::read("sluice.yaml").0;
     let commented = read("examples/sluice.yaml");
+    let certificates = certificates().display().to_string();
     let is_field = |line: &str| {
         let Some((key, rest)) = line.split_once(':') else {
             return false;
@@ -144,6 +160,7 @@ fn every_part_of_a_configuration_in_the_guide_is_good() {
             .map(yaml)
             .filter(|value| value.get("node").is_some());
         let bases: Vec<Value> = own.chain([example.clone()]).collect();
+        let text = text.replace("/etc/sluice/tls", &certificates);
         let blocks = indented_blocks(&text);
         for (number, block) in blocks.iter().map(|block| block.trim()).enumerate() {
             if !block.lines().next().is_some_and(is_field) {
