@@ -144,8 +144,13 @@ def test_every_expression_has_series(metrics_lab):
             with contextlib.suppress(OSError):
                 missing = {name: text for name, text in missing.items() if not query(metrics_lab, text)}
         assert not missing, missing
-        rate = query(metrics_lab, 'instance_direction:sluice_user_forwarded_packets:rate1m{direction="uplink"}')
-        assert 10 < float(rate[0]["value"][1]) < 100
+        # One packet every 20 ms, seen over a minute that has only begun: it rises to that.
+        rate = 0
+        while rate < 10 and time.monotonic() < deadline + 30:
+            time.sleep(1)
+            found = query(metrics_lab, 'instance_direction:sluice_user_forwarded_packets:rate1m{direction="uplink"}')
+            rate = float(found[0]["value"][1])
+        assert 10 < rate < 100
         assert query(metrics_lab, "up{job='ts28552'} == 1")
         assert float(query(metrics_lab, "fivegs_ep_n3_gtp_indatapktn3upf_total")[0]["value"][1]) > 10
         # Both jobs were understood from the first scrape on.

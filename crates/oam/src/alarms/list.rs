@@ -156,7 +156,12 @@ impl Alarms {
         for condition in conditions {
             let key = (condition.kind, condition.object);
             gone.retain(|other| *other != key);
-            let is_full = self.active.len() >= MOST_ALARMS;
+            // SMFs choose how many they are: they leave room for what is configured.
+            let most = match key.0 {
+                Kind::SmfLost => MOST_ALARMS / 2,
+                _ => MOST_ALARMS,
+            };
+            let is_full = self.active.len() >= most;
             match self.active.get_mut(&key) {
                 Some(alarm) => {
                     let is_back = alarm.gone.take().is_some();

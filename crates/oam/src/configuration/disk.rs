@@ -2,8 +2,10 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
+
+use nix::fcntl::OFlag;
 
 /// Who may use a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,24 +77,29 @@ impl Disk for SystemDisk {
     }
 
     fn write(&self, path: &Path, octets: &[u8]) -> io::Result<()> {
+        // Never through a link, or into a file that somebody else has put there.
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let mut how = OpenOptions::new();
-        let mut file = how
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
+        let mut file = how.write(true).create_new(true).mode(0o600).open(path)?;
         file.write_all(octets)?;
         file.sync_all()
     }
 
     fn give(&self, path: &Path, ownership: Ownership) -> io::Result<()> {
-        let now = Ownership::of(path)?;
-        if (now.user, now.group) != (ownership.user, ownership.group) {
-            chown(path, Some(ownership.user), Some(ownership.group))?;
+        let file = OpenOptions::new()
+            .write(true)
+            .custom_flags(OFlag::O_NOFOLLOW.bits())
+            .open(path)?;
+        let now = file.metadata()?;
+        // Before its owner is another: only root may change others' modes.
+        file.set_permissions(Permissions::from_mode(ownership.mode))?;
+        if (now.uid(), now.gid()) != (ownership.user, ownership.group) {
+            fchown(&file, Some(ownership.user), Some(ownership.group))?;
         }
-        fs::set_permissions(path, Permissions::from_mode(ownership.mode))?;
-        File::open(path)?.sync_all()
+        file.sync_all()
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -185,7 +185,7 @@ static COUNTS: &[WorkerCount] = &[
     count("over_session_flows", "sluice_worker_flows_refused_session_limit", "Decisions without a flow entry: the session has the highest number."),
     count("over_session_rate", "sluice_worker_flows_refused_session_rate", "Decisions without a flow entry: the session exceeds its rate of new ones."),
     count("over_rate", "sluice_worker_flows_refused_rate", "Decisions without a flow entry: all sessions exceed the rate of new ones."),
-    count("contents_together", "sluice_worker_contents_without_counter", "Decisions about packets of a content without a free counter."),
+    count("contents_together", "sluice_worker_uncounted_contents", "Decisions about packets of a content without a free counter."),
     count("revalidated", "sluice_worker_flows_revalidated", "Flows in use that were decided anew because shared rules changed."),
     count("revalidations_put_off", "sluice_worker_flow_revalidations_delayed", "Packets forwarded by an older decision because the slow path budget was used up."),
     count("closed", "sluice_worker_flows_closed", "Flow entries whose idle time was lowered by a FIN or RST."),

@@ -18,9 +18,9 @@ use crate::values::Problem;
 
 /// Octets of a target that are written.
 const LONGEST_TARGET: usize = 2_048;
-/// Sources of wrong credentials that are named in a time; the others are counted together.
+/// Sources of refused requests that are named in a time; the others are counted together.
 const MOST_SOURCES: usize = 64;
-/// How often wrong credentials are written, and how often it is logged that lines are missed.
+/// How often refusals are written, and how often it is logged that lines are missed.
 const EVERY: Duration = Duration::from_secs(60);
 /// After this number of lines the daemon's log has the number and hash of the last one, as a copy elsewhere.
 const HEAD_EVERY: u64 = 100;
@@ -37,10 +37,19 @@ struct Inner {
     logged: Mutex<Option<Instant>>,
 }
 
-/// Wrong credentials since the last lines about them.
+/// Refusals since the last lines about them.
+#[derive(Default)]
 struct Refused {
-    by_source: BTreeMap<String, u64>,
-    since: Instant,
+    by_source: BTreeMap<Source, u64>,
+    /// When lines about them were written last.
+    written: Option<Instant>,
+}
+
+/// Whose refusals are counted together.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Source {
+    from: String,
+    what: &'static str,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -67,10 +76,7 @@ impl Auditor {
         Ok(Self(Arc::new(Inner {
             log: Mutex::new(log),
             when_full: config.when_full,
-            refused: Mutex::new(Refused {
-                by_source: BTreeMap::new(),
-                since: Instant::now(),
-            }),
+            refused: Mutex::default(),
             logged: Mutex::new(None),
         })))
     }
@@ -101,28 +107,30 @@ impl Auditor {
 
     /// Counts wrong credentials; lines of them come once a minute.
     #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is no TLS"))]
-    pub(super) fn refused(&self, from: &str) {
-        let mut refused = lock(&self.0.refused);
-        let is_known = refused.by_source.contains_key(from);
-        let from = match is_known || refused.by_source.len() < MOST_SOURCES {
-            true => from,
-            false => "others",
-        };
-        *refused.by_source.entry(from.to_owned()).or_default() += 1;
+    pub(super) fn credentials_refused(&self, from: &str) {
+        self.0.count_refused(from, "credentials");
     }
 
-    /// Writes of wrong credentials what is due. It may wait for the disk.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "there is no TLS"))]
+    /// Counts a request of a caller whose role is less than the route needs; lines of them come once a minute.
+    pub(super) async fn role_refused(&self, caller: &str) {
+        self.0.count_refused(caller, "role");
+        let auditor = self.clone();
+        // A failure is logged and counted.
+        let _ = spawn_blocking(move || auditor.write_refused()).await;
+    }
+
+    /// Writes of refusals what is due. It may wait for the disk.
     pub(super) fn write_refused(&self) {
         let mut refused = lock(&self.0.refused);
-        if refused.since.elapsed() < EVERY {
+        let is_due = refused.written.is_none_or(|written| written.elapsed() >= EVERY);
+        if !is_due || refused.by_source.is_empty() {
             return;
         }
-        refused.since = Instant::now();
+        refused.written = Some(Instant::now());
         let by_source = std::mem::take(&mut refused.by_source);
         drop(refused);
-        for (from, count) in by_source {
-            let what = "credentials".to_owned();
+        for (Source { from, what }, count) in by_source {
+            let what = what.to_owned();
             // A failure is logged and counted.
             let _ = self.0.write(&Entry::Refused { from, what, count });
         }
@@ -153,6 +161,16 @@ pub(super) fn request_entry(caller: &Caller, request: &Request) -> Entry {
 }
 
 impl Inner {
+    fn count_refused(&self, from: &str, what: &'static str) {
+        let mut refused = lock(&self.refused);
+        let from = from.to_owned();
+        let mut source = Source { from, what };
+        if refused.by_source.len() >= MOST_SOURCES && !refused.by_source.contains_key(&source) {
+            source.from = "others".to_owned();
+        }
+        *refused.by_source.entry(source).or_default() += 1;
+    }
+
     fn write(&self, entry: &Entry) -> io::Result<u64> {
         let mut log = lock(&self.log);
         let written = log.append(now_ms(), entry);

@@ -100,7 +100,7 @@ pub(super) struct Authorization {
 }
 
 /// Lets a request through if its caller has the role that the route needs. What changes something, or what not every
-/// caller may see, is written to the audit log, whether it is refused or not.
+/// caller may see, is written to the audit log; refusals are counted there.
 pub(super) async fn authorize(
     State(authorization): State<Arc<Authorization>>,
     path: MatchedPath,
@@ -118,6 +118,11 @@ pub(super) async fn authorize(
     let Some(auditor) = authorization.auditor.as_ref().filter(|_| is_audited) else {
         return serve(needed, request, next).await;
     };
+    if caller.role < needed {
+        // One line a minute, not two for each: it is no way to fill the disk.
+        auditor.role_refused(&caller.name).await;
+        return serve(needed, request, next).await;
+    }
     let entry = request_entry(caller, &request);
     let line = auditor.request(entry).await?;
     let served = serve(needed, request, next).await;

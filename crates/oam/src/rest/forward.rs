@@ -30,6 +30,7 @@ use session::Random;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
 
+use super::impatient::Impatient;
 use crate::values::Problem;
 
 /// How long a request may take to arrive, and a connection may be idle.
@@ -165,7 +166,7 @@ async fn serve_one(stream: TcpStream, gate: Gate, socket: Arc<Path>) {
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_buf_size(LONGEST_HEAD)
-        .serve_connection(TokioIo::new(stream), answer);
+        .serve_connection(TokioIo::new(Impatient::new(stream, PATIENCE)), answer);
     // A browser that goes away is its own affair.
     let _ = connection.await;
 }

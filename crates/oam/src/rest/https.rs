@@ -333,7 +333,7 @@ async fn answer(peer: &Peer, shared: &Shared, mut request: Request<Incoming>) ->
 /// are not found by trying, and so it is not possible to lock out others.
 async fn refuse(peer: &Peer, shared: &Shared) -> Response<Body> {
     if let Some(auditor) = &shared.auditor {
-        auditor.refused(&peer.group.to_string());
+        auditor.credentials_refused(&peer.group.to_string());
     }
     if let Err(wait) = shared.limits.takes_failure(peer.group, Instant::now()) {
         return later("too many wrong credentials from this address", wait);

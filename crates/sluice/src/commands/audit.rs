@@ -104,8 +104,12 @@ fn show(directory: PathBuf, json: bool) -> io::Result<()> {
     written.and_then(|()| output.flush())
 }
 
+/// The last time that has a date of four digits, which is the last that can be written, in milliseconds.
+const LAST_TIME_MS: u64 = 253_402_300_799_999;
+
 fn text(line: &Line) -> String {
-    let time = humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(line.time_ms));
+    let time =
+        humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(line.time_ms.min(LAST_TIME_MS)));
     let what = match &line.entry {
         Entry::Start {
             version,

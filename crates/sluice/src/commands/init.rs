@@ -1,10 +1,10 @@
 //! `sluice init`: a first configuration, of one N3 and one N6, from options and from answers on a terminal.
 
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -172,7 +172,7 @@ fn write(path: &Path, text: &str, replace: bool) -> io::Result<()> {
         .open(&new)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     let placed = written
-        .and_then(|()| give_to_owner_of_directory(&new))
+        .and_then(|()| give_to_owner_of_directory(&file, &new))
         .and_then(|()| {
             if replace {
                 fs::rename(&new, path)
@@ -184,14 +184,14 @@ fn write(path: &Path, text: &str, replace: bool) -> io::Result<()> {
     placed.inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
-fn give_to_owner_of_directory(file: &Path) -> io::Result<()> {
-    let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
+fn give_to_owner_of_directory(file: &File, path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
     let directory = fs::metadata(directory.unwrap_or(Path::new(".")))?;
     // Only root gives files away. A directory that all users share says nothing.
-    if fs::metadata(file)?.uid() != 0 || directory.mode() & 0o1000 != 0 {
+    if file.metadata()?.uid() != 0 || directory.mode() & 0o1000 != 0 {
         return Ok(());
     }
-    chown(file, Some(directory.uid()), Some(directory.gid()))
+    fchown(file, Some(directory.uid()), Some(directory.gid()))
 }
 
 /// What the file is to say.
@@ -394,7 +394,8 @@ impl Wanted {
         let comment = if has_group { "" } else { "# " };
         let _ = writeln!(
             text,
-            "  {comment}group: {GROUP}                 # its members have the operator's rights"
+            "  {comment}group: {GROUP}                 # its members have the operator's rights\n  \
+             {comment}group_role: operator"
         );
         text += "\nlog:\n  level: info\n  # format: json                # an object a line\n\n";
         match &arguments.records {

@@ -25,7 +25,8 @@ export const keep = (token) => sessionStorage.setItem(TOKEN, token);
 export function takeToken() {
   const found = location.hash.match(/^#token=([\w.~+/=-]+)$/);
   if (!found) return;
-  keep(found[1]);
+  // Links replace none.
+  if (!hasToken()) keep(found[1]);
   history.replaceState(null, "", location.pathname);
 }
 

@@ -129,6 +129,9 @@ impl Files {
                 }
                 error => of_key(error),
             })?;
+        // A resumed connection would keep a client's certificate beyond its time.
+        config.send_tls13_tickets = 0;
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         // HTTP/2 is not served: its streams would be one more thing to bound.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Loaded {

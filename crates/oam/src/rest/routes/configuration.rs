@@ -255,8 +255,11 @@ fn author(caller: &Caller, comment: Option<String>) -> Author {
     }
 }
 
+/// The last time that has a date of four digits, which is the last that can be written, in milliseconds.
+const LAST_TIME_MS: u64 = 253_402_300_799_999;
+
 fn version(version: &Version) -> ConfigVersion {
-    let at = std::time::UNIX_EPOCH + Duration::from_millis(version.at_ms);
+    let at = std::time::UNIX_EPOCH + Duration::from_millis(version.at_ms.min(LAST_TIME_MS));
     ConfigVersion {
         number: version.number,
         at: humantime::format_rfc3339_seconds(at).to_string(),
