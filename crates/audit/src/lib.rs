@@ -5,7 +5,7 @@
 //! so that a tail that is cut off is missed. Who can write the directory can write both anew, which only a copy of
 //! a head elsewhere shows ([`Head`]).
 //!
-//! [`AuditLog`] writes, [`verify`] checks, [`read`] reads. Nothing here knows the API, a clock or a thread.
+//! [`AuditLog`] writes, [`verify()`] checks, [`read()`] reads. Nothing here knows the API, a clock or a thread.
 
 #![forbid(unsafe_code)]
 

@@ -141,6 +141,10 @@ fn finish_if_complete(context: &mut ChangeContext, now: Nanos, index: SessionInd
             drop_because(context, index, refusal(fault), EndCause::Fault);
             return FollowUp::Nothing;
         }
+        let is_following = change.ticket == Ticket::RECOMPILATION;
+        if is_following {
+            context.follow_network_alone(index);
+        }
         return roll_back(context, index, refusal(fault));
     }
     let State::Changing(change) = std::mem::replace(&mut session.state, State::Settled) else {

@@ -90,6 +90,8 @@ impl Requests {
             let session = table.get(SessionIndex(search.next));
             if let Some(session) = session.filter(|session| !session.is_dying()) {
                 if !matches!(session.state, State::Settled) || !session.waiting.is_empty() {
+                    // A request that waits may make a session in a place that was searched before.
+                    (search.next, search.users) = Default::default();
                     return false;
                 }
                 if let Some(used) = departing.first_used(&session.live.rules) {

@@ -157,6 +157,7 @@ fn control(
         ports: config.ports.iter().map(|port| port.name.value.clone()).collect(),
         lags: lags(config, &macs),
         interface_settings,
+        has_content_counters: config.has_contents(),
         random,
         balancer: balancer(config),
     };

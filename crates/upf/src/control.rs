@@ -77,6 +77,8 @@ pub struct ControlConfig {
     pub lags: Vec<LagConfig>,
     /// What of workers' interfaces the network does not say.
     pub interface_settings: InterfaceSettings,
+    /// Whether workers have counters of contents.
+    pub has_content_counters: bool,
     /// Where identifiers come from.
     pub random: Random,
     /// Who moves buckets from busy workers to idle ones; `None`: they move by hand only.
@@ -104,6 +106,7 @@ pub struct Control {
     /// Neighbours with link layer addresses that are not to be resolved: those of the configuration, and others.
     fixed_neighbours: FixedNeighbours,
     interface_settings: InterfaceSettings,
+    has_content_counters: bool,
     reconfigurations: Reconfigurations,
 }
 
@@ -141,6 +144,7 @@ impl Control {
             own_addresses: VecDeque::new(),
             fixed_neighbours: FixedNeighbours::of(&config.static_neighbours),
             interface_settings: config.interface_settings,
+            has_content_counters: config.has_content_counters,
             reconfigurations: Reconfigurations::default(),
         };
         // Before the workers run: none answers for a tentative address.
@@ -313,8 +317,7 @@ impl Control {
         rings
     }
 
-    /// Begins to change the configuration from `old`, which the UPF has been made with or changed to, to `new`. Whether
-    /// it took effect, and what of, comes from [`poll_reconfigured`](Self::poll_reconfigured): all of it, or nothing.
+    /// Begins to change the configuration to `new`. Whether it took effect, and what of, comes from [`poll_reconfigured`](Self::poll_reconfigured): all of it, or nothing.
     ///
     /// These fields are live, in the terms of the configuration file; a change of any other is the caller's to refuse,
     /// and is without effect here:
@@ -334,9 +337,9 @@ impl Control {
     ///
     /// # Errors
     /// What can be said at once. Nothing has changed then.
-    pub fn reconfigure(&mut self, now: Nanos, old: &Config, new: &Config) -> Result<(), ReconfigureError> {
+    pub fn reconfigure(&mut self, now: Nanos, new: &Config) -> Result<(), ReconfigureError> {
         self.neighbours.set_time(now);
-        self.reconfiguration().reconfigure(now, old, new)
+        self.reconfiguration().reconfigure(now, new)
     }
 
     /// What came of a change of the configuration that was begun: it has effect in control, in all workers and in all
@@ -361,6 +364,7 @@ impl Control {
             network: &mut self.network,
             fixed_neighbours: &mut self.fixed_neighbours,
             interface_settings: &self.interface_settings,
+            has_content_counters: self.has_content_counters,
             changes: &mut self.reconfigurations,
         }
     }

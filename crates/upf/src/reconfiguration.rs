@@ -37,6 +37,8 @@ const SEARCHED_PER_POLL: usize = 4_096;
 const FOLLOWING_PER_POLL: usize = 256;
 /// How long requests that are in progress may delay the search for users of what is removed.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
+/// How long a change waits for next hops that are silent. Packets to them wait then, as those to any other do.
+const NEXT_HOP_TIME: Duration = Duration::from_secs(10);
 /// Results that are kept until they are polled.
 const RESULTS_KEPT: usize = 16;
 
@@ -50,6 +52,8 @@ pub(super) struct Reconfiguration<'a> {
     pub network: &'a mut Arc<Network>,
     pub fixed_neighbours: &'a mut FixedNeighbours,
     pub interface_settings: &'a InterfaceSettings,
+    /// Whether workers have counters of contents.
+    pub has_content_counters: bool,
     pub changes: &'a mut Reconfigurations,
 }
 
@@ -58,11 +62,11 @@ impl Reconfiguration<'_> {
     ///
     /// # Errors
     /// What can be said at once. Nothing has changed then.
-    pub fn reconfigure(&mut self, now: Nanos, old: &Config, new: &Config) -> Result<(), ReconfigureError> {
+    pub fn reconfigure(&mut self, now: Nanos, new: &Config) -> Result<(), ReconfigureError> {
         if !matches!(self.changes.stage, Stage::Idle) {
             return Err(ReconfigureError::Busy);
         }
-        if new.has_contents() && !old.has_contents() {
+        if new.has_contents() && !self.has_content_counters {
             return Err(ReconfigureError::Contents);
         }
         let before = Before {
@@ -224,8 +228,14 @@ impl Reconfiguration<'_> {
             self.abandon(now, &preparation, error);
         } else if !preparation.is_searched && now >= preparation.began + SEARCH_TIME {
             self.abandon(now, &preparation, ReconfigureError::Unsettled(SEARCH_TIME));
-        } else if preparation.is_searched && self.are_next_hops_settled(now, &preparation) {
-            self.take_effect(now, *preparation);
+        } else if preparation.is_searched
+            && (self.are_next_hops_settled(now, &preparation) || now >= preparation.began + NEXT_HOP_TIME)
+        {
+            // Peers and sessions have changed since it began.
+            match self.check(&preparation.next) {
+                Ok(()) => self.take_effect(now, *preparation),
+                Err(error) => self.abandon(now, &preparation, error),
+            }
         } else {
             self.changes.stage = Stage::Preparing(preparation);
             return !was_searched;

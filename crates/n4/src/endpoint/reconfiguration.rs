@@ -70,6 +70,10 @@ impl Endpoint {
         };
         shared.transactions.requests_mut().set_times(now, own.t1, own.n1);
         self.control.reconfigure(now, own);
+        // SMFs that have set one up themselves are not to be asked for one.
+        for association in shared.associations.iter().filter(|one| one.reachable) {
+            self.control.setups.associated(association);
+        }
         let used = shared.sessions.paths();
         let unsupervised = self.reporting.nodes.set_supervision(now, own.paths, used);
         shared.counters.paths_unsupervised += unsupervised;

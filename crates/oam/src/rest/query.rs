@@ -409,12 +409,10 @@ impl QueryServer {
             Query::Neighbours { after, most, reply } => {
                 let _ = reply.send(views::neighbours(control, after, most));
             }
-            Query::Reconfigure { effect, reply } => {
-                match control.reconfigure(now, &effect.old, &effect.new) {
-                    Ok(()) => self.reconfiguring = Some(reply),
-                    Err(error) => drop(reply.send(Err(error.to_string()))),
-                }
-            }
+            Query::Reconfigure { effect, reply } => match control.reconfigure(now, &effect.new) {
+                Ok(()) => self.reconfiguring = Some(reply),
+                Err(error) => drop(reply.send(Err(error.to_string()))),
+            },
             Query::Export { how, reply } => self.export.begin(now, control, how, reply),
             Query::ExportEnd { taken, reply } => {
                 let _ = reply.send(self.export.end(now, control, taken));

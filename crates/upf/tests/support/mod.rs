@@ -288,9 +288,8 @@ impl World {
 
     /// Begins to change the configuration to this one. Whether it takes effect comes from the control.
     pub fn reconfigure(&mut self, text: &str) -> Result<(), ReconfigureError> {
-        let parse = |text: &str| Config::parse(text, "world").expect("a good configuration");
-        self.control
-            .reconfigure(self.now, &parse(&self.text), &parse(text))?;
+        let config = Config::parse(text, "world").expect("a good configuration");
+        self.control.reconfigure(self.now, &config)?;
         self.text = text.into();
         Ok(())
     }
