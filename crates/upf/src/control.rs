@@ -317,7 +317,8 @@ impl Control {
         rings
     }
 
-    /// Begins to change the configuration to `new`. Whether it took effect, and what of, comes from [`poll_reconfigured`](Self::poll_reconfigured): all of it, or nothing.
+    /// Begins to change the configuration to `new`. Whether it took effect comes from
+    /// [`poll_reconfigured`](Self::poll_reconfigured): all of it, or nothing.
     ///
     /// These fields are live, in the terms of the configuration file; a change of any other is the caller's to refuse,
     /// and is without effect here:

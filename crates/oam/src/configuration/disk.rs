@@ -77,7 +77,7 @@ impl Disk for SystemDisk {
     }
 
     fn write(&self, path: &Path, octets: &[u8]) -> io::Result<()> {
-        // Never through a link, or into a file that somebody else has put there.
+        // Never through a link, or into a file of another user.
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
