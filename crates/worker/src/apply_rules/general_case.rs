@@ -19,7 +19,7 @@ use crate::burst::credit::credit_back;
 use crate::burst::descriptor::{AddressPair, Deferral, Descriptor, Family, Fate, PacketFlags, PacketKey};
 use crate::burst::outcome::CopyRequest;
 use crate::egress::checksum_offload::UdpChecksum;
-use crate::ingress::parse::HEADERS;
+use crate::ingress::parse::gather_headers;
 use crate::io::PacketMetadata;
 use crate::lookup::extensions::WholeVerdict;
 
@@ -188,7 +188,7 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         let Some(image) = self.images.at(session) else {
             return Ok(());
         };
-        buf.gather(HEADERS.min(buf.len()));
+        gather_headers(buf);
         let tuple = descriptor.tuple(buf.data())?;
         let packet = buf.data().get(usize::from(descriptor.offset)..);
         if !image

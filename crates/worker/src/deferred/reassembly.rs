@@ -20,7 +20,7 @@ use packet::{Addrs, DropReason, PacketBuf};
 use crate::ReassemblyLimits;
 use crate::burst::batch::Batch;
 use crate::deferred::packet_store::{PacketList, PacketStore, Rejected, SlotIndex};
-use crate::ingress::parse::HEADERS;
+use crate::ingress::parse::gather_headers;
 
 /// Places in a set.
 const WAYS: usize = 4;
@@ -298,7 +298,7 @@ impl<B: PacketBuf> Reassembly<B> {
         let done = joined.and_then(|()| {
             // In one piece where it fits: not every port sends chains.
             if !whole.gather(whole.len()) {
-                whole.gather(HEADERS.min(whole.len()));
+                gather_headers(&mut whole);
             }
             first.finish(&mut whole, length.into())
         });

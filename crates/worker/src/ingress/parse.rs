@@ -48,6 +48,13 @@ pub(crate) fn parse<B: PacketBuf + PacketMetadata>(
 /// than any headers have.
 pub(crate) const HEADERS: usize = 1_280;
 
+/// Linearizes the headers of a packet for who reads more of them than parsing did; false when they stay where they
+/// are.
+#[cold]
+pub(crate) fn gather_headers<B: PacketBuf>(buf: &mut B) -> bool {
+    buf.gather(HEADERS.min(buf.len()))
+}
+
 #[cold]
 fn scattered<B: PacketBuf>(buf: &B) -> PacketFlags {
     match buf.is_chained() {
@@ -68,7 +75,7 @@ pub(crate) fn gather<B: PacketBuf + PacketMetadata>(
     let mut flags = PacketFlags::NONE;
     for (index, (buf, descriptor)) in burst.iter_mut().zip(descriptors).enumerate() {
         let is_scattered = descriptor.flags.any(PacketFlags::SCATTERED) && buf.is_chained();
-        if !is_scattered || !buf.gather(HEADERS.min(buf.len())) {
+        if !is_scattered || !gather_headers(buf) {
             continue;
         }
         descriptor.reset(descriptor.from_inbox);

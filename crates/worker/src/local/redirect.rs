@@ -15,6 +15,7 @@ use crate::burst::descriptor::Fate;
 use crate::control_channel::event_queue::EventQueue;
 use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::Fragmenter;
+use crate::ingress::parse;
 use crate::io::PacketMetadata;
 use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::lookup::extensions::WholeVerdict;
@@ -66,6 +67,7 @@ impl Redirection<'_> {
         if !self.limit.has_one(session, self.now) {
             return Err(DropReason::RedirectLimit);
         }
+        parse::gather_headers(&mut burst.packets[index]);
         let mut answer = [0; redirect::LONGEST];
         let length = self.answer_to(burst, index, &verdict, &mut answer)?;
         if !self.limit.take(session, self.now) {
