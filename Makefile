@@ -11,7 +11,7 @@ ifneq ($(TOOLCHAIN),)
 export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
-.PHONY: run test build release deb unprofiled unit interop lint instructions sanitize bench fuzz clean setup-build setup-release setup-deb setup-test
+.PHONY: run test build release deb unprofiled unit soak interop lint instructions sanitize bench fuzz clean setup-build setup-release setup-deb setup-test
 
 run: build               ## build, then forward packets for ten seconds with a live view
 	$(QUICK) demo $(DEMO)
@@ -32,6 +32,12 @@ deb: setup-deb $(if $(PROGRAM),,release) ## a Debian package in target/deb: of a
 
 unit: setup-test
 	$(CARGO) test --workspace --locked
+
+soak: setup-test         ## the crates' tests with more inputs, drawn anew from a seed that is printed
+	seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; echo "make soak SEED=$$seed"; \
+	PROPTEST_RNG_SEED=$$seed SLUICE_SEQUENCES_SEED=$$seed SLUICE_FUZZ_SEED=$$seed \
+	PROPTEST_CASES=$${CASES:-2000} SLUICE_SEQUENCES=$${CASES:-2000} SLUICE_FUZZ=$${CASES:-2000} \
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 interop: setup-test unprofiled
 	SLUICE=$(CURDIR)/$(SLUICE) tests/interop/run

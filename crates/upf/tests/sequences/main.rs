@@ -1,8 +1,8 @@
 //! Sequences of procedures from two SMFs over a bad network, with restarts, against a model of the sessions that ought
 //! to exist; see [`machine`]. What goes wrong here is kept below as a case with a name.
 //!
-//! `SLUICE_SEQUENCES` is how many sequences are played (default 48), `SLUICE_SEQUENCES_SEED` what they are drawn from:
-//! a new number in each run, which is written to standard error.
+//! `SLUICE_SEQUENCES` is how many sequences are played (default 48), `SLUICE_SEQUENCES_SEED` what they are drawn from;
+//! it is written to standard error.
 
 #[path = "../support/draw.rs"]
 mod draw;

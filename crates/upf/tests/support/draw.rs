@@ -1,5 +1,5 @@
-//! What tests that draw their input anew in each run draw from: a seed that is written down, and octets changed as a
-//! fuzzer does without looking.
+//! What tests that draw their input draw from: a seed that is written down, and octets changed as a fuzzer does without
+//! looking.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::hash::{BuildHasher, RandomState};
