@@ -112,14 +112,44 @@ def test_two_workers_share_links():
         lab.close()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_echo_and_arp_are_answered_however_many_packets_came_before(workers):
+SORTED = "urgent packets come to a queue of their own"
+
+
+def test_urgent_packets_are_not_sorted_where_the_host_has_the_port_too():
+    """What an XDP program passes on would reach the host's network stack; and the log says so."""
+    configuration = CONFIGURATION.replace("{options}", "{options}, leave_to_host: true", 1)
+    lab = Lab(os.environ["SLUICE"], "af_xdp", configuration=configuration)
+    try:
+        lab.associate()
+        assert "looked for among all: the host gets frames of this port, too" in lab.said(), lab.said()
+        assert lab.said().count(SORTED) == 1, lab.said()
+        with lab.gnb_socket() as gnb:
+            echo(gnb, 7)
+            assert gnb.recv(100)[1] == 2
+    finally:
+        lab.close()
+
+
+class QueuesLab(Lab):
+    """Each interface has a queue for each worker."""
+
+    def _wire(self):
+        super()._wire()
+        for namespace, link, there in self.links:
+            getattr(self, namespace).run(f"ethtool -L {link} tx {self.workers}")
+            self.upf.run(f"ethtool -L {there} rx {self.workers}")
+
+
+@pytest.mark.parametrize("driver, workers", [("af_packet", 1), ("af_packet", 2), ("af_xdp", 1), ("af_xdp", 2)])
+def test_echo_and_arp_are_answered_however_many_packets_came_before(driver, workers):
     """The daemon is away while more user packets come than its receive queue holds: what is urgent has a queue of its own."""
     answers = "answers: {{per_source_s: 1000, others_s: 1000}}"
     configuration = CONFIGURATION.replace("restoration_s: 0", f"restoration_s: 0, {answers}")
-    lab = Lab(os.environ["SLUICE"], "af_packet", workers=workers, configuration=configuration)
+    of = QueuesLab if driver == "af_xdp" else Lab
+    lab = of(os.environ["SLUICE"], driver, workers=workers, configuration=configuration)
     try:
         lab.associate()
+        assert lab.said().count(SORTED) == 2, lab.said()
         session = lab.smf.session(ue4="10.45.9.9")
         with lab.gnb_socket() as gnb, lab.ran.entered():
             arp = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))

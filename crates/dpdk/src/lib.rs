@@ -44,7 +44,7 @@ pub use mbuf::{Coalesced, HEADROOM, Mbuf, Segments, TxLengths, flags};
 pub use mempool::{Mempool, PoolConfig};
 pub use port::{
     Capabilities, FilterInstruction, FlowRule, Link, MemoryPeer, MemorySpec, Packets, Port, PortConfig,
-    PortSpec, PortStats, Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue,
+    PortSpec, PortStats, Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue, UrgentQueues,
 };
 pub use ring::{Consumer, MultiProducer, Producer, mpsc, mpsc_on, spsc};
 pub use sockets::{clear_error, xdp_sockets};

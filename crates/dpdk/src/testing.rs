@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::eal::Eal;
+pub use crate::port::ChoosingProgram;
 
 /// The process's EAL, started on first use in the mode that needs no privilege, with 512 MiB.
 ///

@@ -56,7 +56,7 @@ fn frame(tag: Option<u16>, ether_type: u16, first: u8) -> Vec<u8> {
 
 struct Veth {
     kernel: Kernel,
-    _port: Port,
+    port: Port,
     pool: Mempool,
     rx: Vec<RxQueue>,
 }
@@ -84,7 +84,7 @@ impl Veth {
         let rx = port.start(&config).unwrap().rx;
         Some(Veth {
             kernel: Kernel::listen("host0").unwrap(),
-            _port: port,
+            port,
             pool,
             rx,
         })
@@ -122,8 +122,15 @@ fn chosen_frames_come_to_a_queue_that_others_do_not_fill() {
         step(RETURN, 1),
         step(RETURN, 0),
     ];
-    let mut urgent = rx.choose_queues(&program).unwrap().expect("a queue beside it");
-    assert!(rx.choose_queues(&program).unwrap().is_none(), "it is given once");
+    let mut urgent = rx
+        .choose_queues(&program, true)
+        .unwrap()
+        .expect("a queue beside it");
+    assert!(
+        rx.choose_queues(&program, true).unwrap().is_none(),
+        "it is given once"
+    );
+    assert_eq!(veth.port.urgent_queues(), UrgentQueues::Sorted);
     assert_eq!(rx.fds().chain(urgent.fds()).count(), 2);
     for number in 0..200 {
         veth.kernel.send(&frame(None, 0x88b5, number)).unwrap();
@@ -156,7 +163,11 @@ fn chosen_frames_come_to_a_queue_that_others_do_not_fill() {
 fn a_program_spreads_frames_over_queues_and_those_beside_them() {
     let Some(mut veth) = Veth::new(2) else { return };
     let program = [step(LOAD_OCTET, 0), step(RETURN_A, 0)];
-    let beside = |rx: &mut RxQueue| rx.choose_queues(&program).unwrap().expect("a queue beside it");
+    let beside = |rx: &mut RxQueue| {
+        rx.choose_queues(&program, true)
+            .unwrap()
+            .expect("a queue beside it")
+    };
     let mut urgent: Vec<RxQueue> = veth.rx.iter_mut().map(beside).collect();
     for number in [3, 1, 0, 2, 2, 1] {
         veth.kernel.send(&frame(None, 0x88b5, number)).unwrap();
@@ -169,7 +180,20 @@ fn a_program_spreads_frames_over_queues_and_those_beside_them() {
 fn what_is_no_program_is_refused_and_one_queue_has_all() {
     let Some(mut veth) = Veth::new(1) else { return };
     let endless = [step(LOAD_HALF, 0)];
-    assert!(veth.rx[0].choose_queues(&endless).is_err());
+    assert_eq!(veth.port.urgent_queues(), UrgentQueues::Waiting);
+    assert!(veth.rx[0].choose_queues(&endless, true).is_err());
+    assert!(matches!(veth.port.urgent_queues(), UrgentQueues::Refused(_)));
+    veth.kernel.send(&frame(None, 0x0806, 9)).unwrap();
+    assert_eq!(received(&mut veth.rx[0]), [9]);
+}
+
+/// A program that sorts nothing out leaves all to the first queues.
+#[test]
+fn what_is_too_long_to_sort_is_said() {
+    let Some(mut veth) = Veth::new(1) else { return };
+    let urgent = veth.rx[0].choose_queues(&[step(RETURN, 0)], false).unwrap();
+    assert!(urgent.is_none());
+    assert_eq!(veth.port.urgent_queues(), UrgentQueues::TooMany);
     veth.kernel.send(&frame(None, 0x0806, 9)).unwrap();
     assert_eq!(received(&mut veth.rx[0]), [9]);
 }

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use dpdk::{
-    Capabilities, Eal, MemoryPeer, MemorySpec, Mempool, PciAddress, Port, PortConfig as StartConfig,
-    PortSpec, RxQueue, TxQueue,
+    Capabilities, Eal, Errno, MemoryPeer, MemorySpec, Mempool, PciAddress, Port, PortConfig as StartConfig,
+    PortSpec, Queues, RxQueue, TxQueue,
 };
 use flow::{PortId, WorkerId};
 use packet::MacAddr;
@@ -20,7 +20,7 @@ use crate::kernel::ingress::Drops;
 use crate::kernel::xdp;
 use crate::nic::audit::{Place, Seen};
 use crate::nic::checksums::UdpChecksums;
-use crate::nic::{Report, RxDistribution, Traffic, has_urgent_queues, plan};
+use crate::nic::{Report, RxDistribution, Traffic, UrgentPackets, plan};
 use crate::numa_placement::{self, NumaPlacement, NumaTopology};
 use config::{Config, Descriptors, Driver, PortConfig};
 
@@ -119,6 +119,8 @@ struct Opening<'a> {
     checksums: UdpChecksums,
     descriptors: Descriptors,
     workers: u16,
+    /// The interface has an XDP program that was there before.
+    has_program: bool,
 }
 
 impl Ports {
@@ -189,7 +191,7 @@ impl Ports {
             let traffic = Traffic::of(config, port);
             // Frames to the LAG's address, and to the group of LACP.
             let is_member = config.lag_of(&port.name.value).is_some();
-            let opening = Opening {
+            let mut opening = Opening {
                 config: port,
                 driver,
                 is_member,
@@ -197,8 +199,9 @@ impl Ports {
                 checksums: UdpChecksums::of(config, port),
                 descriptors: config.descriptors(port),
                 workers,
+                has_program: false,
             };
-            if let Err(reason) = started.add_kept(eal, &opening) {
+            if let Err(reason) = started.add_kept(eal, &mut opening) {
                 failed(PortError {
                     port: port.name.value.clone(),
                     reason,
@@ -210,7 +213,7 @@ impl Ports {
     }
 
     /// As [`Self::add`], of an interface that is kept from the host's stack before anything comes in by the port.
-    fn add_kept(&mut self, eal: &'static Eal, opening: &Opening<'_>) -> Result<(), String> {
+    fn add_kept(&mut self, eal: &'static Eal, opening: &mut Opening<'_>) -> Result<(), String> {
         let driver = opening.driver;
         if let Some(interface) = driver.kept_from_host() {
             let kept = self.drops.install(interface);
@@ -220,6 +223,7 @@ impl Ports {
             return self.add(eal, opening).map_err(|error| error.to_string());
         };
         let others = xdp::program(interface).ok().flatten();
+        opening.has_program = others.is_some();
         match (self.add(eal, opening), others) {
             (Ok(()), None) => {
                 if let Ok(Some(program)) = xdp::program(interface) {
@@ -254,6 +258,7 @@ impl Ports {
             checksums,
             descriptors,
             workers,
+            has_program,
         } = opening;
         let (mut port, peer) = match driver {
             Driver::Memory {} => {
@@ -280,13 +285,16 @@ impl Ports {
                 ..
             }
         );
-        start.urgent_queues = has_urgent_queues(driver);
+        let urgent = UrgentPackets::wanted(driver, has_program);
+        start.urgent_queues = urgent == UrgentPackets::Sorted;
         let able = port.capabilities()?;
         let plan = plan(&able, traffic, workers);
         start.rss.clone_from(&plan.rss);
-        let queues = port.start(&start)?;
+        let mut queues = port.start(&start)?;
+        put_program(driver, &mut port, &mut queues);
         let owners = session::Config::for_workers(workers).owners;
-        let distribution = RxDistribution::ask(&port, &able, driver, &plan, traffic, workers, &owners);
+        let mut distribution = RxDistribution::ask(&port, &able, driver, &plan, traffic, workers, &owners);
+        distribution.report.urgent = urgent;
         self.distributions.push(Some(distribution));
         self.names.push(config.name.value.clone());
         for (worker, pair) in self.queues.iter_mut().zip(queues.rx.into_iter().zip(queues.tx)) {
@@ -329,11 +337,16 @@ impl Ports {
         self.names.get(port.index()).map_or("", String::as_str)
     }
 
-    /// By which headers each port places packets at workers, by its name.
-    pub fn rx_distributions(&self) -> impl Iterator<Item = (&str, &Report)> {
+    /// By which headers each port places packets at workers, and whether it sorts urgent packets out, by its name. The
+    /// latter is known when there are workers: they have the programs for it.
+    pub fn rx_distributions(&self) -> impl Iterator<Item = (&str, Report)> {
         let names = self.names.iter().map(String::as_str);
-        let distribution = names.zip(&self.distributions);
-        distribution.filter_map(|(name, distribution)| Some((name, &distribution.as_ref()?.report)))
+        let ports = names.zip(self.distributions.iter().zip(&self.ports));
+        ports.filter_map(|(name, (distribution, port))| {
+            let mut report = distribution.as_ref()?.report.clone();
+            report.urgent = report.urgent.found(port.as_ref()?.urgent_queues());
+            Some((name, report))
+        })
     }
 
     /// What each port can and cannot do, a line for each thing, by its name.
@@ -344,9 +357,13 @@ impl Ports {
         let place = Place::of(&self.placements, &self.pools);
         let ports = config.ports.iter().enumerate();
         ports.filter_map(move |(number, port)| {
+            let mut report = self.distributions.get(number)?.as_ref()?.report.clone();
+            report.urgent = report
+                .urgent
+                .found(self.ports.get(number)?.as_ref()?.urgent_queues());
             let seen = Seen {
                 able: self.able.get(number)?.as_ref()?,
-                report: &self.distributions.get(number)?.as_ref()?.report,
+                report: &report,
                 driver: port.driver.as_ref()?,
                 traffic: Traffic::of(config, port),
                 checksums: UdpChecksums::of(config, port),
@@ -454,6 +471,16 @@ impl Ports {
     /// The far ends of the memory ports in the order of the ports, once.
     pub fn take_peers(&mut self) -> Vec<MemoryPeer> {
         std::mem::take(&mut self.peers)
+    }
+}
+
+/// Puts the XDP program on the interface that sorts urgent packets out, where the port has one.
+fn put_program(driver: &Driver, port: &mut Port, queues: &mut Queues) {
+    let (Driver::AfXdp { interface, .. }, Some(program)) = (driver, port.xdp_program()) else {
+        return;
+    };
+    if let Err(error) = xdp::replace(interface, program) {
+        port.without_xdp_program(queues, Errno(error.raw_os_error().unwrap_or_default()));
     }
 }
 

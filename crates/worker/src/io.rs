@@ -54,7 +54,8 @@ impl Urgency {
 /// What says to which receive queue of a port a frame comes: a program of classic BPF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueProgram {
-    /// Gives n for the first queue of worker n, and for its second one n behind those of all workers. Offsets are from
+    /// Gives n for the first queue of worker n, and for its second one n behind those of all workers; as if there were one
+    /// worker, of a port that [places frames itself](Io::is_placed_by_port). Offsets are from
     /// a frame's layer 3 header on, or its second tag.
     pub instructions: Vec<Instruction>,
     /// Whether urgent packets come to second queues. Otherwise nothing does.
@@ -80,6 +81,12 @@ pub trait Io {
     #[inline]
     fn complete_checksums(&mut self, port: PortId, packets: &mut Batch<Self::Buf>) {
         let _ = (port, packets);
+    }
+
+    /// Whether `port` itself says for which worker a frame is, whatever a [program](Self::choose_queues) chooses.
+    fn is_placed_by_port(&self, port: PortId) -> bool {
+        let _ = port;
+        false
     }
 
     /// Lets a program say which frames that come in by `port` are for which worker, and which of them for its second

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 
 use dpdk_sys as sys;
 
@@ -39,7 +40,8 @@ pub struct PortConfig {
     /// sockets (default: no).
     pub tx_udp_segmentation: bool,
     /// Whether each receive queue has another one beside it, for the packets that a program chooses
-    /// ([`RxQueue::choose_queues`](super::RxQueue::choose_queues)), where the port can: packet sockets (default: no).
+    /// ([`RxQueue::choose_queues`](super::RxQueue::choose_queues)), where the port can: packet sockets, and AF_XDP as
+    /// long as nothing but its XDP program and packet sockets gets what comes in (default: no).
     pub urgent_queues: bool,
     /// Whether packets in several segments are sent, where the port can (default: yes).
     pub tx_chains: bool,
@@ -156,14 +158,22 @@ fn chosen(wanted: &[(bool, u64)]) -> u64 {
         .fold(0, |bits, (_, bit)| bits | bit)
 }
 
+/// What came of a start.
+pub(super) struct Started {
+    pub(super) rss: RssStatus,
+    /// The AF_XDP sockets that the driver has opened for the receive queues, in their order, where urgent queues are
+    /// wanted.
+    pub(super) xdp_sockets: Vec<RawFd>,
+}
+
 /// Configures the port and starts it.
-pub(super) fn start(device: &Device, config: &PortConfig) -> Result<RssStatus, Error> {
+pub(super) fn start(device: &Device, config: &PortConfig) -> Result<Started, Error> {
     let info = device.info()?;
     config.check(&info)?;
     let rss = RssStatus::resolve(config.rss.as_ref(), &info);
     configure(device, config, &info, &rss)?;
     let (rx, tx) = descriptors(device, config)?;
-    rx_queues(device, config, rx)?;
+    let xdp_sockets = rx_queues(device, config, rx)?;
     tx_queues(device, config, tx)?;
     // SAFETY: the port and all its queues are configured.
     device.call("start", |id| unsafe { sys::rte_eth_dev_start(id) })?;
@@ -173,7 +183,7 @@ pub(super) fn start(device: &Device, config: &PortConfig) -> Result<RssStatus, E
             sys::rte_eth_promiscuous_enable(id)
         })?;
     }
-    Ok(rss)
+    Ok(Started { rss, xdp_sockets })
 }
 
 fn configure(
@@ -218,19 +228,26 @@ fn descriptors(device: &Device, config: &PortConfig) -> Result<(u16, u16), Error
     Ok((rx, tx))
 }
 
-fn rx_queues(device: &Device, config: &PortConfig, descriptors: u16) -> Result<(), Error> {
+fn rx_queues(device: &Device, config: &PortConfig, descriptors: u16) -> Result<Vec<RawFd>, Error> {
     let mut held = device.control();
+    let sockets = || match config.urgent_queues {
+        true => crate::sockets::xdp_sockets().unwrap_or_default(),
+        false => Vec::new(),
+    };
+    let mut opened = Vec::new();
     held.pools = config.pools.clone();
     for queue in 0..config.rx_queues {
         let pool = config.pool(queue).raw();
+        let before = sockets();
         // SAFETY: the queue is within what was configured; the pool is kept in `held` until the port is closed. No
         // queue configuration: the driver's default, with the port's offloads.
         device.call_locked("set up a receive queue", |id| unsafe {
             let socket = sys::rte_eth_dev_socket_id(id) as u32;
             sys::rte_eth_rx_queue_setup(id, queue, descriptors, socket, std::ptr::null(), pool)
         })?;
+        opened.extend(sockets().into_iter().find(|socket| !before.contains(socket)));
     }
-    Ok(())
+    Ok(opened)
 }
 
 fn tx_queues(device: &Device, config: &PortConfig, descriptors: u16) -> Result<(), Error> {

@@ -14,7 +14,10 @@ mod sockets;
 mod spec;
 mod stats;
 mod status;
+mod urgent;
+mod xdp;
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 pub use config::PortConfig;
@@ -26,11 +29,15 @@ pub use sockets::FilterInstruction;
 pub use spec::PortSpec;
 pub use stats::PortStats;
 pub use status::{Capabilities, Link};
+pub use urgent::UrgentQueues;
+pub use xdp::ChoosingProgram;
 
 use crate::eal::Eal;
-use crate::error::Error;
+use crate::error::{Errno, Error};
 use device::Device;
+use queue::Beside;
 use sockets::Interface;
+use urgent::{Chooser, Sorting};
 
 /// A port: its control side. Queues come from [`Port::start`].
 #[derive(Debug)]
@@ -40,6 +47,19 @@ pub struct Port {
     rss: RssStatus,
     /// See [`RxQueue::leaves_checksums`].
     leaves_checksums: bool,
+    /// Of AF_XDP.
+    xdp: Option<Xdp>,
+    /// What became of the program that chooses urgent packets.
+    sorting: Arc<Sorting>,
+}
+
+/// The interface under a driver's port, for its queues of urgent packets.
+#[derive(Debug)]
+struct Xdp {
+    interface: Interface,
+    /// The interface's first queue that is used.
+    first: u16,
+    entry: Option<Arc<xdp::Entry>>,
 }
 
 /// What packets come from and go to.
@@ -65,7 +85,19 @@ impl Port {
             other => Side::Driver(Arc::new(other.open(eal)?)),
         };
         let mut port = Port::new(side);
-        port.leaves_checksums = matches!(spec, PortSpec::AfXdp { .. });
+        if let PortSpec::AfXdp {
+            interface,
+            start_queue,
+            ..
+        } = spec
+        {
+            port.leaves_checksums = true;
+            port.xdp = Some(Xdp {
+                interface: Interface::open(interface, spec.to_string())?,
+                first: *start_queue,
+                entry: None,
+            });
+        }
         Ok(port)
     }
 
@@ -85,6 +117,8 @@ impl Port {
             started: false,
             rss: RssStatus::NotRequested,
             leaves_checksums: false,
+            xdp: None,
+            sorting: Arc::default(),
         }
     }
 
@@ -115,7 +149,7 @@ impl Port {
         let device = match &self.side {
             Side::Driver(device) => device,
             Side::Sockets(interface) => {
-                let queues = sockets::start(interface, config)?;
+                let queues = sockets::start(interface, config, &self.sorting)?;
                 self.rss = match config.rss {
                     None => RssStatus::NotRequested,
                     Some(_) => RssStatus::Unsupported,
@@ -124,7 +158,8 @@ impl Port {
                 return Ok(queues);
             }
         };
-        self.rss = config::start(device, config)?;
+        let started = config::start(device, config)?;
+        self.rss = started.rss;
         self.started = true;
         if self.leaves_checksums {
             crate::sockets::send_whole_bursts();
@@ -135,12 +170,36 @@ impl Port {
             sends: config.sends(&info),
             knows_waiting: config::knows_waiting(&info),
         };
-        Ok(Queues::of_driver(
-            device,
-            config.rx_queues,
-            config.tx_queues,
-            traits,
-        ))
+        let mut queues = Queues::of_driver(device, config.rx_queues, config.tx_queues, traits);
+        if let Some(xdp) = self.xdp.as_mut().filter(|_| config.urgent_queues) {
+            let found = match xdp.add_urgent(config, &started.xdp_sockets, (&mut queues, &self.sorting)) {
+                Ok(()) => UrgentQueues::Waiting,
+                Err(errno) => UrgentQueues::Refused(errno),
+            };
+            self.sorting.note(found);
+        }
+        Ok(queues)
+    }
+
+    /// The XDP program that has to be on the interface, in place of the driver's, for its
+    /// [urgent queues](PortConfig::urgent_queues); `None` where there are none by one.
+    pub fn xdp_program(&self) -> Option<BorrowedFd<'_>> {
+        let entry = self.xdp.as_ref()?.entry.as_ref()?;
+        Some(entry.program())
+    }
+
+    /// That program could not be put there: no queue has one of urgent packets beside it.
+    pub fn without_xdp_program(&mut self, queues: &mut Queues, reason: Errno) {
+        queues.rx.iter_mut().for_each(RxQueue::without_urgent);
+        if let Some(xdp) = &mut self.xdp {
+            xdp.entry = None;
+        }
+        self.sorting.note(UrgentQueues::Refused(reason));
+    }
+
+    /// Whether urgent packets are sorted out.
+    pub fn urgent_queues(&self) -> UrgentQueues {
+        self.sorting.found()
     }
 
     /// The port's name in messages: the interface, file or address that it was opened on.
@@ -154,5 +213,34 @@ impl Port {
     /// What became of the requested receive-side scaling.
     pub fn rss(&self) -> &RssStatus {
         &self.rss
+    }
+}
+
+impl Xdp {
+    /// Opens packet sockets for urgent packets, and makes the program that passes those to them.
+    fn add_urgent(
+        &mut self,
+        config: &PortConfig,
+        sockets: &[i32],
+        (queues, sorting): (&mut Queues, &Arc<Sorting>),
+    ) -> Result<(), Errno> {
+        if sockets.len() != queues.rx.len() {
+            // The driver has none of its own for each queue.
+            return Err(Errno(libc::ENOTSOCK));
+        }
+        let entry = Arc::new(xdp::Entry::make(self.first, sockets)?);
+        let rings = sockets::urgent_rings(&self.interface, config).map_err(|error| match error {
+            Error::Driver { errno, .. } => errno,
+            _ => Errno(libc::EINVAL),
+        })?;
+        for (queue, ring) in queues.rx.iter_mut().zip(rings) {
+            queue.with_urgent(Beside {
+                ring: Box::new(ring),
+                chooser: Chooser::Xdp(Arc::clone(&entry)),
+                sorting: Arc::clone(sorting),
+            });
+        }
+        self.entry = Some(entry);
+        Ok(())
     }
 }

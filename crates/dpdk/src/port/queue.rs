@@ -9,6 +9,7 @@ use dpdk_sys as sys;
 
 use super::device::Device;
 use super::sockets::{FilterInstruction, Ring, SEGMENTS_MAX, Sender, set_program};
+use super::urgent::{Chooser, Sorting, UrgentQueues};
 use crate::burst::{BURST_MAX, Burst};
 use crate::error::Errno;
 use crate::ring::RawRing;
@@ -36,7 +37,7 @@ pub(super) struct Sends {
 pub struct RxQueue {
     side: RxSide,
     /// The ring beside it, until a program chooses what comes there.
-    urgent: Option<Box<Ring>>,
+    urgent: Option<Beside>,
     /// Of a memory port: where packets come in.
     ring: Option<Arc<RawRing>>,
     /// See [`Traits::knows_waiting`].
@@ -44,6 +45,16 @@ pub struct RxQueue {
     queue: u16,
     leaves_checksums: bool,
     _not_sync: PhantomData<Cell<()>>,
+}
+
+/// A ring beside a receive queue.
+#[derive(Debug)]
+pub(super) struct Beside {
+    pub(super) ring: Box<Ring>,
+    /// Where the program goes.
+    pub(super) chooser: Chooser,
+    /// What became of it, of the port.
+    pub(super) sorting: Arc<Sorting>,
 }
 
 #[derive(Debug)]
@@ -97,7 +108,8 @@ impl RxQueue {
             RxSide::Driver(_) => None,
             RxSide::Socket(ring) => Some(ring.fd()),
         };
-        own.into_iter().chain(self.urgent.as_ref().map(|ring| ring.fd()))
+        let beside = self.urgent.as_ref().map(|beside| beside.ring.fd());
+        own.into_iter().chain(beside)
     }
 
     /// Whether there is a packet to receive, as far as that is known without receiving it: of packet sockets.
@@ -110,21 +122,47 @@ impl RxQueue {
     }
 
     /// Lets a program of classic BPF say to which queue of the port each frame comes from now on, and gives the queue
-    /// beside this one ([`PortConfig::urgent_queues`](super::PortConfig::urgent_queues)); `None` where there is none.
+    /// beside this one ([`PortConfig::urgent_queues`](super::PortConfig::urgent_queues)); `None` where there is none, or
+    /// where the program `sorts` no packet out.
     ///
-    /// The program gives a number: 0 to n - 1 for the n queues, n to 2n - 1 for those beside them. Its offsets are from
+    /// The program gives a number: 0 to n - 1 for the n queues, n to 2n - 1 for those beside them. Where the port
+    /// [places frames itself](Self::is_placed_by_port) it is 0, or 1 for the queue beside. Its offsets are from
     /// the frame's layer 3 header on, behind one VLAN tag at most. It is that of the port: each of its queues may set
     /// it.
     ///
     /// # Errors
     ///
-    /// The kernel's, when it does not take the program. All frames come to the first queue then.
-    pub fn choose_queues(&mut self, program: &[FilterInstruction]) -> Result<Option<RxQueue>, Errno> {
-        let Some(urgent) = &self.urgent else {
+    /// The kernel's, when it does not take the program. All frames come to the first queue then, or to those where the
+    /// port places them.
+    pub fn choose_queues(
+        &mut self,
+        program: &[FilterInstruction],
+        sorts: bool,
+    ) -> Result<Option<RxQueue>, Errno> {
+        let Some(Beside {
+            mut ring,
+            chooser,
+            sorting,
+        }) = self.urgent.take()
+        else {
             return Ok(None);
         };
-        set_program(urgent, program)?;
-        Ok(self.urgent.take().map(|ring| RxQueue {
+        let done = match &chooser {
+            Chooser::Group => set_program(&ring, program),
+            Chooser::Xdp(_) if !sorts => Ok(()),
+            Chooser::Xdp(entry) => {
+                // What has come in before the entry was on the interface.
+                ring.skip();
+                entry.choose(program)
+            }
+        };
+        sorting.note(match done {
+            Err(errno) => UrgentQueues::Refused(errno),
+            Ok(()) if sorts => UrgentQueues::Sorted,
+            Ok(()) => UrgentQueues::TooMany,
+        });
+        done?;
+        Ok(sorts.then(|| RxQueue {
             side: RxSide::Socket(ring),
             urgent: None,
             ring: None,
@@ -133,6 +171,22 @@ impl RxQueue {
             leaves_checksums: false,
             _not_sync: PhantomData,
         }))
+    }
+
+    /// Whether the port itself says to which of its queues a frame comes, whatever a program
+    /// [chooses](Self::choose_queues).
+    pub fn is_placed_by_port(&self) -> bool {
+        matches!(self.side, RxSide::Driver(_))
+    }
+
+    /// There is no queue beside this one, and none will be.
+    pub(super) fn without_urgent(&mut self) {
+        self.urgent = None;
+    }
+
+    /// Has a queue beside this one.
+    pub(super) fn with_urgent(&mut self, beside: Beside) {
+        self.urgent = Some(beside);
     }
 
     /// Whether more than `packets` wait to be received; `None` where the driver does not tell.
@@ -161,10 +215,10 @@ impl RxQueue {
         self.leaves_checksums
     }
 
-    pub(super) fn of_socket(ring: Ring, urgent: Option<Ring>, queue: u16) -> RxQueue {
+    pub(super) fn of_socket(ring: Ring, urgent: Option<Beside>, queue: u16) -> RxQueue {
         RxQueue {
             side: RxSide::Socket(Box::new(ring)),
-            urgent: urgent.map(Box::new),
+            urgent,
             ring: None,
             knows_waiting: false,
             queue,

@@ -142,12 +142,15 @@ impl Port {
         // SAFETY: the port is open; the structure may be written.
         let read = |id| unsafe { sys::rte_eth_stats_get(id, &mut raw) };
         device.call("count", read)?;
+        // Of queues of urgent packets, which are not the driver's.
+        let beside = self.xdp.as_ref().map(|xdp| xdp.interface.stats());
+        let beside = beside.unwrap_or_default();
         Ok(PortStats {
-            rx_packets: raw.ipackets,
-            rx_octets: raw.ibytes,
-            rx_missed: raw.imissed,
-            rx_errors: raw.ierrors,
-            rx_no_buffer: raw.rx_nombuf,
+            rx_packets: raw.ipackets + beside.rx_packets,
+            rx_octets: raw.ibytes + beside.rx_octets,
+            rx_missed: raw.imissed + beside.rx_missed,
+            rx_errors: raw.ierrors + beside.rx_errors,
+            rx_no_buffer: raw.rx_nombuf + beside.rx_no_buffer,
             tx_packets: raw.opackets,
             tx_octets: raw.obytes,
             tx_errors: raw.oerrors,
@@ -162,6 +165,9 @@ impl Port {
     pub fn reset_stats(&self) -> Result<(), Error> {
         match &self.side {
             Side::Driver(device) => {
+                if let Some(xdp) = &self.xdp {
+                    xdp.interface.reset_stats();
+                }
                 // SAFETY: the port is open.
                 device.call("reset its counters", |id| unsafe { sys::rte_eth_stats_reset(id) })
             }

@@ -9,7 +9,7 @@ use dpdk::{Capabilities, Mempool};
 use flow::residency::Mappings;
 
 use super::checksums::UdpChecksums;
-use super::{Basis, Report, Traffic};
+use super::{Basis, Report, Traffic, UrgentPackets};
 use crate::numa_placement::NumaPlacement;
 use config::Driver;
 
@@ -81,7 +81,7 @@ impl Seen<'_> {
             ("RSS", self.rss()),
             ("rte_flow for GTP-U", self.rules()),
             ("placing", self.report.to_string()),
-            ("urgent packets", self.urgent().into()),
+            ("urgent packets", self.urgent()),
             ("host", self.host()),
         ]
     }
@@ -178,10 +178,15 @@ impl Seen<'_> {
         )
     }
 
-    fn urgent(&self) -> &'static str {
-        match self.report.urgent_queues {
-            true => "a receive queue of their own, beside that of each worker",
-            false => "in the queue with all others: a worker that has too many packets looks ahead",
+    fn urgent(&self) -> String {
+        match self.report.urgent {
+            UrgentPackets::Sorted | UrgentPackets::Expected => {
+                "a receive queue of their own, beside that of each worker".into()
+            }
+            UrgentPackets::Ahead => {
+                "in the queue with all others: a worker that has too many packets looks ahead".into()
+            }
+            why => why.to_string(),
         }
     }
 
@@ -275,7 +280,7 @@ mod tests {
             tunnels: Some(tunnels),
             plain: None,
             refused: refused.iter().map(|&words| words.into()).collect(),
-            urgent_queues: false,
+            urgent: UrgentPackets::Ahead,
         }
     }
 

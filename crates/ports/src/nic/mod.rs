@@ -9,7 +9,7 @@ pub mod checksums;
 
 use std::fmt;
 
-use dpdk::{Capabilities, FlowRule, Packets, Port, RssConfig, RssFields, SpreadRule};
+use dpdk::{Capabilities, Errno, FlowRule, Packets, Port, RssConfig, RssFields, SpreadRule, UrgentQueues};
 use flow::{BUCKETS, WorkerId, bucket};
 
 use config::{Config, Driver, PortConfig, Role};
@@ -81,8 +81,74 @@ pub struct Report {
     pub plain: Option<Basis>,
     /// What the driver refused, in its words.
     pub refused: Vec<String>,
-    /// Whether each of these queues has another one beside it, for urgent packets.
-    pub urgent_queues: bool,
+    /// Where urgent packets come.
+    pub urgent: UrgentPackets,
+}
+
+/// Where a port's urgent packets come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UrgentPackets {
+    /// With all others: a worker that has too many looks for them. The port has no way to sort them out.
+    Ahead,
+    /// The same: the host's network stack would get those that an XDP program passes on.
+    Shared,
+    /// The same: the interface had an XDP program of someone else's.
+    OthersProgram,
+    /// The same: a program for all addresses of the port's instances would be too long.
+    TooMany,
+    /// The same: the kernel has refused the program.
+    Refused(Errno),
+    /// To queues of their own, as soon as there is a program.
+    Expected,
+    /// To queues of their own.
+    Sorted,
+}
+
+impl UrgentPackets {
+    /// What to ask of a port: [`Sorted`](Self::Sorted), or why not. Packet sockets and XDP programs can sort.
+    #[must_use]
+    pub fn wanted(driver: &Driver, has_program: bool) -> Self {
+        match driver {
+            Driver::AfPacket { .. } => Self::Sorted,
+            Driver::AfXdp { .. } if driver.kept_from_host().is_none() => Self::Shared,
+            Driver::AfXdp { .. } if has_program => Self::OthersProgram,
+            Driver::AfXdp { .. } => Self::Sorted,
+            Driver::Memory {} | Driver::Pcap { .. } | Driver::Pci { .. } => Self::Ahead,
+        }
+    }
+
+    /// What came of it.
+    #[must_use]
+    pub fn found(self, queues: UrgentQueues) -> Self {
+        match queues {
+            UrgentQueues::None => self,
+            UrgentQueues::Waiting => Self::Expected,
+            UrgentQueues::Sorted => Self::Sorted,
+            UrgentQueues::TooMany => Self::TooMany,
+            UrgentQueues::Refused(errno) => Self::Refused(errno),
+        }
+    }
+}
+
+impl fmt::Display for UrgentPackets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self {
+            Self::Sorted | Self::Expected => {
+                return f.write_str("urgent packets come to a queue of their own");
+            }
+            Self::Ahead => return f.write_str("urgent packets are looked for among all"),
+            Self::Shared => "the host gets frames of this port, too",
+            Self::OthersProgram => "the interface has an XDP program of another process",
+            Self::TooMany => "the port's instances have too many addresses for a program that sorts them out",
+            Self::Refused(errno) => {
+                return write!(
+                    f,
+                    "urgent packets are looked for among all: the kernel refuses a queue or a program for them ({errno})"
+                );
+            }
+        };
+        write!(f, "urgent packets are looked for among all: {reason}")
+    }
 }
 
 impl fmt::Display for Report {
@@ -95,9 +161,10 @@ impl fmt::Display for Report {
             (Some(basis), _) | (None, Some(basis)) => f.write_str(basis.words())?,
             (None, None) => f.write_str("no instance")?,
         }
-        match self.urgent_queues {
-            true => f.write_str("; urgent packets come to a queue of their own"),
-            false => Ok(()),
+        match self.urgent {
+            // As ever.
+            UrgentPackets::Ahead => Ok(()),
+            urgent => write!(f, "; {urgent}"),
         }
     }
 }
@@ -254,7 +321,7 @@ impl RxDistribution {
                 tunnels: None,
                 plain: None,
                 refused: Vec::new(),
-                urgent_queues: has_urgent_queues(driver),
+                urgent: UrgentPackets::wanted(driver, false),
             },
             table: able.rss_table_size,
             rules: Vec::new(),
@@ -353,12 +420,6 @@ impl RxDistribution {
             self.report.refused.push(error.to_string());
         }
     }
-}
-
-/// Whether a port sorts urgent packets out: packet sockets do, by a program.
-#[must_use]
-pub fn has_urgent_queues(driver: &Driver) -> bool {
-    matches!(driver, Driver::AfPacket { .. })
 }
 
 /// What places packets that no rule is about.

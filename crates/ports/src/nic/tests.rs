@@ -155,7 +155,7 @@ fn reports_are_in_plain_words() {
             tunnels,
             plain,
             refused,
-            urgent_queues: false,
+            urgent: UrgentPackets::Ahead,
         }
         .to_string()
     };

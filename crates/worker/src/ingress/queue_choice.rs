@@ -1,4 +1,5 @@
-//! Which receive queue of a port a frame comes to, where the port asks a program: packet sockets of the kernel.
+//! Which receive queue of a port a frame comes to, where the port asks a program: packet sockets of the kernel, and XDP,
+//! which says only whether a frame is urgent.
 //!
 //! A worker has two receive queues of such a port. Urgent packets ([`is_urgent`](super::priority::is_urgent)) come to
 //! the second one, which no other packet can fill. With several workers the hash of the outer headers, and of the TEID
@@ -616,5 +617,35 @@ mod tests {
         let program = queue_program(&interfaces, (PortId(0), &[]), 1);
         assert!(!program.sorts);
         assert_eq!(run(&program.instructions, &Seen::of(&tunnelled(1))), 0);
+    }
+
+    /// What the kernel makes of it in eBPF, as an XDP program on whole frames. Only root can load one.
+    #[cfg(feature = "dpdk")]
+    #[test]
+    fn an_xdp_program_chooses_the_same() {
+        use dpdk::testing::ChoosingProgram;
+        use proptest::strategy::ValueTree;
+        use proptest::test_runner::TestRunner;
+
+        let interfaces = interfaces();
+        let mut runner = TestRunner::deterministic();
+        for port in 0..4 {
+            let program = queue_program(&interfaces, (PortId(port), &[]), 1).instructions;
+            let words = program.iter().map(crate::dpdk::in_dpdks_words);
+            let Ok(in_kernel) = ChoosingProgram::load(&words.collect::<Vec<_>>()) else {
+                println!("not run: only root can load a program");
+                assert!(!dpdk::testing::own_network(), "the kernel refuses the program");
+                return;
+            };
+            for _ in 0..1_000 {
+                let frame = any_frame().new_tree(&mut runner).expect("a frame").current();
+                for octets in [frame.len(), frame.len() / 2] {
+                    let frame = &frame[..octets.max(18)];
+                    let expected = run(&program, &Seen::of(frame)) == 1;
+                    let found = in_kernel.chooses(frame).expect("the kernel runs it");
+                    assert_eq!(found, expected, "{frame:02x?}");
+                }
+            }
+        }
     }
 }

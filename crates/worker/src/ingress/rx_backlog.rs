@@ -15,6 +15,10 @@
 //! long nevertheless, [some bursts](Share) are dropped without that look, until it is short: urgent packets are in it
 //! too.
 //!
+//! Urgent is what looks so, any sender's. So that a flood of it does not go first for long, urgent packets of a port whose
+//! bursts are full are [bounded](Waiting::urgent_credit): what is more is treated as any other packet, or stays in a queue
+//! of its own. Where a burst is not full the worker keeps up, and there is no bound.
+//!
 //! A drop costs a few nanoseconds: of a packet that is dropped only the first cache lines are read, and buffers are
 //! freed in bursts.
 
@@ -42,6 +46,11 @@ const KEPT_IN_FLOOD: usize = 2 * AHEAD * BURST + BURST;
 const WINDOW: Nanos = Nanos(10_000_000);
 /// An overload lasts where one packet in as many, or more, was dropped.
 const FEW: u64 = 64;
+/// Urgent packets that may come at once before they are bounded.
+const URGENT_BURST: i32 = 512;
+/// Beyond it, for each burst of a port that has more than a burst: one packet in nine. Where the operator has named
+/// DSCPs, user packets are urgent as well: one in two.
+const URGENT_BESIDE: [i32; 2] = [BURST as i32 / 8, BURST as i32];
 
 /// The packets of one port that wait for a later burst, and what became of the others.
 struct Waiting<B> {
@@ -50,6 +59,8 @@ struct Waiting<B> {
     /// The overload lasts: no packet is kept.
     is_lasting: bool,
     share: Share,
+    /// How many urgent packets may go first; less than 0 where a burst of them was more.
+    urgent_credit: i32,
 }
 
 /// Of how many bursts the new flows are looked for, in a flood of them; of the others all packets are dropped that are
@@ -166,11 +177,13 @@ pub(crate) struct RxBacklog<B> {
     taken: Batch<B>,
     /// Room for packets of each port; 0: there is no backlog.
     most: usize,
+    /// See [`URGENT_BESIDE`].
+    urgent_beside: i32,
 }
 
 impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
-    /// For `ports` ports, with room for `most` packets of each.
-    pub fn new(ports: usize, most: usize) -> Self {
+    /// For `ports` ports, with room for `most` packets of each. `has_dscps`: DSCPs are urgent.
+    pub fn new(ports: usize, most: usize, has_dscps: bool) -> Self {
         let waiting = |_| Waiting {
             packets: VecDeque::with_capacity(most),
             window: Window::default(),
@@ -179,12 +192,14 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
                 bursts: Share::ALL + Share::PATIENCE,
                 credit: 0,
             },
+            urgent_credit: URGENT_BURST,
         };
         Self {
             waiting: (0..ports).map(waiting).collect(),
             urgent: Batch::new(),
             taken: Batch::new(),
             most,
+            urgent_beside: URGENT_BESIDE[usize::from(has_dscps)],
         }
     }
 
@@ -212,6 +227,33 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
         self.waiting
             .get(port.index())
             .map_or(0, |waiting| waiting.packets.len())
+    }
+
+    /// Whether urgent packets of this port may go first.
+    #[inline]
+    pub fn admits_urgent(&self, port: PortId) -> bool {
+        self.waiting
+            .get(port.index())
+            .is_none_or(|waiting| waiting.urgent_credit > 0)
+    }
+
+    /// Notes urgent packets of this port that went first.
+    #[inline]
+    pub fn note_urgent(&mut self, port: PortId, packets: usize) {
+        if let Some(waiting) = self.waiting.get_mut(port.index()) {
+            waiting.urgent_credit -= packets as i32;
+        }
+    }
+
+    /// Notes a burst of this port's other packets, and whether it was full.
+    #[inline]
+    pub fn note_burst(&mut self, port: PortId, is_full: bool) {
+        if let Some(waiting) = self.waiting.get_mut(port.index()) {
+            waiting.urgent_credit = match is_full {
+                true => (waiting.urgent_credit + self.urgent_beside).min(URGENT_BURST),
+                false => URGENT_BURST,
+            };
+        }
     }
 
     /// Notes that a poll has found nothing to receive by this port, and that nothing waits.
@@ -335,13 +377,14 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
             _ => all,
         };
         let (mut urgent, mut kept) = (0_u64, 0_u64);
+        // Both have as much room as a burst has packets, but for urgent packets of a burst before.
+        let room = self.urgent.room().min(waiting.urgent_credit.max(0) as usize);
         while unread != 0 {
             let place = unread.trailing_zeros() as usize;
             unread &= unread - 1;
             let Some(buf) = self.taken.get(place) else { break };
             let is_usual = is_ordinary(buf.data(), interfaces.urgent_dscps) || !is_urgent(interfaces, buf);
-            // Both have as much room as a burst has packets, but for urgent packets of a burst before.
-            if !is_usual && (urgent.count_ones() as usize) < self.urgent.room() {
+            if !is_usual && (urgent.count_ones() as usize) < room {
                 urgent |= 1 << place;
             } else if refused >> place & 1 == 0 && (kept.count_ones() as usize) < most {
                 kept |= 1 << place;
@@ -358,6 +401,7 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
         let count = |places: u64| u64::from(places.count_ones());
         let dropped = count(all & !refused & !urgent & !kept);
         stats.urgent += count(urgent);
+        waiting.urgent_credit -= urgent.count_ones() as i32;
         stats.drop_many(DropReason::SlowPathBudget, count(all & refused & !urgent));
         stats.drop_many(DropReason::Overload, dropped);
         waiting.window.dropped += dropped;

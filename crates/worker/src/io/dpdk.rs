@@ -35,7 +35,7 @@ pub struct DpdkIo {
     bounds_chains: bool,
 }
 
-fn in_dpdks_words(&Instruction { code, jt, jf, k }: &Instruction) -> dpdk::FilterInstruction {
+pub(crate) fn in_dpdks_words(&Instruction { code, jt, jf, k }: &Instruction) -> dpdk::FilterInstruction {
     dpdk::FilterInstruction { code, jt, jf, k }
 }
 
@@ -164,13 +164,19 @@ impl Io for DpdkIo {
         }
     }
 
+    fn is_placed_by_port(&self, port: PortId) -> bool {
+        let pair = self.ports.get(port.index()).and_then(Option::as_ref);
+        pair.is_some_and(|(queue, _)| queue.is_placed_by_port())
+    }
+
     fn choose_queues(&mut self, port: PortId, program: &QueueProgram) {
         let Some(Some((queue, _))) = self.ports.get_mut(port.index()) else {
             return;
         };
         let instructions: Vec<_> = program.instructions.iter().map(in_dpdks_words).collect();
-        let queue = queue.choose_queues(&instructions).ok().flatten();
-        self.urgent[port.index()] = queue.filter(|_| program.sorts).map(|queue| UrgentQueue {
+        // The port keeps what the kernel has refused.
+        let queue = queue.choose_queues(&instructions, program.sorts).ok().flatten();
+        self.urgent[port.index()] = queue.map(|queue| UrgentQueue {
             queue,
             offload_completion: OffloadCompletion::new(),
         });

@@ -322,6 +322,9 @@ pub struct Wires {
     to: Vec<Vec<Queue>>,
     /// By port: what all workers send.
     from: Vec<Queue>,
+    /// By port: urgent packets that the first worker receives beside the others, where a port
+    /// [sorts](MemIo::sort_urgent).
+    urgent: Vec<Queue>,
     /// By [`Urgency`]: what all workers give to the host's own network stack.
     to_host: [Queue; 2],
     /// What the host sends, by the first worker.
@@ -335,6 +338,7 @@ impl Wires {
         let wires = Self {
             to: (0..workers).map(|_| queues(ports)).collect(),
             from: queues(ports),
+            urgent: queues(ports),
             to_host: [Queue::new(depth), Queue::new(depth)],
             from_host: Queue::new(depth),
         };
@@ -353,6 +357,8 @@ impl Wires {
             filled: 0,
             completed: 0,
             tells: false,
+            urgent: (worker == 0).then(|| wires.urgent.clone()).unwrap_or_default(),
+            sorts: false,
         };
         let ios = (0..workers).map(io).collect();
         (wires, ios)
@@ -364,6 +370,14 @@ impl Wires {
     /// When there is no such worker or port.
     pub fn to(&self, worker: WorkerId, port: PortId) -> &Queue {
         &self.to[worker.index()][port.index()]
+    }
+
+    /// The queue of urgent packets of `port`.
+    ///
+    /// # Panics
+    /// When there is no such port.
+    pub fn urgent(&self, port: PortId) -> &Queue {
+        &self.urgent[port.index()]
     }
 
     /// The queue of what the workers sent by `port`.
@@ -408,6 +422,10 @@ pub struct MemIo {
     completed: u64,
     /// Whether ports tell how many packets wait.
     tells: bool,
+    /// By port, of the first worker.
+    urgent: Vec<Queue>,
+    /// Whether ports sort urgent packets out.
+    sorts: bool,
 }
 
 impl MemIo {
@@ -427,6 +445,12 @@ impl MemIo {
     /// Has all ports tell whether more than some packets wait to be received.
     pub fn tell_waiting(&mut self) {
         self.tells = true;
+    }
+
+    /// Has all ports sort urgent packets out, as those do that a program can be given: of the first worker. Before a worker
+    /// gets this.
+    pub fn sort_urgent(&mut self) {
+        self.sorts = true;
     }
 
     /// Received packets whose checksums were to be [completed](Io::complete_checksums).
@@ -481,6 +505,17 @@ impl Io for MemIo {
             queue.take_whole_from(out);
             self.filled += before - asking(out);
         }
+    }
+
+    fn has_urgent_queue(&self, port: PortId) -> bool {
+        self.sorts && self.urgent.len() > port.index()
+    }
+
+    fn rx_urgent(&mut self, port: PortId, out: &mut Batch<MemBuf>) {
+        if let Some(queue) = self.urgent.get(port.index()) {
+            queue.give_to(out);
+        }
+        out.iter_mut().for_each(|buf| buf.set_ingress(port));
     }
 
     fn has_more_than(&self, port: PortId, packets: u16) -> Option<bool> {

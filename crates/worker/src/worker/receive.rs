@@ -88,8 +88,12 @@ impl<I: Io> Worker<I> {
     #[inline]
     pub(super) fn receive_from(&mut self, port: PortId, now: Nanos) {
         let sorts = self.ports.io.has_urgent_queue(port);
-        if sorts && self.receive(Source::UrgentQueue(port), now) > 0 {
-            self.release(now);
+        if sorts && self.backlog.admits_urgent(port) {
+            let urgent = self.receive(Source::UrgentQueue(port), now);
+            if urgent > 0 {
+                self.backlog.note_urgent(port, urgent);
+                self.release(now);
+            }
         }
         let is_behind =
             self.backlog.has_waiting(port) || (self.slow_path.budget.is_flooded(now) && self.backlog.is_on());
@@ -98,6 +102,7 @@ impl<I: Io> Worker<I> {
         } else {
             self.receive(Source::Port(port), now)
         };
+        self.backlog.note_burst(port, received == BURST);
         if is_behind || (received == BURST && !sorts && self.backlog.is_on()) {
             self.look_ahead(port, is_behind, now);
         } else if received == 0 {

@@ -90,7 +90,12 @@ fn shared_meters(config: &WorkerConfig) -> SharedMeters {
 /// Has the ports sort urgent packets out that can.
 fn choose_queues<I: Io>(io: &mut I, interfaces: &L3Interfaces, config: &WorkerConfig) {
     for port in (0..io.ports()).map(|port| PortId(port as u16)) {
-        let program = queue_program(interfaces, (port, &config.lags), config.workers);
+        let workers = if io.is_placed_by_port(port) {
+            1
+        } else {
+            config.workers
+        };
+        let program = queue_program(interfaces, (port, &config.lags), workers);
         io.choose_queues(port, &program);
     }
 }
@@ -118,7 +123,7 @@ impl<I: Io> Worker<I> {
         Ok(Self {
             stats: Stats::new(ports),
             burst: Burst::new(),
-            backlog: RxBacklog::new(ports, config.backlog),
+            backlog: RxBacklog::new(ports, config.backlog, interfaces.urgent_dscps != 0),
             new_flow_filter: NewFlowFilter::new(HashedRoundRobin::new(config.seed)),
             worker_selection: WorkerSelection::new(config.workers, exceptions),
             exceptions_lost: false,

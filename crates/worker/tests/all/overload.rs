@@ -488,6 +488,61 @@ fn a_port_that_tells_keeps_a_few_packets() {
     assert_eq!(stats.unaccounted(), 0);
 }
 
+/// Who sends what looks urgent gets ahead for a while: then it is as any other packet.
+#[test]
+fn a_flood_of_what_looks_urgent_does_not_go_first_for_long() {
+    let mut world = world_with_host(|_| {});
+    let frames = control_frames();
+    for _ in 0..500 {
+        (0..BURST).for_each(|n| push(&world, &user(n as u16)));
+        (0..BURST).for_each(|n| push_frame(&world, N3, &frames[n % 4]));
+        world.poll();
+        world.take();
+    }
+    let stats = world.workers[0].stats();
+    assert!((500..=500 * 8 + 512).contains(&stats.urgent), "{}", stats.urgent);
+    assert_eq!(stats.unaccounted(), 0);
+}
+
+/// The same of a port that sorts: the flood stays in its queue, and users have their bursts.
+#[test]
+fn a_flood_in_an_urgent_queue_leaves_its_bursts_to_users() {
+    let mut world = world_with_host(MemIo::sort_urgent);
+    let frames = control_frames();
+    let flood = |world: &World| {
+        let queue = world.wires.urgent(N3);
+        while queue.len() < 4 * BURST {
+            queue
+                .push(MemBuf::new(&frames[queue.len() % 4]))
+                .expect("there is room");
+        }
+    };
+    for _ in 0..500 {
+        (0..BURST).for_each(|n| push(&world, &user(n as u16)));
+        flood(&world);
+        world.poll();
+        world.take();
+    }
+    let stats = world.workers[0].stats();
+    assert_eq!(
+        stats.direction(flow::Direction::Uplink).forwarded.packets,
+        500 * BURST as u64
+    );
+    assert!(
+        (500..=500 * 8 + 512 + BURST as u64).contains(&stats.urgent),
+        "{}",
+        stats.urgent
+    );
+    // Without users the worker has time for all of it.
+    let before = stats.urgent;
+    for _ in 0..100 {
+        flood(&world);
+        world.poll();
+        world.take();
+    }
+    assert!(world.workers[0].stats().urgent >= before + 99 * BURST as u64);
+}
+
 #[test]
 fn lacpdus_do_not_wait_behind_users() {
     let mut world = lag::world_with_backlog(1, 1_024);

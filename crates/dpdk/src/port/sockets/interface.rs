@@ -42,7 +42,7 @@ struct State {
 }
 
 /// The last error of a system call.
-pub(super) fn last_errno() -> Errno {
+pub(in crate::port) fn last_errno() -> Errno {
     Errno(io::Error::last_os_error().raw_os_error().unwrap_or_default())
 }
 

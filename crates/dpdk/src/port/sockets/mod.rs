@@ -21,21 +21,26 @@ use std::sync::Arc;
 
 pub use group::FilterInstruction;
 pub(super) use group::set_program;
-pub(super) use interface::{Interface, MTU_MAX, QUEUES_MAX};
+pub(super) use interface::{Interface, MTU_MAX, QUEUES_MAX, last_errno};
 pub(super) use ring::Ring;
 pub(super) use send::{SEGMENTS_MAX, Sender};
 
 use self::group::{Group, Sharing};
 use self::ring::Shape;
 use super::config::PortConfig;
-use super::queue::{Queues, RxQueue, TxQueue};
+use super::queue::{Beside, Queues, RxQueue, TxQueue};
+use super::urgent::{Chooser, Sorting, UrgentQueues};
 use crate::error::Error;
 
 /// Urgent packets that a queue of theirs holds.
 const URGENT_SLOTS: u16 = 512;
 
 /// Opens the sockets of all queues and starts them.
-pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Queues, Error> {
+pub(super) fn start(
+    interface: &Arc<Interface>,
+    config: &PortConfig,
+    sorting: &Arc<Sorting>,
+) -> Result<Queues, Error> {
     check(config)?;
     if let Some(mtu) = config.mtu {
         interface.set_mtu(mtu)?;
@@ -45,7 +50,7 @@ pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Q
         interface.set_promiscuous(true)?;
     }
     let mtu = interface.mtu()?;
-    let rx = receivers(interface, config, mtu)?;
+    let rx = receivers(interface, config, mtu, sorting)?;
     let senders = (0..config.tx_queues).map(|number| {
         let sender = Sender::open(interface, config.tx_udp_segmentation.then_some(mtu))?;
         Ok(TxQueue::of_socket(sender, number))
@@ -55,17 +60,17 @@ pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Q
 }
 
 /// Opens the rings of all receive queues, and then those of urgent packets, where they are wanted.
-fn receivers(interface: &Interface, config: &PortConfig, mtu: u16) -> Result<Vec<RxQueue>, Error> {
+fn receivers(
+    interface: &Interface,
+    config: &PortConfig,
+    mtu: u16,
+    sorting: &Arc<Sorting>,
+) -> Result<Vec<RxQueue>, Error> {
     let queues = config.rx_queues;
-    let open = |slots| {
-        let shape = Shape::of(mtu, slots);
-        let pool = move |number| config.pool(number).clone();
-        (0..queues).map(move |number| Ring::open(interface, shape, pool(number)))
-    };
-    let mut rings = open(config.rx_descriptors).collect::<Result<Vec<_>, _>>()?;
+    let mut rings = open(interface, config, mtu, config.rx_descriptors)?;
     let mut sharing = Sharing::Hash;
     if config.urgent_queues {
-        rings.extend(open(URGENT_SLOTS).collect::<Result<Vec<_>, _>>()?);
+        rings.extend(open(interface, config, mtu, URGENT_SLOTS)?);
         sharing = Sharing::Program;
     }
     if rings.len() > 1 {
@@ -74,18 +79,49 @@ fn receivers(interface: &Interface, config: &PortConfig, mtu: u16) -> Result<Vec
                 .iter()
                 .try_for_each(|ring| group.join(interface, ring))?,
             // Older kernels open none while the interface is down: one queue does without.
-            Err(_) if queues == 1 => rings.truncate(1),
+            Err(Error::Driver { errno, .. }) if queues == 1 => {
+                sorting.note(UrgentQueues::Refused(errno));
+                rings.truncate(1);
+            }
             Err(error) => return Err(error),
         }
     }
     let mut urgent = rings.split_off(queues.into());
     // Each ring has had what came in before it joined.
     urgent.iter_mut().for_each(Ring::skip);
-    let mut urgent = urgent.into_iter();
+    if !urgent.is_empty() {
+        sorting.note(UrgentQueues::Waiting);
+    }
+    let mut urgent = urgent.into_iter().map(|ring| Beside {
+        ring: Box::new(ring),
+        chooser: Chooser::Group,
+        sorting: Arc::clone(sorting),
+    });
     let rings = rings.into_iter().zip(0..);
     Ok(rings
         .map(|(ring, number)| RxQueue::of_socket(ring, urgent.next(), number))
         .collect())
+}
+
+/// Opens a ring for each receive queue.
+fn open(interface: &Interface, config: &PortConfig, mtu: u16, slots: u16) -> Result<Vec<Ring>, Error> {
+    let shape = Shape::of(mtu, slots);
+    (0..config.rx_queues)
+        .map(|number| Ring::open(interface, shape, config.pool(number).clone()))
+        .collect()
+}
+
+/// Opens the rings of urgent packets alone, of a port whose other packets do not come by packet sockets. They share by
+/// hash.
+pub(super) fn urgent_rings(interface: &Interface, config: &PortConfig) -> Result<Vec<Ring>, Error> {
+    let rings = open(interface, config, interface.mtu()?, URGENT_SLOTS)?;
+    if rings.len() > 1 {
+        let group = Group::open(interface, &rings[0], Sharing::Hash)?;
+        rings[1..]
+            .iter()
+            .try_for_each(|ring| group.join(interface, ring))?;
+    }
+    Ok(rings)
 }
 
 fn check(config: &PortConfig) -> Result<(), Error> {

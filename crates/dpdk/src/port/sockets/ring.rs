@@ -149,7 +149,7 @@ impl Ring {
     }
 
     /// Gives back what has come in so far.
-    pub(super) fn skip(&mut self) {
+    pub(in crate::port) fn skip(&mut self) {
         for _ in 0..self.shape.slots {
             let Some((at, header)) = self.arrived() else {
                 return;
