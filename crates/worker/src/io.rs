@@ -54,9 +54,9 @@ impl Urgency {
 /// What says to which receive queue of a port a frame comes: a program of classic BPF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueProgram {
-    /// Gives n for the first queue of worker n, and for its second one n behind those of all workers; as if there were one
-    /// worker, of a port that [places frames itself](Io::is_placed_by_port). Offsets are from
-    /// a frame's layer 3 header on, or its second tag.
+    /// Gives n for the first queue of worker n, and for its second one n behind those of all workers; as if there were
+    /// one worker, of a port that [places frames itself](Io::is_placed_by_port). Offsets are from a frame's layer 3
+    /// header on, or its second tag.
     pub instructions: Vec<Instruction>,
     /// Whether urgent packets come to second queues. Otherwise nothing does.
     pub sorts: bool,

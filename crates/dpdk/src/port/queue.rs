@@ -122,13 +122,12 @@ impl RxQueue {
     }
 
     /// Lets a program of classic BPF say to which queue of the port each frame comes from now on, and gives the queue
-    /// beside this one ([`PortConfig::urgent_queues`](super::PortConfig::urgent_queues)); `None` where there is none, or
-    /// where the program `sorts` no packet out.
+    /// beside this one ([`PortConfig::urgent_queues`](super::PortConfig::urgent_queues)); `None` where there is none,
+    /// or where the program `sorts` no packet out.
     ///
     /// The program gives a number: 0 to n - 1 for the n queues, n to 2n - 1 for those beside them. Where the port
-    /// [places frames itself](Self::is_placed_by_port) it is 0, or 1 for the queue beside. Its offsets are from
-    /// the frame's layer 3 header on, behind one VLAN tag at most. It is that of the port: each of its queues may set
-    /// it.
+    /// [places frames itself](Self::is_placed_by_port) it is 0, or 1 for the queue beside. Its offsets are from the
+    /// frame's layer 3 header on, behind one VLAN tag at most. It is that of the port: each of its queues may set it.
     ///
     /// # Errors
     ///

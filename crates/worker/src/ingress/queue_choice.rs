@@ -1,5 +1,5 @@
-//! Which receive queue of a port a frame comes to, where the port asks a program: packet sockets of the kernel, and XDP,
-//! which says only whether a frame is urgent.
+//! Which receive queue of a port a frame comes to, where the port asks a program: packet sockets of the kernel, and
+//! XDP, which says only whether a frame is urgent.
 //!
 //! A worker has two receive queues of such a port. Urgent packets ([`is_urgent`](super::priority::is_urgent)) come to
 //! the second one, which no other packet can fill. With several workers the hash of the outer headers, and of the TEID

@@ -15,9 +15,9 @@
 //! long nevertheless, [some bursts](Share) are dropped without that look, until it is short: urgent packets are in it
 //! too.
 //!
-//! Urgent is what looks so, any sender's. So that a flood of it does not go first for long, urgent packets of a port whose
-//! bursts are full are [bounded](Waiting::urgent_credit): what is more is treated as any other packet, or stays in a queue
-//! of its own. Where a burst is not full the worker keeps up, and there is no bound.
+//! Urgent is what looks so, any sender's. So that a flood of it does not go first for long, urgent packets of a port
+//! whose bursts are full are [bounded](Waiting::urgent_credit): what is more is treated as any other packet, or stays
+//! in a queue of its own. Where a burst is not full the worker keeps up, and there is no bound.
 //!
 //! A drop costs a few nanoseconds: of a packet that is dropped only the first cache lines are read, and buffers are
 //! freed in bursts.

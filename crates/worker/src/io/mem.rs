@@ -447,8 +447,8 @@ impl MemIo {
         self.tells = true;
     }
 
-    /// Has all ports sort urgent packets out, as those do that a program can be given: of the first worker. Before a worker
-    /// gets this.
+    /// Has all ports sort urgent packets out, as those do that a program can be given: of the first worker. Before a
+    /// worker gets this.
     pub fn sort_urgent(&mut self) {
         self.sorts = true;
     }

@@ -1,10 +1,11 @@
 //! The XDP program of an AF_XDP port that sorts urgent packets out, in place of the one that DPDK's driver puts there.
 //!
 //! It is in two parts. The *entry* is on the interface as long as the port is open, so that its number stays the same:
-//! it passes control to a program that chooses, and gives frames to the queues' sockets where there is none. The program
-//! that chooses is made of the one for packet sockets ([`RxQueue::choose_queues`](super::RxQueue::choose_queues)):
-//! ordinary frames go to the queue's socket, and those that it chooses are passed to the kernel, where a packet socket
-//! receives them. What comes by a queue without a socket is dropped, unless it is chosen.
+//! it passes control to a program that chooses, and gives frames to the queues' sockets where there is none. The
+//! program that chooses is made of the one for packet sockets
+//! ([`RxQueue::choose_queues`](super::RxQueue::choose_queues)): ordinary frames go to the queue's socket, and those
+//! that it chooses are passed to the kernel, where a packet socket receives them. What comes by a queue without a
+//! socket is dropped, unless it is chosen.
 
 mod calls;
 mod program;
