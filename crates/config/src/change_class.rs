@@ -138,6 +138,7 @@ pub(crate) const RULES: &[FieldRule] = &[
     restart("workers.rebalance.*"),
     restart("limits.*"),
     restart("control.*"),
+    restart("alarms.*"),
     live("log.level"),
     restart("log.format"),
     restart("flows.*"),

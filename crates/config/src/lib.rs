@@ -21,19 +21,22 @@ pub use bounded::Bounded;
 pub use change_class::ChangeClass;
 pub use difference::{Change, Differences};
 pub use error::ConfigError;
+pub use parts::alarms::Watermark;
 pub use parts::network::StaticNeighbour;
 pub use parts::rings::Descriptors;
 pub use schema::{
-    AuditConfig, BadLevel, BadRole, BadSubjectName, BufferingConfig, CallerRole, ChecksumsConfig, Config,
-    ControlConfig, DpdkConfig, Driver, DscpConfig, EchoConfig, EventConfig, EventLogicConfig, FlowsConfig,
-    FragmentConfig, FragmentsConfig, GateConfig, GtpuConfig, HairpinConfig, HostConfig, HttpsClient,
-    HttpsConfig, IcmpConfig, IdleConfig, IdlePolicy, InstanceConfig, Ipv4Range, Ipv6RangeConfig,
-    LacpSettings, LagConfig, LagHashConfig, LagModeConfig, LimitsConfig, LogConfig, LogFormat, LogLevel,
-    MssConfig, N4Config, NeighbourTimes, NodeConfig, NodeName, PeerInterface, PeersConfig, PolicerConfig,
-    PolicyConfig, PoolConfig, PortConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer,
+    AlarmsConfig, AuditConfig, BadLevel, BadRole, BadSubjectName, BadSyslogTarget, BadWebhookUrl,
+    BufferingConfig, CallerRole, ChecksumsConfig, Config, ControlConfig, DpdkConfig, Driver, DscpConfig,
+    EchoConfig, EventConfig, EventLogicConfig, FlowsConfig, FragmentConfig, FragmentsConfig, GateConfig,
+    GtpuConfig, HairpinConfig, HostConfig, HostPort, HttpsClient, HttpsConfig, IcmpConfig, IdleConfig,
+    IdlePolicy, InstanceConfig, Ipv4Range, Ipv6RangeConfig, LacpSettings, LagConfig, LagHashConfig,
+    LagModeConfig, LeastSeverity, LimitsConfig, LogConfig, LogFormat, LogLevel, MssConfig, N4Config,
+    NeighbourTimes, NodeConfig, NodeName, PeerInterface, PeersConfig, PolicerConfig, PolicyConfig,
+    PoolConfig, PortConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer,
     PredefinedRuleConfig, PredefinedUrr, Prefix, ReassemblyConfig, RebalanceConfig, RecordsConfig, Role,
-    RouteConfig, RoutersConfig, RulebaseConfig, SliceConfig, SlowPathConfig, SubjectName, UnknownInstance,
-    VlanConfig, WhenFull, WhenUnaudited, WorkersConfig,
+    RouteConfig, RoutersConfig, RulebaseConfig, SliceConfig, SlowPathConfig, SubjectName, SyslogConfig,
+    SyslogTarget, SyslogTransport, UnknownInstance, VlanConfig, WatermarkConfig, WatermarkCounter,
+    WebhookConfig, WebhookUrl, WhenFull, WhenUnaudited, WorkersConfig,
 };
 
 #[cfg(test)]

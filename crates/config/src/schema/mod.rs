@@ -1,5 +1,6 @@
 //! What the file says: one module for each configured resource. Values are checked one by one as they are read.
 
+mod alarms;
 mod caller_role;
 mod control;
 mod events;
@@ -27,6 +28,10 @@ mod vlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use alarms::{
+    AlarmsConfig, BadSyslogTarget, BadWebhookUrl, HostPort, LeastSeverity, SyslogConfig, SyslogTarget,
+    SyslogTransport, WatermarkConfig, WatermarkCounter, WebhookConfig, WebhookUrl,
+};
 pub use caller_role::{BadRole, CallerRole};
 pub use control::{
     AuditConfig, BadSubjectName, ControlConfig, HttpsClient, HttpsConfig, SubjectName, WhenUnaudited,
@@ -86,6 +91,9 @@ pub struct Config {
     /// How the running daemon is asked.
     #[serde(default)]
     pub control: ControlConfig,
+    /// Alarms: what raises one beside faults, and where they are sent.
+    #[serde(default)]
+    pub alarms: AlarmsConfig,
     /// The log on standard error.
     #[serde(default)]
     pub log: LogConfig,

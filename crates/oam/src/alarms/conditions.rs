@@ -2,53 +2,28 @@
 
 use std::time::Duration;
 
+use config::{Watermark, WatermarkCounter};
 use flow::Nanos;
-use session::PoolId;
+use session::{PoolId, SessionGroup};
 use upf::Control;
 
-use super::list::{Condition, Kind, Level};
-use crate::values::{RecordsState, RecordsStatus};
+use super::kind::Kind;
+use super::list::{Condition, Level};
+use super::seen::{Disk, LostRecords, Seen};
+use crate::values::RecordsState;
 
 /// Per cent of a limit that raise an alarm; below the second number it is over.
 const NEAR: u64 = 90;
 const NEAR_NO_MORE: u64 = 85;
+/// The same of file systems.
+const DISK_NEAR: u64 = 95;
+const DISK_NEAR_NO_MORE: u64 = 92;
+/// Per cent of a watermark, below which its alarm is over.
+const BELOW_WATERMARK: u64 = 95;
 /// How long it is shown that the clock was stepped, or that records were lost.
 const REMEMBERED: Duration = Duration::from_secs(300);
 /// Conditions of one kind at most.
 const MOST: usize = 500;
-
-/// What control does not know.
-#[derive(Clone, Debug, Default)]
-pub struct Seen {
-    /// Usage records, where there are any.
-    pub records: Option<RecordsStatus>,
-    /// When the host's clock was stepped last, and how.
-    pub stepped: Option<ClockStep>,
-    lost: Option<LostRecords>,
-}
-
-/// A step of the host's clock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClockStep {
-    /// When.
-    pub at: Nanos,
-    /// In words.
-    pub text: String,
-}
-
-/// Usage records that are lost, and since when there were no more.
-#[derive(Clone, Copy, Debug, Default)]
-struct LostRecords {
-    count: u64,
-    at: Nanos,
-}
-
-impl Seen {
-    /// Notes a step of the host's clock.
-    pub fn note_step(&mut self, at: Nanos, text: String) {
-        self.stepped = Some(ClockStep { at, text });
-    }
-}
 
 /// All that is wrong at `now`.
 #[must_use]
@@ -66,7 +41,19 @@ pub fn conditions(now: Nanos, control: &Control, seen: &mut Seen) -> Vec<Conditi
         let text = "new sessions are refused: control is overloaded".to_owned();
         found.push(raised(Kind::Overload, "", text));
     }
+    for worker in seen.stalled().take(MOST) {
+        let text = "the worker makes no progress: its thread hangs, or has no core".to_owned();
+        found.push(raised(Kind::WorkerStalled, &worker.to_string(), text));
+    }
+    found.extend(near(Kind::FlowsNearLimit, "", seen.flows.0, seen.flows.1));
+    let marks = seen.watermarks.iter();
+    found.extend(marks.filter_map(|mark| watermark(mark, count_of(mark, control, seen.flows.0))));
     add_records(&mut found, now, seen);
+    add_disks(&mut found, seen);
+    for fault in seen.undelivered.iter().take(MOST) {
+        let text = format!("alarms are not delivered: {}", fault.why);
+        found.push(raised(Kind::AlarmsUndelivered, &fault.object, text));
+    }
     let stepped = seen.stepped.as_ref();
     if let Some(step) = stepped.filter(|step| now.since(step.at) < REMEMBERED) {
         found.push(raised(Kind::ClockStepped, "", step.text.clone()));
@@ -129,6 +116,70 @@ fn add_limits(found: &mut Vec<Condition>, control: &Control) {
     }
 }
 
+/// What a watermark counts, as of now.
+fn count_of(mark: &Watermark, control: &Control, flows: u64) -> u64 {
+    let sessions = control.endpoint().sessions();
+    match mark.of {
+        WatermarkCounter::Flows => flows,
+        WatermarkCounter::Sessions if mark.slice.is_none() && mark.dnn.is_none() => {
+            sessions.count().sessions as u64
+        }
+        WatermarkCounter::Sessions => {
+            let of_mark = sessions.groups().filter(|count| is_of(mark, &count.group));
+            of_mark.map(|count| count.sessions).sum()
+        }
+    }
+}
+
+/// Whether a watermark counts the sessions of a group.
+fn is_of(mark: &Watermark, group: &SessionGroup) -> bool {
+    let SessionGroup::Of { s_nssai, dnn } = group else {
+        return false;
+    };
+    mark.slice.is_none_or(|slice| *s_nssai == Some(slice))
+        && mark.dnn.as_ref().is_none_or(|name| dnn.as_deref() == Some(name))
+}
+
+fn watermark(mark: &Watermark, count: u64) -> Option<Condition> {
+    let level = if count >= mark.at {
+        Level::Raises
+    } else if u128::from(count) * 100 >= u128::from(mark.at) * u128::from(BELOW_WATERMARK) {
+        Level::Keeps
+    } else {
+        return None;
+    };
+    let text = format!("the count has reached {}", mark.at);
+    Some(Condition {
+        level,
+        ..raised(Kind::Watermark, &mark.to_string(), text)
+    })
+}
+
+fn add_disks(found: &mut Vec<Condition>, seen: &Seen) {
+    if let Some(fault) = &seen.audit {
+        let text = format!("the disk takes no lines of the audit log: {}", fault.why);
+        found.push(raised(Kind::AuditNotWritten, &fault.object, text));
+    }
+    for Disk {
+        directory,
+        used_mib,
+        size_mib,
+    } in seen.disks.iter().take(MOST)
+    {
+        let percent = used_mib.saturating_mul(100) / (*size_mib).max(1);
+        let level = match percent {
+            DISK_NEAR.. => Level::Raises,
+            DISK_NEAR_NO_MORE.. => Level::Keeps,
+            _ => continue,
+        };
+        let text = format!("{DISK_NEAR}% of {size_mib} MiB in use, or a little less");
+        found.push(Condition {
+            level,
+            ..raised(Kind::DiskNearFull, &directory.display().to_string(), text)
+        });
+    }
+}
+
 /// The condition that little of something is left. Its text has no figures that change all the time.
 fn near(kind: Kind, object: &str, used: u64, limit: u64) -> Option<Condition> {
     let percent = u128::from(used) * 100 / u128::from(limit.max(1));
@@ -169,8 +220,70 @@ fn add_records(found: &mut Vec<Condition>, now: Nanos, seen: &mut Seen) {
 
 #[cfg(test)]
 mod tests {
+    use rules::model::SNssai;
+
+    use super::super::seen::Fault;
     use super::*;
-    use crate::values::UnreportedCounts;
+    use crate::values::{RecordsStatus, UnreportedCounts};
+
+    #[test]
+    fn a_watermark_counts_the_sessions_of_its_slice_and_dnn() {
+        let slice = |sst| SNssai {
+            sst,
+            sd: SNssai::NO_SD,
+        };
+        let mark = |slice, dnn: Option<&str>| Watermark {
+            of: WatermarkCounter::Sessions,
+            at: 200,
+            slice,
+            dnn: dnn.map(str::to_owned),
+        };
+        let group = |slice, dnn: Option<&str>| SessionGroup::Of {
+            s_nssai: slice,
+            dnn: dnn.map(Box::from),
+        };
+        let (one, two) = (Some(slice(1)), Some(slice(2)));
+        assert!(is_of(&mark(one, None), &group(one, Some("a"))));
+        assert!(!is_of(&mark(one, None), &group(two, Some("a"))));
+        assert!(!is_of(&mark(one, None), &group(None, None)));
+        assert!(is_of(&mark(one, Some("a")), &group(one, Some("a"))));
+        assert!(!is_of(&mark(one, Some("b")), &group(one, Some("a"))));
+        assert!(!is_of(&mark(None, Some("a")), &SessionGroup::Others));
+        let level = |count| watermark(&mark(one, None), count).map(|found| found.level);
+        assert_eq!(
+            [189, 190, 199, 200].map(level),
+            [None, Some(Level::Keeps), Some(Level::Keeps), Some(Level::Raises)]
+        );
+    }
+
+    #[test]
+    fn disks_are_watched_before_they_are_full_and_when_they_take_nothing() {
+        let disk = |used_mib| Disk {
+            directory: "/spool".into(),
+            used_mib,
+            size_mib: 1_000,
+        };
+        let mut found = Vec::new();
+        let seen = Seen {
+            audit: Some(Fault {
+                object: "/audit".into(),
+                why: "no space left on device".into(),
+            }),
+            disks: [919, 920, 949, 950].map(disk).to_vec(),
+            ..Seen::default()
+        };
+        add_disks(&mut found, &seen);
+        let kinds: Vec<_> = found.iter().map(|one| (one.kind, one.level)).collect();
+        assert_eq!(
+            kinds,
+            [
+                (Kind::AuditNotWritten, Level::Raises),
+                (Kind::DiskNearFull, Level::Keeps),
+                (Kind::DiskNearFull, Level::Keeps),
+                (Kind::DiskNearFull, Level::Raises)
+            ]
+        );
+    }
 
     #[test]
     fn a_limit_raises_at_one_share_and_keeps_down_to_another() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use flow::Nanos;
 
+use super::kind::Kind;
 use crate::values::{AlarmChange, AlarmEvent, AlarmEventList, AlarmList, AlarmRow, Severity};
 
 /// Alarms at a time; what exceeds it is counted.
@@ -14,85 +15,6 @@ const MOST_ALARMS: usize = 1_000;
 const MOST_EVENTS: usize = 1_000;
 /// How long a condition has to be gone before its alarm is cleared, so that what comes and goes is one alarm.
 const HOLD: Duration = Duration::from_secs(10);
-
-/// What can be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// An SMF does not answer heartbeats.
-    SmfLost,
-    /// GTP-U peers do not answer Echo Requests.
-    PathsDown,
-    /// A port has no link, or a LAG none of its members.
-    LinkDown,
-    /// A member carries no frames of its LAG.
-    MemberDown,
-    /// A pool of UE addresses has few left.
-    PoolNearEnd,
-    /// The number of sessions is near its limit.
-    SessionsNearLimit,
-    /// The disk takes no usage records.
-    RecordsHeld,
-    /// Usage records are lost.
-    RecordsLost,
-    /// The host's clock was stepped.
-    ClockStepped,
-    /// New sessions are refused because control is overloaded.
-    Overload,
-}
-
-impl Kind {
-    /// Its name in the API.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::SmfLost => "smf_lost",
-            Self::PathsDown => "paths_down",
-            Self::LinkDown => "link_down",
-            Self::MemberDown => "lag_member_down",
-            Self::PoolNearEnd => "pool_near_end",
-            Self::SessionsNearLimit => "sessions_near_limit",
-            Self::RecordsHeld => "records_held",
-            Self::RecordsLost => "records_lost",
-            Self::ClockStepped => "clock_stepped",
-            Self::Overload => "overload",
-        }
-    }
-
-    /// How bad it is.
-    #[must_use]
-    pub const fn severity(self) -> Severity {
-        match self {
-            Self::SmfLost | Self::LinkDown | Self::RecordsLost => Severity::Critical,
-            Self::PathsDown | Self::RecordsHeld | Self::Overload => Severity::Major,
-            Self::MemberDown | Self::ClockStepped => Severity::Minor,
-            Self::PoolNearEnd | Self::SessionsNearLimit => Severity::Warning,
-        }
-    }
-
-    /// The type of the alarm (TS 28.111, ITU-T X.733 §8.1.1).
-    #[must_use]
-    pub const fn event_type(self) -> &'static str {
-        match self {
-            Self::SmfLost | Self::PathsDown => "Communications Alarm",
-            Self::LinkDown | Self::MemberDown => "Equipment Alarm",
-            Self::RecordsHeld | Self::RecordsLost | Self::ClockStepped => "Processing Error Alarm",
-            Self::PoolNearEnd | Self::SessionsNearLimit | Self::Overload => "Quality of Service Alarm",
-        }
-    }
-
-    /// The probable cause (ITU-T X.733 §8.1.2.1).
-    #[must_use]
-    pub const fn probable_cause(self) -> &'static str {
-        match self {
-            Self::SmfLost | Self::PathsDown => "Communications Subsystem Failure",
-            Self::LinkDown | Self::MemberDown => "Loss of Signal",
-            Self::PoolNearEnd | Self::SessionsNearLimit => "Threshold Crossed",
-            Self::RecordsHeld | Self::RecordsLost => "Storage Capacity Problem",
-            Self::ClockStepped => "Timing Problem",
-            Self::Overload => "Congestion",
-        }
-    }
-}
 
 /// How far a condition goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use tokio::task::spawn_blocking;
 use tracing::{error, info, warn};
 
 use super::Caller;
+use crate::alarms::Fault;
 use crate::values::Problem;
 
 /// Octets of a target that are written.
@@ -35,6 +36,9 @@ struct Inner {
     refused: Mutex<Refused>,
     /// When it was last logged that no line can be written.
     logged: Mutex<Option<Instant>>,
+    /// Why the last line was not written.
+    fault: Mutex<Option<String>>,
+    directory: String,
 }
 
 /// Refusals since the last lines about them.
@@ -78,7 +82,17 @@ impl Auditor {
             when_full: config.when_full,
             refused: Mutex::default(),
             logged: Mutex::new(None),
+            fault: Mutex::new(None),
+            directory: path.display().to_string(),
         })))
+    }
+
+    /// Why the last line could not be written, if it could not.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        let why = lock(&self.0.fault).clone()?;
+        let object = self.0.directory.clone();
+        Some(Fault { object, why })
     }
 
     /// Writes that a request has come; returns the number of its line, if it has one.
@@ -174,6 +188,7 @@ impl Inner {
     fn write(&self, entry: &Entry) -> io::Result<u64> {
         let mut log = lock(&self.log);
         let written = log.append(now_ms(), entry);
+        *lock(&self.fault) = written.as_ref().err().map(ToString::to_string);
         match &written {
             Ok(line) if line % HEAD_EVERY == 0 => info!(head = %log.head(), "audit log"),
             Ok(_) => {}

@@ -5,7 +5,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder, SecurityRequirement};
 
 use super::authorization::operations_mut;
-use crate::values::Problem;
+use crate::values::{AlarmNotification, Problem};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -17,7 +17,7 @@ use crate::values::Problem;
                        which may do what those before it may.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
-    components(schemas(Problem))
+    components(schemas(AlarmNotification, Problem))
 )]
 struct Head;
 

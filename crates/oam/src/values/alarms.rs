@@ -80,6 +80,21 @@ pub struct AlarmRow {
     pub count: u64,
 }
 
+/// What a webhook gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AlarmNotification {
+    /// The Node ID of this UPF.
+    pub node: String,
+    /// Its version.
+    pub version: String,
+    /// When its process began, milliseconds since 1970. With another one all alarms of the process before are void.
+    pub started_ms: u64,
+    /// Events before these that could not be delivered, and are kept no more.
+    pub lost: u64,
+    /// In the order in which they came; none in the first notification of a process without alarms.
+    pub events: Vec<AlarmEvent>,
+}
+
 /// Events of late.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AlarmEventList {

@@ -22,7 +22,7 @@ mod tokens;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use alarms::{AlarmChange, AlarmEvent, AlarmEventList, AlarmList, AlarmRow, Severity};
+pub use alarms::{AlarmChange, AlarmEvent, AlarmEventList, AlarmList, AlarmNotification, AlarmRow, Severity};
 pub use configuration::{
     CommitReport, CommitState, ConfigChange, ConfigDifferences, ConfigStatus, ConfigVersion,
     ConfigVersionList, ConfigVersionText, RolledBackVersion, UnconfirmedVersion,

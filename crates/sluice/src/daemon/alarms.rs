@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use config::Config;
 use flow::Nanos;
-use oam::alarms::{At, Seen, SharedAlarms, conditions};
+use oam::alarms::{At, Delivery, DeliverySources, Seen, SharedAlarms, conditions};
+use oam::rest::{Auditor, WorkerGauges};
 use oam::values::AlarmChange;
+use runtime::{Clock, WorkerThread};
 use session::Moment;
 use tracing::{info, warn};
 use upf::Control;
@@ -20,19 +23,48 @@ const LOGGED: usize = 16;
 /// What the control thread has of alarms.
 pub(super) struct AlarmWatch {
     alarms: SharedAlarms,
-    records: Option<RecordsView>,
+    sources: AlarmSources,
     seen: Seen,
     due: Nanos,
     logged: u64,
 }
 
+/// Who knows what control does not.
+pub(super) struct AlarmSources {
+    /// The usage records, where there are any.
+    pub(super) records: Option<RecordsView>,
+    /// The audit log, where there is one.
+    pub(super) auditor: Option<Auditor>,
+    /// What workers hold.
+    pub(super) gauges: WorkerGauges,
+    /// The thread that sends alarms, and looks at disks.
+    pub(super) delivery: Delivery,
+}
+
+/// Starts the thread that sends alarms to where the configuration says.
+///
+/// # Errors
+/// Why a receiver cannot be used.
+pub(super) fn deliver(config: &Config, alarms: &SharedAlarms, clock: &Clock) -> Result<Delivery, String> {
+    let records = config.records.as_ref().map(|records| &records.directory);
+    let audit = config.control.audit.as_ref().map(|audit| &audit.directory);
+    let directories = records.into_iter().chain(audit);
+    let sources = DeliverySources {
+        alarms: alarms.clone(),
+        node: config.node.id.0.to_string(),
+        started_ms: clock.host().unix / 1_000_000,
+        directories: directories.map(|path| path.value.clone()).collect(),
+    };
+    Delivery::open(&config.alarms, sources).map_err(|error| format!("alarms: {error}"))
+}
+
 impl AlarmWatch {
-    /// Watches for `alarms`; `records` shows the usage records, where there are any.
-    pub(super) fn new(alarms: SharedAlarms, records: Option<RecordsView>) -> Self {
+    /// Watches for `alarms` of what `sources` and control know, by what the configuration says.
+    pub(super) fn new(config: &Config, alarms: SharedAlarms, sources: AlarmSources) -> Self {
         Self {
             alarms,
-            records,
-            seen: Seen::default(),
+            sources,
+            seen: Seen::watching(config.watermarks()),
             due: Nanos::ZERO,
             logged: 0,
         }
@@ -44,12 +76,12 @@ impl AlarmWatch {
     }
 
     /// Looks at what is wrong, once a second.
-    pub(super) fn look(&mut self, now: Nanos, control: &Control) {
+    pub(super) fn look(&mut self, now: Nanos, control: &Control, threads: &[WorkerThread]) {
         if now < self.due {
             return;
         }
         self.due = now + LOOK;
-        self.seen.records = self.records.as_ref().map(RecordsView::read);
+        self.see(threads);
         let found = conditions(now, control, &mut self.seen);
         let unix_ms = control.wall().unix_nanos(Moment::from(now)) / 1_000_000;
         let mut alarms = self.alarms.lock();
@@ -65,5 +97,22 @@ impl AlarmWatch {
                 AlarmChange::Cleared => info!(alarm, object, "alarm cleared"),
             }
         }
+    }
+
+    fn see(&mut self, threads: &[WorkerThread]) {
+        let AlarmSources {
+            records,
+            auditor,
+            gauges,
+            delivery,
+        } = &self.sources;
+        let seen = &mut self.seen;
+        seen.records = records.as_ref().map(RecordsView::read);
+        seen.audit = auditor.as_ref().and_then(Auditor::fault);
+        (seen.undelivered, seen.disks) = delivery.read();
+        let holdings = (gauges.holdings)();
+        let used = holdings.iter().map(|holding| holding.flows as u64).sum();
+        seen.flows = (used, gauges.flow_entries_limit * threads.len() as u64);
+        seen.note_progress(threads.iter().map(|thread| thread.published().times()));
     }
 }

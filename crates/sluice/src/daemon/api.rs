@@ -32,6 +32,8 @@ pub(super) struct ApiSources<'a> {
 
 /// The open listeners, until they are dropped.
 pub(super) struct Api {
+    /// Who writes the audit log.
+    pub(super) auditor: Option<Auditor>,
     _socket: Option<RestSocket>,
     #[cfg(feature = "tls")]
     _https: Option<oam::rest::HttpsListener>,
@@ -51,13 +53,14 @@ pub(super) fn open(
     let auditor = auditor.map_err(|error| format!("control.audit: {error}"))?;
     let service = service(sources, threads)
         .with_tokens(tokens.clone())
-        .with_auditor(auditor);
+        .with_auditor(auditor.clone());
     #[cfg(not(feature = "tls"))]
     if config.control.https.is_some() {
         let words = "control.https: this program was built without TLS (feature `tls`)";
         return Err(words.to_owned());
     }
     Ok(Api {
+        auditor,
         _socket: open_socket(config, service.clone()),
         #[cfg(feature = "tls")]
         _https: https::open(config, service, tokens)?,

@@ -34,7 +34,7 @@ use runtime::{
 use trace::Explainer;
 use upf::{Assembly, Control, LinkEvent, RecordSink, Surroundings, assemble};
 
-use super::alarms::AlarmWatch;
+use super::alarms::{AlarmSources, AlarmWatch, deliver};
 use super::api::{self, ApiSources};
 use super::configuration::{Source, open_configuration};
 use super::dates::Dates;
@@ -126,7 +126,8 @@ pub fn run(
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
     let alarms = SharedAlarms::default();
-    let watch = AlarmWatch::new(alarms.clone(), view.clone());
+    let gauges = worker_gauges(eal, flow_entries, &ports, &threads);
+    let (of_alarms, records_view) = (gauges.clone(), view.clone());
     let sources = ApiSources {
         client,
         records: view,
@@ -134,11 +135,18 @@ pub fn run(
         explainer: explainer.clone(),
         memory,
         alarms: alarms.clone(),
-        gauges: worker_gauges(eal, flow_entries, &ports, &threads),
+        gauges,
         log,
         configuration: open_configuration(config, source),
     };
-    let _api = api::open(config, sources, &threads).map_err(RunError::of)?;
+    let api = api::open(config, sources, &threads).map_err(RunError::of)?;
+    let watched = AlarmSources {
+        records: records_view,
+        auditor: api.auditor.clone(),
+        gauges: of_alarms,
+        delivery: deliver(config, &alarms, &clock).map_err(RunError)?,
+    };
+    let watch = AlarmWatch::new(config, alarms, watched);
     log_ready(config, sockets.addresses(), &ports);
 
     let turns = ControlLoop::new(control, sockets, clock.clone()).with_wakeups(own, wakeups);
@@ -547,7 +555,7 @@ impl Served<'_> {
             self.look_at_drops();
             let now = self.turns.now();
             self.dates.follow(now, self.turns.control(), &mut self.watch);
-            self.watch.look(now, self.turns.control());
+            self.watch.look(now, self.turns.control(), self.threads);
             self.turns.turn().map_err(RunError::of)?;
             self.log_links();
             self.log_own_addresses();

@@ -1,0 +1,131 @@
+//! What control does not know of itself, for the alarms.
+
+use std::path::PathBuf;
+
+use config::Watermark;
+use flow::Nanos;
+
+use crate::values::RecordsStatus;
+
+/// Looks, once a second, without progress of a worker, after which it has stalled. Looks are counted, and not seconds: of
+/// a process that was stopped as a whole no worker has stalled.
+const STALLED: u32 = 3;
+
+/// What control does not know.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Usage records, where there are any.
+    pub records: Option<RecordsStatus>,
+    /// When the host's clock was stepped last, and how.
+    pub stepped: Option<ClockStep>,
+    /// Counts that raise an alarm.
+    pub watermarks: Vec<Watermark>,
+    /// Flow entries of all workers, and those that there is room for.
+    pub flows: (u64, u64),
+    /// Why the audit log was not written last, and where it is.
+    pub audit: Option<Fault>,
+    /// File systems that the daemon writes to.
+    pub disks: Vec<Disk>,
+    /// Receivers of alarms that take none, and why.
+    pub undelivered: Vec<Fault>,
+    pub(super) lost: Option<LostRecords>,
+    pub(super) workers: Vec<Progress>,
+}
+
+/// A step of the host's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClockStep {
+    /// When.
+    pub at: Nanos,
+    /// In words.
+    pub text: String,
+}
+
+/// Something that does not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What.
+    pub object: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// The directory in it that the daemon writes to.
+    pub directory: PathBuf,
+    /// Mebioctets that this user can no longer have.
+    pub used_mib: u64,
+    /// Mebioctets in all.
+    pub size_mib: u64,
+}
+
+/// Usage records that are lost, and since when there were no more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LostRecords {
+    pub(super) count: u64,
+    pub(super) at: Nanos,
+}
+
+/// A worker's count of progress, and the looks in which it stayed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    count: u64,
+    looks: u32,
+}
+
+impl Seen {
+    /// Nothing yet, with the counts that raise an alarm.
+    #[must_use]
+    pub fn watching(watermarks: Vec<Watermark>) -> Self {
+        Self {
+            watermarks,
+            ..Self::default()
+        }
+    }
+
+    /// Notes a step of the host's clock.
+    pub fn note_step(&mut self, at: Nanos, text: String) {
+        self.stepped = Some(ClockStep { at, text });
+    }
+
+    /// Notes each worker's count of progress, at each look.
+    pub fn note_progress(&mut self, counts: impl Iterator<Item = u64>) {
+        for (place, count) in counts.enumerate() {
+            match self.workers.get_mut(place) {
+                None => self.workers.push(Progress { count, looks: 0 }),
+                Some(worker) if worker.count == count => worker.looks = worker.looks.saturating_add(1),
+                Some(worker) => *worker = Progress { count, looks: 0 },
+            }
+        }
+    }
+
+    /// Workers that have made no progress for some looks.
+    pub(super) fn stalled(&self) -> impl Iterator<Item = usize> + '_ {
+        let workers = self.workers.iter().enumerate();
+        workers
+            .filter(|(_, worker)| worker.looks >= STALLED)
+            .map(|(place, _)| place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_has_stalled_after_some_looks_without_progress() {
+        let mut seen = Seen::default();
+        let mut look = |counts: [u64; 2]| {
+            seen.note_progress(counts.into_iter());
+            seen.stalled().collect::<Vec<_>>()
+        };
+        for second in 0..3 {
+            assert_eq!(look([second, 7]), [0; 0]);
+        }
+        assert_eq!(look([3, 7]), [1]);
+        assert_eq!(look([3, 7]), [1]);
+        assert_eq!(look([4, 8]), [0; 0]);
+    }
+}
