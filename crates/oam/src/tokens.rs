@@ -163,6 +163,8 @@ impl Token {
 pub struct TokenStore {
     path: PathBuf,
     tokens: Mutex<Tokens>,
+    /// Held by who writes the file, ahead of the tokens: those who ask whose a token is do not wait for a disk.
+    writing: Mutex<()>,
 }
 
 struct Tokens {
@@ -208,12 +210,27 @@ impl TokenStore {
         Ok(Self {
             path: path.to_owned(),
             tokens,
+            writing: Mutex::default(),
         })
     }
 
     fn tokens(&self) -> MutexGuard<'_, Tokens> {
         // What is behind it is whole between any two statements.
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writing(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts these tokens, which are stored, in the place of those there are; tokens may have been used meanwhile.
+    fn replace(&self, mut all: Vec<Token>) {
+        let mut tokens = self.tokens();
+        for token in &mut all {
+            let known = tokens.all.iter().find(|known| known.hash == token.hash);
+            token.stored.last_used = known.map_or(token.stored.last_used, |known| known.stored.last_used);
+        }
+        tokens.all = all;
     }
 
     /// Makes a token, which only this answer has.
@@ -230,8 +247,8 @@ impl TokenStore {
             return Err(TokenError::BadLife);
         }
         let now = seconds(now);
-        let mut tokens = self.tokens();
-        let mut all = tokens.all.clone();
+        let _writing = self.writing();
+        let mut all = self.tokens().all.clone();
         if all
             .iter()
             .any(|token| token.stored.name == *name && token.is_valid(now))
@@ -261,7 +278,7 @@ impl TokenStore {
             revoked: None,
         })?);
         self.write(&all)?;
-        tokens.all = all;
+        self.replace(all);
         Ok(NewToken {
             name,
             role: role.to_string(),
@@ -276,14 +293,14 @@ impl TokenStore {
     /// [`TokenError`]; it is valid still.
     pub fn revoke(&self, name: &str, now: SystemTime) -> Result<(), TokenError> {
         let now = seconds(now);
-        let mut tokens = self.tokens();
-        let mut all = tokens.all.clone();
+        let _writing = self.writing();
+        let mut all = self.tokens().all.clone();
         let token = all
             .iter_mut()
             .find(|token| token.stored.name == *name && token.is_valid(now));
         token.ok_or(TokenError::Unknown)?.stored.revoked = Some(now);
         self.write(&all)?;
-        tokens.all = all;
+        self.replace(all);
         Ok(())
     }
 
@@ -324,11 +341,14 @@ impl TokenStore {
     /// # Errors
     /// The system's.
     pub fn store_uses(&self, now: SystemTime) -> io::Result<()> {
+        let _writing = self.writing();
         let mut tokens = self.tokens();
-        if tokens.use_due.take_if(|due| *due <= seconds(now)).is_some() {
-            self.write(&tokens.all)?;
+        if tokens.use_due.take_if(|due| *due <= seconds(now)).is_none() {
+            return Ok(());
         }
-        Ok(())
+        let all = tokens.all.clone();
+        drop(tokens);
+        self.write(&all)
     }
 
     /// Writes all tokens to a file beside the one that there is, and gives it its name.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::alarms::SharedAlarms;
@@ -39,10 +39,9 @@ impl Body for Events {
 }
 
 /// Writes the events behind the number `after`, and those to come, until the client goes away.
-pub(super) fn stream(alarms: SharedAlarms, mut after: u64, place: OwnedSemaphorePermit) -> Events {
+pub(super) fn stream(alarms: SharedAlarms, mut after: u64) -> Events {
     let (octets, read) = mpsc::channel(1);
     tokio::spawn(async move {
-        let _place = place;
         // A client has the header at once.
         let mut text = String::from(": events\n\n");
         while octets.send(Bytes::from(std::mem::take(&mut text))).await.is_ok() {
@@ -81,12 +80,9 @@ fn push(text: &mut String, event: &AlarmEvent) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use flow::Nanos;
     use http_body_util::BodyExt;
     use tokio::runtime::Builder;
-    use tokio::sync::Semaphore;
 
     use super::*;
     use crate::alarms::{At, Condition, Kind, Level};
@@ -111,8 +107,7 @@ mod tests {
         raise(&alarms, 1, &["n3", "n6"]);
         let runtime = Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-            let mut events = stream(alarms.clone(), 1, place);
+            let mut events = stream(alarms.clone(), 1);
             let mut next = async || {
                 let frame = events.frame().await.unwrap().unwrap();
                 String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()

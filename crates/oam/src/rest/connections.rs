@@ -4,7 +4,8 @@
 //! more comes, the connection that has waited longest gives way, of the source that has the most. So a peer that sends
 //! its request when it connects is served whatever others do, and peers that send nothing, or an octet now and then,
 //! push out each other. Requests that have come are answered a few at a time, in their order; of those whose answer is
-//! not read yet a source has a bounded part. A source is a user of the Unix socket, or an address.
+//! not read yet a source has a bounded part; when all places are taken, the newest connection of the source that has
+//! the most gives way to one of a source with fewer. A source is a user of the Unix socket, or an address.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ pub(super) struct Bounds {
     pub(super) waiting: usize,
     /// Those of one source.
     pub(super) waiting_of_one: usize,
-    /// Connections whose request has come, at most; what exceeds it is refused.
+    /// Connections whose request has come, at most.
     pub(super) arrived: usize,
     /// Those of one source.
     pub(super) arrived_of_one: usize,
@@ -35,9 +36,12 @@ pub(super) struct Connections<S> {
     bounds: Bounds,
     waiting: Arc<Mutex<Waiting<S>>>,
     /// Connections whose request has come.
-    arrived: Arc<Mutex<BTreeMap<S, usize>>>,
+    arrived: Arc<Mutex<Arrived<S>>>,
     answering: Arc<Semaphore>,
 }
+
+/// By source, the numbers of its connections, and what ends them.
+type Arrived<S> = BTreeMap<S, BTreeMap<u64, Option<AbortHandle>>>;
 
 struct Waiting<S> {
     /// By the order in which they came: whose they are, and what ends them once that is known.
@@ -60,8 +64,20 @@ pub(super) struct Place<S: Copy + Ord> {
 
 /// The turn of a request, until it is dropped.
 pub(super) struct Turn(
-    #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
+    #[expect(dead_code, reason = "it is given back when it is dropped")] Option<OwnedSemaphorePermit>,
 );
+
+/// Where turns come from.
+#[derive(Clone)]
+pub(super) struct Turns(Arc<Semaphore>);
+
+impl Turns {
+    /// The next turn.
+    pub(super) async fn next(self) -> Turn {
+        // The semaphore is never closed.
+        Turn(self.0.acquire_owned().await.ok())
+    }
+}
 
 /// There are too many requests.
 pub(super) struct TooMany;
@@ -141,31 +157,49 @@ impl<S: Copy + Ord> Waiting<S> {
     }
 }
 
+/// Ends the newest connection of the source that has the most, if that is more than `fewer`.
+fn end_newest<S: Copy + Ord>(arrived: &mut Arrived<S>, fewer: usize) -> bool {
+    let most = arrived.values_mut().max_by_key(|own| own.len());
+    let Some(own) = most.filter(|own| own.len() > fewer) else {
+        return false;
+    };
+    let newest = own.keys().next_back().copied();
+    if let Some(end) = newest.and_then(|number| own.remove(&number)).flatten() {
+        end.abort();
+    }
+    true
+}
+
 impl<S: Copy + Ord> Place<S> {
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The connection's request has come: nothing ends it any more, and it waits for its turn.
+    /// The connection's request has come. Only a source with fewer connections ends it now, when there are as many as
+    /// may be.
     ///
     /// # Errors
     /// [`TooMany`].
-    pub(super) async fn arrived(&self) -> Result<Turn, TooMany> {
-        lock(&self.connections.waiting).peers.remove(&self.number);
+    pub(super) fn arrived(&self) -> Result<(), TooMany> {
+        let peer = lock(&self.connections.waiting).peers.remove(&self.number);
         if !self.has_arrived.load(Ordering::Relaxed) {
             let bounds = self.connections.bounds;
             let mut arrived = lock(&self.connections.arrived);
-            let all: usize = arrived.values().sum();
-            let own = arrived.get(&self.source).copied().unwrap_or_default();
-            if all >= bounds.arrived || own >= bounds.arrived_of_one {
+            let all: usize = arrived.values().map(BTreeMap::len).sum();
+            let own = arrived.get(&self.source).map_or(0, BTreeMap::len);
+            if own >= bounds.arrived_of_one || (all >= bounds.arrived && !end_newest(&mut arrived, own + 1)) {
                 return Err(TooMany);
             }
-            arrived.insert(self.source, own + 1);
+            let end = peer.and_then(|peer| peer.end);
+            arrived.entry(self.source).or_default().insert(self.number, end);
             self.has_arrived.store(true, Ordering::Relaxed);
         }
-        // The semaphore is never closed.
-        let turn = Arc::clone(&self.connections.answering).acquire_owned().await;
-        turn.map(Turn).map_err(|_| TooMany)
+        Ok(())
+    }
+
+    /// Where its requests get their turns.
+    pub(super) fn turns(&self) -> Turns {
+        Turns(Arc::clone(&self.connections.answering))
     }
 }
 
@@ -174,11 +208,12 @@ impl<S: Copy + Ord> Drop for Place<S> {
         lock(&self.connections.waiting).peers.remove(&self.number);
         if *self.has_arrived.get_mut() {
             let mut arrived = lock(&self.connections.arrived);
-            let own = arrived.get(&self.source).copied().unwrap_or_default();
-            match own {
-                0 | 1 => arrived.remove(&self.source),
-                own => arrived.insert(self.source, own - 1),
-            };
+            if let Some(own) = arrived.get_mut(&self.source) {
+                own.remove(&self.number);
+                if own.is_empty() {
+                    arrived.remove(&self.source);
+                }
+            }
         }
     }
 }
@@ -252,13 +287,10 @@ mod tests {
     #[test]
     fn one_user_leaves_room_for_the_requests_of_others() {
         let connections = Connections::new(BOUNDS);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .expect("a runtime");
         let arrives = |user| {
             let place = connections.enter(user);
-            let turn = runtime.block_on(place.arrived());
-            (place, turn.is_ok())
+            let is_served = place.arrived().is_ok();
+            (place, is_served)
         };
         let of_one: Vec<(Place<u32>, bool)> = (0..200).map(|_| arrives(8)).collect();
         assert_eq!(
@@ -269,5 +301,26 @@ mod tests {
         drop(of_one);
         assert!(arrives(8).1);
         assert_eq!(lock(&connections.arrived).len(), 0);
+    }
+
+    #[test]
+    fn sources_with_many_connections_give_way_to_those_with_fewer() {
+        let connections = Connections::new(BOUNDS);
+        let arrives = |user| {
+            let place = connections.enter(user);
+            let is_served = place.arrived().is_ok();
+            (place, is_served)
+        };
+        let _of_two: Vec<_> = (0..256).map(|number| arrives(number % 2)).collect();
+        let mut of_others: Vec<_> = (2..12).map(arrives).collect();
+        assert!(of_others.iter().all(|(_, is_served)| *is_served));
+        let counts = || -> Vec<usize> { lock(&connections.arrived).values().map(BTreeMap::len).collect() };
+        assert_eq!(counts()[..2], [123, 123]);
+        assert_eq!(counts().iter().sum::<usize>(), 256);
+        // A source that has as many as any other ends none.
+        assert!(!arrives(0).1);
+        of_others.clear();
+        assert_eq!(counts(), [123, 123]);
+        assert!(arrives(0).1);
     }
 }

@@ -319,14 +319,13 @@ async fn answer(peer: &Peer, shared: &Shared, mut request: Request<Incoming>) ->
         return response;
     };
     request.extensions_mut().insert(caller);
-    match peer.place.arrived().await {
-        Ok(_turn) => {
-            // The turn ends when the answer is made, not when it is read.
-            let Ok(response) = service.call(request.map(RequestBody::new)).await;
-            response
-        }
-        Err(_) => screening::last(screening::too_many()),
+    if peer.place.arrived().is_err() {
+        return screening::last(screening::too_many());
     }
+    // The turn ends when the answer is made, not when it is read.
+    let (request, _turn) = RequestBody::in_turn(request, peer.place.turns()).await;
+    let Ok(response) = service.call(request).await;
+    response
 }
 
 /// The answer to wrong credentials. Right ones are taken whatever came before from the same address: 256 random bits

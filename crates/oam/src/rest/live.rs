@@ -22,7 +22,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The first object has the rates of this time, so that the first listener does not wait for long.
 const FIRST: Duration = Duration::from_millis(250);
 /// Those that listen at most.
-const LISTENERS: usize = 64;
+pub(super) const LISTENERS: usize = 64;
 
 /// What is sampled.
 #[derive(Clone)]

@@ -29,6 +29,7 @@ mod screening;
 mod service;
 mod session_transfer;
 mod socket;
+mod stream_places;
 mod trace;
 
 pub use auditor::Auditor;

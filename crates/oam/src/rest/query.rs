@@ -11,8 +11,8 @@ use rtrb::Consumer;
 use rules::AdjacencyRef;
 use rules::network::Network;
 use session::{Export, Seid};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::{sleep, timeout};
 use worker::{TraceItem, TraceTerms};
 
 use crate::configuration::Effect;
@@ -24,7 +24,7 @@ use crate::values::{
     SessionList,
 };
 use crate::views::{self, SessionQuery};
-use upf::{Control, InspectError, Inspection, MirrorFault, MirrorWanted};
+use upf::{Control, InspectError, Inspection, MirrorFault, MirrorWanted, identifiers};
 
 /// Queries in the channel at most.
 const DEPTH: usize = 32;
@@ -32,6 +32,10 @@ const DEPTH: usize = 32;
 const PER_TURN: usize = 2;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Queries that a page of a search is made of, and the time between them.
+const PARTS: usize = 20;
+const BETWEEN_PARTS: Duration = Duration::from_millis(2);
 
 /// How long an export may take.
 const EXPORT_PATIENCE: Duration = Duration::from_secs(120);
@@ -135,7 +139,11 @@ impl std::error::Error for QueryTimeout {}
 
 /// The client end, for the thread of the API.
 #[derive(Clone)]
-pub struct QueryClient(mpsc::Sender<Query>);
+pub struct QueryClient {
+    queries: mpsc::Sender<Query>,
+    /// One search at a time.
+    searching: Arc<Mutex<()>>,
+}
 
 /// The server end, for the control thread.
 pub struct QueryServer {
@@ -158,7 +166,11 @@ pub fn query_channel() -> (QueryClient, QueryServer) {
         export: SessionExport::default(),
         reconfiguring: None,
     };
-    (QueryClient(sender), server)
+    let client = QueryClient {
+        queries: sender,
+        searching: Arc::default(),
+    };
+    (client, server)
 }
 
 impl QueryClient {
@@ -172,7 +184,7 @@ impl QueryClient {
         make: impl FnOnce(oneshot::Sender<A>) -> Query,
     ) -> Result<A, QueryTimeout> {
         let (reply, answer) = oneshot::channel();
-        self.0.try_send(make(reply)).map_err(|_| QueryTimeout)?;
+        self.queries.try_send(make(reply)).map_err(|_| QueryTimeout)?;
         timeout(patience, answer)
             .await
             .map_err(|_| QueryTimeout)?
@@ -191,11 +203,41 @@ impl QueryClient {
         self.ask(|reply| Query::Associations { after, most, reply }).await
     }
 
-    /// A page of sessions.
+    /// A page of sessions. Where sessions have to be looked at one by one, it is made of several queries, with time
+    /// between them that control has for others.
     ///
     /// # Errors
     /// `QueryTimeout`.
     pub async fn sessions(
+        &self,
+        query: SessionQuery,
+        mut after: Option<Seid>,
+        most: usize,
+    ) -> Result<SessionList, QueryTimeout> {
+        if !query.is_search() {
+            return self.page_of_sessions(query, after, most).await;
+        }
+        let _alone = timeout(PATIENCE, self.searching.lock())
+            .await
+            .map_err(|_| QueryTimeout)?;
+        let mut rows = Vec::new();
+        for parts in 1.. {
+            let mut list = self
+                .page_of_sessions(query.clone(), after, most - rows.len())
+                .await?;
+            rows.append(&mut list.sessions);
+            let next = list.next.as_deref().map(identifiers::read_seid);
+            let Some(Ok(next)) = next.filter(|_| rows.len() < most && parts < PARTS) else {
+                list.sessions = rows;
+                return Ok(list);
+            };
+            after = Some(next);
+            sleep(BETWEEN_PARTS).await;
+        }
+        Err(QueryTimeout)
+    }
+
+    async fn page_of_sessions(
         &self,
         query: SessionQuery,
         after: Option<Seid>,
@@ -293,7 +335,9 @@ impl QueryClient {
     pub(super) async fn reconfigure(&self, effect: Effect) -> Reconfigured {
         let (reply, answer) = oneshot::channel();
         let query = Query::Reconfigure { effect, reply };
-        self.0.try_send(query).map_err(|_| QueryTimeout.to_string())?;
+        self.queries
+            .try_send(query)
+            .map_err(|_| QueryTimeout.to_string())?;
         let ended = |_| "the daemon is ending".to_owned();
         answer.await.map_err(ended)?
     }

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::Semaphore;
 use worker::{Holdings, MAX_TRACES, Stats};
 
 use super::Auditor;
 use super::alarm_stream::MOST_STREAMS;
 use super::configuration::ConfigurationService;
 use super::explainer_cell::ExplainerCell;
-use super::live::LiveFeed;
+use super::live::{LISTENERS, LiveFeed};
 use super::query::QueryClient;
+use super::stream_places::StreamPlaces;
 use crate::LogControl;
 use crate::alarms::SharedAlarms;
 use crate::configuration::Configuration;
@@ -51,12 +51,14 @@ pub struct Service {
     pub(super) auditor: Option<Auditor>,
     pub(super) alarms: SharedAlarms,
     /// Streams of alarm events that may begin.
-    pub(super) event_streams: Arc<Semaphore>,
+    pub(super) event_streams: StreamPlaces,
     pub(super) gauges: Option<WorkerGauges>,
     pub(super) load: Arc<Mutex<LoadWindow>>,
     /// Traces that may begin.
-    pub(super) traces: Arc<Semaphore>,
+    pub(super) traces: StreamPlaces,
     pub(super) live: LiveFeed,
+    /// Listeners of it that may begin.
+    pub(super) live_streams: StreamPlaces,
 }
 
 impl Service {
@@ -75,11 +77,13 @@ impl Service {
             tokens: None,
             auditor: None,
             alarms: SharedAlarms::default(),
-            event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+            event_streams: StreamPlaces::new(MOST_STREAMS, MOST_STREAMS / 4),
             gauges: None,
             load: Arc::default(),
-            traces: Arc::new(Semaphore::new(MAX_TRACES)),
+            // An operator may trace and mirror at a time, and another one, too.
+            traces: StreamPlaces::new(MAX_TRACES, MAX_TRACES / 2),
             live: LiveFeed::default(),
+            live_streams: StreamPlaces::new(LISTENERS, LISTENERS / 4),
         }
     }
 

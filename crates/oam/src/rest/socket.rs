@@ -220,11 +220,12 @@ async fn serve_one(stream: Stream, place: Place<u32>, caller: Caller, router: Ro
             if let Err(problem) = refused {
                 return Ok(screening::last(problem.into_response()));
             }
-            match place.arrived().await {
-                // The turn ends when the answer is made, not when it is read.
-                Ok(_turn) => service.call(request.map(RequestBody::new)).await,
-                Err(_) => Ok(screening::too_many()),
+            if place.arrived().is_err() {
+                return Ok(screening::too_many());
             }
+            // The turn ends when the answer is made, not when it is read.
+            let (request, _turn) = RequestBody::in_turn(request, place.turns()).await;
+            service.call(request).await
         }
     });
     let connection = http1::Builder::new()

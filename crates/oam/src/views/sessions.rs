@@ -10,8 +10,8 @@ use super::page::page;
 use super::rows::session_row;
 use crate::values::{LONGEST_PAGE, SessionList};
 
-/// Sessions that are looked at for one page: a few milliseconds.
-const MOST_LOOKED_AT: usize = 20_000;
+/// Sessions that are looked at in a turn of control: some tenths of a millisecond.
+const MOST_LOOKED_AT: usize = 1_000;
 
 /// Which sessions are wanted: those with all that is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,13 @@ pub struct SessionQuery {
 }
 
 impl SessionQuery {
+    /// Whether sessions have to be looked at one by one.
+    #[must_use]
+    pub fn is_search(&self) -> bool {
+        let is_indexed = self.seid.is_some() || self.teid.is_some() || self.ue.is_some();
+        !is_indexed && (self.imsi.is_some() || self.dnn.is_some())
+    }
+
     fn wants(&self, session: &SessionView<'_>) -> bool {
         let has_ue = |ue| {
             session

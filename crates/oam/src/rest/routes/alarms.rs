@@ -1,12 +1,13 @@
 //! Alarms, and what becomes of them.
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::{HeaderMap, HeaderName};
+use axum::{Extension, Json};
 
-use crate::rest::alarm_stream::{self, MOST_STREAMS};
+use crate::rest::Caller;
+use crate::rest::alarm_stream;
 use crate::rest::answer::{Answer, Asked, pairs};
 use crate::rest::request;
 use crate::rest::service::Service;
@@ -42,7 +43,12 @@ pub(super) async fn alarms(State(service): State<Service>) -> Answer<AlarmList> 
         (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many streams"),
     )
 )]
-pub(super) async fn events(State(service): State<Service>, headers: HeaderMap, asked: Asked) -> Stream {
+pub(super) async fn events(
+    State(service): State<Service>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    asked: Asked,
+) -> Stream {
     let named = request::after_event(pairs(asked)?)?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let last = last.map(|text| {
@@ -50,11 +56,8 @@ pub(super) async fn events(State(service): State<Service>, headers: HeaderMap, a
             .map_err(|_| Problem::bad("Last-Event-ID", "must be a number"))
     });
     let after = last.transpose()?.unwrap_or(named);
-    let place = service.event_streams.try_acquire_owned().map_err(|_| {
-        let words = format!("{MOST_STREAMS} streams of events are open, as many as there may be");
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, words)
-    })?;
-    let events = alarm_stream::stream(service.alarms, after, place);
+    let place = service.event_streams.take(&caller)?;
+    let events = place.with(alarm_stream::stream(service.alarms, after));
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
     Ok((headers, Body::new(events)))
 }

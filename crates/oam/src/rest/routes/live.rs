@@ -1,10 +1,12 @@
 //! What changes from second to second.
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 
+use crate::rest::Caller;
 use crate::rest::answer::Streamed;
 use crate::rest::live::LiveSources;
 use crate::rest::service::Service;
@@ -21,12 +23,16 @@ use crate::values::{Live, Problem};
         (status = 503, body = Problem, content_type = "application/problem+json", description = "As many listen as may"),
     )
 )]
-pub(super) async fn live(State(service): State<Service>) -> Streamed {
+pub(super) async fn live(State(service): State<Service>, Extension(caller): Extension<Caller>) -> Streamed {
     let busy = |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "as many listen as may");
     let sources = LiveSources {
         client: service.client,
         workers: service.workers,
     };
+    let place = service.live_streams.take(&caller)?;
     let lines = service.live.listen(sources).map_err(busy)?;
-    Ok(([(CONTENT_TYPE, "text/event-stream")], Body::new(lines)))
+    Ok((
+        [(CONTENT_TYPE, "text/event-stream")],
+        Body::new(place.with(lines)),
+    ))
 }

@@ -1,5 +1,6 @@
 //! Single packets: traces and mirrors.
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -8,11 +9,9 @@ use axum::http::header::CONTENT_TYPE;
 use crate::rest::answer::{Asked, Streamed, pairs};
 use crate::rest::parameters::Conditions;
 use crate::rest::service::Service;
-use crate::rest::{request, trace};
+use crate::rest::{Caller, request, trace};
 use crate::values::Problem;
 use ::trace::TraceLine;
-
-const TOO_MANY: &str = "as many traces and mirrors as there may be are under way";
 
 /// Packets explained one by one, as they come: lines of JSON, the last of which is the end. Only packets for which all
 /// that is given holds. Up to four at a time.
@@ -34,14 +33,18 @@ const TOO_MANY: &str = "as many traces and mirrors as there may be are under way
         (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions, or too many traces"),
     )
 )]
-pub(super) async fn trace_packets(State(service): State<Service>, asked: Asked) -> Streamed {
+pub(super) async fn trace_packets(
+    State(service): State<Service>,
+    Extension(caller): Extension<Caller>,
+    asked: Asked,
+) -> Streamed {
     let busy = |words: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, words);
     let explainer = service
         .explainer
         .map(|explainer| explainer.now())
         .ok_or_else(|| busy("nothing can be traced here"))?;
     let wanted = request::trace(pairs(asked)?, &explainer)?;
-    let place = service.traces.try_acquire_owned().map_err(|_| busy(TOO_MANY))?;
+    let place = service.traces.take(&caller)?;
     let rings = service.client.trace(wanted.terms(), trace::ROOM).await?;
     let lines = trace::stream(wanted, rings, explainer, place);
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)))
@@ -74,14 +77,18 @@ pub(super) async fn trace_packets(State(service): State<Service>, asked: Asked) 
         (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions, or too many traces and mirrors"),
     )
 )]
-pub(super) async fn mirror_packets(State(service): State<Service>, asked: Asked) -> Streamed {
+pub(super) async fn mirror_packets(
+    State(service): State<Service>,
+    Extension(caller): Extension<Caller>,
+    asked: Asked,
+) -> Streamed {
     let busy = |words: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, words);
     let explainer = service
         .explainer
         .map(|explainer| explainer.now())
         .ok_or_else(|| busy("nothing can be mirrored here"))?;
     let (wanted, copies) = request::mirror(pairs(asked)?, &explainer)?;
-    let place = service.traces.try_acquire_owned().map_err(|_| busy(TOO_MANY))?;
+    let place = service.traces.take(&caller)?;
     let mirroring = service.client.mirror(wanted.terms(), copies).await?;
     let (rings, hold) = mirroring.map_err(|why| Problem::new(StatusCode::CONFLICT, why.to_string()))?;
     let lines = trace::stream(wanted, rings, explainer, (place, hold));
