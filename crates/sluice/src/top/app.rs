@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use oam::values::{Live, SessionDetail, SessionList, SessionRow};
+use oam::values::{AlarmList, Live, SessionDetail, SessionList, SessionRow};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// How often an open session is asked for again.
 pub const REFRESH: Duration = Duration::from_secs(2);
+/// The same of the alarms.
+pub const ALARMS: Duration = Duration::from_secs(2);
 
 /// The views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,7 @@ pub enum View {
     Overview,
     Drops,
     Smfs,
+    Alarms,
     Sessions,
     Session,
     Help,
@@ -26,6 +29,8 @@ pub enum Ask {
     Sessions { text: String, after: Option<String> },
     /// One session.
     Session { seid: String },
+    /// The alarms.
+    Alarms,
 }
 
 /// What the daemon says.
@@ -35,6 +40,7 @@ pub enum Told {
     Lost(String),
     Sessions(Result<SessionList, String>),
     Session(Box<Result<SessionDetail, String>>),
+    Alarms(Result<AlarmList, String>),
 }
 
 /// What follows a key.
@@ -77,6 +83,10 @@ pub struct App {
     pub live: Option<Box<Live>>,
     /// Why there is no connection.
     pub lost: Option<String>,
+    /// What is wrong, once that is known.
+    pub alarms: Option<AlarmList>,
+    /// When the alarms were asked for.
+    alarms_asked: Option<Instant>,
     pub sessions: Sessions,
     pub session: Session,
     /// Lines above the first that is shown, where there are more than fit.
@@ -89,6 +99,8 @@ impl App {
             view: View::Overview,
             live: None,
             lost: None,
+            alarms: None,
+            alarms_asked: None,
             sessions: Sessions::default(),
             session: Session::default(),
             scroll: 0,
@@ -110,6 +122,8 @@ impl App {
                 (shown.rows, shown.next, shown.total, shown.fault) = (sessions, next, total, None);
                 shown.chosen = shown.chosen.min(shown.rows.len().saturating_sub(1));
             }
+            // With the connection the figures are lost, too, which is shown.
+            Told::Alarms(list) => self.alarms = list.ok(),
             Told::Sessions(Err(why)) => {
                 self.sessions.rows.clear();
                 self.sessions.fault = Some(why);
@@ -128,6 +142,11 @@ impl App {
 
     /// What is to be asked again now.
     pub fn due(&mut self, now: Instant) -> Option<Ask> {
+        let is_due = |asked: Instant| now.duration_since(asked) >= ALARMS;
+        if self.alarms_asked.is_none_or(is_due) {
+            self.alarms_asked = Some(now);
+            return Some(Ask::Alarms);
+        }
         let session = &mut self.session;
         let is_due = session
             .asked
@@ -155,6 +174,7 @@ impl App {
             (_, KeyCode::Esc | KeyCode::Char('o')) => self.go(View::Overview),
             (_, KeyCode::Char('d')) => self.go(View::Drops),
             (_, KeyCode::Char('m')) => self.go(View::Smfs),
+            (_, KeyCode::Char('a')) => self.go(View::Alarms),
             (_, KeyCode::Char('?' | 'h')) => self.go(View::Help),
             (_, KeyCode::Char('s')) => {
                 self.go(View::Sessions);
@@ -232,6 +252,7 @@ impl App {
             View::Session => self.session.lines.len(),
             View::Drops => self.live.as_ref().map_or(0, |live| live.drops.len()),
             View::Smfs => self.live.as_ref().map_or(0, |live| live.smfs.len()),
+            View::Alarms => self.alarms.as_ref().map_or(0, |list| list.alarms.len()),
             View::Overview | View::Sessions | View::Help => 0,
         };
         let last = lines.saturating_sub(1);

@@ -1,6 +1,8 @@
 //! How the views look: made for 80 columns and 24 rows, and for more.
 
-use oam::values::{Flow, Live, LiveDrop, LiveSmf, LiveWorker};
+use std::time::{Duration, UNIX_EPOCH};
+
+use oam::values::{AlarmList, Flow, Live, LiveDrop, LiveSmf, LiveWorker, Severity};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -37,6 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
     frame.render_widget(Paragraph::new(keys_of(app)).style(DIM), keys);
     match (app.view, &app.live) {
         (View::Help, _) => frame.render_widget(Paragraph::new(HELP), body),
+        (View::Alarms, _) => draw_alarms(frame, body, app.alarms.as_ref(), app.scroll),
         (View::Sessions, _) => draw_sessions(frame, body, &app.sessions),
         (View::Session, _) => draw_session(frame, body, &app.session, app.scroll),
         (_, None) => {
@@ -46,7 +49,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
                 .unwrap_or("The first figures come in a moment.");
             frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: true }), body);
         }
-        (View::Overview, Some(live)) => draw_overview(frame, body, live),
+        (View::Overview, Some(live)) => draw_overview(frame, body, live, app.alarms.as_ref()),
         (View::Drops, Some(live)) => draw_drops(frame, body, live, app.scroll),
         (View::Smfs, Some(live)) => draw_smfs(frame, body, live, app.scroll),
     }
@@ -58,6 +61,7 @@ const HELP: &str = "
   /       search sessions: IMSI, SUPI, address, SEID, TEID or DNN
   d       drops, with what to do
   m       SMFs
+  a       alarms
   Esc     back
   q       quit
 
@@ -69,7 +73,7 @@ fn keys_of(app: &App) -> &'static str {
         _ if app.sessions.editing.is_some() => " Enter search   Esc leave it",
         View::Sessions => " up/down choose   Enter open   / search   n more   o overview   q quit",
         View::Session => " up/down scroll   Esc back   o overview   q quit",
-        _ => " o overview   s sessions   / search   d drops   m SMFs   ? help   q quit",
+        _ => " o overview   s sessions   / search   d drops   m SMFs   a alarms   ? help   q quit",
     }
 }
 
@@ -98,10 +102,10 @@ fn draw_title(frame: &mut Frame<'_>, area: Rect, app: &App) {
     frame.render_widget(Paragraph::new(state).style(bar), right);
 }
 
-fn draw_overview(frame: &mut Frame<'_>, area: Rect, live: &Live) {
+fn draw_overview(frame: &mut Frame<'_>, area: Rect, live: &Live, alarms: Option<&AlarmList>) {
     let instances = (live.instances.len() as u16 + 1).min(area.height / 3);
     let workers = (live.workers.len() as u16 + 1).min(area.height / 3);
-    let [figures, _, top, _, middle, _, bottom] = Layout::vertical([
+    let [figures, alarm, top, _, middle, _, bottom] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(1),
         Constraint::Length(instances),
@@ -112,6 +116,7 @@ fn draw_overview(frame: &mut Frame<'_>, area: Rect, live: &Live) {
     ])
     .areas(area);
     frame.render_widget(Paragraph::new(figures_of(live)), figures);
+    frame.render_widget(Paragraph::new(worst_of(alarms)), alarm);
     frame.render_widget(instances_of(live), top);
     frame.render_widget(workers_of(&live.workers), middle);
     let [left, _, right] = Layout::horizontal([
@@ -326,6 +331,62 @@ fn draw_smfs(frame: &mut Frame<'_>, area: Rect, live: &Live, scroll: usize) {
     if more > 0 {
         frame.render_widget(Paragraph::new(format!("and {} more", grouped(more as u64))), rest);
     }
+}
+
+/// The worst alarm, and how many there are.
+fn worst_of(alarms: Option<&AlarmList>) -> Line<'static> {
+    let Some((list, worst)) = alarms.and_then(|list| Some((list, list.alarms.first()?))) else {
+        return Line::default();
+    };
+    let more = match list.alarms.len() {
+        1 => String::new(),
+        count => format!(" (and {} more: a)", count - 1),
+    };
+    let words = format!(
+        "ALARM {} {} {}{more}",
+        worst.severity.word(),
+        worst.alarm,
+        worst.object
+    );
+    Line::styled(words, alarm_style(worst.severity))
+}
+
+fn alarm_style(severity: Severity) -> Style {
+    match severity {
+        Severity::Critical | Severity::Major => BAD,
+        _ => Style::new().fg(Color::Yellow),
+    }
+}
+
+fn draw_alarms(frame: &mut Frame<'_>, area: Rect, alarms: Option<&AlarmList>, scroll: usize) {
+    let words = match alarms {
+        None => Some("The alarms come in a moment."),
+        Some(list) if list.alarms.is_empty() => Some("There are no alarms."),
+        Some(_) => None,
+    };
+    if let Some(words) = words {
+        return frame.render_widget(Paragraph::new(words), area);
+    }
+    let rows = alarms.into_iter().flat_map(|list| &list.alarms).skip(scroll);
+    let mut lines = Vec::new();
+    for one in rows {
+        let since = UNIX_EPOCH + Duration::from_millis(one.first_raised_ms);
+        lines.push(Line::from(vec![
+            Span::styled(format!("{:<9}", one.severity.word()), alarm_style(one.severity)),
+            Span::styled(format!("{:<20}", one.alarm), BOLD),
+            Span::raw(format!(" {}  ", one.object)),
+            Span::styled(
+                format!(
+                    "since {}, {} x",
+                    humantime::format_rfc3339_seconds(since),
+                    one.count
+                ),
+                DIM,
+            ),
+        ]));
+        lines.push(Line::from(format!("  {}", one.text)));
+    }
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
 }
 
 fn draw_sessions(frame: &mut Frame<'_>, area: Rect, sessions: &Sessions) {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use hyper::Method;
 use oam::rest::{ApiRequest, get, stream};
-use oam::values::{Live, SessionDetail, SessionList};
+use oam::values::{AlarmList, Live, SessionDetail, SessionList};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
@@ -119,6 +119,10 @@ fn answer(socket: &Path, asked: &Receiver<Ask>, tell: &Sender<Told>) {
             Ask::Session { seid } => {
                 let detail = get::<SessionDetail>(socket, &format!("/v1/sessions/{seid}"));
                 Told::Session(Box::new(detail.map_err(|error| error.to_string())))
+            }
+            Ask::Alarms => {
+                let list = get::<AlarmList>(socket, "/v1/alarms");
+                Told::Alarms(list.map_err(|error| error.to_string()))
             }
         };
         if tell.send(told).is_err() {

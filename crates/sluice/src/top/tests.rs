@@ -4,15 +4,15 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use oam::values::{
-    Flow, Live, LiveDrop, LiveInstance, LiveNode, LiveSessions, LiveSmf, LiveStage, LiveWorker, Rate,
-    SessionList, SessionRow, SessionState, drop_advice,
+    AlarmList, AlarmRow, Flow, Live, LiveDrop, LiveInstance, LiveNode, LiveSessions, LiveSmf, LiveStage,
+    LiveWorker, Rate, SessionList, SessionRow, SessionState, Severity, drop_advice,
 };
 use packet::DropReason;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::app::{App, Ask, Next, REFRESH, Told, View};
+use super::app::{ALARMS, App, Ask, Next, REFRESH, Told, View};
 use super::draw::draw;
 
 fn rate(count: u64, per_s: f64) -> Rate {
@@ -126,6 +126,36 @@ fn live() -> Live {
     }
 }
 
+fn alarms() -> AlarmList {
+    let row = |id, alarm: &str, object: &str, severity, text: &str| AlarmRow {
+        id,
+        alarm: alarm.into(),
+        object: object.into(),
+        severity,
+        event_type: String::new(),
+        probable_cause: String::new(),
+        text: text.into(),
+        first_raised_ms: 1_800_000_000_000,
+        changed_ms: 1_800_000_000_000,
+        count: id,
+    };
+    let silent = "the SMF does not answer heartbeats; it has 10 sessions";
+    AlarmList {
+        alarms: vec![
+            row(2, "smf_lost", "10.100.0.9", Severity::Critical, silent),
+            row(
+                1,
+                "watermark",
+                "flows",
+                Severity::Warning,
+                "the count has reached 900000",
+            ),
+        ],
+        omitted: 0,
+        last_event: 2,
+    }
+}
+
 fn row(number: u64) -> SessionRow {
     SessionRow {
         seid: format!("{number:#018x}"),
@@ -189,6 +219,12 @@ fn each_view_fits_80_columns_and_24_rows() {
     assert_golden("smfs", &screen(&app));
     press(&mut app, KeyCode::Char('?'));
     assert_golden("help", &screen(&app));
+    press(&mut app, KeyCode::Char('a'));
+    assert!(screen(&app).contains("The alarms come in a moment."));
+    app.take(Told::Alarms(Ok(alarms())));
+    assert_golden("alarms", &screen(&app));
+    press(&mut app, KeyCode::Char('o'));
+    assert!(screen(&app).contains("ALARM critical smf_lost 10.100.0.9 (and 1 more: a)"));
     assert_golden("sessions", &screen(&with_sessions()));
 }
 
@@ -219,15 +255,18 @@ fn keys_lead_into_a_session_and_back() {
     assert_eq!(press(&mut app, KeyCode::Enter), Next::Stay);
     assert_eq!(app.view, View::Session);
     let begin = Instant::now();
+    assert_eq!(app.due(begin), Some(Ask::Alarms));
     let asked = Some(Ask::Session {
         seid: "0x0000000000000002".into(),
     });
     assert_eq!(app.due(begin), asked);
     assert_eq!(app.due(begin + Duration::from_millis(1)), None);
+    assert_eq!(app.due(begin + ALARMS), Some(Ask::Alarms));
     assert_eq!(app.due(begin + REFRESH), asked);
     app.take(Told::Session(Box::new(Err("there is no such session".into()))));
     assert!(screen(&app).contains("there is no such session"));
     press(&mut app, KeyCode::Esc);
+    assert_eq!(app.due(begin + 9 * REFRESH), Some(Ask::Alarms));
     assert_eq!((app.view, app.due(begin + 9 * REFRESH)), (View::Sessions, None));
     press(&mut app, KeyCode::Esc);
     assert_eq!(app.view, View::Overview);
@@ -267,6 +306,7 @@ fn small_terminals_are_no_reason_to_panic() {
         KeyCode::Char('o'),
         KeyCode::Char('d'),
         KeyCode::Char('m'),
+        KeyCode::Char('a'),
         KeyCode::Char('s'),
     ] {
         press(&mut app, view);
