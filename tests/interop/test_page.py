@@ -1,5 +1,5 @@
 """The page in the daemon, in Debian's Chromium: a UPF under traffic is watched, a session searched, opened and traced, a
-drop seen. A view that shows nothing fails, and so do an error on the console, a request to anywhere else, and anything
+drop seen, a configuration committed and rolled back. A view that shows nothing fails, and so do an error on the console, a request to anywhere else, and anything
 that the policy of the page forbids. axe looks at every view in both themes. Screenshots of two sizes are in the folder
 that SLUICE_SHOTS names, else in a temporary one."""
 import contextlib
@@ -17,7 +17,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 from scapy.all import IP, UDP, Raw
 
-from lab import DN, N6, Tunnel, eventually
+from conftest import serve
+from lab import API_CONFIGURATION, DN, N6, Lab, Tunnel, eventually
 
 UE, IMSI, DNN = "10.45.9.1", "001010000000099", "internet"
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
@@ -28,7 +29,11 @@ VIEWS = {
     "smfs": ("#/smfs", "table:has-text('Refused') tbody tr"),
     "sessions": ("#/sessions", "table tbody tr"),
     "drops": ("#/drops", "table:has-text('What to do') tbody tr"),
+    "alarms": ("#/alarms", "table:has-text('watermark') tbody tr"),
+    "configuration": ("#/configuration", "table:has-text('in effect') tbody tr"),
 }
+# One session is an alarm, so that there is one.
+PAGE_CONFIGURATION = API_CONFIGURATION + "alarms: {{watermarks: [{{of: sessions, at: 1}}]}}\n"
 # Tables without a row say so in these words alone.
 MAY_BE_EMPTY = {"No request was refused.", "No SMF has refused a request.", "Everything that came was served.", "None."}
 # Rules of WCAG 2.1, levels A and AA.
@@ -118,14 +123,21 @@ def shots():
 
 
 @pytest.fixture(scope="module")
-def world(api_lab):
+def page_lab(request):
+    """A laboratory whose UPF has something to show in every view."""
+    lab = Lab(os.environ["SLUICE"], "af_packet", configuration=PAGE_CONFIGURATION)
+    yield from serve(request, lab, lab.associate)
+
+
+@pytest.fixture(scope="module")
+def world(page_lab):
     """A session with traffic, the address of the page, and a browser in the UPF's namespace."""
-    session = api_lab.smf.session(ue4=UE, imsi=IMSI, dnn=DNN)
+    session = page_lab.smf.session(ue4=UE, imsi=IMSI, dnn=DNN)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(traffic(api_lab, session))
-        address = stack.enter_context(forwarded(api_lab))
+        stack.enter_context(traffic(page_lab, session))
+        address = stack.enter_context(forwarded(page_lab))
         # The browser's process stays in the namespace in which it starts.
-        with api_lab.upf.entered():
+        with page_lab.upf.entered():
             play = stack.enter_context(sync_playwright())
             browser = play.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         stack.callback(browser.close)
@@ -233,6 +245,28 @@ def test_a_drop_is_seen_with_what_to_do(world):
     page.click("text=trace dropped packets")
     page.click("button:text-is('Trace')")
     page.wait_for_selector(".trace .state.bad:text-is('unknown_ue_address')")
+    watched.close()
+
+
+def test_a_configuration_is_committed_and_rolled_back(world):
+    browser, address, _ = world
+    watched = Watched(browser, address, WIDE, "light")
+    page = watched.open("configuration")
+    text, said = page.locator("main textarea"), "main [role=status]"
+    before = text.input_value()
+    for last in ("Roll back", "Confirm"):
+        text.fill(before + "log: {level: debug}\n")
+        page.click("text=Compare")
+        page.wait_for_selector("main table:has-text('log.level') tbody tr:has-text('debug')")
+        watched.assert_accessible("configuration with changes")
+        page.click("main button:text-is('Commit')")
+        page.wait_for_selector("main .notice:has-text('waits to be confirmed')")
+        page.click(f"main .notice button:text-is('{last}')")
+        page.wait_for_selector(f"{said}:has-text('{'Rolled back' if last == 'Roll back' else 'is in effect'}')")
+        eventually(lambda: not page.query_selector("main .notice:has-text('waits')"), "nothing waits")
+    page.reload()
+    page.wait_for_selector("main table:has-text('in effect') tbody tr")
+    eventually(lambda: "level: debug" in text.input_value(), "the confirmed text is shown")
     watched.close()
 
 
