@@ -34,7 +34,7 @@ print(next(one["executable"] for one in made if one.get("executable") and one["t
         --errors-for-leak-kinds=definite --error-exitcode=1 "$program" --test-threads=1
 }
 
-under_asan 1 -p packet -p flow -p worker -p rules -p usage -p transport -p session -p records
+under_asan 1 -p packet -p flow -p worker -p rules -p usage -p transport -p session -p records -p disk
 # Its samples are leaked on purpose, so that messages can borrow from them for good.
 under_asan 0 -p pfcp -p n4
 under_valgrind flow

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use records::{Directory, Disk};
+use disk::{Directory, Disk};
 
 use crate::entry::Entry;
 use crate::files::{HEAD, Tail, file_name, is_file, read_head, tail};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::rc::Rc;
 
+use disk::Disk;
 use proptest::prelude::*;
-use records::Disk;
 
 use super::*;
 

@@ -10,10 +10,7 @@
 
 #![forbid(unsafe_code)]
 
-mod directory;
-mod disk;
 mod entry;
-mod handle;
 mod json;
 mod line;
 mod names;
@@ -21,13 +18,11 @@ mod reader;
 mod recovery;
 mod spool;
 
-pub use directory::Directory;
-pub use disk::Disk;
+pub use disk::{Directory, DirectoryHandle, Disk};
 pub use entry::{
     Content, EndCause, Entry, LossCause, Lost, Outcome, ProcessStart, SessionEnd, SessionLeft, SessionStart,
     Subject, Unreported, Usage, Volumes,
 };
-pub use handle::DirectoryHandle;
 pub use line::{LONGEST_LINE, LineFault, open, seal};
 pub use names::{FINAL, OPEN, is_file, is_open};
 pub use reader::{Audit, Break, Item, Place, Reader};

@@ -3,9 +3,9 @@
 
 use std::io::{self, Read};
 
-use crate::disk::Disk;
 use crate::names::{MARK, final_name, is_file, is_open};
 use crate::reader::Extent;
+use disk::Disk;
 
 /// How a spool was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

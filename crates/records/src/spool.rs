@@ -8,11 +8,11 @@
 use std::io;
 use std::time::Duration;
 
-use crate::disk::Disk;
 use crate::entry::{Entry, LossCause, Lost};
 use crate::line::{LONGEST_LINE, seal};
 use crate::names::{MARK, final_name, open_name};
 use crate::recovery::{Recovered, mark, recover};
+use disk::Disk;
 
 /// When the spool does what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

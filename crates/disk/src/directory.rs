@@ -1,4 +1,4 @@
-//! A directory of the file system under a spool.
+//! A directory of the file system.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ pub struct Directory {
     /// The file that is being appended to.
     appended: Option<(String, File)>,
     overwritten: Option<(String, File)>,
-    /// Held as long as the spool lives: two would write the same numbers.
+    /// Held as long as the writer lives: two would write the same names.
     lock: File,
 }
 
@@ -141,7 +141,7 @@ mod tests {
 
     impl Scratch {
         fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("records-{name}-{}", std::process::id()));
+            let path = std::env::temp_dir().join(format!("disk-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
             fs::create_dir(&path).unwrap();
             Self(path)

@@ -1,4 +1,4 @@
-//! A directory of usage records that is open, and how its files are opened: by the open directory, so that another
+//! A directory that is open, and how its files are opened: by the open directory, so that another
 //! directory in its place changes nothing; never through a symbolic link; and only regular files.
 
 use std::fs::{File, Metadata};
@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 
 /// Permissions to write of the group and of others.
 const OTHERS_WRITE: u32 = 0o022;
-/// Records name subscribers: only the daemon's user and group may read them.
+/// Files name subscribers: only the daemon's user and group may read them.
 const MODE: u32 = 0o640;
 /// Who may read a file may lock it, too.
 const LOCK_MODE: u32 = 0o600;
@@ -25,7 +25,7 @@ const CAREFULLY: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// A directory of usage records, open.
+/// A directory, open.
 #[derive(Debug)]
 pub struct DirectoryHandle {
     path: PathBuf,

@@ -1,8 +1,8 @@
-//! What a spool asks of the disk underneath it.
+//! What a writer of files asks of the disk underneath it.
 
 use std::io::{self, Read};
 
-/// What a spool does to its directory. Files go by their names in it.
+/// What a writer does to its directory. Files go by their names in it.
 ///
 /// What [`sync`](Disk::sync) has confirmed of a file survives whatever happens then, once
 /// [`sync_directory`](Disk::sync_directory) has confirmed its name; of everything else nothing, a part or all does.
