@@ -5,10 +5,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::Errno;
 
 use crate::disk::Disk;
 use crate::handle::DirectoryHandle;
+use crate::reads::DirectoryReads;
 
 /// A directory of the file system. Only its owner and root can change it and what is in it, which is looked at when the
 /// directory and when a file is opened; files go by the open directory, and a symbolic link is never followed.
@@ -43,6 +45,36 @@ impl Directory {
         })
     }
 
+    /// A reader of its files at any place, for another thread too.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn reads(&self) -> io::Result<DirectoryReads> {
+        Ok(DirectoryReads::new(self.handle.try_clone()?))
+    }
+
+    /// Octets that this user can still write on its file system. A quota is not seen by it, except that of a project.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn free_octets(&self) -> io::Result<u64> {
+        self.handle.free_octets()
+    }
+
+    /// Makes a file that has this many octets of the disk, or gives them to one that has fewer. What they say is no
+    /// matter: the file is to be removed or cut when others need the room.
+    ///
+    /// # Errors
+    /// The system's: the file may have a part then.
+    pub fn reserve(&mut self, name: &str, octets: u64) -> io::Result<()> {
+        let file = self.handle.write(name, OFlags::CREATE)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, octets) {
+            Err(error) if error == Errno::OPNOTSUPP => fill(&file, octets)?,
+            done => done?,
+        }
+        file.sync_all()
+    }
+
     /// The lock has its name still; else it is taken anew, as another process could have it by that name.
     fn keep_lock(&mut self) -> io::Result<()> {
         if !self.handle.is_named(LOCK, &self.lock)? {
@@ -66,6 +98,22 @@ impl Directory {
         let file = self.appended.as_mut().map(|(_, file)| file);
         file.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
+}
+
+/// Writes octets that no file system stores in less room.
+fn fill(file: &File, octets: u64) -> io::Result<()> {
+    let mut from = file.metadata()?.len();
+    let mut drawn = from | 1;
+    while from < octets {
+        let mut chunk = [0; 4096];
+        for octet in &mut chunk {
+            drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *octet = drawn.to_be_bytes()[0];
+        }
+        file.write_all_at(&chunk, from)?;
+        from += chunk.len() as u64;
+    }
+    Ok(())
 }
 
 impl Disk for Directory {

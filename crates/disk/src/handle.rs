@@ -6,7 +6,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstatvfs, openat, renameat, statat, unlinkat,
+};
 use rustix::process::geteuid;
 
 /// Permissions to write of the group and of others.
@@ -75,6 +77,21 @@ impl DirectoryHandle {
         handle.is_guarded = true;
         handle.check()?;
         Ok(handle)
+    }
+
+    /// Another handle of the same open directory.
+    pub(crate) fn try_clone(&self) -> io::Result<DirectoryHandle> {
+        Ok(DirectoryHandle {
+            path: self.path.clone(),
+            directory: self.directory.try_clone()?,
+            is_guarded: self.is_guarded,
+        })
+    }
+
+    /// Octets that this user can still write on the directory's file system.
+    pub(crate) fn free_octets(&self) -> io::Result<u64> {
+        let found = fstatvfs(&self.directory)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
     /// Whether the directory is still safe, and still what is found at its path.

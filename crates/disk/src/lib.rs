@@ -11,7 +11,9 @@
 mod directory;
 mod disk;
 mod handle;
+mod reads;
 
 pub use directory::Directory;
 pub use disk::Disk;
 pub use handle::DirectoryHandle;
+pub use reads::DirectoryReads;

@@ -1,0 +1,197 @@
+//! The segment that is being written.
+//!
+//! A batch is written behind what is confirmed, and confirmed by one sync. When a write fails the segment is cut off
+//! behind what was confirmed, and the batch is written there again. When a sync fails the segment takes nothing more:
+//! a disk may report the next sync of the same octets as done without having them. The batch goes into a new segment
+//! then, whose header says how much of the one before counts.
+
+use std::io;
+
+use crate::form::{SEGMENT_HEADER, SegmentHeader, file_name};
+use crate::store_disk::StoreDisk;
+
+/// The segment that is being written.
+#[derive(Debug)]
+struct Active {
+    number: u64,
+    name: String,
+    /// Octets that are confirmed; 0: not even its name is.
+    confirmed: u64,
+    /// Whether there may be octets behind them.
+    is_doubtful: bool,
+}
+
+/// The writing end of the log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    next_number: u64,
+    /// The segment before the next one: number, octets that count, octets that certainly were confirmed.
+    previous: (u64, u64, u64),
+    active: Option<Active>,
+    /// Files without anything that is confirmed. They go before another segment does.
+    leftovers: Vec<String>,
+}
+
+/// Where a batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The number of the segment.
+    pub(crate) segment: u64,
+    /// Where in it the batch begins.
+    pub(crate) offset: u64,
+    /// Whether the segment is a new one.
+    pub(crate) is_new: bool,
+}
+
+impl Log {
+    pub(crate) fn new(next_number: u64, previous: (u64, u64, u64), leftovers: Vec<String>) -> Log {
+        Log {
+            next_number,
+            previous,
+            active: None,
+            leftovers,
+        }
+    }
+
+    /// The number of the segment that is being written.
+    pub(crate) fn active(&self) -> Option<u64> {
+        Some(self.active.as_ref()?.number)
+    }
+
+    /// Whether the next batch begins a segment.
+    pub(crate) fn begins_segment(&self, segment_octets: u64) -> bool {
+        let is_full = |active: &Active| active.confirmed >= segment_octets || active.confirmed == 0;
+        self.active.as_ref().is_none_or(is_full)
+    }
+
+    pub(crate) fn has_leftovers(&self) -> bool {
+        !self.leftovers.is_empty()
+    }
+
+    /// Removes what failed attempts have left.
+    pub(crate) fn clear_leftovers(&mut self, disk: &mut impl StoreDisk) -> io::Result<()> {
+        if self.leftovers.is_empty() {
+            return Ok(());
+        }
+        for name in &self.leftovers {
+            remove(disk, name)?;
+        }
+        disk.sync_directory()?;
+        self.leftovers.clear();
+        Ok(())
+    }
+
+    /// Writes a batch and makes it durable.
+    pub(crate) fn write(
+        &mut self,
+        disk: &mut impl StoreDisk,
+        segment_octets: u64,
+        batch: &[u8],
+    ) -> io::Result<Written> {
+        self.clear_doubt(disk);
+        if let Some(full) = self.active.take_if(|active| active.confirmed >= segment_octets) {
+            self.seal(full);
+        }
+        if self.active.is_none() {
+            self.begin(disk)?;
+        }
+        let header = self.header();
+        let Some(active) = &mut self.active else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let is_new = active.confirmed == 0;
+        let header = if is_new { header.as_slice() } else { &[] };
+        active.is_doubtful = true;
+        append(disk, &active.name, header)?;
+        append(disk, &active.name, batch)?;
+        let synced = disk.sync(&active.name);
+        let synced = synced.and_then(|()| if is_new { disk.sync_directory() } else { Ok(()) });
+        if let Err(error) = synced {
+            self.abandon(disk);
+            return Err(error);
+        }
+        active.is_doubtful = false;
+        let offset = active.confirmed.max(SEGMENT_HEADER as u64);
+        active.confirmed = offset + batch.len() as u64;
+        Ok(Written {
+            segment: active.number,
+            offset,
+            is_new,
+        })
+    }
+
+    fn begin(&mut self, disk: &mut impl StoreDisk) -> io::Result<()> {
+        let number = self.next_number;
+        let name = file_name(number);
+        self.next_number += 1;
+        let created = disk.create(&name);
+        if created.is_err() {
+            // It may be there all the same.
+            self.leftovers.push(name);
+            return created;
+        }
+        self.active = Some(Active {
+            number,
+            name,
+            confirmed: 0,
+            is_doubtful: false,
+        });
+        Ok(())
+    }
+
+    fn header(&self) -> [u8; SEGMENT_HEADER] {
+        let (previous, previous_octets, previous_confirmed) = self.previous;
+        SegmentHeader {
+            number: self.active().unwrap_or(0),
+            previous,
+            previous_octets,
+            previous_confirmed,
+        }
+        .encode()
+    }
+
+    /// Cuts off what a failed write may have left behind the confirmed octets; gives the segment up if it cannot be.
+    fn clear_doubt(&mut self, disk: &mut impl StoreDisk) {
+        let Some(active) = self.active.as_mut().filter(|active| active.is_doubtful) else {
+            return;
+        };
+        match disk.truncate(&active.name, active.confirmed) {
+            Ok(()) => active.is_doubtful = false,
+            Err(_) => self.abandon(disk),
+        }
+    }
+
+    /// Nothing more is written to the segment.
+    fn abandon(&mut self, disk: &mut impl StoreDisk) {
+        let Some(active) = self.active.take() else { return };
+        if active.confirmed > 0 {
+            self.seal(active);
+        } else if remove(disk, &active.name).is_err() {
+            self.leftovers.push(active.name);
+        }
+    }
+
+    fn seal(&mut self, segment: Active) {
+        self.previous = (segment.number, segment.confirmed, segment.confirmed);
+    }
+}
+
+fn append(disk: &mut impl StoreDisk, name: &str, mut octets: &[u8]) -> io::Result<()> {
+    while !octets.is_empty() {
+        match disk.append(name, octets) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(taken) => octets = octets.get(taken..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file, if it is there.
+pub(crate) fn remove(disk: &mut impl StoreDisk, name: &str) -> io::Result<()> {
+    match disk.remove(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
