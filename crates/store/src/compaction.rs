@@ -15,8 +15,7 @@ use crate::index::{BATCH, Slot};
 use crate::log::remove;
 use crate::scan::{Item, scan_octets};
 use crate::segments::Segment;
-use crate::settings::Settings;
-use crate::store::Store;
+use crate::state::{Moving, Store};
 use crate::store_disk::{ReadAt, StoreDisk};
 
 /// Where a disk begins anew behind octets that it cannot read.
@@ -27,30 +26,6 @@ const ATTEMPTS: u32 = 3;
 const SMALL_SEGMENTS: u64 = 64;
 /// Segments that are removed in one poll.
 const REMOVALS: usize = 4;
-
-/// The segment that is being compacted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moving {
-    id: u16,
-    segment: Segment,
-    /// What is before it has been compacted.
-    offset: u64,
-    /// Failed attempts here.
-    attempts: u32,
-    /// Up to here single pages are read: one of them cannot be.
-    careful_until: u64,
-}
-
-impl Moving {
-    fn is_done(&self) -> bool {
-        self.offset >= self.segment.octets
-    }
-}
-
-/// How many octets are compacted for each one that is written.
-pub(crate) fn compacted_for(settings: &Settings) -> u64 {
-    400_u64.div_ceil(u64::from(settings.garbage_percent)).max(4)
-}
 
 impl<D: StoreDisk> Store<D> {
     /// Octets that there may be: a part of the garbage that is allowed, and some segments besides.

@@ -31,7 +31,7 @@
 use std::fmt;
 
 use crate::key::{Key, Table};
-use crate::store::Lsn;
+use crate::lsn::Lsn;
 
 /// The version of the form that is written.
 pub const VERSION: u16 = 1;

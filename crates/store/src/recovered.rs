@@ -2,7 +2,7 @@
 
 use crate::form::{Damage, Location};
 use crate::key::Key;
-use crate::store::Lsn;
+use crate::lsn::Lsn;
 
 /// A live record.
 #[derive(Clone, Debug, PartialEq, Eq)]

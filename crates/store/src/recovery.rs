@@ -14,11 +14,11 @@ use crate::form::{
 use crate::index::{Index, Place, Slot};
 use crate::key::Key;
 use crate::log::{Log, remove};
+use crate::lsn::Lsn;
 use crate::open_error::OpenError;
 use crate::recovered::{Found, Recovered};
 use crate::scan::{Item, scan_file};
 use crate::segments::{Segment, Segments};
-use crate::store::Lsn;
 use crate::store_disk::StoreDisk;
 
 /// What was found.
