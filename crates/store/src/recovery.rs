@@ -238,8 +238,12 @@ impl Reading {
         }
         if is_newest {
             end = self.cut_tail(disk, &name, &mut damaged, end)?;
+            // So that what the process before did not sync stays until it is written again. Nothing relies on it.
+            let _ = disk.sync(&name).and_then(|()| disk.sync_directory());
         }
-        let confirmed = plan.confirmed.unwrap_or(mark);
+        // The header is confirmed with the first batch.
+        let first = if mark > SEGMENT_HEADER as u64 { mark } else { 0 };
+        let confirmed = plan.confirmed.unwrap_or(first);
         self.recovered
             .damaged
             .extend(damaged.into_iter().map(|(offset, octets)| Damage {

@@ -1,0 +1,308 @@
+//! What is said of a log that is damaged, and what is read of it.
+
+use std::time::Duration;
+
+use store::{Damage, Key, OpenError, Recovered, Settings, Store};
+
+use crate::fake_disk::FakeDisk;
+use crate::world::settings;
+
+const FIRST: &str = "store-00000000000000000001.log";
+
+fn open(disk: &FakeDisk) -> (Store<FakeDisk>, Recovered) {
+    Store::open(disk.clone(), settings(), Duration::ZERO).expect("a disk that works")
+}
+
+/// Ten sessions, each a batch, in one segment; the store was closed, or was not.
+fn ten(closes: bool) -> FakeDisk {
+    let disk = FakeDisk::new(1);
+    let settings = Settings {
+        segment_octets: 1 << 20,
+        ..settings()
+    };
+    let (mut store, _) = Store::open(disk.clone(), settings, Duration::ZERO).expect("a disk that works");
+    for seid in 1..=10_u64 {
+        let value = vec![seid as u8; 100];
+        store
+            .put(Duration::ZERO, &Key::Session(seid), 5, b"head", &value)
+            .expect("not too long");
+        store.poll(Duration::ZERO);
+    }
+    if closes {
+        assert!(store.close(Duration::ZERO));
+    }
+    disk.after_kill()
+}
+
+/// A record of `ten`, with the mark before it.
+const BATCH: usize = 32 + 32 + 8 + 4 + 100 + 4 - 4;
+
+fn change(disk: &FakeDisk, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut octets = disk.octets(FIRST);
+    change(&mut octets);
+    disk.put_file(FIRST, &octets);
+}
+
+fn seids(recovered: &Recovered) -> Vec<u64> {
+    let mut all: Vec<u64> = recovered
+        .iter()
+        .map(|live| match live.key {
+            Key::Session(seid) => seid,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn a_torn_tail_is_cut_off() {
+    let disk = ten(false);
+    let whole = disk.octets(FIRST).len();
+    change(&disk, |octets| octets.truncate(whole - 10));
+    let (_, found) = open(&disk);
+    assert_eq!(seids(&found), (1..10).collect::<Vec<_>>());
+    assert_eq!(
+        (found.torn_octets, found.damaged.len()),
+        (BATCH as u64 - 32 - 10, 0)
+    );
+    assert_eq!(disk.octets(FIRST).len(), whole - (BATCH - 32));
+    let (_, again) = open(&disk.after_kill());
+    assert_eq!((again.torn_octets, again.len()), (0, 9));
+}
+
+#[test]
+fn a_damaged_record_is_named_and_passed_over() {
+    for closes in [false, true] {
+        for (at, is_unconfirmed) in [(2, false), (9, !closes)] {
+            let disk = ten(closes);
+            let place = 64 + at * BATCH + 32;
+            change(&disk, |octets| {
+                octets[place + 60] ^= 1;
+                // Behind the last one another one follows, so that it is not the end.
+                if at == 9 && !closes {
+                    let copy = octets[64 + 32..64 + BATCH].to_vec();
+                    octets.extend_from_slice(&copy);
+                }
+            });
+            let (_, found) = open(&disk);
+            let expected: Vec<u64> = (1..=10).filter(|seid| *seid != at as u64 + 1).collect();
+            assert_eq!(seids(&found), expected);
+            let damage = Damage {
+                file: FIRST.to_owned(),
+                offset: place as u64,
+                octets: BATCH as u64 - 32,
+                is_unconfirmed,
+            };
+            assert_eq!((found.torn_octets, found.damaged), (0, vec![damage]));
+        }
+    }
+}
+
+#[test]
+fn a_segment_whose_header_is_damaged_is_read_all_the_same() {
+    let disk = ten(true);
+    change(&disk, |octets| octets[0] ^= 1);
+    let (_, found) = open(&disk);
+    assert_eq!((found.len(), found.damaged.len()), (10, 1));
+    assert_eq!((found.damaged[0].offset, found.damaged[0].octets), (0, 64));
+}
+
+#[test]
+fn a_segment_that_has_not_even_a_header_goes() {
+    let disk = ten(true);
+    let name = "store-00000000000000000002.log";
+    for octets in [&[][..], &[0; 700], b"SLUISTOR"] {
+        disk.put_file(name, octets);
+        let (_, found) = open(&disk);
+        assert_eq!((found.len(), found.torn_octets), (10, octets.len() as u64));
+        assert_eq!(disk.segments(), [FIRST]);
+    }
+}
+
+#[test]
+fn a_segment_that_was_taken_away_is_named() {
+    let disk = ten(true);
+    for _ in 0..2 {
+        let (mut store, _) = open(&disk);
+        let key = Key::Usage(1);
+        store
+            .put(Duration::ZERO, &key, 0, b"", b"")
+            .expect("not too long");
+        store.poll(Duration::ZERO);
+    }
+    disk.remove_file("store-00000000000000000002.log");
+    let (_, found) = open(&disk);
+    assert_eq!(found.damaged.len(), 1);
+    assert_eq!(found.damaged[0].file, "store-00000000000000000002.log");
+    assert_eq!(found.len(), 11);
+}
+
+#[test]
+fn another_version_is_refused_by_name() {
+    let disk = ten(true);
+    change(&disk, |octets| {
+        octets[9] = 2;
+        let sum = crc32c::crc32c(&octets[..60]);
+        octets[60..64].copy_from_slice(&sum.to_be_bytes());
+    });
+    let Err(error) = Store::open(disk.clone(), settings(), Duration::ZERO) else {
+        panic!("it is read");
+    };
+    assert!(matches!(
+        error,
+        OpenError::Version {
+            version: 2,
+            newest: 1,
+            ..
+        }
+    ));
+    assert_eq!(
+        error.to_string(),
+        format!("{FIRST}: is of version 2; this build reads version 1: a newer Sluice wrote it")
+    );
+    // Nothing was changed.
+    assert_eq!(disk.segments(), [FIRST]);
+}
+
+#[test]
+fn files_of_other_names_are_left_alone() {
+    let disk = ten(true);
+    for name in ["store-1.log", "notes", "store-00000000000000000000.log"] {
+        disk.put_file(name, b"dear");
+    }
+    let (_, found) = open(&disk);
+    assert_eq!((found.segments, found.len()), (1, 10));
+    assert_eq!(disk.octets("notes"), b"dear");
+}
+
+#[test]
+fn numbers_of_operations_continue() {
+    let disk = ten(false);
+    let (mut store, found) = open(&disk);
+    assert_eq!((found.last.0, store.last().0), (10, 10));
+    // The last batch may not have been confirmed: it is written again first.
+    assert_eq!(store.durable().0, 9);
+    store.poll(Duration::ZERO);
+    assert_eq!(store.durable().0, 10);
+    let lsn = store
+        .put(Duration::ZERO, &Key::Node, 0, b"", b"x")
+        .expect("not too long");
+    assert_eq!(lsn.0, 11);
+}
+
+/// A record that is damaged when it is to be compacted is said, and the segment does not stay for it.
+#[test]
+fn what_compaction_cannot_read_is_said() {
+    let disk = ten(true);
+    let (mut store, _) = open(&disk);
+    change(&disk, |octets| octets[64 + 3 * BATCH + 32 + 50] ^= 1);
+    let mut now = Duration::ZERO;
+    let mut lost = Vec::new();
+    for number in 0..4_000_u64 {
+        store
+            .put(now, &Key::Usage(number % 3), 0, b"", &[7; 200])
+            .expect("not too long");
+        now += Duration::from_millis(1);
+        store.poll(now);
+        lost.extend(store.take_unreadable());
+    }
+    assert_eq!(lost, [Key::Session(4)]);
+    assert_eq!((store.progress().unreadable, store.progress().records), (1, 12));
+    assert!(!disk.segments().contains(&FIRST.to_owned()));
+    let (_, found) = open(&disk.after_kill());
+    assert_eq!((found.len(), found.damaged), (12, vec![]));
+}
+
+#[test]
+fn locations_stay_good_while_compaction_is_on_hold() {
+    let disk = ten(true);
+    let (mut store, found) = open(&disk);
+    store.hold_compaction(true);
+    let mut reader = store.reader().expect("a reader");
+    let mut now = Duration::ZERO;
+    for number in 0..2_000_u64 {
+        store
+            .put(now, &Key::Usage(number % 3), 0, b"", &[7; 200])
+            .expect("not too long");
+        now += Duration::from_millis(1);
+        store.poll(now);
+    }
+    for live in found.iter() {
+        let Key::Session(seid) = live.key else { panic!() };
+        assert_eq!(
+            reader.read(&live.location).expect("it is there"),
+            vec![seid as u8; 100]
+        );
+    }
+    let location = store.location(&Key::Usage(1)).expect("it is durable");
+    assert_eq!(reader.read(&location).expect("it is there"), [7; 200]);
+    store.hold_compaction(false);
+    while store.poll_timeout().is_some() {
+        now += Duration::from_millis(1);
+        store.poll(now);
+    }
+    let gone = found.iter().next().expect("one").location;
+    let error = reader.read(&gone).expect_err("its segment is gone");
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    let progress = store.progress();
+    assert!(progress.octets < 4 * 4_096, "{progress:?}");
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let (mut store, _) = open(&FakeDisk::new(1));
+    let long = vec![0; store::LONGEST_VALUE + 1];
+    let error = store
+        .put(Duration::ZERO, &Key::Node, 0, b"", &long)
+        .expect_err("too long");
+    assert_eq!(
+        error.to_string(),
+        "the value has 2097153 octets; at most 2097152 can be stored"
+    );
+    let key = Key::Application(vec![0; store::LONGEST_ID + 1]);
+    assert_eq!(
+        store
+            .put(Duration::ZERO, &key, 0, b"", b"")
+            .expect_err("too long")
+            .what,
+        "identifier"
+    );
+    let head = vec![0; store::LONGEST_HEAD + 1];
+    assert_eq!(
+        store
+            .put(Duration::ZERO, &Key::Node, 0, &head, b"")
+            .expect_err("too long")
+            .what,
+        "head"
+    );
+    assert_eq!((store.last().0, store.poll_timeout()), (0, None));
+}
+
+#[test]
+fn a_value_of_the_greatest_length_is_kept_and_compacted() {
+    let disk = FakeDisk::new(1);
+    let (mut store, _) = open(&disk);
+    let (key, head) = (
+        Key::Application(vec![1; store::LONGEST_ID]),
+        vec![2; store::LONGEST_HEAD],
+    );
+    let value = vec![3; store::LONGEST_VALUE];
+    store
+        .put(Duration::ZERO, &key, 511, &head, &value)
+        .expect("not too long");
+    let mut now = Duration::ZERO;
+    for _ in 0..3_000 {
+        store
+            .put(now, &Key::Node, 0, b"", &[0; 2_000])
+            .expect("not too long");
+        now += Duration::from_millis(1);
+        store.poll(now);
+    }
+    assert!(!disk.segments().contains(&FIRST.to_owned()), "it was compacted");
+    let (store, found) = open(&disk.after_kill());
+    let live = found.iter().find(|live| live.key == key).expect("it is there");
+    assert_eq!((live.bucket, live.head), (511, &head[..]));
+    let read = store.reader().expect("a reader").read(&live.location);
+    assert_eq!(read.expect("it is there"), value);
+}
