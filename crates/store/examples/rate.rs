@@ -1,7 +1,7 @@
 //! What a store does in a directory of this machine: records made durable in a second by one thread, 64 a sync and in
 //! full batches; recovery of 600,000 sessions; the index's octets.
 //!
-//! `cargo run --release -p store --example rate -- DIRECTORY`, which must be new or empty, and is left as it is then.
+//! `cargo run --release -p store --example rate -- DIRECTORY`, which is new, or what this has left: that is read only.
 
 use std::error::Error;
 use std::path::Path;
@@ -17,9 +17,13 @@ const HEAD: [u8; 100] = [0xa5; 100];
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: rate DIRECTORY")?;
     let path = Path::new(&path);
-    if path.exists() && path.read_dir()?.next().is_some() {
-        return Err("the directory has files already".into());
+    if !path.exists() {
+        write(path)?;
     }
+    recover(path)
+}
+
+fn write(path: &Path) -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let (mut store, _) = Store::open(Directory::open(path)?, Settings::default(), Duration::ZERO)?;
 
@@ -53,8 +57,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let done = store.close(begin.elapsed());
     println!("closed: {done}; {:?}", store.progress());
-    drop(store);
+    Ok(())
+}
 
+fn recover(path: &Path) -> Result<(), Box<dyn Error>> {
     for _ in 0..3 {
         let start = Instant::now();
         let (store, found) = Store::open(Directory::open(path)?, Settings::default(), Duration::ZERO)?;
@@ -73,19 +79,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             octets as f64 / SESSIONS as f64
         );
     }
-    let (mut store, _) = Store::open(Directory::open(path)?, Settings::default(), Duration::ZERO)?;
-    for session in 0..SESSIONS {
-        store.put(begin.elapsed(), &Key::Usage(seid(session)), 1, &[], &[0; 80])?;
-        if !store.has_room() {
-            poll(&mut store, begin)?;
-        }
-    }
-    poll(&mut store, begin)?;
-    let octets = store.progress().index_octets;
-    println!(
-        "index with usage: {octets} octets, {:.1} a session",
-        octets as f64 / SESSIONS as f64
-    );
     Ok(())
 }
 

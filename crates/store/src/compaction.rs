@@ -211,9 +211,9 @@ impl<D: StoreDisk> Store<D> {
         let lost: Vec<_> = self
             .index
             .iter()
-            .filter(|(_, slot, _)| slot.segment() == moving.id)
+            .filter(|(_, slot)| slot.segment() == moving.id)
             .collect();
-        for (key, slot, _) in lost {
+        for (key, slot) in lost {
             self.index.remove(key.as_ref());
             self.segments.drop_live(slot);
             self.progress.unreadable += 1;

@@ -98,7 +98,7 @@ impl fmt::Display for TooLong {
 impl std::error::Error for TooLong {}
 
 /// Where a value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Location {
     /// The number of the segment.
     pub(crate) segment: u64,
@@ -374,6 +374,23 @@ impl<'o> Record<'o> {
             value,
             octets: whole,
         })
+    }
+
+    /// The SEIDs that the records of these octets are of, as far as they are next to each other. Nothing is checked.
+    pub(crate) fn seids(octets: &[u8]) -> impl Iterator<Item = u64> {
+        let mut rest = octets;
+        let next = move || {
+            let header = rest
+                .get(..RECORD_HEADER)
+                .filter(|header| header.starts_with(&RECORD_MAGIC))?;
+            let (value, head) = (number(header, 16)?, number(header, 20)?);
+            let id = usize::from(u16::from_be_bytes(number(header, 22)?));
+            let used = u32::from_be_bytes(value) as usize + usize::from(u16::from_be_bytes(head)) + id;
+            let seid = number(rest, RECORD_HEADER).filter(|_| id == size_of::<u64>());
+            rest = rest.get(aligned(RECORD_HEADER + used)..)?;
+            Some(seid.map(u64::from_be_bytes))
+        };
+        std::iter::from_fn(next).flatten()
     }
 
     /// Where a record may begin behind the first of these octets.

@@ -70,6 +70,8 @@ const FREE: Entry = Entry {
 };
 const NO_ENTRY: u32 = u32::MAX;
 const CHUNK: usize = 4096;
+/// The most sessions that room is made for ahead.
+const MOST_RESERVED: usize = 4 << 20;
 
 /// The index of a store.
 #[derive(Debug)]
@@ -85,7 +87,7 @@ pub(crate) struct Index {
     records: u64,
 }
 
-/// Where a key of a session is kept, in order of the SEIDs' arrival.
+/// Where a session is kept, in the order of their arrival.
 pub(crate) type Place = usize;
 
 impl Default for Index {
@@ -137,11 +139,10 @@ impl Index {
                     Some(number) => number,
                     None => self.add(seid),
                 };
-                let place = 2 * number as usize + column(table);
                 let old = self
-                    .slot_mut(place)
+                    .slot_mut(number, table)
                     .and_then(|kept| std::mem::replace(kept, slot).some());
-                (old, Some(place))
+                (old, Some(number as usize))
             }
             KeyRef::Other(table, id) => {
                 let kept = self.others.get_mut(row(table));
@@ -154,11 +155,23 @@ impl Index {
 
     /// Forgets a key. Returns where its record was.
     pub(crate) fn remove(&mut self, key: KeyRef<'_>) -> Option<Slot> {
+        self.remove_and_place(key).0
+    }
+
+    /// The same; for a session also its place.
+    pub(crate) fn remove_and_place(&mut self, key: KeyRef<'_>) -> (Option<Slot>, Option<Place>) {
+        let place = match key {
+            KeyRef::Session(_, seid) => self.number(seid).map(|number| number as usize),
+            KeyRef::Other(..) => None,
+        };
+        (self.take(key, place), place)
+    }
+
+    fn take(&mut self, key: KeyRef<'_>, place: Option<Place>) -> Option<Slot> {
         let old = match key {
             KeyRef::Session(table, seid) => {
-                let number = self.number(seid)?;
-                let kept = self.slot_mut(2 * number as usize + column(table))?;
-                let old = std::mem::replace(kept, Slot::NONE).some()?;
+                let number = place? as u32;
+                let old = std::mem::replace(self.slot_mut(number, table)?, Slot::NONE).some()?;
                 if self.entry(number).slots == [Slot::NONE; 2] {
                     self.give_back(seid, number);
                 }
@@ -170,21 +183,42 @@ impl Index {
         Some(old)
     }
 
-    /// All keys; those of sessions with their places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, Slot, Option<Place>)> {
+    /// All keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, Slot)> {
         let others = TABLES.iter().zip(&self.others).flat_map(|(table, kept)| {
             kept.iter()
-                .map(|(id, slot)| (KeyRef::Other(*table, id).to_key(), *slot, None))
+                .map(|(id, slot)| (KeyRef::Other(*table, id).to_key(), *slot))
         });
         let sessions = self.chunks.iter().flatten().take(self.used as usize);
-        others.chain(sessions.enumerate().flat_map(|(number, entry)| {
+        others.chain(sessions.flat_map(|entry| {
             let [session, usage] = entry.slots;
             let both = [
-                (Key::Session(entry.seid), session, Some(2 * number)),
-                (Key::Usage(entry.seid), usage, Some(2 * number + 1)),
+                (Key::Session(entry.seid), session),
+                (Key::Usage(entry.seid), usage),
             ];
-            both.into_iter().filter(|(_, slot, _)| !slot.is_none())
+            both.into_iter().filter(|(_, slot)| !slot.is_none())
         }))
+    }
+
+    /// Makes room for this many times as many sessions as there are.
+    pub(crate) fn reserve(&mut self, times: usize) {
+        let (chunks, hasher) = (&self.chunks, &self.hasher);
+        let hash_of = |number: &u32| hasher.hash_one(entry_of(chunks, *number).seid);
+        let more = self.numbers.len().saturating_mul(times).min(MOST_RESERVED);
+        self.numbers.reserve(more, hash_of);
+    }
+
+    /// Looks sessions up, all at a time, so that what is found of them soon is in the processor's caches.
+    pub(crate) fn warm(&self, seids: impl Iterator<Item = u64>) {
+        let found = seids.filter(|seid| self.number(*seid).is_some());
+        std::hint::black_box(found.count());
+    }
+
+    /// Gives back room that is not needed.
+    pub(crate) fn shrink(&mut self) {
+        let (chunks, hasher) = (&self.chunks, &self.hasher);
+        let hash_of = |number: &u32| hasher.hash_one(entry_of(chunks, *number).seid);
+        self.numbers.shrink_to_fit(hash_of);
     }
 
     fn number(&self, seid: u64) -> Option<u32> {
@@ -238,8 +272,8 @@ impl Index {
         self.chunks.get_mut(number / CHUNK)?.get_mut(number % CHUNK)
     }
 
-    fn slot_mut(&mut self, place: Place) -> Option<&mut Slot> {
-        self.entry_mut((place / 2) as u32)?.slots.get_mut(place % 2)
+    fn slot_mut(&mut self, number: u32, table: Table) -> Option<&mut Slot> {
+        self.entry_mut(number)?.slots.get_mut(column(table))
     }
 }
 

@@ -4,15 +4,14 @@
 //! The headers are read first, from the newest segment back: each says which segment is before it and how much of that
 //! one counts. What is between them, or behind what counts, was never confirmed and was written again.
 
-use std::collections::HashMap;
 use std::io::{self, Read};
 
 use crate::form::{
-    Damage, HeaderFault, Kind, Location, OLDEST_VERSION, Record, SEGMENT_HEADER, SegmentHeader, VERSION,
-    file_name, number_of,
+    Damage, HeaderFault, KeyRef, Kind, Location, OLDEST_VERSION, Record, SEGMENT_HEADER, SegmentHeader,
+    VERSION, file_name, number_of,
 };
 use crate::index::{Index, Place, Slot};
-use crate::key::Key;
+use crate::key::Table;
 use crate::log::{Log, remove};
 use crate::lsn::Lsn;
 use crate::open_error::OpenError;
@@ -66,8 +65,13 @@ pub(crate) fn recover(disk: &mut impl StoreDisk) -> Result<Outcome, OpenError> {
     let plans = reading.plan(&headers);
     let newest = plans.last().map(|plan| plan.number);
     let mut previous = (0, 0, 0);
-    for plan in plans {
+    let segments = plans.len();
+    for (done, plan) in plans.into_iter().enumerate() {
         previous = reading.read(disk, plan, newest == Some(plan.number))?;
+        if done == 0 {
+            // As many sessions as if all segments were like the first: what is too much is given back.
+            reading.index.reserve(segments.min(4096));
+        }
     }
     Ok(reading.finish(next_number, previous))
 }
@@ -99,23 +103,11 @@ fn header(disk: &mut impl StoreDisk, number: u64) -> Result<Option<SegmentHeader
     }
 }
 
-/// What else is known of a live record while the log is read.
-#[derive(Clone, Copy, Debug, Default)]
-struct Info {
-    lsn: Lsn,
-    bucket: u16,
-    /// Where in the heads its own is, how long it is, and how long one may be there.
-    head: (usize, u16, u16),
-}
-
 #[derive(Default)]
 struct Reading {
     recovered: Recovered,
     index: Index,
     segments: Segments,
-    /// Of sessions, by their places.
-    of_sessions: Vec<Info>,
-    of_others: HashMap<Key, Info>,
     confirmed: Lsn,
     last_batch: LastBatch,
     /// Segments that do not count.
@@ -131,9 +123,13 @@ impl Reading {
             let name = file_name(*number);
             let mut records = 0;
             let scanned = disk.read(&name).and_then(|file| {
-                scan_file(file, 0, |_, item| {
-                    records += u64::from(matches!(item, Item::Record(..)))
-                })
+                scan_file(
+                    file,
+                    0,
+                    &mut records,
+                    |_, _| {},
+                    |records, _, item| *records += u64::from(matches!(item, Item::Record(..))),
+                )
             });
             let octets = scanned.map_err(|error| fault(&name, error))?;
             if records > 0 {
@@ -207,25 +203,32 @@ impl Reading {
         };
         let most = plan.octets.map_or(u64::MAX, |octets| octets.saturating_sub(from));
         self.last_batch = LastBatch::default();
-        let end = scan_file(file.take(most), from, |at, item| match item {
-            Item::Damage(octets) => match damaged.last_mut() {
-                Some((from, before)) if *from + *before == at => *before += octets as u64,
-                _ => damaged.push((at, octets as u64)),
+        let ahead = |reading: &Reading, octets: &[u8]| reading.index.warm(Record::seids(octets));
+        let end = scan_file(
+            file.take(most),
+            from,
+            self,
+            ahead,
+            |reading, at, item| match item {
+                Item::Damage(octets) => match damaged.last_mut() {
+                    Some((from, before)) if *from + *before == at => *before += octets as u64,
+                    _ => damaged.push((at, octets as u64)),
+                },
+                Item::Record(record, octets) => {
+                    if record.kind == Kind::Mark {
+                        mark = at;
+                        reading.confirmed = reading.confirmed.max(record.lsn);
+                        reading.last_batch = LastBatch::default();
+                    }
+                    let slot = Slot::new(id, at, octets.len());
+                    reading.take(&record, slot, plan.number);
+                    if is_newest && record.kind != Kind::Mark {
+                        reading.last_batch.octets.extend_from_slice(octets);
+                        reading.last_batch.slots.push(slot);
+                    }
+                }
             },
-            Item::Record(record, octets) => {
-                if record.kind == Kind::Mark {
-                    mark = at;
-                    self.confirmed = self.confirmed.max(record.lsn);
-                    self.last_batch = LastBatch::default();
-                }
-                let slot = Slot::new(id, at, octets.len());
-                self.take(&record, slot);
-                if is_newest && record.kind != Kind::Mark {
-                    self.last_batch.octets.extend_from_slice(octets);
-                    self.last_batch.slots.push(slot);
-                }
-            }
-        });
+        );
         let mut end = end.map_err(|error| fault(&name, error))?;
         self.recovered.segments += 1;
         self.recovered.octets += end;
@@ -275,65 +278,54 @@ impl Reading {
         Ok(offset)
     }
 
-    fn take(&mut self, record: &Record<'_>, slot: Slot) {
+    fn take(&mut self, record: &Record<'_>, slot: Slot, segment_number: u64) {
         self.recovered.last = self.recovered.last.max(record.lsn);
         let Some(key) = record.key else { return };
         self.recovered.records += 1;
+        let recovered = &mut self.recovered;
         if record.kind == Kind::Removal {
-            if let Some(old) = self.index.remove(key) {
+            let (old, place) = self.index.remove_and_place(key);
+            if let Some(old) = old {
                 self.segments.drop_live(old);
+                recovered.live -= 1;
+                let found = found_at(recovered, key, place);
+                found.location = Location::default();
             }
             return;
         }
         let (old, place) = self.index.set_and_place(key, slot);
-        if let Some(old) = old {
-            self.segments.drop_live(old);
+        match old {
+            Some(old) => self.segments.drop_live(old),
+            None => recovered.live += 1,
         }
         self.segments.add_live(slot);
-        let heads = &mut self.recovered.heads;
-        let info = match place {
-            Some(place) => info_at(&mut self.of_sessions, place),
-            None => self.of_others.entry(key.to_key()).or_default(),
-        };
-        info.lsn = record.lsn;
-        info.bucket = record.bucket;
+        let before = *found_at(recovered, key, place);
         // A head takes the place of the one before it, or of that of a session that is gone, if it is not too short.
-        let octets = record.head.len() as u16;
-        let (from, _, room) = info.head;
-        match heads.get_mut(from..from + record.head.len()) {
-            Some(place) if octets <= room => {
-                place.copy_from_slice(record.head);
-                info.head = (from, octets, room);
-            }
+        let (octets, end) = (record.head.len() as u16, recovered.heads.len());
+        let (mut head, mut room) = (before.head, before.head_room);
+        match recovered.heads.get_mut(head..head + record.head.len()) {
+            Some(place) if octets <= room => place.copy_from_slice(record.head),
             _ => {
-                info.head = (heads.len(), octets, octets);
-                heads.extend_from_slice(record.head);
+                (head, room) = (end, octets);
+                recovered.heads.extend_from_slice(record.head);
             }
         }
+        *found_at(recovered, key, place) = Found {
+            lsn: record.lsn,
+            location: Location {
+                segment: segment_number,
+                offset: slot.offset(),
+                octets: slot.octets(),
+            },
+            head,
+            head_octets: octets,
+            head_room: room,
+            bucket: record.bucket,
+        };
     }
 
     fn finish(mut self, next_number: u64, previous: (u64, u64, u64)) -> Outcome {
-        self.recovered.found.reserve_exact(self.index.records() as usize);
-        for (key, slot, place) in self.index.iter() {
-            let info = match place {
-                Some(place) => self.of_sessions.get(place),
-                None => self.of_others.get(&key),
-            };
-            let (Some(info), Some(segment)) = (info, self.segments.get(slot.segment())) else {
-                continue;
-            };
-            self.recovered.found.push(Found {
-                key,
-                bucket: info.bucket,
-                lsn: info.lsn,
-                location: Location {
-                    segment: segment.number,
-                    offset: slot.offset(),
-                    octets: slot.octets(),
-                },
-                head: (info.head.0, info.head.1),
-            });
-        }
+        self.index.shrink();
         Outcome {
             confirmed: self.confirmed.min(self.recovered.last),
             recovered: self.recovered,
@@ -345,11 +337,22 @@ impl Reading {
     }
 }
 
-fn info_at(infos: &mut Vec<Info>, place: Place) -> &mut Info {
-    if infos.len() <= place {
-        infos.resize((place + 1).next_multiple_of(4096), Info::default());
+/// The place of a record of this key; where it is a session's, what was there may be of another session before it.
+fn found_at<'r>(recovered: &'r mut Recovered, key: KeyRef<'_>, place: Option<Place>) -> &'r mut Found {
+    let (KeyRef::Session(table, seid), Some(place)) = (key, place) else {
+        return recovered.others.entry(key.to_key()).or_default();
+    };
+    let table = if table == Table::Usage {
+        &mut recovered.usage
+    } else {
+        &mut recovered.sessions
+    };
+    if table.len() <= place {
+        table.resize((place + 1).next_multiple_of(4096), (0, Found::default()));
     }
-    &mut infos[place]
+    let (kept, found) = &mut table[place];
+    *kept = seid;
+    found
 }
 
 fn skip_header(file: &mut impl Read) -> io::Result<u64> {

@@ -46,11 +46,14 @@ pub(crate) fn scan_octets(octets: &[u8], is_end: bool, mut each: impl FnMut(usiz
 /// Octets that are read at a time, unless a record is longer.
 const CHUNK: usize = 256 << 10;
 
-/// The same for all that `input` has, whose first octet is at `from`. Returns the place of its end.
-pub(crate) fn scan_file(
+/// The same for all that `input` has, whose first octet is at `from`; `ahead` sees the octets first. Returns the place of
+/// the end.
+pub(crate) fn scan_file<C>(
     mut input: impl Read,
     from: u64,
-    mut each: impl FnMut(u64, Item<'_>),
+    context: &mut C,
+    ahead: impl Fn(&C, &[u8]),
+    mut each: impl FnMut(&mut C, u64, Item<'_>),
 ) -> io::Result<u64> {
     let mut buffer = vec![0; CHUNK];
     let (mut filled, mut base) = (0, from);
@@ -64,7 +67,8 @@ pub(crate) fn scan_file(
         filled += read;
         let is_end = read == 0;
         let octets = buffer.get(..filled).unwrap_or_default();
-        let used = scan_octets(octets, is_end, |at, item| each(base + at as u64, item));
+        ahead(context, octets);
+        let used = scan_octets(octets, is_end, |at, item| each(context, base + at as u64, item));
         base += used as u64;
         if is_end {
             return Ok(base);
