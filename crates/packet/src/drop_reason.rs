@@ -133,6 +133,8 @@ drop_reasons! {
         "No session owns the TEID.";
     UnknownUeAddress, "unknown_ue_address", "TS 29.244 §5.2.1",
         "No session owns the UE address.";
+    AbsentSession, "absent_session", "local policy",
+        "No session owns the TEID or UE address, and sessions are still being restored.";
     NoMatchingPdr, "no_matching_pdr", "TS 29.244 §5.2.1",
         "The session has no PDR that matches the packet.";
     SpoofedSource, "spoofed_source", "TS 29.244 §5.2.1",

@@ -208,7 +208,9 @@ fn depends_on_more(reason: DropReason) -> Option<&'static str> {
             Some("it depends on what came before in this second")
         }
         R::NotRedirected => Some("it depends on what is redirected"),
-        R::BufferDiscarded | R::BufferExpired | R::FragmentTimeout => Some("it depends on time"),
+        R::AbsentSession | R::BufferDiscarded | R::BufferExpired | R::FragmentTimeout => {
+            Some("it depends on time")
+        }
         R::SlowPathBudget
         | R::StaleBudget
         | R::Overload

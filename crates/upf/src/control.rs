@@ -597,6 +597,8 @@ impl Control {
                     .handle_downlink_data(now, session, far, notifies, data);
             }
             Event::Inactive { session } => self.inactive(now, session),
+            // No worker is configured to count so, or told that sessions are restored, yet.
+            Event::Counted { .. } | Event::AbsentSession { .. } => {}
             Event::EndMarker { session, pdr } => self.endpoint.handle_end_marker(now, session, pdr),
             Event::DroppedReached { session, urr } => self.endpoint.handle_dropped_reached(now, session, urr),
             Event::PauseOfCharging { session } => self.endpoint.handle_pause_of_charging(now, session),

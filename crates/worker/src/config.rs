@@ -45,6 +45,12 @@ pub struct WorkerConfig {
     /// How long after its first packet a content counter is reported and reset; 0: when its session ends or
     /// changes. Default 0.
     pub content_interval: Duration,
+    /// How often the counters of each session are looked at, and pushed to control if they have changed
+    /// ([`Event::Counted`](crate::Event::Counted)). Default `None`: never.
+    pub checkpoint_interval: Option<Duration>,
+    /// Octets after which a session's counts are pushed though its turn has not come. Default 64 MiB; without effect
+    /// where there is no `checkpoint_interval`.
+    pub checkpoint_octets: u64,
     /// Neighbours of the whole program: `NeighboursConfig::capacity`. Default 16,384.
     pub max_adjacencies: usize,
     /// Tunnels and UE addresses each that are not in their session's bucket. Default 65,536; unused with one worker.
@@ -138,6 +144,8 @@ impl WorkerConfig {
             max_extensions: 0,
             content_counters: 0,
             content_interval: Duration::ZERO,
+            checkpoint_interval: None,
+            checkpoint_octets: 64 << 20,
             max_adjacencies: 16_384,
             max_exceptions: 65_536,
             budgets: Budgets::default(),

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use flow::meter::{Chain, Demand, Rate, SharedId};
 use flow::{
     BlockImage, ContentUsage, Direction, InstanceId, LocalId, OpId, PacketTimes, PortId, Reached,
-    SessionIndex,
+    SessionIndex, VrfId,
 };
 use packet::too_big::TooBig;
 use packet::{MacAddr, Qfi, Teid};
@@ -147,6 +147,42 @@ pub enum Command {
         /// The session.
         session: SessionIndex,
     },
+    /// An empty list for [`Event::Counted`], whose capacity is what the worker may put in: at least
+    /// [`LEAST_COUNTS`]. Control sends [`COUNTS_BUFFERS`] of them at first, and each again when it has read it.
+    /// One that the worker cannot keep, because it has that many or the list is shorter, comes back empty.
+    CountsRoom(Vec<SessionCount>),
+    /// Whether sessions that are not here may still be restored: packets for tunnels and UE addresses of no session are
+    /// then reported by [`Event::AbsentSession`], wait for a while for their session, and cause no message to their
+    /// senders. False at first. Sent to every worker.
+    Restoring {
+        /// Whether it is so from now on.
+        is_restoring: bool,
+    },
+}
+
+/// Lists of counts that one worker keeps.
+pub const COUNTS_BUFFERS: usize = 4;
+/// The least capacity of such a list: the counts of any one session.
+pub const LEAST_COUNTS: usize = 64;
+
+/// What a URR of a session has counted, in this worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionCount {
+    /// The session.
+    pub session: SessionIndex,
+    /// The URR.
+    pub urr: UrrId,
+    /// What it has counted since it was installed here.
+    pub count: UrrCount,
+}
+
+/// What a packet without a session was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AbsentKey {
+    /// A tunnel of ours.
+    Tunnel(LocalId, Teid),
+    /// The address of a UE, which may be one of a prefix.
+    Address(VrfId, IpAddr),
 }
 
 /// Why a worker did not apply a session change. No error occurs while control's records agree with the worker's.
@@ -238,6 +274,20 @@ pub enum Event {
     SharedDemand {
         /// The meters, each with the octets since the last request.
         demand: Box<[Demand]>,
+    },
+    /// What URRs have counted, of sessions whose counters have changed since they were looked at last
+    /// ([`WorkerConfig::checkpoint_interval`](crate::WorkerConfig::checkpoint_interval)). All URRs of a session are in
+    /// one event, as they were at one moment, and before the response to any change of the session that follows. The
+    /// list is to be sent back, empty ([`Command::CountsRoom`]).
+    Counted {
+        /// The counts.
+        counts: Vec<SessionCount>,
+    },
+    /// A packet for a tunnel or UE address of no session has come while sessions are restored
+    /// ([`Command::Restoring`]). Of one key it is pushed once in 100 ms at most; the rate of all is bounded.
+    AbsentSession {
+        /// What it was for.
+        key: AbsentKey,
     },
     /// No packet of a session has come for as long as its inactivity timer says. Pushed once, and again when packets
     /// have come in between.

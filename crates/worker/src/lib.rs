@@ -37,7 +37,8 @@ pub use config::limits::{
     Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes, PacketRates, ReassemblyLimits,
 };
 pub use control_channel::{
-    ApplyError, Command, ControlEnd, Event, SessionStatus, WorkerEnd, control_channel,
+    AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, Event, LEAST_COUNTS, SessionCount,
+    SessionStatus, WorkerEnd, control_channel,
 };
 pub use egress::lags::{LagHash, LagPorts};
 pub use egress::network_tables::{InterfaceSettings, NetworkTables};

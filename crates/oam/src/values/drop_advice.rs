@@ -106,6 +106,9 @@ const fn about_rules(reason: DropReason) -> Option<&'static str> {
         D::UnknownUeAddress => {
             "No session has the destination: compare the instance's name with the DNN; sluice show sessions --ue ADDRESS."
         }
+        D::AbsentSession => {
+            "Sluice restores the sessions of before its restart: if it does not end soon, see its log."
+        }
         D::NoMatchingPdr => {
             "sluice trace --ue ADDRESS -v shows for each PDR what does not match; the SMF made them."
         }

@@ -87,6 +87,11 @@ impl<I: Io> Worker<I> {
                 self.events
                     .push_response(&mut self.stats, Event::SharedDemand { demand });
             }
+            Command::CountsRoom(counts) => {
+                self.events
+                    .push_response(&mut self.stats, Event::Counted { counts });
+            }
+            Command::Restoring { .. } => {}
             Command::Adjacency(change) => self.apply_adjacency(&change, now),
             Command::Lag { port, share } => {
                 let member = self.ports.lags.set(port, share);
