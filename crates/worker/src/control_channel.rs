@@ -179,7 +179,7 @@ pub struct SessionCount {
 /// What a packet without a session was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AbsentKey {
-    /// A tunnel of ours.
+    /// A local F-TEID.
     Tunnel(LocalId, Teid),
     /// The address of a UE, which may be one of a prefix.
     Address(VrfId, IpAddr),

@@ -4,6 +4,7 @@
 //! matched in [`slow_path`](crate::slow_path).
 
 pub(crate) mod change;
+pub(crate) mod checkpoints;
 pub(crate) mod fixed_map;
 pub(crate) mod inactivity;
 pub(crate) mod table;

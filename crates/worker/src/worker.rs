@@ -13,6 +13,7 @@ use crate::Event;
 use crate::burst::batch::BURST;
 use crate::deferred::delivery_status;
 use crate::io::{Io, PacketMetadata};
+use crate::sessions::checkpoints::Outlet;
 use crate::sessions::inactivity::Found;
 
 /// Bursts taken from the inbox in one poll.
@@ -58,6 +59,7 @@ impl<I: Io> Worker<I> {
         }
         self.tidy(now);
         self.report_reached();
+        self.make_checkpoints(now);
         if now >= self.contents_due {
             self.report_contents(now);
         }
@@ -143,6 +145,20 @@ impl<I: Io> Worker<I> {
                 .drop(&mut self.stats, packet, DropReason::FragmentTimeout);
         }
         self.deferred.count(&mut self.stats);
+    }
+
+    /// Looks at the counters of the sessions whose turn it is, where that is wanted.
+    #[inline]
+    fn make_checkpoints(&mut self, now: Nanos) {
+        if let Some(checkpoints) = &mut self.checkpoints
+            && checkpoints.is_due(now)
+        {
+            let mut outlet = Outlet {
+                events: &mut self.events,
+                stats: &mut self.stats,
+            };
+            checkpoints.look(&self.sessions, &mut outlet, now);
+        }
     }
 
     /// Looks at some of the sessions with inactivity timers whose turn it is.

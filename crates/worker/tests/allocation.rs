@@ -5,12 +5,14 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use flow::{PortId, WorkerId};
 use packet::Teid;
 use rules::model::OuterHeaderCreation;
-use rules::testing::{GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
+use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
 use worker::mem::MemBuf;
+use worker::{COUNTS_BUFFERS, Command, Event, LEAST_COUNTS};
 
 use common::{World, frame};
 
@@ -64,7 +66,12 @@ fn the_counter_counts() {
 
 #[test]
 fn the_warm_fast_path_calls_no_allocator() {
-    let mut world = World::new();
+    let mut world = World::with(testing::network(), 1, |config| {
+        config.checkpoint_interval = Some(Duration::from_millis(1));
+    });
+    for _ in 0..COUNTS_BUFFERS {
+        world.tell_all(|| Command::CountsRoom(Vec::with_capacity(LEAST_COUNTS)));
+    }
     world.install(
         1,
         pdu_session(0x1001, OuterHeaderCreation::gtpu_ipv4(Teid(77), GNB)),
@@ -78,16 +85,27 @@ fn the_warm_fast_path_calls_no_allocator() {
     let downlink = frame(1, &UserPacket::udp(remote, UE, 53, 1000).bytes());
     let unknown = frame(0, &tunnelled(N3_ADDRESS, 0x9999, 255, None, &[], &user));
     let packets = [(0, &uplink), (1, &downlink), (0, &unknown), (0, &uplink)];
+    let mut checkpoints = 0;
     for round in 0..50 {
         for (port, packet) in packets.iter().cycle().take(40) {
             let queue = world.wires.to(WorkerId(0), PortId(*port));
             queue.push(MemBuf::new(packet)).expect("there is room");
         }
+        world.now = world.now + Duration::from_micros(300);
         let calls = calls_during(|| world.poll());
         // The first rounds fill the pool that freed buffers and our own messages come from.
         assert!(round < 5 || calls == 0, "round {round}: {calls} calls");
         world.take();
+        // Control's part: lists of counts go back as they came.
+        while let Ok(event) = world.controls[0].events.pop() {
+            if let Event::Counted { mut counts } = event {
+                checkpoints += counts.drain(..).count();
+                let commands = &mut world.controls[0].commands;
+                commands.push(Command::CountsRoom(counts)).expect("there is room");
+            }
+        }
     }
+    assert!(checkpoints > 10, "{checkpoints} counts were pushed");
     let stats = world.workers[0].stats();
     assert!(stats.hits > 1000, "the path was warm: {stats:?}");
     world.assert_conserved();

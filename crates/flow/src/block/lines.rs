@@ -55,6 +55,11 @@ impl Line {
         transmute_mut!(&mut self.0)
     }
 
+    #[inline(always)]
+    pub(super) fn write_line(&self) -> &WriteLine {
+        transmute_ref!(&self.0)
+    }
+
     /// The counters in a line, of a write line from the third on.
     #[inline(always)]
     pub(super) fn tallies(&self) -> &[Tally; TALLIES_PER_LINE] {

@@ -1,10 +1,11 @@
 //! What control does to the counters of URRs and to their bounds.
 
 use super::bounds::{BoundsLine, Reached};
-use super::layout::{TallyPosition, tally_at};
+use super::layout::{INLINE_URRS, TallyPosition, read_line_at, tally_at, write_line_at};
+use super::lines::Line;
 use super::tally::{PacketTimes, RARE_PER_LINE, Tallied, Tally};
 use super::{BlockRef, Blocks, Bounds};
-use crate::{Direction, UrrCount};
+use crate::{Direction, UrrCount, prefetch};
 
 impl Blocks {
     /// Takes a packet back from those of these URRs that count after QoS: it was lost later. A stop stays. Does
@@ -55,6 +56,41 @@ impl Blocks {
         if let Some((count, mut line)) = self.bounded(block, slot) {
             line.halve(count);
             self.write_bounds(block, slot, &line, count);
+        }
+    }
+
+    /// A number that is another as soon as a URR that counts after QoS has counted, and most often stays the same until
+    /// then: other bounds may change it. `None` when there is no such block. It reads no more lines than it must.
+    #[inline]
+    pub fn count_mark(&self, block: BlockRef) -> Option<u64> {
+        let lines = self.lines.get(block.0 as usize..)?;
+        let line = |direction| lines.get(read_line_at(direction)).map(Line::read_line);
+        let read_line = line(Direction::Uplink).filter(|read_line| read_line.generation != 0)?;
+        let slots = usize::from(read_line.after_qos);
+        let mut mark = 0;
+        for direction in Direction::BOTH {
+            let inline = lines.get(write_line_at(direction))?.write_line().tallies;
+            mark = inline
+                .iter()
+                .take(slots)
+                .fold(mark, |mark, tally| tally.mark(mark));
+        }
+        for slot in INLINE_URRS..slots {
+            for direction in Direction::BOTH {
+                let TallyPosition { line, index } = tally_at(slot, direction);
+                mark = lines.get(line)?.tallies().get(index)?.mark(mark);
+            }
+        }
+        Some(mark)
+    }
+
+    /// Asks for the lines that [`count_mark`](Self::count_mark) reads of most blocks.
+    #[inline]
+    pub fn prefetch_count_mark(&self, block: BlockRef) {
+        let first = block.0 as usize;
+        prefetch::nth(&self.lines, first + read_line_at(Direction::Uplink));
+        for direction in Direction::BOTH {
+            prefetch::nth(&self.lines, first + write_line_at(direction));
         }
     }
 

@@ -65,6 +65,35 @@ impl Sessions {
             .collect()
     }
 
+    /// The URRs of a session.
+    pub fn urrs(&self, session: SessionIndex) -> usize {
+        self.at(session).map_or(0, |slot| slot.image.urr_ids.len())
+    }
+
+    /// What a session's URRs have counted.
+    pub fn counts(&self, session: SessionIndex) -> impl Iterator<Item = (UrrId, UrrCount)> + '_ {
+        let slot = self.at(session);
+        let found = slot.and_then(|slot| Some((slot, self.blocks.get(slot.installed.block)?)));
+        found.into_iter().flat_map(|(slot, block)| {
+            let ids = (0..).zip(&slot.image.urr_ids);
+            ids.map(move |(index, id)| (*id, count_of(&slot.image, &block, index)))
+        })
+    }
+
+    /// A number that is another when a URR of a session has counted: [`Blocks::count_mark`](flow::Blocks::count_mark).
+    #[inline]
+    pub fn count_mark(&self, session: SessionIndex) -> Option<u64> {
+        self.blocks.count_mark(self.at(session)?.installed.block)
+    }
+
+    /// Prefetches what [`count_mark`](Self::count_mark) reads.
+    #[inline]
+    pub fn prefetch_count_mark(&self, session: SessionIndex) {
+        if let Some(slot) = self.at(session) {
+            self.blocks.prefetch_count_mark(slot.installed.block);
+        }
+    }
+
     /// When the packets came of the URR slots that `wanted` names.
     pub(super) fn times(&self, slot: &Slot, wanted: impl Fn(u8) -> bool) -> Vec<(UrrId, PacketTimes)> {
         let Some(block) = self.blocks.get(slot.installed.block) else {

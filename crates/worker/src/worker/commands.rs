@@ -9,7 +9,7 @@ use transport::AdjacencyChange;
 
 use super::receive::deferred_context;
 use super::state::Worker;
-use crate::control_channel::SessionStatus;
+use crate::control_channel::{SessionCount, SessionStatus};
 use crate::deferred::buffering::QueueKey;
 use crate::deferred::{delivery_status, end_markers, release};
 use crate::egress::network_tables::NetworkTables;
@@ -57,6 +57,7 @@ impl<I: Io> Worker<I> {
                     .push_response(&mut self.stats, Event::Fenced { op, outcome });
             }
             Command::Query { op, session } => {
+                self.withdraw_counts(session);
                 let outcome = self.sessions.query(session);
                 self.events
                     .push_response(&mut self.stats, Event::Queried { op, outcome });
@@ -87,10 +88,7 @@ impl<I: Io> Worker<I> {
                 self.events
                     .push_response(&mut self.stats, Event::SharedDemand { demand });
             }
-            Command::CountsRoom(counts) => {
-                self.events
-                    .push_response(&mut self.stats, Event::Counted { counts });
-            }
+            Command::CountsRoom(counts) => self.take_counts_room(counts),
             Command::Restoring { .. } => {}
             Command::Adjacency(change) => self.apply_adjacency(&change, now),
             Command::Lag { port, share } => {
@@ -123,6 +121,7 @@ impl<I: Io> Worker<I> {
     #[inline]
     pub(super) fn report_reached(&mut self) {
         while let Some(session) = self.events.next_reached() {
+            self.withdraw_counts(session);
             let mut next = 0;
             while let Some(counter) = self.sessions.reached(session, next) {
                 if !self.events.has_room() {
@@ -207,9 +206,18 @@ impl<I: Io> Worker<I> {
             _ => ImmediateActions::default(),
         };
         let sets_bounds = matches!(change, SessionChange::Bound(..) | SessionChange::Replace(..));
+        let is_new = matches!(change, SessionChange::Install(_));
+        self.withdraw_counts(session);
         let mut context = deferred_context!(self, now);
         let markers = end_markers::make(&mut context, session, &immediate.end_markers);
         let applied = self.sessions.apply(change, now);
+        if let Some(checkpoints) = self
+            .checkpoints
+            .as_mut()
+            .filter(|_| is_new && applied.outcome.is_ok())
+        {
+            checkpoints.note_installed(&self.sessions, session);
+        }
         self.flows.bury(self.sessions.take_revoked());
         if sets_bounds && self.sessions.reached(session, 0).is_some() {
             self.events.mark_reached(session);
@@ -236,6 +244,28 @@ impl<I: Io> Worker<I> {
             outcome: applied.outcome,
             retired: applied.retired,
             spent: applied.spent,
+        }
+    }
+
+    /// Takes a list for counts, or gives it back.
+    #[cold]
+    fn take_counts_room(&mut self, mut counts: Vec<SessionCount>) {
+        counts.clear();
+        let kept = match &mut self.checkpoints {
+            Some(checkpoints) => checkpoints.take_room(counts),
+            None => Err(counts),
+        };
+        if let Err(counts) = kept {
+            self.events
+                .push_response(&mut self.stats, Event::Counted { counts });
+        }
+    }
+
+    /// Something is about to be pushed about a session that counts in the list are older than.
+    #[inline]
+    fn withdraw_counts(&mut self, session: SessionIndex) {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.withdraw(&self.sessions, session);
         }
     }
 

@@ -39,6 +39,7 @@ use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::local::limits::LocalLimits;
 use crate::lookup::flow_tables::{FlowCapacity, Flows};
 use crate::sessions::Sessions;
+use crate::sessions::checkpoints::Checkpoints;
 use crate::slow_path::deficit_round_robin::HashedRoundRobin;
 use crate::slow_path::{SlowPath, Tables};
 use crate::stats::Stats;
@@ -74,6 +75,8 @@ pub struct Worker<I: Io> {
     pub(super) drains: Drains,
     /// Trace requests, if there are any.
     pub(super) tracer: Option<Box<Tracer>>,
+    /// Which counts control has, if it is to have any by itself.
+    pub(super) checkpoints: Option<Box<Checkpoints>>,
     /// When content counters are reported again.
     pub(super) contents_due: Nanos,
 }
@@ -161,6 +164,7 @@ impl<I: Io> Worker<I> {
             events: EventQueue::new(channel.events, config.max_sessions),
             drains: Drains::new(),
             tracer: None,
+            checkpoints: Checkpoints::new(&config),
             contents_due: Nanos::ZERO,
             config,
         })

@@ -6,6 +6,7 @@ mod addresses;
 mod bounds;
 mod buffers;
 mod chained;
+mod checkpoints;
 mod checksum_offload;
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,0 +1,223 @@
+//! Checkpoints: what URRs have counted, for control, once in an interval and only where it has changed.
+//!
+//! All sessions are looked at in turn, in slices that are spread evenly over the interval. What is remembered of a
+//! session is one number, which is another when its counters are ([`Blocks::count_mark`](flow::Blocks::count_mark)), so
+//! that an idle session costs three cache lines, asked for ahead. The counts of the others are written into lists that
+//! control gives and gets back. Where there is no list, or no room for an event, the look pauses and misses nothing.
+//!
+//! The worker owns the state; nothing is allocated after the start.
+
+use std::time::Duration;
+
+use flow::{Nanos, SessionIndex};
+
+use crate::control_channel::event_queue::EventQueue;
+use crate::control_channel::{COUNTS_BUFFERS, LEAST_COUNTS, SessionCount};
+use crate::sessions::Sessions;
+use crate::stats::Stats;
+use crate::{Event, WorkerConfig};
+
+/// Sessions that are looked at together: enough for their memory to come while others are asked for.
+const SLICE: usize = 64;
+/// Slices of one poll, at most: those of the longest sleep of a worker with a million sessions.
+const SLICES_PER_POLL: usize = 160;
+/// Counts wait in a list for this part of the interval at most.
+const WAITS: u32 = 32;
+/// For this part of the interval there is no look, where there was no list or no room for an event.
+const PAUSES: u32 = 1024;
+
+/// What is remembered between two looks.
+pub(crate) struct Checkpoints {
+    interval: Duration,
+    /// The mark of each session's counters when they were looked at last, by [`SessionIndex`].
+    marks: Box<[u64]>,
+    /// The session that is looked at next.
+    hand: usize,
+    /// When the look at all sessions began, and when its next slice is due.
+    begun: Nanos,
+    due: Nanos,
+    /// Lists without counts.
+    empty: Vec<Vec<SessionCount>>,
+    /// The list that counts are put into; it has none unless it is [`filling`](Self::filling).
+    list: Vec<SessionCount>,
+    filling: bool,
+    /// When its first counts came.
+    since: Nanos,
+}
+
+/// Where events of counts go.
+pub(crate) struct Outlet<'a> {
+    pub events: &'a mut EventQueue,
+    pub stats: &'a mut Stats,
+}
+
+impl Checkpoints {
+    /// As configured; `None` where nothing is to be looked at.
+    pub fn new(config: &WorkerConfig) -> Option<Box<Self>> {
+        config.checkpoint_interval.map(|interval| {
+            Box::new(Self {
+                interval: interval.max(Duration::from_millis(1)),
+                marks: vec![0; config.max_sessions].into_boxed_slice(),
+                hand: 0,
+                begun: Nanos::ZERO,
+                due: Nanos::ZERO,
+                empty: Vec::with_capacity(COUNTS_BUFFERS),
+                list: Vec::new(),
+                filling: false,
+                since: Nanos::ZERO,
+            })
+        })
+    }
+
+    /// Takes a list that control gives.
+    ///
+    /// # Errors
+    /// The list, when there are enough, or it is too short.
+    pub fn take_room(&mut self, list: Vec<SessionCount>) -> Result<(), Vec<SessionCount>> {
+        if self.empty.len() == COUNTS_BUFFERS || list.capacity() < LEAST_COUNTS {
+            return Err(list);
+        }
+        self.empty.push(list);
+        Ok(())
+    }
+
+    /// The counts of a session that was just installed are known to control.
+    pub fn note_installed(&mut self, sessions: &Sessions, session: SessionIndex) {
+        if let Some((mark, now)) = self
+            .marks
+            .get_mut(session.index())
+            .zip(sessions.count_mark(session))
+        {
+            *mark = now;
+        }
+    }
+
+    /// Counts of a session that wait in the list are not to come behind what is pushed about it now: it is looked at
+    /// again at its next turn.
+    pub fn withdraw(&mut self, sessions: &Sessions, session: SessionIndex) {
+        if !self.filling || !self.list.iter().any(|count| count.session == session) {
+            return;
+        }
+        self.list.retain(|count| count.session != session);
+        if let Some((mark, now)) = self
+            .marks
+            .get_mut(session.index())
+            .zip(sessions.count_mark(session))
+        {
+            *mark = !now;
+        }
+    }
+
+    /// Whether there may be something to do.
+    #[inline]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        now >= self.due
+    }
+
+    /// Looks at the sessions whose turn it is.
+    #[cold]
+    #[inline(never)]
+    pub fn look(&mut self, sessions: &Sessions, outlet: &mut Outlet<'_>, now: Nanos) {
+        let all = self.marks.len();
+        let interval = self.interval.as_nanos();
+        let elapsed = u128::from(now.0.saturating_sub(self.begun.0)).min(interval);
+        let target = (all as u128 * elapsed / interval) as usize;
+        let mut is_paused = false;
+        for _ in 0..SLICES_PER_POLL {
+            let end = (self.hand + SLICE).min(target);
+            if self.hand >= end || is_paused {
+                break;
+            }
+            is_paused = !self.look_at_slice(sessions, outlet, end, now);
+        }
+        let is_over = self.hand == all && now >= self.begun + self.interval;
+        if is_over || now >= self.since + self.interval / WAITS {
+            is_paused |= !self.push(outlet);
+        }
+        if is_over {
+            // After an absence there are no rounds to be made up for.
+            let next = self.begun + self.interval;
+            self.begun = if now >= next + self.interval { now } else { next };
+            self.hand = 0;
+        }
+        self.due = self.next_look(now, is_paused);
+    }
+
+    /// When there is something to do again.
+    fn next_look(&self, now: Nanos, is_paused: bool) -> Nanos {
+        if is_paused {
+            return now + self.interval / PAUSES;
+        }
+        let all = self.marks.len();
+        let sessions = (self.hand + SLICE).min(all) as u128;
+        let until = (sessions * self.interval.as_nanos()).div_ceil(all.max(1) as u128);
+        let slice = Nanos(self.begun.0.saturating_add(until as u64));
+        match self.list.is_empty() {
+            true => slice,
+            false => slice.min(self.since + self.interval / WAITS),
+        }
+    }
+
+    /// Looks at the sessions up to `end`. False if it had to pause.
+    fn look_at_slice(
+        &mut self,
+        sessions: &Sessions,
+        outlet: &mut Outlet<'_>,
+        end: usize,
+        now: Nanos,
+    ) -> bool {
+        let indices = || (self.hand..end).map(|index| SessionIndex(index as u32));
+        indices().for_each(|session| sessions.prefetch_count_mark(session));
+        while self.hand < end {
+            let session = SessionIndex(self.hand as u32);
+            if let Some(mark) = sessions.count_mark(session)
+                && self.marks[self.hand] != mark
+            {
+                if !self.note(sessions, outlet, session, now) {
+                    return false;
+                }
+                self.marks[self.hand] = mark;
+            }
+            self.hand += 1;
+        }
+        true
+    }
+
+    /// Puts the counts of a session into a list. False if there is none with room for them.
+    fn note(
+        &mut self,
+        sessions: &Sessions,
+        outlet: &mut Outlet<'_>,
+        session: SessionIndex,
+        now: Nanos,
+    ) -> bool {
+        let counters = sessions.urrs(session);
+        if self.filling && self.list.capacity() - self.list.len() < counters && !self.push(outlet) {
+            return false;
+        }
+        if !self.filling {
+            let Some(list) = self.empty.pop() else {
+                return false;
+            };
+            (self.list, self.filling, self.since) = (list, true, now);
+        }
+        let counts = sessions.counts(session);
+        self.list
+            .extend(counts.map(|(urr, count)| SessionCount { session, urr, count }));
+        true
+    }
+
+    /// Pushes the list, if there are counts in it. False if there is no room for the event.
+    fn push(&mut self, outlet: &mut Outlet<'_>) -> bool {
+        if self.list.is_empty() {
+            return true;
+        }
+        if !outlet.events.has_room() {
+            return false;
+        }
+        let counts = std::mem::take(&mut self.list);
+        self.filling = false;
+        outlet.events.push(outlet.stats, Event::Counted { counts });
+        true
+    }
+}

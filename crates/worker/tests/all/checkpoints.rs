@@ -1,0 +1,299 @@
+//! Checkpoints: the counts that a worker pushes by itself, once in an interval and only where they have changed.
+
+use crate::common;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use flow::{OpId, SessionIndex, UrrCount};
+use packet::Teid;
+use rules::SessionRules;
+use rules::image::SessionChange;
+use rules::model::{Edit, FTeid, PdiUpdate, PdrId, PdrUpdate, UeIpAddress, UrrId};
+use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
+use worker::{COUNTS_BUFFERS, Command, Event, LEAST_COUNTS, SessionCount};
+
+use common::World;
+use common::one_session::{REMOTE, events, session};
+
+const INTERVAL: Duration = Duration::from_secs(1);
+const SESSIONS: u32 = 300;
+
+fn ue(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(0x0a2d_0100 + number)
+}
+
+/// The session with this number.
+fn rules_of(number: u32) -> SessionRules {
+    let mut rules = session();
+    let f_teid = FTeid {
+        teid: Teid(0x2000 + number),
+        ipv4: Some(N3_ADDRESS),
+        ipv6: None,
+    };
+    let ue_ip = UeIpAddress {
+        ipv4: Some(ue(number)),
+        ipv6: None,
+        is_destination: true,
+    };
+    let mut uplink = PdrUpdate::new(PdrId(1));
+    uplink.pdi = Some(PdiUpdate {
+        f_teid: Edit::Set(f_teid),
+        ..PdiUpdate::default()
+    });
+    let mut downlink = PdrUpdate::new(PdrId(2));
+    downlink.pdi = Some(PdiUpdate {
+        ue_ip: Some(vec![ue_ip]),
+        ..PdiUpdate::default()
+    });
+    for change in [uplink, downlink] {
+        rules.update_pdr(change).expect("it is there");
+    }
+    rules
+}
+
+/// A worker that makes checkpoints, with sessions, and what it has pushed of them.
+struct Case {
+    world: World,
+    counts: BTreeMap<SessionIndex, UrrCount>,
+    /// Events with counts.
+    pushed: usize,
+    /// Lists that are with control.
+    lists: Vec<Vec<SessionCount>>,
+}
+
+impl Case {
+    fn new(sessions: u32) -> Self {
+        let mut world = World::with(testing::network(), 1, |config| {
+            (config.max_sessions, config.own_sessions) = (SESSIONS as usize + 8, SESSIONS as usize + 8);
+            config.checkpoint_interval = Some(INTERVAL);
+        });
+        for number in 0..sessions {
+            world.install(number, rules_of(number));
+        }
+        Self {
+            world,
+            counts: BTreeMap::new(),
+            pushed: 0,
+            lists: vec![Vec::with_capacity(LEAST_COUNTS); COUNTS_BUFFERS],
+        }
+    }
+
+    /// The same, whose worker has its lists.
+    fn ready(sessions: u32) -> Self {
+        let mut case = Self::new(sessions);
+        case.give();
+        case
+    }
+
+    /// Gives the worker the lists that control has.
+    fn give(&mut self) {
+        for list in std::mem::take(&mut self.lists) {
+            let list = if list.capacity() == 0 {
+                Vec::with_capacity(LEAST_COUNTS)
+            } else {
+                list
+            };
+            let commands = &mut self.world.controls[0].commands;
+            commands.push(Command::CountsRoom(list)).expect("there is room");
+        }
+        self.world.poll();
+    }
+
+    fn send(&mut self, number: u32) {
+        let user = UserPacket::udp(ue(number), REMOTE, 1000, 53).bytes();
+        let packet = tunnelled(N3_ADDRESS, 0x2000 + number, 255, Some([0x10, 9]), &[], &user);
+        assert_eq!(self.world.send(0, &packet).len(), 1);
+    }
+
+    /// Takes the counts that were pushed.
+    fn take(&mut self) {
+        for event in events(&mut self.world) {
+            let Event::Counted { mut counts } = event else {
+                continue;
+            };
+            self.pushed += 1;
+            for count in counts.drain(..) {
+                assert_eq!(count.urr, UrrId(1));
+                self.counts.insert(count.session, count.count);
+            }
+            self.lists.push(counts);
+        }
+    }
+
+    /// Lets time pass, with a poll each 10 ms. Control reads events, and gives lists back if `gives`.
+    fn pass(&mut self, time: Duration, gives: bool) {
+        for _ in 0..time.as_millis() / 10 {
+            self.world.now = self.world.now + Duration::from_millis(10);
+            self.world.poll();
+            self.take();
+            if gives && !self.lists.is_empty() {
+                self.give();
+            }
+        }
+    }
+
+    /// What a session has counted.
+    fn counted(&mut self, number: u32) -> UrrCount {
+        self.world.query(0, SessionIndex(number)).counters[0].1
+    }
+}
+
+#[test]
+fn counts_that_have_changed_are_pushed_within_the_interval_and_no_others() {
+    let mut case = Case::ready(SESSIONS);
+    case.pass(3 * INTERVAL, true);
+    assert_eq!((case.counts.len(), case.pushed), (0, 0));
+    for round in 0..3 {
+        let active = [3 + round, 77, 299];
+        active.into_iter().for_each(|number| case.send(number));
+        case.pass(INTERVAL + INTERVAL / 16, true);
+        let told = std::mem::take(&mut case.counts);
+        assert_eq!(told.keys().map(|session| session.0).collect::<Vec<_>>(), active);
+        for (session, count) in told {
+            assert_eq!(case.counted(session.0), count);
+        }
+    }
+    let pushed = case.pushed;
+    case.pass(3 * INTERVAL, true);
+    assert_eq!((case.counts.len(), case.pushed), (0, pushed));
+    case.world.assert_conserved();
+}
+
+#[test]
+fn one_event_has_the_counts_of_many_sessions() {
+    let mut case = Case::ready(SESSIONS);
+    (0..SESSIONS).for_each(|number| case.send(number));
+    case.take();
+    case.give();
+    case.pass(INTERVAL + INTERVAL / 16, true);
+    assert_eq!(case.counts.len(), SESSIONS as usize);
+    assert!(case.pushed <= 64, "{} events", case.pushed);
+    for number in 0..SESSIONS {
+        let counted = case.counted(number);
+        assert_eq!(case.counts[&SessionIndex(number)], counted);
+    }
+}
+
+#[test]
+fn without_lists_the_look_pauses_and_misses_nothing() {
+    let mut case = Case::new(SESSIONS);
+    (0..SESSIONS).for_each(|number| case.send(number));
+    case.pass(2 * INTERVAL, false);
+    assert_eq!(case.pushed, 0);
+    case.give();
+    case.pass(2 * INTERVAL, false);
+    assert_eq!(case.pushed, COUNTS_BUFFERS, "until they are all used");
+    assert_eq!(case.counts.len(), COUNTS_BUFFERS * LEAST_COUNTS);
+    case.pass(2 * INTERVAL, true);
+    assert_eq!(case.counts.len(), SESSIONS as usize);
+}
+
+#[test]
+fn without_room_for_events_nothing_is_lost() {
+    let mut case = Case::ready(SESSIONS);
+    (0..SESSIONS).for_each(|number| case.send(number));
+    let queries = 140;
+    for op in 0..queries {
+        let session = SessionIndex(op % SESSIONS);
+        let op = OpId(u64::from(op));
+        let query = Command::Query { op, session };
+        case.world.controls[0]
+            .commands
+            .push(query)
+            .expect("there is room");
+    }
+    for _ in 0..200 {
+        case.world.now = case.world.now + Duration::from_millis(10);
+        case.world.poll();
+    }
+    let lost = case.world.workers[0].stats().events_lost;
+    assert_eq!(lost, 0);
+    case.take();
+    case.give();
+    case.pass(2 * INTERVAL, true);
+    assert_eq!(case.counts.len(), SESSIONS as usize);
+    assert_eq!(case.world.workers[0].stats().events_lost, 0);
+}
+
+/// Wherever the look is when sessions are removed: not yet there, their counts in a list, or pushed.
+#[test]
+fn counts_do_not_come_behind_the_response_to_a_change() {
+    let mut before = 0;
+    for wait in 0..=60 {
+        let mut case = Case::ready(8);
+        (0..8).for_each(|number| case.send(number));
+        case.pass(Duration::from_millis(10) * wait, false);
+        before += usize::from(case.counts.len() == 8);
+        remove_four(&mut case);
+        assert!((4..8).all(|number| case.counts.contains_key(&SessionIndex(number))));
+    }
+    assert!(
+        (1..60).contains(&before),
+        "{before} times their counts came before"
+    );
+}
+
+/// Removes sessions 0 to 3, and takes the events of two intervals.
+fn remove_four(case: &mut Case) {
+    for number in 0..4 {
+        let command = Command::Session {
+            op: OpId(number),
+            change: SessionChange::Remove(SessionIndex(number as u32)),
+        };
+        let commands = &mut case.world.controls[0].commands;
+        commands.push(command).expect("there is room");
+    }
+    let mut removed = Vec::new();
+    for _ in 0..200 {
+        case.world.now = case.world.now + Duration::from_millis(10);
+        case.world.poll();
+        for event in events(&mut case.world) {
+            match event {
+                Event::Applied { op, .. } => removed.push(op.0 as u32),
+                Event::Counted { counts } => {
+                    assert!(counts.iter().all(|count| !removed.contains(&count.session.0)));
+                    let counts = counts.iter().map(|count| (count.session, count.count));
+                    case.counts.extend(counts);
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(removed, [0, 1, 2, 3]);
+}
+
+#[test]
+fn lists_that_are_too_short_or_too_many_come_back() {
+    let mut case = Case::ready(1);
+    let mut come_back = |list: Vec<SessionCount>| {
+        let commands = &mut case.world.controls[0].commands;
+        commands.push(Command::CountsRoom(list)).expect("there is room");
+        case.world.poll();
+        let back = events(&mut case.world);
+        back.iter()
+            .filter(|event| matches!(event, Event::Counted { counts } if counts.is_empty()))
+            .count()
+    };
+    assert_eq!(come_back(Vec::with_capacity(LEAST_COUNTS)), 1, "it has four");
+    let mut plain = World::new();
+    plain.tell_all(|| Command::CountsRoom(Vec::with_capacity(LEAST_COUNTS)));
+    let back = events(&mut plain);
+    assert!(matches!(&back[..], [Event::Counted { counts }] if counts.capacity() >= LEAST_COUNTS));
+    let mut case = Case::new(1);
+    case.lists.clear();
+    case.lists.push(Vec::with_capacity(1));
+    case.give();
+    case.take();
+    assert_eq!((case.pushed, case.counts.len()), (1, 0));
+}
+
+#[test]
+fn after_an_absence_one_round_follows_and_not_many() {
+    let mut case = Case::ready(4);
+    case.send(2);
+    case.world.now = case.world.now + 100 * INTERVAL;
+    case.pass(3 * INTERVAL, true);
+    assert_eq!((case.pushed, case.counts.len()), (1, 1));
+}
