@@ -179,6 +179,7 @@ fn out_of_sight(traced: &Traced) -> Option<&'static str> {
         TracedEnd::Consumed => Some("it has done its work here"),
         TracedEnd::ToHost => Some("it is for the host's own network stack"),
         TracedEnd::Reassembling => Some("it waits for the other fragments of its GTP-U packet"),
+        TracedEnd::AwaitsSession => Some("its session is still restored"),
         TracedEnd::Held => Some("it waits for the first fragment of its datagram"),
         TracedEnd::Dropped(reason) => depends_on_more(reason),
         TracedEnd::Buffered | TracedEnd::Sent { .. } => None,
@@ -323,7 +324,9 @@ fn worker_says(end: &TracedEnd) -> String {
         TracedEnd::HandedOver(worker) => format!("it goes to worker {worker}"),
         TracedEnd::Consumed => "it has done its work".into(),
         TracedEnd::ToHost => "it goes to the host".into(),
-        TracedEnd::Held | TracedEnd::Reassembling | TracedEnd::Buffered => "it waits".into(),
+        TracedEnd::Held | TracedEnd::Reassembling | TracedEnd::Buffered | TracedEnd::AwaitsSession => {
+            "it waits".into()
+        }
     }
 }
 

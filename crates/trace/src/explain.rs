@@ -295,6 +295,9 @@ impl Explainer {
             TracedEnd::Held => EndTrace::Waits {
                 for_what: "the first fragment of its datagram".into(),
             },
+            TracedEnd::AwaitsSession => EndTrace::Waits {
+                for_what: "its session, which is still restored".into(),
+            },
             TracedEnd::Buffered => EndTrace::Waits {
                 for_what: match verdict.map(|verdict| &verdict.outcome) {
                     Some(Outcome::Forwarded { .. }) => "its next hop to answer".into(),

@@ -2,10 +2,12 @@
 //!
 //! [`queues`] is the one way in and out: stage `tx` stores a packet whose fate is to be deferred, and the worker takes
 //! packets that are ready as a burst, before it receives new ones. The queues are `buffering` (BUFF with paging,
-//! unresolved next hops), `fragments` (those without their first one) and `reassembly` (GTP-U packets); all keep
-//! packets in a `packet_store`. What is reported and sent because packets are deferred or lost is in
-//! `downlink_data_notification`, `delivery_status`, `pause_of_charging` and `end_markers`.
+//! unresolved next hops), `fragments` (those without their first one), `reassembly` (GTP-U packets) and
+//! `absent_sessions` (those whose sessions are still restored); all keep packets in a `packet_store`. What is reported
+//! and sent because packets are deferred or lost is in `downlink_data_notification`, `delivery_status`,
+//! `pause_of_charging` and `end_markers`.
 
+pub(crate) mod absent_sessions;
 pub(crate) mod buffering;
 pub(crate) mod context;
 pub(crate) mod delivery_status;

@@ -132,6 +132,9 @@ impl<I: Io> Worker<I> {
             );
             self.deferred.count(&mut self.stats);
         }
+        if self.deferred.absent.len() > 0 {
+            self.give_up_absent(now);
+        }
         if self.signals.has_any() {
             self.signals.expire(&mut self.stats, now);
         }
@@ -143,6 +146,17 @@ impl<I: Io> Worker<I> {
         for packet in self.burst.packets.drain() {
             self.ports
                 .drop(&mut self.stats, packet, DropReason::FragmentTimeout);
+        }
+        self.deferred.count(&mut self.stats);
+    }
+
+    /// Drops packets whose sessions have not come in time.
+    #[cold]
+    fn give_up_absent(&mut self, now: Nanos) {
+        self.deferred.absent.sweep(now);
+        while let Some(packet) = self.deferred.absent.take_expired() {
+            self.ports
+                .drop(&mut self.stats, packet, DropReason::AbsentSession);
         }
         self.deferred.count(&mut self.stats);
     }

@@ -47,6 +47,8 @@ pub(crate) enum Deferral {
     FirstFragment(SessionIndex),
     /// A change of its FAR, or its next hop.
     Buffer,
+    /// Its session, which is still restored.
+    Session,
 }
 
 /// What kind of packet it is, as far as the stages go separate ways.

@@ -10,6 +10,7 @@ use packet::{DropReason, PacketBuf};
 
 use crate::burst::batch::Batch;
 use crate::burst::descriptor::Deferral;
+use crate::deferred::absent_sessions::AbsentSessions;
 use crate::deferred::buffering::Buffers;
 use crate::deferred::fragments::Fragments;
 use crate::deferred::packet_store::Rejected;
@@ -22,6 +23,7 @@ pub(crate) struct Deferred<B> {
     pub fragments: Fragments<B>,
     pub reassembly: Reassembly<B>,
     pub buffers: Buffers<B>,
+    pub absent: AbsentSessions<B>,
 }
 
 /// The queue that packets of a burst come from.
@@ -33,6 +35,8 @@ pub(crate) enum DeferredSource {
     Reassembled,
     /// Packets of a FAR that buffers no longer, or whose next hop is resolved.
     Buffered,
+    /// Packets whose session is here now.
+    Restored,
 }
 
 impl<B: PacketBuf + PacketMetadata> Deferred<B> {
@@ -64,6 +68,10 @@ impl<B: PacketBuf + PacketMetadata> Deferred<B> {
                 stats.reassembled += self.reassembly.made - made;
                 stats.consumed += self.reassembly.merged - merged;
                 added
+            }
+            Deferral::Session => {
+                let stored = self.absent.store(index, packet, now);
+                stored.map_err(|packet| Rejected::new(packet, DropReason::AbsentSession))
             }
             Deferral::Buffer => {
                 packet.set_ingress(packet.ingress().having_waited());
@@ -97,6 +105,8 @@ impl<B: PacketBuf + PacketMetadata> Deferred<B> {
             Some(DeferredSource::Reassembled)
         } else if self.buffers.has_flushed() {
             Some(DeferredSource::Buffered)
+        } else if self.absent.has_ready() {
+            Some(DeferredSource::Restored)
         } else {
             None
         }
@@ -108,12 +118,13 @@ impl<B: PacketBuf + PacketMetadata> Deferred<B> {
             DeferredSource::Fragments => self.fragments.take_ready(burst),
             DeferredSource::Reassembled => self.reassembly.take_ready(burst),
             DeferredSource::Buffered => self.buffers.take_flushed(burst),
+            DeferredSource::Restored => self.absent.take_ready(burst),
         }
     }
 
     /// Packets in all queues.
     pub fn len(&self) -> usize {
-        self.buffers.len() + self.fragments.len() + self.reassembly.len()
+        self.buffers.len() + self.fragments.len() + self.reassembly.len() + self.absent.len()
     }
 
     /// Updates the counts of packets that wait.

@@ -1,6 +1,6 @@
 //! GTP-U messages to peers whose packets are discarded: Error Indications for unknown TEIDs (TS 29.281 §7.3.1),
 //! Supported Extension Headers Notifications (§7.2.3). And what else follows from discarded packets: reported End
-//! Markers, and the inactivity timers of their sessions.
+//! Markers, the inactivity timers of their sessions, and packets that wait for sessions which are still restored.
 
 use flow::{Nanos, TokenBucket};
 use packet::{DropReason, PacketBuf, Teid};
@@ -8,8 +8,9 @@ use rules::classifier::Side;
 
 use crate::Event;
 use crate::burst::Burst;
-use crate::burst::descriptor::{Fate, Kind};
+use crate::burst::descriptor::{Deferral, Fate, Kind};
 use crate::control_channel::event_queue::EventQueue;
+use crate::deferred::absent_sessions::AbsentSessions;
 use crate::egress::ports::{OwnPacket, Ports};
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::parse::read_again;
@@ -37,6 +38,7 @@ pub(crate) struct Context<'a, I: Io> {
     pub flows: &'a Flows,
     pub events: &'a mut EventQueue,
     pub ports: &'a mut Ports<I>,
+    pub absent: &'a mut AbsentSessions<I::Buf>,
     pub stats: &'a mut Stats,
     pub now: Nanos,
 }
@@ -46,6 +48,11 @@ impl<I: Io> Context<'_, I> {
     pub fn after_drops(&mut self, burst: &mut Burst<I::Buf>) {
         for index in 0..burst.len() {
             match burst.descriptors[index].fate {
+                Fate::Drop(DropReason::UnknownTeid | DropReason::UnknownUeAddress)
+                    if self.absent.is_restoring() =>
+                {
+                    self.await_session(burst, index);
+                }
                 Fate::Drop(DropReason::UnknownTeid) if self.limits.rate.has_any() => {
                     self.indicate_error(burst, index);
                 }
@@ -58,6 +65,17 @@ impl<I: Io> Context<'_, I> {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// The session of a packet may still be restored: the packet waits for it, and its sender is sent nothing.
+    #[cold]
+    fn await_session(&mut self, burst: &mut Burst<I::Buf>, index: usize) {
+        let descriptor = &mut burst.descriptors[index];
+        let destination = burst.keys.destination(index, descriptor.family);
+        let packet = (index, descriptor.side, destination);
+        if self.absent.expect(packet, (self.events, self.stats), self.now) {
+            descriptor.fate = Fate::Defer(Deferral::Session);
         }
     }
 

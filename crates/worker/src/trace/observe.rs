@@ -400,6 +400,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             Fate::Defer(Deferral::Reassembly) => TracedEnd::Reassembling,
             Fate::Defer(Deferral::FirstFragment(_)) => TracedEnd::Held,
             Fate::Defer(Deferral::Buffer) => TracedEnd::Buffered,
+            Fate::Defer(Deferral::Session) => TracedEnd::AwaitsSession,
             // As `tx` has it.
             Fate::Open | Fate::Redirect => TracedEnd::Dropped(DropReason::UnsupportedAction),
         }

@@ -18,7 +18,7 @@ pub enum TraceSource {
     Held,
     /// It was put together from the fragments of its GTP-U packet.
     Reassembled,
-    /// It has waited for its FAR or its next hop.
+    /// It has waited for its FAR, its next hop or its session.
     Waited,
     /// It was recirculated, for the number of times given.
     Recirculated(u8),
@@ -128,6 +128,8 @@ pub enum TracedEnd {
     Held,
     /// It waits for its FAR or its next hop.
     Buffered,
+    /// It waits for its session, which is still restored.
+    AwaitsSession,
 }
 
 /// What happened to one packet.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use flow::{Nanos, OpId, PortId, SessionIndex};
 use packet::{DropReason, PacketBuf};
 use rules::image::{Buffering, ImmediateActions, SessionChange};
+use rules::worker_selection::WorkerSelectionChange;
 use transport::AdjacencyChange;
 
 use super::receive::deferred_context;
@@ -70,6 +71,12 @@ impl<I: Io> Worker<I> {
             Command::Trace(order) => self.take_trace(*order, now),
             Command::Revalidate => self.flows.next_snapshot(),
             Command::SelectWorker(change) => {
+                if self.deferred.absent.len() > 0 {
+                    match change {
+                        WorkerSelectionChange::Bucket { .. } => self.deferred.absent.release_all(),
+                        WorkerSelectionChange::Exception { key, .. } => self.deferred.absent.meet_key(key),
+                    }
+                }
                 if !self.worker_selection.apply(change) {
                     self.stats.exceptions_lost += 1;
                     self.exceptions_lost = true;
@@ -89,7 +96,7 @@ impl<I: Io> Worker<I> {
                     .push_response(&mut self.stats, Event::SharedDemand { demand });
             }
             Command::CountsRoom(counts) => self.take_counts_room(counts),
-            Command::Restoring { .. } => {}
+            Command::Restoring { is_restoring } => self.deferred.absent.set_restoring(is_restoring),
             Command::Adjacency(change) => self.apply_adjacency(&change, now),
             Command::Lag { port, share } => {
                 let member = self.ports.lags.set(port, share);
@@ -225,6 +232,11 @@ impl<I: Io> Worker<I> {
         if applied.outcome.is_ok() {
             for marker in markers {
                 self.ports.send_own(&mut self.stats, marker);
+            }
+            if self.deferred.absent.len() > 0
+                && let Some(slot) = self.sessions.at(session)
+            {
+                self.deferred.absent.meet(&slot.image);
             }
             let buffers = &mut self.deferred.buffers;
             if let Some(old) = &applied.retired {

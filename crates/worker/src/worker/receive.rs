@@ -58,7 +58,9 @@ impl Source {
             Self::Inbox => (TraceSource::Inbox, true),
             Self::Deferred(DeferredSource::Fragments) => (TraceSource::Held, false),
             Self::Deferred(DeferredSource::Reassembled) => (TraceSource::Reassembled, true),
-            Self::Deferred(DeferredSource::Buffered) => (TraceSource::Waited, false),
+            Self::Deferred(DeferredSource::Buffered | DeferredSource::Restored) => {
+                (TraceSource::Waited, false)
+            }
             Self::Recirculated => (TraceSource::Recirculated(0), false),
         };
         TraceOrigin { source, is_first }
@@ -527,6 +529,7 @@ impl<I: Io> Worker<I> {
             flows: &self.flows,
             events: &mut self.events,
             ports: &mut self.ports,
+            absent: &mut self.deferred.absent,
             stats: &mut self.stats,
             now,
         };

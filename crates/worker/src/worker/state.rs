@@ -15,6 +15,7 @@ use crate::burst::Burst;
 use crate::burst::batch::BURST;
 use crate::control_channel::drain::Drains;
 use crate::control_channel::event_queue::EventQueue;
+use crate::deferred::absent_sessions::AbsentSessions;
 use crate::deferred::buffering::Buffers;
 use crate::deferred::fragments::Fragments;
 use crate::deferred::queues::Deferred;
@@ -158,6 +159,7 @@ impl<I: Io> Worker<I> {
                 fragments: Fragments::new(config.fragments),
                 reassembly: Reassembly::new(config.reassembly, config.seed),
                 buffers: Buffers::new(config.buffers),
+                absent: AbsentSessions::new(),
             },
             signals: TunnelSignals::new(),
             commands: channel.commands,

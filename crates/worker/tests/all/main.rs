@@ -34,6 +34,7 @@ mod recirculation;
 mod redirect;
 mod relays;
 mod residency;
+mod restoring;
 mod robust;
 mod slow_path;
 mod tracing;
