@@ -17,7 +17,14 @@ struct World {
 
 impl World {
     fn new(bounds: &[Bounds]) -> Self {
+        Self::looking_every(bounds, None)
+    }
+
+    fn looking_every(bounds: &[Bounds], octets: Option<u64>) -> Self {
         let mut blocks = Blocks::new(1, Blocks::TYPICAL_LINES).unwrap();
+        if let Some(octets) = octets {
+            blocks.look_every(octets);
+        }
         let image = BlockImage {
             urrs: bounds.len() as u8,
             bounds: bounds.to_vec(),
@@ -357,6 +364,24 @@ fn list(volumes: Volumes) -> [Option<u64>; 3] {
     [volumes.total, volumes.uplink, volumes.downlink]
 }
 
+#[test]
+fn a_counter_that_is_looked_at_often_reports_nothing_twice_over_a_change() {
+    let mut world = World::looking_every(&[watermark(100)], Some(64));
+    let first = world.count(1, UP, 120);
+    assert_eq!((first.watermarks, first.is_due), (1, true));
+    world.replace(&ReplaceMap::SAME);
+    let after: Vec<Counted> = (0..4).map(|_| world.count(1, UP, 31)).collect();
+    assert!(after.iter().all(|counted| counted.watermarks == 0));
+    let due: Vec<bool> = after.iter().map(|counted| counted.is_due).collect();
+    assert_eq!(due, [false, true, false, true]);
+    assert_eq!(world.octets(0), [244, 0]);
+    // A block without bounds has room for them, too.
+    let mut plain = World::looking_every(&[Bounds::NONE], Some(64));
+    let block = plain.installed.block;
+    assert!(plain.blocks.set_bounds(block, 0, &watermark(10)));
+    assert_eq!(plain.count(1, DOWN, 10).watermarks, 1);
+}
+
 /// Bounds that nothing has reached at the start.
 fn bounds() -> impl Strategy<Value = Bounds> {
     let volumes = || {
@@ -380,9 +405,13 @@ proptest! {
     #[test]
     fn bounds_act_at_the_very_packet(
         bounds in prop::collection::vec(bounds(), 1..4),
+        every in prop::option::of(4u64..1 << 20),
         packets in prop::collection::vec((any::<bool>(), 0u64..8, 1u64..3000), 1..300),
     ) {
-        let mut world = World::new(&bounds);
+        let mut world = World::looking_every(&bounds, every);
+        // What each slot has counted since it was looked at last.
+        let mut since = [0; 3];
+        let mut mark = world.blocks.count_mark(world.installed.block);
         let fresh = |&bounds: &Bounds| Model {
             bounds, count: UrrCount::default(), reported: [false; 3], reached: [false; 3], stopped: [false; 2],
         };
@@ -408,7 +437,17 @@ proptest! {
                     want.limits |= u64::from(limit) << slot;
                 }
             }
-            prop_assert_eq!(world.count(urrs, direction, octets), want);
+            let got = world.count(urrs, direction, octets);
+            prop_assert_eq!(Counted { is_due: false, ..got }, want);
+            for slot in (0..models.len()).filter(|&slot| mine(slot)) {
+                let is_looked_at = got.is_due || got.action.is_some();
+                since[slot] = if is_looked_at { 0 } else { since[slot] + octets };
+                prop_assert!(every.is_none_or(|every| since[slot] < every), "{} octets", since[slot]);
+            }
+            prop_assert!(every.is_some() || !got.is_due);
+            let is_counted = got.action.is_none() && (0..models.len()).any(mine);
+            let before = std::mem::replace(&mut mark, world.blocks.count_mark(world.installed.block));
+            prop_assert!(!is_counted || before != mark);
             for (slot, model) in (0..).zip(&models) {
                 prop_assert_eq!(world.octets(slot), [model.count.ul_octets, model.count.dl_octets]);
             }

@@ -48,8 +48,8 @@ pub struct WorkerConfig {
     /// How often the counters of each session are looked at, and pushed to control if they have changed
     /// ([`Event::Counted`](crate::Event::Counted)). Default `None`: never.
     pub checkpoint_interval: Option<Duration>,
-    /// Octets after which a session's counts are pushed though its turn has not come. Default 64 MiB; without effect
-    /// where there is no `checkpoint_interval`.
+    /// Octets of any of its URRs, rounded down to a power of two, after which a session's counts are pushed though its
+    /// turn has not come. Default 64 MiB; without effect where there is no `checkpoint_interval`.
     pub checkpoint_octets: u64,
     /// Neighbours of the whole program: `NeighboursConfig::capacity`. Default 16,384.
     pub max_adjacencies: usize,

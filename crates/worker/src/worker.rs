@@ -165,7 +165,7 @@ impl<I: Io> Worker<I> {
     #[inline]
     fn make_checkpoints(&mut self, now: Nanos) {
         if let Some(checkpoints) = &mut self.checkpoints
-            && checkpoints.is_due(now)
+            && checkpoints.is_due(&self.events, now)
         {
             let mut outlet = Outlet {
                 events: &mut self.events,

@@ -4,6 +4,7 @@ use core::fmt;
 use core::ops::Range;
 
 use super::allocator::LineAllocator;
+use super::bounds::LookEvery;
 use super::content_counters::ContentCounters;
 use super::forwards::PackedForward;
 use super::layout::{Counts, HEAD, INLINE_URRS, read_line_at, write_line_at};
@@ -30,6 +31,7 @@ pub struct Blocks {
     pub(super) lines: Slab<Line>,
     allocator: LineAllocator,
     pub(super) contents: ContentCounters,
+    pub(super) every: LookEvery,
     generation: u32,
     cycles: u32,
     len: usize,
@@ -100,6 +102,7 @@ impl Blocks {
             lines: Slab::new(count)?,
             allocator,
             contents: ContentCounters::none()?,
+            every: LookEvery::NEVER,
             generation: ALIVE,
             cycles: 0,
             len: 0,
@@ -137,7 +140,7 @@ impl Blocks {
     ///
     /// [`BlockError::Full`], [`BlockError::OutOfBounds`].
     pub fn install(&mut self, session: SessionIndex, image: &BlockImage) -> Result<Installed, BlockError> {
-        let counts = Counts::of(image).ok_or(BlockError::OutOfBounds)?;
+        let counts = self.counts_of(image)?;
         let lines = counts.lines();
         let block = BlockRef(self.allocator.allocate(lines).ok_or(BlockError::Full { lines })?);
         let generation = self.next_generation();
@@ -292,9 +295,16 @@ impl Blocks {
 
     /// Writes all lines of a block, counts zero and meters full.
     pub(super) fn write(&mut self, block: BlockRef, identity: Identity, counts: Counts, image: &BlockImage) {
+        let every = self.every;
         if let Some(lines) = self.lines_mut(block, 0..counts.lines()) {
-            write_block(lines, identity, counts, image);
+            write_block(lines, identity, counts, (image, every));
         }
+    }
+
+    /// How many of each object the block of an image has.
+    pub(super) fn counts_of(&self, image: &BlockImage) -> Result<Counts, BlockError> {
+        let counts = Counts::of(image).ok_or(BlockError::OutOfBounds)?;
+        Ok(counts.bounded_if(!self.every.is_never()))
     }
 
     /// Some of the lines of a block that exists.

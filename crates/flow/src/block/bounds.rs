@@ -158,6 +158,9 @@ pub struct Counted {
     pub watermarks: u64,
     /// The URRs that reached a limit. If it acts, they are stopped now.
     pub limits: u64,
+    /// A counter of them has counted as much as [`Blocks::look_every`](super::Blocks::look_every) says, or may be near
+    /// a bound.
+    pub is_due: bool,
 }
 
 impl Counted {
@@ -166,6 +169,7 @@ impl Counted {
         action: None,
         watermarks: 0,
         limits: 0,
+        is_due: false,
     };
 }
 
@@ -177,6 +181,9 @@ const ACTION_SHIFT: u32 = 60;
 const RAISED: u64 = 1 << 63;
 /// In the first limit: a packet that it stops has arrived, and that was reported.
 const TRAPPED: u64 = 1 << 62;
+/// In the first two watermarks: three bits each of [`LookEvery`].
+const EVERY_SHIFT: u32 = 60;
+const EVERY_BITS: u32 = 3;
 /// A counter that says "look".
 const LOOK: u64 = 1 << 63;
 
@@ -191,31 +198,67 @@ pub(super) struct BoundsLine {
     limits: [u64; 3],
 }
 
+/// After how many octets of one direction a counter says "look", also where no bound is near: 2 to the power of this
+/// number, which is below 60; 0: only for bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LookEvery(u8);
+
+impl LookEvery {
+    /// For bounds alone.
+    pub(super) const NEVER: Self = Self(0);
+
+    /// So that both directions together have counted no more than `octets`, if those are at least 4.
+    pub(super) fn of(octets: u64) -> Self {
+        let exponent = (octets / 2).max(2).ilog2();
+        Self(exponent.min(ACTION_SHIFT - 1) as u8)
+    }
+
+    /// Whether it is never.
+    pub(super) const fn is_never(self) -> bool {
+        self.0 == 0
+    }
+
+    const fn octets(self) -> Option<u64> {
+        if self.is_never() { None } else { Some(1 << self.0) }
+    }
+}
+
 /// Which directions stop.
 pub(super) type Stops = [bool; 2];
 
 impl BoundsLine {
-    pub(super) fn of(bounds: &Bounds) -> Self {
+    pub(super) fn of(bounds: &Bounds, every: LookEvery) -> Self {
         let limit = bounds.limit.unwrap_or(CounterLimit {
             octets: Volumes::NONE,
             action: LimitAction::Event,
         });
         let action = (limit.action as u64) << ACTION_SHIFT;
+        let mut watermarks = words(bounds.watermarks);
+        watermarks[0] |= u64::from(every.0 & ((1 << EVERY_BITS) - 1)) << EVERY_SHIFT;
+        watermarks[1] |= u64::from(every.0 >> EVERY_BITS) << EVERY_SHIFT;
         Self {
             bias: [0; 2],
-            watermarks: words(bounds.watermarks),
+            watermarks,
             limits: words(limit.octets).map(|word| word | action),
         }
     }
 
     /// Continues with what `old` has reported already, if the bounds are the same. Returns whether they are.
     pub(super) fn go_on(&mut self, old: &Self) -> bool {
-        let plain = |words: [u64; 3]| words.map(|word| word & !(RAISED | TRAPPED));
-        let is_same = plain(old.watermarks) == self.watermarks && plain(old.limits) == self.limits;
+        let watermarks = old.watermarks.map(|word| word & !RAISED);
+        let limits = old.limits.map(|word| word & !(RAISED | TRAPPED));
+        let is_same = watermarks == self.watermarks && limits == self.limits;
         if is_same {
             (self.watermarks, self.limits) = (old.watermarks, old.limits);
         }
         is_same
+    }
+
+    /// After how many octets it says "look".
+    pub(super) const fn every(&self) -> LookEvery {
+        let [low, high, _] = self.watermarks;
+        let mask = (1 << EVERY_BITS) - 1;
+        LookEvery((low >> EVERY_SHIFT & mask | (high >> EVERY_SHIFT & mask) << EVERY_BITS) as u8)
     }
 
     /// What the limit does to packets.
@@ -250,7 +293,7 @@ impl BoundsLine {
             let own = bounds
                 .iter()
                 .filter_map(|words| Some(live(words[1 + at])?.saturating_sub(octets[at])));
-            let distance = both.chain(own).min().unwrap_or(LOOK);
+            let distance = both.chain(own).chain(self.every().octets()).min().unwrap_or(LOOK);
             let most = LOOK.saturating_sub(octets[at]).max(1);
             self.bias[at] = LOOK - distance.clamp(1, most) - octets[at].min(most);
         }

@@ -176,6 +176,7 @@ impl LiveBlock<'_> {
                 action: Some(action),
                 watermarks: 0,
                 limits: exceeded,
+                is_due: false,
             };
         }
         self.note_in(urrs, millisecond);
@@ -192,6 +193,7 @@ impl LiveBlock<'_> {
             ];
             counted.watermarks |= u64::from(watermark.is_some()) << slot;
             counted.limits |= u64::from(stops.is_some()) << slot;
+            counted.is_due |= !bounds.every().is_never();
             self.stop(slot, stops.unwrap_or_default());
             self.arm(slot);
         }

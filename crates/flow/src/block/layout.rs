@@ -72,6 +72,15 @@ impl Counts {
         self.urrs & !FLAG
     }
 
+    /// The same with a line of bounds for each URR, if `is_bounded`.
+    pub(super) const fn bounded_if(self, is_bounded: bool) -> Self {
+        let flag = if is_bounded && self.urrs() > 0 { FLAG } else { 0 };
+        Self {
+            urrs: self.urrs | flag,
+            ..self
+        }
+    }
+
     /// Whether there is a line of bounds for each URR.
     #[inline(always)]
     pub(super) const fn is_bounded(self) -> bool {

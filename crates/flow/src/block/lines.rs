@@ -250,7 +250,7 @@ pub(super) fn tallied<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::bounds::Bounds;
+    use super::super::bounds::{Bounds, LookEvery};
     use super::*;
     use crate::meter::{MeterSpec, Rate};
     use crate::{AdjacencyId, ForwardFlags, ForwardKind, InstanceId, PortId, Template, UrrCount, Volumes};
@@ -292,7 +292,7 @@ mod tests {
                 watermarks: Volumes::of_total(octets),
                 limit: None,
             };
-            *line.bounds_mut() = BoundsLine::of(&bounds);
+            *line.bounds_mut() = BoundsLine::of(&bounds, LookEvery::of(u64::MAX));
             line.bounds_mut().arm(UrrCount::default());
             assert_eq!(line.0[0] >> 63, 0, "{octets}");
         }

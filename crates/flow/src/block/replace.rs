@@ -2,7 +2,6 @@
 
 use super::allocator::LineAllocator;
 use super::bounds::BoundsLine;
-use super::layout::Counts;
 use super::tally::Tallied;
 use super::write::Identity;
 use super::{BlockError, BlockImage, BlockRef, Blocks, Flows, Installed, SessionBlock};
@@ -166,7 +165,7 @@ impl Blocks {
             generation: old.generation(),
         };
         let old_lines = old.counts().lines();
-        let counts = Counts::of(image).ok_or(BlockError::OutOfBounds)?;
+        let counts = self.counts_of(image)?;
         let carried = Carried::read(&old, carry);
         let stays = LineAllocator::rounded(counts.lines()) == LineAllocator::rounded(old_lines);
         let installed = if !stays {

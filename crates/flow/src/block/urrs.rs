@@ -1,6 +1,6 @@
 //! What control does to the counters of URRs and to their bounds.
 
-use super::bounds::{BoundsLine, Reached};
+use super::bounds::{BoundsLine, LookEvery, Reached};
 use super::layout::{INLINE_URRS, TallyPosition, read_line_at, tally_at, write_line_at};
 use super::lines::Line;
 use super::tally::{PacketTimes, RARE_PER_LINE, Tallied, Tally};
@@ -30,7 +30,7 @@ impl Blocks {
         let (Some(count), Some(_)) = (old.urr(slot), old.bounds_line(slot)) else {
             return false;
         };
-        self.write_bounds(block, slot, &BoundsLine::of(bounds), count);
+        self.write_bounds(block, slot, &BoundsLine::of(bounds, self.every), count);
         self.change_read_lines(block, |read_line, _| {
             read_line.stopped = read_line.stopped & !(1 << slot) | read_line.never_after_qos()
         })
@@ -57,6 +57,14 @@ impl Blocks {
             line.halve(count);
             self.write_bounds(block, slot, &line, count);
         }
+    }
+
+    /// Has every counter be looked at when it has counted this number of octets since it was last, also where no bound
+    /// is near ([`Counted::is_due`](super::Counted)): of both directions together, rounded down to a power of two.
+    /// Until then packets pay nothing for it; each URR has a line of bounds. A worker does so once, before there is any
+    /// session.
+    pub fn look_every(&mut self, octets: u64) {
+        self.every = LookEvery::of(octets);
     }
 
     /// A number that is another as soon as a URR that counts after QoS has counted, and most often stays the same until

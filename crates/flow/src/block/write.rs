@@ -1,6 +1,6 @@
 //! A whole block from its image: counts zero and meters full.
 
-use super::bounds::BoundsLine;
+use super::bounds::{BoundsLine, LookEvery};
 use super::forwards::PackedForward;
 use super::layout::{
     Counts, INLINE_MARKS, MARKS_PER_LINE, TallyPosition, read_line_at, tally_at, write_line_at,
@@ -18,7 +18,13 @@ pub(super) struct Identity {
 }
 
 /// Writes all lines of a block. `counts` are those of the image, and `lines` are as many.
-pub(super) fn write_block(lines: &mut [Line], identity: Identity, counts: Counts, image: &BlockImage) {
+pub(super) fn write_block(
+    lines: &mut [Line],
+    identity: Identity,
+    counts: Counts,
+    of: (&BlockImage, LookEvery),
+) {
+    let (image, every) = of;
     lines[..counts.meters_at()].fill(Line::ZERO);
     for direction in Direction::BOTH {
         *lines[write_line_at(direction)].write_line_mut() = WriteLine::NEW;
@@ -55,14 +61,14 @@ pub(super) fn write_block(lines: &mut [Line], identity: Identity, counts: Counts
         rare(weight.slot.into(), &|rare| rare.weigh(weight.of, weight.times));
     }
     if counts.is_bounded() {
-        write_bounds(lines, counts, &image.bounds);
+        write_bounds(lines, counts, (&image.bounds, every));
     }
 }
 
 /// Writes the bounds of all URRs, and the octets that counters start from with these.
-fn write_bounds(lines: &mut [Line], counts: Counts, all: &[Bounds]) {
+fn write_bounds(lines: &mut [Line], counts: Counts, (all, every): (&[Bounds], LookEvery)) {
     for slot in 0..usize::from(counts.urrs()) {
-        let mut bounds = BoundsLine::of(all.get(slot).unwrap_or(&Bounds::NONE));
+        let mut bounds = BoundsLine::of(all.get(slot).unwrap_or(&Bounds::NONE), every);
         let armed = bounds.arm(UrrCount::default());
         *lines[counts.bounds_at() + slot].bounds_mut() = bounds;
         for direction in Direction::BOTH {

@@ -283,7 +283,18 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
     /// Marks that a packet's counters have reached a limit, for Control. Whether the packet was counted.
     #[cold]
     fn reached(&mut self, session: SessionIndex, counted: Counted) -> bool {
-        self.events.mark_reached(session);
+        if counted.is_due {
+            self.events.mark_due(session);
+        }
+        let is_due = counted.is_due;
+        if counted
+            != (Counted {
+                is_due,
+                ..Counted::PASSED
+            })
+        {
+            self.events.mark_reached(session);
+        }
         counted.action.is_none()
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct EventQueue {
     resolutions: [Option<RequestedHop>; RESOLUTIONS],
     hasher: foldhash::quality::RandomState,
     reached: Marks,
+    /// Sessions that have counted so much that control is to know.
+    due: Marks,
 }
 
 /// A next hop whose resolution was requested.
@@ -77,7 +79,7 @@ impl EventRates {
     }
 }
 
-/// Sessions whose counters have reached something that is not pushed yet: a bit each, so that none is ever forgotten.
+/// Sessions of which something is to be pushed that is not yet: a bit each, so that none is ever forgotten.
 struct Marks {
     words: Box<[u64]>,
     /// Bits that are set.
@@ -133,6 +135,7 @@ impl EventQueue {
             resolutions: [None; RESOLUTIONS],
             hasher: Default::default(),
             reached: Marks::new(max_sessions),
+            due: Marks::new(max_sessions),
         }
     }
 
@@ -171,6 +174,22 @@ impl EventQueue {
             return None;
         }
         self.reached.take()
+    }
+
+    /// A session has counted so much that its counts are to be pushed before their turn.
+    pub fn mark_due(&mut self, session: SessionIndex) {
+        self.due.mark(session);
+    }
+
+    /// Whether there is such a session.
+    #[inline]
+    pub fn has_due(&self) -> bool {
+        self.due.count > 0
+    }
+
+    /// Takes such a session, in turn.
+    pub fn next_due(&mut self) -> Option<SessionIndex> {
+        self.due.take()
     }
 
     /// Whether there is room for an event that is no response.

@@ -5,6 +5,10 @@
 //! that an idle session costs three cache lines, asked for ahead. The counts of the others are written into lists that
 //! control gives and gets back. Where there is no list, or no room for an event, the look pauses and misses nothing.
 //!
+//! A session that has counted much since it was looked at last is looked at before its turn. Its counters say so by the
+//! bit that they say with that a bound is near ([`Blocks::look_every`](flow::Blocks::look_every)): packets pay nothing
+//! for it.
+//!
 //! The worker owns the state; nothing is allocated after the start.
 
 use std::time::Duration;
@@ -43,6 +47,8 @@ pub(crate) struct Checkpoints {
     filling: bool,
     /// When its first counts came.
     since: Nanos,
+    /// There was no list, or no room for an event.
+    is_paused: bool,
 }
 
 /// Where events of counts go.
@@ -65,6 +71,7 @@ impl Checkpoints {
                 list: Vec::new(),
                 filling: false,
                 since: Nanos::ZERO,
+                is_paused: false,
             })
         })
     }
@@ -110,8 +117,8 @@ impl Checkpoints {
 
     /// Whether there may be something to do.
     #[inline]
-    pub fn is_due(&self, now: Nanos) -> bool {
-        now >= self.due
+    pub fn is_due(&self, events: &EventQueue, now: Nanos) -> bool {
+        now >= self.due || (events.has_due() && !self.is_paused)
     }
 
     /// Looks at the sessions whose turn it is.
@@ -122,7 +129,7 @@ impl Checkpoints {
         let interval = self.interval.as_nanos();
         let elapsed = u128::from(now.0.saturating_sub(self.begun.0)).min(interval);
         let target = (all as u128 * elapsed / interval) as usize;
-        let mut is_paused = false;
+        let mut is_paused = !self.look_at_due(sessions, outlet, now);
         for _ in 0..SLICES_PER_POLL {
             let end = (self.hand + SLICE).min(target);
             if self.hand >= end || is_paused {
@@ -140,12 +147,13 @@ impl Checkpoints {
             self.begun = if now >= next + self.interval { now } else { next };
             self.hand = 0;
         }
-        self.due = self.next_look(now, is_paused);
+        self.is_paused = is_paused;
+        self.due = self.next_look(now);
     }
 
     /// When there is something to do again.
-    fn next_look(&self, now: Nanos, is_paused: bool) -> Nanos {
-        if is_paused {
+    fn next_look(&self, now: Nanos) -> Nanos {
+        if self.is_paused {
             return now + self.interval / PAUSES;
         }
         let all = self.marks.len();
@@ -156,6 +164,42 @@ impl Checkpoints {
             true => slice,
             false => slice.min(self.since + self.interval / WAITS),
         }
+    }
+
+    /// Pushes the counts of sessions that have counted much, before their turn. False if it had to pause.
+    fn look_at_due(&mut self, sessions: &Sessions, outlet: &mut Outlet<'_>, now: Nanos) -> bool {
+        if !outlet.events.has_due() {
+            return true;
+        }
+        while let Some(session) = outlet.events.next_due() {
+            if !self.look_at(sessions, outlet, session, now) {
+                outlet.events.mark_due(session);
+                return false;
+            }
+        }
+        self.push(outlet)
+    }
+
+    /// Looks at a session. False if it had to pause.
+    #[inline]
+    fn look_at(
+        &mut self,
+        sessions: &Sessions,
+        outlet: &mut Outlet<'_>,
+        session: SessionIndex,
+        now: Nanos,
+    ) -> bool {
+        let Some(mark) = sessions.count_mark(session) else {
+            return true;
+        };
+        if self.marks.get(session.index()) == Some(&mark) {
+            return true;
+        }
+        let is_noted = self.note(sessions, outlet, session, now);
+        if let Some(known) = self.marks.get_mut(session.index()).filter(|_| is_noted) {
+            *known = mark;
+        }
+        is_noted
     }
 
     /// Looks at the sessions up to `end`. False if it had to pause.
@@ -170,13 +214,8 @@ impl Checkpoints {
         indices().for_each(|session| sessions.prefetch_count_mark(session));
         while self.hand < end {
             let session = SessionIndex(self.hand as u32);
-            if let Some(mark) = sessions.count_mark(session)
-                && self.marks[self.hand] != mark
-            {
-                if !self.note(sessions, outlet, session, now) {
-                    return false;
-                }
-                self.marks[self.hand] = mark;
+            if !self.look_at(sessions, outlet, session, now) {
+                return false;
             }
             self.hand += 1;
         }

@@ -120,6 +120,10 @@ impl<I: Io> Worker<I> {
             interfaces, routes, ..
         } = NetworkTables::new(&config.network, &InterfaceSettings::of(&config));
         choose_queues(&mut io, &interfaces, &config);
+        let mut sessions = Sessions::new(config.max_sessions, config.own_sessions, config.content_counters)?;
+        if config.checkpoint_interval.is_some() {
+            sessions.blocks.look_every(config.checkpoint_octets);
+        }
         let flows = FlowCapacity {
             v4: config.max_flows_v4,
             v6: config.max_flows_v6,
@@ -132,7 +136,7 @@ impl<I: Io> Worker<I> {
             worker_selection: WorkerSelection::new(config.workers, exceptions),
             exceptions_lost: false,
             local: LocalLimits::new(&config, ports),
-            sessions: Sessions::new(config.max_sessions, config.own_sessions, config.content_counters)?,
+            sessions,
             flows: Flows::new(flows, config.max_extensions, config.seed)?,
             slow_path: SlowPath::new(&config),
             apply_rules: ApplyRulesState {

@@ -65,9 +65,13 @@ struct Case {
 
 impl Case {
     fn new(sessions: u32) -> Self {
+        Self::with(sessions, INTERVAL, 64 << 20)
+    }
+
+    fn with(sessions: u32, interval: Duration, octets: u64) -> Self {
         let mut world = World::with(testing::network(), 1, |config| {
             (config.max_sessions, config.own_sessions) = (SESSIONS as usize + 8, SESSIONS as usize + 8);
-            config.checkpoint_interval = Some(INTERVAL);
+            (config.checkpoint_interval, config.checkpoint_octets) = (Some(interval), octets);
         });
         for number in 0..sessions {
             world.install(number, rules_of(number));
@@ -296,4 +300,40 @@ fn after_an_absence_one_round_follows_and_not_many() {
     case.world.now = case.world.now + 100 * INTERVAL;
     case.pass(3 * INTERVAL, true);
     assert_eq!((case.pushed, case.counts.len()), (1, 1));
+}
+
+#[test]
+fn a_session_that_counts_much_is_pushed_before_its_turn() {
+    let most = 8 << 10;
+    let mut case = Case::with(4, Duration::from_secs(1_000_000), most);
+    case.give();
+    let octets = |count: UrrCount| count.ul_octets + count.dl_octets;
+    let mut user = UserPacket::udp(ue(2), REMOTE, 1000, 53);
+    user.payload = vec![0; 1000];
+    let user = user.bytes();
+    let up = tunnelled(N3_ADDRESS, 0x2002, 255, Some([0x10, 9]), &[], &user);
+    let up = (0, &up, user.len() as u64);
+    let mut user = UserPacket::udp(REMOTE, ue(2), 53, 1000);
+    user.payload = vec![0; 900];
+    let down = user.bytes();
+    let down = (1, &down, down.len() as u64);
+    let mut sent = 0;
+    for number in 0..100 {
+        let (port, packet, length) = match number % 3 {
+            0 => down,
+            _ => up,
+        };
+        assert_eq!(case.world.send(port, packet).len(), 1);
+        sent += length;
+        case.take();
+        case.give();
+        let known = case.counts.get(&SessionIndex(2)).copied().unwrap_or_default();
+        assert!(
+            octets(known) <= sent && octets(known) + most > sent,
+            "{known:?} of {sent}"
+        );
+    }
+    assert!((10..60).contains(&case.pushed), "{} events", case.pushed);
+    assert_eq!(case.counts.len(), 1);
+    case.world.assert_conserved();
 }
