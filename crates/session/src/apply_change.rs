@@ -26,7 +26,7 @@ use crate::release::{
     rolled_back,
 };
 use crate::resources::Held;
-use crate::session::{Session, SessionView};
+use crate::session::Session;
 use crate::session_accounting::{SessionAccounting, Subscriber};
 use crate::usage_record_entry::EndCause;
 use crate::worker_selection_keys::keys;
@@ -334,7 +334,9 @@ fn commit(context: &mut ChangeContext, now: Nanos, index: SessionIndex, prepared
         return;
     };
     session.live = prepared.live;
-    context.store.store(SessionView::new(session));
+    if !prepared.is_kept {
+        context.journal.mark(session.seid);
+    }
     let done = Done {
         created: prepared.created,
         assigned: prepared.assigned,
@@ -367,7 +369,7 @@ fn take_over(
     session.accounting = SessionAccounting::of(subscriber);
     let meant_old =
         session.take_waiting(|request| !matches!(request, Request::Supersede { .. } | Request::Recompile));
-    context.store.remove(old);
+    context.journal.mark(old);
     for waiting in &meant_old {
         context.refuse(waiting.ticket, Refusal::NotFound);
     }

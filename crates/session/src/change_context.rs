@@ -8,8 +8,8 @@ use usage::UsageReport;
 use crate::commands::Commands;
 use crate::config::{Config, Environment};
 use crate::ids::Ticket;
+use crate::journal::Journal;
 use crate::outcome::{Done, Outcome};
-use crate::persist::Persist;
 use crate::prepare::Preparation;
 use crate::queued_request::{Request, Waiting};
 use crate::random::Random;
@@ -25,7 +25,7 @@ use crate::usage_record_queue::UsageRecordQueue;
 pub(crate) struct ChangeContext {
     pub(crate) config: Config,
     pub(crate) environment: Environment,
-    pub(crate) store: Box<dyn Persist + Send>,
+    pub(crate) journal: Journal,
     pub(crate) random: Random,
     pub(crate) table: SessionTable,
     pub(crate) resources: Resources,

@@ -58,7 +58,7 @@ pub(crate) fn exported(
 }
 
 /// The session as a record; `counted` is what its worker's slots have counted.
-fn record(session: &Session, counted: &[(UrrId, UrrCount)]) -> SessionRecord {
+pub(crate) fn record(session: &Session, counted: &[(UrrId, UrrCount)]) -> SessionRecord {
     SessionRecord {
         association: Vec::new(),
         seid: session.seid,

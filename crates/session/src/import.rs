@@ -18,7 +18,7 @@ use crate::pending_change::Prepared;
 use crate::quotas::ResourceCounts;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
-use crate::resources::{Held, Resources};
+use crate::resources::{ABSENT, Held, Resources};
 use crate::session::{Identity, Session};
 use crate::session_table::SessionTable;
 
@@ -68,6 +68,15 @@ impl From<Refusal> for ImportError {
     }
 }
 
+/// Where a record comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Another process: what is imported has changed here.
+    OtherProcess,
+    /// The store that keeps the sessions of this node: it has the session already.
+    Store,
+}
+
 /// A session that is to be established from a record.
 pub(crate) struct Arriving {
     pub(crate) session: Box<Session>,
@@ -80,6 +89,7 @@ pub(crate) fn import(
     context: &mut ChangeContext,
     association: AssociationId,
     record: &SessionRecord,
+    origin: Origin,
 ) -> Result<Arriving, ImportError> {
     let ChangeContext {
         environment,
@@ -130,6 +140,7 @@ pub(crate) fn import(
         addresses: live.addresses.to_vec(),
         shared: record.shared.clone(),
         live,
+        is_kept: origin == Origin::Store,
         ..Prepared::default()
     };
     let identity = Identity {
@@ -157,7 +168,7 @@ fn check_free(
     network: &Network,
     held: Held<'_>,
 ) -> Result<(), ImportError> {
-    let is_foreign = |holder: SessionIndex| !table.has_lost(holder);
+    let is_foreign = |holder: SessionIndex| holder != ABSENT && !table.has_lost(holder);
     let is_held = |holder: Option<SessionIndex>| holder.is_some_and(is_foreign);
     let mut tunnels = held.tunnels.iter();
     if let Some((local, teid)) = tunnels.find(|one| is_held(resources.tunnels.holder(**one))) {

@@ -23,13 +23,13 @@ mod hashed_indexes;
 mod ids;
 mod import;
 mod indexes;
+mod journal;
 mod keyed_map;
 mod live_session;
 mod outcome;
 mod packet_rate;
 mod pending_change;
 mod pending_measurement;
-mod persist;
 mod pools;
 mod prepare;
 mod queued_request;
@@ -66,18 +66,18 @@ pub use correlations::SharedRate;
 pub use effect::{Effect, WorkerFault};
 pub use gtpu_paths::{GtpuPath, PathChange};
 pub use ids::{AssociationId, CpFSeid, Seid, Ticket};
-pub use import::ImportError;
+pub use import::{ImportError, Origin};
 pub use keyed_map::{Keyed, keyed};
 pub use outcome::{Done, Outcome};
 pub use packet_rate::{PacketRateStatus, PacketsAllowed};
-pub use persist::{KeepNothing, Persist};
 pub use pools::{Pool, PoolId, PoolRange};
 pub use queued_request::Export;
 pub use random::Random;
 pub use recompilation::Recompiled;
 pub use record::{
-    AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, LONGEST_RECORD, NodeRecord,
-    PendingReports, Record, RecordError, SessionRecord, behind_record,
+    AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, KeptSession, LONGEST_RECORD,
+    NodeRecord, PendingReports, Record, RecordError, SessionHead, SessionRecord, behind_record,
+    decode_progress, encode_progress,
 };
 pub use refusal::{Refusal, RuleFault};
 pub use rule_changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Follow, Query, Recipient};
@@ -91,8 +91,8 @@ pub use succession::{Departed, Departing, Search};
 pub use tunnels::Tunnel;
 pub use ue_addresses::UeAddress;
 pub use usage::{
-    Moment, SLEWED, Seconds, UrrCheckpoint, UsageInformation, UsageReport, UsageTriggers, WallChange,
-    WallClock,
+    Moment, SLEWED, Seconds, UrrCheckpoint, UrrProgress, UsageInformation, UsageReport, UsageTriggers,
+    WallChange, WallClock,
 };
 pub use usage_measurement::CounterReached;
 pub use usage_record_entry::{EndCause, Unreported, UsageRecordEntry, UsageRecordEvent};

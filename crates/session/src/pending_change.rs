@@ -48,6 +48,8 @@ pub(crate) struct Prepared {
     pub(crate) cp: Option<CpFSeid>,
     /// Whom a successor is for, or a session from now on.
     pub(crate) subscriber: Option<Arc<Subscriber>>,
+    /// Whether it is kept beyond the process already.
+    pub(crate) is_kept: bool,
     /// What the worker does for what is replaced.
     pub(crate) immediate: ImmediateActions,
 }

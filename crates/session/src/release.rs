@@ -126,7 +126,7 @@ pub(crate) fn deleted(
     context.table.update_remotes(index, &live, &Live::default());
     let_go(context, now, index, Held::of(&live.tunnels, &live.addresses));
     forget(context, index);
-    context.store.remove(seid);
+    context.journal.mark(seid);
     let done = Done {
         usage: last.usage,
         packets: last.packets,
@@ -180,7 +180,7 @@ pub(crate) fn drop_because(
     table.count_dying(association);
     table.update_remotes(index, &ended.live, &Live::default());
     unlink(context, index);
-    context.store.remove(seid);
+    context.journal.mark(seid);
     for ticket in &ended.tickets {
         context.refuse(*ticket, refusal);
     }

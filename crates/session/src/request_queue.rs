@@ -19,7 +19,7 @@ use crate::commands::Role;
 use crate::effect::WorkerFault;
 use crate::f_teid_choice::ChosenFTeids;
 use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
-use crate::import::{ImportError, import};
+use crate::import::{ImportError, Origin, import};
 use crate::live_session::Live;
 use crate::pending_change::{Change, Phase, Prepared, State, Work};
 use crate::prepare::{Ready, Subject, check_queried, queried};
@@ -151,8 +151,9 @@ impl Requests {
         ticket: Ticket,
         association: AssociationId,
         record: &SessionRecord,
+        origin: Origin,
     ) -> Result<(), ImportError> {
-        let arriving = import(&mut self.context, association, record)?;
+        let arriving = import(&mut self.context, association, record, origin)?;
         let index = arriving.session.index;
         self.put(arriving.session);
         let work = Work::Establish(arriving.prepared);

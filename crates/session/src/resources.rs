@@ -14,6 +14,10 @@ use crate::tunnels::{Tunnel, Tunnels};
 use crate::ue_addresses::{Addresses, UeAddress};
 use crate::worker_selection_keys::keys;
 
+/// Who holds what is reserved for sessions that are yet to come from a store. No session has this index: a node may
+/// have fewer sessions.
+pub(crate) const ABSENT: SessionIndex = SessionIndex(u32::MAX);
+
 /// Tunnels and UE addresses of a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held<'a> {

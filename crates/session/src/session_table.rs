@@ -12,6 +12,7 @@ use crate::indexes::Indexes;
 use crate::live_session::Live;
 use crate::pending_change::Phase;
 use crate::remotes::Remotes;
+use crate::resources::ABSENT;
 use crate::seids::Seids;
 use crate::session::{Session, SessionView};
 use crate::session_accounting::Subscriber;
@@ -89,7 +90,7 @@ impl SessionTable {
 
     /// Whether the session is about to end, so that another may have what it held.
     pub(crate) fn has_lost(&self, index: SessionIndex) -> bool {
-        self.get(index).is_none_or(Session::is_dying)
+        index != ABSENT && self.get(index).is_none_or(Session::is_dying)
     }
 
     /// The session that an association has under this CP F-SEID.

@@ -6,7 +6,7 @@
 //! ([`apply_change`](crate::apply_change)): "accepted" means live. This file takes requests in and gives effects and
 //! outcomes out; `prepare` and `apply_change` do the work on [`ChangeContext`].
 
-use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
+use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, UrrCount, WorkerId};
 use packet::Teid;
 use rules::Adjacencies;
 use rules::Predefined;
@@ -17,7 +17,7 @@ use rules::prefix::IpPrefix;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
-use usage::{UsageReport, WallChange, WallClock};
+use usage::{UrrProgress, UsageReport, WallChange, WallClock};
 
 use crate::bucket_moves::{MoveFault, Moved};
 use crate::buckets::BucketTable;
@@ -26,28 +26,29 @@ use crate::commands::Commands;
 use crate::config::{Config, Environment};
 use crate::correlations::{Correlations, SharedRate};
 use crate::effect::{Effect, WorkerFault};
+use crate::export::record;
 use crate::gtpu_paths::{GtpuPath, PathChange};
 use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
-use crate::import::ImportError;
+use crate::import::{ImportError, Origin};
+use crate::journal::Journal;
 use crate::outcome::Outcome;
-use crate::persist::Persist;
 use crate::pools::{Pool, PoolId};
 use crate::queued_request::{Export, Request, Waiting};
 use crate::quotas::{Quotas, ResourceCounts};
 use crate::random::Random;
 use crate::recompilation::{Recompiled, RecompiledSessions};
-use crate::record::SessionRecord;
+use crate::record::{KeptSession, SessionRecord};
 use crate::release::drop_session;
 use crate::request_queue::Requests;
-use crate::resources::Resources;
+use crate::resources::{ABSENT, Held, Resources};
 use crate::rule_changes::Changes;
 use crate::session::{Session, SessionView};
 use crate::session_groups::GroupCount;
 use crate::session_table::{SessionTable, TableSeeds};
 use crate::sets::Sets;
 use crate::succession::{Departing, Search};
-use crate::tunnels::Tunnels;
-use crate::ue_addresses::Addresses;
+use crate::tunnels::{Tunnel, Tunnels};
+use crate::ue_addresses::{Addresses, UeAddress};
 use crate::usage_measurement::{
     CounterReached, HostTime, UsageMeasurement, handle_dropped, handle_end_marker,
 };
@@ -84,7 +85,6 @@ impl Sessions {
         config: Config,
         network: Arc<Network>,
         adjacencies: Box<dyn Adjacencies + Send>,
-        store: Box<dyn Persist + Send>,
         mut random: Random,
     ) -> Sessions {
         // In this order: recorded cases depend on the numbers drawn.
@@ -113,6 +113,7 @@ impl Sessions {
         let context = ChangeContext {
             table: SessionTable::new(config.max_sessions, seeds),
             resources,
+            journal: Journal::default(),
             commands: Commands::new(buckets, random.next_u64()),
             usage_measurement: UsageMeasurement::new(config.clock_unix, config.traffic_silence),
             usage_records: UsageRecordQueue::new(config.usage_records),
@@ -120,7 +121,6 @@ impl Sessions {
             recompiled: RecompiledSessions::default(),
             config,
             environment: Environment { network, adjacencies },
-            store,
             random,
         };
         let requests = Requests::new(context);
@@ -172,8 +172,9 @@ impl Sessions {
         ticket: Ticket,
         association: AssociationId,
         record: &SessionRecord,
+        origin: Origin,
     ) -> Result<(), ImportError> {
-        self.requests.import(now, ticket, association, record)
+        self.requests.import(now, ticket, association, record, origin)
     }
 
     /// The node downstream has notified the start of a Pause of Charging: measurement stops once nothing else is in
@@ -282,6 +283,7 @@ impl Sessions {
         if let Some(session) = self.session_mut(seid) {
             session.usage.recall(report);
         }
+        self.mark(seid);
     }
 
     /// Enters for usage records that the control plane has not accepted usage reports. A session that is gone is
@@ -327,6 +329,7 @@ impl Sessions {
 
     /// The sets of SMFs that a session belongs to, to be changed.
     pub fn sets_mut(&mut self, seid: Seid) -> Option<&mut Sets> {
+        self.mark(seid);
         self.session_mut(seid)
             .map(|session| session.sets.get_or_insert_default())
     }
@@ -335,6 +338,7 @@ impl Sessions {
     pub fn rename(&mut self, seid: Seid, cp: CpFSeid) {
         if let Some(index) = self.requests.context.table.seids.get(seid) {
             self.requests.context.table.change_cp_f_seid(index, cp);
+            self.mark(seid);
         }
     }
 
@@ -348,6 +352,73 @@ impl Sessions {
             resources.correlations.hand_over(index, to);
             resources.quotas.remove_session(from);
             resources.quotas.add_session(to);
+            self.mark(seid);
+        }
+    }
+
+    /// From now on changes of sessions are marked, for [`poll_changed`](Self::poll_changed).
+    pub fn begin_marking(&mut self) {
+        self.requests.context.journal.begin();
+    }
+
+    /// Marks a session as changed by what its requester knows of it.
+    pub fn mark(&mut self, seid: Seid) {
+        self.requests.context.journal.mark(seid);
+    }
+
+    /// The next session that has changed or ended since it was last given.
+    pub fn poll_changed(&mut self) -> Option<Seid> {
+        self.requests.context.journal.poll()
+    }
+
+    /// How many changes there have been: those that are given, and those that are not.
+    pub fn changes(&self) -> u64 {
+        self.requests.context.journal.marks()
+    }
+
+    /// The association that a session belongs to, and the session to be kept, without what its worker has counted since
+    /// the last report. The record's association and pending reports are the caller's to fill in. `None` where the
+    /// session is not live.
+    pub fn to_keep(&self, seid: Seid) -> Option<(AssociationId, KeptSession)> {
+        let table = &self.requests.context.table;
+        let session = table.get(table.seids.get(seid)?)?;
+        let is_live = !session.live.rules.pdrs().is_empty() || session.accounting.since.get().is_some();
+        let kept = || KeptSession {
+            record: record(session, &[]),
+            tunnels: session.live.tunnels.to_vec(),
+            addresses: session.live.addresses.to_vec(),
+        };
+        is_live.then(|| (session.association, kept()))
+    }
+
+    /// What a session's URRs have measured that is not reported, by these counts of its worker's slots. `None` while
+    /// they cannot be compared: a change is in progress, or its bucket moves.
+    pub fn progress(
+        &self,
+        index: SessionIndex,
+        counts: impl Iterator<Item = (UrrId, UrrCount)>,
+    ) -> Option<(Seid, Vec<UrrProgress>)> {
+        let session = self.requests.context.table.get(index)?;
+        let is_comparable = !session.is_dying() && !session.is_in_between();
+        let progress = || counts.filter_map(|(urr, count)| session.usage.progress(urr, count));
+        is_comparable.then(|| (session.seid, progress().collect()))
+    }
+
+    /// Keeps tunnels and UE addresses for a session that is kept elsewhere and yet to come: no other session gets
+    /// them.
+    pub fn reserve(&mut self, tunnels: &[Tunnel], addresses: &[UeAddress]) {
+        let held = Held::of(tunnels, addresses);
+        self.requests.context.resources.give(ABSENT, held);
+    }
+
+    /// Gives up what was reserved and has not been taken by its session.
+    pub fn give_up_reserved(&mut self, now: Nanos, tunnels: &[Tunnel], addresses: &[UeAddress]) {
+        let resources = &mut self.requests.context.resources;
+        for tunnel in tunnels {
+            resources.tunnels.release(now, *tunnel, ABSENT);
+        }
+        for address in addresses {
+            resources.addresses.release(*address, ABSENT);
         }
     }
 

@@ -22,7 +22,7 @@ pub use bounds::share_limits;
 pub use count::sum;
 pub use make_usage_report::Counted;
 pub use moment::{Moment, PacketMoments, Setting};
-pub use urr_checkpoint::UrrCheckpoint;
+pub use urr_checkpoint::{UrrCheckpoint, UrrProgress};
 pub use urr_state::{Activity, Exhausted, Renewed, TrafficDetection, UrrState};
 pub use usage_accounts::UsageAccounts;
 pub use usage_report::{Seconds, UsageInformation, UsageReport, UsageTriggers};

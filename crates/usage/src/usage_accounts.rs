@@ -15,7 +15,7 @@ use crate::count::{combine, sum};
 use crate::make_usage_report::{Counted, make_usage_report};
 use crate::moment::{Moment, Setting};
 use crate::urr_account::{ActiveRule, Packed, UrrAccount, measures_time};
-use crate::urr_checkpoint::UrrCheckpoint;
+use crate::urr_checkpoint::{UrrCheckpoint, UrrProgress};
 use crate::urr_map::UrrMap;
 use crate::urr_state::{Renewed, UrrState};
 use crate::usage_report::{UsageInformation, UsageReport, UsageTriggers};
@@ -539,6 +539,23 @@ impl UsageAccounts {
             }
         };
         self.accounts.iter().map(checkpoint).collect()
+    }
+
+    /// What a URR has counted whose slot in the worker counts `count` now. `None` of a count from before what was
+    /// reported last, and of a URR that the session has not.
+    pub fn progress(&self, urr: UrrId, count: UrrCount) -> Option<UrrProgress> {
+        let account = self.accounts.get(&urr)?.account();
+        let is_behind = |part: fn(&UrrCount) -> u64| part(&count) < part(&account.reported);
+        if is_behind(|count| count.ul_octets) || is_behind(|count| count.dl_octets) {
+            return None;
+        }
+        Some(UrrProgress {
+            urr,
+            next: account.next,
+            since: account.since,
+            count: account.raw(count),
+            unit: account.unit(),
+        })
     }
 
     /// Accounts that continue from `checkpoints` with slots that count from 0.

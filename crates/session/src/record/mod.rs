@@ -10,12 +10,16 @@
 
 mod envelope;
 mod error;
+mod head;
 mod plain;
+mod progress;
 mod session_v1;
 mod types;
 
 use envelope::Kind;
 pub use error::{LONGEST_RECORD, RecordError};
+pub use head::{KeptSession, SessionHead};
+pub use progress::{decode_progress, encode_progress};
 pub use types::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, NodeRecord, PendingReports,
     SessionRecord,

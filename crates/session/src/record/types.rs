@@ -1,10 +1,11 @@
 //! The values that records hold.
 
-use flow::Bucket;
+use flow::meter::Tokens;
+use flow::{Bucket, Nanos};
 use packet::{Qfi, Teid};
 use rules::Predefined;
 use rules::image::{DataStatus, DroppedCount, PacketsLeft, TokensLeft};
-use rules::model::{PdrId, SessionRules, UrrId};
+use rules::model::{PdrId, Qer, SessionRules, UrrId};
 use rules::network::Network;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -59,6 +60,23 @@ pub struct SessionRecord {
     pub dropped: Vec<DroppedCount>,
     /// What its control plane has yet to acknowledge.
     pub pending: PendingReports,
+}
+
+impl SessionRecord {
+    /// What the meters of its bit rates hold is not known: they hold nothing, and no burst is granted again.
+    pub fn empty_meters(&mut self, now: Nanos) {
+        let empty = Tokens {
+            left: [0; 2],
+            at: i64::try_from(now.0).unwrap_or(i64::MAX),
+        };
+        let has_meter = |qer: &&Qer| qer.mbr.is_some() && qer.correlation.is_none();
+        let qers = self.rules.qers().iter().filter(has_meter);
+        let empty = |qer: &Qer| TokensLeft {
+            qer: qer.id,
+            tokens: [Some(empty); 2],
+        };
+        self.tokens = qers.map(empty).collect();
+    }
 }
 
 /// What of a session is reported and not acknowledged, or about to be reported (TS 29.244 §7.5.8).

@@ -32,13 +32,7 @@ impl World {
 
     pub fn with(config: Config) -> World {
         let fleet = Fleet::new(config.workers);
-        let sessions = Sessions::new(
-            config,
-            network(),
-            Box::new(EveryNextHop),
-            Box::new(KeepNothing),
-            Random::from_number(7),
-        );
+        let sessions = Sessions::new(config, network(), Box::new(EveryNextHop), Random::from_number(7));
         World {
             now: Nanos::from_secs(1),
             sessions,

@@ -1,0 +1,116 @@
+//! The head of a stored session: what leads to it, to be read without its record.
+
+use packet::Teid;
+use rules::network::Network;
+use rules::prefix::IpPrefix;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::error::RecordError;
+use super::plain;
+use super::types::SessionRecord;
+use crate::ids::{CpFSeid, Seid};
+use crate::tunnels::Tunnel;
+use crate::ue_addresses::UeAddress;
+
+/// The version of the form, its first octet.
+const VERSION: u8 = 1;
+
+/// A session as it is to be kept: its record, and what leads to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptSession {
+    /// The record.
+    pub record: SessionRecord,
+    /// The tunnels that lead to it.
+    pub tunnels: Vec<Tunnel>,
+    /// The UE addresses that plain packets reach it by.
+    pub addresses: Vec<UeAddress>,
+}
+
+/// What leads to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionHead {
+    /// Its SEID.
+    pub seid: Seid,
+    /// The octets of the Node ID of its association's peer (TS 29.244 §8.2.38).
+    pub node: Vec<u8>,
+    /// The control plane's F-SEID.
+    pub cp: CpFSeid,
+    /// Our address and TEID of each of its tunnels.
+    pub tunnels: Vec<(IpAddr, Teid)>,
+    /// The UE addresses that plain packets reach it by, each with the name of a network instance of its address space.
+    pub addresses: Vec<(String, IpPrefix)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Form {
+    seid: u64,
+    node: Vec<u8>,
+    cp: (u64, Option<Ipv4Addr>, Option<Ipv6Addr>),
+    tunnels: Vec<(IpAddr, u32)>,
+    addresses: Vec<(String, IpAddr, u8)>,
+}
+
+impl KeptSession {
+    /// The octets of the session's head, in the terms of this network.
+    ///
+    /// # Errors
+    /// None is known.
+    pub fn encode_head(&self, network: &Network) -> Result<Vec<u8>, RecordError> {
+        let SessionRecord {
+            seid,
+            association,
+            cp,
+            ..
+        } = &self.record;
+        let tunnel = |(local, teid): &Tunnel| {
+            let (_, address) = network.local_addresses().get(local.index())?;
+            Some((*address, teid.0))
+        };
+        let address = |(vrf, prefix): &UeAddress| {
+            let instance = network.instances().iter().find(|one| one.vrf == *vrf)?;
+            Some((instance.name.to_string(), prefix.address(), prefix.len()))
+        };
+        let form = Form {
+            seid: seid.0,
+            node: association.clone(),
+            cp: (cp.seid, cp.ipv4, cp.ipv6),
+            tunnels: self.tunnels.iter().filter_map(tunnel).collect(),
+            addresses: self.addresses.iter().filter_map(address).collect(),
+        };
+        plain::encode(&(VERSION, form), "head")
+    }
+}
+
+impl SessionHead {
+    /// Reads what [`KeptSession::encode_head`] has written.
+    ///
+    /// # Errors
+    /// The octets are no head of a version that is known.
+    pub fn decode(octets: &[u8]) -> Result<SessionHead, RecordError> {
+        if octets.first() != Some(&VERSION) {
+            return Err(RecordError::Malformed("version of head"));
+        }
+        let (_, form) = *plain::decode::<(u8, Form)>(octets, "head")?;
+        let (seid, ipv4, ipv6) = form.cp;
+        let prefix = |(name, address, len)| {
+            let prefix = IpPrefix::new(address, len).ok_or(RecordError::Malformed("prefix"))?;
+            Ok((name, prefix))
+        };
+        Ok(SessionHead {
+            seid: Seid(form.seid),
+            node: form.node,
+            cp: CpFSeid { seid, ipv4, ipv6 },
+            tunnels: form
+                .tunnels
+                .into_iter()
+                .map(|(address, teid)| (address, Teid(teid)))
+                .collect(),
+            addresses: form
+                .addresses
+                .into_iter()
+                .map(prefix)
+                .collect::<Result<_, RecordError>>()?,
+        })
+    }
+}
