@@ -351,10 +351,15 @@ impl AssociationControl {
         id: AssociationId,
         recovery: RecoveryTimeStamp,
     ) {
+        // Its sessions are not all here: its next heartbeat says it again.
+        if shared.is_restoring {
+            return;
+        }
         if self.heartbeats.judge(shared, now, id, recovery) == RecoveryChange::Restarted
             && let Some(association) = shared.associations.get_mut(id)
         {
             association.recovery = recovery;
+            shared.journal.associations_changed();
             self.forget_life(shared, now, id);
             self.setups.restarted(now, id);
         }
@@ -537,6 +542,7 @@ impl AssociationControl {
     /// addresses that associations were set up from, of which one is reachable. A host with several Node IDs has one
     /// share.
     pub(crate) fn associations_changed(&mut self, shared: &mut Shared) {
+        shared.journal.associations_changed();
         let mut hosts: BTreeMap<IpAddr, Host> = BTreeMap::new();
         let mut known = BTreeSet::new();
         let mut bundling: BTreeMap<IpAddr, bool> = BTreeMap::new();
@@ -585,6 +591,13 @@ fn retain_sessions(
 /// The same for an association that there was. Answers how many went.
 fn remove_unretained(shared: &mut Shared, id: AssociationId, setup: &AssociationSetupRequest<'_>) -> usize {
     let Some(retention) = &setup.pfcp_session_retention_information else {
+        let known = shared.associations.get(id);
+        let stays = known.is_some_and(|known| {
+            known.recovery == setup.recovery_time_stamp && shared.config.retains_sessions(known.peer.ip())
+        });
+        if stays {
+            return 0;
+        }
         return shared
             .sessions
             .remove_association(id, EndCause::CpRestarted, |_| true);

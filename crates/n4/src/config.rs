@@ -38,6 +38,8 @@ pub struct Peers {
     /// Whether they can read a Usage Report that has a Usage Information IE (TS 29.244 §8.2.59). To others it is not
     /// sent, and usage before QoS enforcement (MBQE) is neither measured for them nor reported to them.
     pub usage_information: bool,
+    /// Whether their sessions stay when they set up their association again with the same Recovery Time Stamp.
+    pub retain_sessions: bool,
 }
 
 impl From<IpPrefix> for Peers {
@@ -47,6 +49,7 @@ impl From<IpPrefix> for Peers {
             prefix,
             interfaces: Interfaces::ANY,
             usage_information: true,
+            retain_sessions: false,
         }
     }
 }
@@ -163,6 +166,12 @@ impl Config {
     pub(crate) fn reads_usage_information(&self, address: IpAddr) -> bool {
         self.peers_around(address)
             .is_none_or(|peers| peers.usage_information)
+    }
+
+    /// Whether sessions of a peer at `address` stay when it sets up its association again without having restarted.
+    pub(crate) fn retains_sessions(&self, address: IpAddr) -> bool {
+        self.peers_around(address)
+            .is_some_and(|peers| peers.retain_sessions)
     }
 
     /// The defaults, for a node with `workers` workers.

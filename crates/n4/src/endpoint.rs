@@ -5,7 +5,9 @@
 //! made in the order of TS 29.244 §7.6: header, version, length, type, then retransmission, then IEs, then association,
 //! then session.
 
+mod keeping;
 mod reconfiguration;
+mod transfer;
 use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
 use packet::Teid;
 use pfcp::message::Message;
@@ -15,21 +17,25 @@ use rules::image::UsageSnapshot;
 use rules::model::{FarId, PdrId, UrrId};
 use rules::network::Network;
 use session::{
-    AssociationId, CounterReached, Effect, Export, GtpuPath, MoveFault, Moved, Outcome, PathChange, Persist,
-    Random, RecordError, Refusal, Seid, Sessions, SharedRate, Unreported, WallChange, WorkerFault,
+    AssociationId, CounterReached, Effect, Export, GtpuPath, MoveFault, Moved, Outcome, PathChange, Random,
+    Seid, Sessions, SharedRate, Unreported, WallChange, WorkerFault,
 };
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+pub use self::keeping::SessionKey;
+use crate::absent_sessions::AbsentSessions;
 use crate::association::{Association, Associations};
-use crate::association_control::{AssociationControl, Ended};
+use crate::association_control::AssociationControl;
 use crate::association_release::AssociationRelease;
 use crate::cause::Reject;
 use crate::config::Config;
 use crate::datagram::Transmit;
 use crate::datagram_counters::Counters;
 use crate::endpoint_state::Shared;
-use crate::event_log::{AssociationEnd, EventLog, LogEvent};
+use crate::event_log::{EventLog, LogEvent};
+use crate::journal::Journal;
 use crate::load::Load;
 use crate::message_counters::MessageCounters;
 use crate::node_reports::NodeReports;
@@ -39,17 +45,19 @@ use crate::pending_requests::PendingRequests;
 use crate::pfd_management::PfdManagement;
 use crate::report_outbox::{DownlinkData, SessionEvent};
 use crate::reporting::Reporting;
+use crate::restoring::{Restoring, Service};
 use crate::session_procedures::SessionProcedures;
 use crate::session_reports::{SessionReports, verdict};
 use crate::session_sets::{serve_set_deletion, serve_set_modification};
-use crate::session_transfer::{Exported, ImportError, Imported, SessionTransfer};
-use crate::session_transfer::{export_associations, export_node};
+use crate::session_transfer::{ImportError, SessionTransfer};
 use crate::transactions::{Limits, Path, Received, Request, Seeds, Transactions};
 use crate::usage_record_owners::{UnacceptedUsage, UsageEntry, UsageRecordOwners};
 
 /// The endpoint.
 pub struct Endpoint {
     shared: Shared,
+    absent: Option<AbsentSessions>,
+    failed_restorations: VecDeque<(Seid, ImportError)>,
     control: AssociationControl,
     reporting: Reporting,
     pfds: PfdManagement,
@@ -62,7 +70,6 @@ impl Endpoint {
         config: Config,
         network: Arc<Network>,
         adjacencies: Box<dyn Adjacencies + Send>,
-        store: Box<dyn Persist + Send>,
         mut random: Random,
     ) -> Endpoint {
         let [a, b, c, d, e, f] = [0; 6].map(|_: u64| random.next_u64());
@@ -83,6 +90,8 @@ impl Endpoint {
             n1: config.n1,
         };
         Endpoint {
+            absent: None,
+            failed_restorations: VecDeque::new(),
             control: AssociationControl::new(&config, e.rotate_left(32)),
             reporting: Reporting {
                 sessions: SessionReports::new(d, f, config.reports),
@@ -91,13 +100,16 @@ impl Endpoint {
             pfds: PfdManagement::new(c.rotate_left(32)),
             session_transfer: SessionTransfer::default(),
             shared: Shared {
-                sessions: Sessions::new(sessions, Arc::clone(&network), adjacencies, store, random.split()),
+                sessions: Sessions::new(sessions, Arc::clone(&network), adjacencies, random.split()),
                 associations: Associations::default(),
                 transactions: Transactions::new(&seeds, &limits),
                 pending: PendingRequests::new(c),
                 load: Load::new(config.recovery_unix),
                 usage_record_owners: UsageRecordOwners::default(),
                 log: EventLog::default(),
+                journal: Journal::default(),
+                keeping_fails: false,
+                is_restoring: false,
                 counters: Counters::default(),
                 last_ticket: 0,
                 refuses_sessions: false,
@@ -163,7 +175,8 @@ impl Endpoint {
         if self.session_transfer.is_transferring {
             return None;
         }
-        let next = self.shared.transactions.poll_transmit()?;
+        let changes = self.shared.changes();
+        let next = self.shared.transactions.poll_transmit(changes)?;
         self.shared.counters.bundles += u64::from(next.is_bundle);
         Some(next.transmit)
     }
@@ -320,99 +333,11 @@ impl Endpoint {
         nodes.handle_echo_response(&mut self.shared, now, path, sequence);
     }
 
-    /// From now on nothing is received, and nothing is sent, so that another process can continue the sessions and
-    /// peers only see requests that they have to repeat (TS 29.244 §6.4).
-    pub fn begin_transfer(&mut self) {
-        self.session_transfer.is_transferring = true;
-    }
-
-    /// Another process will not continue: this one does. The records of sessions that left are to be imported again.
-    pub fn cancel_transfer(&mut self) {
-        self.session_transfer.is_transferring = false;
-    }
-
-    /// Another process has taken over: associations are forgotten here without a message to their peers. Last usage
-    /// that is not acknowledged counts as not accepted.
-    pub fn complete_transfer(&mut self, now: Nanos) {
-        self.begin_transfer();
-        self.control.stop();
-        for id in self.shared.associations.ids() {
-            let end = Ended {
-                why: AssociationEnd::HandedOver,
-                sessions: self.shared.sessions.sessions_of(id),
-            };
-            let (shared, reporting) = (&mut self.shared, &mut self.reporting);
-            self.control.drop_association(shared, reporting, now, id, end);
-        }
-        self.shared.forget_last_usage(now);
-        self.shared.transactions.clear_transmits();
-    }
-
-    /// The records of the node itself and of the applications that it knows: to be imported before all others.
-    ///
-    /// # Errors
-    /// [`RecordError::TooLong`].
-    pub fn export_node(&self) -> Result<Vec<Vec<u8>>, RecordError> {
-        export_node(&self.shared, &self.pfds.pfds)
-    }
-
-    /// The records of all associations: to be imported before those of their sessions.
-    ///
-    /// # Errors
-    /// [`RecordError::TooLong`].
-    pub fn export_associations(&self) -> Result<Vec<Vec<u8>>, RecordError> {
-        export_associations(&self.shared)
-    }
-
     /// Makes a record of a session, given by [`poll_exported`](Self::poll_exported).
     pub fn export(&mut self, now: Nanos, seid: Seid, how: Export) {
         self.session_transfer
             .begin_export(&mut self.shared, now, seid, how);
         self.settle(now);
-    }
-
-    /// Makes records of all sessions, given one by one by [`poll_exported`](Self::poll_exported) in about the order of
-    /// their SEIDs. Of sessions that are set up meanwhile some are left out: no new ones should come.
-    pub fn export_all(&mut self, now: Nanos, how: Export) {
-        self.session_transfer.export_all(how);
-        self.advance_exports(now);
-    }
-
-    /// What came of an export. A few are under way at a time: the rest waits until these are taken.
-    pub fn poll_exported(&mut self, now: Nanos) -> Option<Exported> {
-        self.advance_exports(now);
-        self.session_transfer.poll_exported()
-    }
-
-    /// Whether more will come of [`poll_exported`](Self::poll_exported).
-    pub fn is_exporting(&self) -> bool {
-        self.session_transfer.is_exporting()
-    }
-
-    fn advance_exports(&mut self, now: Nanos) {
-        while let Some((seid, how)) = self.session_transfer.next_export(&self.shared.sessions) {
-            self.export(now, seid, how);
-        }
-    }
-
-    /// Takes in what the first record of `octets` is of. Gives what it becomes, and the octets behind it.
-    ///
-    /// # Errors
-    /// Why it becomes nothing.
-    pub fn import<'o>(&mut self, now: Nanos, octets: &'o [u8]) -> Result<(Imported, &'o [u8]), ImportError> {
-        let (shared, pfds) = (&mut self.shared, &mut self.pfds.pfds);
-        let imported = self
-            .session_transfer
-            .import(shared, &mut self.control, pfds, now, octets)?;
-        if matches!(imported.0, Imported::Session(_)) {
-            self.settle(now);
-        }
-        Ok(imported)
-    }
-
-    /// A session of an [`import`](Self::import) that is live now, or that its worker could not take.
-    pub fn poll_imported(&mut self) -> Option<(Seid, Result<(), Refusal>)> {
-        self.session_transfer.poll_imported()
     }
 
     /// The sessions, for views.
@@ -552,7 +477,7 @@ impl Endpoint {
             Received::Pending => self.shared.counters.in_work += 1,
             Received::New(request) => {
                 match Message::decode(frame) {
-                    Ok(message) => self.serve(now, request, &message),
+                    Ok(message) => self.restore_and_serve(now, request, &message),
                     Err(error) => {
                         let reject = Reject::from(error);
                         self.shared
@@ -561,6 +486,26 @@ impl Endpoint {
                 }
                 self.shared.transactions.end_serving();
             }
+        }
+    }
+
+    /// Begins the procedure of a request that is new, once what it is about has come back from a store.
+    fn restore_and_serve(&mut self, now: Nanos, request: Request, message: &Message<'_>) {
+        match self.restoring().prepare(now, &request.header, message) {
+            Service::Now => self.serve(now, request, message),
+            Service::WithoutSession(seid, error) => {
+                self.failed_restorations.push_back((seid, error));
+                self.serve(now, request, message);
+            }
+            Service::Later => self.shared.counters.in_work += 1,
+        }
+    }
+
+    fn restoring(&mut self) -> Restoring<'_> {
+        Restoring {
+            shared: &mut self.shared,
+            transfer: &mut self.session_transfer,
+            absent: &mut self.absent,
         }
     }
 

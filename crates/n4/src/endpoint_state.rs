@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::datagram_counters::Counters;
 use crate::event_log::{EventLog, LogEvent};
 use crate::features::up_function_features;
+use crate::journal::Journal;
 use crate::load::{Load, LoadInformation, is_turned_away, percent};
 use crate::node::NodeName;
 use crate::own_requests::Purpose;
@@ -38,6 +39,12 @@ pub(crate) struct Shared {
     pub(crate) load: Load,
     pub(crate) usage_record_owners: UsageRecordOwners,
     pub(crate) log: EventLog,
+    /// What has changed and is to be kept.
+    pub(crate) journal: Journal,
+    /// Whether changes cannot be kept at present.
+    pub(crate) keeping_fails: bool,
+    /// Whether sessions are yet to come from a store.
+    pub(crate) is_restoring: bool,
     pub(crate) counters: Counters,
     /// The number of the last ticket.
     pub(crate) last_ticket: u64,
@@ -50,6 +57,22 @@ impl Shared {
     pub(crate) fn new_ticket(&mut self) -> Ticket {
         self.last_ticket += 1;
         Ticket(self.last_ticket)
+    }
+
+    /// How many changes there have been that are to be kept.
+    pub(crate) fn changes(&self) -> u64 {
+        self.journal.changes() + self.sessions.changes()
+    }
+
+    /// Whether a change could be kept.
+    ///
+    /// # Errors
+    /// Cause 77 (System failure).
+    pub(crate) fn check_keeping(&self) -> Result<(), Reject> {
+        match self.keeping_fails {
+            true => Err(Reject::of(Cause::SYSTEM_FAILURE)),
+            false => Ok(()),
+        }
     }
 
     /// Our Recovery Time Stamp.
@@ -247,7 +270,9 @@ impl Shared {
             load,
         };
         self.counters.answered += 1;
+        self.transactions.hold_back(cause != Cause::SYSTEM_FAILURE);
         let sent = self.send_rejection(path, &header, rejection);
+        self.transactions.hold_back(true);
         let depends_on_the_moment = [
             Cause::NO_ESTABLISHED_PFCP_ASSOCIATION,
             Cause::PFCP_ENTITY_IN_CONGESTION,

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absent_sessions;
 mod admission_queue;
 mod association;
 mod association_control;
@@ -27,12 +28,15 @@ mod event_log;
 mod features;
 mod flow_descriptions;
 mod heartbeat;
+mod held_transmits;
 mod ie_addresses;
+mod journal;
 mod load;
 mod map;
 mod message_counters;
 mod named_sets;
 mod node;
+mod node_records;
 mod node_reports;
 mod own_requests;
 mod path_supervision;
@@ -43,6 +47,7 @@ mod releases;
 mod report_outbox;
 mod reporting;
 mod response_cache;
+mod restoring;
 mod session_procedures;
 mod session_reports;
 mod session_responses;
@@ -55,13 +60,15 @@ mod transactions;
 mod usage_record_owners;
 mod usage_report_ies;
 
+pub use absent_sessions::{StoredSession, StoredSessions};
 pub use admission_queue::{AdmissionLimits, AdmissionQueue, Turn};
 pub use association::{Association, LostPeer};
 pub use config::{Config, Peers, ReportLimits, Smf, UnknownInstance};
 pub use datagram::Transmit;
 pub use datagram_counters::Counters;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, SessionKey};
 pub use event_log::{AssociationEnd, DiscardReason, LogEvent, LogKind, PeerName};
+pub use journal::Kept;
 pub use message_counters::{MessageCount, MessageCounters, Refusals};
 pub use node::NodeName;
 pub use path_supervision::{Echo, PathSupervision};

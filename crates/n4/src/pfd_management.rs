@@ -70,8 +70,12 @@ impl PfdManagement {
         let before = self.pfds.version();
         let provisioned = shared
             .check_known(request, sent.node_id)
+            .and_then(|()| shared.check_keeping())
             .and_then(|()| Provision::of(sent))
             .and_then(|provision| self.pfds.provision(provision));
+        if self.pfds.version() != before {
+            shared.journal.applications_changed();
+        }
         if let Err(reject) = provisioned {
             return shared.reject_request(now, request, reject);
         }

@@ -125,6 +125,7 @@ impl SessionProcedures<'_> {
         if self.shared.refuses_sessions {
             return Err(Reject::of(Cause::NO_RESOURCES_AVAILABLE));
         }
+        self.shared.check_keeping()?;
         self.shared.admit(association, request.header.priority)?;
         Ok(association)
     }
@@ -157,6 +158,7 @@ impl SessionProcedures<'_> {
         let taker = taker(self.shared, seid, sent, request.path);
         let changes = taker.and_then(|taker| {
             self.shared.check_load()?;
+            self.shared.check_keeping()?;
             let context = self.context(now, peer, Cause::CONDITIONAL_IE_MISSING);
             Ok((taker, map::modification(sent, context)?))
         });

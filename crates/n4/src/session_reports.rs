@@ -118,6 +118,8 @@ impl SessionReports {
     /// Takes up the usage that sessions report by themselves.
     pub(crate) fn gather_usage(&mut self, shared: &mut Shared, now: Nanos) {
         while let Some((seid, report)) = shared.sessions.poll_usage() {
+            // The report has its number, and its content, before it is sent.
+            shared.sessions.mark(seid);
             match shared.sessions.session(seid).map(|session| session.association()) {
                 Some(association) => self.gather(shared, now, seid, association, SessionEvent::Usage(report)),
                 // It has just ended without a request: the cause of its end says that it was not reported.
@@ -279,6 +281,9 @@ impl SessionReports {
     /// What a session had sent is answered; `why` its usage is not taken, if it is not.
     pub(crate) fn landed(&mut self, shared: &mut Shared, now: Nanos, seid: Seid, why: Option<Unreported>) {
         let landed = self.outbox.acknowledged(now, seid);
+        if landed.as_ref().is_some_and(|(_, sent)| !sent.usage.is_empty()) {
+            shared.sessions.mark(seid);
+        }
         if let Some((why, (association, sent))) = why.zip(landed) {
             let owner = ReportedSession {
                 seid,

@@ -7,12 +7,13 @@
 //! and how long a control plane wants no word of downlink packets, do not go along.
 
 use flow::Nanos;
-use pfcp::ie::{CpFunctionFeatures, Ie, NodeId, QueryUrrReference, RecoveryTimeStamp};
+use pfcp::ie::{CpFunctionFeatures, QueryUrrReference, RecoveryTimeStamp};
 use rules::network::Network;
 use rules::sdf::FlowDescription;
 use session::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, Done, DownlinkMark, Export, Frame, NodeRecord,
-    Outcome, PendingReports, Record, RecordError, Refusal, Seid, Sessions, Ticket, WallClock,
+    Origin, Outcome, PendingReports, Record, RecordError, Refusal, Seid, SessionRecord, Sessions, Ticket,
+    WallClock, decode_progress,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -22,6 +23,7 @@ use crate::association_control::AssociationControl;
 use crate::config::Config;
 use crate::endpoint_state::Shared;
 use crate::node::NodeName;
+use crate::node_records::{application_records, node_of, node_record, octets_of, record_of};
 use crate::pfd_management::PfdManagement;
 use crate::pfds::{MOST_FLOWS, Pfds};
 use crate::report_outbox::{DownlinkData, Events, QueriedReport, RemoteTunnel, ReportOutbox};
@@ -89,6 +91,8 @@ pub enum ImportError {
     TooManyApplications,
     /// The session has no place here.
     Session(session::ImportError),
+    /// The record cannot be read from the store.
+    Unreadable,
 }
 
 impl fmt::Display for ImportError {
@@ -103,6 +107,7 @@ impl fmt::Display for ImportError {
             ImportError::OtherNode(node) => write!(f, "the records are those of another node, {node}"),
             ImportError::TooManyApplications => f.write_str("there are as many applications as there may be"),
             ImportError::Session(error) => error.fmt(f),
+            ImportError::Unreadable => f.write_str("its record cannot be read from the store"),
         }
     }
 }
@@ -199,17 +204,58 @@ impl SessionTransfer {
             Record::Node(record) => Imported::Node(import_node(shared, &record)?),
             Record::Application(record) => Imported::Application(import_application(pfds, *record)?),
             Record::Session(record) => {
-                let node = node_of(&record.association)?;
-                let association = shared.associations.by_node(&node).map(|one| one.id);
-                let association = association.ok_or(ImportError::NoAssociation(node))?;
-                let ticket = shared.new_ticket();
-                let taken = shared.sessions.import(now, ticket, association, &record);
-                taken.map_err(ImportError::Session)?;
-                self.arriving.insert(ticket, (record.seid, record.pending));
-                Imported::Session(record.seid)
+                Imported::Session(self.import_session(shared, now, *record, Origin::OtherProcess)?)
             }
         };
         Ok((imported, rest))
+    }
+
+    /// Takes a session up from its record in the store, and what was counted since. Its meters hold nothing.
+    ///
+    /// # Errors
+    /// Why it is not taken up.
+    pub(crate) fn restore(
+        &mut self,
+        shared: &mut Shared,
+        now: Nanos,
+        record: &[u8],
+        progress: Option<&[u8]>,
+    ) -> Result<Seid, ImportError> {
+        let wall = shared.sessions.wall();
+        let (record, _) = Record::decode(record, frame(&shared.network, &shared.config, wall))?;
+        let Record::Session(mut record) = record else {
+            return Err(RecordError::Malformed("session").into());
+        };
+        for progress in progress
+            .map(|octets| decode_progress(octets, wall))
+            .transpose()?
+            .iter()
+            .flatten()
+        {
+            let mut checkpoints = record.checkpoints.iter_mut();
+            checkpoints
+                .by_ref()
+                .for_each(|checkpoint| checkpoint.advance(progress));
+        }
+        record.empty_meters(now);
+        self.import_session(shared, now, *record, Origin::Store)
+    }
+
+    fn import_session(
+        &mut self,
+        shared: &mut Shared,
+        now: Nanos,
+        record: SessionRecord,
+        origin: Origin,
+    ) -> Result<Seid, ImportError> {
+        let node = node_of(&record.association)?;
+        let association = shared.associations.by_node(&node).map(|one| one.id);
+        let association = association.ok_or(ImportError::NoAssociation(node))?;
+        let ticket = shared.new_ticket();
+        let taken = shared.sessions.import(now, ticket, association, &record, origin);
+        taken.map_err(ImportError::Session)?;
+        self.arriving.insert(ticket, (record.seid, record.pending));
+        Ok(record.seid)
     }
 
     /// A request of ours on a session has come to its end.
@@ -244,17 +290,9 @@ impl SessionTransfer {
 /// # Errors
 /// [`RecordError::TooLong`].
 pub(crate) fn export_node(shared: &Shared, pfds: &Pfds) -> Result<Vec<Vec<u8>>, RecordError> {
-    let node = NodeRecord {
-        node: octets_of(&shared.config.node),
-        recovery_unix: shared.config.recovery_unix,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    let applications = pfds.all().map(|(id, flows)| ApplicationRecord {
-        id: id.to_vec(),
-        flows: flows.iter().map(ToString::to_string).collect(),
-    });
-    let applications = applications.map(|application| application.encode());
-    std::iter::once(node.encode()).chain(applications).collect()
+    let node = node_record(&shared.config).encode();
+    let applications = application_records(pfds).map(|application| application.encode());
+    std::iter::once(node).chain(applications).collect()
 }
 
 /// Continues as the node whose record it is: with its Recovery Time Stamp, so that peers see no restart.
@@ -382,7 +420,7 @@ fn frame<'a>(network: &'a Network, config: &'a Config, wall: &'a WallClock) -> F
     }
 }
 
-fn pending_of(events: Events) -> PendingReports {
+pub(crate) fn pending_of(events: Events) -> PendingReports {
     let Events {
         downlink,
         inactive,
@@ -455,47 +493,4 @@ fn events_of(pending: PendingReports) -> Events {
             .collect(),
         usage,
     }
-}
-
-fn record_of(association: &Association) -> AssociationRecord {
-    let Association {
-        id: _,
-        node,
-        recovery,
-        features,
-        peer,
-        others,
-        set,
-        local,
-        // What is found out anew.
-        since: _,
-        reachable: _,
-        verified: _,
-        is_asked: _,
-        sent_load: _,
-    } = association;
-    AssociationRecord {
-        node: octets_of(node),
-        recovery: recovery.0,
-        features: features.bits(),
-        peer: *peer,
-        others: others.clone(),
-        set: set.clone(),
-        local: *local,
-    }
-}
-
-/// The octets of a Node ID (TS 29.244 §8.2.38): its type, then its value.
-fn octets_of(node: &NodeName) -> Vec<u8> {
-    let with_type = |number: u8, value: &[u8]| [&[number], value].concat();
-    match node {
-        NodeName::Ipv4(address) => with_type(0, &address.octets()),
-        NodeName::Ipv6(address) => with_type(1, &address.octets()),
-        NodeName::Fqdn(labels) => with_type(2, labels),
-    }
-}
-
-fn node_of(octets: &[u8]) -> Result<NodeName, RecordError> {
-    let node = NodeId::decode(octets).ok().and_then(NodeName::of);
-    node.ok_or(RecordError::Malformed("Node ID"))
 }

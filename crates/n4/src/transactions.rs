@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::bundle::{Bundled, Bundling};
 use crate::datagram::Transmit;
+use crate::held_transmits::HeldTransmits;
 use crate::message_counters::MessageCounters;
 use crate::own_requests::{OwnRequests, Purpose};
 use crate::response_cache::{Known, RequestKey, ResponseCache};
@@ -70,6 +71,9 @@ pub(crate) struct Transactions {
     responses: ResponseCache,
     requests: OwnRequests,
     transmits: VecDeque<Transmit>,
+    held: HeldTransmits,
+    /// Whether messages go at once that tell of no change whatever their type.
+    sends_at_once: bool,
     bundling: Bundling,
     messages: MessageCounters,
     /// The request that is being served, until something keeps its response.
@@ -88,6 +92,8 @@ impl Transactions {
             ),
             requests: OwnRequests::new(seeds.requests, limits.t1, limits.n1, seeds.sequence),
             transmits: VecDeque::new(),
+            held: HeldTransmits::default(),
+            sends_at_once: false,
             bundling: Bundling::default(),
             messages: MessageCounters::default(),
             serving: None,
@@ -200,12 +206,31 @@ impl Transactions {
         due.retransmissions
             .iter()
             .for_each(|sent| self.messages.resent(&sent.bytes));
-        self.transmits.extend(due.retransmissions);
+        for transmit in due.retransmissions {
+            self.enqueue(transmit);
+        }
         (count, due.failed)
     }
 
-    /// The next datagram to send.
-    pub(crate) fn poll_transmit(&mut self) -> Option<Bundled> {
+    /// What waits for changes to be kept.
+    pub(crate) fn held(&self) -> &HeldTransmits {
+        &self.held
+    }
+
+    pub(crate) fn held_mut(&mut self) -> &mut HeldTransmits {
+        &mut self.held
+    }
+
+    /// Whether messages wait for changes to be kept, which is so unless they tell of none.
+    pub(crate) fn hold_back(&mut self, holds: bool) {
+        self.sends_at_once = !holds;
+    }
+
+    /// The next datagram to send, where there have been `changes` changes that are to be kept.
+    pub(crate) fn poll_transmit(&mut self, changes: u64) -> Option<Bundled> {
+        while let Some(transmit) = self.held.poll(changes) {
+            self.transmits.push_back(transmit);
+        }
         let first = self.transmits.pop_front()?;
         Some(self.bundling.bundle(first, &mut self.transmits))
     }
@@ -213,6 +238,7 @@ impl Transactions {
     /// Forgets the datagrams that have not been sent.
     pub(crate) fn clear_transmits(&mut self) {
         self.transmits.clear();
+        self.held.clear();
     }
 
     /// Encodes a message; `None` if it is longer than a message may be.
@@ -255,7 +281,7 @@ impl Transactions {
             to: path.from,
             bytes,
         };
-        self.transmits.push_back(transmit.clone());
+        self.enqueue(transmit.clone());
         self.requests
             .sent(now, sequence, B::MESSAGE_TYPE.0, purpose, transmit);
         true
@@ -272,10 +298,18 @@ impl Transactions {
     }
 
     fn push(&mut self, path: Path, bytes: Arc<[u8]>) {
-        self.transmits.push_back(Transmit {
+        self.enqueue(Transmit {
             from: path.to,
             to: path.from,
             bytes,
         });
+    }
+
+    fn enqueue(&mut self, transmit: Transmit) {
+        let free = match self.sends_at_once {
+            true => Some(transmit),
+            false => self.held.offer(transmit),
+        };
+        self.transmits.extend(free);
     }
 }

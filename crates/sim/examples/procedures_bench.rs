@@ -22,7 +22,7 @@ use n4::{AdmissionLimits, AdmissionQueue, Config, Endpoint, NodeName};
 use packet::Teid;
 use pfcp::{Seid, SequenceNumber};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
-use session::{Effect, KeepNothing, Random};
+use session::{Effect, Random};
 use sim::smf::{
     DownlinkSetup, EstablishedSession, QosFlow, RequestTemplates, ResponseSummary, SessionProfile,
     SessionValues,
@@ -131,7 +131,6 @@ impl Bench {
         let mut config = Config::new(NodeName::Ipv4(UPF), 1);
         config.heartbeat_interval = None;
         config.unverified_percent = 100;
-        let store = Box::new(KeepNothing);
         let mut n4 = Endpoint::new(config, network(), Box::new(EveryNextHop), store, random);
         let now = Nanos::from_secs(1);
         let templates = RequestTemplates::new(SMF, profile()).expect("a profile within its bounds");

@@ -4,7 +4,7 @@
 use n4::{Endpoint, NodeName};
 use proptest::prelude::*;
 use rules::image::{SessionChange, UsageSnapshot};
-use session::{Effect, KeepNothing, Random};
+use session::{Effect, Random};
 use sim::Nanos;
 use sim::smf::{Config, DownlinkSetup, PduType, SessionProfile, Smf, State};
 use std::collections::HashSet;
@@ -59,13 +59,7 @@ impl World {
         World {
             now: Nanos(0),
             smf: Smf::new(config).unwrap(),
-            upf: Endpoint::new(
-                upf,
-                network(),
-                Box::new(EveryNextHop),
-                Box::new(KeepNothing),
-                random,
-            ),
+            upf: Endpoint::new(upf, network(), Box::new(EveryNextHop), random),
             fate: Fate(seed),
             trouble,
             to_smf: Vec::new(),

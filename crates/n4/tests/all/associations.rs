@@ -6,9 +6,10 @@ use crate::support;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use n4::{Config, NodeName};
+use n4::{Config, NodeName, Peers};
 use pfcp::ie::{self, Cause, NodeId, UpFunctionFeatures};
 use pfcp::message::Message;
+use rules::prefix::IpPrefix;
 
 use support::wire::*;
 use support::*;
@@ -93,6 +94,36 @@ fn association_setup_again_deletes_the_sessions_unless_they_are_to_be_retained()
     world.establish(1, UE);
     world.associate();
     assert_eq!(world.n4.associations().count(), 1);
+    world.assert_clean();
+}
+
+/// Open5GS sets up its association again after a silence of some seconds, and does not restore its sessions (seen with
+/// 2.7.7: nine seconds without N4).
+#[test]
+fn sessions_of_a_peer_that_has_not_restarted_stay_where_it_is_known_not_to_restore_them() {
+    let peers = Peers {
+        retain_sessions: true,
+        ..Peers::from(IpPrefix::host(SMF_ADDRESS.into()))
+    };
+    let config = Config {
+        peers: vec![peers],
+        ..World::config(2)
+    };
+    let mut world = World::with(config);
+    world.associate();
+    world.establish(1, UE);
+    let setup = |recovered| [node_v4(SMF_ADDRESS), recovery(recovered)];
+    let reply = world.ask(5, None, &setup(100));
+    let Message::AssociationSetupResponse(response) = reply.message() else {
+        panic!()
+    };
+    assert_eq!(
+        (response.cause, response.pfcpasrsp_flags),
+        (Cause::REQUEST_ACCEPTED, None)
+    );
+    assert_eq!(world.sessions(), 1);
+    world.ask(5, None, &setup(101)).assert_accepted();
+    assert_eq!(world.sessions(), 0, "it has restarted");
     world.assert_clean();
 }
 

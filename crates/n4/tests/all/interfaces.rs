@@ -22,6 +22,7 @@ fn speaking(interfaces: Interfaces) -> World {
         prefix: IpPrefix::host(SMF_ADDRESS.into()),
         interfaces,
         usage_information: true,
+        retain_sessions: false,
     };
     config.peers = vec![own, around.into()];
     let mut world = World::with(config);

@@ -17,7 +17,7 @@ use pfcp::message::{Message, SessionReportRequest};
 use pfcp::{Frames, Header, IeType};
 use rules::model::{MeasurementMethod, UrrId};
 use rules::network::Network;
-use session::{Count, CounterReached, KeepNothing, Random, SessionView, UsageReport, UsageTriggers};
+use session::{Count, CounterReached, Random, SessionView, UsageReport, UsageTriggers};
 
 use fleet::{EveryNextHop, Fleet, network};
 use wire::*;
@@ -106,13 +106,7 @@ impl World {
     pub fn with_network(config: Config, network: Arc<Network>) -> World {
         let fleet = Fleet::new(config.sessions.workers);
         let random = Random::from_number(11);
-        let n4 = Endpoint::new(
-            config,
-            network,
-            Box::new(EveryNextHop),
-            Box::new(KeepNothing),
-            random,
-        );
+        let n4 = Endpoint::new(config, network, Box::new(EveryNextHop), random);
         World {
             now: Nanos::from_secs(1),
             n4,

@@ -1,0 +1,167 @@
+//! Sessions that a store has and that are not here yet, after a start: what leads to each, so that it comes at its
+//! first packet or request, and who comes next otherwise.
+//!
+//! Owned by control, until the last one has come. Their tunnels and addresses are reserved meanwhile
+//! ([`session::Sessions::reserve`]).
+
+use packet::Teid;
+use rules::network::Network;
+use rules::prefix::IpPrefix;
+use session::{CpFSeid, Keyed, Seid, SessionHead, keyed};
+use std::collections::{BTreeSet, VecDeque};
+use std::net::IpAddr;
+
+use flow::{LocalId, VrfId};
+
+/// A session's record, and what was counted since it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredSession {
+    /// The session's record ([`session::SessionRecord`]).
+    pub record: Vec<u8>,
+    /// What its URRs have counted since ([`session::UrrProgress`]), as it was encoded.
+    pub progress: Option<Vec<u8>>,
+}
+
+/// Where the records of absent sessions are read.
+pub trait StoredSessions: Send {
+    /// The record of a session. `None` where it cannot be read.
+    fn read(&mut self, seid: Seid) -> Option<StoredSession>;
+}
+
+/// What an absent session holds here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reserved {
+    pub(crate) tunnels: Vec<(LocalId, Teid)>,
+    pub(crate) addresses: Vec<(VrfId, IpPrefix)>,
+}
+
+/// All absent sessions.
+pub(crate) struct AbsentSessions {
+    records: Box<dyn StoredSessions>,
+    /// What each has reserved.
+    sessions: Keyed<Seid, Reserved>,
+    by_tunnel: Keyed<(LocalId, Teid), Seid>,
+    by_address: Keyed<(VrfId, IpPrefix), Seid>,
+    /// The lengths of prefixes among the addresses.
+    lengths: BTreeSet<u8>,
+    /// By the place of the Node ID in `nodes`.
+    by_owner: Keyed<(usize, CpFSeid), Seid>,
+    nodes: Vec<Vec<u8>>,
+    /// Those that are to come, in order; some have come already.
+    order: VecDeque<Seid>,
+}
+
+impl AbsentSessions {
+    /// No sessions yet. `seed` is of the hashes.
+    pub(crate) fn new(records: Box<dyn StoredSessions>, seed: u64) -> AbsentSessions {
+        AbsentSessions {
+            records,
+            sessions: keyed(seed),
+            by_tunnel: keyed(seed),
+            by_address: keyed(seed),
+            lengths: BTreeSet::new(),
+            by_owner: keyed(seed),
+            nodes: Vec::new(),
+            order: VecDeque::new(),
+        }
+    }
+
+    /// Enters a session, and gives what is to be reserved for it. Addresses of ours and instances that are no longer
+    /// configured are left out: its import says what is wrong.
+    pub(crate) fn enter(&mut self, network: &Network, absent: &SessionHead, is_active: bool) -> Reserved {
+        let local = |&(address, teid): &(IpAddr, Teid)| {
+            let (_, local) = network.local(address)?;
+            Some((local, teid))
+        };
+        let vrf = |(name, prefix): &(String, IpPrefix)| {
+            let instance = network.instances().iter().find(|one| *one.name == **name)?;
+            Some((instance.vrf, *prefix))
+        };
+        let reserved = Reserved {
+            tunnels: absent.tunnels.iter().filter_map(local).collect(),
+            addresses: absent.addresses.iter().filter_map(vrf).collect(),
+        };
+        let seid = absent.seid;
+        for tunnel in &reserved.tunnels {
+            self.by_tunnel.insert(*tunnel, seid);
+        }
+        for address in &reserved.addresses {
+            self.by_address.insert(*address, seid);
+            self.lengths.insert(address.1.len());
+        }
+        let node = self.nodes.iter().position(|node| *node == absent.node);
+        let node = node.unwrap_or_else(|| {
+            self.nodes.push(absent.node.clone());
+            self.nodes.len() - 1
+        });
+        self.by_owner.insert((node, absent.cp), seid);
+        match is_active {
+            true => self.order.push_front(seid),
+            false => self.order.push_back(seid),
+        }
+        self.sessions.insert(seid, reserved.clone());
+        reserved
+    }
+
+    /// How many have not come.
+    pub(crate) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether this one has not come.
+    pub(crate) fn has(&self, seid: Seid) -> bool {
+        self.sessions.contains_key(&seid)
+    }
+
+    /// The session that a local F-TEID leads to.
+    pub(crate) fn by_tunnel(&self, tunnel: (LocalId, Teid)) -> Option<Seid> {
+        self.by_tunnel
+            .get(&tunnel)
+            .copied()
+            .filter(|seid| self.has(*seid))
+    }
+
+    /// The session that a plain packet to this address reaches: that of the longest prefix around it.
+    pub(crate) fn by_address(&self, vrf: VrfId, address: IpAddr) -> Option<Seid> {
+        let at = |len: &u8| {
+            let prefix = IpPrefix::new(address, *len)?;
+            self.by_address.get(&(vrf, prefix)).copied()
+        };
+        self.lengths
+            .iter()
+            .rev()
+            .filter_map(at)
+            .find(|seid| self.has(*seid))
+    }
+
+    /// The session that the peer with this Node ID has under this F-SEID.
+    pub(crate) fn by_owner(&self, node: &[u8], cp: CpFSeid) -> Option<Seid> {
+        let node = self.nodes.iter().position(|known| known == node)?;
+        self.by_owner
+            .get(&(node, cp))
+            .copied()
+            .filter(|seid| self.has(*seid))
+    }
+
+    /// The next one that is to come without a reason.
+    pub(crate) fn next(&mut self) -> Option<Seid> {
+        while let Some(seid) = self.order.pop_front() {
+            if self.has(seid) {
+                return Some(seid);
+            }
+        }
+        None
+    }
+
+    /// Takes a session out, with what it has reserved and its record, if that can be read.
+    pub(crate) fn take(&mut self, seid: Seid) -> Option<(Reserved, Option<StoredSession>)> {
+        let reserved = self.sessions.remove(&seid)?;
+        for tunnel in &reserved.tunnels {
+            self.by_tunnel.remove(tunnel);
+        }
+        for address in &reserved.addresses {
+            self.by_address.remove(address);
+        }
+        Some((reserved, self.records.read(seid)))
+    }
+}

@@ -1,0 +1,152 @@
+//! What outlives the process: changes that are to be kept go out, messages wait for them, and after a start what was
+//! kept comes back.
+
+use flow::{LocalId, Nanos, SessionIndex, UrrCount, VrfId};
+use packet::Teid;
+use rules::model::UrrId;
+use session::{Seid, SessionHead, UrrProgress};
+use std::net::IpAddr;
+
+use super::Endpoint;
+use crate::absent_sessions::{AbsentSessions, Reserved, StoredSessions};
+use crate::journal::Kept;
+use crate::node_records::octets_of;
+use crate::report_outbox::ReportOutbox;
+use crate::session_transfer::{ImportError, pending_of};
+
+/// What leads to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionKey {
+    /// A G-PDU to one of our addresses.
+    Tunnel(LocalId, Teid),
+    /// A plain packet to a UE's address.
+    Address(VrfId, IpAddr),
+}
+
+impl Endpoint {
+    /// From now on changes are given by [`poll_kept`](Self::poll_kept), the node and all associations first, and
+    /// messages that tell of changes wait until [`kept`](Self::kept) has their number.
+    pub fn begin_keeping(&mut self) {
+        self.shared.journal.begin();
+        self.shared.sessions.begin_marking();
+        self.shared.transactions.held_mut().begin();
+    }
+
+    /// How many changes there have been. All are given once [`poll_kept`](Self::poll_kept) gives no more.
+    pub fn changes(&self) -> u64 {
+        self.shared.changes()
+    }
+
+    /// The first `changes` changes survive this process: what waited for them may be sent.
+    pub fn kept(&mut self, changes: u64) {
+        self.shared.transactions.held_mut().kept(changes);
+    }
+
+    /// How many messages wait for changes to be kept.
+    pub fn held(&self) -> usize {
+        self.shared.transactions.held().len()
+    }
+
+    /// Whether what changes cannot be kept at present: requests that would change something are rejected with cause 77
+    /// (System failure), but for deletions.
+    pub fn set_keeping_fails(&mut self, fails: bool) {
+        self.shared.keeping_fails = fails;
+    }
+
+    /// The next of what is to be kept, as it is now.
+    pub fn poll_kept(&mut self) -> Option<Kept> {
+        let shared = &mut self.shared;
+        let next = shared
+            .journal
+            .poll(&shared.config, &shared.associations, &self.pfds.pfds);
+        if next.is_some() {
+            return next;
+        }
+        let seid = shared.sessions.poll_changed()?;
+        Some(self.session_kept(seid))
+    }
+
+    fn session_kept(&self, seid: Seid) -> Kept {
+        let outbox: &ReportOutbox = &self.reporting.sessions.outbox;
+        let kept = self.shared.sessions.to_keep(seid);
+        let session = kept.and_then(|(owner, mut kept)| {
+            kept.record.association = octets_of(&self.shared.associations.get(owner)?.node);
+            kept.record.pending = pending_of(outbox.unsaid(seid));
+            Some(Box::new(kept))
+        });
+        Kept::Session { seid, session }
+    }
+
+    /// What a session has measured and not reported, by the counts of its worker's slots.
+    pub fn progress(
+        &self,
+        index: SessionIndex,
+        counts: impl Iterator<Item = (UrrId, UrrCount)>,
+    ) -> Option<(Seid, Vec<UrrProgress>)> {
+        self.shared.sessions.progress(index, counts)
+    }
+}
+
+impl Endpoint {
+    /// Sessions are to come from `records`, as they are needed and one after the other, first those that are said to be
+    /// active. The node and the associations are here already. `seed` is of hashes.
+    pub fn begin_restoring(
+        &mut self,
+        records: Box<dyn StoredSessions>,
+        sessions: &[(SessionHead, bool)],
+        seed: u64,
+    ) {
+        let mut absent = AbsentSessions::new(records, seed);
+        for (head, is_active) in sessions {
+            let Reserved { tunnels, addresses } = absent.enter(&self.shared.network, head, *is_active);
+            self.shared.sessions.reserve(&tunnels, &addresses);
+        }
+        self.shared.is_restoring = absent.len() > 0;
+        self.absent = self.shared.is_restoring.then_some(absent);
+    }
+
+    /// How many sessions are yet to come.
+    pub fn absent(&self) -> usize {
+        self.absent.as_ref().map_or(0, AbsentSessions::len)
+    }
+
+    /// A packet has come for a session that may be yet to come. Whether it is one, which comes now.
+    ///
+    /// # Errors
+    /// Why it cannot come; it is gone then.
+    pub fn restore_for(&mut self, now: Nanos, key: SessionKey) -> Result<bool, (Seid, ImportError)> {
+        let absent = self.absent.as_ref();
+        let seid = absent.and_then(|absent| match key {
+            SessionKey::Tunnel(local, teid) => absent.by_tunnel((local, teid)),
+            SessionKey::Address(vrf, address) => absent.by_address(vrf, address),
+        });
+        match seid {
+            Some(seid) => self.restore(now, seid).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Has the next session come without a packet or request for it. `None`: all have.
+    pub fn restore_next(&mut self, now: Nanos) -> Option<Result<Seid, (Seid, ImportError)>> {
+        let next = self.absent.as_mut().and_then(AbsentSessions::next);
+        match next {
+            Some(seid) => Some(self.restore(now, seid).map(|()| seid)),
+            None => {
+                self.absent = None;
+                self.shared.is_restoring = false;
+                None
+            }
+        }
+    }
+
+    fn restore(&mut self, now: Nanos, seid: Seid) -> Result<(), (Seid, ImportError)> {
+        let restored = self.restoring().restore(now, seid);
+        self.settle(now);
+        restored.map_err(|error| (seid, error))
+    }
+
+    /// A session that a request was about, and why it could not come.
+    pub fn poll_failed_restoration(&mut self) -> Option<(Seid, ImportError)> {
+        self.failed_restorations.pop_front()
+    }
+}

@@ -1,0 +1,77 @@
+//! How a session comes back from a store: at a packet, at the request that is about it, or because it is next.
+
+use flow::Nanos;
+use pfcp::Header;
+use pfcp::message::Message;
+use session::Seid;
+
+use crate::absent_sessions::{AbsentSessions, Reserved, StoredSession};
+use crate::endpoint_state::Shared;
+use crate::ie_addresses::cp_f_seid;
+use crate::node::NodeName;
+use crate::node_records::octets_of;
+use crate::session_transfer::{ImportError, SessionTransfer};
+
+/// What brings sessions back.
+pub(crate) struct Restoring<'a> {
+    pub(crate) shared: &'a mut Shared,
+    pub(crate) transfer: &'a mut SessionTransfer,
+    pub(crate) absent: &'a mut Option<AbsentSessions>,
+}
+
+/// Whether a request can be served now.
+#[derive(Debug)]
+pub(crate) enum Service {
+    /// It can.
+    Now,
+    /// It can; the session that it is about could not come back.
+    WithoutSession(Seid, ImportError),
+    /// It is about all sessions of a peer or of the node, and not all have come. Its sender repeats it.
+    Later,
+}
+
+impl Restoring<'_> {
+    /// Has the session come that a request is about, if it is yet to come.
+    pub(crate) fn prepare(&mut self, now: Nanos, header: &Header, message: &Message<'_>) -> Service {
+        let Some(absent) = self.absent.as_ref() else {
+            return Service::Now;
+        };
+        let seid = match message {
+            Message::SessionEstablishmentRequest(sent) => NodeName::of(sent.node_id)
+                .and_then(|node| absent.by_owner(&octets_of(&node), cp_f_seid(sent.cp_f_seid))),
+            Message::SessionModificationRequest(_) | Message::SessionDeletionRequest(_) => header
+                .seid
+                .map(|seid| Seid(seid.0))
+                .filter(|seid| absent.has(*seid)),
+            _ => return Service::Later,
+        };
+        match seid.map(|seid| (seid, self.restore(now, seid))) {
+            Some((seid, Err(error))) => Service::WithoutSession(seid, error),
+            Some((_, Ok(()))) | None => Service::Now,
+        }
+    }
+
+    /// Has a session come, if it is yet to come.
+    ///
+    /// # Errors
+    /// Why it cannot. What has no place here is given up: it would come back at a later start, when its peer has long
+    /// ended it.
+    pub(crate) fn restore(&mut self, now: Nanos, seid: Seid) -> Result<(), ImportError> {
+        let taken = self.absent.as_mut().and_then(|absent| absent.take(seid));
+        let Some((Reserved { tunnels, addresses }, stored)) = taken else {
+            return Ok(());
+        };
+        let restored = match stored {
+            Some(StoredSession { record, progress }) => {
+                self.transfer
+                    .restore(self.shared, now, &record, progress.as_deref())
+            }
+            None => Err(ImportError::Unreadable),
+        };
+        if !matches!(restored, Ok(_) | Err(ImportError::Unreadable)) {
+            self.shared.sessions.mark(seid);
+        }
+        self.shared.sessions.give_up_reserved(now, &tunnels, &addresses);
+        restored.map(drop)
+    }
+}
