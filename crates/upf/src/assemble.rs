@@ -14,7 +14,7 @@ use worker::{Budgets, ControlEnd, InterfaceSettings, PacketRates, WorkerConfig, 
 use super::balance::{Balancer, Bound};
 use super::control::{Control, ControlConfig};
 use super::n4_config::{n4_config, share};
-use config::{Bounded, Config, HostConfig, LagModeConfig};
+use config::{Bounded, Config, HostConfig, LagModeConfig, StoreConfig};
 
 /// Commands and events that each worker's link holds.
 const LINK_DEPTH: usize = 4_096;
@@ -90,6 +90,7 @@ pub fn worker_config(
     if let Some(records) = &config.records {
         worker.content_interval = Duration::from_secs(records.content_s.value());
     }
+    worker.checkpoint_interval = config.store.as_ref().map(StoreConfig::checkpoint_interval);
     worker.max_adjacencies = config.neighbours.with(&config.routers).capacity;
     let slow_path = &config.workers.slow_path_per_burst;
     worker.budgets = Budgets {

@@ -19,9 +19,7 @@ use rtrb::Consumer;
 use rules::AdjacencyRef;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
-use session::{
-    CounterReached, GtpuPath, KeepNothing, MoveFault, Moved, PathChange, Random, Seid, WallChange, WallClock,
-};
+use session::{CounterReached, GtpuPath, MoveFault, Moved, PathChange, Random, Seid, WallChange, WallClock};
 use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState, Routes};
 use worker::{
@@ -39,6 +37,8 @@ use super::path_mtus::PathMtus;
 use super::port_links::{LinkEvent, PortLinks};
 use super::reconfiguration::Reconfiguration;
 use super::reconfigure::{FixedNeighbours, Reconfigurations, ReconfigureError, Reconfigured};
+use super::session_keeping::SessionKeeping;
+use super::session_store::SessionKeeper;
 use super::session_transfer::{NodeExport, SessionTransfer};
 use super::shared_rates::SharedRates;
 use super::usage_record_writer::{RecordSink, UsageRecordWriter};
@@ -100,6 +100,7 @@ pub struct Control {
     moved: VecDeque<Moved>,
     inspections: Inspections,
     record_writer: Option<UsageRecordWriter>,
+    session_keeper: Option<SessionKeeper>,
     /// The export that [`SessionTransfer::begin_node_export`] has begun.
     node_export: Option<NodeExport>,
     own_addresses: VecDeque<OwnAddressEvent>,
@@ -121,7 +122,6 @@ impl Control {
             config.n4,
             Arc::clone(&config.network),
             Box::new(neighbours.clone()),
-            Box::new(KeepNothing),
             config.random,
         );
         let workers = Workers::new(links);
@@ -140,6 +140,7 @@ impl Control {
             moved: VecDeque::new(),
             inspections: Inspections::default(),
             record_writer: None,
+            session_keeper: None,
             node_export: None,
             own_addresses: VecDeque::new(),
             fixed_neighbours: FixedNeighbours::of(&config.static_neighbours),
@@ -233,6 +234,9 @@ impl Control {
         busy |= self.reconfiguration().poll(now);
         busy |= self.send_effects();
         busy |= self.make_records(now);
+        if self.session_keeper.is_some() {
+            busy |= self.session_keeping(now).poll();
+        }
         busy |= self.port_links.poll(now, &mut self.workers, &self.neighbours);
         busy |= self.path_mtus.poll(now, &mut self.workers);
         busy |= self.send_echoes(now);
@@ -462,6 +466,18 @@ impl Control {
         self.record_writer = Some(UsageRecordWriter::new(node, sink));
     }
 
+    /// Sessions that are kept beyond the process, and come back from a store, at `now`.
+    pub fn session_keeping(&mut self, now: Nanos) -> SessionKeeping<'_> {
+        self.neighbours.set_time(now);
+        SessionKeeping {
+            endpoint: &mut self.endpoint,
+            workers: &mut self.workers,
+            network: &self.network,
+            keeper: &mut self.session_keeper,
+            now,
+        }
+    }
+
     /// See [`Endpoint::take_unaccepted_usage`].
     pub fn take_unaccepted_usage(&mut self) -> Option<UnacceptedUsage> {
         self.endpoint.take_unaccepted_usage()
@@ -597,8 +613,8 @@ impl Control {
                     .handle_downlink_data(now, session, far, notifies, data);
             }
             Event::Inactive { session } => self.inactive(now, session),
-            // No worker is configured to count so, or told that sessions are restored, yet.
-            Event::Counted { .. } | Event::AbsentSession { .. } => {}
+            Event::Counted { counts } => self.session_keeping(now).keep_counts(worker, counts),
+            Event::AbsentSession { key } => self.session_keeping(now).restore_for(key),
             Event::EndMarker { session, pdr } => self.endpoint.handle_end_marker(now, session, pdr),
             Event::DroppedReached { session, urr } => self.endpoint.handle_dropped_reached(now, session, urr),
             Event::PauseOfCharging { session } => self.endpoint.handle_pause_of_charging(now, session),

@@ -2,6 +2,9 @@
 
 mod policers;
 mod reconfigure;
+mod session_store;
+#[path = "../support/store.rs"]
+mod store;
 #[path = "../support/mod.rs"]
 mod support;
 mod transfer;

@@ -15,7 +15,7 @@ use rules::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use rules::testing::{self, NumberedHops};
-use session::{AssociationId, Config, CounterReached, CpFSeid, KeepNothing, Random, Sessions, Ticket};
+use session::{AssociationId, Config, CounterReached, CpFSeid, Random, Sessions, Ticket};
 use transport::{Adjacency, AdjacencyChange};
 use upf::command;
 use worker::mem::{MemBuf, MemIo, Wires};
@@ -62,7 +62,6 @@ impl Upf {
             config,
             Arc::clone(&network),
             Box::new(NumberedHops),
-            Box::new(KeepNothing),
             Random::from_number(seed),
         );
         let macs: Vec<MacAddr> = (0..PORTS).map(mac).collect();

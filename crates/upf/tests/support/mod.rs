@@ -230,6 +230,11 @@ impl World {
         (world, records)
     }
 
+    /// One whose workers make checkpoints of what sessions have counted, once a second.
+    pub fn keeping(workers: u16, sessions: u32, seed: u64) -> Self {
+        Self::made(workers, sessions, seed, ("", "store: {directory: /nowhere}\n"))
+    }
+
     fn made(workers: u16, sessions: u32, seed: u64, more: (&str, &str)) -> Self {
         Self::of_profile(workers, sessions, seed, more, |_| ())
     }

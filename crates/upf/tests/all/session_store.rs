@@ -1,0 +1,283 @@
+//! A store keeps sessions beyond the process: peers receive nothing of what is not durable, and after a crash all of it
+//! is there again.
+
+use crate::support;
+
+use std::time::Duration;
+
+use session::Seid;
+use sim::report::{Report, Totals};
+use sim::smf::State;
+use upf::Restored;
+
+use crate::store::MemoryStore;
+use support::*;
+
+const SESSIONS: u32 = 40;
+const TRAFFIC: Duration = Duration::from_millis(50);
+
+fn assert_lossless(totals: &Totals) {
+    let report = Report::new(SESSIONS, TRAFFIC, totals);
+    for direction in [&report.uplink, &report.downlink] {
+        assert!(direction.counts.sent > 1_000 && direction.lost == 0, "{report}");
+    }
+}
+
+trait Keeping {
+    fn keep_in(&mut self, store: &MemoryStore);
+    fn restored(&mut self) -> (usize, Restored);
+}
+
+impl Keeping for World {
+    fn keep_in(&mut self, store: &MemoryStore) {
+        let mut keeping = self.control.session_keeping(self.now);
+        keeping.begin(Box::new(store.clone()));
+    }
+
+    fn restored(&mut self) -> (usize, Restored) {
+        self.control.session_keeping(self.now).restored()
+    }
+}
+
+fn seids(world: &World) -> Vec<Seid> {
+    let sessions = world.control.endpoint().sessions();
+    sessions.page(None).map(|one| one.seid()).collect()
+}
+
+/// A new process with what the store has, as it is before its first poll.
+fn crash(world: &mut World, store: &MemoryStore, workers: u16, seed: u64) {
+    store.crash();
+    world.restart(workers, seed);
+    let now = world.now;
+    let records = store.records();
+    let mut failed = Vec::new();
+    world
+        .control
+        .session_transfer(now)
+        .import_all(&records, |error| failed.push(error));
+    assert_eq!(failed, []);
+    world.keep_in(&store);
+    let mut keeping = world.control.session_keeping(now);
+    keeping.restore(Box::new(store.clone()), &store.heads(), seed);
+}
+
+fn until_restored(world: &mut World) {
+    for _ in 0..10_000 {
+        world.step();
+        let (absent, restored) = world.restored();
+        assert_eq!(
+            restored.failed,
+            0,
+            "{:?}",
+            world.control.session_keeping(world.now).poll_failure()
+        );
+        if absent == 0 && world.control.endpoint().sessions().count().ops == 0 {
+            return;
+        }
+    }
+    panic!("{:?}", world.restored());
+}
+
+#[test]
+fn a_peer_receives_nothing_of_what_is_not_durable() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 61);
+    world.keep_in(&store);
+    store.state().is_stuck = true;
+    world.smf.start(world.now);
+    for _ in 0..2_000 {
+        world.step();
+    }
+    assert!(world.control.endpoint().held() > 0);
+    assert_eq!(world.control.endpoint().sessions().count().sessions, 0);
+    {
+        let mut state = store.state();
+        state.is_stuck = false;
+        state.sync();
+    }
+    world.until(State::Established);
+    assert_eq!(world.control.endpoint().held(), 0);
+    assert_eq!(store.heads().len(), SESSIONS as usize);
+
+    store.state().is_stuck = true;
+    world.smf.release(world.now);
+    for _ in 0..2_000 {
+        world.step();
+    }
+    let left = world.control.endpoint().sessions().count().sessions;
+    assert!(
+        left < SESSIONS as usize,
+        "as many are deleted as the SMF asks for at a time"
+    );
+    assert!(
+        world.control.endpoint().held() > 0,
+        "and none of the responses is sent"
+    );
+    assert_eq!(store.heads().len(), SESSIONS as usize);
+    {
+        let mut state = store.state();
+        state.is_stuck = false;
+        state.sync();
+    }
+    world.until(State::Released);
+    assert_eq!(store.heads().len(), 0, "no deleted session returns");
+}
+
+#[test]
+fn all_sessions_are_there_after_a_crash_and_their_smf_sees_no_restart() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 62);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let before = seids(&world);
+    let recovery = world.control.endpoint().config().recovery_unix;
+    let put = store.state().sessions_put;
+
+    crash(&mut world, &store, 3, 63);
+    assert_eq!(world.restored().0, SESSIONS as usize);
+    until_restored(&mut world);
+    assert_eq!(seids(&world), before);
+    assert_eq!(world.control.endpoint().config().recovery_unix, recovery);
+    assert_eq!(store.state().sessions_put, put, "the store has them already");
+    let shards = world.shards();
+    assert_lossless(&world.traffic(shards, TRAFFIC));
+    world.smf.release(world.now);
+    world.until(State::Released);
+    let left = world.control.endpoint().sessions().count();
+    assert_eq!(
+        (left.sessions, left.tunnels, left.addresses, left.ops),
+        (0, 0, 0, 0)
+    );
+    assert_eq!(store.heads().len(), 0);
+}
+
+#[test]
+fn a_session_comes_at_the_request_that_is_about_it() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 64);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+
+    crash(&mut world, &store, 2, 65);
+    // The first messages that the new process receives are deletions of all of them.
+    world.smf.release(world.now);
+    world.until(State::Released);
+    let left = world.control.endpoint().sessions().count();
+    assert_eq!((left.sessions, left.tunnels, left.addresses), (0, 0, 0));
+    assert_eq!(store.heads().len(), 0);
+}
+
+#[test]
+fn requests_that_would_change_something_are_rejected_while_the_store_fails() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(1, SESSIONS, 66);
+    world.keep_in(&store);
+    store.state().fails = true;
+    world.smf.start(world.now);
+    for _ in 0..5_000 {
+        world.step();
+    }
+    assert_eq!(world.control.endpoint().sessions().count().sessions, 0);
+    assert_eq!(store.heads().len(), 0);
+    assert!(world.control.endpoint().counters().rejected > 0);
+}
+
+/// Octets that were reported to the SMF, uplink and downlink, and those that the data network and the gNBs have
+/// received.
+fn octets(world: &World, traffic: &[&Totals]) -> ([u64; 2], [u64; 2]) {
+    let usage = world.smf.progress().usage;
+    let sum = |read: fn(&Totals) -> u64| traffic.iter().map(|totals| read(totals)).sum();
+    (
+        [usage.uplink_octets, usage.downlink_octets],
+        [
+            sum(|totals| totals.uplink.received_octets),
+            sum(|totals| totals.downlink.received_octets),
+        ],
+    )
+}
+
+#[test]
+fn what_was_counted_before_a_checkpoint_is_reported_after_a_crash() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 67);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let shards = world.shards();
+    let first = world.traffic(shards, TRAFFIC);
+    assert_lossless(&first);
+    // Each session's turn comes in a second.
+    for _ in 0..25_000 {
+        world.step();
+    }
+    store.state().sync();
+    crash(&mut world, &store, 2, 68);
+    until_restored(&mut world);
+    let shards = world.shards();
+    let second = world.traffic(shards, TRAFFIC);
+    assert_lossless(&second);
+    world.smf.release(world.now);
+    world.until(State::Released);
+    let (reported, received) = octets(&world, &[&first, &second]);
+    assert_eq!(reported, received);
+}
+
+#[test]
+fn a_crash_between_checkpoints_loses_what_was_counted_since_and_reports_nothing_twice() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 69);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let mut all = Vec::new();
+    for seed in 70..74 {
+        let shards = world.shards();
+        all.push(world.traffic(shards, TRAFFIC));
+        store.state().sync();
+        crash(&mut world, &store, 2, seed);
+        until_restored(&mut world);
+    }
+    let shards = world.shards();
+    let last = world.traffic(shards, TRAFFIC);
+    assert_lossless(&last);
+    world.smf.release(world.now);
+    world.until(State::Released);
+    let (reported, received) = octets(&world, &all.iter().chain([&last]).collect::<Vec<_>>());
+    let (_, of_last) = octets(&world, &[&last]);
+    for direction in 0..2 {
+        assert!(
+            reported[direction] >= of_last[direction],
+            "{reported:?} {of_last:?}"
+        );
+        assert!(
+            reported[direction] <= received[direction],
+            "{reported:?} {received:?}"
+        );
+    }
+}
+
+#[test]
+fn a_packet_has_its_session_come_and_waits_for_it() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 75);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    crash(&mut world, &store, 2, 76);
+    // Before the first poll: the packets are there before any session is.
+    let shards = world.shards();
+    let totals = world.traffic(shards, TRAFFIC);
+    let (absent, restored) = world.restored();
+    assert_eq!(
+        (absent, restored.sessions, restored.failed),
+        (0, u64::from(SESSIONS), 0)
+    );
+    assert!(totals.uplink.received_octets > 0 && totals.downlink.received_octets > 0);
+    let report = Report::new(SESSIONS, TRAFFIC, &totals);
+    assert!(
+        report.uplink.lost + report.downlink.lost < u64::from(SESSIONS) * 10,
+        "{report}"
+    );
+}

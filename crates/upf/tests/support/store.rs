@@ -1,0 +1,159 @@
+//! A store in memory: what was put is durable when the test has it so, and a restart loses the rest.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use n4::{Kept, StoredSession, StoredSessions};
+use session::{Seid, SessionHead, UrrProgress, encode_progress};
+use upf::{RecordFrame, SessionStore};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Node,
+    Application(Vec<u8>),
+    Association(Vec<u8>),
+    Session(u64),
+    Progress(u64),
+}
+
+#[derive(Debug)]
+enum Operation {
+    Put(Key, Vec<u8>, Vec<u8>),
+    Remove(Key),
+    Commit(u64),
+}
+
+#[derive(Debug, Default)]
+pub struct State {
+    durable: BTreeMap<Key, (Vec<u8>, Vec<u8>)>,
+    waiting: VecDeque<Operation>,
+    commits: u64,
+    pub is_stuck: bool,
+    pub fails: bool,
+    /// How often sessions were put.
+    pub sessions_put: u64,
+}
+
+impl State {
+    /// Makes everything durable that was put.
+    pub fn sync(&mut self) {
+        while let Some(operation) = self.waiting.pop_front() {
+            match operation {
+                Operation::Put(key, head, value) => drop(self.durable.insert(key, (head, value))),
+                Operation::Remove(key) => drop(self.durable.remove(&key)),
+                Operation::Commit(changes) => self.commits = changes,
+            }
+        }
+    }
+}
+
+/// The disk, which outlives a world.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore(Arc<Mutex<State>>);
+
+impl MemoryStore {
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no panic before")
+    }
+
+    /// What is not durable is lost, and a new process begins.
+    pub fn crash(&self) {
+        let mut state = self.state();
+        state.waiting.clear();
+        (state.commits, state.is_stuck, state.fails) = (0, false, false);
+    }
+
+    /// The records of the node, its applications and associations, one behind the other.
+    pub fn records(&self) -> Vec<u8> {
+        let state = self.state();
+        let few = state.durable.iter();
+        let few = few.filter(|(key, _)| !matches!(key, Key::Session(_) | Key::Progress(_)));
+        few.flat_map(|(_, (_, value))| value.clone()).collect()
+    }
+
+    /// The heads of the sessions.
+    pub fn heads(&self) -> Vec<(SessionHead, bool)> {
+        let state = self.state();
+        let sessions = state
+            .durable
+            .iter()
+            .filter(|(key, _)| matches!(key, Key::Session(_)));
+        sessions
+            .map(|(_, (head, _))| (SessionHead::decode(head).expect("a head"), false))
+            .collect()
+    }
+}
+
+impl SessionStore for MemoryStore {
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn put(&mut self, kept: Kept, frame: &Arc<RecordFrame>) {
+        let mut state = self.state();
+        let (key, record) = match kept {
+            Kept::Node(record) => (Key::Node, Some((Vec::new(), record.encode()))),
+            Kept::Association { node, record } => {
+                let record = record.map(|record| (Vec::new(), record.encode()));
+                (Key::Association(node), record)
+            }
+            Kept::Application { id, record } => {
+                let record = record.map(|record| (Vec::new(), record.encode()));
+                (Key::Application(id), record)
+            }
+            Kept::Session { seid, session } => {
+                state.sessions_put += u64::from(session.is_some());
+                if session.is_none() {
+                    state.waiting.push_back(Operation::Remove(Key::Progress(seid.0)));
+                }
+                let record = session.map(|kept| {
+                    let head = kept.encode_head(&frame.network).expect("a head");
+                    (head, kept.record.encode(frame.borrowed()))
+                });
+                (Key::Session(seid.0), record)
+            }
+        };
+        state.waiting.push_back(match record {
+            Some((head, record)) => Operation::Put(key, head, record.expect("a record")),
+            None => Operation::Remove(key),
+        });
+    }
+
+    fn put_progress(&mut self, seid: Seid, progress: Vec<UrrProgress>, frame: &Arc<RecordFrame>) {
+        let octets = encode_progress(&progress, &frame.wall).expect("octets");
+        let key = Key::Progress(seid.0);
+        self.state()
+            .waiting
+            .push_back(Operation::Put(key, Vec::new(), octets));
+    }
+
+    fn commit(&mut self, changes: u64) {
+        let mut state = self.state();
+        state.waiting.push_back(Operation::Commit(changes));
+        if !state.is_stuck {
+            state.sync();
+        }
+    }
+
+    fn durable(&self) -> u64 {
+        self.state().commits
+    }
+
+    fn fails(&self) -> bool {
+        self.state().fails
+    }
+
+    fn all_restored(&mut self) {}
+}
+
+impl StoredSessions for MemoryStore {
+    fn read(&mut self, seid: Seid) -> Option<StoredSession> {
+        let state = self.state();
+        let (_, record) = state.durable.get(&Key::Session(seid.0))?;
+        let progress = state.durable.get(&Key::Progress(seid.0));
+        Some(StoredSession {
+            record: record.clone(),
+            progress: progress.map(|(_, octets)| octets.clone()),
+        })
+    }
+}
