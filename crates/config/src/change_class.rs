@@ -147,6 +147,8 @@ pub(crate) const RULES: &[FieldRule] = &[
     restart("buffering.*"),
     restart("records"),
     restart("records.*"),
+    restart("store"),
+    restart("store.*"),
     restart("dpdk.*"),
     restart("ports").keyed(&["name"]),
     restart("ports[].*"),

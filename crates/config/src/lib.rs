@@ -25,7 +25,7 @@ pub use parts::alarms::Watermark;
 pub use parts::network::StaticNeighbour;
 pub use parts::rings::Descriptors;
 pub use schema::{
-    AlarmsConfig, AuditConfig, BadLevel, BadRole, BadSubjectName, BadSyslogTarget, BadWebhookUrl,
+    AlarmsConfig, AtStop, AuditConfig, BadLevel, BadRole, BadSubjectName, BadSyslogTarget, BadWebhookUrl,
     BufferingConfig, CallerRole, ChecksumsConfig, Config, ControlConfig, DpdkConfig, Driver, DscpConfig,
     EchoConfig, EventConfig, EventLogicConfig, FlowsConfig, FragmentConfig, FragmentsConfig, GateConfig,
     GtpuConfig, HairpinConfig, HostConfig, HostPort, HttpsClient, HttpsConfig, IcmpConfig, IdleConfig,
@@ -34,9 +34,9 @@ pub use schema::{
     NeighbourTimes, NodeConfig, NodeName, PeerInterface, PeersConfig, PolicerConfig, PolicyConfig,
     PoolConfig, PortConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer,
     PredefinedRuleConfig, PredefinedUrr, Prefix, ReassemblyConfig, RebalanceConfig, RecordsConfig, Role,
-    RouteConfig, RoutersConfig, RulebaseConfig, SliceConfig, SlowPathConfig, SubjectName, SyslogConfig,
-    SyslogTarget, SyslogTransport, UnknownInstance, VlanConfig, WatermarkConfig, WatermarkCounter,
-    WebhookConfig, WebhookUrl, WhenFull, WhenUnaudited, WorkersConfig,
+    RouteConfig, RoutersConfig, RulebaseConfig, SliceConfig, SlowPathConfig, StoreConfig, SubjectName,
+    SyslogConfig, SyslogTarget, SyslogTransport, UnknownInstance, VlanConfig, WatermarkConfig,
+    WatermarkCounter, WebhookConfig, WebhookUrl, WhenFull, WhenUnaudited, WorkersConfig,
 };
 
 #[cfg(test)]

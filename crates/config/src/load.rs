@@ -43,6 +43,7 @@ impl Config {
             .and_then(|()| parts::events::check(&config))
             .and_then(|()| parts::predefined::check(&config))
             .and_then(|()| parts::records::check(&config))
+            .and_then(|()| parts::store::check(&config))
             .and_then(|()| parts::control::check(&config))
             .and_then(|()| parts::alarms::check(&config));
         checked.map_err(|fault| fault.at(file, text))?;

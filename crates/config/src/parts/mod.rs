@@ -13,3 +13,4 @@ pub(crate) mod pools;
 pub(crate) mod predefined;
 pub(crate) mod records;
 pub(crate) mod rings;
+pub(crate) mod store;

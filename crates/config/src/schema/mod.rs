@@ -22,6 +22,7 @@ mod port;
 mod predefined;
 mod records;
 mod routers;
+mod store;
 mod system;
 mod vlan;
 
@@ -58,6 +59,7 @@ pub use predefined::{
 };
 pub use records::{RecordsConfig, WhenFull};
 pub use routers::RoutersConfig;
+pub use store::{AtStop, StoreConfig};
 pub use system::{DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
 pub use vlan::VlanConfig;
 
@@ -112,6 +114,9 @@ pub struct Config {
     /// Usage records for offline billing; absent: there are none.
     #[serde(default)]
     pub records: Option<RecordsConfig>,
+    /// Where sessions are kept beyond the process; absent: nowhere.
+    #[serde(default)]
+    pub store: Option<StoreConfig>,
     /// DPDK's environment.
     #[serde(default)]
     pub dpdk: DpdkConfig,

@@ -172,6 +172,10 @@ pub struct PeersConfig {
     /// Whether they can read Usage Information (TS 29.244 §8.2.59). False for free5GC, which drops the messages that
     /// have it: it is not sent then, and usage before QoS enforcement (MBQE) is not measured; true.
     pub usage_information: bool,
+    /// Whether their sessions stay when they set up their association again without having restarted: their Recovery
+    /// Time Stamp is the same. TS 29.244 §6.2.6.2.2 ends them, unless the request retains them. True for Open5GS, which
+    /// sets it up again when heartbeats had no response for some seconds, and does not restore the sessions; false.
+    pub retain_sessions: bool,
 }
 
 /// The reference point of a control plane function. Neither its Node ID nor its messages say (TS 29.244 §6.2.6).
@@ -217,6 +221,7 @@ impl PeersConfig {
             prefix: IpPrefix::new(self.prefix.address, self.prefix.length)?,
             interfaces: self.interface.interfaces(),
             usage_information: self.usage_information,
+            retain_sessions: self.retain_sessions,
         })
     }
 }
@@ -233,6 +238,10 @@ struct PeersMembers {
     /// Whether they can read Usage Information (TS 29.244 §8.2.59); false for free5GC.
     #[serde(default = "PeersConfig::default_usage_information")]
     usage_information: bool,
+    /// Whether their sessions stay when they set up their association again with the same Recovery Time Stamp; true for
+    /// Open5GS.
+    #[serde(default)]
+    retain_sessions: bool,
 }
 
 impl JsonSchema for PeersConfig {
@@ -259,7 +268,9 @@ impl<'de> de::Visitor<'de> for PeersVisitor {
     type Value = PeersConfig;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a prefix, or a mapping of `prefix`, `interface` and `usage_information`")
+        f.write_str(
+            "a prefix, or a mapping of `prefix`, `interface`, `usage_information` and `retain_sessions`",
+        )
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<PeersConfig, E> {
@@ -267,6 +278,7 @@ impl<'de> de::Visitor<'de> for PeersVisitor {
             prefix: text.parse().map_err(E::custom)?,
             interface: PeerInterface::Any,
             usage_information: PeersConfig::default_usage_information(),
+            retain_sessions: false,
         })
     }
 
@@ -276,6 +288,7 @@ impl<'de> de::Visitor<'de> for PeersVisitor {
             prefix: members.prefix,
             interface: members.interface,
             usage_information: members.usage_information,
+            retain_sessions: members.retain_sessions,
         })
     }
 }
@@ -395,6 +408,7 @@ impl N4Config {
                 other if other.usage_information != peers.value.usage_information => {
                     "values of usage_information"
                 }
+                other if other.retain_sessions != peers.value.retain_sessions => "values of retain_sessions",
                 _ => continue,
             };
             let message = format!("n4.peers: {} has two {two}", peers.value.prefix);

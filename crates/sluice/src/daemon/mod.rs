@@ -11,6 +11,7 @@ mod n4_log;
 mod records;
 mod run;
 mod service_manager;
+mod session_store;
 mod session_transfer;
 
 pub use configuration::Source;

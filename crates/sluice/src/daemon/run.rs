@@ -21,7 +21,7 @@ use transport::lag::LINK_POLL;
 use worker::dpdk::{DpdkIo, HostEnd};
 use worker::{Stats, Worker};
 
-use config::{Config, Driver, IdlePolicy, RecordsConfig};
+use config::{AtStop, Config, Driver, IdlePolicy, RecordsConfig};
 use oam::LogControl;
 use oam::alarms::SharedAlarms;
 use oam::rest::{QueryServer, query_channel};
@@ -43,10 +43,14 @@ use super::host::HostPath;
 use super::n4_log;
 use super::records::{Feed, RecordsThread, RecordsView};
 use super::service_manager::ServiceManager;
+use super::session_store::{self, RestorationLog};
 use super::session_transfer::import_sessions;
 
 /// How long workers have at the end to report the last usage of sessions.
 const LAST_USAGE: Duration = Duration::from_secs(1);
+
+/// How long all sessions may take to be kept at the end.
+const KEEPING_ALL: Duration = Duration::from_secs(60);
 
 /// How often it is logged at most that SMFs do not take usage reports.
 const UNTAKEN_EVERY: Duration = Duration::from_secs(10);
@@ -102,6 +106,9 @@ pub fn run(
         .map(|records| open_records(records, &clock))
         .transpose()?;
 
+    let store = config.store.as_ref().map(session_store::open);
+    let store = store.transpose().map_err(RunError)?;
+
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
     let own = sockets.wakeup().map_err(RunError::of)?;
@@ -122,6 +129,10 @@ pub fn run(
         keep_records(config, &mut control, &clock, feed);
         (Some(thread), Some(view))
     });
+    let store = store.map(|store| {
+        session_store::keep_sessions(config, &mut control, clock.now(), own.clone(), store).map_err(RunError)
+    });
+    let store = store.transpose()?;
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
@@ -162,11 +173,21 @@ pub fn run(
         watch,
         service_manager: ServiceManager::of_environment(),
     };
-    let outcome = served.run(sessions, stop, records.is_some());
+    let ends = Ends {
+        has_records: records.is_some(),
+        keeps_sessions: config
+            .store
+            .as_ref()
+            .is_some_and(|store| store.at_stop == AtStop::Keep),
+    };
+    let outcome = served.run(sessions, stop, ends);
     // With Control goes the records' source: what it could not state any more is stated at their end.
     drop(served);
     halt.store(true, Ordering::Relaxed);
     let stats = join(threads, host)?;
+    if store.is_some_and(|store| !store.end()) {
+        error!("session store: the disk did not take the last changes");
+    }
     if let Some(lost) = records.map(RecordsThread::end).filter(|lost| *lost > 0) {
         error!(lost, "usage records: the disk took these no more");
     }
@@ -496,6 +517,13 @@ fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made
     Ok((control, workers, explainer))
 }
 
+/// What is done when the daemon ends.
+#[derive(Clone, Copy)]
+struct Ends {
+    has_records: bool,
+    keeps_sessions: bool,
+}
+
 /// What the control thread looks after.
 struct Served<'a> {
     server: QueryServer,
@@ -521,6 +549,8 @@ struct Logged {
     misplaced: bool,
     /// The sessions are another process's, which ends the loop.
     export: bool,
+    /// All sessions of the store have come back.
+    restored: RestorationLog,
     /// When rejected usage reports may be logged again.
     untaken_due: Nanos,
 }
@@ -535,7 +565,7 @@ fn status(control: &Control) -> String {
 
 impl Served<'_> {
     /// Takes in the sessions of a file, serves until `stop`, and ends the associations in order.
-    fn run(&mut self, sessions: Option<&Path>, stop: &AtomicBool, has_records: bool) -> Result<(), RunError> {
+    fn run(&mut self, sessions: Option<&Path>, stop: &AtomicBool, ends: Ends) -> Result<(), RunError> {
         self.look_at_links();
         // Datagrams wait in the sockets meanwhile: peers see the Recovery Time Stamp of the file, and no other.
         sessions.map_or(Ok(()), |path| {
@@ -544,8 +574,15 @@ impl Served<'_> {
         self.service_manager.ready();
         self.serve(|_| stop.load(Ordering::Relaxed))?;
         self.service_manager.stopping();
+        if ends.keeps_sessions && !self.logged.export {
+            return self.keep_all();
+        }
         self.end()?;
-        if has_records { self.end_usage() } else { Ok(()) }
+        if ends.has_records {
+            self.end_usage()
+        } else {
+            Ok(())
+        }
     }
 
     /// The control thread's loop.
@@ -569,6 +606,7 @@ impl Served<'_> {
             self.log_rates();
             self.log_misplaced();
             self.log_untaken();
+            self.logged.restored.log(now, self.turns.control());
             let workers = self.threads.iter().map(|thread| thread.published().times());
             self.service_manager
                 .turn(now, workers, || status(self.turns.control()));
@@ -587,6 +625,19 @@ impl Served<'_> {
         }
         self.turns.end();
         self.serve(|control| control.endpoint().has_ended())
+    }
+
+    /// Keeps all sessions in the store, as they are.
+    fn keep_all(&mut self) -> Result<(), RunError> {
+        let now = self.turns.now();
+        self.turns.control().session_keeping(now).begin_keeping_all();
+        let deadline = Instant::now() + KEEPING_ALL;
+        while !self.turns.control().session_keeping(now).has_kept_all() && Instant::now() < deadline {
+            self.turns.turn().map_err(RunError::of)?;
+        }
+        let sessions = self.turns.control().endpoint().sessions().count().sessions;
+        info!(sessions, "sessions kept for the next start");
+        Ok(())
     }
 
     /// Lets the workers report the last usage of sessions that ended without a request, which only records have.

@@ -1,0 +1,484 @@
+//! Sessions that outlive the process: a queue from control's thread, a thread that writes them to the store, and what
+//! was in the store when the daemon started.
+//!
+//! Control never waits for the disk. The writer encodes what control gives it, has the store make it durable, one sync
+//! for all that has come, and notifies control how far that is.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use disk::Directory;
+use flow::Nanos;
+use n4::{ImportError, Kept, StoredSession, StoredSessions};
+use session::{Random, Seid, SessionHead, UrrProgress, encode_progress};
+use store::{Key, Location, OpenError, ReadAt, Reader, Settings, Store, StoreDisk};
+use tracing::{error, info, warn};
+
+use config::{Config, StoreConfig};
+use runtime::Wakeup;
+use upf::{Control, RecordFrame, Restored, SessionStore};
+
+/// What the queue between control and the writer holds at most.
+const QUEUED: usize = 65_536;
+/// How long the writer sleeps when there is nothing to do and it is not woken.
+const NAP: Duration = Duration::from_millis(100);
+/// Damaged places that are logged one by one.
+const MAX_LOGGED: usize = 10;
+/// How long the writer tries to make the rest durable when the daemon ends.
+const LAST_TRY: Duration = Duration::from_secs(10);
+
+/// What both threads know.
+#[derive(Debug, Default)]
+struct Shared {
+    /// How many changes are durable.
+    durable: AtomicU64,
+    fails: AtomicBool,
+    stop: AtomicBool,
+}
+
+/// What control gives the writer.
+enum Order {
+    Keep(Kept, Arc<RecordFrame>),
+    Progress(Seid, Vec<UrrProgress>, Arc<RecordFrame>),
+    Commit(u64),
+    AllRestored,
+}
+
+/// Control's end of the queue.
+pub struct StoreFeed {
+    queue: rtrb::Producer<Order>,
+    shared: Arc<Shared>,
+    writer: std::thread::Thread,
+}
+
+impl StoreFeed {
+    fn push(&mut self, order: Order) {
+        // There is room: control asks for it, and keeps some for what it does not ask for.
+        if self.queue.push(order).is_err() {
+            error!("session store: the queue to its writer is full");
+        }
+    }
+}
+
+impl SessionStore for StoreFeed {
+    fn has_room(&self) -> bool {
+        self.queue.slots() > QUEUED / 8
+    }
+
+    fn put(&mut self, kept: Kept, frame: &Arc<RecordFrame>) {
+        self.push(Order::Keep(kept, Arc::clone(frame)));
+    }
+
+    fn put_progress(&mut self, seid: Seid, progress: Vec<UrrProgress>, frame: &Arc<RecordFrame>) {
+        // A checkpoint that finds no room is made up for by the next one.
+        if self.has_room() {
+            self.push(Order::Progress(seid, progress, Arc::clone(frame)));
+        }
+    }
+
+    fn commit(&mut self, changes: u64) {
+        self.push(Order::Commit(changes));
+        self.writer.unpark();
+    }
+
+    fn durable(&self) -> u64 {
+        self.shared.durable.load(Ordering::Acquire)
+    }
+
+    fn fails(&self) -> bool {
+        self.shared.fails.load(Ordering::Relaxed)
+    }
+
+    fn all_restored(&mut self) {
+        self.push(Order::AllRestored);
+    }
+}
+
+/// What the store had.
+#[derive(Default)]
+pub struct Stored {
+    /// The records of the node, its applications and associations, in this order, one behind the other.
+    pub records: Vec<u8>,
+    /// What leads to each session, and whether it has counted something of late.
+    pub heads: Vec<(SessionHead, bool)>,
+}
+
+/// Where the records of sessions are, until the last one has come.
+pub struct StoredRecords<R> {
+    reader: Reader<R>,
+    places: HashMap<u64, (Location, Option<Location>)>,
+}
+
+impl<R: ReadAt + Send> StoredSessions for StoredRecords<R> {
+    fn read(&mut self, seid: Seid) -> Option<StoredSession> {
+        let (record, progress) = self.places.remove(&seid.0)?;
+        let record = self.reader.read(&record).ok()?;
+        let progress = progress.and_then(|place| self.reader.read(&place).ok());
+        Some(StoredSession { record, progress })
+    }
+}
+
+/// The store as it was opened.
+pub struct OpenedStore {
+    store: Store<Directory>,
+    /// What it had.
+    pub stored: Stored,
+    /// Where the records of its sessions are.
+    pub records: StoredRecords<<Directory as StoreDisk>::Reads>,
+}
+
+/// Opens the store, and reads what leads to its sessions.
+///
+/// # Errors
+/// What is wrong with it, with its directory.
+pub fn open(config: &StoreConfig) -> Result<OpenedStore, String> {
+    let path = &config.directory.value;
+    let fault = |words: String| format!("session store in {}: {words}", path.display());
+    open_at(path).map_err(fault)
+}
+
+fn open_at(path: &Path) -> Result<OpenedStore, String> {
+    let begin = Instant::now();
+    let directory = Directory::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => "another process has it".to_owned(),
+        _ => error.to_string(),
+    })?;
+    let opened = Store::open(directory, Settings::default(), Duration::ZERO);
+    let (mut store, recovered) = opened.map_err(|error: OpenError| error.to_string())?;
+    store.hold_compaction(true);
+    let mut reader = store.reader().map_err(|error| error.to_string())?;
+    let mut stored = Stored::default();
+    let mut places: HashMap<u64, (Option<Location>, Option<Location>)> = HashMap::default();
+    let mut others = Vec::new();
+    let mut heads = Vec::new();
+    for live in recovered.iter() {
+        match live.key {
+            Key::Session(seid) => {
+                let head = SessionHead::decode(live.head);
+                let head = head.map_err(|error| format!("the session {seid:#018x}: {error}"))?;
+                places.entry(seid).or_default().0 = Some(live.location);
+                heads.push(head);
+            }
+            Key::Usage(seid) => places.entry(seid).or_default().1 = Some(live.location),
+            ref other => others.push((other.table(), live.location)),
+        }
+    }
+    // The node comes before all others, applications and associations before what names them.
+    others.sort_by_key(|(table, _)| *table);
+    for (_, location) in others {
+        stored
+            .records
+            .extend(reader.read(&location).map_err(|error| error.to_string())?);
+    }
+    let is_active = |head: &SessionHead| places.get(&head.seid.0).is_some_and(|(_, usage)| usage.is_some());
+    stored.heads = heads
+        .into_iter()
+        .map(|head| (is_active(&head), head))
+        .map(|(active, head)| (head, active))
+        .collect();
+    log_recovered(&recovered, stored.heads.len(), begin);
+    let places = places.into_iter();
+    let places = places.filter_map(|(seid, (record, usage))| Some((seid, (record?, usage))));
+    Ok(OpenedStore {
+        records: StoredRecords {
+            reader,
+            places: places.collect(),
+        },
+        store,
+        stored,
+    })
+}
+
+fn log_recovered(recovered: &store::Recovered, sessions: usize, begin: Instant) {
+    info!(
+        sessions,
+        segments = recovered.segments,
+        octets = recovered.octets,
+        ms = begin.elapsed().as_millis() as u64,
+        "session store read"
+    );
+    if recovered.torn_octets > 0 {
+        warn!(
+            octets = recovered.torn_octets,
+            "session store: cut off behind the last whole record; what was behind it was never confirmed to a peer"
+        );
+    }
+    for damage in recovered.damaged.iter().take(MAX_LOGGED) {
+        error!("session store: passed over: {damage:?}");
+    }
+}
+
+/// The writer's thread.
+pub struct StoreThread {
+    shared: Arc<Shared>,
+    thread: JoinHandle<bool>,
+}
+
+impl StoreThread {
+    /// Starts the writer, which wakes control by `wakeup` when something has become durable.
+    ///
+    /// # Errors
+    /// The system's, when it gives no thread.
+    pub fn start(
+        store: Store<Directory>,
+        deadline: Duration,
+        wakeup: Wakeup,
+    ) -> io::Result<(StoreThread, StoreFeed)> {
+        let (queue, taken) = rtrb::RingBuffer::new(QUEUED);
+        let shared = Arc::new(Shared::default());
+        let mut writer = Writer {
+            store,
+            queue: taken,
+            shared: Arc::clone(&shared),
+            wakeup,
+            begin: Instant::now(),
+            commits: Vec::new(),
+            deadline,
+            is_failing: false,
+        };
+        let thread = std::thread::Builder::new()
+            .name("session-store".into())
+            .spawn(move || writer.run())?;
+        let feed = StoreFeed {
+            queue,
+            shared: Arc::clone(&shared),
+            writer: thread.thread().clone(),
+        };
+        Ok((StoreThread { shared, thread }, feed))
+    }
+
+    /// Has the rest made durable. Whether the disk took all of it.
+    #[must_use]
+    pub fn end(self) -> bool {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+impl OpenedStore {
+    /// The store for its writer, and what it had.
+    pub fn split(
+        self,
+    ) -> (
+        Store<Directory>,
+        Stored,
+        StoredRecords<<Directory as StoreDisk>::Reads>,
+    ) {
+        (self.store, self.stored, self.records)
+    }
+}
+
+/// Keeps sessions in the store, and has those come back that it had.
+///
+/// # Errors
+/// The store is of another node, or the system gives no thread.
+pub fn keep_sessions(
+    config: &Config,
+    control: &mut Control,
+    now: Nanos,
+    wakeup: Wakeup,
+    opened: OpenedStore,
+) -> Result<StoreThread, String> {
+    let (store, stored, records) = opened.split();
+    let deadline = config
+        .store
+        .as_ref()
+        .map_or(Duration::from_secs(1), |store| store.deadline());
+    let (thread, feed) = StoreThread::start(store, deadline, wakeup).map_err(|error| error.to_string())?;
+    let mut other_node = None;
+    let imported = control
+        .session_transfer(now)
+        .import_all(&stored.records, |why| match why {
+            ImportError::OtherNode(_) => other_node = Some(why),
+            why => error!(%why, "session store: record not imported"),
+        });
+    if let Some(why) = other_node {
+        return Err(format!("session store: {why}"));
+    }
+    let sessions = stored.heads.len();
+    if imported.associations > 0 {
+        info!(
+            sessions,
+            associations = imported.associations,
+            "sessions being restored"
+        );
+    }
+    let mut random = Random::from_seed(Random::system_seed().map_err(|error| error.to_string())?);
+    let mut keeping = control.session_keeping(now);
+    keeping.begin(Box::new(feed));
+    keeping.restore(Box::new(records), &stored.heads, random.next_u64());
+    Ok(thread)
+}
+
+/// What is logged of sessions that come back.
+#[derive(Debug, Default)]
+pub struct RestorationLog {
+    is_over: bool,
+}
+
+impl RestorationLog {
+    /// Logs sessions that could not come back, and once that all have been restored.
+    pub fn log(&mut self, now: Nanos, control: &mut Control) {
+        let mut keeping = control.session_keeping(now);
+        while let Some((seid, why)) = keeping.poll_failure() {
+            error!(seid = upf::identifiers::seid(seid.0), %why, "session not restored");
+        }
+        let (absent, restored) = keeping.restored();
+        let Restored {
+            sessions,
+            on_demand,
+            failed,
+        } = restored;
+        let is_over = absent == 0 && sessions + failed > 0;
+        if is_over && !std::mem::replace(&mut self.is_over, true) {
+            info!(sessions, on_demand, failed, "sessions restored");
+        }
+    }
+}
+
+struct Writer {
+    store: Store<Directory>,
+    queue: rtrb::Consumer<Order>,
+    shared: Arc<Shared>,
+    wakeup: Wakeup,
+    begin: Instant,
+    /// Numbers of changes that are durable with an operation, and when they came.
+    commits: Vec<(store::Lsn, u64, Duration)>,
+    deadline: Duration,
+    is_failing: bool,
+}
+
+impl Writer {
+    fn run(&mut self) -> bool {
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            self.turn();
+            if self.queue.is_empty() {
+                let due = self
+                    .store
+                    .poll_timeout()
+                    .map(|at| at.saturating_sub(self.begin.elapsed()));
+                match due {
+                    Some(Duration::ZERO) => {}
+                    due => std::thread::park_timeout(due.unwrap_or(NAP).min(NAP)),
+                }
+            }
+        }
+        let until = Instant::now() + LAST_TRY;
+        loop {
+            self.turn();
+            if self.queue.is_empty() && self.store.close(self.begin.elapsed()) {
+                return true;
+            }
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn turn(&mut self) {
+        let now = self.begin.elapsed();
+        while self.store.has_room()
+            && let Ok(order) = self.queue.pop()
+        {
+            self.take(now, order);
+        }
+        self.store.poll(now);
+        self.publish();
+    }
+
+    fn take(&mut self, now: Duration, order: Order) {
+        match order {
+            Order::Keep(kept, frame) => self.keep(now, kept, &frame),
+            Order::Progress(seid, progress, frame) => {
+                if let Ok(octets) = encode_progress(&progress, &frame.wall) {
+                    self.put(now, &Key::Usage(seid.0), 0, &[], &octets);
+                }
+            }
+            Order::Commit(changes) => self.commits.push((self.store.last(), changes, now)),
+            Order::AllRestored => self.store.hold_compaction(false),
+        }
+    }
+
+    fn keep(&mut self, now: Duration, kept: Kept, frame: &RecordFrame) {
+        let (key, record) = match kept {
+            Kept::Node(record) => (Key::Node, Some(record.encode())),
+            Kept::Association { node, record } => (
+                Key::Association(node.into()),
+                record.map(|record| record.encode()),
+            ),
+            Kept::Application { id, record } => {
+                (Key::Application(id.into()), record.map(|record| record.encode()))
+            }
+            Kept::Session { seid, session } => return self.keep_session(now, seid, session, frame),
+        };
+        match record {
+            Some(Ok(octets)) => self.put(now, &key, 0, &[], &octets),
+            Some(Err(error)) => error!("session store: {key:?}: {error}"),
+            None => drop(self.store.remove(now, &key)),
+        }
+    }
+
+    fn keep_session(
+        &mut self,
+        now: Duration,
+        seid: Seid,
+        session: Option<Box<session::KeptSession>>,
+        frame: &RecordFrame,
+    ) {
+        let Some(kept) = session else {
+            self.store.remove(now, &Key::Usage(seid.0));
+            self.store.remove(now, &Key::Session(seid.0));
+            return;
+        };
+        let head = kept.encode_head(&frame.network);
+        match head.and_then(|head| Ok((head, kept.record.encode(frame.borrowed())?))) {
+            Ok((head, octets)) => {
+                let bucket = kept.record.bucket.index() as u16;
+                self.put(now, &Key::Session(seid.0), bucket, &head, &octets);
+            }
+            Err(error) => error!("session store: session {:#018x}: {error}", seid.0),
+        }
+    }
+
+    fn put(&mut self, now: Duration, key: &Key, bucket: u16, head: &[u8], value: &[u8]) {
+        if let Err(error) = self.store.put(now, key, bucket, head, value) {
+            error!("session store: {key:?}: {error}");
+        }
+    }
+
+    /// Notifies control of what has become durable.
+    fn publish(&mut self) {
+        let durable = self.store.durable();
+        let done = self
+            .commits
+            .iter()
+            .take_while(|(lsn, ..)| *lsn <= durable)
+            .count();
+        if let Some((_, changes, _)) = self.commits.drain(..done).next_back() {
+            self.shared.durable.store(changes, Ordering::Release);
+            self.wakeup.wake();
+        }
+        let now = self.begin.elapsed();
+        let is_late = self
+            .commits
+            .first()
+            .is_some_and(|(.., since)| now > *since + self.deadline);
+        let fault = self.store.fault().map(ToString::to_string);
+        let fails = is_late || fault.is_some();
+        if fails != std::mem::replace(&mut self.is_failing, fails) {
+            self.shared.fails.store(fails, Ordering::Relaxed);
+            match &fault {
+                _ if !fails => info!("session store: the disk takes sessions again"),
+                Some(error) => error!("session store: {error}: new sessions and changes are rejected"),
+                None => error!("session store: the disk is late: new sessions and changes are rejected"),
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+"""Sessions outlive the process: kill -9 under traffic, planned stops, and an SMF that sees neither."""
+import os
+import signal
+import time
+
+import pytest
+from scapy.all import IP, UDP, PcapReader, Raw
+
+from lab import CONFIGURATION, DN, Lab, Tunnel, eventually
+
+STORE = CONFIGURATION + "store: {{directory: \"{files}/store\"}}\n"
+PAYLOAD = b"0123456789" * 10
+OCTETS = 28 + len(PAYLOAD)
+
+
+@pytest.fixture(params=["af_packet", "af_xdp"])
+def lab(request):
+    made = Lab(os.environ["SLUICE"], request.param, workers=2, configuration=STORE)
+    made.associate()
+    yield made
+    if request.session.testsfailed:
+        print(made.said())
+    made.close()
+
+
+def restart(lab, how=signal.SIGKILL):
+    """Ends the process and starts another one; what each has logged."""
+    lab.process.send_signal(how)
+    lab.process.wait(15)
+    before = lab.said()
+    lab._start(os.environ["SLUICE"])
+    return before
+
+
+def uplink(ue, port):
+    return bytes(IP(src=ue, dst=DN) / UDP(sport=40000, dport=port) / Raw(PAYLOAD))
+
+
+def reaches_dn(tunnel, ue, server, port):
+    """Whether a packet gets to the data network within two seconds, and its answer back to the gNB."""
+    server.settimeout(0.1)
+    tunnel.gnb.settimeout(1)
+    for _ in range(20):
+        tunnel.send(uplink(ue, port))
+        try:
+            payload, source = server.recvfrom(2000)
+        except TimeoutError:
+            continue
+        assert payload == PAYLOAD
+        server.sendto(PAYLOAD, source)
+        return tunnel.receive()[28:] == PAYLOAD
+    return False
+
+
+def requests_of_smf(lab, since):
+    """Types of the PFCP messages that the SMF has sent since, without heartbeats."""
+    with PcapReader(str(lab.captures["n4"])) as packets:
+        for packet in packets:
+            if packet.time >= since and IP in packet and packet[IP].src == "127.0.0.2" and UDP in packet:
+                kind = bytes(packet[UDP].payload)[1]
+                if kind not in (1, 2):
+                    yield kind
+
+
+def test_sessions_outlive_a_kill(lab):
+    sessions = [lab.smf.session(ue4=f"10.45.9.{number}") for number in range(1, 21)]
+    with lab.dn_udp_socket(DN, 9000) as server, lab.gnb_socket() as gnb:
+        tunnels = [(Tunnel(session, gnb), session["ue_ipv4"]) for session in sessions]
+        for tunnel, ue in tunnels:
+            assert reaches_dn(tunnel, ue, server, 9000)
+        # A checkpoint is made once a second.
+        time.sleep(2.5)
+        killed = time.time()
+        restart(lab)
+        for tunnel, ue in tunnels:
+            assert reaches_dn(tunnel, ue, server, 9000), ue
+        assert list(requests_of_smf(lab, killed)) == []
+        assert "sessions restored" in eventually(lambda: "sessions restored" in lab.said() and lab.said(), "all restored")
+    for session in sessions[:10]:
+        usage = lab.smf("delete", up_seid=session["up_seid"])["usage"]
+        volume = [(report["uplink"], report["downlink"]) for report in usage]
+        # Each packet was counted before the checkpoint or by the new process; a lost first packet is sent again.
+        assert volume and all(up >= 2 * OCTETS and down == 2 * OCTETS for up, down in volume), volume
+
+    # What was deleted stays so; the others are there after the next kill, too.
+    restart(lab)
+    for session in sessions[:10]:
+        with pytest.raises(RuntimeError):
+            lab.smf("delete", up_seid=session["up_seid"])
+    for session in sessions[10:]:
+        usage = lab.smf("delete", up_seid=session["up_seid"])["usage"]
+        assert [report["downlink"] for report in usage] == [2 * OCTETS], usage
+
+
+def test_a_planned_stop_keeps_every_octet(lab):
+    session = lab.smf.session(ue4="10.45.9.1")
+    with lab.dn_udp_socket(DN, 9001) as server, lab.gnb_socket() as gnb:
+        tunnel = Tunnel(session, gnb)
+        assert reaches_dn(tunnel, session["ue_ipv4"], server, 9001)
+        stopped = time.time()
+        said = restart(lab, signal.SIGTERM)
+        assert "sessions kept for the next start" in said
+        assert reaches_dn(tunnel, session["ue_ipv4"], server, 9001)
+        assert list(requests_of_smf(lab, stopped)) == []
+    usage = lab.smf("delete", up_seid=session["up_seid"])["usage"]
+    assert [report["downlink"] for report in usage] == [2 * OCTETS]
