@@ -10,7 +10,7 @@ use pfcp::ie::{NodeId, RecoveryTimeStamp};
 use pfcp::message::{AssociationSetupRequest, Message};
 use pfcp::{Header, SequenceNumber};
 use rules::testing::{self, NumberedHops};
-use session::{Effect, KeepNothing, Random};
+use session::{Effect, Random};
 
 fn settle(endpoint: &mut Endpoint, now: Nanos) {
     while let Some(effect) = endpoint.poll_effect() {
@@ -38,7 +38,6 @@ pub fn run(input: &[u8]) {
         Config::new(node, 2),
         Arc::new(testing::network()),
         Box::new(NumberedHops),
-        Box::new(KeepNothing),
         Random::from_number(1),
     );
     let setup = Message::from(AssociationSetupRequest::new(

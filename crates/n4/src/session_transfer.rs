@@ -12,8 +12,8 @@ use rules::network::Network;
 use rules::sdf::FlowDescription;
 use session::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, Done, DownlinkMark, Export, Frame, NodeRecord,
-    Origin, Outcome, PendingReports, Record, RecordError, Refusal, Seid, SessionRecord, Sessions, Ticket,
-    WallClock, decode_progress,
+    Outcome, PendingReports, Record, RecordError, Refusal, Seid, SessionRecord, Sessions, Ticket, WallClock,
+    decode_progress,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -203,9 +203,7 @@ impl SessionTransfer {
             }
             Record::Node(record) => Imported::Node(import_node(shared, &record)?),
             Record::Application(record) => Imported::Application(import_application(pfds, *record)?),
-            Record::Session(record) => {
-                Imported::Session(self.import_session(shared, now, *record, Origin::OtherProcess)?)
-            }
+            Record::Session(record) => Imported::Session(self.import_session(shared, now, *record, false)?),
         };
         Ok((imported, rest))
     }
@@ -238,7 +236,7 @@ impl SessionTransfer {
                 .for_each(|checkpoint| checkpoint.advance(progress));
         }
         record.empty_meters(now);
-        self.import_session(shared, now, *record, Origin::Store)
+        self.import_session(shared, now, *record, true)
     }
 
     fn import_session(
@@ -246,13 +244,16 @@ impl SessionTransfer {
         shared: &mut Shared,
         now: Nanos,
         record: SessionRecord,
-        origin: Origin,
+        is_stored: bool,
     ) -> Result<Seid, ImportError> {
         let node = node_of(&record.association)?;
         let association = shared.associations.by_node(&node).map(|one| one.id);
         let association = association.ok_or(ImportError::NoAssociation(node))?;
         let ticket = shared.new_ticket();
-        let taken = shared.sessions.import(now, ticket, association, &record, origin);
+        let taken = match is_stored {
+            true => shared.sessions.restore(now, ticket, association, &record),
+            false => shared.sessions.import(now, ticket, association, &record),
+        };
         taken.map_err(ImportError::Session)?;
         self.arriving.insert(ticket, (record.seid, record.pending));
         Ok(record.seid)

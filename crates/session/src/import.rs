@@ -70,7 +70,7 @@ impl From<Refusal> for ImportError {
 
 /// Where a record comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// Another process: what is imported has changed here.
     OtherProcess,
     /// The store that keeps the sessions of this node: it has the session already.

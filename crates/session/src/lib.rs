@@ -66,7 +66,7 @@ pub use correlations::SharedRate;
 pub use effect::{Effect, WorkerFault};
 pub use gtpu_paths::{GtpuPath, PathChange};
 pub use ids::{AssociationId, CpFSeid, Seid, Ticket};
-pub use import::{ImportError, Origin};
+pub use import::ImportError;
 pub use keyed_map::{Keyed, keyed};
 pub use outcome::{Done, Outcome};
 pub use packet_rate::{PacketRateStatus, PacketsAllowed};

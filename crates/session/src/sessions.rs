@@ -172,9 +172,25 @@ impl Sessions {
         ticket: Ticket,
         association: AssociationId,
         record: &SessionRecord,
-        origin: Origin,
     ) -> Result<(), ImportError> {
+        let origin = Origin::OtherProcess;
         self.requests.import(now, ticket, association, record, origin)
+    }
+
+    /// Takes a session in that the store of this node has, which need not be kept again; else as
+    /// [`import`](Self::import).
+    ///
+    /// # Errors
+    /// As of an import.
+    pub fn restore(
+        &mut self,
+        now: Nanos,
+        ticket: Ticket,
+        association: AssociationId,
+        record: &SessionRecord,
+    ) -> Result<(), ImportError> {
+        self.requests
+            .import(now, ticket, association, record, Origin::Store)
     }
 
     /// The node downstream has notified the start of a Pause of Charging: measurement stops once nothing else is in

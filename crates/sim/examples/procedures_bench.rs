@@ -131,7 +131,7 @@ impl Bench {
         let mut config = Config::new(NodeName::Ipv4(UPF), 1);
         config.heartbeat_interval = None;
         config.unverified_percent = 100;
-        let mut n4 = Endpoint::new(config, network(), Box::new(EveryNextHop), store, random);
+        let mut n4 = Endpoint::new(config, network(), Box::new(EveryNextHop), random);
         let now = Nanos::from_secs(1);
         let templates = RequestTemplates::new(SMF, profile()).expect("a profile within its bounds");
         n4.handle_datagram(now, at(SMF), at(UPF), templates.association());

@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct Settings {
     /// A segment takes no more batches when it has this many octets. 4 KiB to 256 MiB; default 32 MiB.
     pub segment_octets: u64,
-    /// Octets that wait for their sync, above which [`has_room`](crate::Store::has_room) is false. At most 64 MiB; default
-    /// 8 MiB.
+    /// Octets that wait for their sync, above which [`has_room`](crate::Store::has_room) is false. At most 64 MiB;
+    /// default 8 MiB.
     pub batch_octets: usize,
     /// Octets that may be garbage (superseded and removed records), in percent of the live ones, before all of it is
     /// compacted; three segments are allowed besides. At least 10; default 100.

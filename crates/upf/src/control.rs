@@ -15,13 +15,14 @@ use n4::{
     UnacceptedUsage,
 };
 use packet::MacAddr;
+use packet::too_big::TooBig;
 use rtrb::Consumer;
 use rules::AdjacencyRef;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{CounterReached, GtpuPath, MoveFault, Moved, PathChange, Random, Seid, WallChange, WallClock};
 use transport::lag::LagConfig;
-use transport::{Interface, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState, Routes};
+use transport::{Interface, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState};
 use worker::{
     ApplyError, Command, ControlEnd, Event, InterfaceSettings, TraceItem, TraceRequest, TraceTerms, mirror,
     trace,
@@ -32,7 +33,7 @@ use super::convert::{command, fault};
 use super::echo;
 use super::inspect::{InspectError, Inspection, Inspections};
 use super::mirror::{MirrorFault, MirrorWanted};
-use super::neighbours::{SharedNeighbours, Table};
+use super::neighbours::{SharedNeighbours, Table, prepare};
 use super::path_mtus::PathMtus;
 use super::port_links::{LinkEvent, PortLinks};
 use super::reconfiguration::Reconfiguration;
@@ -589,11 +590,7 @@ impl Control {
                 let _ = self.neighbours.at(now).neighbours.resolve(now, instance, address);
             }
             Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),
-            Event::TooBig(said) => {
-                let sessions = self.endpoint.sessions();
-                self.path_mtus
-                    .handle_too_big(now, &said, sessions, &mut self.workers);
-            }
+            Event::TooBig(said) => self.handle_too_big(now, &said),
             Event::DownlinkData {
                 session,
                 pdr,
@@ -645,6 +642,13 @@ impl Control {
                 self.endpoint.handle_counter_reached(now, session, event);
             }
         }
+    }
+
+    /// A router on the way to a GTP-U peer says how long packets may be.
+    fn handle_too_big(&mut self, now: Nanos, said: &TooBig) {
+        let sessions = self.endpoint.sessions();
+        self.path_mtus
+            .handle_too_big(now, said, sessions, &mut self.workers);
     }
 
     fn handle_echo_response(&mut self, now: Nanos, peer: IpAddr, local: LocalId, sequence: u16) {
@@ -780,21 +784,4 @@ impl Control {
         }
         busy
     }
-}
-
-/// Enters what is configured and asks for the gateways.
-fn prepare(now: Nanos, neighbours: &SharedNeighbours, network: &Network, fixed: &[StaticNeighbour]) {
-    let mut table = neighbours.at(now);
-    let neighbours = &mut table.neighbours;
-    for neighbour in fixed {
-        // There is room: capacity is far above what a configuration can name.
-        let _ = neighbours.add_static(neighbour.instance, neighbour.address, neighbour.mac);
-    }
-    neighbours.balance(now, network.groups());
-    for (instance, gateway) in Routes::new(network).gateways() {
-        if neighbours.find(instance, gateway).is_none() {
-            let _ = neighbours.pin(now, instance, gateway);
-        }
-    }
-    neighbours.announce();
 }

@@ -5,9 +5,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::{AdjacencyId, InstanceId, Nanos};
+use rules::network::Network;
 use rules::network::multipath::GroupId;
 use rules::{Adjacencies, AdjacencyRef};
-use transport::Neighbours;
+use transport::{Neighbours, Routes};
+
+use config::StaticNeighbour;
 
 /// A handle to the table. Both users are on Control's thread, so the lock never waits.
 #[derive(Clone)]
@@ -63,4 +66,26 @@ impl Adjacencies for SharedNeighbours {
     fn hold(&self, next_hop: AdjacencyId) -> AdjacencyRef {
         self.lock().neighbours.hold(next_hop)
     }
+}
+
+/// Enters what is configured and asks for the gateways.
+pub(super) fn prepare(
+    now: Nanos,
+    neighbours: &SharedNeighbours,
+    network: &Network,
+    fixed: &[StaticNeighbour],
+) {
+    let mut table = neighbours.at(now);
+    let neighbours = &mut table.neighbours;
+    for neighbour in fixed {
+        // There is room: capacity is far above what a configuration can name.
+        let _ = neighbours.add_static(neighbour.instance, neighbour.address, neighbour.mac);
+    }
+    neighbours.balance(now, network.groups());
+    for (instance, gateway) in Routes::new(network).gateways() {
+        if neighbours.find(instance, gateway).is_none() {
+            let _ = neighbours.pin(now, instance, gateway);
+        }
+    }
+    neighbours.announce();
 }

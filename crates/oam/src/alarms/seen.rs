@@ -7,8 +7,8 @@ use flow::Nanos;
 
 use crate::values::RecordsStatus;
 
-/// Looks, once a second, without progress of a worker, after which it has stalled. Looks are counted, and not seconds: of
-/// a process that was stopped as a whole no worker has stalled.
+/// Looks, once a second, without progress of a worker, after which it has stalled. Looks are counted, and not
+/// seconds: of a process that was stopped as a whole no worker has stalled.
 const STALLED: u32 = 3;
 
 /// What control does not know.

@@ -168,7 +168,9 @@ mod tests {
             peer.send(&frame).unwrap();
         };
         // Without a program that chooses all come to the driver's socket.
-        [0x0806, 0x88b5].map(|kind| send(kind, 1));
+        for kind in [0x0806, 0x88b5] {
+            send(kind, 1);
+        }
         assert_eq!(received(&mut rx), [1, 1]);
         // ARP.
         let chooses = [

@@ -13,6 +13,7 @@ mod run;
 mod service_manager;
 mod session_store;
 mod session_transfer;
+mod writers;
 
 pub use configuration::Source;
 pub use run::run;

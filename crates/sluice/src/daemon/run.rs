@@ -1,7 +1,6 @@
 //! The daemon: a UPF on its ports and sockets, until a signal ends it.
 
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,15 +12,14 @@ use dpdk::Eal;
 use flow::Nanos;
 use flow::residency::Mappings;
 use packet::redirect::Secret;
-use records::{Directory, Entry, ProcessStart, Recovered, Spool};
-use session::{Moment, Moved, Random, Unreported};
+use session::{Moved, Random, Unreported};
 use tracing::{debug, error, info, warn};
 use transport::OwnAddressState;
 use transport::lag::LINK_POLL;
 use worker::dpdk::{DpdkIo, HostEnd};
 use worker::{Stats, Worker};
 
-use config::{AtStop, Config, Driver, IdlePolicy, RecordsConfig};
+use config::{AtStop, Config, Driver, IdlePolicy};
 use oam::LogControl;
 use oam::alarms::SharedAlarms;
 use oam::rest::{QueryServer, query_channel};
@@ -32,7 +30,7 @@ use runtime::{
     sockets_of_workers, spawn_prefault_thread,
 };
 use trace::Explainer;
-use upf::{Assembly, Control, LinkEvent, RecordSink, Surroundings, assemble};
+use upf::{Assembly, Control, LinkEvent, Surroundings, assemble};
 
 use super::alarms::{AlarmSources, AlarmWatch, deliver};
 use super::api::{self, ApiSources};
@@ -41,10 +39,10 @@ use super::dates::Dates;
 use super::gauges::{flow_entries, worker_gauges};
 use super::host::HostPath;
 use super::n4_log;
-use super::records::{Feed, RecordsThread, RecordsView};
 use super::service_manager::ServiceManager;
-use super::session_store::{self, RestorationLog};
+use super::session_store::RestorationLog;
 use super::session_transfer::import_sessions;
+use super::writers::OpenedWriters;
 
 /// How long workers have at the end to report the last usage of sessions.
 const LAST_USAGE: Duration = Duration::from_secs(1);
@@ -63,7 +61,7 @@ const DROP_POLL: Duration = Duration::from_secs(1);
 pub struct RunError(String);
 
 impl RunError {
-    fn of(error: impl fmt::Display) -> Self {
+    pub(super) fn of(error: impl fmt::Display) -> Self {
         Self(error.to_string())
     }
 }
@@ -101,14 +99,7 @@ pub fn run(
     let clock = Clock::starting_now(eal.tsc_hz());
     let (mut control, workers, explainer) = build(config, &clock, &ports)?;
     let flow_entries = flow_entries(&workers);
-    let recording = config.records.as_ref();
-    let recording = recording
-        .map(|records| open_records(records, &clock))
-        .transpose()?;
-
-    let store = config.store.as_ref().map(session_store::open);
-    let store = store.transpose().map_err(RunError)?;
-
+    let opened = OpenedWriters::open(config, &clock)?;
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
     let own = sockets.wakeup().map_err(RunError::of)?;
@@ -125,14 +116,7 @@ pub fn run(
     let mut threads = start_workers(eal, config, unstarted, &wakes, &clock, &halt);
     let memory = workers_memory(&mut threads, &ports)?;
     let (client, server) = query_channel();
-    let (records, view) = recording.map_or((None, None), |(thread, feed, view)| {
-        keep_records(config, &mut control, &clock, feed);
-        (Some(thread), Some(view))
-    });
-    let store = store.map(|store| {
-        session_store::keep_sessions(config, &mut control, clock.now(), own.clone(), store).map_err(RunError)
-    });
-    let store = store.transpose()?;
+    let (writers, view) = opened.start(config, &mut control, &clock, own.clone())?;
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
@@ -173,24 +157,12 @@ pub fn run(
         watch,
         service_manager: ServiceManager::of_environment(),
     };
-    let ends = Ends {
-        has_records: records.is_some(),
-        keeps_sessions: config
-            .store
-            .as_ref()
-            .is_some_and(|store| store.at_stop == AtStop::Keep),
-    };
-    let outcome = served.run(sessions, stop, ends);
+    let outcome = served.run(sessions, stop, Ends::of(config));
     // With Control goes the records' source: what it could not state any more is stated at their end.
     drop(served);
     halt.store(true, Ordering::Relaxed);
     let stats = join(threads, host)?;
-    if store.is_some_and(|store| !store.end()) {
-        error!("session store: the disk did not take the last changes");
-    }
-    if let Some(lost) = records.map(RecordsThread::end).filter(|lost| *lost > 0) {
-        error!(lost, "usage records: the disk took these no more");
-    }
+    writers.end();
     outcome.map(|()| stats)
 }
 
@@ -356,36 +328,6 @@ fn warn_of_host(config: &Config) {
     }
 }
 
-/// Has Control make usage records, the first of which is that of the process.
-fn keep_records(config: &Config, control: &mut Control, clock: &Clock, mut feed: Feed) {
-    let node = config.node.id.0.to_string();
-    let now_ms = control.wall().unix_nanos(Moment::from(clock.now())) / 1_000_000;
-    feed.put(process_start(node.clone(), now_ms));
-    control.keep_records(node, Box::new(feed));
-}
-
-/// Opens the spool of usage records, says how it was found, and starts its writer.
-fn open_records(
-    config: &RecordsConfig,
-    clock: &Clock,
-) -> Result<(RecordsThread, Feed, RecordsView), RunError> {
-    let path = &config.directory.value;
-    let fault = |error: io::Error| {
-        let reason = match error.kind() {
-            io::ErrorKind::WouldBlock => "another process has it".into(),
-            _ => error.to_string(),
-        };
-        RunError(format!("usage records in {}: {reason}", path.display()))
-    };
-    let directory = Directory::open(path).map_err(fault)?;
-    let time_ms = clock.host().unix / 1_000_000;
-    let opened = Spool::open(directory, config.settings(), Duration::ZERO, time_ms);
-    let (spool, found) = opened.map_err(fault)?;
-    log_recovery(&found);
-    let name = path.display().to_string();
-    RecordsThread::start(spool, name, config.held.size(), config.when_full).map_err(fault)
-}
-
 fn open_n4_sockets(config: &Config) -> Result<Sockets, RunError> {
     let addresses = config.n4.addresses.iter().map(|address| address.value);
     let sockets = Sockets::open(addresses, config.n4.port.value() as u16).map_err(RunError::of)?;
@@ -416,44 +358,6 @@ fn log_start(config: &Config, addresses: impl Iterator<Item = SocketAddr>) {
             unverified_percent = config.n4.unverified_percent.value(),
             unknown_source_s = config.n4.unknown_source_s.value(),
             "N4 accepts datagrams from any source: n4.peers names no prefixes"
-        );
-    }
-}
-
-/// The record that says that the sessions of the process before are not this one's.
-fn process_start(node: String, time_ms: u64) -> Entry {
-    Entry::ProcessStart(ProcessStart {
-        time_ms,
-        node,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    })
-}
-
-fn log_recovery(found: &Recovered) {
-    let Recovered {
-        unfinished,
-        records,
-        torn_octets,
-        damaged,
-        lost,
-        ..
-    } = *found;
-    if unfinished > 0 {
-        info!(
-            unfinished,
-            records, "usage records: files of a process that did not end in order are finished"
-        );
-    }
-    if torn_octets > 0 || damaged > 0 {
-        warn!(
-            torn_octets,
-            damaged, "usage records: cut off behind the last whole record; lines that are none"
-        );
-    }
-    if let Some((first, lost)) = lost {
-        warn!(
-            first,
-            lost, "usage records: the process before had taken these and not written them: they are lost"
         );
     }
 }
@@ -522,6 +426,16 @@ fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made
 struct Ends {
     has_records: bool,
     keeps_sessions: bool,
+}
+
+impl Ends {
+    fn of(config: &Config) -> Self {
+        let store = config.store.as_ref();
+        Self {
+            has_records: config.records.is_some(),
+            keeps_sessions: store.is_some_and(|store| store.at_stop == AtStop::Keep),
+        }
+    }
 }
 
 /// What the control thread looks after.

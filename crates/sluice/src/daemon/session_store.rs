@@ -409,13 +409,10 @@ impl Writer {
     fn keep(&mut self, now: Duration, kept: Kept, frame: &RecordFrame) {
         let (key, record) = match kept {
             Kept::Node(record) => (Key::Node, Some(record.encode())),
-            Kept::Association { node, record } => (
-                Key::Association(node.into()),
-                record.map(|record| record.encode()),
-            ),
-            Kept::Application { id, record } => {
-                (Key::Application(id.into()), record.map(|record| record.encode()))
+            Kept::Association { node, record } => {
+                (Key::Association(node), record.map(|record| record.encode()))
             }
+            Kept::Application { id, record } => (Key::Application(id), record.map(|record| record.encode())),
             Kept::Session { seid, session } => return self.keep_session(now, seid, session, frame),
         };
         match record {

@@ -56,7 +56,7 @@ fn crash(world: &mut World, store: &MemoryStore, workers: u16, seed: u64) {
         .session_transfer(now)
         .import_all(&records, |error| failed.push(error));
     assert_eq!(failed, []);
-    world.keep_in(&store);
+    world.keep_in(store);
     let mut keeping = world.control.session_keeping(now);
     keeping.restore(Box::new(store.clone()), &store.heads(), seed);
 }

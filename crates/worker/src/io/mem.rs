@@ -357,7 +357,11 @@ impl Wires {
             filled: 0,
             completed: 0,
             tells: false,
-            urgent: (worker == 0).then(|| wires.urgent.clone()).unwrap_or_default(),
+            urgent: if worker == 0 {
+                wires.urgent.clone()
+            } else {
+                Vec::new()
+            },
             sorts: false,
         };
         let ios = (0..workers).map(io).collect();

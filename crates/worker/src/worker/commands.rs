@@ -70,18 +70,7 @@ impl<I: Io> Worker<I> {
             }
             Command::Trace(order) => self.take_trace(*order, now),
             Command::Revalidate => self.flows.next_snapshot(),
-            Command::SelectWorker(change) => {
-                if self.deferred.absent.len() > 0 {
-                    match change {
-                        WorkerSelectionChange::Bucket { .. } => self.deferred.absent.release_all(),
-                        WorkerSelectionChange::Exception { key, .. } => self.deferred.absent.meet_key(key),
-                    }
-                }
-                if !self.worker_selection.apply(change) {
-                    self.stats.exceptions_lost += 1;
-                    self.exceptions_lost = true;
-                }
-            }
+            Command::SelectWorker(change) => self.change_worker_selection(change),
             Command::SharedMeter {
                 id,
                 direction,
@@ -121,6 +110,20 @@ impl<I: Io> Worker<I> {
                 self.apply_rules.shared.set_chain(id, chain);
             }
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
+        }
+    }
+
+    /// Packets that wait for their sessions may find them at another worker from now on.
+    fn change_worker_selection(&mut self, change: WorkerSelectionChange) {
+        if self.deferred.absent.len() > 0 {
+            match change {
+                WorkerSelectionChange::Bucket { .. } => self.deferred.absent.release_all(),
+                WorkerSelectionChange::Exception { key, .. } => self.deferred.absent.meet_key(key),
+            }
+        }
+        if !self.worker_selection.apply(change) {
+            self.stats.exceptions_lost += 1;
+            self.exceptions_lost = true;
         }
     }
 

@@ -80,7 +80,9 @@ impl Case {
             world,
             counts: BTreeMap::new(),
             pushed: 0,
-            lists: vec![Vec::with_capacity(LEAST_COUNTS); COUNTS_BUFFERS],
+            lists: (0..COUNTS_BUFFERS)
+                .map(|_| Vec::with_capacity(LEAST_COUNTS))
+                .collect(),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Events as messages of syslog (RFC 5424), with the structured data of alarms (RFC 5674): over UDP (RFC 5426), TCP with
-//! counted octets (RFC 6587 §3.4.1), or TLS (RFC 5425).
+//! Events as messages of syslog (RFC 5424), with the structured data of alarms (RFC 5674): over UDP (RFC 5426), TCP
+//! with counted octets (RFC 6587 §3.4.1), or TLS (RFC 5425).
 //!
 //! Syslog has no acknowledgements. Over TCP a batch has a connection, which ends when the collector has closed it, too:
 //! what was sent was received then.
