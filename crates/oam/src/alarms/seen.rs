@@ -55,9 +55,9 @@ pub struct Fault {
 pub struct Disk {
     /// The directory in it that the daemon writes to.
     pub directory: PathBuf,
-    /// Mebioctets that this user can no longer have.
+    /// Mebioctets that are used.
     pub used_mib: u64,
-    /// Mebioctets in all.
+    /// Those, and what this user can have.
     pub size_mib: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Sends alarms to webhooks and collectors of syslog, and looks how full disks are. A thread of its own does it:
-//! names that are not resolved, receivers that do not answer and disks that hang hold up nothing else.
+//! Sends alarms to webhooks and collectors of syslog, and looks how full disks are. A thread of its own does it: names that
+//! are not resolved, receivers that do not answer and disks that hang hold up nothing else.
 //!
 //! Each receiver gets all events in their order. What it does not take is sent again until it takes it, or until the
 //! event is kept no more ([`Alarms::events`](super::Alarms::events)): how many those were is said with the next.
@@ -225,11 +225,12 @@ async fn watch_disks(directories: Vec<PathBuf>, shared: Shared) {
 
 fn disk_of(directory: PathBuf) -> Option<Disk> {
     let found = statvfs(&directory).ok()?;
-    let mib = |blocks: u64| ((u128::from(blocks) * u128::from(found.fragment_size())) >> 20) as u64;
-    let size_mib = mib(found.blocks());
+    let mib = |blocks: u64| (u128::from(blocks) * u128::from(found.fragment_size()) >> 20) as u64;
+    // As df(1) has it: what is kept for root, or not backed by the disk below, is neither used nor to be had.
+    let used_mib = mib(found.blocks().saturating_sub(found.blocks_free()));
     Some(Disk {
         directory,
-        used_mib: size_mib.saturating_sub(mib(found.blocks_available())),
-        size_mib,
+        used_mib,
+        size_mib: used_mib + mib(found.blocks_available()),
     })
 }
