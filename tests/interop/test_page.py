@@ -100,7 +100,7 @@ class Watched:
         return self.page
 
     def assert_not_empty(self, name):
-        for shown in self.page.query_selector_all("main .none:not([hidden])"):
+        for shown in self.page.query_selector_all("main .none:visible"):
             assert shown.inner_text() in MAY_BE_EMPTY, f"{name}: {shown.inner_text()}"
         assert not self.page.query_selector("main .notice.bad"), f"{name}: {self.page.inner_text('main')}"
 
