@@ -546,3 +546,31 @@ fn as_many_typical_blocks_as_promised_fit() {
     };
     assert!((0..1000).all(|session| blocks.install(SessionIndex(session), &image).is_ok()));
 }
+
+proptest! {
+    #[test]
+    fn each_block_is_in_one_part_with_its_mark(
+        steps in prop::collection::vec((0u32..40, prop::option::of((0u8..60, 0u8..20))), 1..200),
+    ) {
+        let mut blocks = Blocks::new(64, Blocks::TYPICAL_LINES).unwrap();
+        let mut known = std::collections::BTreeMap::new();
+        for (session, image) in steps {
+            if let Some(block) = known.remove(&session) {
+                blocks.remove(block);
+            }
+            let image = image.map(|(urrs, forwards)| BlockImage {
+                forwards: vec![Forward::DROP; forwards.into()],
+                urrs,
+                ..BlockImage::default()
+            });
+            let installed = image.and_then(|image| blocks.install(SessionIndex(session), &image).ok());
+            known.extend(installed.map(|installed| (session, installed.block)));
+            let mut found: Vec<_> = (0..blocks.parts()).flat_map(|part| blocks.count_marks(part)).collect();
+            found.sort_unstable();
+            let mark = |(session, block): (&u32, &BlockRef)| {
+                (SessionIndex(*session), blocks.count_mark(*block).expect("it is there"))
+            };
+            prop_assert_eq!(found, known.iter().map(mark).collect::<Vec<_>>());
+        }
+    }
+}

@@ -93,6 +93,20 @@ impl LineAllocator {
         self.chunks.iter().map(|chunk| usize::from(chunk.used)).sum()
     }
 
+    /// How many chunks there are.
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// The first lines of the runs of a chunk, in order, that may be given out: all that are, and some that were.
+    pub(super) fn runs(&self, chunk: usize) -> impl Iterator<Item = u32> + use<> {
+        let given = self.chunks.get(chunk).filter(|chunk| chunk.used > 0);
+        let (runs, size) = given.map_or((0, 0), |chunk| {
+            (chunk.touched, u32::from(CLASSES[usize::from(chunk.class)]))
+        });
+        (0..u32::from(runs)).map(move |run| (chunk * CHUNK) as u32 + run * size)
+    }
+
     /// The lines that a run of `lines` lines really gets; `None` when no run is that long.
     pub(super) fn rounded(lines: usize) -> Option<usize> {
         CLASS_OF

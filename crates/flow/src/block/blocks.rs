@@ -29,7 +29,7 @@ const ALIVE: u32 = 1 << 31;
 /// 120,000 installs a second.
 pub struct Blocks {
     pub(super) lines: Slab<Line>,
-    allocator: LineAllocator,
+    pub(super) allocator: LineAllocator,
     pub(super) contents: ContentCounters,
     pub(super) every: LookEvery,
     generation: u32,

@@ -1,6 +1,7 @@
 //! Checkpoints: what URRs have counted, for control, once in an interval and only where it has changed.
 //!
-//! All sessions are looked at in turn, in slices that are spread evenly over the interval. What is remembered of a
+//! All sessions are looked at in turn, by the order of their blocks in memory, in parts that are spread evenly over the
+//! interval. What is remembered of a
 //! session is one number, which is another when its counters are ([`Blocks::count_mark`](flow::Blocks::count_mark)), so
 //! that an idle session costs three cache lines, asked for ahead. The counts of the others are written into lists that
 //! control gives and gets back. Where there is no list, or no room for an event, the look pauses and misses nothing.
@@ -21,10 +22,8 @@ use crate::sessions::Sessions;
 use crate::stats::Stats;
 use crate::{Event, WorkerConfig};
 
-/// Sessions that are looked at together: enough for their memory to come while others are asked for.
-const SLICE: usize = 64;
-/// Slices of one poll, at most: those of the longest sleep of a worker with a million sessions.
-const SLICES_PER_POLL: usize = 160;
+/// Parts that one poll looks at, at most: those of the longest sleep of a worker with a million sessions.
+const PARTS_PER_POLL: usize = 256;
 /// Counts wait in a list for this part of the interval at most.
 const WAITS: u32 = 32;
 /// For this part of the interval there is no look, where there was no list or no room for an event.
@@ -35,9 +34,9 @@ pub(crate) struct Checkpoints {
     interval: Duration,
     /// The mark of each session's counters when they were looked at last, by [`SessionIndex`].
     marks: Box<[u64]>,
-    /// The session that is looked at next.
+    /// The part that is looked at next.
     hand: usize,
-    /// When the look at all sessions began, and when its next slice is due.
+    /// When the look at all sessions began, and when its next part is due.
     begun: Nanos,
     due: Nanos,
     /// Lists without counts.
@@ -125,17 +124,16 @@ impl Checkpoints {
     #[cold]
     #[inline(never)]
     pub fn look(&mut self, sessions: &Sessions, outlet: &mut Outlet<'_>, now: Nanos) {
-        let all = self.marks.len();
+        let all = sessions.blocks.parts();
         let interval = self.interval.as_nanos();
         let elapsed = u128::from(now.0.saturating_sub(self.begun.0)).min(interval);
         let target = (all as u128 * elapsed / interval) as usize;
         let mut is_paused = !self.look_at_due(sessions, outlet, now);
-        for _ in 0..SLICES_PER_POLL {
-            let end = (self.hand + SLICE).min(target);
-            if self.hand >= end || is_paused {
+        for _ in 0..PARTS_PER_POLL {
+            if self.hand >= target || is_paused {
                 break;
             }
-            is_paused = !self.look_at_slice(sessions, outlet, end, now);
+            is_paused = !self.look_at_part(sessions, outlet, now);
         }
         let is_over = self.hand == all && now >= self.begun + self.interval;
         if is_over || now >= self.since + self.interval / WAITS {
@@ -148,21 +146,20 @@ impl Checkpoints {
             self.hand = 0;
         }
         self.is_paused = is_paused;
-        self.due = self.next_look(now);
+        self.due = self.next_look(all, now);
     }
 
     /// When there is something to do again.
-    fn next_look(&self, now: Nanos) -> Nanos {
+    fn next_look(&self, all: usize, now: Nanos) -> Nanos {
         if self.is_paused {
             return now + self.interval / PAUSES;
         }
-        let all = self.marks.len();
-        let sessions = (self.hand + SLICE).min(all) as u128;
-        let until = (sessions * self.interval.as_nanos()).div_ceil(all.max(1) as u128);
-        let slice = Nanos(self.begun.0.saturating_add(until as u64));
+        let parts = (self.hand + 1).min(all) as u128;
+        let until = (parts * self.interval.as_nanos()).div_ceil(all.max(1) as u128);
+        let part = Nanos(self.begun.0.saturating_add(until as u64));
         match self.list.is_empty() {
-            true => slice,
-            false => slice.min(self.since + self.interval / WAITS),
+            true => part,
+            false => part.min(self.since + self.interval / WAITS),
         }
     }
 
@@ -172,7 +169,8 @@ impl Checkpoints {
             return true;
         }
         while let Some(session) = outlet.events.next_due() {
-            if !self.look_at(sessions, outlet, session, now) {
+            let mark = sessions.count_mark(session);
+            if mark.is_some_and(|mark| !self.look_at(sessions, outlet, (session, mark), now)) {
                 outlet.events.mark_due(session);
                 return false;
             }
@@ -180,18 +178,15 @@ impl Checkpoints {
         self.push(outlet)
     }
 
-    /// Looks at a session. False if it had to pause.
+    /// Looks at a session, whose counters have this mark. False if it had to pause.
     #[inline]
     fn look_at(
         &mut self,
         sessions: &Sessions,
         outlet: &mut Outlet<'_>,
-        session: SessionIndex,
+        (session, mark): (SessionIndex, u64),
         now: Nanos,
     ) -> bool {
-        let Some(mark) = sessions.count_mark(session) else {
-            return true;
-        };
         if self.marks.get(session.index()) == Some(&mark) {
             return true;
         }
@@ -202,24 +197,12 @@ impl Checkpoints {
         is_noted
     }
 
-    /// Looks at the sessions up to `end`. False if it had to pause.
-    fn look_at_slice(
-        &mut self,
-        sessions: &Sessions,
-        outlet: &mut Outlet<'_>,
-        end: usize,
-        now: Nanos,
-    ) -> bool {
-        let indices = || (self.hand..end).map(|index| SessionIndex(index as u32));
-        indices().for_each(|session| sessions.prefetch_count_mark(session));
-        while self.hand < end {
-            let session = SessionIndex(self.hand as u32);
-            if !self.look_at(sessions, outlet, session, now) {
-                return false;
-            }
-            self.hand += 1;
-        }
-        true
+    /// Looks at the sessions of the next part. False if it had to pause: then it begins with the part once more.
+    fn look_at_part(&mut self, sessions: &Sessions, outlet: &mut Outlet<'_>, now: Nanos) -> bool {
+        let mut all = sessions.blocks.count_marks(self.hand);
+        let is_done = all.all(|one| self.look_at(sessions, outlet, one, now));
+        self.hand += usize::from(is_done);
+        is_done
     }
 
     /// Puts the counts of a session into a list. False if there is none with room for them.

@@ -86,14 +86,6 @@ impl Sessions {
         self.blocks.count_mark(self.at(session)?.installed.block)
     }
 
-    /// Prefetches what [`count_mark`](Self::count_mark) reads.
-    #[inline]
-    pub fn prefetch_count_mark(&self, session: SessionIndex) {
-        if let Some(slot) = self.at(session) {
-            self.blocks.prefetch_count_mark(slot.installed.block);
-        }
-    }
-
     /// When the packets came of the URR slots that `wanted` names.
     pub(super) fn times(&self, slot: &Slot, wanted: impl Fn(u8) -> bool) -> Vec<(UrrId, PacketTimes)> {
         let Some(block) = self.blocks.get(slot.installed.block) else {

@@ -70,7 +70,7 @@ impl<I: Io> Worker<I> {
             }
             Command::Trace(order) => self.take_trace(*order, now),
             Command::Revalidate => self.flows.next_snapshot(),
-            Command::SelectWorker(change) => self.change_worker_selection(change),
+            Command::SelectWorker(change) => self.select_worker(change),
             Command::SharedMeter {
                 id,
                 direction,
@@ -110,20 +110,6 @@ impl<I: Io> Worker<I> {
                 self.apply_rules.shared.set_chain(id, chain);
             }
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
-        }
-    }
-
-    /// Packets that wait for their sessions may find them at another worker from now on.
-    fn change_worker_selection(&mut self, change: WorkerSelectionChange) {
-        if self.deferred.absent.len() > 0 {
-            match change {
-                WorkerSelectionChange::Bucket { .. } => self.deferred.absent.release_all(),
-                WorkerSelectionChange::Exception { key, .. } => self.deferred.absent.meet_key(key),
-            }
-        }
-        if !self.worker_selection.apply(change) {
-            self.stats.exceptions_lost += 1;
-            self.exceptions_lost = true;
         }
     }
 
@@ -259,6 +245,20 @@ impl<I: Io> Worker<I> {
             outcome: applied.outcome,
             retired: applied.retired,
             spent: applied.spent,
+        }
+    }
+
+    /// Changes worker selection. Packets that wait for absent sessions may be another worker's now.
+    fn select_worker(&mut self, change: WorkerSelectionChange) {
+        if self.deferred.absent.len() > 0 {
+            match change {
+                WorkerSelectionChange::Bucket { .. } => self.deferred.absent.release_all(),
+                WorkerSelectionChange::Exception { key, .. } => self.deferred.absent.meet_key(key),
+            }
+        }
+        if !self.worker_selection.apply(change) {
+            self.stats.exceptions_lost += 1;
+            self.exceptions_lost = true;
         }
     }
 
