@@ -1,5 +1,5 @@
-//! Sends alarms to webhooks and collectors of syslog, and looks how full disks are. A thread of its own does it: names that
-//! are not resolved, receivers that do not answer and disks that hang hold up nothing else.
+//! Sends alarms to webhooks and collectors of syslog, and looks how full disks are. A thread of its own does it: names
+//! that are not resolved, receivers that do not answer and disks that hang hold up nothing else.
 //!
 //! Each receiver gets all events in their order. What it does not take is sent again until it takes it, or until the
 //! event is kept no more ([`Alarms::events`](super::Alarms::events)): how many those were is said with the next.
