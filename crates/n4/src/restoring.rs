@@ -55,7 +55,7 @@ impl Restoring<'_> {
     ///
     /// # Errors
     /// Why it cannot. What has no place here is given up: it would come back at a later start, when its peer has long
-    /// ended it.
+    /// ended it. What cannot be read stays in the store, for another version or another disk.
     pub(crate) fn restore(&mut self, now: Nanos, seid: Seid) -> Result<(), ImportError> {
         let taken = self.absent.as_mut().and_then(|absent| absent.take(seid));
         let Some((Reserved { tunnels, addresses }, stored)) = taken else {
@@ -68,7 +68,7 @@ impl Restoring<'_> {
             }
             None => Err(ImportError::Unreadable),
         };
-        if !matches!(restored, Ok(_) | Err(ImportError::Unreadable)) {
+        if let Err(ImportError::Session(_) | ImportError::NoAssociation(_)) = restored {
             self.shared.sessions.mark(seid);
         }
         self.shared.sessions.give_up_reserved(now, &tunnels, &addresses);

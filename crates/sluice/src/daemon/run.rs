@@ -61,7 +61,7 @@ const DROP_POLL: Duration = Duration::from_secs(1);
 pub struct RunError(String);
 
 impl RunError {
-    pub(super) fn of(error: impl fmt::Display) -> Self {
+    fn of(error: impl fmt::Display) -> Self {
         Self(error.to_string())
     }
 }
@@ -99,7 +99,7 @@ pub fn run(
     let clock = Clock::starting_now(eal.tsc_hz());
     let (mut control, workers, explainer) = build(config, &clock, &ports)?;
     let flow_entries = flow_entries(&workers);
-    let opened = OpenedWriters::open(config, &clock)?;
+    let opened = OpenedWriters::open(config, &clock).map_err(RunError)?;
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
     let own = sockets.wakeup().map_err(RunError::of)?;
@@ -116,7 +116,9 @@ pub fn run(
     let mut threads = start_workers(eal, config, unstarted, &wakes, &clock, &halt);
     let memory = workers_memory(&mut threads, &ports)?;
     let (client, server) = query_channel();
-    let (writers, view) = opened.start(config, &mut control, &clock, own.clone())?;
+    let (writers, view) = opened
+        .start(config, &mut control, &clock, own.clone())
+        .map_err(RunError)?;
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
@@ -548,6 +550,10 @@ impl Served<'_> {
         let deadline = Instant::now() + KEEPING_ALL;
         while !self.turns.control().session_keeping(now).has_kept_all() && Instant::now() < deadline {
             self.turns.turn().map_err(RunError::of)?;
+            let now = self.turns.now();
+            let workers = self.threads.iter().map(|thread| thread.published().times());
+            self.service_manager
+                .turn(now, workers, || "keeping sessions".into());
         }
         let sessions = self.turns.control().endpoint().sessions().count().sessions;
         info!(sessions, "sessions kept for the next start");

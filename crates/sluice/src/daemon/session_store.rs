@@ -390,6 +390,9 @@ impl Writer {
             self.take(now, order);
         }
         self.store.poll(now);
+        for key in self.store.take_unreadable() {
+            error!("session store: {key:?} cannot be read any more, and is lost at the next start");
+        }
         self.publish();
     }
 

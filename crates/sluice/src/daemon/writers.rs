@@ -12,7 +12,6 @@ use runtime::{Clock, Wakeup};
 use upf::{Control, RecordSink};
 
 use super::records::{Feed, RecordsThread, RecordsView};
-use super::run::RunError;
 use super::session_store::{self, OpenedStore, StoreThread};
 
 /// What writes to disks beside control, opened and not started.
@@ -26,13 +25,13 @@ impl OpenedWriters {
     ///
     /// # Errors
     /// What keeps one from being opened.
-    pub fn open(config: &Config, clock: &Clock) -> Result<Self, RunError> {
+    pub fn open(config: &Config, clock: &Clock) -> Result<Self, String> {
         let records = config.records.as_ref();
         let records = records.map(|records| open_records(records, clock));
         let store = config.store.as_ref().map(session_store::open);
         Ok(Self {
             records: records.transpose()?,
-            store: store.transpose().map_err(RunError::of)?,
+            store: store.transpose()?,
         })
     }
 
@@ -46,7 +45,7 @@ impl OpenedWriters {
         control: &mut Control,
         clock: &Clock,
         wakeup: Wakeup,
-    ) -> Result<(Writers, Option<RecordsView>), RunError> {
+    ) -> Result<(Writers, Option<RecordsView>), String> {
         let (records, view) = self.records.map_or((None, None), |(thread, feed, view)| {
             keep_records(config, control, clock, feed);
             (Some(thread), Some(view))
@@ -55,7 +54,7 @@ impl OpenedWriters {
         let store = self
             .store
             .map(|store| session_store::keep_sessions(config, control, now, wakeup, store));
-        let store = store.transpose().map_err(RunError::of)?;
+        let store = store.transpose()?;
         Ok((Writers { records, store }, view))
     }
 }
@@ -87,17 +86,14 @@ fn keep_records(config: &Config, control: &mut Control, clock: &Clock, mut feed:
 }
 
 /// Opens the spool of usage records, says how it was found, and starts its writer.
-fn open_records(
-    config: &RecordsConfig,
-    clock: &Clock,
-) -> Result<(RecordsThread, Feed, RecordsView), RunError> {
+fn open_records(config: &RecordsConfig, clock: &Clock) -> Result<(RecordsThread, Feed, RecordsView), String> {
     let path = &config.directory.value;
     let fault = |error: io::Error| {
         let reason = match error.kind() {
             io::ErrorKind::WouldBlock => "another process has it".into(),
             _ => error.to_string(),
         };
-        RunError::of(format!("usage records in {}: {reason}", path.display()))
+        format!("usage records in {}: {reason}", path.display())
     };
     let directory = Directory::open(path).map_err(fault)?;
     let time_ms = clock.host().unix / 1_000_000;
