@@ -11,6 +11,8 @@ from lab import CONFIGURATION, DN, Lab, Tunnel, eventually
 STORE = CONFIGURATION + "store: {{directory: \"{files}/store\"}}\n"
 PAYLOAD = b"0123456789" * 10
 OCTETS = 28 + len(PAYLOAD)
+# A checkpoint of each session is made once a second.
+CHECKPOINT = 2.5
 
 
 @pytest.fixture(params=["af_packet", "af_xdp"])
@@ -68,8 +70,7 @@ def test_sessions_outlive_a_kill(lab):
         tunnels = [(Tunnel(session, gnb), session["ue_ipv4"]) for session in sessions]
         for tunnel, ue in tunnels:
             assert reaches_dn(tunnel, ue, server, 9000)
-        # A checkpoint is made once a second.
-        time.sleep(2.5)
+        time.sleep(CHECKPOINT)
         killed = time.time()
         restart(lab)
         for tunnel, ue in tunnels:
@@ -83,6 +84,7 @@ def test_sessions_outlive_a_kill(lab):
         assert volume and all(up >= 2 * OCTETS and down == 2 * OCTETS for up, down in volume), volume
 
     # What was deleted stays so; the others are there after the next kill, too.
+    time.sleep(CHECKPOINT)
     restart(lab)
     for session in sessions[:10]:
         with pytest.raises(RuntimeError):
