@@ -31,6 +31,8 @@ fragments: {held: 3}
 reassembly: {held: 3}
 buffering: {packets: 5}
 records: {directory: /var/spool/sluice}
+store: {directory: /var/lib/sluice/store, checkpoint_s: 1, deadline_ms: 1000, at_stop: keep}
+alarms: {}
 dpdk: {buffers: 32768}
 ports:
   - {name: a, driver: {memory: {}}, mtu: 1500, descriptors: 64}
