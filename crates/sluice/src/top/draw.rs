@@ -73,7 +73,7 @@ fn keys_of(app: &App) -> &'static str {
         _ if app.sessions.editing.is_some() => " Enter search   Esc leave it",
         View::Sessions => " up/down choose   Enter open   / search   n more   o overview   q quit",
         View::Session => " up/down scroll   Esc back   o overview   q quit",
-        _ => " o overview   s sessions   / search   d drops   m SMFs   a alarms   ? help   q quit",
+        _ => " o overview  s sessions  / search  d drops  m SMFs  a alarms  ? help  q quit",
     }
 }
 

@@ -229,6 +229,11 @@ fn network(address: &str) -> String {
     address.rsplit_once('.').expect("IPv4").0.into()
 }
 
+/// The prefix of an entry of `n4.peers`, which is the prefix alone or has more.
+fn prefix(peers: &Value) -> &str {
+    text(peers.get("prefix").unwrap_or(peers))
+}
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("a text: {value}"))
 }
@@ -250,7 +255,7 @@ fn the_configuration_of_open5gs_fits_the_examples() {
         assert_ne!(gtpu, own);
         // The network instance is the DNN.
         assert_eq!(example.instance("n6")["name"], "internet");
-        let peers = text(&example.0["n4"]["peers"][0]);
+        let peers = prefix(&example.0["n4"]["peers"][0]);
         assert_eq!(
             network(text(&smf["pfcp"]["server"][0]["address"])),
             network(peers)
@@ -263,7 +268,7 @@ fn the_configuration_of_open5gs_fits_the_examples() {
     lte.assert_is_shown_as(&sgwc["pfcp"]["client"]["sgwu"][0]["address"]);
     assert_eq!(
         network(text(&sgwc["pfcp"]["server"][0]["address"])),
-        network(text(&lte.0["n4"]["peers"][0]))
+        network(prefix(&lte.0["n4"]["peers"][0]))
     );
     assert_eq!(lte.instance("n3")["roles"], serde_json::json!(["n3", "n9"]));
 }
