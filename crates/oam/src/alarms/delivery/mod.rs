@@ -225,7 +225,7 @@ async fn watch_disks(directories: Vec<PathBuf>, shared: Shared) {
 
 fn disk_of(directory: PathBuf) -> Option<Disk> {
     let found = statvfs(&directory).ok()?;
-    let mib = |blocks: u64| (u128::from(blocks) * u128::from(found.fragment_size()) >> 20) as u64;
+    let mib = |blocks: u64| ((u128::from(blocks) * u128::from(found.fragment_size())) >> 20) as u64;
     // As df(1) has it: what is kept for root, or not backed by the disk below, is neither used nor to be had.
     let used_mib = mib(found.blocks().saturating_sub(found.blocks_free()));
     Some(Disk {
