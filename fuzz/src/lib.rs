@@ -11,4 +11,5 @@ pub mod packet_gtpu;
 pub mod pfcp_message;
 pub mod sdf_filter;
 pub mod session_record;
+pub mod store_segment;
 pub mod worker_frames;

@@ -51,8 +51,8 @@ impl DirectoryReads {
         Ok(done)
     }
 
-    /// Closes a file: it was removed.
-    pub fn close(&mut self, name: &str) {
+    /// Closes a file, which is to be removed.
+    pub fn forget(&mut self, name: &str) {
         self.open.remove(name);
     }
 }

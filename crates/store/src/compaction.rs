@@ -109,7 +109,9 @@ impl<D: StoreDisk> Store<D> {
     }
 
     fn remove_segment(&mut self, segment: Segment) -> io::Result<()> {
-        remove(&mut self.disk, &file_name(segment.number))?;
+        let name = file_name(segment.number);
+        self.reads.forget(&name);
+        remove(&mut self.disk, &name)?;
         self.disk.sync_directory()?;
         self.segments.remove_oldest();
         self.progress.removed_segments += 1;

@@ -1,10 +1,10 @@
-//! A durable map: the latest value of each [`Key`], in a log of segment files that survives any end of the process
-//! and of the machine.
+//! A durable map: the latest value of each [`Key`], in a log of segment files that survives any end of the process and
+//! of the machine (docs/adr/0009).
 //!
 //! [`Store`] takes values and removals, writes them in batches with one sync for all that came, and says up to which
-//! operation everything is durable ([`Store::durable`]). [`Store::open`] reads the log of the process before and
-//! gives what is in it ([`Recovered`]). [`Reader`] reads single values back, in any thread. Segments are compacted
-//! from the oldest on, a little in each poll.
+//! operation everything is durable ([`Store::durable`]). [`Store::open`] reads the log of the process before and gives
+//! what is in it ([`Recovered`]). [`Reader`] reads single values back, in any thread. Segments are compacted from the
+//! oldest on, a little in each poll.
 //!
 //! The store has no thread and no clock: the caller passes the time and the disk ([`StoreDisk`]), so that tests let
 //! every single operation fail. It does not know what a value is.

@@ -89,9 +89,7 @@ impl Log {
         batch: &[u8],
     ) -> io::Result<Written> {
         self.clear_doubt(disk);
-        if let Some(full) = self.active.take_if(|active| active.confirmed >= segment_octets) {
-            self.seal(full);
-        }
+        self.seal_full(segment_octets);
         if self.active.is_none() {
             self.begin(disk)?;
         }
@@ -113,11 +111,13 @@ impl Log {
         active.is_doubtful = false;
         let offset = active.confirmed.max(SEGMENT_HEADER as u64);
         active.confirmed = offset + batch.len() as u64;
-        Ok(Written {
+        let written = Written {
             segment: active.number,
             offset,
             is_new,
-        })
+        };
+        self.seal_full(segment_octets);
+        Ok(written)
     }
 
     fn begin(&mut self, disk: &mut impl StoreDisk) -> io::Result<()> {
@@ -168,6 +168,13 @@ impl Log {
             self.seal(active);
         } else if remove(disk, &active.name).is_err() {
             self.leftovers.push(active.name);
+        }
+    }
+
+    /// A segment that is full takes nothing more, so that it can be compacted.
+    fn seal_full(&mut self, segment_octets: u64) {
+        if let Some(full) = self.active.take_if(|active| active.confirmed >= segment_octets) {
+            self.seal(full);
         }
     }
 

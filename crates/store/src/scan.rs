@@ -46,8 +46,8 @@ pub(crate) fn scan_octets(octets: &[u8], is_end: bool, mut each: impl FnMut(usiz
 /// Octets that are read at a time, unless a record is longer.
 const CHUNK: usize = 256 << 10;
 
-/// The same for all that `input` has, whose first octet is at `from`; `ahead` sees the octets first. Returns the
-/// place of the end.
+/// The same for all that `input` has, whose first octet is at `from`; `ahead` sees the octets first. Returns the place
+/// of the end.
 pub(crate) fn scan_file<C>(
     mut input: impl Read,
     from: u64,

@@ -1,8 +1,8 @@
 //! What a store is made of, and its batch: from the first operation in it to the confirmation of all.
 //!
-//! An operation is encoded into the batch at once; the index leads there until the batch is confirmed. Which octets
-//! of a segment are live is counted by what is confirmed alone, so that a segment can be removed at any time when it
-//! has no live record. When something fails, the batch stays as it is and is written again.
+//! An operation is encoded into the batch at once; the index leads there until the batch is confirmed. Which octets of
+//! a segment are live is counted by what is confirmed alone, so that a segment can be removed at any time when it has
+//! no live record. When something fails, the batch stays as it is and is written again.
 
 use std::io;
 use std::time::Duration;

@@ -144,7 +144,7 @@ impl<D: StoreDisk> Store<D> {
         self.polled = now;
         self.write_batch(now);
         let is_durable = self.fault.is_none() && self.batch.is_empty();
-        if is_durable && self.log.active().is_some() {
+        if is_durable && self.progress.written_octets > 0 {
             self.begin_batch();
             // The mark alone says it: without it the next process takes the last batch for an unfinished one.
             self.write_batch(now);

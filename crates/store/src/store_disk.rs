@@ -27,6 +27,8 @@ pub trait ReadAt {
     /// # Errors
     /// The system's.
     fn read_at(&mut self, name: &str, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// The file is not read any more: it is to be removed, and is not to be kept open for it.
+    fn forget(&mut self, name: &str);
 }
 
 impl StoreDisk for Directory {
@@ -48,5 +50,9 @@ impl StoreDisk for Directory {
 impl ReadAt for DirectoryReads {
     fn read_at(&mut self, name: &str, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         DirectoryReads::read_at(self, name, offset, into)
+    }
+
+    fn forget(&mut self, name: &str) {
+        DirectoryReads::forget(self, name);
     }
 }

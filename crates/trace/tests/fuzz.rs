@@ -117,6 +117,7 @@ fn all() -> Vec<Target> {
     let captures = captures
         .iter()
         .map(|path| std::fs::read(path).expect("a capture"));
+    let segments = files(&root().join("crates/store/tests/stored"), "log").into_iter();
     let record = root().join("crates/session/tests/records/session_v1.bin");
     vec![
         ("capture_file", targets::capture_file::run, captures.collect()),
@@ -148,6 +149,13 @@ fn all() -> Vec<Target> {
             "session_record",
             targets::session_record::run,
             vec![std::fs::read(record).expect("a record")],
+        ),
+        (
+            "store_segment",
+            targets::store_segment::run,
+            segments
+                .map(|path| std::fs::read(path).expect("a segment"))
+                .collect(),
         ),
         (
             "worker_frames",

@@ -80,6 +80,33 @@ fn it_is_there_for_the_next_process_and_read_by_other_threads() {
     .expect("the reader's thread");
 }
 
+/// Else the room of a removed segment would not be free before the process ends.
+#[test]
+fn a_segment_that_compaction_removed_is_not_kept_open() {
+    let scratch = Scratch::new("open");
+    let mut now = Duration::ZERO;
+    let directory = Directory::open(&scratch.path()).expect("a directory");
+    let (mut store, _) = Store::open(directory, settings(), now).expect("a store");
+    for number in 0..2_000_u64 {
+        let key = Key::Session(if number < 20 { number } else { 20 });
+        store.put(now, &key, 1, b"", &[7; 2_000]).expect("not too long");
+        if number % 16 == 0 {
+            now += Duration::from_millis(1);
+            store.poll(now);
+        }
+    }
+    assert!(store.progress().removed_segments > 5, "{:?}", store.progress());
+    let open = fs::read_dir("/proc/self/fd")
+        .expect("Linux")
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let ours: Vec<PathBuf> = open.filter(|path| path.starts_with(scratch.path())).collect();
+    assert!(!ours.is_empty());
+    let removed = ours
+        .iter()
+        .find(|path| path.to_string_lossy().ends_with("(deleted)"));
+    assert_eq!(removed, None);
+}
+
 #[test]
 fn a_second_process_is_refused() {
     let scratch = Scratch::new("second");

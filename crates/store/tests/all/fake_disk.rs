@@ -430,4 +430,6 @@ impl ReadAt for FakeDisk {
         into[..octets].copy_from_slice(&found[..octets]);
         Ok(octets)
     }
+
+    fn forget(&mut self, _: &str) {}
 }

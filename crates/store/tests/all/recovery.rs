@@ -249,6 +249,27 @@ fn locations_stay_good_while_compaction_is_on_hold() {
     assert!(progress.octets < 4 * 4_096, "{progress:?}");
 }
 
+/// A batch that is longer than all that there may be is compacted without another one.
+#[test]
+fn a_batch_longer_than_its_segment_does_not_stop_puts() {
+    let disk = FakeDisk::new(1);
+    let settings = Settings {
+        batch_octets: 1 << 20,
+        ..settings()
+    };
+    let (mut store, _) = Store::open(disk, settings, Duration::ZERO).expect("a disk that works");
+    for _ in 0..100 {
+        store
+            .put(Duration::ZERO, &Key::Node, 0, b"", &[0; 2_000])
+            .expect("not too long");
+    }
+    store.poll(Duration::ZERO);
+    while store.poll_timeout().is_some() {
+        store.poll(Duration::ZERO);
+    }
+    assert!(store.has_room(), "{:?}", store.progress());
+}
+
 #[test]
 fn what_is_too_long_is_refused() {
     let (mut store, _) = open(&FakeDisk::new(1));
