@@ -20,8 +20,8 @@ use crate::store_disk::{ReadAt, StoreDisk};
 
 /// Where a disk begins anew behind octets that it cannot read.
 const PAGE: u64 = 4096;
-/// How often octets are tried that cannot be read.
-const ATTEMPTS: u32 = 3;
+/// How often octets are tried that cannot be read: a path to a disk may be gone for a while.
+const ATTEMPTS: u32 = 60;
 /// Segments that there may be besides those that are full.
 const SMALL_SEGMENTS: u64 = 64;
 /// Segments that are removed in one poll.

@@ -203,26 +203,35 @@ impl<D: StoreDisk> Store<D> {
         }
     }
 
-    /// Puts the last batch of the process before into this one's first: it may not have been confirmed.
+    /// Puts what the last batch of the process before has left into this one's first: it may not have been confirmed.
+    ///
+    /// Of each key the last operation alone: if it is confirmed and this one's write is torn, an operation before it
+    /// must not be what is left of the key.
     pub(crate) fn take_last_batch(&mut self, found: &LastBatch) {
         if found.octets.is_empty() {
             return;
         }
-        let confirmed = std::mem::replace(&mut self.last, self.durable);
+        let last = std::mem::replace(&mut self.last, self.durable);
         self.begin_batch();
-        self.last = confirmed;
-        let base = self.batch.len();
-        self.batch.extend_from_slice(&found.octets);
-        let (index, superseded, mut slots) = (&mut self.index, &mut self.superseded, found.slots.iter());
-        scan_octets(&found.octets, true, |at, item| {
-            if let Item::Record(record, octets) = item
-                && let Some(slot) = slots.next()
-                && let Some(key) = record.key
-                && index.get(key) == Some(*slot)
-            {
-                index.set(key, Slot::new(BATCH, (base + at) as u64, octets.len()));
-                superseded.push(*slot);
+        self.last = last;
+        let (batch, index, superseded) = (&mut self.batch, &mut self.index, &mut self.superseded);
+        let mut slots = found.slots.iter();
+        scan_octets(&found.octets, true, |_, item| {
+            let Item::Record(record, octets) = item else {
+                return;
+            };
+            let (Some(slot), Some(key)) = (slots.next(), record.key) else {
+                return;
+            };
+            match index.get(key) {
+                None if record.kind == Kind::Removal => {}
+                Some(live) if live == *slot => {
+                    index.set(key, Slot::new(BATCH, batch.len() as u64, octets.len()));
+                    superseded.push(*slot);
+                }
+                _ => return,
             }
+            batch.extend_from_slice(octets);
         });
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Cursor, ErrorKind, Read};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use disk::Disk;
@@ -129,8 +130,8 @@ pub struct State {
     pub shortens_one_in: usize,
     /// Octets that there is room for.
     pub room: u64,
-    /// What was removed, in this order.
-    pub removed: Vec<String>,
+    /// Octets of a file that cannot be read.
+    pub bad: Option<(String, Range<u64>)>,
 }
 
 /// A disk in memory, which all clones share.
@@ -150,7 +151,7 @@ impl FakeDisk {
             fails_one_in: 0,
             shortens_one_in: 0,
             room: u64::MAX,
-            removed: Vec::new(),
+            bad: None,
         })
     }
 
@@ -370,7 +371,6 @@ impl Disk for FakeDisk {
         let outcome = state.step();
         if outcome.is_ok() || state.happens_all_the_same() {
             state.names.remove(name);
-            state.removed.push(name.to_owned());
         }
         outcome
     }
@@ -425,6 +425,13 @@ impl ReadAt for FakeDisk {
         let mut state = self.state();
         state.step()?;
         let number = state.number(name)?;
+        if let Some((file, bad)) = &state.bad
+            && file == name
+            && offset < bad.end
+            && offset + into.len() as u64 > bad.start
+        {
+            return Err(ErrorKind::Other.into());
+        }
         let found = state.files[number].now.get(offset as usize..).unwrap_or_default();
         let octets = found.len().min(into.len());
         into[..octets].copy_from_slice(&found[..octets]);

@@ -214,6 +214,46 @@ fn what_compaction_cannot_read_is_said() {
     assert_eq!((found.len(), found.damaged), (12, vec![]));
 }
 
+/// A page that cannot be read costs the records on it, and no others; it is tried for a long time before.
+#[test]
+fn a_page_that_cannot_be_read_costs_its_records_alone() {
+    let disk = FakeDisk::new(1);
+    let (mut store, _) = open(&disk);
+    let mut now = Duration::ZERO;
+    for seid in 0..39 {
+        store
+            .put(now, &Key::Session(seid), 0, b"", &[seid as u8; 480])
+            .expect("not too long");
+    }
+    store.poll(now);
+    // Of the fourth page the first half, on which some of them are.
+    disk.state().bad = Some((FIRST.to_owned(), 12_288..14_336));
+    let (mut lost, mut failures) = (Vec::new(), 0);
+    for _ in 0..400 {
+        store
+            .put(now, &Key::Node, 0, b"", &[7; 400])
+            .expect("not too long");
+        now += settings().retry;
+        store.poll(now);
+        assert_eq!(store.durable(), store.last(), "puts do not wait for compaction");
+        lost.extend(store.take_unreadable());
+        failures = store.progress().failures;
+    }
+    assert!(failures > 50, "{failures}");
+    assert!(!disk.segments().contains(&FIRST.to_owned()));
+    // Records of 520 octets behind the header and a mark.
+    let on_page = (12_288 - 96) / 520..=(16_384 - 96) / 520;
+    assert!(!lost.is_empty());
+    for key in &lost {
+        let Key::Session(seid) = key else {
+            panic!("{key:?}")
+        };
+        assert!(on_page.contains(seid), "{lost:?}");
+    }
+    let (_, found) = open(&disk.after_kill());
+    assert_eq!(found.len(), 40 - lost.len());
+}
+
 #[test]
 fn locations_stay_good_while_compaction_is_on_hold() {
     let disk = ten(true);
