@@ -28,6 +28,10 @@ const SMALL_SEGMENTS: u64 = 64;
 const REMOVALS: usize = 4;
 
 impl<D: StoreDisk> Store<D> {
+    fn may_compact(&self) -> bool {
+        self.is_settled && !self.is_held
+    }
+
     /// Octets that there may be: a part of the garbage that is allowed, and some segments besides.
     fn allowed_octets(&self, quarters: u64, segments: u64) -> u64 {
         let live = self.segments.live_octets();
@@ -47,12 +51,12 @@ impl<D: StoreDisk> Store<D> {
 
     /// Whether there is more garbage than there may be.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.is_held && self.segments.octets() > self.allowed_octets(4, 3)
+        self.may_compact() && self.segments.octets() > self.allowed_octets(4, 3)
     }
 
     /// Whether a poll has something to compact.
     pub(crate) fn has_compaction(&self) -> bool {
-        !self.is_held
+        self.may_compact()
             && (self.log.has_leftovers()
                 || self.removable().is_some()
                 || match &self.moving {
@@ -76,7 +80,7 @@ impl<D: StoreDisk> Store<D> {
 
     /// One slice. Called when the batch is confirmed.
     pub(crate) fn compact(&mut self) -> io::Result<()> {
-        if self.is_held {
+        if !self.may_compact() {
             return Ok(());
         }
         self.log.clear_leftovers(&mut self.disk)?;

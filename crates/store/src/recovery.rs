@@ -28,12 +28,13 @@ pub(crate) struct Outcome {
     pub(crate) log: Log,
     /// The last operation that certainly was confirmed.
     pub(crate) confirmed: Lsn,
-    pub(crate) last_batch: LastBatch,
+    pub(crate) unconfirmed: Unconfirmed,
 }
 
-/// The records of the last batch of all.
+/// The records that may never have been confirmed: those of the last batch of all. Where that is the first one of a
+/// process, which has what the process before had not confirmed, those of that one's last batch too.
 #[derive(Debug, Default)]
-pub(crate) struct LastBatch {
+pub(crate) struct Unconfirmed {
     pub(crate) octets: Vec<u8>,
     /// Where each is.
     pub(crate) slots: Vec<Slot>,
@@ -109,7 +110,7 @@ struct Reading {
     index: Index,
     segments: Segments,
     confirmed: Lsn,
-    last_batch: LastBatch,
+    unconfirmed: Unconfirmed,
     /// Segments that do not count.
     void: Vec<String>,
 }
@@ -169,7 +170,8 @@ impl Reading {
                         file: file_name(next.previous),
                         offset: 0,
                         octets: next.previous_octets,
-                        is_unconfirmed: false,
+                        // Where nothing was confirmed, not even its name was.
+                        is_unconfirmed: next.previous_confirmed == 0,
                     });
                 }
             }
@@ -202,7 +204,8 @@ impl Reading {
             0
         };
         let most = plan.octets.map_or(u64::MAX, |octets| octets.saturating_sub(from));
-        self.last_batch = LastBatch::default();
+        // Of a segment that certainly was confirmed nothing is kept.
+        let is_doubtful = plan.confirmed.is_none() || plan.confirmed < plan.octets;
         let ahead = |reading: &Reading, octets: &[u8]| reading.index.warm(Record::seids(octets));
         let end = scan_file(
             file.take(most),
@@ -217,14 +220,16 @@ impl Reading {
                 Item::Record(record, octets) => {
                     if record.kind == Kind::Mark {
                         mark = at;
-                        reading.confirmed = reading.confirmed.max(record.lsn);
-                        reading.last_batch = LastBatch::default();
+                        if at > SEGMENT_HEADER as u64 {
+                            // No batch is written before the one before it is confirmed.
+                            reading.confirm();
+                        }
                     }
                     let slot = Slot::new(id, at, octets.len());
                     reading.take(&record, slot, plan.number);
-                    if is_newest && record.kind != Kind::Mark {
-                        reading.last_batch.octets.extend_from_slice(octets);
-                        reading.last_batch.slots.push(slot);
+                    if is_doubtful && record.kind != Kind::Mark {
+                        reading.unconfirmed.octets.extend_from_slice(octets);
+                        reading.unconfirmed.slots.push(slot);
                     }
                 }
             },
@@ -256,10 +261,16 @@ impl Reading {
                 is_unconfirmed: offset >= confirmed,
             }));
         self.segments.grow(id, end);
-        if !is_newest {
-            self.confirmed = self.confirmed.max(self.recovered.last);
+        if !is_doubtful {
+            self.confirm();
         }
         Ok((plan.number, end, confirmed))
+    }
+
+    /// All that was read is confirmed.
+    fn confirm(&mut self) {
+        self.confirmed = self.recovered.last;
+        self.unconfirmed = Unconfirmed::default();
     }
 
     /// What is behind the last record of the newest segment goes: a write that was not finished.
@@ -327,12 +338,12 @@ impl Reading {
     fn finish(mut self, next_number: u64, previous: (u64, u64, u64)) -> Outcome {
         self.index.shrink();
         Outcome {
-            confirmed: self.confirmed.min(self.recovered.last),
+            confirmed: self.confirmed,
             recovered: self.recovered,
             index: self.index,
             segments: self.segments,
             log: Log::new(next_number, previous, self.void),
-            last_batch: self.last_batch,
+            unconfirmed: self.unconfirmed,
         }
     }
 }

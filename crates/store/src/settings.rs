@@ -11,7 +11,7 @@ pub struct Settings {
     /// default 8 MiB.
     pub batch_octets: usize,
     /// Octets that may be garbage (superseded and removed records), in percent of the live ones, before all of it is
-    /// compacted; three segments are allowed besides. At least 10; default 100.
+    /// compacted; three segments and a batch are allowed besides. At least 10; default 100.
     pub garbage_percent: u32,
     /// Octets of a segment that one poll compacts, where it is not behind. Default 1 MiB.
     pub slice_octets: usize,

@@ -13,7 +13,7 @@ use crate::key::Key;
 use crate::log::{Log, Written};
 use crate::lsn::Lsn;
 use crate::progress::Progress;
-use crate::recovery::LastBatch;
+use crate::recovery::Unconfirmed;
 use crate::reserve::{Reserve, is_full};
 use crate::scan::{Item, scan_octets};
 use crate::segments::{Segment, Segments};
@@ -41,6 +41,8 @@ pub struct Store<D: StoreDisk> {
     pub(crate) last: Lsn,
     pub(crate) durable: Lsn,
     pub(crate) is_held: bool,
+    /// Whether what the process before may not have confirmed is durable. Before, what it supersedes is still needed.
+    pub(crate) is_settled: bool,
     pub(crate) moving: Option<Moving>,
     /// Octets that are to be compacted for those that were written.
     pub(crate) owed_octets: u64,
@@ -151,6 +153,7 @@ impl<D: StoreDisk> Store<D> {
         self.owed_octets += self.held_octets * compacted_for(&self.settings);
         (self.held, self.held_octets) = (0, 0);
         self.durable = self.last;
+        self.is_settled = true;
         self.batch.clear();
         self.batch.shrink_to(2 * self.settings.batch_octets);
     }
@@ -203,11 +206,11 @@ impl<D: StoreDisk> Store<D> {
         }
     }
 
-    /// Puts what the last batch of the process before has left into this one's first: it may not have been confirmed.
+    /// Puts what the process before may not have confirmed into this one's first batch.
     ///
     /// Of each key the last operation alone: if it is confirmed and this one's write is torn, an operation before it
     /// must not be what is left of the key.
-    pub(crate) fn take_last_batch(&mut self, found: &LastBatch) {
+    pub(crate) fn take_unconfirmed(&mut self, found: &Unconfirmed) {
         if found.octets.is_empty() {
             return;
         }

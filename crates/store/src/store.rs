@@ -33,7 +33,7 @@ impl<D: StoreDisk> Store<D> {
             segments,
             log,
             confirmed,
-            last_batch,
+            unconfirmed,
         } = recover(&mut disk)?;
         let reads = disk.reads().map_err(|error| OpenError::Disk {
             file: String::new(),
@@ -55,6 +55,7 @@ impl<D: StoreDisk> Store<D> {
             last: recovered.last,
             durable: confirmed,
             is_held: false,
+            is_settled: true,
             moving: None,
             owed_octets: 0,
             unreadable: Vec::new(),
@@ -64,7 +65,11 @@ impl<D: StoreDisk> Store<D> {
             stalled: None,
             progress: Progress::default(),
         };
-        store.take_last_batch(&last_batch);
+        store.take_unconfirmed(&unconfirmed);
+        store.is_settled = store.batch.is_empty();
+        if store.is_settled {
+            store.durable = store.last;
+        }
         Ok((store, recovered))
     }
 
