@@ -5,12 +5,13 @@
 //!           8-9    version of the form
 //!           10-15  0
 //!           16-23  number of the segment, that of its name
-//!           24-31  number of the segment before it; 0: none
-//!           32-39  octets of that one that count: what is behind them was never confirmed, and was written again
-//!           40-47  octets of that one that certainly were confirmed: what is behind them may be an unfinished write
-//!           48-59  0
-//!           60-63  CRC-32C (RFC 3385) of octets 0-59
-//!           64-    records, each at a multiple of 8
+//!           24-27  number of segments before it that count
+//!           28-31  CRC-32C (RFC 3385) of their list
+//!           32-59  0
+//!           60-63  CRC-32C of octets 0-59
+//!           64-    the list, from the oldest on, for each its number, the octets of it that count, and those that
+//!                  certainly were confirmed, 8 octets each; what is behind them may be an unfinished write
+//!           then   records, each at a multiple of 8
 //!
 //! record    0-3    "SlRc"
 //!           4      kind: 1 a value, 2 a removal, 3 the mark at which a batch begins
@@ -25,8 +26,11 @@
 //!           32-    identifier, head, value; then 0 up to a multiple of 8
 //! ```
 //!
-//! The header's length, magic, version and checksum are the same in all versions, so that a file of another version is
-//! named as such and not taken for a damaged one.
+//! The first 64 octets of a header have their length, magic, version and checksum in all versions, so that a file of
+//! another version is named as such and not taken for a damaged one.
+//!
+//! A segment that the newest header does not list does not count, nor what is behind the octets that it lists: that was
+//! never confirmed, and was written again.
 
 use std::fmt;
 
@@ -44,8 +48,10 @@ pub const LONGEST_HEAD: usize = 65_535;
 /// The most octets of an identifier.
 pub const LONGEST_ID: usize = 4_096;
 
-/// Octets of a segment's header.
+/// Octets of a segment's header, without its list.
 pub(crate) const SEGMENT_HEADER: usize = 64;
+/// Octets of an entry of the list.
+const LISTED: usize = 24;
 /// Octets of a record before its identifier.
 pub(crate) const RECORD_HEADER: usize = 32;
 /// Records are at multiples of this.
@@ -122,16 +128,22 @@ pub struct Damage {
     pub is_unconfirmed: bool,
 }
 
-/// The header of a segment.
+/// A segment that counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) number: u64,
+    /// Octets of it that count.
+    pub(crate) octets: u64,
+    /// Octets of it that certainly were confirmed.
+    pub(crate) confirmed: u64,
+}
+
+/// The header of a segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) number: u64,
-    /// The segment before it.
-    pub(crate) previous: u64,
-    /// Octets of that one that count.
-    pub(crate) previous_octets: u64,
-    /// Octets of that one that certainly were confirmed.
-    pub(crate) previous_confirmed: u64,
+    /// The segments before it that count, from the oldest on.
+    pub(crate) before: Vec<Listed>,
 }
 
 /// Why the first octets of a file are not the header of a segment that is read here.
@@ -142,37 +154,63 @@ pub(crate) enum HeaderFault {
 }
 
 impl SegmentHeader {
-    pub(crate) fn encode(self) -> [u8; SEGMENT_HEADER] {
-        let mut octets = [0; SEGMENT_HEADER];
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let fields = |listed: &Listed| [listed.number, listed.octets, listed.confirmed];
+        let list: Vec<u8> = self
+            .before
+            .iter()
+            .flat_map(fields)
+            .flat_map(u64::to_be_bytes)
+            .collect();
+        let mut octets = vec![0; SEGMENT_HEADER];
         put(&mut octets, 0, &SEGMENT_MAGIC);
         put(&mut octets, 8, &VERSION.to_be_bytes());
         put(&mut octets, 16, &self.number.to_be_bytes());
-        put(&mut octets, 24, &self.previous.to_be_bytes());
-        put(&mut octets, 32, &self.previous_octets.to_be_bytes());
-        put(&mut octets, 40, &self.previous_confirmed.to_be_bytes());
+        put(&mut octets, 24, &(self.before.len() as u32).to_be_bytes());
+        put(&mut octets, 28, &crc32c::crc32c(&list).to_be_bytes());
         let sum = crc32c::crc32c(octets.get(..60).unwrap_or_default());
         put(&mut octets, 60, &sum.to_be_bytes());
+        octets.extend_from_slice(&list);
         octets
     }
 
-    pub(crate) fn decode(octets: &[u8]) -> Result<SegmentHeader, HeaderFault> {
-        let (Some(checked), Some(sum)) = (octets.get(..60), number(octets, 60)) else {
-            return Err(HeaderFault::Damaged);
-        };
-        if !checked.starts_with(&SEGMENT_MAGIC) || u32::from_be_bytes(sum) != crc32c::crc32c(checked) {
+    /// Octets of the list, by the first octets of a header.
+    pub(crate) fn list_octets(octets: &[u8]) -> Result<usize, HeaderFault> {
+        let checked = octets
+            .get(..60)
+            .filter(|checked| checked.starts_with(&SEGMENT_MAGIC));
+        if !is_sum(checked, number(octets, 60)) {
             return Err(HeaderFault::Damaged);
         }
         let version = number(octets, 8).map_or(0, u16::from_be_bytes);
         if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(HeaderFault::Version(version));
         }
-        let field = |at| number(octets, at).map_or(0, u64::from_be_bytes);
+        Ok(number(octets, 24).map_or(0, u32::from_be_bytes) as usize * LISTED)
+    }
+
+    /// The header that the octets are.
+    pub(crate) fn decode(octets: &[u8]) -> Result<SegmentHeader, HeaderFault> {
+        let len = SegmentHeader::list_octets(octets)?;
+        let list = octets.get(SEGMENT_HEADER..).filter(|list| list.len() == len);
+        if !is_sum(list, number(octets, 28)) {
+            return Err(HeaderFault::Damaged);
+        }
+        let field = |octets: &[u8], at| number(octets, at).map_or(0, u64::from_be_bytes);
+        let listed = |octets: &[u8]| Listed {
+            number: field(octets, 0),
+            octets: field(octets, 8),
+            confirmed: field(octets, 16),
+        };
         Ok(SegmentHeader {
-            number: field(16),
-            previous: field(24),
-            previous_octets: field(32),
-            previous_confirmed: field(40),
+            number: field(octets, 16),
+            before: list.unwrap_or_default().chunks(LISTED).map(listed).collect(),
         })
+    }
+
+    /// Its octets.
+    pub(crate) fn octets(&self) -> u64 {
+        (SEGMENT_HEADER + self.before.len() * LISTED) as u64
     }
 }
 

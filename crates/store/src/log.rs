@@ -3,11 +3,12 @@
 //! A batch is written behind what is confirmed, and confirmed by one sync. When a write fails the segment is cut off
 //! behind what was confirmed, and the batch is written there again. When a sync fails the segment takes nothing more:
 //! a disk may report the next sync of the same octets as done without having them. The batch goes into a new segment
-//! then, whose header says how much of the one before counts.
+//! then, whose header says how much of each one before counts.
 
 use std::io;
 
-use crate::form::{SEGMENT_HEADER, SegmentHeader, file_name};
+use crate::form::{SegmentHeader, file_name};
+use crate::segments::Segments;
 use crate::store_disk::StoreDisk;
 
 /// The segment that is being written.
@@ -25,8 +26,6 @@ struct Active {
 #[derive(Debug)]
 pub(crate) struct Log {
     next_number: u64,
-    /// The segment before the next one: number, octets that count, octets that certainly were confirmed.
-    previous: (u64, u64, u64),
     active: Option<Active>,
     /// Files without anything that is confirmed. They go before another segment does.
     leftovers: Vec<String>,
@@ -44,10 +43,9 @@ pub(crate) struct Written {
 }
 
 impl Log {
-    pub(crate) fn new(next_number: u64, previous: (u64, u64, u64), leftovers: Vec<String>) -> Log {
+    pub(crate) fn new(next_number: u64, leftovers: Vec<String>) -> Log {
         Log {
             next_number,
-            previous,
             active: None,
             leftovers,
         }
@@ -81,11 +79,12 @@ impl Log {
         Ok(())
     }
 
-    /// Writes a batch and makes it durable.
+    /// Writes a batch and makes it durable. `segments` are all that have anything confirmed.
     pub(crate) fn write(
         &mut self,
         disk: &mut impl StoreDisk,
         segment_octets: u64,
+        segments: &Segments,
         batch: &[u8],
     ) -> io::Result<Written> {
         self.clear_doubt(disk);
@@ -93,14 +92,18 @@ impl Log {
         if self.active.is_none() {
             self.begin(disk)?;
         }
-        let header = self.header();
         let Some(active) = &mut self.active else {
             return Err(io::ErrorKind::NotFound.into());
         };
         let is_new = active.confirmed == 0;
-        let header = if is_new { header.as_slice() } else { &[] };
+        let header = SegmentHeader {
+            number: active.number,
+            before: if is_new { segments.list() } else { Vec::new() },
+        };
         active.is_doubtful = true;
-        append(disk, &active.name, header)?;
+        if is_new {
+            append(disk, &active.name, &header.encode())?;
+        }
         append(disk, &active.name, batch)?;
         let synced = disk.sync(&active.name);
         let synced = synced.and_then(|()| if is_new { disk.sync_directory() } else { Ok(()) });
@@ -109,7 +112,7 @@ impl Log {
             return Err(error);
         }
         active.is_doubtful = false;
-        let offset = active.confirmed.max(SEGMENT_HEADER as u64);
+        let offset = if is_new { header.octets() } else { active.confirmed };
         active.confirmed = offset + batch.len() as u64;
         let written = Written {
             segment: active.number,
@@ -139,17 +142,6 @@ impl Log {
         Ok(())
     }
 
-    fn header(&self) -> [u8; SEGMENT_HEADER] {
-        let (previous, previous_octets, previous_confirmed) = self.previous;
-        SegmentHeader {
-            number: self.active().unwrap_or(0),
-            previous,
-            previous_octets,
-            previous_confirmed,
-        }
-        .encode()
-    }
-
     /// Cuts off what a failed write may have left behind the confirmed octets; gives the segment up if it cannot be.
     fn clear_doubt(&mut self, disk: &mut impl StoreDisk) {
         let Some(active) = self.active.as_mut().filter(|active| active.is_doubtful) else {
@@ -163,23 +155,17 @@ impl Log {
 
     /// Nothing more is written to the segment.
     fn abandon(&mut self, disk: &mut impl StoreDisk) {
-        let Some(active) = self.active.take() else { return };
-        if active.confirmed > 0 {
-            self.seal(active);
-        } else if remove(disk, &active.name).is_err() {
+        if let Some(active) = self.active.take_if(|active| active.confirmed == 0)
+            && remove(disk, &active.name).is_err()
+        {
             self.leftovers.push(active.name);
         }
+        self.active = None;
     }
 
     /// A segment that is full takes nothing more, so that it can be compacted.
     fn seal_full(&mut self, segment_octets: u64) {
-        if let Some(full) = self.active.take_if(|active| active.confirmed >= segment_octets) {
-            self.seal(full);
-        }
-    }
-
-    fn seal(&mut self, segment: Active) {
-        self.previous = (segment.number, segment.confirmed, segment.confirmed);
+        self.active.take_if(|active| active.confirmed >= segment_octets);
     }
 }
 

@@ -1,14 +1,14 @@
 //! What the process before has left: the segments are read from the oldest to the newest, and the latest record of each
 //! key counts.
 //!
-//! The headers are read first, from the newest segment back: each says which segment is before it and how much of that
-//! one counts. What is between them, or behind what counts, was never confirmed and was written again.
+//! The headers are read first. The newest one lists the segments before it, and how much of each counts: what is in no
+//! list, or behind what counts, was never confirmed and was written again.
 
 use std::io::{self, Read};
 
 use crate::form::{
-    Damage, HeaderFault, KeyRef, Kind, Location, OLDEST_VERSION, Record, SEGMENT_HEADER, SegmentHeader,
-    VERSION, file_name, number_of,
+    Damage, HeaderFault, KeyRef, Kind, Listed, Location, OLDEST_VERSION, Record, SEGMENT_HEADER,
+    SegmentHeader, VERSION, file_name, number_of,
 };
 use crate::index::{Index, Place, Slot};
 use crate::key::Table;
@@ -44,12 +44,10 @@ pub(crate) struct Unconfirmed {
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     number: u64,
-    /// Whether its header is right.
-    has_header: bool,
-    /// Octets that count; none: all.
-    octets: Option<u64>,
-    /// What is damaged behind here may be an unfinished write; none: behind the last mark.
-    confirmed: Option<u64>,
+    /// Octets of its header; 0: it is damaged.
+    header: u64,
+    /// What counts of it; none: all.
+    listed: Option<Listed>,
 }
 
 pub(crate) fn recover(disk: &mut impl StoreDisk) -> Result<Outcome, OpenError> {
@@ -65,16 +63,15 @@ pub(crate) fn recover(disk: &mut impl StoreDisk) -> Result<Outcome, OpenError> {
     reading.drop_unfinished(disk, &mut headers)?;
     let plans = reading.plan(&headers);
     let newest = plans.last().map(|plan| plan.number);
-    let mut previous = (0, 0, 0);
     let segments = plans.len();
     for (done, plan) in plans.into_iter().enumerate() {
-        previous = reading.read(disk, plan, newest == Some(plan.number))?;
+        reading.read(disk, plan, newest == Some(plan.number))?;
         if done == 0 {
             // As many sessions as if all segments were like the first: what is too much is given back.
             reading.index.reserve(segments.min(4096));
         }
     }
-    Ok(reading.finish(next_number, previous))
+    Ok(reading.finish(next_number))
 }
 
 fn fault(file: &str, error: io::Error) -> OpenError {
@@ -87,11 +84,17 @@ fn fault(file: &str, error: io::Error) -> OpenError {
 /// The header of a segment; none where it is damaged.
 fn header(disk: &mut impl StoreDisk, number: u64) -> Result<Option<SegmentHeader>, OpenError> {
     let name = file_name(number);
-    let mut octets = Vec::new();
-    let read = disk
-        .read(&name)
-        .and_then(|file| file.take(SEGMENT_HEADER as u64).read_to_end(&mut octets));
-    read.map_err(|error| fault(&name, error))?;
+    let read = disk.read(&name).and_then(|mut file| {
+        let mut octets = Vec::new();
+        file.by_ref()
+            .take(SEGMENT_HEADER as u64)
+            .read_to_end(&mut octets)?;
+        if let Ok(list) = SegmentHeader::list_octets(&octets) {
+            file.take(list as u64).read_to_end(&mut octets)?;
+        }
+        Ok(octets)
+    });
+    let octets = read.map_err(|error| fault(&name, error))?;
     match SegmentHeader::decode(&octets) {
         Ok(header) => Ok(Some(header).filter(|header| header.number == number)),
         Err(HeaderFault::Damaged) => Ok(None),
@@ -147,48 +150,42 @@ impl Reading {
 
     /// Which segments count, and how much of each, from the oldest on.
     fn plan(&mut self, headers: &Headers) -> Vec<Plan> {
-        let mut plans = Vec::new();
-        let mut expected: Option<SegmentHeader> = None;
-        for (number, header) in headers.iter().rev() {
-            let mut plan = Plan {
-                number: *number,
-                has_header: header.is_some(),
-                octets: None,
-                confirmed: None,
-            };
-            if let Some(next) = expected {
-                if *number > next.previous {
-                    self.void.push(file_name(*number));
-                    continue;
-                }
-                if *number == next.previous {
-                    plan.octets = Some(next.previous_octets);
-                    plan.confirmed = Some(next.previous_confirmed);
-                } else {
-                    // It was taken away: segments go from the oldest on.
-                    self.recovered.damaged.push(Damage {
-                        file: file_name(next.previous),
-                        offset: 0,
-                        octets: next.previous_octets,
-                        // Where nothing was confirmed, not even its name was.
-                        is_unconfirmed: next.previous_confirmed == 0,
-                    });
-                }
+        let newest = headers
+            .iter()
+            .filter_map(|(_, header)| header.as_ref())
+            .next_back();
+        let mut plans: Vec<Plan> = Vec::new();
+        for (number, header) in headers {
+            let before = newest.filter(|newest| *number < newest.number);
+            let listed = before.map(|newest| newest.before.iter().find(|listed| listed.number == *number));
+            if listed == Some(None) {
+                self.void.push(file_name(*number));
+                continue;
             }
-            expected = *header;
-            plans.push(plan);
+            plans.push(Plan {
+                number: *number,
+                header: header.as_ref().map_or(0, SegmentHeader::octets),
+                listed: listed.flatten().copied(),
+            });
         }
-        plans.reverse();
+        // Segments go from the oldest on: one that is not there, and an older one is, was taken away.
+        let oldest = plans.first().map_or(u64::MAX, |plan| plan.number);
+        let is_there = |number| headers.iter().any(|(there, _)| *there == number);
+        let listed = newest.into_iter().flat_map(|newest| &newest.before);
+        for missing in listed.filter(|listed| listed.number > oldest && !is_there(listed.number)) {
+            self.recovered.damaged.push(Damage {
+                file: file_name(missing.number),
+                offset: 0,
+                octets: missing.octets,
+                // Where nothing was confirmed, not even its name was.
+                is_unconfirmed: missing.confirmed == 0,
+            });
+        }
         plans
     }
 
-    /// Reads a segment. Returns what the header of the next one says of it.
-    fn read(
-        &mut self,
-        disk: &mut impl StoreDisk,
-        plan: Plan,
-        is_newest: bool,
-    ) -> Result<(u64, u64, u64), OpenError> {
+    /// Reads a segment.
+    fn read(&mut self, disk: &mut impl StoreDisk, plan: Plan, is_newest: bool) -> Result<(), OpenError> {
         let name = file_name(plan.number);
         let Some(id) = self.segments.push(Segment {
             number: plan.number,
@@ -196,16 +193,15 @@ impl Reading {
         }) else {
             return Err(fault(&name, io::Error::other("there are too many segments")));
         };
-        let (mut damaged, mut mark) = (Vec::<(u64, u64)>::new(), 0);
+        let (mut damaged, mut marks, mut last_mark) = (Vec::<(u64, u64)>::new(), 0, 0);
         let mut file = disk.read(&name).map_err(|error| fault(&name, error))?;
-        let from = if plan.has_header {
-            skip_header(&mut file).map_err(|error| fault(&name, error))?
-        } else {
-            0
-        };
-        let most = plan.octets.map_or(u64::MAX, |octets| octets.saturating_sub(from));
+        let from = plan.header;
+        skip(&mut file, from).map_err(|error| fault(&name, error))?;
+        let most = plan
+            .listed
+            .map_or(u64::MAX, |listed| listed.octets.saturating_sub(from));
         // Of a segment that certainly was confirmed nothing is kept.
-        let is_doubtful = plan.confirmed.is_none() || plan.confirmed < plan.octets;
+        let is_doubtful = plan.listed.is_none_or(|listed| listed.confirmed < listed.octets);
         let ahead = |reading: &Reading, octets: &[u8]| reading.index.warm(Record::seids(octets));
         let end = scan_file(
             file.take(most),
@@ -219,10 +215,11 @@ impl Reading {
                 },
                 Item::Record(record, octets) => {
                     if record.kind == Kind::Mark {
-                        mark = at;
-                        if at > SEGMENT_HEADER as u64 {
+                        marks += 1;
+                        if marks > 1 {
                             // No batch is written before the one before it is confirmed.
                             reading.confirm();
+                            last_mark = at;
                         }
                     }
                     let slot = Slot::new(id, at, octets.len());
@@ -237,12 +234,8 @@ impl Reading {
         let mut end = end.map_err(|error| fault(&name, error))?;
         self.recovered.segments += 1;
         self.recovered.octets += end;
-        if let Some(missing) = plan
-            .octets
-            .map(|octets| octets.saturating_sub(end))
-            .filter(|missing| *missing > 0)
-        {
-            damaged.push((end, missing));
+        if let Some(listed) = plan.listed.filter(|listed| listed.octets > end) {
+            damaged.push((end, listed.octets - end));
         }
         if is_newest {
             end = self.cut_tail(disk, &name, &mut damaged, end)?;
@@ -250,8 +243,7 @@ impl Reading {
             let _ = disk.sync(&name).and_then(|()| disk.sync_directory());
         }
         // The header is confirmed with the first batch.
-        let first = if mark > SEGMENT_HEADER as u64 { mark } else { 0 };
-        let confirmed = plan.confirmed.unwrap_or(first);
+        let confirmed = plan.listed.map_or(last_mark, |listed| listed.confirmed);
         self.recovered
             .damaged
             .extend(damaged.into_iter().map(|(offset, octets)| Damage {
@@ -261,10 +253,12 @@ impl Reading {
                 is_unconfirmed: offset >= confirmed,
             }));
         self.segments.grow(id, end);
-        if !is_doubtful {
+        if is_doubtful {
+            self.segments.doubt(id, confirmed);
+        } else {
             self.confirm();
         }
-        Ok((plan.number, end, confirmed))
+        Ok(())
     }
 
     /// All that was read is confirmed.
@@ -335,14 +329,14 @@ impl Reading {
         };
     }
 
-    fn finish(mut self, next_number: u64, previous: (u64, u64, u64)) -> Outcome {
+    fn finish(mut self, next_number: u64) -> Outcome {
         self.index.shrink();
         Outcome {
             confirmed: self.confirmed,
             recovered: self.recovered,
             index: self.index,
             segments: self.segments,
-            log: Log::new(next_number, previous, self.void),
+            log: Log::new(next_number, self.void),
             unconfirmed: self.unconfirmed,
         }
     }
@@ -366,8 +360,6 @@ fn found_at<'r>(recovered: &'r mut Recovered, key: KeyRef<'_>, place: Option<Pla
     found
 }
 
-fn skip_header(file: &mut impl Read) -> io::Result<u64> {
-    let mut header = [0; SEGMENT_HEADER];
-    file.read_exact(&mut header)?;
-    Ok(SEGMENT_HEADER as u64)
+fn skip(file: &mut impl Read, octets: u64) -> io::Result<()> {
+    io::copy(&mut file.take(octets), &mut io::sink()).map(drop)
 }

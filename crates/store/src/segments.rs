@@ -2,14 +2,17 @@
 
 use std::collections::VecDeque;
 
+use crate::form::Listed;
 use crate::index::{BATCH, Slot};
 
 /// A segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) number: u64,
-    /// Octets that are confirmed.
+    /// Octets that count.
     pub(crate) octets: u64,
+    /// Behind here the process before may not have confirmed them.
+    pub(crate) doubtful_from: Option<u64>,
     /// Of these, those of records that the durable state needs.
     pub(crate) live_octets: u64,
     pub(crate) live_records: u64,
@@ -68,6 +71,24 @@ impl Segments {
             self.octets -= gone.octets;
             self.live_octets -= gone.live_octets;
             self.free.push(id);
+        }
+    }
+
+    /// All of them, as the header of a new one lists them.
+    pub(crate) fn list(&self) -> Vec<Listed> {
+        let segments = self.order.iter().filter_map(|id| self.get(*id));
+        let listed = segments.map(|segment| Listed {
+            number: segment.number,
+            octets: segment.octets,
+            confirmed: segment.doubtful_from.unwrap_or(segment.octets),
+        });
+        listed.collect()
+    }
+
+    /// What is behind these octets may not have been confirmed.
+    pub(crate) fn doubt(&mut self, id: u16, from: u64) {
+        if let Some(segment) = self.get_mut(id) {
+            segment.doubtful_from = Some(from);
         }
     }
 

@@ -98,7 +98,10 @@ impl<D: StoreDisk> Store<D> {
         }
         let written = loop {
             self.progress.syncs += 1;
-            match self.log.write(&mut self.disk, segment_octets, &self.batch) {
+            match self
+                .log
+                .write(&mut self.disk, segment_octets, &self.segments, &self.batch)
+            {
                 Ok(written) => break written,
                 Err(error) if is_full(&error) => {
                     let again = io::Error::new(error.kind(), error.to_string());
