@@ -10,7 +10,7 @@
 
 use std::io;
 
-use crate::form::{ALIGN, Kind, LONGEST_RECORD, SEGMENT_HEADER, file_name};
+use crate::form::{ALIGN, Kind, LONGEST_RECORD, file_name};
 use crate::index::{BATCH, Slot};
 use crate::log::remove;
 use crate::scan::{Item, scan_octets};
@@ -98,7 +98,8 @@ impl<D: StoreDisk> Store<D> {
             self.moving = Some(Moving {
                 id,
                 segment,
-                offset: SEGMENT_HEADER as u64,
+                // A header is no record, and is passed over as what is damaged.
+                offset: 0,
                 attempts: 0,
                 careful_until: 0,
             });

@@ -69,7 +69,7 @@ const FREE: Entry = Entry {
     slots: [Slot::NONE; 2],
 };
 const NO_ENTRY: u32 = u32::MAX;
-const CHUNK: usize = 4096;
+const CHUNK: usize = 1024;
 /// The most sessions that room is made for ahead.
 const MOST_RESERVED: usize = 4 << 20;
 

@@ -353,7 +353,7 @@ fn found_at<'r>(recovered: &'r mut Recovered, key: KeyRef<'_>, place: Option<Pla
         &mut recovered.sessions
     };
     if table.len() <= place {
-        table.resize((place + 1).next_multiple_of(4096), (0, Found::default()));
+        table.resize(place + 1, (0, Found::default()));
     }
     let (kept, found) = &mut table[place];
     *kept = seid;
