@@ -22,10 +22,11 @@ from lab import API_CONFIGURATION, DN, N3, Lab
 MONITORING = Path(__file__).resolve().parents[2] / "monitoring"
 DASHBOARDS = sorted((MONITORING / "dashboards").glob("*.json"))
 TARGET, PROMETHEUS = "127.0.0.1:9443", "127.0.0.1:9090"
-# With a pool and usage records, of which there are metrics, too.
+# With a pool, usage records and a store, of which there are metrics, too.
 METRICS_CONFIGURATION = API_CONFIGURATION + """\
 pools: [{{name: ues, instance: internet, ipv4: [10.47.0.0/24]}}]
 records: {{directory: "{files}/records"}}
+store: {{directory: "{files}/store"}}
 """
 CONFIGURATION = """
 global: {{scrape_interval: 1s, evaluation_interval: 1s}}

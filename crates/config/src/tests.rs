@@ -6,9 +6,11 @@ mod control;
 mod links;
 mod rings;
 
+use std::time::Duration;
+
 use rules::network::{EventLogic, Mss, Network};
 
-use super::{Config, Driver, WhenFull};
+use super::{AtStop, Config, Driver, WhenFull};
 
 const GOOD: &str = "\
 node: {id: upf1.example.org}
@@ -263,6 +265,34 @@ fn usage_records_have_a_directory_and_bounds() {
         ("records: {}\n", "directory"),
         ("records: {directory: /spool, held: 10}\n", "1000..=10000000"),
         ("records: {directory: /spool, when_full: wait}\n", "go_on"),
+    ] {
+        assert_says(&refusal(&with(section)), ["line 14", words]);
+    }
+}
+
+#[test]
+fn a_store_has_a_directory_of_its_own_and_bounds() {
+    let with = |section: &str| GOOD.to_owned() + section;
+    let store = |section: &str| Config::parse(&with(section), "f").unwrap().store;
+    assert!(store("").is_none());
+    let plain = store("store: {directory: /store}\n").unwrap();
+    assert_eq!(plain.at_stop, AtStop::Keep);
+    assert_eq!(plain.deadline(), Duration::from_secs(1));
+    assert_eq!(plain.checkpoint_interval(), Duration::from_secs(1));
+    let full = "store: {directory: /store, deadline_ms: 10, checkpoint_s: 3600, at_stop: release}\n";
+    let full = store(full).unwrap();
+    assert_eq!(full.at_stop, AtStop::Release);
+    assert_eq!(full.deadline(), Duration::from_millis(10));
+    assert_eq!(full.checkpoint_interval(), Duration::from_secs(3_600));
+    let shared = "store: {directory: /spool}\nrecords: {directory: /spool}\n";
+    for (section, words) in [
+        ("store: {directory: store}\n", "`store` is no absolute path"),
+        ("store: {}\n", "directory"),
+        ("store: {directory: /store, deadline_ms: 9}\n", "10..=60000"),
+        ("store: {directory: /store, checkpoint_s: 0}\n", "1..=3600"),
+        ("store: {directory: /store, at_stop: wait}\n", "release"),
+        ("store: {directory: /store, mode: log}\n", "mode"),
+        (shared, "usage records have this directory"),
     ] {
         assert_says(&refusal(&with(section)), ["line 14", words]);
     }

@@ -10,7 +10,7 @@ use upf::Control;
 use super::kind::Kind;
 use super::list::{Condition, Level};
 use super::seen::{Disk, LostRecords, Seen};
-use crate::values::RecordsState;
+use crate::values::{RecordsState, StoreState};
 
 /// Per cent of a limit that raise an alarm; below the second number it is over.
 const NEAR: u64 = 90;
@@ -49,6 +49,7 @@ pub fn conditions(now: Nanos, control: &Control, seen: &mut Seen) -> Vec<Conditi
     let marks = seen.watermarks.iter();
     found.extend(marks.filter_map(|mark| watermark(mark, count_of(mark, control, seen.flows.0))));
     add_records(&mut found, now, seen);
+    add_store(&mut found, seen);
     add_disks(&mut found, seen);
     for fault in seen.undelivered.iter().take(MOST) {
         let text = format!("alarms are not delivered: {}", fault.why);
@@ -218,13 +219,22 @@ fn add_records(found: &mut Vec<Condition>, now: Nanos, seen: &mut Seen) {
     }
 }
 
+fn add_store(found: &mut Vec<Condition>, seen: &Seen) {
+    let Some(store) = &seen.store else { return };
+    if store.state == StoreState::Failing {
+        let why = store.error.as_deref().unwrap_or("the disk takes none");
+        let text = format!("new sessions and changes of sessions are rejected: {why}");
+        found.push(raised(Kind::StoreFailing, &store.directory, text));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rules::model::SNssai;
 
     use super::super::seen::Fault;
     use super::*;
-    use crate::values::{RecordsStatus, UnreportedCounts};
+    use crate::values::{RecordsStatus, RestoredSessions, StoreStatus, UnreportedCounts};
 
     #[test]
     fn a_watermark_counts_the_sessions_of_its_slice_and_dnn() {
@@ -283,6 +293,52 @@ mod tests {
                 (Kind::DiskNearFull, Level::Raises)
             ]
         );
+    }
+
+    #[test]
+    fn a_store_that_fails_is_shown_with_its_reason_while_it_does() {
+        let store = StoreStatus {
+            directory: "/store".into(),
+            state: StoreState::Failing,
+            error: Some("no space left on device".into()),
+            changes: 1,
+            records: 1,
+            live_octets: 0,
+            garbage_octets: 0,
+            segments: 1,
+            index_octets: 0,
+            reserve_octets: 0,
+            held: 1,
+            held_octets: 100,
+            written_octets: 0,
+            compacted_octets: 0,
+            syncs: 1,
+            failures: 1,
+            unreadable: 0,
+            sessions: RestoredSessions::default(),
+        };
+        let text = store.text();
+        assert!(
+            text.contains("FAILING") && text.contains("no space left on device"),
+            "{text}"
+        );
+        let mut seen = Seen {
+            store: Some(store),
+            ..Seen::default()
+        };
+        let mut found = Vec::new();
+        add_store(&mut found, &seen);
+        let [one] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert_eq!((one.kind, one.object.as_str()), (Kind::StoreFailing, "/store"));
+        assert!(one.text.ends_with("rejected: no space left on device"));
+        if let Some(store) = &mut seen.store {
+            store.state = StoreState::Writing;
+        }
+        found.clear();
+        add_store(&mut found, &seen);
+        assert_eq!(found, []);
     }
 
     #[test]

@@ -73,6 +73,8 @@ kinds! {
     RecordsHeld "records_held" Major "Processing Error" "Storage Capacity Problem";
     /// Usage records are lost.
     RecordsLost "records_lost" Critical "Processing Error" "Storage Capacity Problem";
+    /// The disk takes no changes of sessions.
+    StoreFailing "store_failing" Critical "Processing Error" "Storage Capacity Problem";
     /// The disk takes no lines of the audit log.
     AuditNotWritten "audit_not_written" Major "Processing Error" "Storage Capacity Problem";
     /// A file system that the daemon writes to has little room left.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use config::Watermark;
 use flow::Nanos;
 
-use crate::values::RecordsStatus;
+use crate::values::{RecordsStatus, StoreStatus};
 
 /// Looks, once a second, without progress of a worker, after which it has stalled. Looks are counted, and not
 /// seconds: of a process that was stopped as a whole no worker has stalled.
@@ -16,6 +16,8 @@ const STALLED: u32 = 3;
 pub struct Seen {
     /// Usage records, where there are any.
     pub records: Option<RecordsStatus>,
+    /// The store of sessions, where there is one.
+    pub store: Option<StoreStatus>,
     /// When the host's clock was stepped last, and how.
     pub stepped: Option<ClockStep>,
     /// Counts that raise an alarm.

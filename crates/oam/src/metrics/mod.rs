@@ -9,6 +9,7 @@ mod exposition;
 mod load;
 mod records;
 mod scrape;
+mod store;
 mod ts28552;
 mod worker;
 
@@ -69,6 +70,9 @@ fn write(format: Format, most: usize, scrape: &Scrape) -> Exposition {
     if let Some(records) = &scrape.records {
         records::write(&mut to, records);
     }
+    if let Some(store) = &scrape.store {
+        store::write(&mut to, store);
+    }
     worker::write(&mut to, &scrape.workers, &scrape.control.port_names);
     let (series, omitted) = (to.series(), to.omitted());
     to.grow(LAST);
@@ -86,7 +90,8 @@ mod tests {
 
     use super::*;
     use crate::values::{
-        N4Message, N4Status, PortList, PortRow, RecordsState, RecordsStatus, UnreportedCounts,
+        N4Message, N4Status, PortList, PortRow, RecordsState, RecordsStatus, RestoredSessions, StoreState,
+        StoreStatus, UnreportedCounts,
     };
 
     /// Compares a page of docs/reference with what the code says; `SLUICE_GOLDEN=write` writes it.
@@ -173,6 +178,7 @@ mod tests {
                 load: ControlLoad::default(),
             },
             records: Some(records()),
+            store: Some(store()),
             busiest_worker: 0.2,
         }
     }
@@ -196,6 +202,29 @@ mod tests {
             refused_by_peers: Vec::new(),
             not_served: [("malformed".to_owned(), 1)].into(),
             counts: [("events".to_owned(), 1)].into(),
+        }
+    }
+
+    fn store() -> StoreStatus {
+        StoreStatus {
+            directory: "/var/store".into(),
+            state: StoreState::Writing,
+            error: None,
+            changes: 1,
+            records: 2,
+            live_octets: 3,
+            garbage_octets: 4,
+            segments: 1,
+            index_octets: 5,
+            reserve_octets: 6,
+            held: 0,
+            held_octets: 0,
+            written_octets: 7,
+            compacted_octets: 0,
+            syncs: 1,
+            failures: 0,
+            unreadable: 0,
+            sessions: RestoredSessions::default(),
         }
     }
 

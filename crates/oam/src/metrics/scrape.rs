@@ -1,6 +1,6 @@
 //! All that a scrape shows.
 
-use crate::values::RecordsStatus;
+use crate::values::{RecordsStatus, StoreStatus};
 
 use super::control::ControlSnapshot;
 use super::worker::WorkerSnapshot;
@@ -14,6 +14,8 @@ pub struct Scrape {
     pub control: ControlSnapshot,
     /// Of usage records, where there are any.
     pub records: Option<RecordsStatus>,
+    /// Of the store of sessions, where there is one.
+    pub store: Option<StoreStatus>,
     /// The share of time that the busiest worker worked of late, 0 to 1.
     pub busiest_worker: f64,
 }

@@ -17,6 +17,7 @@ mod ports;
 mod records;
 mod runtime;
 mod sessions;
+mod store;
 mod tokens;
 
 use std::sync::{Arc, LazyLock};
@@ -62,6 +63,7 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(sessions::sessions))
         .routes(routes!(sessions::session))
         .routes(routes!(records::records))
+        .routes(routes!(store::store))
         .routes(routes!(packets::trace_packets))
         .routes(routes!(packets::mirror_packets))
         .routes(routes!(export::export))

@@ -16,7 +16,7 @@ use crate::alarms::SharedAlarms;
 use crate::configuration::Configuration;
 use crate::metrics::{LoadWindow, PacketBuffers};
 use crate::tokens::TokenStore;
-use crate::values::{HostLink, RecordsStatus, WorkerMemory};
+use crate::values::{HostLink, RecordsStatus, StoreStatus, WorkerMemory};
 use ::trace::Explainer;
 
 /// Reads what another thread publishes, as of now.
@@ -41,6 +41,7 @@ pub struct Service {
     pub(super) client: QueryClient,
     pub(super) workers: Reader<Vec<Stats>>,
     pub(super) records: Option<Reader<RecordsStatus>>,
+    pub(super) store: Option<Reader<StoreStatus>>,
     pub(super) hosts: Option<Reader<Vec<HostLink>>>,
     /// By worker, as it was found at the start.
     pub(super) memory: Arc<[WorkerMemory]>,
@@ -69,6 +70,7 @@ impl Service {
             client,
             workers,
             records: None,
+            store: None,
             hosts: None,
             memory: Arc::default(),
             explainer: None,
@@ -119,6 +121,13 @@ impl Service {
     #[must_use]
     pub fn with_records(mut self, records: Option<Reader<RecordsStatus>>) -> Self {
         self.records = records;
+        self
+    }
+
+    /// The same, with what there is to say of the store of sessions.
+    #[must_use]
+    pub fn with_store(mut self, store: Option<Reader<StoreStatus>>) -> Self {
+        self.store = store;
         self
     }
 

@@ -15,6 +15,7 @@ mod paths;
 mod ports;
 mod records;
 mod runtime;
+mod store;
 mod table;
 mod text;
 mod tokens;
@@ -44,6 +45,7 @@ pub use records::{RecordsState, RecordsStatus, UnreportedCounts};
 pub use runtime::{
     HostLink, MemoryResidency, NodeShare, PageShare, Runtime, StageRuntime, WorkerMemory, WorkerRuntime,
 };
+pub use store::{RestoredSessions, StoreState, StoreStatus};
 pub use table::clean;
 pub use tokens::{NewToken, TokenList, TokenRow};
 

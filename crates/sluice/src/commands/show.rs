@@ -15,7 +15,7 @@ use config::Config;
 use oam::rest::{ClientError, default_path, get};
 use oam::values::{
     AlarmList, AssociationList, LONGEST_PAGE, N4Status, NeighbourList, PathList, PortList, RecordsStatus,
-    RouteList, Runtime, SessionDetail, SessionList, USUAL_PAGE,
+    RouteList, Runtime, SessionDetail, SessionList, StoreStatus, USUAL_PAGE,
 };
 use upf::identifiers::{self, read_imsi, read_seid, read_teid};
 
@@ -100,6 +100,8 @@ enum What {
     Alarms,
     /// Usage records: whether they are written, how many wait in memory, how many are lost.
     Records,
+    /// The store of sessions: whether it is written, what it has, how many sessions have been restored.
+    Store,
     /// One session: its rules, what they do now, what was counted.
     Session {
         /// Its local SEID, decimal or hexadecimal.
@@ -211,6 +213,10 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             let status: RecordsStatus = get(socket, "/v1/records")?;
             Ok(written(&status, json, RecordsStatus::text))
         }
+        What::Store => {
+            let status: StoreStatus = get(socket, "/v1/store")?;
+            Ok(written(&status, json, StoreStatus::text))
+        }
         What::Session { seid } => {
             let session: SessionDetail = get(socket, &format!("/v1/sessions/{}", identifiers::seid(seid.0)))?;
             Ok(written(&session, json, SessionDetail::text))
@@ -253,6 +259,7 @@ pub(super) fn everything(socket: &Path, with_subscribers: bool) -> impl Iterator
         ("n4", What::N4),
         ("associations", What::Associations { after, limit }),
         ("records", What::Records),
+        ("store", What::Store),
     ];
     let sessions = with_subscribers.then_some(("sessions", sessions));
     whats.into_iter().chain(sessions).map(move |(name, what)| Shown {

@@ -14,6 +14,8 @@ use tracing::{info, warn};
 use upf::Control;
 
 use super::records::RecordsView;
+use super::session_store::StoreView;
+use super::writers::WriterViews;
 
 /// How often it is looked at what is wrong.
 const LOOK: Duration = Duration::from_secs(1);
@@ -31,8 +33,8 @@ pub(super) struct AlarmWatch {
 
 /// Who knows what control does not.
 pub(super) struct AlarmSources {
-    /// The usage records, where there are any.
-    pub(super) records: Option<RecordsView>,
+    /// What writes to disks.
+    pub(super) writers: WriterViews,
     /// The audit log, where there is one.
     pub(super) auditor: Option<Auditor>,
     /// What workers hold.
@@ -48,7 +50,8 @@ pub(super) struct AlarmSources {
 pub(super) fn deliver(config: &Config, alarms: &SharedAlarms, clock: &Clock) -> Result<Delivery, String> {
     let records = config.records.as_ref().map(|records| &records.directory);
     let audit = config.control.audit.as_ref().map(|audit| &audit.directory);
-    let directories = records.into_iter().chain(audit);
+    let store = config.store.as_ref().map(|store| &store.directory);
+    let directories = records.into_iter().chain(audit).chain(store);
     let sources = DeliverySources {
         alarms: alarms.clone(),
         node: config.node.id.0.to_string(),
@@ -101,13 +104,14 @@ impl AlarmWatch {
 
     fn see(&mut self, threads: &[WorkerThread]) {
         let AlarmSources {
-            records,
+            writers,
             auditor,
             gauges,
             delivery,
         } = &self.sources;
         let seen = &mut self.seen;
-        seen.records = records.as_ref().map(RecordsView::read);
+        seen.records = writers.records.as_ref().map(RecordsView::read);
+        seen.store = writers.store.as_ref().map(StoreView::read);
         seen.audit = auditor.as_ref().and_then(Auditor::fault);
         (seen.undelivered, seen.disks) = delivery.read();
         let holdings = (gauges.holdings)();

@@ -16,11 +16,13 @@ use trace::Explainer;
 
 use super::host::HostView;
 use super::records::RecordsView;
+use super::session_store::StoreView;
 
 /// Where the operator's API has its answers from, beside the workers.
 pub(super) struct ApiSources<'a> {
     pub(super) client: QueryClient,
     pub(super) records: Option<RecordsView>,
+    pub(super) store: Option<StoreView>,
     pub(super) hosts: HostView,
     pub(super) explainer: Explainer,
     pub(super) memory: Vec<WorkerMemory>,
@@ -71,6 +73,7 @@ fn service(sources: ApiSources<'_>, threads: &[WorkerThread]) -> Service {
     let ApiSources {
         client,
         records,
+        store,
         hosts,
         explainer,
         memory,
@@ -82,8 +85,10 @@ fn service(sources: ApiSources<'_>, threads: &[WorkerThread]) -> Service {
     let published: Vec<_> = threads.iter().map(|thread| thread.published().clone()).collect();
     let workers = move || published.iter().map(PublishedStats::read).collect();
     let records = records.map(|view| -> Reader<_> { Arc::new(move || view.read()) });
+    let store = store.map(|view| -> Reader<_> { Arc::new(move || view.read()) });
     let service = Service::new(client, Arc::new(workers))
         .with_records(records)
+        .with_store(store)
         .with_hosts(Arc::new(move || hosts.read()))
         .with_memory(memory)
         .with_alarms(alarms)

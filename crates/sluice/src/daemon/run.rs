@@ -116,7 +116,7 @@ pub fn run(
     let mut threads = start_workers(eal, config, unstarted, &wakes, &clock, &halt);
     let memory = workers_memory(&mut threads, &ports)?;
     let (client, server) = query_channel();
-    let (writers, view) = opened
+    let (writers, views) = opened
         .start(config, &mut control, &clock, own.clone())
         .map_err(RunError)?;
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
@@ -124,10 +124,11 @@ pub fn run(
     let host = host.transpose().map_err(RunError::of)?;
     let alarms = SharedAlarms::default();
     let gauges = worker_gauges(eal, flow_entries, &ports, &threads);
-    let (of_alarms, records_view) = (gauges.clone(), view.clone());
+    let of_alarms = gauges.clone();
     let sources = ApiSources {
         client,
-        records: view,
+        records: views.records.clone(),
+        store: views.store.clone(),
         hosts,
         explainer: explainer.clone(),
         memory,
@@ -137,8 +138,9 @@ pub fn run(
         configuration: open_configuration(config, source),
     };
     let api = api::open(config, sources, &threads).map_err(RunError::of)?;
+    let restored = RestorationLog::new(views.store.clone());
     let watched = AlarmSources {
-        records: records_view,
+        writers: views,
         auditor: api.auditor.clone(),
         gauges: of_alarms,
         delivery: deliver(config, &alarms, &clock).map_err(RunError)?,
@@ -152,7 +154,10 @@ pub fn run(
         turns,
         ports: &mut ports,
         threads: &threads,
-        logged: Logged::default(),
+        logged: Logged {
+            restored,
+            ..Logged::default()
+        },
         links_due: Nanos::ZERO,
         drops_due: Nanos::ZERO,
         dates: Dates::new(clock, explainer),

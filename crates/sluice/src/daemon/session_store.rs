@@ -7,19 +7,20 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use disk::Directory;
 use flow::Nanos;
 use n4::{ImportError, Kept, StoredSession, StoredSessions};
-use session::{Random, Seid, SessionHead, UrrProgress, encode_progress};
-use store::{Key, Location, OpenError, ReadAt, Reader, Settings, Store, StoreDisk};
+use session::{Random, RecordError, Seid, SessionHead, UrrProgress, behind_record, encode_progress};
+use store::{Key, Location, OpenError, Progress, ReadAt, Reader, Settings, Store, StoreDisk};
 use tracing::{error, info, warn};
 
 use config::{Config, StoreConfig};
+use oam::values::{RestoredSessions, StoreState, StoreStatus};
 use runtime::Wakeup;
 use upf::{Control, RecordFrame, Restored, SessionStore};
 
@@ -32,13 +33,70 @@ const MAX_LOGGED: usize = 10;
 /// How long the writer tries to make the rest durable when the daemon ends.
 const LAST_TRY: Duration = Duration::from_secs(10);
 
-/// What both threads know.
+/// What both threads and the API know.
 #[derive(Debug, Default)]
 struct Shared {
     /// How many changes are durable.
     durable: AtomicU64,
     fails: AtomicBool,
     stop: AtomicBool,
+    /// What the store has, and why it fails.
+    writer: Mutex<(Progress, Option<String>)>,
+    /// Sessions that are yet to come back, and what has come back.
+    restored: Mutex<RestoredSessions>,
+}
+
+/// How the store stands, for the API and alarms.
+#[derive(Clone)]
+pub struct StoreView {
+    shared: Arc<Shared>,
+    directory: String,
+}
+
+impl StoreView {
+    /// As of now.
+    #[must_use]
+    pub fn read(&self) -> StoreStatus {
+        let shared = &self.shared;
+        let (progress, error) = shared
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let state = if shared.fails.load(Ordering::Relaxed) {
+            StoreState::Failing
+        } else {
+            StoreState::Writing
+        };
+        StoreStatus {
+            directory: self.directory.clone(),
+            state,
+            error,
+            changes: shared.durable.load(Ordering::Relaxed),
+            records: progress.records,
+            live_octets: progress.live_octets,
+            garbage_octets: progress.garbage_octets,
+            segments: progress.segments,
+            index_octets: progress.index_octets,
+            reserve_octets: progress.reserve_octets,
+            held: progress.held,
+            held_octets: progress.held_octets,
+            written_octets: progress.written_octets,
+            compacted_octets: progress.compacted_octets,
+            syncs: progress.syncs,
+            failures: progress.failures,
+            unreadable: progress.unreadable,
+            sessions: *shared.restored.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    fn set_restored(&self, sessions: RestoredSessions) {
+        *self
+            .shared
+            .restored
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = sessions;
+    }
 }
 
 /// What control gives the writer.
@@ -162,6 +220,12 @@ fn open_at(path: &Path) -> Result<OpenedStore, String> {
                 let head = SessionHead::decode(live.head);
                 let head = head.map_err(|error| format!("the session {seid:#018x}: {error}"))?;
                 places.entry(seid).or_default().0 = Some(live.location);
+                // One says it for all: a build that reads another revision has never written here.
+                if heads.is_empty()
+                    && let Ok(record) = reader.read(&live.location)
+                {
+                    check_revision(&record)?;
+                }
                 heads.push(head);
             }
             Key::Usage(seid) => places.entry(seid).or_default().1 = Some(live.location),
@@ -171,9 +235,9 @@ fn open_at(path: &Path) -> Result<OpenedStore, String> {
     // The node comes before all others, applications and associations before what names them.
     others.sort_by_key(|(table, _)| *table);
     for (_, location) in others {
-        stored
-            .records
-            .extend(reader.read(&location).map_err(|error| error.to_string())?);
+        let record = reader.read(&location).map_err(|error| error.to_string())?;
+        check_revision(&record)?;
+        stored.records.extend(record);
     }
     let is_active = |head: &SessionHead| places.get(&head.seid.0).is_some_and(|(_, usage)| usage.is_some());
     stored.heads = heads
@@ -192,6 +256,14 @@ fn open_at(path: &Path) -> Result<OpenedStore, String> {
         store,
         stored,
     })
+}
+
+/// Whether this build reads records of this revision. Where it does not, it would give every session up.
+fn check_revision(record: &[u8]) -> Result<(), String> {
+    match behind_record(record) {
+        Err(error @ (RecordError::Revision { .. } | RecordError::Newer { .. })) => Err(error.to_string()),
+        _ => Ok(()),
+    }
 }
 
 fn log_recovered(recovered: &store::Recovered, sessions: usize, begin: Instant) {
@@ -226,9 +298,10 @@ impl StoreThread {
     /// The system's, when it gives no thread.
     pub fn start(
         store: Store<Directory>,
+        directory: String,
         deadline: Duration,
         wakeup: Wakeup,
-    ) -> io::Result<(StoreThread, StoreFeed)> {
+    ) -> io::Result<(StoreThread, StoreFeed, StoreView)> {
         let (queue, taken) = rtrb::RingBuffer::new(QUEUED);
         let shared = Arc::new(Shared::default());
         let mut writer = Writer {
@@ -249,7 +322,11 @@ impl StoreThread {
             shared: Arc::clone(&shared),
             writer: thread.thread().clone(),
         };
-        Ok((StoreThread { shared, thread }, feed))
+        let view = StoreView {
+            shared: Arc::clone(&shared),
+            directory,
+        };
+        Ok((StoreThread { shared, thread }, feed, view))
     }
 
     /// Has the rest made durable. Whether the disk took all of it.
@@ -284,13 +361,13 @@ pub fn keep_sessions(
     now: Nanos,
     wakeup: Wakeup,
     opened: OpenedStore,
-) -> Result<StoreThread, String> {
+) -> Result<(StoreThread, StoreView), String> {
     let (store, stored, records) = opened.split();
-    let deadline = config
-        .store
-        .as_ref()
-        .map_or(Duration::from_secs(1), |store| store.deadline());
-    let (thread, feed) = StoreThread::start(store, deadline, wakeup).map_err(|error| error.to_string())?;
+    let settings = config.store.as_ref();
+    let deadline = settings.map_or(Duration::from_secs(1), StoreConfig::deadline);
+    let directory = settings.map(|store| store.directory.value.display().to_string());
+    let started = StoreThread::start(store, directory.unwrap_or_default(), deadline, wakeup);
+    let (thread, feed, view) = started.map_err(|error| error.to_string())?;
     let mut other_node = None;
     let imported = control
         .session_transfer(now)
@@ -313,16 +390,27 @@ pub fn keep_sessions(
     let mut keeping = control.session_keeping(now);
     keeping.begin(Box::new(feed));
     keeping.restore(Box::new(records), &stored.heads, random.next_u64());
-    Ok(thread)
+    Ok((thread, view))
 }
 
-/// What is logged of sessions that come back.
-#[derive(Debug, Default)]
+/// What is logged and shown of sessions that come back.
+#[derive(Default)]
 pub struct RestorationLog {
+    view: Option<StoreView>,
+    shown: RestoredSessions,
     is_over: bool,
 }
 
 impl RestorationLog {
+    /// Shows it by `view`, too.
+    #[must_use]
+    pub fn new(view: Option<StoreView>) -> RestorationLog {
+        RestorationLog {
+            view,
+            ..RestorationLog::default()
+        }
+    }
+
     /// Logs sessions that could not come back, and once that all have been restored.
     pub fn log(&mut self, now: Nanos, control: &mut Control) {
         let mut keeping = control.session_keeping(now);
@@ -335,6 +423,17 @@ impl RestorationLog {
             on_demand,
             failed,
         } = restored;
+        let shown = RestoredSessions {
+            restored: sessions,
+            on_demand,
+            absent: absent as u64,
+            failed,
+        };
+        if let Some(view) = &self.view
+            && shown != std::mem::replace(&mut self.shown, shown)
+        {
+            view.set_restored(shown);
+        }
         let is_over = absent == 0 && sessions + failed > 0;
         if is_over && !std::mem::replace(&mut self.is_over, true) {
             info!(sessions, on_demand, failed, "sessions restored");
@@ -472,6 +571,10 @@ impl Writer {
             .is_some_and(|(.., since)| now > *since + self.deadline);
         let fault = self.store.fault().map(ToString::to_string);
         let fails = is_late || fault.is_some();
+        let error = fault
+            .clone()
+            .or_else(|| is_late.then(|| "the disk is late".to_owned()));
+        *self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner) = (self.store.progress(), error);
         if fails != std::mem::replace(&mut self.is_failing, fails) {
             self.shared.fails.store(fails, Ordering::Relaxed);
             match &fault {

@@ -12,7 +12,16 @@ use runtime::{Clock, Wakeup};
 use upf::{Control, RecordSink};
 
 use super::records::{Feed, RecordsThread, RecordsView};
-use super::session_store::{self, OpenedStore, StoreThread};
+use super::session_store::{self, OpenedStore, StoreThread, StoreView};
+
+/// How what writes to disks stands, for the API and alarms.
+#[derive(Clone)]
+pub(super) struct WriterViews {
+    /// The usage records, where there are any.
+    pub(super) records: Option<RecordsView>,
+    /// The store of sessions, where there is one.
+    pub(super) store: Option<StoreView>,
+}
 
 /// What writes to disks beside control, opened and not started.
 pub(super) struct OpenedWriters {
@@ -45,8 +54,8 @@ impl OpenedWriters {
         control: &mut Control,
         clock: &Clock,
         wakeup: Wakeup,
-    ) -> Result<(Writers, Option<RecordsView>), String> {
-        let (records, view) = self.records.map_or((None, None), |(thread, feed, view)| {
+    ) -> Result<(Writers, WriterViews), String> {
+        let (records, records_view) = self.records.map_or((None, None), |(thread, feed, view)| {
             keep_records(config, control, clock, feed);
             (Some(thread), Some(view))
         });
@@ -54,8 +63,12 @@ impl OpenedWriters {
         let store = self
             .store
             .map(|store| session_store::keep_sessions(config, control, now, wakeup, store));
-        let store = store.transpose()?;
-        Ok((Writers { records, store }, view))
+        let (store, store_view) = store.transpose()?.unzip();
+        let views = WriterViews {
+            records: records_view,
+            store: store_view,
+        };
+        Ok((Writers { records, store }, views))
     }
 }
 

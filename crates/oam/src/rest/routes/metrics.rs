@@ -68,6 +68,7 @@ async fn scrape(service: &Service) -> Result<Scrape, Problem> {
     Ok(Scrape {
         busiest_worker: load.busiest(uptime, workers.busy_seconds()),
         records: service.records.as_ref().map(|read| read()),
+        store: service.store.as_ref().map(|read| read()),
         control,
         workers,
     })
