@@ -129,6 +129,7 @@ def test_a_life_of_the_package(package, root):
     records = root.path / "var/lib/sluice/records"
     assert "usage records stay" in root.run("dpkg", "-P", "sluice").stdout
     assert not (root.path / "etc/sluice").exists() and list(records.iterdir())
+    assert not (records.parent / "store").exists()
 
 
 def initialize(root):

@@ -19,7 +19,7 @@ SLUICE = os.environ["SLUICE"]
 
 WHOLE = """
 node: {id: 127.0.0.8}
-n4: {addresses: [127.0.0.8], peers: [127.0.0.0/8, {prefix: 10.0.0.0/8, interface: sxa}], smfs: [127.0.0.9], device: lo}
+n4: {addresses: [127.0.0.8], peers: [127.0.0.0/8, {prefix: 10.0.0.0/8, interface: sxa, retain_sessions: true}], smfs: [127.0.0.9], device: lo}
 gtpu: {echo: {interval_s: 60}, restoration_s: 30, path_mtu_s: 600, path_mtu_least: 1280, answers: {others_s: 5}}
 icmp: {errors_s: 1}
 workers: {cores: [0], slow_path_per_burst: {stale: 3}, idle: busy, rebalance: {after_s: 1}}
@@ -31,7 +31,7 @@ fragments: {held: 3}
 reassembly: {held: 3}
 buffering: {packets: 5}
 records: {directory: /var/spool/sluice}
-store: {directory: /var/lib/sluice/store, checkpoint_s: 1, deadline_ms: 1000, at_stop: keep}
+store: {directory: /var/lib/sluice/store, checkpoint_s: 1, deadline_ms: 1000, at_stop: release}
 alarms: {}
 dpdk: {buffers: 32768}
 ports:

@@ -1,14 +1,16 @@
 """Sessions outlive the process: kill -9 under traffic, planned stops, and an SMF that sees neither."""
+import json
 import os
 import signal
+import subprocess
 import time
 
 import pytest
 from scapy.all import IP, UDP, PcapReader, Raw
 
-from lab import CONFIGURATION, DN, Lab, Tunnel, eventually
+from lab import API_CONFIGURATION, DN, Lab, Tunnel, eventually
 
-STORE = CONFIGURATION + "store: {{directory: \"{files}/store\"}}\n"
+STORE = API_CONFIGURATION + "store: {{directory: \"{files}/store\"}}\n"
 PAYLOAD = b"0123456789" * 10
 OCTETS = 28 + len(PAYLOAD)
 # A checkpoint of each session is made once a second.
@@ -34,6 +36,13 @@ def restart(lab, how=signal.SIGKILL):
     before = lab.said()
     lab._start(os.environ["SLUICE"])
     return before
+
+
+def shown(lab):
+    """What `sluice show store` has to say."""
+    said = subprocess.run([os.environ["SLUICE"], "show", "store", "--json", "--socket", str(lab.files / "control")],
+                          capture_output=True, text=True, check=True)
+    return json.loads(said.stdout)
 
 
 def uplink(ue, port):
@@ -79,6 +88,9 @@ def test_sessions_outlive_a_kill(lab):
             assert reaches_dn(tunnel, ue, server, 9000), ue
         assert list(requests_of_smf(lab, killed)) == []
         assert "sessions restored" in eventually(lambda: "sessions restored" in lab.said() and lab.said(), "all restored")
+        store = shown(lab)
+        assert store["state"] == "writing" and store["records"] >= 20 and store["unreadable"] == 0, store
+        assert store["sessions"]["restored"] == 20 and store["sessions"]["absent"] == 0, store
     for session in sessions[:10]:
         usage = lab.smf("delete", up_seid=session["up_seid"])["usage"]
         volume = [(report["uplink"], report["downlink"]) for report in usage]
