@@ -32,8 +32,8 @@ mod table;
 
 pub use block::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentUsage, Counted, CounterLimit, Flows, Installed,
-    LimitAction, LiveBlock, Millisecond, PackedForward, PacketTimes, Reached, Red, ReplaceMap, SessionBlock,
-    UrrCount, Volumes, Weight,
+    LimitAction, LiveBlock, MarkedBlock, Millisecond, PackedForward, PacketTimes, Reached, Red, ReplaceMap,
+    SessionBlock, UrrCount, Volumes, Weight,
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags, Verdict};

@@ -565,12 +565,13 @@ proptest! {
             });
             let installed = image.and_then(|image| blocks.install(SessionIndex(session), &image).ok());
             known.extend(installed.map(|installed| (session, installed.block)));
-            let mut found: Vec<_> = (0..blocks.parts()).flat_map(|part| blocks.count_marks(part)).collect();
-            found.sort_unstable();
-            let mark = |(session, block): (&u32, &BlockRef)| {
-                (SessionIndex(*session), blocks.count_mark(*block).expect("it is there"))
-            };
-            prop_assert_eq!(found, known.iter().map(mark).collect::<Vec<_>>());
+            let found: Vec<_> = (0..blocks.parts()).flat_map(|part| blocks.part(part)).collect();
+            prop_assert!(found.is_sorted_by_key(|block| block.place));
+            prop_assert!(found.windows(2).all(|pair| pair[0].place != pair[1].place));
+            prop_assert!(found.iter().all(|block| block.place < blocks.places()));
+            let sessions: std::collections::BTreeSet<_> = found.iter().map(|block| block.session.0).collect();
+            prop_assert_eq!(sessions, known.keys().copied().collect());
+            prop_assert!(found.iter().all(|block| blocks.marked(known[&block.session.0]) == Some(*block)));
         }
     }
 }

@@ -411,7 +411,7 @@ proptest! {
         let mut world = World::looking_every(&bounds, every);
         // What each slot has counted since it was looked at last.
         let mut since = [0; 3];
-        let mut mark = world.blocks.count_mark(world.installed.block);
+        let mut mark = world.blocks.marked(world.installed.block);
         let fresh = |&bounds: &Bounds| Model {
             bounds, count: UrrCount::default(), reported: [false; 3], reached: [false; 3], stopped: [false; 2],
         };
@@ -446,7 +446,7 @@ proptest! {
             }
             prop_assert!(every.is_some() || !got.is_due);
             let is_counted = got.action.is_none() && (0..models.len()).any(mine);
-            let before = std::mem::replace(&mut mark, world.blocks.count_mark(world.installed.block));
+            let before = std::mem::replace(&mut mark, world.blocks.marked(world.installed.block));
             prop_assert!(!is_counted || before != mark);
             for (slot, model) in (0..).zip(&models) {
                 prop_assert_eq!(world.octets(slot), [model.count.ul_octets, model.count.dl_octets]);

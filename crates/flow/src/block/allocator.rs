@@ -4,6 +4,9 @@
 //! The slab is cut into chunks of 512 lines. A chunk serves runs of one class until all of them are free again; then
 //! any class may take it. The allocator's state is outside the slab, so it touches none of its lines.
 
+/// The fewest lines of a run.
+pub(super) const LEAST_RUN: usize = CLASSES[0] as usize;
+
 /// Lines in a chunk: the most that one run may have.
 pub(super) const CHUNK: usize = 512;
 

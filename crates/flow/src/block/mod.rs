@@ -35,6 +35,7 @@ pub use live::LiveBlock;
 pub use metering::Red;
 pub use replace::ReplaceMap;
 pub use tally::{Millisecond, PacketTimes};
+pub use urrs::MarkedBlock;
 pub use view::SessionBlock;
 
 use crate::meter::{MeterSpec, SharedId};

@@ -1,11 +1,24 @@
 //! What control does to the counters of URRs and to their bounds.
 
+use super::allocator::LEAST_RUN;
 use super::bounds::{BoundsLine, LookEvery, Reached};
 use super::layout::{INLINE_URRS, TallyPosition, read_line_at, tally_at, write_line_at};
 use super::lines::Line;
 use super::tally::{PacketTimes, RARE_PER_LINE, Tallied, Tally};
 use super::{BlockRef, Blocks, Bounds};
 use crate::{Direction, SessionIndex, UrrCount, prefetch};
+
+/// What a look at the counters of a block finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MarkedBlock {
+    /// The session.
+    pub session: SessionIndex,
+    /// Where the block is: no other block has this number while it is there. Small numbers, without large gaps.
+    pub place: usize,
+    /// A number that is another as soon as a URR that counts after QoS has counted, and most often stays the same until
+    /// then: other bounds may change it.
+    pub mark: u64,
+}
 
 impl Blocks {
     /// Takes a packet back from those of these URRs that count after QoS: it was lost later. A stop stays. Does
@@ -67,10 +80,9 @@ impl Blocks {
         self.every = LookEvery::of(octets);
     }
 
-    /// A number that is another as soon as a URR that counts after QoS has counted, and most often stays the same until
-    /// then: other bounds may change it. `None` when there is no such block. It reads no more lines than it must.
+    /// A block with its mark; `None` when there is none. It reads no more lines than it must.
     #[inline]
-    pub fn count_mark(&self, block: BlockRef) -> Option<u64> {
+    pub fn marked(&self, block: BlockRef) -> Option<MarkedBlock> {
         let lines = self.lines.get(block.0 as usize..)?;
         let line = |direction| lines.get(read_line_at(direction)).map(Line::read_line);
         let read_line = line(Direction::Uplink).filter(|read_line| read_line.generation != 0)?;
@@ -89,28 +101,34 @@ impl Blocks {
                 mark = lines.get(line)?.tallies().get(index)?.mark(mark);
             }
         }
-        Some(mark)
+        Some(MarkedBlock {
+            session: SessionIndex(read_line.session),
+            place: block.0 as usize / LEAST_RUN,
+            mark,
+        })
     }
 
-    /// How many [parts](Self::count_marks) all blocks have.
+    /// The places of blocks are below this.
+    pub fn places(&self) -> usize {
+        self.lines.len().div_ceil(LEAST_RUN)
+    }
+
+    /// How many [parts](Self::part) all blocks have.
     pub fn parts(&self) -> usize {
         self.allocator.chunks()
     }
 
-    /// The sessions of a part of all blocks with their [`count_mark`](Self::count_mark), in the order of their memory,
-    /// which costs less than any other: a few dozen, and none twice in all parts.
-    pub fn count_marks(&self, part: usize) -> impl Iterator<Item = (SessionIndex, u64)> + '_ {
+    /// The blocks of a part with their marks, in the order of their memory and their places, which costs less than any
+    /// other: a few dozen, and none twice in all parts.
+    pub fn part(&self, part: usize) -> impl Iterator<Item = MarkedBlock> + '_ {
         for first in self.allocator.runs(part) {
             prefetch::nth(&self.lines, first as usize + read_line_at(Direction::Uplink));
             for direction in Direction::BOTH {
                 prefetch::nth(&self.lines, first as usize + write_line_at(direction));
             }
         }
-        self.allocator.runs(part).filter_map(|first| {
-            let mark = self.count_mark(BlockRef(first))?;
-            let read_line = self.lines.get(first as usize)?.read_line();
-            Some((SessionIndex(read_line.session), mark))
-        })
+        let runs = self.allocator.runs(part);
+        runs.filter_map(|first| self.marked(BlockRef(first)))
     }
 
     /// When the packets came that a URR has counted since this was last asked, if there were any.

@@ -2,7 +2,7 @@
 //!
 //! All sessions are looked at in turn, by the order of their blocks in memory, in parts that are spread evenly over the
 //! interval. What is remembered of a
-//! session is one number, which is another when its counters are ([`Blocks::count_mark`](flow::Blocks::count_mark)), so
+//! session is one number, which is another when its counters are ([`MarkedBlock::mark`]), so
 //! that an idle session costs three cache lines, asked for ahead. The counts of the others are written into lists that
 //! control gives and gets back. Where there is no list, or no room for an event, the look pauses and misses nothing.
 //!
@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use flow::{Nanos, SessionIndex};
+use flow::{MarkedBlock, Nanos, SessionIndex};
 
 use crate::control_channel::event_queue::EventQueue;
 use crate::control_channel::{COUNTS_BUFFERS, LEAST_COUNTS, SessionCount};
@@ -32,7 +32,7 @@ const PAUSES: u32 = 1024;
 /// What is remembered between two looks.
 pub(crate) struct Checkpoints {
     interval: Duration,
-    /// The mark of each session's counters when they were looked at last, by [`SessionIndex`].
+    /// The mark of each block when it was looked at last, by its place.
     marks: Box<[u64]>,
     /// The part that is looked at next.
     hand: usize,
@@ -58,11 +58,11 @@ pub(crate) struct Outlet<'a> {
 
 impl Checkpoints {
     /// As configured; `None` where nothing is to be looked at.
-    pub fn new(config: &WorkerConfig) -> Option<Box<Self>> {
+    pub fn new(config: &WorkerConfig, sessions: &Sessions) -> Option<Box<Self>> {
         config.checkpoint_interval.map(|interval| {
             Box::new(Self {
                 interval: interval.max(Duration::from_millis(1)),
-                marks: vec![0; config.max_sessions].into_boxed_slice(),
+                marks: vec![0; sessions.blocks.places()].into_boxed_slice(),
                 hand: 0,
                 begun: Nanos::ZERO,
                 due: Nanos::ZERO,
@@ -89,12 +89,8 @@ impl Checkpoints {
 
     /// The counts of a session that was just installed are known to control.
     pub fn note_installed(&mut self, sessions: &Sessions, session: SessionIndex) {
-        if let Some((mark, now)) = self
-            .marks
-            .get_mut(session.index())
-            .zip(sessions.count_mark(session))
-        {
-            *mark = now;
+        if let Some(MarkedBlock { place, mark, .. }) = sessions.marked(session) {
+            self.marks[place] = mark;
         }
     }
 
@@ -105,12 +101,8 @@ impl Checkpoints {
             return;
         }
         self.list.retain(|count| count.session != session);
-        if let Some((mark, now)) = self
-            .marks
-            .get_mut(session.index())
-            .zip(sessions.count_mark(session))
-        {
-            *mark = !now;
+        if let Some(MarkedBlock { place, mark, .. }) = sessions.marked(session) {
+            self.marks[place] = !mark;
         }
     }
 
@@ -169,8 +161,8 @@ impl Checkpoints {
             return true;
         }
         while let Some(session) = outlet.events.next_due() {
-            let mark = sessions.count_mark(session);
-            if mark.is_some_and(|mark| !self.look_at(sessions, outlet, (session, mark), now)) {
+            let block = sessions.marked(session);
+            if block.is_some_and(|block| !self.look_at(sessions, outlet, block, now)) {
                 outlet.events.mark_due(session);
                 return false;
             }
@@ -178,28 +170,31 @@ impl Checkpoints {
         self.push(outlet)
     }
 
-    /// Looks at a session, whose counters have this mark. False if it had to pause.
+    /// Looks at a session's block. False if it had to pause.
     #[inline]
     fn look_at(
         &mut self,
         sessions: &Sessions,
         outlet: &mut Outlet<'_>,
-        (session, mark): (SessionIndex, u64),
+        block: MarkedBlock,
         now: Nanos,
     ) -> bool {
-        if self.marks.get(session.index()) == Some(&mark) {
+        let MarkedBlock {
+            session, place, mark, ..
+        } = block;
+        if self.marks[place] == mark {
             return true;
         }
         let is_noted = self.note(sessions, outlet, session, now);
-        if let Some(known) = self.marks.get_mut(session.index()).filter(|_| is_noted) {
-            *known = mark;
+        if is_noted {
+            self.marks[place] = mark;
         }
         is_noted
     }
 
     /// Looks at the sessions of the next part. False if it had to pause: then it begins with the part once more.
     fn look_at_part(&mut self, sessions: &Sessions, outlet: &mut Outlet<'_>, now: Nanos) -> bool {
-        let mut all = sessions.blocks.count_marks(self.hand);
+        let mut all = sessions.blocks.part(self.hand);
         let is_done = all.all(|one| self.look_at(sessions, outlet, one, now));
         self.hand += usize::from(is_done);
         is_done

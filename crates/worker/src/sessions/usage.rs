@@ -1,7 +1,8 @@
 //! Usage: what sessions have counted.
 
 use flow::{
-    ContentId, ContentUsage, Direction, Nanos, PacketTimes, Reached, SessionBlock, SessionIndex, UrrCount,
+    ContentId, ContentUsage, Direction, MarkedBlock, Nanos, PacketTimes, Reached, SessionBlock, SessionIndex,
+    UrrCount,
 };
 use rules::image::{PacketsLeft, SessionImage, TokensLeft, UsageSnapshot};
 use rules::model::UrrId;
@@ -80,10 +81,9 @@ impl Sessions {
         })
     }
 
-    /// A number that is another when a URR of a session has counted: [`Blocks::count_mark`](flow::Blocks::count_mark).
-    #[inline]
-    pub fn count_mark(&self, session: SessionIndex) -> Option<u64> {
-        self.blocks.count_mark(self.at(session)?.installed.block)
+    /// What a look at a session's counters finds.
+    pub fn marked(&self, session: SessionIndex) -> Option<MarkedBlock> {
+        self.blocks.marked(self.at(session)?.installed.block)
     }
 
     /// When the packets came of the URR slots that `wanted` names.

@@ -136,7 +136,6 @@ impl<I: Io> Worker<I> {
             worker_selection: WorkerSelection::new(config.workers, exceptions),
             exceptions_lost: false,
             local: LocalLimits::new(&config, ports),
-            sessions,
             flows: Flows::new(flows, config.max_extensions, config.seed)?,
             slow_path: SlowPath::new(&config),
             apply_rules: ApplyRulesState {
@@ -170,7 +169,8 @@ impl<I: Io> Worker<I> {
             events: EventQueue::new(channel.events, config.max_sessions),
             drains: Drains::new(),
             tracer: None,
-            checkpoints: Checkpoints::new(&config),
+            checkpoints: Checkpoints::new(&config, &sessions),
+            sessions,
             contents_due: Nanos::ZERO,
             config,
         })
