@@ -153,6 +153,13 @@ def eventually(wanted, what):
     return got
 
 
+def shown(lab, *what):
+    """What `sluice show` has to say over the API of a laboratory: of the store, unless of something else."""
+    said = subprocess.run([os.environ["SLUICE"], "show", *(what or ["store"]), "--json", "--socket",
+                           str(lab.files / "control")], capture_output=True, text=True, check=True)
+    return json.loads(said.stdout)
+
+
 class Namespace:
     """One network namespace; `entered` opens sockets in it."""
 
@@ -234,8 +241,8 @@ class Smf(Client):
 class Script(Client):
     """An SMF that does everything in the words of the one whose name it has: see smf/cmd/script."""
 
-    def __init__(self, namespace, name, local):
-        super().__init__(namespace, os.environ["SMF_SCRIPT"], local, "-smf", name)
+    def __init__(self, namespace, name, local, *options):
+        super().__init__(namespace, os.environ["SMF_SCRIPT"], local, "-smf", name, *options)
         self.name = name
 
 

@@ -1,14 +1,12 @@
 """Sessions outlive the process: kill -9 under traffic, planned stops, and an SMF that sees neither."""
-import json
 import os
 import signal
-import subprocess
 import time
 
 import pytest
 from scapy.all import IP, UDP, PcapReader, Raw
 
-from lab import API_CONFIGURATION, DN, Lab, Tunnel, eventually
+from lab import API_CONFIGURATION, DN, Lab, Tunnel, eventually, shown
 
 STORE = API_CONFIGURATION + "store: {{directory: \"{files}/store\"}}\n"
 PAYLOAD = b"0123456789" * 10
@@ -36,13 +34,6 @@ def restart(lab, how=signal.SIGKILL):
     before = lab.said()
     lab._start(os.environ["SLUICE"])
     return before
-
-
-def shown(lab):
-    """What `sluice show store` has to say."""
-    said = subprocess.run([os.environ["SLUICE"], "show", "store", "--json", "--socket", str(lab.files / "control")],
-                          capture_output=True, text=True, check=True)
-    return json.loads(said.stdout)
 
 
 def uplink(ue, port):

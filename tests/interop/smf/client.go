@@ -27,6 +27,10 @@ type Client struct {
 	AnswerReport func(Report) []*ie.IE
 	// CannotRead are types of IEs in Usage Reports that the codec does not know: a message with one is dropped whole.
 	CannotRead []uint16
+	// T1 is the wait for each response, and N1 how often a request is sent (TS 29.244 §6.4). A kill of the UPF between
+	// request and response takes more than one.
+	T1 time.Duration
+	N1 int
 	// AnswerSetup makes the answer to an Association Setup Request of the UPF; where it is nil there is none.
 	AnswerSetup func() *message.AssociationSetupResponse
 
@@ -63,7 +67,7 @@ func Dial(local, upf string) (*Client, error) {
 		NodeID: localAddr.IP.String(), conn: conn, upf: upfAddr, address: localAddr.IP, recovery: time.Now(),
 		reports: make(chan Report, 1024), waiting: map[uint32]chan []byte{}, upSEIDs: map[uint64]uint64{},
 		setups: make(chan struct{}, 1), addresses: map[uint64]string{},
-		ledger: ledger{},
+		ledger: newLedger(), T1: Timeout, N1: 1,
 	}
 	go c.receive()
 	return c, nil
@@ -144,7 +148,7 @@ func (c *Client) NextSequence() uint32 {
 	return c.sequence
 }
 
-// Exchange sends raw bytes once and waits for the message with this sequence number.
+// Exchange sends raw bytes, again while nothing comes, and waits for the message with this sequence number.
 func (c *Client) Exchange(raw []byte, sequence uint32) ([]byte, error) {
 	waiter := make(chan []byte, 4)
 	c.mu.Lock()
@@ -155,15 +159,17 @@ func (c *Client) Exchange(raw []byte, sequence uint32) ([]byte, error) {
 		delete(c.waiting, sequence)
 		c.mu.Unlock()
 	}()
-	if _, err := c.conn.WriteToUDP(raw, c.upf); err != nil {
-		return nil, err
+	for range c.N1 {
+		if err := c.Send(raw); err != nil {
+			return nil, err
+		}
+		select {
+		case response := <-waiter:
+			return response, nil
+		case <-time.After(c.T1):
+		}
 	}
-	select {
-	case response := <-waiter:
-		return response, nil
-	case <-time.After(Timeout):
-		return nil, ErrTimeout
-	}
+	return nil, ErrTimeout
 }
 
 // Send sends bytes and waits for nothing.

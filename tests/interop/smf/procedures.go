@@ -132,6 +132,9 @@ func (c *Client) FSEID(seid uint64) *ie.IE {
 
 // Begin establishes a session, and returns the UPF's tunnels by PDR.
 func (c *Client) Begin(seid uint64, ies ...*ie.IE) (map[uint16]Tunnel, error) {
+	c.mu.Lock()
+	c.ledger.begin(seid)
+	c.mu.Unlock()
 	m := message.NewSessionEstablishmentRequest(0, 0, 0, c.NextSequence(), 0, ies...)
 	response, err := request[*message.SessionEstablishmentResponse](c, m)
 	if err != nil {

@@ -1,7 +1,9 @@
 package smf
 
 import (
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -28,35 +30,127 @@ type Report struct {
 	Triggers     []uint32 `json:"triggers"`      // why each of them was made: octet 5 in the low byte
 }
 
-// ledger sums what was reported, however it came: by our SEID, then by URR.
-type ledger map[uint64]map[uint32]Usage
+// number is what a usage report is known by: the session by our SEID, the URR, UR-SEQN (TS 29.244 §8.2.71), and whether
+// it is of usage before QoS enforcement.
+type number struct {
+	seid          uint64
+	urr, sequence uint32
+	beforeQoS     bool
+}
 
-func (l ledger) add(seid uint64, reports []*ie.IE) error {
+// ledger sums what was reported, however it came: by our SEID, then by URR. What comes a second time under its number
+// is not added again, and is to be the same.
+type ledger struct {
+	sums     map[uint64]map[uint32]Usage
+	told     map[number]string
+	repeated int
+	// Numbers that came with two contents.
+	contradictions []string
+}
+
+func newLedger() ledger {
+	return ledger{sums: map[uint64]map[uint32]Usage{}, told: map[number]string{}}
+}
+
+// begin forgets the numbers of a session that had this SEID before.
+func (l *ledger) begin(seid uint64) {
+	for one := range l.told {
+		if one.seid == seid {
+			delete(l.told, one)
+		}
+	}
+}
+
+func (l *ledger) add(seid uint64, reports []*ie.IE) error {
 	for _, report := range reports {
 		usage, err := readUsage(report)
 		if err != nil {
 			return err
 		}
-		if l[seid] == nil {
-			l[seid] = map[uint32]Usage{}
+		isNew, err := l.note(seid, usage.URR, report)
+		if err != nil {
+			return err
 		}
-		sum := l[seid][usage.URR]
-		sum.URR = usage.URR
-		if isBeforeQoS(report) {
-			before := usage.Total
-			if sum.BeforeQoS != nil {
-				before += *sum.BeforeQoS
-			}
-			sum.BeforeQoS = &before
-		} else {
-			sum.Total += usage.Total
-			sum.Uplink += usage.Uplink
-			sum.Downlink += usage.Downlink
-			sum.Seconds += usage.Seconds
+		if isNew {
+			l.sum(seid, usage, isBeforeQoS(report))
 		}
-		l[seid][usage.URR] = sum
 	}
 	return nil
+}
+
+// note remembers a report by its number, and returns whether it is the first one with it.
+func (l *ledger) note(seid uint64, urr uint32, report *ie.IE) (bool, error) {
+	sequence, err := report.FindByType(ie.URSEQN)
+	if err != nil {
+		return false, err
+	}
+	value, err := sequence.URSEQN()
+	if err != nil {
+		return false, err
+	}
+	content, err := contentOf(report)
+	if err != nil {
+		return false, err
+	}
+	of := number{seid, urr, value, isBeforeQoS(report)}
+	before, isKnown := l.told[of]
+	if isKnown {
+		l.repeated++
+		if before != content {
+			l.contradictions = append(l.contradictions, fmt.Sprintf("%+v: %s, then %s", of, before, content))
+		}
+	}
+	l.told[of] = content
+	return !isKnown, nil
+}
+
+// contentOf is all that a report says, in hexadecimal digits, whichever message it is in.
+func contentOf(report *ie.IE) (string, error) {
+	var content []byte
+	for _, member := range report.ChildIEs {
+		octets, err := member.Marshal()
+		if err != nil {
+			return "", err
+		}
+		content = append(content, octets...)
+	}
+	return hex.EncodeToString(content), nil
+}
+
+func (l *ledger) sum(seid uint64, usage Usage, beforeQoS bool) {
+	if l.sums[seid] == nil {
+		l.sums[seid] = map[uint32]Usage{}
+	}
+	sum := l.sums[seid][usage.URR]
+	sum.URR = usage.URR
+	if beforeQoS {
+		before := usage.Total
+		if sum.BeforeQoS != nil {
+			before += *sum.BeforeQoS
+		}
+		sum.BeforeQoS = &before
+	} else {
+		sum.Total += usage.Total
+		sum.Uplink += usage.Uplink
+		sum.Downlink += usage.Downlink
+		sum.Seconds += usage.Seconds
+	}
+	l.sums[seid][usage.URR] = sum
+}
+
+// Told is how usage reports came.
+type Told struct {
+	Numbers        int      `json:"numbers"`        // that there were
+	Repeated       int      `json:"repeated"`       // reports that had come before
+	Contradictions []string `json:"contradictions"` // numbers that came with two contents
+}
+
+// Told is how usage reports have come so far.
+func (c *Client) Told() Told {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	contradictions := append([]string{}, c.ledger.contradictions...)
+	return Told{Numbers: len(c.ledger.told), Repeated: c.ledger.repeated, Contradictions: contradictions}
 }
 
 // isBeforeQoS reports whether a report is of usage before QoS enforcement (UBE of TS 29.244 §8.2.91).
@@ -70,7 +164,7 @@ func (c *Client) Charged(seid uint64) []Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	charged := []Usage{}
-	for _, usage := range c.ledger[seid] {
+	for _, usage := range c.ledger.sums[seid] {
 		charged = append(charged, usage)
 	}
 	slices.SortFunc(charged, func(a, b Usage) int { return int(a.URR) - int(b.URR) })

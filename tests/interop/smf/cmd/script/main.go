@@ -9,6 +9,8 @@
 //	{"op":"reports"}                                    -> {"reports":[...]}, those that have come and were not asked for
 //	{"op":"query","seid":1}                             -> {"charged":[{"urr":1,"total":..}]}, all usage reported so far
 //	{"op":"delete","seid":1}                            -> the same
+//	{"op":"told"}                                       -> {"numbers":3,"repeated":1,"contradictions":[]}, of usage reports
+//	{"op":"heartbeat"}                                  -> {"recovery":1700000000}, the UPF's Recovery Time Stamp
 //	{"op":"release"}                                    -> {}
 //
 // and, of those SMFs that have it, add_flow and change_flow with "description", remove_flow, forward with "gnb",
@@ -63,6 +65,10 @@ type gathered struct {
 	Reports []smf.Report `json:"reports"`
 }
 
+type beat struct {
+	Recovery int64 `json:"recovery"`
+}
+
 type driver struct {
 	client *smf.Client
 	smf    smf.Procedures
@@ -88,6 +94,11 @@ func (d driver) run(c command) (any, error) {
 	case "delete":
 		err := d.smf.Delete(c.SEID)
 		return charged{d.client.Charged(c.SEID)}, err
+	case "told":
+		return d.client.Told(), nil
+	case "heartbeat":
+		recovery, err := d.client.Heartbeat()
+		return beat{recovery.Unix()}, err
 	case "release":
 		return none{}, d.client.Release()
 	default:
@@ -162,6 +173,8 @@ func main() {
 	upf := flag.String("upf", "127.0.0.8:8805", "the UPF's address")
 	n3 := flag.String("n3", "10.100.0.1", "the UPF's address towards gNBs, where the SMF chooses TEIDs")
 	gtpu := flag.String("gtpu", "10.100.0.4", "the SMF's address for GTP-U, where it has one")
+	t1 := flag.Duration("t1", smf.Timeout, "how long a response is waited for")
+	n1 := flag.Int("n1", 1, "how often a request is sent")
 	flag.Parse()
 
 	client, err := smf.Dial(*local, *upf)
@@ -170,6 +183,7 @@ func main() {
 		os.Exit(1)
 	}
 	defer client.Close()
+	client.T1, client.N1 = *t1, *n1
 	build := map[string]func() smf.Procedures{
 		"open5gs": func() smf.Procedures { return open5gs.New(client, smf.Tunnel{Address: *gtpu, TEID: 1}) },
 		"free5gc": func() smf.Procedures { return free5gc.New(client, *n3) },
