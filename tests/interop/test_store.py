@@ -1,6 +1,7 @@
 """Sessions outlive the process: kill -9 under traffic, planned stops, and an SMF that sees neither."""
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -97,6 +98,35 @@ def test_sessions_outlive_a_kill(lab):
     for session in sessions[10:]:
         usage = lab.smf("delete", up_seid=session["up_seid"])["usage"]
         assert [report["downlink"] for report in usage] == [2 * OCTETS], usage
+
+
+def send_until(stop, tunnels):
+    while not stop.wait(0.01):
+        for tunnel, ue in tunnels:
+            tunnel.send(uplink(ue, 9004))
+
+
+def test_packets_during_a_restart_wait_for_their_sessions(lab):
+    """They are in the ports' rings before the first session is there."""
+    sessions = [lab.smf.session(ue4=f"10.45.9.{number}") for number in range(1, 11)]
+    with lab.dn_udp_socket(DN, 9004) as server, lab.gnb_socket() as gnb:
+        tunnels = [(Tunnel(session, gnb), session["ue_ipv4"]) for session in sessions]
+        stop = threading.Event()
+        sender = threading.Thread(target=send_until, args=(stop, tunnels))
+        sender.start()
+        try:
+            for _ in range(3):
+                restart(lab)
+                time.sleep(0.2)
+        finally:
+            stop.set()
+            sender.join()
+        server.settimeout(1)
+        assert server.recv(2000) == PAYLOAD
+        gnb.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            # An Error Indication, say.
+            gnb.recv(2000)
 
 
 def test_a_planned_stop_keeps_every_octet(lab):
