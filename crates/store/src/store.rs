@@ -75,7 +75,8 @@ impl<D: StoreDisk> Store<D> {
 
     /// The value of a key is `value` from now on. `bucket` and `head` are given back by [`Recovered`] without the value
     /// being read. Returns the number of the operation, which is durable when [`durable`](Self::durable) reaches it.
-    /// Only when there is room ([`has_room`](Self::has_room)).
+    /// Only when there is room ([`has_room`](Self::has_room)), or else what cannot be refused
+    /// ([`takes_more`](Self::takes_more)).
     ///
     /// # Errors
     /// What is too long. Nothing is changed then.
@@ -170,9 +171,12 @@ impl<D: StoreDisk> Store<D> {
     /// Whether another value may be put: not while too much waits for the disk, the disk is full, or compaction is
     /// behind.
     pub fn has_room(&self) -> bool {
-        self.batch.len() < self.settings.batch_octets.max(1)
-            && self.reserve.missing().is_none()
-            && !self.is_behind()
+        self.takes_more() && self.reserve.missing().is_none()
+    }
+
+    /// Whether a value may be put that cannot be refused any more: also on a full disk, by what is left of the reserve.
+    pub fn takes_more(&self) -> bool {
+        self.batch.len() < self.settings.batch_octets.max(1) && !self.is_behind()
     }
 
     /// What failed last, until it succeeds; that the disk is full, until the reserve is whole again.

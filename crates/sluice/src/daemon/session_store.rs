@@ -483,7 +483,7 @@ impl Writer {
 
     fn turn(&mut self) {
         let now = self.begin.elapsed();
-        while self.store.has_room()
+        while self.queue.peek().is_ok_and(|order| self.takes(order))
             && let Ok(order) = self.queue.pop()
         {
             self.take(now, order);
@@ -495,9 +495,22 @@ impl Writer {
         self.publish();
     }
 
+    /// Whether it is the turn of this one. Removals are taken whether there is room or not, and on a full disk what was
+    /// accepted before, too: removals may be behind it.
+    fn takes(&self, order: &Order) -> bool {
+        match order {
+            Order::Keep(Kept::Session { session: None, .. }, _) | Order::Commit(_) | Order::AllRestored => {
+                true
+            }
+            Order::Keep(..) | Order::Progress(..) => self.store.takes_more(),
+        }
+    }
+
     fn take(&mut self, now: Duration, order: Order) {
         match order {
             Order::Keep(kept, frame) => self.keep(now, kept, &frame),
+            // On a full disk the room is for what waits for it.
+            Order::Progress(..) if !self.store.has_room() => {}
             Order::Progress(seid, progress, frame) => {
                 if let Ok(octets) = encode_progress(&progress, &frame.wall) {
                     self.put(now, &Key::Usage(seid.0), 0, &[], &octets);
