@@ -1,7 +1,8 @@
 """kill -9 at many moments, while the four SMFs take sessions through their lives and users' packets flow.
 
 The moments and what the SMFs do are drawn from a seed, which is printed: SLUICE_KILLS_SEED is another one, SLUICE_KILLS
-more rounds. Requests that a kill interrupts are repeated (T1, N1) to the next process, as SMFs do."""
+more rounds. Requests that a kill interrupts are repeated (T1, N1) to the next process, as SMFs do. Some responses
+to usage reports are lost, so that the reports come again, also from the next process."""
 import os
 import random
 import re
@@ -32,9 +33,9 @@ OCTETS, TICK = 128, 0.05
 # A checkpoint of each session is made once a second; the disk takes some time for it.
 CHECKPOINT = 2.5
 MOST_SESSIONS = 5
-# What a repeated request is rejected with where the one before was executed: no such session, and a rule that is there
-# or is not.
-EXECUTED = {"delete": {65}}
+# What a repeated request is rejected with that the process before has executed: the session is gone, or a rule that it
+# makes is there.
+EXECUTED, RULE_FAILURE = {"establish": None, "delete": 65}, 73
 
 
 class User:
@@ -111,10 +112,11 @@ class Life(threading.Thread):
 
     def __init__(self, lab, name, traffic, kills):
         super().__init__(daemon=True)
-        self.smf = Script(lab.upf, name, LOCAL[name], "-t1", "300ms", "-n1", "60")
+        self.smf = Script(lab.upf, name, LOCAL[name], "-t1", "300ms", "-n1", "60", "-lost", "0.3", "-seed", str(SEED))
         self.name, self.traffic, self.kills = name, traffic, kills
         self.random = random.Random(f"{SEED} {name}")
-        self.users, self.ended, self.begun, self.executed, self.fault = [], [], 0, [], None
+        self.users, self.ended, self.executed, self.fault = [], [], [], None
+        self.begun = self.interrupted = 0
         self.go, self.rests, self.stop = threading.Event(), threading.Event(), threading.Event()
         self.go.set()
 
@@ -161,12 +163,13 @@ class Life(threading.Thread):
             answer = self.smf(op, seid=user.seid, **fields)
         except RuntimeError as refused:
             cause = re.search(r"cause (\d+)", str(refused))
-            if len(self.kills) == kills or not cause:
+            if len(self.kills) == kills or not cause or int(cause[1]) != EXECUTED.get(op, RULE_FAILURE):
                 raise
             self.executed.append((self.name, op, int(cause[1])))
             answer = None
-        if len(self.kills) != kills and op in ("query", "delete"):
-            user.is_told = False
+        if len(self.kills) != kills:
+            self.interrupted += 1
+            user.is_told &= op not in ("query", "delete")
         return answer
 
     def establish(self):
@@ -367,6 +370,7 @@ def test_sessions_of_four_smfs_outlive_kills_at_any_moment(killed):
     told = [life.smf("told") for life in killed.lives]
     assert all(one["contradictions"] == [] for one in told), told
     executed = [one for life in killed.lives for one in life.executed]
-    print(f"{len(killed.kills)} kills, {sum(life.begun for life in killed.lives)} requests, {compared} sessions charged, "
-          f"repeated reports {sum(one['repeated'] for one in told)}, executed before: {executed}")
+    print(f"{len(killed.kills)} kills, {sum(life.begun for life in killed.lives)} requests, "
+          f"{sum(life.interrupted for life in killed.lives)} interrupted, executed before: {executed}; {compared} "
+          f"sessions charged, {sum(one['repeated'] for one in told)} reports repeated")
     assert compared > 10

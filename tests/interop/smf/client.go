@@ -31,6 +31,8 @@ type Client struct {
 	// request and response takes more than one.
 	T1 time.Duration
 	N1 int
+	// IsLost says whether the response to a Session Report Request is lost on its way; nil: none is.
+	IsLost func() bool
 	// AnswerSetup makes the answer to an Association Setup Request of the UPF; where it is nil there is none.
 	AnswerSetup func() *message.AssociationSetupResponse
 
@@ -92,7 +94,10 @@ func (c *Client) receive() {
 		case *message.HeartbeatRequest:
 			c.answer(from, message.NewHeartbeatResponse(m.Sequence(), ie.NewRecoveryTimeStamp(c.recovery)))
 		case *message.SessionReportRequest:
-			c.answer(from, c.takeReport(m))
+			response := c.takeReport(m)
+			if c.IsLost == nil || !c.IsLost() {
+				c.answer(from, response)
+			}
 		case *message.AssociationSetupRequest:
 			c.answerSetup()
 		default:

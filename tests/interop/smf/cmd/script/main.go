@@ -22,6 +22,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"math/rand"
 	"os"
 	"time"
 
@@ -175,6 +176,8 @@ func main() {
 	gtpu := flag.String("gtpu", "10.100.0.4", "the SMF's address for GTP-U, where it has one")
 	t1 := flag.Duration("t1", smf.Timeout, "how long a response is waited for")
 	n1 := flag.Int("n1", 1, "how often a request is sent")
+	lost := flag.Float64("lost", 0, "the share of responses to Session Report Requests that are lost")
+	seed := flag.Int64("seed", 1, "of which ones are")
 	flag.Parse()
 
 	client, err := smf.Dial(*local, *upf)
@@ -184,6 +187,8 @@ func main() {
 	}
 	defer client.Close()
 	client.T1, client.N1 = *t1, *n1
+	dice := rand.New(rand.NewSource(*seed))
+	client.IsLost = func() bool { return dice.Float64() < *lost }
 	build := map[string]func() smf.Procedures{
 		"open5gs": func() smf.Procedures { return open5gs.New(client, smf.Tunnel{Address: *gtpu, TEID: 1}) },
 		"free5gc": func() smf.Procedures { return free5gc.New(client, *n3) },
