@@ -363,11 +363,6 @@ pub fn keep_sessions(
     opened: OpenedStore,
 ) -> Result<(StoreThread, StoreView), String> {
     let (store, stored, records) = opened.split();
-    let settings = config.store.as_ref();
-    let deadline = settings.map_or(Duration::from_secs(1), StoreConfig::deadline);
-    let directory = settings.map(|store| store.directory.value.display().to_string());
-    let started = StoreThread::start(store, directory.unwrap_or_default(), deadline, wakeup);
-    let (thread, feed, view) = started.map_err(|error| error.to_string())?;
     let mut other_node = None;
     let imported = control
         .session_transfer(now)
@@ -378,6 +373,12 @@ pub fn keep_sessions(
     if let Some(why) = other_node {
         return Err(format!("session store: {why}"));
     }
+    // Only now: the log of another node is left as it is.
+    let settings = config.store.as_ref();
+    let deadline = settings.map_or(Duration::from_secs(1), StoreConfig::deadline);
+    let directory = settings.map(|store| store.directory.value.display().to_string());
+    let started = StoreThread::start(store, directory.unwrap_or_default(), deadline, wakeup);
+    let (thread, feed, view) = started.map_err(|error| error.to_string())?;
     let sessions = stored.heads.len();
     if imported.associations > 0 {
         info!(
