@@ -3,6 +3,7 @@
 The moments and what the SMFs do are drawn from a seed, which is printed: SLUICE_KILLS_SEED is another one, SLUICE_KILLS
 more rounds. Requests that a kill interrupts are repeated (T1, N1) to the next process, as SMFs do. Some responses
 to usage reports are lost, so that the reports come again, also from the next process."""
+import ipaddress
 import os
 import random
 import re
@@ -16,7 +17,7 @@ import time
 import pytest
 from scapy.all import IP, UDP, Raw
 
-from lab import API_CONFIGURATION, DN, GNB, N3, OTHER_GNB, Lab, Script, eventually, shown
+from lab import API_CONFIGURATION, DN, GNB, N3, OTHER_GNB, UE_POOL, Lab, Script, eventually, shown
 
 SEED = int(os.environ.get("SLUICE_KILLS_SEED", 1))
 ROUNDS = int(os.environ.get("SLUICE_KILLS", 12))
@@ -43,17 +44,20 @@ class User:
 
     def __init__(self, name, seid, ue):
         self.name, self.seid, self.ue = name, seid, ue
-        self.made = self.is_live = self.is_active = self.is_open = self.has_flow = self.is_forwarding = False
+        self.is_live = self.is_active = self.is_open = self.has_flow = self.is_forwarding = False
         # Whether all usage reports have reached the SMF: none was in a response that a kill has taken.
         self.is_told = True
         self.up, self.down = [], []  # when packets came
         self.idle = []               # from when to when the downlink waited
         self.charged = None
 
-    def packet(self):
+    def begin(self, teid):
+        """It has been accepted, and has this tunnel."""
+        self.teid = teid
         inner = bytes(IP(src=self.ue, dst=DN) / UDP(sport=UE_PORT, dport=DN_PORT) / Raw(bytes(OCTETS - 28)))
-        return struct.pack("!BBHI3sBBBBB", 0x34, G_PDU, 8 + len(inner), self.teid, b"", 0x85, 1, 0x10,
-                           QFI[self.name], 0) + inner
+        self.packet = struct.pack("!BBHI3sBBBBB", 0x34, G_PDU, 8 + len(inner), teid, b"", 0x85, 1, 0x10,
+                                  QFI[self.name], 0) + inner
+        self.is_live = self.is_open = True
 
 
 class Traffic(threading.Thread):
@@ -81,7 +85,7 @@ class Traffic(threading.Thread):
             if time.monotonic() >= due:
                 due = time.monotonic() + TICK
                 for user in [user for user in self.users if user.is_live]:
-                    self.gnbs[0].sendto(user.packet(), (N3, 2152))
+                    self.gnbs[0].sendto(user.packet, (N3, 2152))
 
     def serve(self, server):
         payload, (address, port) = server.recvfrom(2000)
@@ -175,10 +179,11 @@ class Life(threading.Thread):
     def establish(self):
         self.smf.seids += 1
         number = list(LOCAL).index(self.name)
-        user = User(self.name, self.smf.seids, f"10.45.{number + 1}.{self.smf.seids}")
+        place = 16 * 256 * number + self.smf.seids
+        user = User(self.name, self.smf.seids, str(ipaddress.ip_network(UE_POOL)[place]))
         tunnels = self.ask("establish", user, ue={"ipv4": user.ue})["tunnels"]
         tunnel = tunnels[UPLINK_PDR[self.name]] if self.name in UPLINK_PDR else next(iter(tunnels.values()))
-        user.teid, user.is_live, user.is_open, user.since = tunnel["teid"], True, True, time.monotonic()
+        user.begin(tunnel["teid"])
         self.traffic.add(user)
         self.users.append(user)
 
@@ -228,7 +233,6 @@ class Life(threading.Thread):
     def gate(self, user):
         self.ask("gate", user, on=user.is_open)
         user.is_open = not user.is_open
-        user.since = time.monotonic()
 
     def delete(self, user):
         user.is_live = False
@@ -304,6 +308,7 @@ class Killed:
 
     def check(self):
         """Each session that was accepted is there, and carries packets; no other is."""
+        assert self.traffic.is_alive()
         live = [user for life in self.lives for user in life.users]
         assert self.shown() == sorted((NODES[user.name], user.seid) for user in live)
         begun = time.monotonic()
