@@ -105,6 +105,20 @@ impl Clock {
         closest(read, |host| host.slack)
     }
 
+    /// Nanoseconds of `CLOCK_MONOTONIC` when the clock was 0: another process on this host finds its moments by it.
+    #[must_use]
+    pub fn monotonic_at_zero(&self) -> i64 {
+        let read = || {
+            let before = self.start.elapsed();
+            let system = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            let between = self.start.elapsed().saturating_sub(before);
+            let at = self.offset + nanos(before) + nanos(between) / 2;
+            let system = system.tv_sec.saturating_mul(1_000_000_000) + system.tv_nsec;
+            (system.saturating_sub_unsigned(at), nanos(between))
+        };
+        closest(read, |(_, slack)| *slack).0
+    }
+
     /// Whole seconds since 1970 when the clock was 0, as the host's clock has it now.
     #[must_use]
     pub fn unix_at_zero(&self) -> u64 {

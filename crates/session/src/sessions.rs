@@ -508,6 +508,11 @@ impl Sessions {
         usage_measurement.follow_wall(now, host, table, commands)
     }
 
+    /// Moments have the dates that they had in the process before, whose sessions are to come: before any has.
+    pub fn resume_wall(&mut self, wall: WallClock) {
+        self.requests.context.usage_measurement.resume_wall(wall);
+    }
+
     /// Which dates moments have.
     pub fn wall(&self) -> &WallClock {
         self.requests.context.usage_measurement.wall()

@@ -73,6 +73,11 @@ impl UsageMeasurement {
         &self.wall
     }
 
+    /// Moments have the dates that they had in the process before.
+    pub(crate) fn resume_wall(&mut self, wall: WallClock) {
+        self.wall = wall;
+    }
+
     /// What is the same for the URRs of all sessions.
     pub(crate) fn setting(&self) -> Setting {
         Setting {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flow::{Nanos, WorkerId};
 use n4::{Endpoint, ImportError, SessionKey, StoredSessions};
 use rules::network::Network;
-use session::{Export, Seid, SessionHead};
+use session::{Export, Seid, SessionHead, WallClock};
 use worker::{AbsentKey, COUNTS_BUFFERS, Command, SessionCount};
 
 use super::session_store::{Restored, SessionKeeper, SessionStore};
@@ -25,6 +25,12 @@ pub struct SessionKeeping<'a> {
 }
 
 impl SessionKeeping<'_> {
+    /// Moments have the dates that they had in the process before, and durations are what they would have been there
+    /// although the host's clock was stepped meanwhile. Before anything comes back.
+    pub fn resume_wall(&mut self, wall: WallClock) {
+        self.endpoint.resume_wall(wall);
+    }
+
     /// Keeps the node, its associations, applications and sessions in `store` from now on. Peers receive nothing of a
     /// change before the store has it.
     pub fn begin(&mut self, store: Box<dyn SessionStore>) {

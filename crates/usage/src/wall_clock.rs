@@ -26,13 +26,13 @@ const KEPT: usize = 32;
 /// How fast dates run, compared with the process's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    Even,
+    Even = 0,
     /// 500 ppm fast.
-    Fast,
+    Fast = 1,
     /// 500 ppm slow.
-    Slow,
+    Slow = 2,
     /// Half speed.
-    Half,
+    Half = 3,
 }
 
 /// Parts of a nanosecond that a pace of 500 ppm gains in one.
@@ -76,7 +76,27 @@ struct Line {
     pace: Pace,
 }
 
+/// Octets of a line for another process: `from`, `unix`, and the pace.
+const LINE_OCTETS: usize = 17;
+
 impl Line {
+    fn decode(octets: &[u8; LINE_OCTETS], zero: i64) -> Option<Line> {
+        let (from, rest) = octets.split_first_chunk()?;
+        let (unix, pace) = rest.split_first_chunk()?;
+        let pace = match pace {
+            [0] => Pace::Even,
+            [1] => Pace::Fast,
+            [2] => Pace::Slow,
+            [3] => Pace::Half,
+            _ => return None,
+        };
+        Some(Line {
+            from: Moment(i64::from_be_bytes(*from).checked_sub(zero)?),
+            unix: u64::from_be_bytes(*unix),
+            pace,
+        })
+    }
+
     fn unix(&self, at: Moment) -> u64 {
         match u64::try_from(at.since(self.from)) {
             Ok(passed) => self.unix.saturating_add(self.pace.of(passed)),
@@ -127,6 +147,29 @@ impl WallClock {
                 pace: Pace::Even,
             }],
         }
+    }
+
+    /// As octets for another process on this host: `zero` is what a monotonic clock of the host, which both can read,
+    /// said when this process's clock was 0.
+    pub fn encode(&self, zero: i64) -> Vec<u8> {
+        let lines = self.lines.iter().flat_map(|line| {
+            let from = line.from.after(zero).0.to_be_bytes();
+            let pace = [line.pace as u8];
+            from.into_iter().chain(line.unix.to_be_bytes()).chain(pace)
+        });
+        lines.collect()
+    }
+
+    /// The dates that moments had in the process before, by its octets; the host's monotonic clock said `zero` when
+    /// this process's clock was 0. From now on they [`follow`](Self::follow) the host's clock as they would have
+    /// there: what it was stepped by between the processes is no time that has passed. `None`: no such octets.
+    pub fn decode(octets: &[u8], zero: i64) -> Option<WallClock> {
+        let (lines, rest) = octets.as_chunks::<LINE_OCTETS>();
+        let lines: Option<Vec<Line>> = lines.iter().map(|line| Line::decode(line, zero)).collect();
+        let lines = lines.filter(|lines| rest.is_empty() && (1..=KEPT + 2).contains(&lines.len()))?;
+        let in_order = lines.is_sorted_by(|one, next| one.from <= next.from && one.unix <= next.unix);
+        let ends_even = lines.last().is_some_and(|last| last.pace == Pace::Even);
+        (in_order && ends_even).then_some(WallClock { lines })
     }
 
     /// Nanoseconds since 1970 of a moment, in steps of one: as they were at that moment, or will be if nothing changes.
@@ -370,5 +413,31 @@ mod tests {
             host.pass(SECOND);
         }
         assert!(host.wall.lines.len() <= KEPT);
+    }
+
+    /// A process ends, the clock is stepped, and the next one begins: durations across that are as they were.
+    #[test]
+    fn the_next_process_has_the_moments_of_the_one_before() {
+        for step in [3_600 * SECOND as i64, -3_600 * SECOND as i64] {
+            let mut host = Host::new();
+            host.pass(SECOND);
+            host.set(60 * SECOND as i64);
+            host.pass(9 * SECOND);
+            let date = host.date();
+            // The process began 100 s after the machine, and the next one begins 20 s later, with another clock.
+            let octets = host.wall.encode(100 * SECOND as i64);
+            host.wall = WallClock::decode(&octets, 120 * SECOND as i64).expect("what was encoded");
+            (host.now, host.unix) = (0, host.unix + 10 * SECOND);
+            host.set(step);
+            assert_eq!(host.wall.moment(date), Moment(-10 * SECOND as i64));
+            assert_eq!(host.date(), date + 10 * SECOND);
+            host.pass(SECOND);
+            assert!(matches!(
+                host.changes[1..],
+                [WallChange::Stepped(_) | WallChange::Behind(_)]
+            ));
+            assert_eq!(host.wall.moment(date), Moment(-10 * SECOND as i64));
+            assert!(WallClock::decode(&octets[1..], 0).is_none() && WallClock::decode(&[], 0).is_none());
+        }
     }
 }

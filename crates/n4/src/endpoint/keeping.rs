@@ -4,7 +4,7 @@
 use flow::{LocalId, Nanos, SessionIndex, UrrCount, VrfId};
 use packet::Teid;
 use rules::model::UrrId;
-use session::{Seid, SessionHead, UrrProgress};
+use session::{Seid, SessionHead, UrrProgress, WallClock};
 use std::net::IpAddr;
 
 use super::Endpoint;
@@ -88,6 +88,11 @@ impl Endpoint {
 }
 
 impl Endpoint {
+    /// Moments have the dates that they had in the process before: before anything comes back.
+    pub fn resume_wall(&mut self, wall: WallClock) {
+        self.shared.sessions.resume_wall(wall);
+    }
+
     /// Sessions are to come from `records`, as they are needed and one after the other, first those that are said to be
     /// active. The node and the associations are here already. `seed` is of hashes.
     pub fn begin_restoring(

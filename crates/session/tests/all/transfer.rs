@@ -4,6 +4,7 @@ use crate::support;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use flow::meter::{PacketRate, PacketState, PacketsPer, Rate, SharedId, TimeUnit, Tokens, Window};
 use flow::{ContentId, ContentUsage, Nanos, UrrCount, WorkerId};
@@ -77,6 +78,78 @@ fn query(world: &mut World, seid: Seid) -> UsageReport {
         ..Changes::default()
     };
     world.modify(seid, query).unwrap().usage[0]
+}
+
+/// A process whose clock was 0 this number of seconds after that of the one before, and whose host's clock has been
+/// stepped by another number meanwhile.
+fn next_process(before: &World, later: u32, step: i64) -> World {
+    let mut next = dated_world();
+    let nanos = i64::from(later) * 1_000_000_000;
+    let wall = WallClock::decode(&before.sessions.wall().encode(0), nanos);
+    next.sessions.resume_wall(wall.expect("what was encoded"));
+    let host = next.now.0 + (STARTED + u64::from(later)) * 1_000_000_000;
+    let change = next
+        .sessions
+        .follow_wall(next.now, host.wrapping_add_signed(step * 1_000_000_000), 0);
+    assert_eq!(change.is_some(), step != 0);
+    next
+}
+
+fn dated_world() -> World {
+    World::with(Config {
+        clock_unix: STARTED,
+        ..Config::for_workers(1)
+    })
+}
+
+/// What the session has measured in 20 s, what has passed until the next process, and what it measures there: a
+/// threshold of a minute is reached after a minute, wherever the host's clock has been set in between.
+#[test]
+fn a_step_of_the_clock_between_two_processes_is_no_time_that_has_passed() {
+    let urr = Urr {
+        method: MeasurementMethod::DURAT,
+        information: MeasurementInformation::ISTM,
+        triggers: ReportingTriggers::TIMTH,
+        time_threshold: Some(60),
+        ..Urr::volume(UrrId(1))
+    };
+    for step in [0, 3_600, -3_600, 40, -40] {
+        let mut first = dated_world();
+        let changes = Changes {
+            create_urrs: vec![urr.clone()],
+            ..chosen_session(UE)
+        };
+        let seid = first.establish(1, changes).unwrap().seid;
+        first.pass(Duration::from_secs(20));
+        let record = export(&mut first, seid, Export::Take).unwrap();
+        let network = network();
+        let octets = record.encode(frame(&network, first.sessions.wall())).unwrap();
+        let begun = first.sessions.wall().unix_nanos(Moment::from(first.now)) - 20_000_000_000;
+
+        let mut second = next_process(&first, 30, step);
+        let read = Record::decode(&octets, frame(&network, second.sessions.wall()));
+        let Ok((Record::Session(record), [])) = read else {
+            panic!("{read:?}");
+        };
+        import(&mut second, &record).unwrap();
+        let reports = |world: &mut World| -> Vec<UsageReport> {
+            world.run();
+            let all = std::iter::from_fn(|| world.sessions.poll_usage());
+            all.map(|(_, report)| report).collect()
+        };
+        // 20 s of the first, 10 s between, and what is left: the clock of each begins at 1 s.
+        second.pass(Duration::from_millis(29_900));
+        assert_eq!(reports(&mut second), [], "{step}");
+        second.pass(Duration::from_millis(200));
+        let [report] = reports(&mut second)[..] else {
+            panic!("{step}");
+        };
+        assert_eq!(
+            (report.triggers, report.duration),
+            (UsageTriggers::TIMTH, Some(Seconds(60)))
+        );
+        assert_eq!(second.sessions.wall().unix_nanos(report.start), begun, "{step}");
+    }
 }
 
 #[test]

@@ -15,13 +15,15 @@ use std::time::{Duration, Instant};
 use disk::Directory;
 use flow::Nanos;
 use n4::{ImportError, Kept, StoredSession, StoredSessions};
-use session::{Random, RecordError, Seid, SessionHead, UrrProgress, behind_record, encode_progress};
+use session::{
+    Random, RecordError, Seid, SessionHead, UrrProgress, WallClock, behind_record, encode_progress,
+};
 use store::{Key, Location, OpenError, Progress, ReadAt, Reader, Settings, Store, StoreDisk};
 use tracing::{error, info, warn};
 
 use config::{Config, StoreConfig};
 use oam::values::{RestoredSessions, StoreState, StoreStatus};
-use runtime::Wakeup;
+use runtime::{Clock, Wakeup};
 use upf::{Control, RecordFrame, Restored, SessionStore};
 
 /// What the queue between control and the writer holds at most.
@@ -164,6 +166,39 @@ pub struct Stored {
     pub records: Vec<u8>,
     /// What leads to each session, and whether it has counted something of late.
     pub heads: Vec<(SessionHead, bool)>,
+    /// The head of the node's record: the dates of its process ([`Boot`]).
+    dates: Vec<u8>,
+}
+
+/// By what processes of this host know each other's moments, as long as it is not started anew.
+struct Boot {
+    /// Another one after each start of the host; empty where it is not known.
+    id: Vec<u8>,
+    /// What the host's monotonic clock said when this process's was 0.
+    zero: i64,
+}
+
+impl Boot {
+    fn of(clock: &Clock) -> Boot {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        Boot {
+            id: id.trim().as_bytes().to_vec(),
+            zero: clock.monotonic_at_zero(),
+        }
+    }
+
+    /// Dates for another process.
+    fn encode(&self, wall: &WallClock) -> Vec<u8> {
+        [&self.id[..], &wall.encode(self.zero)].concat()
+    }
+
+    /// The dates of another process, if the host has not been started anew since.
+    fn decode(&self, octets: &[u8]) -> Option<WallClock> {
+        let octets = octets
+            .strip_prefix(&self.id[..])
+            .filter(|_| !self.id.is_empty())?;
+        WallClock::decode(octets, self.zero)
+    }
 }
 
 /// Where the records of sessions are, until the last one has come.
@@ -229,7 +264,12 @@ fn open_at(path: &Path) -> Result<OpenedStore, String> {
                 heads.push(head);
             }
             Key::Usage(seid) => places.entry(seid).or_default().1 = Some(live.location),
-            ref other => others.push((other.table(), live.location)),
+            ref other => {
+                if matches!(other, Key::Node) {
+                    stored.dates = live.head.to_vec();
+                }
+                others.push((other.table(), live.location));
+            }
         }
     }
     // The node comes before all others, applications and associations before what names them.
@@ -301,6 +341,7 @@ impl StoreThread {
         directory: String,
         deadline: Duration,
         wakeup: Wakeup,
+        boot: Boot,
     ) -> io::Result<(StoreThread, StoreFeed, StoreView)> {
         let (queue, taken) = rtrb::RingBuffer::new(QUEUED);
         let shared = Arc::new(Shared::default());
@@ -313,6 +354,9 @@ impl StoreThread {
             commits: Vec::new(),
             deadline,
             is_failing: false,
+            boot,
+            frame: None,
+            node: None,
         };
         let thread = std::thread::Builder::new()
             .name("session-store".into())
@@ -358,11 +402,15 @@ impl OpenedStore {
 pub fn keep_sessions(
     config: &Config,
     control: &mut Control,
-    now: Nanos,
+    clock: &Clock,
     wakeup: Wakeup,
     opened: OpenedStore,
 ) -> Result<(StoreThread, StoreView), String> {
     let (store, stored, records) = opened.split();
+    let (now, boot) = (clock.now(), Boot::of(clock));
+    if let Some(wall) = boot.decode(&stored.dates) {
+        control.session_keeping(now).resume_wall(wall);
+    }
     let mut other_node = None;
     let imported = control
         .session_transfer(now)
@@ -377,7 +425,7 @@ pub fn keep_sessions(
     let settings = config.store.as_ref();
     let deadline = settings.map_or(Duration::from_secs(1), StoreConfig::deadline);
     let directory = settings.map(|store| store.directory.value.display().to_string());
-    let started = StoreThread::start(store, directory.unwrap_or_default(), deadline, wakeup);
+    let started = StoreThread::start(store, directory.unwrap_or_default(), deadline, wakeup, boot);
     let (thread, feed, view) = started.map_err(|error| error.to_string())?;
     let sessions = stored.heads.len();
     if imported.associations > 0 {
@@ -452,6 +500,11 @@ struct Writer {
     commits: Vec<(store::Lsn, u64, Duration)>,
     deadline: Duration,
     is_failing: bool,
+    boot: Boot,
+    /// What the last records were encoded with.
+    frame: Option<Arc<RecordFrame>>,
+    /// The record of the node, with its head: the dates of moments.
+    node: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Writer {
@@ -508,6 +561,9 @@ impl Writer {
     }
 
     fn take(&mut self, now: Duration, order: Order) {
+        if let Order::Keep(_, frame) | Order::Progress(_, _, frame) = &order {
+            self.note_dates(now, frame);
+        }
         match order {
             Order::Keep(kept, frame) => self.keep(now, kept, &frame),
             // On a full disk the room is for what waits for it.
@@ -524,7 +580,10 @@ impl Writer {
 
     fn keep(&mut self, now: Duration, kept: Kept, frame: &RecordFrame) {
         let (key, record) = match kept {
-            Kept::Node(record) => (Key::Node, Some(record.encode())),
+            Kept::Node(record) => match record.encode() {
+                Ok(octets) => return self.keep_node(now, octets, self.boot.encode(&frame.wall)),
+                error => (Key::Node, Some(error)),
+            },
             Kept::Association { node, record } => {
                 (Key::Association(node), record.map(|record| record.encode()))
             }
@@ -535,6 +594,23 @@ impl Writer {
             Some(Ok(octets)) => self.put(now, &key, 0, &[], &octets),
             Some(Err(error)) => error!("session store: {key:?}: {error}"),
             None => drop(self.store.remove(now, &key)),
+        }
+    }
+
+    fn keep_node(&mut self, now: Duration, octets: Vec<u8>, dates: Vec<u8>) {
+        self.put(now, &Key::Node, 0, &dates, &octets);
+        self.node = Some((octets, dates));
+    }
+
+    /// The node's record says the dates of moments, before any record has them.
+    fn note_dates(&mut self, now: Duration, frame: &Arc<RecordFrame>) {
+        let last = self.frame.replace(Arc::clone(frame));
+        if last.is_some_and(|last| Arc::ptr_eq(&last, frame)) {
+            return;
+        }
+        let dates = self.boot.encode(&frame.wall);
+        if let Some((octets, _)) = self.node.take_if(|(_, known)| *known != dates) {
+            self.keep_node(now, octets, dates);
         }
     }
 
@@ -597,5 +673,25 @@ impl Writer {
                 None => error!("session store: the disk is late: new sessions and changes are rejected"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use session::Moment;
+
+    use super::*;
+
+    #[test]
+    fn dates_are_for_processes_of_the_same_start_of_the_host() {
+        let boot = |id: &str, zero| Boot { id: id.into(), zero };
+        let wall = WallClock::starting(1_700_000_000);
+        let octets = boot("0b36", 50).encode(&wall);
+        let next = boot("0b36", 70).decode(&octets).unwrap();
+        // What was moment 20 is moment 0.
+        assert_eq!(next.unix_nanos(Moment(0)), wall.unix_nanos(2Moment(0)));
+        assert_eq!(boot("0b37", 70).decode(&octets), None);
+        assert_eq!(boot("", 70).decode(&boot("", 50).encode(&wall)), None);
+        assert_eq!(boot("0b36", 70).decode(b""), None);
     }
 }

@@ -59,10 +59,9 @@ impl OpenedWriters {
             keep_records(config, control, clock, feed);
             (Some(thread), Some(view))
         });
-        let now = clock.now();
         let store = self
             .store
-            .map(|store| session_store::keep_sessions(config, control, now, wakeup, store));
+            .map(|store| session_store::keep_sessions(config, control, clock, wakeup, store));
         let (store, store_view) = store.transpose()?.unzip();
         let views = WriterViews {
             records: records_view,

@@ -49,6 +49,9 @@ fn crash(world: &mut World, store: &MemoryStore, workers: u16, seed: u64) {
     store.crash();
     world.restart(workers, seed);
     let now = world.now;
+    if let Some(wall) = store.wall() {
+        world.control.session_keeping(now).resume_wall(wall);
+    }
     let records = store.records();
     let mut failed = Vec::new();
     world
@@ -280,4 +283,51 @@ fn a_packet_has_its_session_come_and_waits_for_it() {
         report.uplink.lost + report.downlink.lost < u64::from(SESSIONS) * 10,
         "{report}"
     );
+}
+
+/// The host's clock is stepped while sessions are used, and again between a crash and the next process: forward, back.
+#[test]
+fn steps_of_the_clock_lose_nothing_and_report_nothing_twice() {
+    const HOUR: i64 = 3_600_000_000_000;
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 77);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let mut host = 1_700_000_000_000_000_000_u64;
+    let mut all = Vec::new();
+    for (seed, step, meanwhile) in [(78, HOUR, -2 * HOUR), (79, -HOUR, 5 * HOUR), (80, HOUR, HOUR)] {
+        let shards = world.shards();
+        all.push(world.traffic(shards, TRAFFIC));
+        host = host.wrapping_add_signed(step);
+        assert!(
+            world
+                .control
+                .follow_wall(world.now, host + world.now.0, 0)
+                .is_some()
+        );
+        let shards = world.shards();
+        all.push(world.traffic(shards, TRAFFIC));
+        // Each session's turn comes in a second.
+        for _ in 0..25_000 {
+            world.step();
+        }
+        store.state().sync();
+        host = host.wrapping_add_signed(meanwhile);
+        crash(&mut world, &store, 2, seed);
+        assert!(
+            world
+                .control
+                .follow_wall(world.now, host + world.now.0, 0)
+                .is_some()
+        );
+        until_restored(&mut world);
+    }
+    let shards = world.shards();
+    all.push(world.traffic(shards, TRAFFIC));
+    all.iter().for_each(assert_lossless);
+    world.smf.release(world.now);
+    world.until(State::Released);
+    let (reported, received) = octets(&world, &all.iter().collect::<Vec<_>>());
+    assert_eq!(reported, received);
 }

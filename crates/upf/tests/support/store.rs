@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use n4::{Kept, StoredSession, StoredSessions};
-use session::{Seid, SessionHead, UrrProgress, encode_progress};
+use session::{Seid, SessionHead, UrrProgress, WallClock, encode_progress};
 use upf::{RecordFrame, SessionStore};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +32,9 @@ pub struct State {
     pub fails: bool,
     /// How often sessions were put.
     pub sessions_put: u64,
+    /// The dates of moments in the records that are durable, and in the others.
+    dates: Vec<u8>,
+    dates_waiting: Vec<u8>,
 }
 
 impl State {
@@ -44,6 +47,7 @@ impl State {
                 Operation::Commit(changes) => self.commits = changes,
             }
         }
+        self.dates.clone_from(&self.dates_waiting);
     }
 }
 
@@ -60,7 +64,13 @@ impl MemoryStore {
     pub fn crash(&self) {
         let mut state = self.state();
         state.waiting.clear();
+        state.dates_waiting = state.dates.clone();
         (state.commits, state.is_stuck, state.fails) = (0, false, false);
+    }
+
+    /// The dates that moments had in the process before, whose clock went on.
+    pub fn wall(&self) -> Option<WallClock> {
+        WallClock::decode(&self.state().dates, 0)
     }
 
     /// The records of the node, its applications and associations, one behind the other.
@@ -91,6 +101,7 @@ impl SessionStore for MemoryStore {
 
     fn put(&mut self, kept: Kept, frame: &Arc<RecordFrame>) {
         let mut state = self.state();
+        state.dates_waiting = frame.wall.encode(0);
         let (key, record) = match kept {
             Kept::Node(record) => (Key::Node, Some((Vec::new(), record.encode()))),
             Kept::Association { node, record } => {
