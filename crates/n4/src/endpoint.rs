@@ -36,6 +36,7 @@ use crate::datagram_counters::Counters;
 use crate::endpoint_state::Shared;
 use crate::event_log::{EventLog, LogEvent};
 use crate::journal::Journal;
+use crate::kept_responses::KeptResponses;
 use crate::load::Load;
 use crate::message_counters::MessageCounters;
 use crate::node_reports::NodeReports;
@@ -108,6 +109,7 @@ impl Endpoint {
                 usage_record_owners: UsageRecordOwners::default(),
                 log: EventLog::default(),
                 journal: Journal::default(),
+                kept_responses: KeptResponses::new(f.rotate_left(16), config.response_cache_age),
                 keeping_fails: false,
                 is_restoring: false,
                 counters: Counters::default(),
@@ -472,6 +474,10 @@ impl Endpoint {
     }
 
     fn handle_request(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
+        // With its session a response comes back that a repeated request gets.
+        if let Some(failed) = self.restoring().prepare_session(now, &frame.header) {
+            self.failed_restorations.push_back(failed);
+        }
         match self.shared.transactions.receive(now, path, frame) {
             Received::Responded => self.shared.counters.replayed += 1,
             Received::Pending => self.shared.counters.in_work += 1,
@@ -491,7 +497,7 @@ impl Endpoint {
 
     /// Begins the procedure of a request that is new, once what it is about has come back from a store.
     fn restore_and_serve(&mut self, now: Nanos, request: Request, message: &Message<'_>) {
-        match self.restoring().prepare(now, &request.header, message) {
+        match self.restoring().prepare(now, message) {
             Service::Now => self.serve(now, request, message),
             Service::WithoutSession(seid, error) => {
                 self.failed_restorations.push_back((seid, error));

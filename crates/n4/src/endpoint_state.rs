@@ -10,7 +10,9 @@ use pfcp::message::{
 };
 use pfcp::{Header, IeType, MessageType};
 use rules::network::Network;
-use session::{AssociationId, ReportedSession, Sessions, Ticket, Unreported, UsageReport};
+use session::{
+    AssociationId, ReportedSession, ResponseRecord, Seid, Sessions, Ticket, Unreported, UsageReport,
+};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -21,10 +23,12 @@ use crate::datagram_counters::Counters;
 use crate::event_log::{EventLog, LogEvent};
 use crate::features::up_function_features;
 use crate::journal::Journal;
+use crate::kept_responses::KeptResponses;
 use crate::load::{Load, LoadInformation, is_turned_away, percent};
 use crate::node::NodeName;
 use crate::own_requests::Purpose;
 use crate::pending_requests::PendingRequests;
+use crate::response_cache::RequestKey;
 use crate::transactions::{Path, Request, Transactions};
 use crate::usage_record_owners::{UsageEntry, UsageRecordOwners};
 
@@ -41,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) log: EventLog,
     /// What has changed and is to be kept.
     pub(crate) journal: Journal,
+    /// Responses that are to be kept.
+    pub(crate) kept_responses: KeptResponses,
     /// Whether changes cannot be kept at present.
     pub(crate) keeping_fails: bool,
     /// Whether sessions are yet to come from a store.
@@ -62,6 +68,35 @@ impl Shared {
     /// How many changes there have been that are to be kept.
     pub(crate) fn changes(&self) -> u64 {
         self.journal.changes() + self.sessions.changes()
+    }
+
+    /// A request about a session was responded to with usage, or its session is gone: that response is kept, where
+    /// anything is, for as long as the request may be repeated.
+    pub(crate) fn keep_response(&mut self, now: Nanos, key: RequestKey, seid: Seid, octets: &[u8]) {
+        if !self.journal.is_kept() {
+            return;
+        }
+        let record = ResponseRecord {
+            peer: key.peer,
+            sequence: key.sequence,
+            message_type: key.message_type,
+            seid: seid.0,
+            unix_ms: self.sessions.wall().unix_nanos(now.into()) / 1_000_000,
+            octets: octets.to_vec(),
+        };
+        if MessageType(key.message_type) == MessageType::SESSION_DELETION_REQUEST {
+            let over = self.kept_responses.keep_deleted(now, seid);
+            self.journal.responded(seid, record, over);
+        } else {
+            self.kept_responses.keep_live(now, seid, record);
+            self.sessions.mark(seid);
+        }
+    }
+
+    /// When the oldest response was made whose request may be repeated: milliseconds since 1970.
+    pub(crate) fn oldest_response_ms(&self, now: Nanos) -> u64 {
+        let age = self.kept_responses.age().as_millis() as u64;
+        (self.sessions.wall().unix_nanos(now.into()) / 1_000_000).saturating_sub(age)
     }
 
     /// Whether a change could be kept.

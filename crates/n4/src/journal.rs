@@ -3,7 +3,7 @@
 //!
 //! There are few associations and applications: at a change all are compared with what was given last.
 
-use session::{ApplicationRecord, AssociationRecord, KeptSession, NodeRecord, Seid};
+use session::{ApplicationRecord, AssociationRecord, KeptSession, NodeRecord, ResponseRecord, Seid};
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::association::Associations;
@@ -29,6 +29,13 @@ pub enum Kept {
         id: Vec<u8>,
         /// `None`: it has none any more.
         record: Option<Box<ApplicationRecord>>,
+    },
+    /// The response to the deletion of a session. It comes before the end of the session.
+    Response {
+        /// The session's SEID.
+        seid: Seid,
+        /// `None`: it is not repeated any more.
+        record: Option<Box<ResponseRecord>>,
     },
     /// A session.
     Session {
@@ -61,6 +68,25 @@ impl Journal {
             self.associations_are_due,
             self.applications_are_due,
         ) = (true, true, true);
+        self.changes += 1;
+    }
+
+    /// Whether changes are given.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// The deletion of a session was responded to; the responses of the sessions in `over` are repeated no more.
+    pub(crate) fn responded(&mut self, seid: Seid, record: ResponseRecord, over: Vec<Seid>) {
+        let record = Some(Box::new(record));
+        self.due.push_back(Kept::Response { seid, record });
+        self.responses_over(over);
+    }
+
+    /// The responses of these deleted sessions are repeated no more.
+    pub(crate) fn responses_over(&mut self, over: Vec<Seid>) {
+        let over = over.into_iter().map(|seid| Kept::Response { seid, record: None });
+        self.due.extend(over);
         self.changes += 1;
     }
 

@@ -31,6 +31,7 @@ mod heartbeat;
 mod held_transmits;
 mod ie_addresses;
 mod journal;
+mod kept_responses;
 mod load;
 mod map;
 mod message_counters;

@@ -83,6 +83,8 @@ enum State {
 struct Entry {
     key: Key,
     digest: u64,
+    /// Whether the process before has responded: `digest` is the SEID that the request named.
+    is_restored: bool,
     state: State,
     kind: Kind,
     /// The neighbours in its list.
@@ -192,6 +194,14 @@ impl<T> Numbered<T> {
     }
 }
 
+/// How long a response to such a request is worth keeping.
+fn kind_of(request: MessageType) -> Kind {
+    match request {
+        MessageType::SESSION_DELETION_REQUEST | MessageType::SESSION_SET_DELETION_REQUEST => Kind::Deletion,
+        _ => Kind::Response,
+    }
+}
+
 impl ResponseCache {
     /// Keeps responses for `age`, and no more than `max_octets` of them.
     pub(crate) fn new(seed: u64, max_octets: usize, age: Duration) -> ResponseCache {
@@ -209,21 +219,23 @@ impl ResponseCache {
         }
     }
 
-    /// Whether this request, with a digest of its content, is a retransmission.
-    pub(crate) fn look_up(&mut self, now: Nanos, key: &RequestKey, digest: u64) -> Known {
+    /// Whether this request, with a digest of its content and the SEID that it names, is a retransmission.
+    pub(crate) fn look_up(&mut self, now: Nanos, key: &RequestKey, digest: u64, seid: u64) -> Known {
         self.expire(now);
         let Some(number) = self.find(key) else {
             return Known::New;
         };
         match self.entries.get(number) {
-            Some(entry) if entry.digest == digest => match &entry.state {
-                State::Pending(_) => Known::Pending,
-                State::Responded(bytes, until) if *until > now => Known::Responded(Arc::clone(bytes)),
-                State::Responded(..) => {
-                    self.drop_entry(number);
-                    Known::New
+            Some(entry) if entry.digest == if entry.is_restored { seid } else { digest } => {
+                match &entry.state {
+                    State::Pending(_) => Known::Pending,
+                    State::Responded(bytes, until) if *until > now => Known::Responded(Arc::clone(bytes)),
+                    State::Responded(..) => {
+                        self.drop_entry(number);
+                        Known::New
+                    }
                 }
-            },
+            }
             _ => Known::New,
         }
     }
@@ -238,12 +250,7 @@ impl ResponseCache {
         let Some(number) = self.in_work(&key, ticket) else {
             return;
         };
-        let kind = match MessageType(key.message_type) {
-            MessageType::SESSION_DELETION_REQUEST | MessageType::SESSION_SET_DELETION_REQUEST => {
-                Kind::Deletion
-            }
-            _ => Kind::Response,
-        };
+        let kind = kind_of(MessageType(key.message_type));
         let until = now + self.age;
         self.unlist(number);
         if let Some(entry) = self.entries.get_mut(number) {
@@ -258,6 +265,17 @@ impl ResponseCache {
     pub(crate) fn reject(&mut self, now: Nanos, key: RequestKey, digest: u64, bytes: Arc<[u8]>) {
         let until = now + self.age;
         self.enter(&key, digest, State::Responded(bytes, until), Kind::Rejection);
+        self.make_room(key.peer.ip());
+    }
+
+    /// Notes the answer of the process before to a request about the session `seid`.
+    pub(crate) fn restore(&mut self, now: Nanos, key: RequestKey, seid: u64, bytes: Arc<[u8]>) {
+        let until = now + self.age;
+        let kind = kind_of(MessageType(key.message_type));
+        let number = self.enter(&key, seid, State::Responded(bytes, until), kind);
+        if let Some(entry) = self.entries.get_mut(number) {
+            entry.is_restored = true;
+        }
         self.make_room(key.peer.ip());
     }
 
@@ -311,7 +329,7 @@ impl ResponseCache {
     }
 
     /// Enters a request in the place of any with its number.
-    fn enter(&mut self, key: &RequestKey, digest: u64, state: State, kind: Kind) {
+    fn enter(&mut self, key: &RequestKey, digest: u64, state: State, kind: Kind) -> Number {
         if let Some(known) = self.find(key) {
             self.drop_entry(known);
         }
@@ -320,6 +338,7 @@ impl ResponseCache {
         let number = self.entries.add(Entry {
             key,
             digest,
+            is_restored: false,
             state,
             kind,
             older: NONE,
@@ -332,6 +351,7 @@ impl ResponseCache {
             holder.entries += 1;
         }
         self.list(number);
+        number
     }
 
     fn holder_of(&mut self, address: IpAddr) -> Number {
@@ -526,22 +546,22 @@ mod tests {
         }
         assert_eq!(cache.evicted(), 0);
         let now = Nanos::from_secs(3);
-        let is_known = |number: &u32| matches!(cache.look_up(now, &key(*number), 7), Known::Responded(_));
+        let is_known = |number: &u32| matches!(cache.look_up(now, &key(*number), 7, 0), Known::Responded(_));
         assert_eq!((0..IN_ALL).filter(is_known).count(), IN_ALL as usize);
     }
 
     #[test]
     fn a_request_is_new_then_in_work_then_answered_then_new_again() {
         let mut cache = ResponseCache::new(1, 10_000, AGE);
-        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5), Known::New);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5, 0), Known::New);
         cache.begin(key(1), 5, Ticket(1));
-        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5), Known::Pending);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5, 0), Known::Pending);
         cache.finish(Nanos::from_secs(1), key(1), Ticket(1), answer(3));
         assert_eq!(
-            cache.look_up(Nanos::from_secs(10), &key(1), 5),
+            cache.look_up(Nanos::from_secs(10), &key(1), 5, 0),
             Known::Responded(answer(3))
         );
-        assert_eq!(cache.look_up(Nanos::from_secs(11), &key(1), 5), Known::New);
+        assert_eq!(cache.look_up(Nanos::from_secs(11), &key(1), 5, 0), Known::New);
         assert_eq!((cache.entries.len(), cache.octets()), (0, 0));
     }
 
@@ -549,20 +569,20 @@ mod tests {
     fn another_content_under_the_same_number_is_another_request() {
         let mut cache = ResponseCache::new(1, 10_000, AGE);
         cache.begin(key(1), 5, Ticket(1));
-        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 6), Known::New);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 6, 0), Known::New);
         cache.begin(key(1), 6, Ticket(2));
         cache.finish(Nanos::ZERO, key(1), Ticket(1), answer(3));
         assert_eq!(
-            cache.look_up(Nanos::ZERO, &key(1), 6),
+            cache.look_up(Nanos::ZERO, &key(1), 6, 0),
             Known::Pending,
             "the first one's answer is not the second's"
         );
         cache.finish(Nanos::ZERO, key(1), Ticket(2), answer(4));
         assert_eq!(
-            cache.look_up(Nanos::ZERO, &key(1), 6),
+            cache.look_up(Nanos::ZERO, &key(1), 6, 0),
             Known::Responded(answer(4))
         );
-        assert_eq!(cache.look_up(Nanos::ZERO, &key(2), 6), Known::New);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(2), 6, 0), Known::New);
     }
 
     #[test]
@@ -580,10 +600,10 @@ mod tests {
         }
         assert_eq!(cache.evicted(), 95);
         assert_eq!(
-            cache.look_up(Nanos::ZERO, &key(99), 5),
+            cache.look_up(Nanos::ZERO, &key(99), 5, 0),
             Known::Responded(answer(40))
         );
-        assert_eq!(cache.look_up(Nanos::ZERO, &key(94), 5), Known::New);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(94), 5, 0), Known::New);
     }
 
     #[test]
@@ -594,7 +614,7 @@ mod tests {
         cache.begin(key(1), 6, Ticket(2));
         cache.finish(Nanos::from_secs(5), key(1), Ticket(2), answer(4));
         assert_eq!(
-            cache.look_up(Nanos::from_secs(12), &key(1), 6),
+            cache.look_up(Nanos::from_secs(12), &key(1), 6, 0),
             Known::Responded(answer(4))
         );
         assert_eq!(cache.octets(), 4 + OVERHEAD);
@@ -630,8 +650,11 @@ mod tests {
         cache.forget_life_of(key(1).peer);
         cache.finish(Nanos::ZERO, key(3), Ticket(4), answer(4));
         assert_eq!((cache.entries.len(), cache.octets()), (1, 4 + OVERHEAD));
-        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5), Known::New);
-        assert_eq!(cache.look_up(Nanos::ZERO, &setup, 5), Known::Responded(answer(4)));
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5, 0), Known::New);
+        assert_eq!(
+            cache.look_up(Nanos::ZERO, &setup, 5, 0),
+            Known::Responded(answer(4))
+        );
     }
 
     #[test]
@@ -639,14 +662,14 @@ mod tests {
         let mut cache = ResponseCache::new(1, 10_000, AGE);
         cache.begin(key(1), 5, Ticket(1));
         cache.abandon(&key(1), Ticket(2));
-        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5), Known::Pending);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5, 0), Known::Pending);
         cache.abandon(&key(1), Ticket(1));
-        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5), Known::New);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 5, 0), Known::New);
         cache.begin(key(1), 5, Ticket(3));
         cache.finish(Nanos::ZERO, key(1), Ticket(3), answer(4));
         cache.abandon(&key(1), Ticket(3));
         assert_eq!(
-            cache.look_up(Nanos::ZERO, &key(1), 5),
+            cache.look_up(Nanos::ZERO, &key(1), 5, 0),
             Known::Responded(answer(4))
         );
     }
@@ -666,7 +689,7 @@ mod tests {
     }
 
     fn is_known(cache: &mut ResponseCache, key: RequestKey) -> bool {
-        cache.look_up(Nanos::ZERO, &key, 5) != Known::New
+        cache.look_up(Nanos::ZERO, &key, 5, 0) != Known::New
     }
 
     #[test]
@@ -697,7 +720,7 @@ mod tests {
         answered(&mut cache, establishment(3));
         cache.reject(Nanos::ZERO, refused, 5, answer(40));
         assert_eq!(
-            cache.look_up(Nanos::ZERO, &refused, 5),
+            cache.look_up(Nanos::ZERO, &refused, 5, 0),
             Known::Responded(answer(40))
         );
         for sequence in 4..7 {
@@ -714,8 +737,8 @@ mod tests {
     fn a_refusal_is_not_for_ever_and_takes_the_place_of_nothing_else() {
         let mut cache = ResponseCache::new(1, 10_000, AGE);
         cache.reject(Nanos::ZERO, key(1), 5, answer(3));
-        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 6), Known::New);
-        assert_eq!(cache.look_up(Nanos::from_secs(10), &key(1), 5), Known::New);
+        assert_eq!(cache.look_up(Nanos::ZERO, &key(1), 6, 0), Known::New);
+        assert_eq!(cache.look_up(Nanos::from_secs(10), &key(1), 5, 0), Known::New);
         assert_eq!((cache.entries.len(), cache.octets()), (0, 0));
     }
 
@@ -761,7 +784,7 @@ mod tests {
                     Some(_) => Known::Pending,
                     None => Known::Responded(answer(1)),
                 });
-                proptest::prop_assert_eq!(cache.look_up(Nanos::ZERO, &key, digest), expected);
+                proptest::prop_assert_eq!(cache.look_up(Nanos::ZERO, &key, digest, 0), expected);
                 let kept = model.iter().filter(|(.., ticket)| ticket.is_none()).count();
                 proptest::prop_assert_eq!(cache.octets(), kept * (1 + OVERHEAD));
                 proptest::prop_assert_eq!((cache.entries.len(), cache.by_key.len()), (model.len(), model.len()));

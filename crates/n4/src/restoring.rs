@@ -31,18 +31,26 @@ pub(crate) enum Service {
 }
 
 impl Restoring<'_> {
-    /// Has the session come that a request is about, if it is yet to come.
-    pub(crate) fn prepare(&mut self, now: Nanos, header: &Header, message: &Message<'_>) -> Service {
+    /// Has the session come that a request names, if it is yet to come. Gives why it cannot.
+    pub(crate) fn prepare_session(&mut self, now: Nanos, header: &Header) -> Option<(Seid, ImportError)> {
+        let absent = self.absent.as_ref()?;
+        let seid = header.seid.map(|seid| Seid(seid.0))?;
+        let is_yet_to_come = absent.has(seid);
+        is_yet_to_come
+            .then(|| self.restore(now, seid).err())
+            .flatten()
+            .map(|error| (seid, error))
+    }
+
+    /// Has the session come that a request to set one up takes the place of, if it is yet to come.
+    pub(crate) fn prepare(&mut self, now: Nanos, message: &Message<'_>) -> Service {
         let Some(absent) = self.absent.as_ref() else {
             return Service::Now;
         };
         let seid = match message {
             Message::SessionEstablishmentRequest(sent) => NodeName::of(sent.node_id)
                 .and_then(|node| absent.by_owner(&octets_of(&node), cp_f_seid(sent.cp_f_seid))),
-            Message::SessionModificationRequest(_) | Message::SessionDeletionRequest(_) => header
-                .seid
-                .map(|seid| Seid(seid.0))
-                .filter(|seid| absent.has(*seid)),
+            Message::SessionModificationRequest(_) | Message::SessionDeletionRequest(_) => None,
             _ => return Service::Later,
         };
         match seid.map(|seid| (seid, self.restore(now, seid))) {

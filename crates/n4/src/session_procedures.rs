@@ -3,7 +3,7 @@
 use flow::Nanos;
 use pfcp::ie::{Cause, PfcpSeReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
-use pfcp::{Header, Interfaces};
+use pfcp::{Header, Interfaces, MessageType};
 use rules::model::UnixSeconds;
 use session::{AssociationId, Changes, CpFSeid, Outcome, Refusal, Seid};
 use std::cell::Cell;
@@ -305,9 +305,15 @@ impl SessionProcedures<'_> {
             pending: &pending,
             load,
         };
+        let reports_usage = outcome.result.as_ref().is_ok_and(|done| !done.usage.is_empty());
         let bytes = responses.send(to, outcome.result);
         self.shared.counters.answered += 1;
         let key = pending.request.key;
+        if let (Some(seid), Some(bytes)) = (done, &bytes)
+            && (reports_usage || message_type == MessageType::SESSION_DELETION_RESPONSE)
+        {
+            self.shared.keep_response(now, key, seid, bytes);
+        }
         self.shared.transactions.finish(now, key, outcome.ticket, bytes);
         if let Some(seid) = done {
             if self.pfds.pfds.version() > 0 {

@@ -204,6 +204,7 @@ impl SessionTransfer {
             Record::Node(record) => Imported::Node(import_node(shared, &record)?),
             Record::Application(record) => Imported::Application(import_application(pfds, *record)?),
             Record::Session(record) => Imported::Session(self.import_session(shared, now, *record, false)?),
+            Record::Response(_) => return Err(RecordError::Malformed("response").into()),
         };
         Ok((imported, rest))
     }
@@ -243,7 +244,7 @@ impl SessionTransfer {
         &mut self,
         shared: &mut Shared,
         now: Nanos,
-        record: SessionRecord,
+        mut record: SessionRecord,
         is_stored: bool,
     ) -> Result<Seid, ImportError> {
         let node = node_of(&record.association)?;
@@ -255,6 +256,11 @@ impl SessionTransfer {
             false => shared.sessions.import(now, ticket, association, &record),
         };
         taken.map_err(ImportError::Session)?;
+        let response = record.pending.response.take();
+        if let Some(response) = response.filter(|one| one.unix_ms >= shared.oldest_response_ms(now)) {
+            shared.transactions.restore(now, &response);
+            shared.kept_responses.keep_live(now, record.seid, response);
+        }
         self.arriving.insert(ticket, (record.seid, record.pending));
         Ok(record.seid)
     }
@@ -454,6 +460,7 @@ pub(crate) fn pending_of(events: Events) -> PendingReports {
         downlink: downlink.into_iter().map(mark).collect(),
         errors: errors.into_iter().map(|one| (one.peer, one.teid)).collect(),
         inactive,
+        response: None,
     }
 }
 
@@ -464,6 +471,7 @@ fn events_of(pending: PendingReports) -> Events {
         downlink,
         errors,
         inactive,
+        response: _,
     } = pending;
     let data = |DownlinkMark {
                     pdr,

@@ -6,7 +6,7 @@
 use flow::Nanos;
 use pfcp::message::Body;
 use pfcp::{Frame, Header, MessageType, Seid, SequenceNumber};
-use session::Ticket;
+use session::{ResponseRecord, Ticket};
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
@@ -139,7 +139,10 @@ impl Transactions {
         let digest = self
             .digests
             .hash_one((frame.header.seid.map(|seid| seid.0), frame.body));
-        match self.responses.look_up(now, &key, digest) {
+        match self
+            .responses
+            .look_up(now, &key, digest, frame.header.seid.map_or(0, |seid| seid.0))
+        {
             Known::Responded(bytes) => {
                 self.messages.duplicate(frame.header.message_type);
                 self.messages.resent(&bytes);
@@ -185,6 +188,17 @@ impl Transactions {
             Some(bytes) => self.responses.finish(now, key, ticket, bytes),
             None => self.responses.abandon(&key, ticket),
         }
+    }
+
+    /// Caches a response of the process before to a request about the session `seid`.
+    pub(crate) fn restore(&mut self, now: Nanos, record: &ResponseRecord) {
+        let key = RequestKey {
+            peer: record.peer,
+            sequence: record.sequence,
+            message_type: record.message_type,
+        };
+        self.responses
+            .restore(now, key, record.seid, record.octets.as_slice().into());
     }
 
     /// Caches the rejection of the request that is being served, if it is to be kept.

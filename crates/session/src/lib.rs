@@ -76,8 +76,8 @@ pub use random::Random;
 pub use recompilation::Recompiled;
 pub use record::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, KeptSession, LONGEST_RECORD,
-    NodeRecord, PendingReports, Record, RecordError, SessionHead, SessionRecord, behind_record,
-    decode_progress, encode_progress,
+    NodeRecord, PendingReports, Record, RecordError, ResponseRecord, SessionHead, SessionRecord,
+    behind_record, decode_progress, encode_progress,
 };
 pub use refusal::{Refusal, RuleFault};
 pub use rule_changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Follow, Query, Recipient};

@@ -252,6 +252,7 @@ impl KeyRef<'_> {
             KeyRef::Session(_, seid) => Key::Session(seid),
             KeyRef::Other(Table::Association, id) => Key::Association(id.to_vec()),
             KeyRef::Other(Table::Application, id) => Key::Application(id.to_vec()),
+            KeyRef::Other(Table::Response, id) => Key::Response(id.try_into().unwrap_or_default()),
             KeyRef::Other(..) => Key::Node,
         }
     }
@@ -263,6 +264,7 @@ impl KeyRef<'_> {
                 Some(KeyRef::Session(table, u64::from_be_bytes(id.try_into().ok()?)))
             }
             Table::Node if !id.is_empty() => None,
+            Table::Response if id.len() != 8 => None,
             table => Some(KeyRef::Other(table, id)),
         }
     }
@@ -282,6 +284,7 @@ impl Key {
             Key::Application(id) => KeyRef::Other(Table::Application, id),
             Key::Session(seid) => KeyRef::Session(Table::Session, *seid),
             Key::Usage(seid) => KeyRef::Session(Table::Usage, *seid),
+            Key::Response(seid) => KeyRef::Other(Table::Response, seid),
         }
     }
 }

@@ -83,7 +83,7 @@ pub(crate) struct Index {
     free: u32,
     hasher: RandomState,
     /// Of the tables that have few records.
-    others: [BTreeMap<Vec<u8>, Slot>; 3],
+    others: [BTreeMap<Vec<u8>, Slot>; 4],
     records: u64,
 }
 
@@ -285,7 +285,12 @@ fn entry_of(chunks: &[Box<[Entry]>], number: u32) -> Entry {
     found.copied().unwrap_or(FREE)
 }
 
-const TABLES: [Table; 3] = [Table::Node, Table::Association, Table::Application];
+const TABLES: [Table; 4] = [
+    Table::Node,
+    Table::Association,
+    Table::Application,
+    Table::Response,
+];
 
 fn column(table: Table) -> usize {
     usize::from(table == Table::Usage)

@@ -14,6 +14,8 @@ pub enum Table {
     Session = 4,
     /// Usage of sessions since their record, by local SEID.
     Usage = 5,
+    /// Responses to deletions of sessions, by local SEID in network order.
+    Response = 6,
 }
 
 impl Table {
@@ -24,6 +26,7 @@ impl Table {
             Table::Application,
             Table::Session,
             Table::Usage,
+            Table::Response,
         ]
         .into_iter()
         .find(|table| *table as u8 == number)
@@ -43,6 +46,8 @@ pub enum Key {
     Session(u64),
     /// What a session has used since its record: its local SEID.
     Usage(u64),
+    /// The response to the deletion of a session: the octets of its local SEID.
+    Response([u8; 8]),
 }
 
 impl Key {
@@ -54,6 +59,7 @@ impl Key {
             Key::Application(_) => Table::Application,
             Key::Session(_) => Table::Session,
             Key::Usage(_) => Table::Usage,
+            Key::Response(_) => Table::Response,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flow::{Nanos, WorkerId};
 use n4::{Endpoint, ImportError, SessionKey, StoredSessions};
 use rules::network::Network;
-use session::{Export, Seid, SessionHead, WallClock};
+use session::{Export, ResponseRecord, Seid, SessionHead, WallClock};
 use worker::{AbsentKey, COUNTS_BUFFERS, Command, SessionCount};
 
 use super::session_store::{Restored, SessionKeeper, SessionStore};
@@ -52,6 +52,11 @@ impl SessionKeeping<'_> {
             self.workers
                 .send_all(|| Command::Restoring { is_restoring: true });
         }
+    }
+
+    /// Responses to deletions that the store had. To be called after [`restore`](Self::restore).
+    pub fn restore_responses(&mut self, responses: Vec<ResponseRecord>) {
+        self.endpoint.restore_responses(self.now, responses);
     }
 
     /// How many sessions the store had that are yet to come back, and what has come back.

@@ -4,7 +4,7 @@
 use flow::{LocalId, Nanos, SessionIndex, UrrCount, VrfId};
 use packet::Teid;
 use rules::model::UrrId;
-use session::{Seid, SessionHead, UrrProgress, WallClock};
+use session::{ResponseRecord, Seid, SessionHead, UrrProgress, WallClock};
 use std::net::IpAddr;
 
 use super::Endpoint;
@@ -72,6 +72,7 @@ impl Endpoint {
         let session = kept.and_then(|(owner, mut kept)| {
             kept.record.association = octets_of(&self.shared.associations.get(owner)?.node);
             kept.record.pending = pending_of(outbox.unsaid(seid));
+            kept.record.pending.response = self.shared.kept_responses.of(seid).cloned();
             Some(Box::new(kept))
         });
         Kept::Session { seid, session }
@@ -108,6 +109,24 @@ impl Endpoint {
         }
         self.shared.is_restoring = absent.len() > 0;
         self.absent = self.shared.is_restoring.then_some(absent);
+    }
+
+    /// Responses of the process before to deletions of sessions: whoever repeats such a request gets its response. Those
+    /// that are older than a request is repeated are kept no more. To be called when the sessions have been entered that
+    /// are to come: what was to end with a response may not have ended.
+    pub fn restore_responses(&mut self, now: Nanos, responses: Vec<ResponseRecord>) {
+        let (oldest_ms, mut over) = (self.shared.oldest_response_ms(now), Vec::new());
+        for record in responses {
+            let seid = Seid(record.seid);
+            let has_session = self.absent.as_ref().is_some_and(|absent| absent.has(seid));
+            if has_session || record.unix_ms < oldest_ms {
+                over.push(seid);
+            } else {
+                over.extend(self.shared.kept_responses.keep_deleted(now, seid));
+                self.shared.transactions.restore(now, &record);
+            }
+        }
+        self.shared.journal.responses_over(over);
     }
 
     /// How many sessions are yet to come.

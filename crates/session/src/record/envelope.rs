@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! octets   0-3    "SLUI"
-//!          4      kind: 1 a session, 2 an association, 3 the node itself, 4 an application
+//!          4      kind: 1 a session, 2 an association, 3 the node itself, 4 an application,
+//!                  5 a response
 //!          5      revision of the content of that version
 //!          6      version of the kind's body, from 1
 //!          7-10   length of the body
@@ -25,6 +26,7 @@ pub(super) enum Kind {
     Association = 2,
     Node = 3,
     Application = 4,
+    Response = 5,
 }
 
 impl Kind {
@@ -34,6 +36,7 @@ impl Kind {
             2 => Some(Kind::Association),
             3 => Some(Kind::Node),
             4 => Some(Kind::Application),
+            5 => Some(Kind::Response),
             _ => None,
         }
     }
@@ -41,15 +44,15 @@ impl Kind {
     /// The newest version of the body, which is the one that is written.
     const fn version(self) -> u8 {
         match self {
-            Kind::Session | Kind::Association | Kind::Node | Kind::Application => 1,
+            Kind::Session | Kind::Association | Kind::Node | Kind::Application | Kind::Response => 1,
         }
     }
 
     /// Which content that version has: one more whenever it changes before it is released. No other one is read.
     const fn revision(self) -> u8 {
         match self {
-            Kind::Session => 2,
-            Kind::Association | Kind::Node | Kind::Application => 0,
+            Kind::Session => 3,
+            Kind::Association | Kind::Node | Kind::Application | Kind::Response => 0,
         }
     }
 }
@@ -182,7 +185,7 @@ mod tests {
             open(&resealed(|octets| octets[5] = 0)).unwrap_err(),
             RecordError::Revision {
                 revision: 0,
-                known: 2
+                known: 3
             }
         );
         assert_eq!(

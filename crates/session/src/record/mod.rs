@@ -22,7 +22,7 @@ pub use head::{KeptSession, SessionHead};
 pub use progress::{decode_progress, encode_progress};
 pub use types::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, NodeRecord, PendingReports,
-    SessionRecord,
+    ResponseRecord, SessionRecord,
 };
 
 /// Any record.
@@ -36,6 +36,8 @@ pub enum Record {
     Node(Box<NodeRecord>),
     /// An application.
     Application(Box<ApplicationRecord>),
+    /// A response to the deletion of a session.
+    Response(Box<ResponseRecord>),
 }
 
 /// What follows on the record that `octets` begin with, which is whole and undamaged.
@@ -61,6 +63,7 @@ impl Record {
             Kind::Association => plain::decode(sealed.body, "association").map(Record::Association),
             Kind::Node => plain::decode(sealed.body, "node").map(Record::Node),
             Kind::Application => plain::decode(sealed.body, "application").map(Record::Application),
+            Kind::Response => plain::decode(sealed.body, "response").map(Record::Response),
         };
         Ok((record?, rest))
     }
@@ -103,5 +106,29 @@ impl ApplicationRecord {
     /// [`RecordError::TooLong`].
     pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
         envelope::seal(Kind::Application, &plain::encode(self, "application")?)
+    }
+}
+
+impl ResponseRecord {
+    /// The response as octets.
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`].
+    pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
+        envelope::seal(Kind::Response, &plain::encode(self, "response")?)
+    }
+
+    /// Reads a response.
+    ///
+    /// # Errors
+    /// What is wrong with the record.
+    pub fn decode(octets: &[u8]) -> Result<ResponseRecord, RecordError> {
+        match envelope::open(octets)?.0 {
+            envelope::Sealed {
+                kind: Kind::Response,
+                body,
+            } => plain::decode(body, "response").map(|record| *record),
+            _ => Err(RecordError::Malformed("response")),
+        }
     }
 }

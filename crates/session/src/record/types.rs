@@ -92,6 +92,26 @@ pub struct PendingReports {
     pub errors: Vec<(IpAddr, Teid)>,
     /// Inactivity.
     pub inactive: bool,
+    /// The last response that has reported usage, while its request may be repeated.
+    pub response: Option<ResponseRecord>,
+}
+
+/// A response to a request on a session, for when the request is repeated (TS 29.244 §6.4): it alone has the usage that
+/// it reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseRecord {
+    /// Where the request came from.
+    pub peer: SocketAddr,
+    /// Its sequence number, 24 bits.
+    pub sequence: u32,
+    /// Its message type (§7.3).
+    pub message_type: u8,
+    /// The local SEID of the session.
+    pub seid: u64,
+    /// When the response was made: milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The octets of the response.
+    pub octets: Vec<u8>,
 }
 
 /// A usage report that answers a query.

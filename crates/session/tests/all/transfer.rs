@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -567,8 +567,9 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
         prop::collection::vec(mark, 0..4),
         prop::collection::vec(remote, 0..4),
         any::<bool>(),
+        prop::option::of(any_response()),
     );
-    lists.prop_map(|(usage, downlink, errors, inactive)| PendingReports {
+    lists.prop_map(|(usage, downlink, errors, inactive, response)| PendingReports {
         queries: usage
             .iter()
             .map(|one| AnsweredQuery {
@@ -581,7 +582,22 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
         downlink,
         errors,
         inactive,
+        response,
     })
+}
+
+fn any_response() -> impl Strategy<Value = ResponseRecord> {
+    let request = any::<(SocketAddr, u32, u8, u64, u64)>();
+    (request, prop::collection::vec(any::<u8>(), 0..40)).prop_map(
+        |((peer, sequence, message_type, seid, unix_ms), octets)| ResponseRecord {
+            peer,
+            sequence,
+            message_type,
+            seid,
+            unix_ms,
+            octets,
+        },
+    )
 }
 
 /// A record of a session that there was, with other rules and reports in it.

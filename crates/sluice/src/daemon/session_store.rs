@@ -16,7 +16,8 @@ use disk::Directory;
 use flow::Nanos;
 use n4::{ImportError, Kept, StoredSession, StoredSessions};
 use session::{
-    Random, RecordError, Seid, SessionHead, UrrProgress, WallClock, behind_record, encode_progress,
+    Random, RecordError, ResponseRecord, Seid, SessionHead, UrrProgress, WallClock, behind_record,
+    encode_progress,
 };
 use store::{Key, Location, OpenError, Progress, ReadAt, Reader, Settings, Store, StoreDisk};
 use tracing::{error, info, warn};
@@ -168,6 +169,8 @@ pub struct Stored {
     pub heads: Vec<(SessionHead, bool)>,
     /// The head of the node's record: the dates of its process ([`Boot`]).
     dates: Vec<u8>,
+    /// Responses to deletions of sessions.
+    pub responses: Vec<ResponseRecord>,
 }
 
 /// By what processes of this host know each other's moments, as long as it is not started anew.
@@ -247,7 +250,7 @@ fn open_at(path: &Path) -> Result<OpenedStore, String> {
     let mut reader = store.reader().map_err(|error| error.to_string())?;
     let mut stored = Stored::default();
     let mut places: HashMap<u64, (Option<Location>, Option<Location>)> = HashMap::default();
-    let mut others = Vec::new();
+    let (mut others, mut responses) = (Vec::new(), Vec::new());
     let mut heads = Vec::new();
     for live in recovered.iter() {
         match live.key {
@@ -263,6 +266,7 @@ fn open_at(path: &Path) -> Result<OpenedStore, String> {
                 }
                 heads.push(head);
             }
+            Key::Response(_) => responses.push(live.location),
             Key::Usage(seid) => places.entry(seid).or_default().1 = Some(live.location),
             ref other => {
                 if matches!(other, Key::Node) {
@@ -278,6 +282,11 @@ fn open_at(path: &Path) -> Result<OpenedStore, String> {
         let record = reader.read(&location).map_err(|error| error.to_string())?;
         check_revision(&record)?;
         stored.records.extend(record);
+    }
+    for location in responses {
+        let record = reader.read(&location).map_err(|error| error.to_string())?;
+        let response = ResponseRecord::decode(&record).map_err(|error| format!("a response: {error}"))?;
+        stored.responses.push(response);
     }
     let is_active = |head: &SessionHead| places.get(&head.seid.0).is_some_and(|(_, usage)| usage.is_some());
     stored.heads = heads
@@ -439,6 +448,7 @@ pub fn keep_sessions(
     let mut keeping = control.session_keeping(now);
     keeping.begin(Box::new(feed));
     keeping.restore(Box::new(records), &stored.heads, random.next_u64());
+    keeping.restore_responses(stored.responses);
     Ok((thread, view))
 }
 
@@ -588,6 +598,10 @@ impl Writer {
                 (Key::Association(node), record.map(|record| record.encode()))
             }
             Kept::Application { id, record } => (Key::Application(id), record.map(|record| record.encode())),
+            Kept::Response { seid, record } => (
+                Key::Response(seid.0.to_be_bytes()),
+                record.map(|record| record.encode()),
+            ),
             Kept::Session { seid, session } => return self.keep_session(now, seid, session, frame),
         };
         match record {

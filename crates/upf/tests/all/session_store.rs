@@ -62,6 +62,7 @@ fn crash(world: &mut World, store: &MemoryStore, workers: u16, seed: u64) {
     world.keep_in(store);
     let mut keeping = world.control.session_keeping(now);
     keeping.restore(Box::new(store.clone()), &store.heads(), seed);
+    keeping.restore_responses(store.responses());
 }
 
 fn until_restored(world: &mut World) {
@@ -259,6 +260,40 @@ fn a_crash_between_checkpoints_loses_what_was_counted_since_and_reports_nothing_
             "{reported:?} {received:?}"
         );
     }
+}
+
+/// The store has the end of sessions, and the process ends before it responds: the SMF asks again, and there is no
+/// session any more.
+#[test]
+fn the_last_usage_of_a_session_outlives_a_crash_between_its_end_and_its_response() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 81);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let shards = world.shards();
+    let traffic = world.traffic(shards, TRAFFIC);
+    assert_lossless(&traffic);
+    for _ in 0..25_000 {
+        world.step();
+    }
+    store.state().sync();
+    world.smf.release(world.now);
+    let mut unsent = 0;
+    for seed in 82..86 {
+        store.state().is_stuck = true;
+        for _ in 0..500 {
+            world.step();
+        }
+        unsent += world.control.endpoint().held();
+        store.state().sync();
+        crash(&mut world, &store, 2, seed);
+        until_restored(&mut world);
+    }
+    assert!(unsent > 0);
+    world.until(State::Released);
+    let (reported, received) = octets(&world, &[&traffic]);
+    assert_eq!(reported, received);
 }
 
 #[test]

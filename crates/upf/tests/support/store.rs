@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use n4::{Kept, StoredSession, StoredSessions};
-use session::{Seid, SessionHead, UrrProgress, WallClock, encode_progress};
+use session::{ResponseRecord, Seid, SessionHead, UrrProgress, WallClock, encode_progress};
 use upf::{RecordFrame, SessionStore};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +14,7 @@ enum Key {
     Association(Vec<u8>),
     Session(u64),
     Progress(u64),
+    Response(u64),
 }
 
 #[derive(Debug)]
@@ -77,8 +78,18 @@ impl MemoryStore {
     pub fn records(&self) -> Vec<u8> {
         let state = self.state();
         let few = state.durable.iter();
-        let few = few.filter(|(key, _)| !matches!(key, Key::Session(_) | Key::Progress(_)));
+        let few =
+            few.filter(|(key, _)| !matches!(key, Key::Session(_) | Key::Progress(_) | Key::Response(_)));
         few.flat_map(|(_, (_, value))| value.clone()).collect()
+    }
+
+    /// The responses to deletions.
+    pub fn responses(&self) -> Vec<ResponseRecord> {
+        let state = self.state();
+        let responses = state.durable.iter();
+        let responses = responses.filter(|(key, _)| matches!(key, Key::Response(_)));
+        let decode = |octets: &[u8]| ResponseRecord::decode(octets).expect("a response");
+        responses.map(|(_, (_, octets))| decode(octets)).collect()
     }
 
     /// The heads of the sessions.
@@ -111,6 +122,10 @@ impl SessionStore for MemoryStore {
             Kept::Application { id, record } => {
                 let record = record.map(|record| (Vec::new(), record.encode()));
                 (Key::Application(id), record)
+            }
+            Kept::Response { seid, record } => {
+                let record = record.map(|record| (Vec::new(), record.encode()));
+                (Key::Response(seid.0), record)
             }
             Kept::Session { seid, session } => {
                 state.sessions_put += u64::from(session.is_some());

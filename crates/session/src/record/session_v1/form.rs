@@ -13,6 +13,7 @@ use rules::model;
 use super::convert::{Dates, Form, Result, form};
 use super::urr::{Application, Checkpoint, Filter, Octets, Urr, Usage};
 use crate::ids::CpFSeid;
+use crate::record::ResponseRecord;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Body {
@@ -174,6 +175,7 @@ pub(super) struct Pending {
     pub(super) downlink: Vec<Downlink>,
     pub(super) errors: Vec<(IpAddr, u32)>,
     pub(super) inactive: bool,
+    pub(super) response: Option<ResponseRecord>,
 }
 
 form! {

@@ -299,6 +299,7 @@ impl<'a> Reader<'a> {
                 .map(|(peer, teid)| (*peer, Teid(*teid)))
                 .collect(),
             inactive: pending.inactive,
+            response: pending.response.clone(),
         })
     }
 }

@@ -280,6 +280,7 @@ impl<'a> Writer<'a> {
             downlink,
             errors,
             inactive,
+            response,
         } = pending;
         let mark = |mark: &DownlinkMark| {
             let status = mark.status.map(|status| status == DataStatus::Discarded);
@@ -294,6 +295,7 @@ impl<'a> Writer<'a> {
             downlink: downlink.iter().map(mark).collect(),
             errors: errors.iter().map(|(peer, teid)| (*peer, teid.0)).collect(),
             inactive: *inactive,
+            response: response.clone(),
         }
     }
 }
