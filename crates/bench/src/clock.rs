@@ -149,7 +149,13 @@ impl Default for Presence {
 /// Octets of this process that are in memory.
 #[must_use]
 pub fn resident() -> u64 {
-    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    resident_of(std::process::id())
+}
+
+/// Octets of the process with this number that are in memory; 0 when there is none.
+#[must_use]
+pub fn resident_of(process: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))

@@ -3,7 +3,8 @@
 //! *Self-fed* ([`selffed`]): a worker whose port makes and takes the packets on its own core; for throughput, flow
 //! set-up, scaling and memory. *Two-core* ([`twocore`]): a generator on another core sends at a set rate over memory
 //! rings; for loss and latency. Neither has a NIC or its driver, and every figure says so. [`pfcp`] measures the
-//! daemon's control thread over UDP sockets, beside a self-fed worker. The models' sessions go through
+//! daemon's control thread over UDP sockets, beside a self-fed worker. [`resilience`] kills a daemon of its own, whose
+//! ports are virtual Ethernet of the kernel. The models' sessions go through
 //! `rules::compile`, their flows through the slow path, and a sample of the packets is held against the interpreter.
 
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod point_names;
 pub mod progress;
 pub mod published;
 pub mod report;
+pub mod resilience;
 pub mod results;
 pub mod rules;
 pub mod runner;

@@ -14,6 +14,7 @@ use super::memory::Memory;
 use super::overload::Overload;
 use super::pfcp::Pfcp;
 use super::published;
+use super::resilience::Resilience;
 use super::scaling::Scaling;
 use super::selffed::Figure;
 use super::settings::Difference;
@@ -147,6 +148,9 @@ pub struct Results {
     pub latency: Option<Latencies>,
     /// Overload.
     pub overload: Option<Overload>,
+    /// The store of sessions: kills under traffic. Its ports are those of the kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resilience: Option<Resilience>,
     /// Settings that differ from the daemon's defaults, by name of the figure or part.
     pub settings: BTreeMap<String, Vec<Difference>>,
     /// Parts that were not measured, and why.
@@ -183,6 +187,7 @@ impl Results {
             pfcp: None,
             latency: None,
             overload: None,
+            resilience: None,
             settings: BTreeMap::new(),
             left_out: Vec::new(),
         }

@@ -3,6 +3,7 @@
 mod context;
 mod cost;
 mod lines;
+mod resilience;
 
 use dpdk::Eal;
 
@@ -31,6 +32,7 @@ use super::world::World;
 use self::context::Runner;
 pub use self::lines::stage_table;
 use self::lines::{latency_line, overload_lines, pfcp_line};
+pub use self::resilience::run_resilience;
 
 /// Measures the parts of `plan`.
 ///

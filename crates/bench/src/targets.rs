@@ -11,6 +11,9 @@ pub struct FloorRatios {
     pub line_budget_ratio: f64,
 }
 
+/// What stands against a target that was measured with less than it asks for.
+pub const SMALL: &str = "smaller tables than the target asks for";
+
 /// One target.
 #[derive(Clone, Debug, Serialize)]
 pub struct Target {

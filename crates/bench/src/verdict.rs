@@ -5,9 +5,10 @@ use worker::Stage;
 
 use super::model::Model;
 use super::pfcp::HALF_RATE;
+use super::resilience;
 use super::results::{Point, Results};
 use super::search::RatedTrial;
-use super::targets::{FloorRatios, Target, short};
+use super::targets::{FloorRatios, SMALL, Target, short};
 use super::twocore::MOST_DISTURBED;
 
 /// Every target for which `results` have figures.
@@ -28,10 +29,9 @@ pub fn targets(results: &Results) -> Vec<Target> {
         t12_control(results),
         accounting(results),
     ];
-    all.into_iter().flatten().collect()
+    let of_store = results.resilience.iter().flat_map(resilience::targets);
+    all.into_iter().flatten().chain(of_store).collect()
 }
-
-const SMALL: &str = "smaller tables than the target asks for";
 
 impl Target {
     /// Adds the reasons for which any figure does not count: unsound counts, small tables.

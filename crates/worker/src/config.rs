@@ -117,6 +117,9 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
+    /// What [`checkpoint_octets`](Self::checkpoint_octets) is unless it is set.
+    pub const CHECKPOINT_OCTETS: u64 = 64 << 20;
+
     /// Tunnels that a worker has room for which may own `own_sessions`: a session has one or two, a few have more.
     pub const fn tunnels(own_sessions: usize) -> usize {
         own_sessions * 2 + 64
@@ -145,7 +148,7 @@ impl WorkerConfig {
             content_counters: 0,
             content_interval: Duration::ZERO,
             checkpoint_interval: None,
-            checkpoint_octets: 64 << 20,
+            checkpoint_octets: Self::CHECKPOINT_OCTETS,
             max_adjacencies: 16_384,
             max_exceptions: 65_536,
             budgets: Budgets::default(),

@@ -15,7 +15,7 @@ use hdrhistogram::Histogram;
 use packet::Teid;
 use pfcp::{MessageType, Seid, SequenceNumber};
 use serde::Serialize;
-use sim::smf::{EstablishedSession, RequestTemplates, ResponseSummary, SessionValues};
+use sim::smf::{EstablishedSession, RequestTemplates, ResponseSummary, SessionValues, reported_octets};
 
 use super::super::error::BenchError;
 use super::super::network::gnb;
@@ -50,6 +50,8 @@ pub enum Procedure {
     Establishment,
     /// Session Modification: the gNB's end of the tunnel changes, in two FARs.
     Modification,
+    /// Session Modification: reports of all URRs are asked for.
+    Query,
     /// Session Deletion.
     Deletion,
 }
@@ -61,6 +63,7 @@ impl Procedure {
         match self {
             Self::Establishment => "establishments",
             Self::Modification => "modifications",
+            Self::Query => "queries",
             Self::Deletion => "deletions",
         }
     }
@@ -68,7 +71,7 @@ impl Procedure {
     const fn response(self) -> MessageType {
         match self {
             Self::Establishment => MessageType::SESSION_ESTABLISHMENT_RESPONSE,
-            Self::Modification => MessageType::SESSION_MODIFICATION_RESPONSE,
+            Self::Modification | Self::Query => MessageType::SESSION_MODIFICATION_RESPONSE,
             Self::Deletion => MessageType::SESSION_DELETION_RESPONSE,
         }
     }
@@ -123,13 +126,15 @@ pub struct Generator {
     upf: SocketAddr,
     /// By number of the session; `None`: not established.
     established: Vec<Option<EstablishedSession>>,
+    /// Octets that usage reports have named, by number of the session.
+    reported: Vec<u64>,
     start: Instant,
     histogram: Histogram<u64>,
     buffer: Box<[u8]>,
 }
 
 /// The session with this number.
-fn session(number: u32) -> SessionValues {
+pub(crate) fn session(number: u32) -> SessionValues {
     SessionValues {
         cp_seid: Seid(u64::from(number) + 1),
         ue: Ipv4Addr::from_bits(UES + number),
@@ -162,6 +167,7 @@ impl Generator {
             smfs: addresses.iter().map(smf).collect::<Result<_, BenchError>>()?,
             upf,
             established: vec![None; sessions as usize],
+            reported: vec![0; sessions as usize],
             start: Instant::now(),
             histogram: Histogram::new_with_bounds(1, LONGEST, 3).map_err(BenchError::of)?,
             buffer: vec![0; 65_535].into(),
@@ -213,6 +219,12 @@ impl Generator {
                 teid: established.map_or(0, |session| session.teid.0),
             })
             .collect()
+    }
+
+    /// Octets that reports on queries have named since the start, by number of the session.
+    #[must_use]
+    pub fn reported(&self) -> &[u64] {
+        &self.reported
     }
 
     /// Carries a procedure out for each session in `range`, and waits for the responses.
@@ -288,6 +300,7 @@ impl Generator {
                 session.gnb = gnb(number + 1);
                 smf.templates.modification(sequence, up_seid, &session)
             }
+            Procedure::Query => smf.templates.query(sequence, up_seid, &session),
             Procedure::Deletion => smf.templates.deletion(sequence, up_seid, &session),
         };
         smf.pending[sequence.get() as usize % PENDING] = Some(Pending {
@@ -343,6 +356,10 @@ impl Generator {
             match procedure {
                 Procedure::Establishment => *established = EstablishedSession::read(octets),
                 Procedure::Modification => {}
+                Procedure::Query => {
+                    let octets = reported_octets(octets).unwrap_or_default();
+                    self.reported[pending.session as usize] += octets.iter().sum::<u64>();
+                }
                 Procedure::Deletion => *established = None,
             }
         } else {

@@ -23,7 +23,7 @@ use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
 use super::settings::Difference;
-use generator::{Generator, Pace};
+pub(crate) use generator::{Generator, Pace, session};
 pub use generator::{Procedure, Round, SMFS};
 pub use messages::RULES;
 use user_plane::UserPlane;
@@ -31,7 +31,7 @@ pub use user_plane::{ControlReport, Cores};
 
 /// Requests that wait for their answers in a closed loop, of all SMFs: as many as the smallest buffer of a socket
 /// holds.
-const WINDOW: u32 = 64;
+pub(crate) const WINDOW: u32 = 64;
 /// Half of the rate that the target asks for, a second.
 pub const HALF_RATE: f64 = 25_000.0;
 /// How long the worker has traffic before anything is measured beside it.
@@ -270,7 +270,7 @@ struct Run<'a> {
 }
 
 /// The loopback address of this process with this last octet: two runs on a machine have different ones.
-fn loopback(last: u8) -> Ipv4Addr {
+pub(crate) fn loopback(last: u8) -> Ipv4Addr {
     let [_, _, high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 64 | high & 63, low, last)
 }

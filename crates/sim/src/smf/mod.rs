@@ -29,7 +29,7 @@ use pfcp::{Frame, Frames, Seid};
 pub use requests::Requests;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-pub use templates::{EstablishedSession, RequestTemplates, ResponseSummary, SessionValues};
+pub use templates::{EstablishedSession, RequestTemplates, ResponseSummary, SessionValues, reported_octets};
 use transactions::{Expired, Request, Transactions};
 
 /// Most responses to the UPF's requests that wait to be sent. Further requests get no response; the UPF retransmits.

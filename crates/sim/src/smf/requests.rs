@@ -7,7 +7,7 @@ use crate::path::TunnelEnd;
 
 use super::config::{ChooseFlags, Config, DownlinkSetup, NodeName, PduType, SessionProfile};
 use pfcp::group::{
-    CreateFar, CreatePdr, CreateQer, CreateUrr, ForwardingParameters, Pdi, UpdateFar,
+    CreateFar, CreatePdr, CreateQer, CreateUrr, ForwardingParameters, Pdi, QueryUrr, UpdateFar,
     UpdateForwardingParameters,
 };
 use pfcp::ie::{
@@ -157,6 +157,20 @@ impl Requests {
         let fars: Vec<_> = flows(&config.profile).into_iter().map(update).collect();
         let request = SessionModificationRequest {
             update_far: fars.as_slice().into(),
+            ..SessionModificationRequest::new()
+        };
+        session(&request, up, sequence)
+    }
+
+    /// Session Modification Request of the session with the SEID `up`: reports of all its URRs are asked for.
+    pub fn query(&self, config: &Config, up: Seid, sequence: SequenceNumber) -> Vec<u8> {
+        let flows = flows(&config.profile);
+        let urrs: Vec<_> = flows
+            .iter()
+            .flat_map(|flow| flow.urrs.iter().copied().map(QueryUrr::new))
+            .collect();
+        let request = SessionModificationRequest {
+            query_urr: urrs.as_slice().into(),
             ..SessionModificationRequest::new()
         };
         session(&request, up, sequence)

@@ -82,6 +82,7 @@ pub struct RequestTemplates {
     association: Vec<u8>,
     establishment: Template,
     modification: Template,
+    query: Template,
     deletion: Template,
 }
 
@@ -107,6 +108,7 @@ impl RequestTemplates {
             association: requests.associate(first),
             establishment: Template::new(requests.establish(&config, 0, MARK_SEID, first)),
             modification: Template::new(requests.modify(&config, 0, Seid(0), first)),
+            query: Template::new(requests.query(&config, Seid(0), first)),
             deletion: Template::new(requests.delete(Seid(0), first)),
         })
     }
@@ -124,6 +126,11 @@ impl RequestTemplates {
     /// Session Modification Request that sets the gNB's end of the tunnel in the downlink FARs.
     pub fn modification(&mut self, sequence: SequenceNumber, up: Seid, session: &SessionValues) -> &[u8] {
         self.modification.write(sequence, up, session)
+    }
+
+    /// Session Modification Request that asks for reports of all URRs.
+    pub fn query(&mut self, sequence: SequenceNumber, up: Seid, session: &SessionValues) -> &[u8] {
+        self.query.write(sequence, up, session)
     }
 
     /// Session Deletion Request.
@@ -201,6 +208,25 @@ impl EstablishedSession {
     }
 }
 
+/// Octets of user packets that the usage reports of a Session Modification Response name, uplink and downlink.
+/// `None`: another message.
+pub fn reported_octets(octets: &[u8]) -> Option<[u64; 2]> {
+    let frame = Frames::new(octets).next()?.ok()?;
+    let Message::SessionModificationResponse(response) = Message::decode(&frame).ok()? else {
+        return None;
+    };
+    let volumes = response
+        .usage_report
+        .iter()
+        .filter_map(|report| report.volume_measurement);
+    Some(volumes.fold([0, 0], |[uplink, downlink], volume| {
+        [
+            uplink + volume.uplink.unwrap_or(0),
+            downlink + volume.downlink.unwrap_or(0),
+        ]
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::config::{DownlinkSetup, QosFlow};
@@ -261,6 +287,7 @@ mod tests {
         let (mut templates, up) = (templates(), Seid(0x1122));
         for octets in [
             templates.modification(NUMBER, up, &SESSION).to_vec(),
+            templates.query(NUMBER, up, &SESSION).to_vec(),
             templates.deletion(NUMBER, up, &SESSION).to_vec(),
         ] {
             let (header, _) = decoded(&octets);

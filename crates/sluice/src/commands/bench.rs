@@ -13,8 +13,8 @@ use bench::plan::{Part, Plan};
 use bench::progress::Progress;
 use bench::report::{AssumptionArguments, Report, ResultFile};
 use bench::results::Results;
-use bench::runner::{run, stage_table};
-use bench::{NO_DRIVER, fixed, html, published, report};
+use bench::runner::{run, run_resilience, stage_table};
+use bench::{NO_DRIVER, fixed, html, published, report, resilience};
 
 /// `sluice bench`.
 #[derive(Args, Clone, Debug)]
@@ -57,6 +57,10 @@ enum BenchPart {
     Memory,
     /// PFCP over UDP sockets, alone and beside traffic: T7, and memory of sessions with control's session state.
     Pfcp,
+    /// The store of sessions: `sluice run` is killed under traffic and started again; what that costs in packets, in
+    /// octets that are not charged and in establishments (T17). Needs root, for a network namespace of its own. No part
+    /// of `sluice bench` without a part.
+    Resilience(resilience::Arguments),
     /// Published models beside measured ones, and what follows for cores, servers, power and cost: from files that
     /// `sluice bench PART --json FILE` wrote. Measures nothing.
     Report(ReportArguments),
@@ -81,6 +85,7 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
     let parts: &[Part] = match &arguments.part {
         Some(BenchPart::Floor(floors)) => return floor(floors, arguments),
         Some(BenchPart::Report(of)) => return ended(write_report(of, arguments)),
+        Some(BenchPart::Resilience(of)) => return ended(measure_resilience(of, arguments)),
         Some(BenchPart::Packets(fixed)) => return ended(fixed.run().map_err(|error| error.to_string())),
         Some(BenchPart::Throughput) => &[Part::Throughput],
         Some(BenchPart::Qos) => &[Part::Qos],
@@ -143,6 +148,29 @@ fn summary(results: &Results) {
             "\nThis was a quick look: small tables, short runs. `sluice bench` takes the figures that count."
         );
     }
+}
+
+/// Kills a daemon. What is not of the run's own namespace is left alone.
+fn measure_resilience(of: &resilience::Arguments, arguments: &BenchArguments) -> Result<(), String> {
+    if arguments.seconds.is_some() {
+        return Err(
+            "resilience: --seconds is for other parts; how long it takes follows from its sizes".into(),
+        );
+    }
+    resilience::enter().map_err(|error| error.to_string())?;
+    let progress = Progress::new();
+    let measured = run_resilience(&of.clone().sized(arguments.quick), arguments.quick, &progress);
+    progress.finish();
+    let results = measured.map_err(|error| error.to_string())?;
+    println!("\ntargets");
+    for target in &results.targets {
+        let parts = target.parts.iter().skip(1);
+        [target]
+            .into_iter()
+            .chain(parts)
+            .for_each(|one| println!("  {}", one.line()));
+    }
+    write(arguments, &results)
 }
 
 fn write(arguments: &BenchArguments, results: &Results) -> Result<(), String> {
