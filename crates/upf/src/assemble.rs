@@ -90,6 +90,8 @@ pub fn worker_config(
     if let Some(records) = &config.records {
         worker.content_interval = Duration::from_secs(records.content_s.value());
     }
+    // Control says when there is nothing more to come, also where the store had nothing.
+    worker.begins_restoring = config.store.is_some();
     worker.checkpoint_interval = config.store.as_ref().map(StoreConfig::checkpoint_interval);
     worker.max_adjacencies = config.neighbours.with(&config.routers).capacity;
     let slow_path = &config.workers.slow_path_per_burst;

@@ -51,6 +51,10 @@ pub struct WorkerConfig {
     /// Octets of any of its URRs, rounded down to a power of two, after which a session's counts are pushed though its
     /// turn has not come. Default 64 MiB; without effect where there is no `checkpoint_interval`.
     pub checkpoint_octets: u64,
+    /// Whether sessions may still be restored from its first poll on, until control says otherwise
+    /// ([`Command::Restoring`](crate::Command::Restoring)): a worker may have packets before it has commands. Default
+    /// false.
+    pub begins_restoring: bool,
     /// Neighbours of the whole program: `NeighboursConfig::capacity`. Default 16,384.
     pub max_adjacencies: usize,
     /// Tunnels and UE addresses each that are not in their session's bucket. Default 65,536; unused with one worker.
@@ -149,6 +153,7 @@ impl WorkerConfig {
             content_interval: Duration::ZERO,
             checkpoint_interval: None,
             checkpoint_octets: Self::CHECKPOINT_OCTETS,
+            begins_restoring: false,
             max_adjacencies: 16_384,
             max_exceptions: 65_536,
             budgets: Budgets::default(),

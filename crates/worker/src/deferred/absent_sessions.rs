@@ -78,10 +78,10 @@ pub(crate) struct AbsentSessions<B> {
 }
 
 impl<B: PacketBuf> AbsentSessions<B> {
-    /// Nothing is restored, and nothing waits.
-    pub fn new() -> Self {
+    /// Nothing waits.
+    pub fn new(is_restoring: bool) -> Self {
         Self {
-            is_restoring: false,
+            is_restoring,
             sets: vec![[Entry::FREE; WAYS]; KEYS / WAYS].into_boxed_slice(),
             hasher: foldhash::quality::RandomState::default(),
             reports: TokenBucket::with_rate(TokenRate::new(REPORT_EVERY, REPORTS)),

@@ -162,7 +162,7 @@ impl<I: Io> Worker<I> {
                 fragments: Fragments::new(config.fragments),
                 reassembly: Reassembly::new(config.reassembly, config.seed),
                 buffers: Buffers::new(config.buffers),
-                absent: AbsentSessions::new(),
+                absent: AbsentSessions::new(config.begins_restoring),
             },
             signals: TunnelSignals::new(),
             commands: channel.commands,

@@ -69,6 +69,17 @@ fn packets_wait_for_their_session_and_leave_in_order() {
 }
 
 #[test]
+fn a_worker_that_has_had_no_command_yet_answers_no_packet_of_a_session_that_may_come() {
+    let mut world = World::with(testing::network(), 1, |config| config.begins_restoring = true);
+    assert!(world.send(0, &uplink()).is_empty());
+    assert_eq!(absent(&mut world), [tunnel()]);
+    world.install(1, session());
+    assert_eq!(world.take().len(), 1);
+    restoring(&mut world, false);
+    world.assert_conserved();
+}
+
+#[test]
 fn plain_packets_wait_for_the_session_of_their_address_or_prefix() {
     let mut world = world();
     let remote: Ipv6Addr = "2001:db8:ffff::1".parse().expect("an address");

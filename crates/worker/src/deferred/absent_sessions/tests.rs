@@ -18,7 +18,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let (events, pushed) = RingBuffer::new(4096);
-        let mut absent = AbsentSessions::new();
+        let mut absent = AbsentSessions::new(false);
         absent.set_restoring(true);
         Self {
             absent,
