@@ -77,7 +77,7 @@ pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Resilience,
     let storage = Storage::of(&run.daemon, arguments.sessions)?;
     let undisturbed = run.undisturbed()?;
     let restarts = (0..arguments.kills)
-        .map(|_| run.kill_under_traffic())
+        .map(|number| run.kill_under_traffic(number))
         .collect::<Result<_, _>>()?;
     drop(run);
     progress.stage("establishments");

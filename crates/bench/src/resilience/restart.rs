@@ -87,10 +87,13 @@ impl Run<'_> {
     ///
     /// # Errors
     /// The daemon does not do its part; errors of sockets.
-    pub fn kill_under_traffic(&mut self) -> Result<Restart, BenchError> {
+    pub fn kill_under_traffic(&mut self, number: u32) -> Result<Restart, BenchError> {
         self.progress.begin("a kill", 1);
         let traffic = self.traffic()?;
         thread::sleep(self.some_intervals());
+        // At another moment between two checkpoints each time.
+        let interval = Duration::from_secs(self.arguments.checkpoint_s.into());
+        thread::sleep(interval * number / self.arguments.kills);
         let killed = self.daemon.kill_and_start()?;
         traffic.note_kill(killed);
         let ready = self.daemon.wait_for(daemon::READY)?;

@@ -40,7 +40,7 @@ use super::gauges::{flow_entries, worker_gauges};
 use super::host::HostPath;
 use super::n4_log;
 use super::service_manager::ServiceManager;
-use super::session_store::RestorationLog;
+use super::session_store::{Opening, RestorationLog};
 use super::session_transfer::import_sessions;
 use super::writers::OpenedWriters;
 
@@ -89,6 +89,7 @@ pub fn run(
 ) -> Result<Vec<Stats>, RunError> {
     // Before DPDK, which may leave this thread on one core.
     spawn_prefault_thread(config.limits.sessions.size());
+    let opening = Opening::begin(config.store.as_ref()).map_err(RunError::of)?;
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
     ports.swept().iter().for_each(|what| warn!("{what}"));
@@ -99,7 +100,7 @@ pub fn run(
     let clock = Clock::starting_now(eal.tsc_hz());
     let (mut control, workers, explainer) = build(config, &clock, &ports)?;
     let flow_entries = flow_entries(&workers);
-    let opened = OpenedWriters::open(config, &clock).map_err(RunError)?;
+    let opened = OpenedWriters::open(config, &clock, opening).map_err(RunError)?;
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
     let own = sockets.wakeup().map_err(RunError::of)?;

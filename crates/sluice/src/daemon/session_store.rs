@@ -228,14 +228,33 @@ pub struct OpenedStore {
     pub records: StoredRecords<<Directory as StoreDisk>::Reads>,
 }
 
-/// Opens the store, and reads what leads to its sessions.
-///
-/// # Errors
-/// What is wrong with it, with its directory.
-pub fn open(config: &StoreConfig) -> Result<OpenedStore, String> {
-    let path = &config.directory.value;
-    let fault = |words: String| format!("session store in {}: {words}", path.display());
-    open_at(path).map_err(fault)
+/// A store that is being opened, on a thread of its own: DPDK, ports and tables are made meanwhile.
+pub struct Opening(JoinHandle<Result<OpenedStore, String>>);
+
+impl Opening {
+    /// Begins to open the store, if there is one, and to read what leads to its sessions.
+    ///
+    /// # Errors
+    /// The system's, when it gives no thread.
+    pub fn begin(config: Option<&StoreConfig>) -> io::Result<Option<Self>> {
+        let Some(config) = config else { return Ok(None) };
+        let path = config.directory.value.clone();
+        let thread = std::thread::Builder::new().name("store-opening".into());
+        let open = move || {
+            let fault = |words: String| format!("session store in {}: {words}", path.display());
+            open_at(&path).map_err(fault)
+        };
+        thread.spawn(open).map(Self).map(Some)
+    }
+
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// What is wrong with the store, with its directory.
+    pub fn end(self) -> Result<OpenedStore, String> {
+        let panicked = |_| "session store: the thread that opens it panicked".to_owned();
+        self.0.join().map_err(panicked).flatten()
+    }
 }
 
 fn open_at(path: &Path) -> Result<OpenedStore, String> {

@@ -12,7 +12,7 @@ use runtime::{Clock, Wakeup};
 use upf::{Control, RecordSink};
 
 use super::records::{Feed, RecordsThread, RecordsView};
-use super::session_store::{self, OpenedStore, StoreThread, StoreView};
+use super::session_store::{self, OpenedStore, Opening, StoreThread, StoreView};
 
 /// How what writes to disks stands, for the API and alarms.
 #[derive(Clone)]
@@ -30,17 +30,16 @@ pub(super) struct OpenedWriters {
 }
 
 impl OpenedWriters {
-    /// Opens what the configuration has.
+    /// Opens what the configuration has; the store is being opened already.
     ///
     /// # Errors
     /// What keeps one from being opened.
-    pub fn open(config: &Config, clock: &Clock) -> Result<Self, String> {
+    pub fn open(config: &Config, clock: &Clock, store: Option<Opening>) -> Result<Self, String> {
         let records = config.records.as_ref();
         let records = records.map(|records| open_records(records, clock));
-        let store = config.store.as_ref().map(session_store::open);
         Ok(Self {
             records: records.transpose()?,
-            store: store.transpose()?,
+            store: store.map(Opening::end).transpose()?,
         })
     }
 
