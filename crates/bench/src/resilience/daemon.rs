@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::super::error::BenchError;
@@ -26,6 +27,8 @@ const OPENED: &str = "\"message\":\"session store read\"";
 /// What a daemon is waited for at most.
 const PATIENCE: Duration = Duration::from_secs(120);
 const NAP: Duration = Duration::from_millis(1);
+/// Lines of a log that results have.
+const MOST_LINES: usize = 100;
 
 /// Flow entries for IPv4: as many as there are sessions and directions, the default at least.
 #[must_use]
@@ -76,6 +79,15 @@ log: {{format: json}}
             directory.join("control")
         )
     }
+}
+
+/// One line of a daemon's log.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LogLine {
+    /// Milliseconds since the kill.
+    pub ms: f64,
+    /// What it says, without its fields.
+    pub message: String,
 }
 
 /// Lines of a process's log, with the time when each was read.
@@ -158,6 +170,23 @@ impl Daemon {
     pub fn said(&self, words: &str) -> Option<(Instant, String)> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().find(|(_, line)| line.contains(words)).cloned()
+    }
+
+    /// What it has said, with the milliseconds since `when`.
+    #[must_use]
+    pub fn log_since(&self, when: Instant) -> Vec<LogLine> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = |(said, text): &(Instant, String)| {
+            let read: Option<Value> = serde_json::from_str(text).ok();
+            let message = read
+                .as_ref()
+                .and_then(|line| line.pointer("/fields/message")?.as_str());
+            LogLine {
+                ms: said.saturating_duration_since(when).as_secs_f64() * 1e3,
+                message: message.unwrap_or(text).to_owned(),
+            }
+        };
+        lines.iter().take(MOST_LINES).map(line).collect()
     }
 
     /// Waits for a line of the log with these words.

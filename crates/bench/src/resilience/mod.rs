@@ -27,6 +27,7 @@ use super::progress::Progress;
 use super::settings::Difference;
 pub use arguments::Arguments;
 pub use charging::Charging;
+pub use daemon::LogLine;
 pub use establishments::{Establishments, Pair, Rate};
 pub use lines::lines;
 pub use links::enter;

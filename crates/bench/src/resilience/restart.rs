@@ -8,7 +8,7 @@ use worker::WorkerConfig;
 
 use super::super::error::BenchError;
 use super::charging::{Charging, bound};
-use super::daemon;
+use super::daemon::{self, LogLine};
 use super::run::Run;
 use super::storage::number;
 use super::traffic::Tally;
@@ -78,6 +78,8 @@ pub struct Restart {
     pub lost: u64,
     /// Octets of the new process in memory when all sessions were restored.
     pub resident_octets: u64,
+    /// What the new process has logged, and when.
+    pub log: Vec<LogLine>,
     /// What was charged of the packets before the kill and after it.
     pub charging: Charging,
 }
@@ -145,6 +147,7 @@ impl Run<'_> {
             refused: sent.refused,
             lost: packets.saturating_sub(received.by_session.iter().sum()),
             resident_octets,
+            log: self.daemon.log_since(killed),
             charging: Charging::of(tally, charged, most),
         })
     }
