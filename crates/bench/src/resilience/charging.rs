@@ -57,8 +57,8 @@ impl Charging {
     }
 }
 
-/// What a kill may lose of sessions that share this rate: what they have sent since the last checkpoint, which comes once
-/// in an interval, and before when a session has counted `checkpoint_octets`.
+/// What a kill may lose of sessions that share this rate: what they have sent since the last checkpoint, which comes
+/// once in an interval, and before when a session has counted `checkpoint_octets`.
 #[must_use]
 pub fn bound(rate: u32, active: u32, checkpoint_s: u32, checkpoint_octets: u64) -> u64 {
     let of_all = u64::from(rate) * PACKET as u64 * u64::from(checkpoint_s);

@@ -1,7 +1,8 @@
 //! A network namespace of this run's own, and pairs of virtual Ethernet in it: the ends `n3` and `n6` are the daemon's
 //! ports, the ends `ran` and `dn` are the kernel's, whose sockets play the gNBs and the data network.
 //!
-//! Nothing is to be removed in the end: the kernel removes the namespace, with all that is in it, with its last process.
+//! Nothing is to be removed in the end: the kernel removes the namespace, with all that is in it, when its last process
+//! has ended.
 
 use std::env;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The store of sessions (T17): a daemon that is killed under traffic and started again, what that costs in packets and in
-//! octets that are not charged, what the store takes of disk, memory and establishments.
+//! The store of sessions (T17): a daemon that is killed under traffic and started again, what that costs in packets and
+//! in octets that are not charged, what the store takes of disk, memory and establishments.
 //!
 //! The daemon is this program, `sluice run`, as a process of its own. The SMFs are those of [`pfcp`](super::pfcp), on
 //! loopback; gNBs and data network are UDP sockets of the kernel behind virtual Ethernet, all of it in a network

@@ -57,7 +57,8 @@ pub struct Sent {
 pub struct Received {
     /// Packets by number of the session.
     pub by_session: Vec<u64>,
-    /// When the first packet that was sent after the kill arrived, nanoseconds after the kill, by number of the session.
+    /// When the first packet that was sent after the kill arrived, nanoseconds after the kill, by number of the
+    /// session.
     pub first: Vec<Option<u64>>,
     /// Packets in a wrong place.
     pub wrong: u64,
