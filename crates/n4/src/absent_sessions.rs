@@ -7,7 +7,7 @@
 use packet::Teid;
 use rules::network::Network;
 use rules::prefix::IpPrefix;
-use session::{CpFSeid, Keyed, Seid, SessionHead, keyed};
+use session::{CpFSeid, Keyed, Seid, SessionHead, keyed_with_room};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 
@@ -52,23 +52,23 @@ pub(crate) struct AbsentSessions {
 }
 
 impl AbsentSessions {
-    /// No sessions yet. `seed` is of the hashes.
-    pub(crate) fn new(records: Box<dyn StoredSessions>, seed: u64) -> AbsentSessions {
+    /// No sessions yet, with room for as many. `seed` is of the hashes.
+    pub(crate) fn with_room(sessions: usize, records: Box<dyn StoredSessions>, seed: u64) -> AbsentSessions {
         AbsentSessions {
             records,
-            sessions: keyed(seed),
-            by_tunnel: keyed(seed),
-            by_address: keyed(seed),
+            sessions: keyed_with_room(sessions, seed),
+            by_tunnel: keyed_with_room(sessions, seed),
+            by_address: keyed_with_room(sessions, seed),
             lengths: BTreeSet::new(),
-            by_owner: keyed(seed),
+            by_owner: keyed_with_room(sessions, seed),
             nodes: Vec::new(),
-            order: VecDeque::new(),
+            order: VecDeque::with_capacity(sessions),
         }
     }
 
     /// Enters a session, and gives what is to be reserved for it. Addresses of ours and instances that are no longer
     /// configured are left out: its import says what is wrong.
-    pub(crate) fn enter(&mut self, network: &Network, absent: &SessionHead, is_active: bool) -> Reserved {
+    pub(crate) fn enter(&mut self, network: &Network, absent: &SessionHead, is_active: bool) -> &Reserved {
         let local = |&(address, teid): &(IpAddr, Teid)| {
             let (_, local) = network.local(address)?;
             Some((local, teid))
@@ -99,8 +99,7 @@ impl AbsentSessions {
             true => self.order.push_front(seid),
             false => self.order.push_back(seid),
         }
-        self.sessions.insert(seid, reserved.clone());
-        reserved
+        self.sessions.entry(seid).insert(reserved).into_mut()
     }
 
     /// How many have not come.

@@ -14,6 +14,11 @@ pub fn keyed<K, V>(seed: u64) -> Keyed<K, V> {
     Keyed::with_hasher(hidden_hasher(seed))
 }
 
+/// The same with room for as many entries.
+pub fn keyed_with_room<K, V>(entries: usize, seed: u64) -> Keyed<K, V> {
+    Keyed::with_capacity_and_hasher(entries, hidden_hasher(seed))
+}
+
 /// A hasher with this seed. The seed that all hashers share is hidden as well, the first one's: with a known one there
 /// are keys of which the hash is the same whatever the other seed is.
 pub(crate) fn hidden_hasher(seed: u64) -> SeedableRandomState {

@@ -67,7 +67,7 @@ pub use effect::{Effect, WorkerFault};
 pub use gtpu_paths::{GtpuPath, PathChange};
 pub use ids::{AssociationId, CpFSeid, Seid, Ticket};
 pub use import::ImportError;
-pub use keyed_map::{Keyed, keyed};
+pub use keyed_map::{Keyed, keyed, keyed_with_room};
 pub use outcome::{Done, Outcome};
 pub use packet_rate::{PacketRateStatus, PacketsAllowed};
 pub use pools::{Pool, PoolId, PoolRange};

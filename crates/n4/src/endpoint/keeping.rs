@@ -102,10 +102,10 @@ impl Endpoint {
         sessions: &[(SessionHead, bool)],
         seed: u64,
     ) {
-        let mut absent = AbsentSessions::new(records, seed);
+        let mut absent = AbsentSessions::with_room(sessions.len(), records, seed);
         for (head, is_active) in sessions {
             let Reserved { tunnels, addresses } = absent.enter(&self.shared.network, head, *is_active);
-            self.shared.sessions.reserve(&tunnels, &addresses);
+            self.shared.sessions.reserve(tunnels, addresses);
         }
         self.shared.is_restoring = absent.len() > 0;
         self.absent = self.shared.is_restoring.then_some(absent);

@@ -4,7 +4,6 @@
 //! Control never waits for the disk. The writer encodes what control gives it, has the store make it durable, one sync
 //! for all that has come, and notifies control how far that is.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,8 +15,8 @@ use disk::Directory;
 use flow::Nanos;
 use n4::{ImportError, Kept, StoredSession, StoredSessions};
 use session::{
-    Random, RecordError, ResponseRecord, Seid, SessionHead, UrrProgress, WallClock, behind_record,
-    encode_progress,
+    Keyed, Random, RecordError, ResponseRecord, Seid, SessionHead, UrrProgress, WallClock, behind_record,
+    encode_progress, keyed_with_room,
 };
 use store::{Key, Location, OpenError, Progress, ReadAt, Reader, Settings, Store, StoreDisk};
 use tracing::{error, info, warn};
@@ -204,16 +203,19 @@ impl Boot {
     }
 }
 
+/// Where a session's record is, and what has counted since, by SEID.
+type Places = Keyed<u64, (Option<Location>, Option<Location>)>;
+
 /// Where the records of sessions are, until the last one has come.
 pub struct StoredRecords<R> {
     reader: Reader<R>,
-    places: HashMap<u64, (Location, Option<Location>)>,
+    places: Places,
 }
 
 impl<R: ReadAt + Send> StoredSessions for StoredRecords<R> {
     fn read(&mut self, seid: Seid) -> Option<StoredSession> {
         let (record, progress) = self.places.remove(&seid.0)?;
-        let record = self.reader.read(&record).ok()?;
+        let record = self.reader.read(&record?).ok()?;
         let progress = progress.and_then(|place| self.reader.read(&place).ok());
         Some(StoredSession { record, progress })
     }
@@ -268,9 +270,13 @@ fn open_at(path: &Path) -> Result<OpenedStore, String> {
     store.hold_compaction(true);
     let mut reader = store.reader().map_err(|error| error.to_string())?;
     let mut stored = Stored::default();
-    let mut places: HashMap<u64, (Option<Location>, Option<Location>)> = HashMap::default();
+    let seed = Random::system_seed().map_err(|error| error.to_string())?;
+    let seed = Random::from_seed(seed).next_u64();
+    // Of each session there are one or two records.
+    let most = recovered.len();
+    let mut places: Places = keyed_with_room(most, seed);
     let (mut others, mut responses) = (Vec::new(), Vec::new());
-    let mut heads = Vec::new();
+    let mut heads = Vec::with_capacity(most);
     for live in recovered.iter() {
         match live.key {
             Key::Session(seid) => {
@@ -314,13 +320,8 @@ fn open_at(path: &Path) -> Result<OpenedStore, String> {
         .map(|(active, head)| (head, active))
         .collect();
     log_recovered(&recovered, stored.heads.len(), begin);
-    let places = places.into_iter();
-    let places = places.filter_map(|(seid, (record, usage))| Some((seid, (record?, usage))));
     Ok(OpenedStore {
-        records: StoredRecords {
-            reader,
-            places: places.collect(),
-        },
+        records: StoredRecords { reader, places },
         store,
         stored,
     })
