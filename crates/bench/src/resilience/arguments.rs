@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::super::clock::available_memory;
 use super::super::machine::cores;
+use super::super::pfcp::WINDOW;
 
 /// Octets of memory for each session, of the daemon, the page cache and this process, generously.
 const SESSION_OCTETS: u64 = 16_000;
@@ -34,6 +35,10 @@ pub struct Arguments {
     /// Establishments in each of these spans.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub span: u32,
+    /// Requests of these spans that wait for their responses at a time. With a store each waits for one or two syncs. A
+    /// socket of the daemon has room for some 160.
+    #[arg(long, default_value_t = WINDOW, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub window: u32,
     /// Where a directory for the stores is made, and removed in the end; the system's for temporary files. It should be
     /// on the disk that the store is to have.
     #[arg(long)]

@@ -1,11 +1,13 @@
 //! Establishments of a daemon with a store, and of one without: short spans in turn, so that what the machine does
 //! meanwhile meets both.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::super::clock::Spread;
 use super::super::error::BenchError;
-use super::super::pfcp::{Generator, Pace, Procedure, WINDOW};
+use super::super::pfcp::{Generator, Pace, Procedure, Round};
 use super::super::progress::Progress;
 use super::super::twocore::Delays;
 use super::arguments::Arguments;
@@ -55,18 +57,21 @@ pub struct Establishments {
 }
 
 /// A daemon with the SMFs of its own.
-struct Side {
+struct Side<'a> {
     daemon: Daemon,
     generator: Generator,
+    arguments: &'a Arguments,
+    progress: &'a Progress,
 }
 
-impl Side {
+impl<'a> Side<'a> {
     fn start(
         number: u8,
-        sessions: u32,
         checkpoint_s: Option<u32>,
+        (arguments, progress): (&'a Arguments, &'a Progress),
         work: &WorkDirectory,
     ) -> Result<Self, BenchError> {
+        let sessions = STAY + arguments.span;
         let (mut generator, n4) = generator(number, sessions)?;
         let config = DaemonConfig {
             links: Links::make(number)?,
@@ -77,22 +82,30 @@ impl Side {
         let mut daemon = Daemon::start(&config, &work.path(&format!("daemon-{number}")))?;
         daemon.wait_for(daemon::READY)?;
         generator.associate()?;
-        Ok(Self { daemon, generator })
+        let mut side = Self {
+            daemon,
+            generator,
+            arguments,
+            progress,
+        };
+        side.request(Procedure::Establishment, 0..STAY)?;
+        // What comes and goes has come once.
+        side.span()?;
+        Ok(side)
+    }
+
+    fn request(&mut self, procedure: Procedure, sessions: Range<u32>) -> Result<Round, BenchError> {
+        let window = Pace::Window(self.arguments.window);
+        whole(self.generator.run(procedure, sessions, window, self.progress)?)
     }
 
     /// One span: establishments, which are deleted again.
-    fn span(&mut self, span: u32, progress: &Progress) -> Result<Rate, BenchError> {
-        let mut request = |procedure| {
-            let window = Pace::Window(WINDOW);
-            whole(
-                self.generator
-                    .run(procedure, STAY..STAY + span, window, progress)?,
-            )
-        };
+    fn span(&mut self) -> Result<Rate, BenchError> {
+        let sessions = STAY..STAY + self.arguments.span;
         let before = self.daemon.control_nanos();
-        let round = request(Procedure::Establishment)?;
+        let round = self.request(Procedure::Establishment, sessions.clone())?;
         let cpu = self.daemon.control_nanos().saturating_sub(before);
-        request(Procedure::Deletion)?;
+        self.request(Procedure::Deletion, sessions)?;
         let per = |nanos: u64| round.accepted as f64 * 1e9 / nanos.max(1) as f64;
         Ok(Rate {
             per_second: per(round.wall_nanos),
@@ -112,35 +125,26 @@ impl Establishments {
         work: &WorkDirectory,
         progress: &Progress,
     ) -> Result<Self, BenchError> {
-        let sessions = STAY + arguments.span;
-        let mut with = Side::start(1, sessions, Some(arguments.checkpoint_s), work)?;
-        let mut without = Side::start(2, sessions, None, work)?;
-        for side in [&mut with, &mut without] {
-            let window = Pace::Window(WINDOW);
-            whole(
-                side.generator
-                    .run(Procedure::Establishment, 0..STAY, window, progress)?,
-            )?;
-            // What comes and goes has come once.
-            side.span(arguments.span, progress)?;
-        }
+        let of = (arguments, progress);
+        let mut with = Side::start(1, Some(arguments.checkpoint_s), of, work)?;
+        let mut without = Side::start(2, None, of, work)?;
         progress.begin("pairs", arguments.pairs.into());
         let mut pairs = Vec::new();
         for number in 0..arguments.pairs {
             let mut pair = Pair::default();
             if number % 2 == 0 {
-                pair.with = with.span(arguments.span, progress)?;
-                pair.without = without.span(arguments.span, progress)?;
+                pair.with = with.span()?;
+                pair.without = without.span()?;
             } else {
-                pair.without = without.span(arguments.span, progress)?;
-                pair.with = with.span(arguments.span, progress)?;
+                pair.without = without.span()?;
+                pair.with = with.span()?;
             }
             pairs.push(pair);
         }
-        Ok(Self::of(arguments.span, pairs))
+        Ok(Self::of(arguments.span, arguments.window, pairs))
     }
 
-    fn of(span: u32, pairs: Vec<Pair>) -> Self {
+    fn of(span: u32, window: u32, pairs: Vec<Pair>) -> Self {
         let ratios = |of: fn(&Rate) -> f64| {
             let one = |pair: &Pair| of(&pair.with) / of(&pair.without).max(1e-9);
             Spread::of(pairs.iter().map(one).collect())
@@ -148,7 +152,7 @@ impl Establishments {
         Self {
             stay: STAY,
             span,
-            window: WINDOW,
+            window,
             ratio: ratios(|rate| rate.per_second),
             cpu_ratio: ratios(|rate| rate.per_cpu_second),
             pairs,
@@ -179,7 +183,7 @@ mod tests {
             with: rate(with),
             without: rate(without),
         };
-        let all = Establishments::of(10, vec![pair(9.0, 10.0), pair(1.0, 10.0), pair(8.0, 8.0)]);
+        let all = Establishments::of(10, 64, vec![pair(9.0, 10.0), pair(1.0, 10.0), pair(8.0, 8.0)]);
         assert_eq!(
             (all.ratio.median, all.ratio.min, all.cpu_ratio.max),
             (0.9, 0.1, 1.0)
