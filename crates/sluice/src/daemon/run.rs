@@ -87,9 +87,7 @@ pub fn run(
     stop: &AtomicBool,
     log: &LogControl,
 ) -> Result<Vec<Stats>, RunError> {
-    // Before DPDK, which may leave this thread on one core.
-    spawn_prefault_thread(config.limits.sessions.size());
-    let opening = Opening::begin(config.store.as_ref()).map_err(RunError::of)?;
+    let opening = start_before_dpdk(config)?;
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
     ports.swept().iter().for_each(|what| warn!("{what}"));
@@ -173,6 +171,12 @@ pub fn run(
     let stats = join(threads, host)?;
     writers.end();
     outcome.map(|()| stats)
+}
+
+/// Starts the threads that are to begin before DPDK, which may leave this one on one core.
+fn start_before_dpdk(config: &Config) -> Result<Option<Opening>, RunError> {
+    spawn_prefault_thread(config.limits.sessions.size());
+    Opening::begin(config.store.as_ref()).map_err(RunError::of)
 }
 
 /// Waits until the workers are made, and logs where the kernel has put their memory.
