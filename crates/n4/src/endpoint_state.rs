@@ -70,8 +70,8 @@ impl Shared {
         self.journal.changes() + self.sessions.changes()
     }
 
-    /// A request about a session was responded to with usage, or its session is gone: that response is kept, where
-    /// anything is, for as long as the request may be repeated.
+    /// A session was modified or deleted: the response is kept, where anything is, for as long as the request may be
+    /// repeated.
     pub(crate) fn keep_response(&mut self, now: Nanos, key: RequestKey, seid: Seid, octets: &[u8]) {
         if !self.journal.is_kept() {
             return;

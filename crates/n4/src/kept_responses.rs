@@ -1,8 +1,9 @@
-//! Responses that outlive the process: those with the last word on usage.
+//! Responses that outlive the process: those to modifications and deletions of sessions.
 //!
 //! A response that reports usage is the only place where that usage is, from the moment at which it is made until its
 //! peer has it. If the process ends in between, its peer repeats the request (TS 29.244 §6.4), and must get the same
-//! response again: with the same UR-SEQN the same octets, and a deleted session is not unknown. The last such response
+//! response again: with the same UR-SEQN the same octets, a rule that it makes is not there already, and a deleted
+//! session is not unknown. A repeated establishment takes the place of its session. The last response
 //! of a live session is part of its record, so that both become durable at once; that of a deleted session is a record
 //! of its own. The latter counts only where its session is gone: a write may have ended between the two.
 
@@ -12,8 +13,8 @@ use std::time::Duration;
 use flow::Nanos;
 use session::{Keyed, ResponseRecord, Seid, keyed};
 
-/// Responses to deletions that are kept at most; more displace the oldest.
-const MOST_DELETIONS: usize = 65_536;
+/// Responses of either kind that are kept at most; more displace the oldest.
+const MOST: usize = 65_536;
 
 /// Responses that are kept, each for as long as its request may be repeated.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl KeptResponses {
         self.deleted_until.push_back((now + self.age, seid));
         let mut over = Vec::new();
         while let Some((until, seid)) = self.deleted_until.front().copied() {
-            if until > now && self.deleted_until.len() <= MOST_DELETIONS {
+            if until > now && self.deleted_until.len() <= MOST {
                 break;
             }
             self.deleted_until.pop_front();
@@ -71,8 +72,11 @@ impl KeptResponses {
     }
 
     fn forget_live(&mut self, now: Nanos) {
-        while let Some((_, seid)) = self.live_until.pop_front_if(|(until, _)| *until <= now) {
-            if self.live.get(&seid).is_some_and(|(until, _)| *until <= now) {
+        while let Some((until, seid)) = self.live_until.front().copied()
+            && (until <= now || self.live_until.len() >= MOST)
+        {
+            self.live_until.pop_front();
+            if self.live.get(&seid).is_some_and(|(last, _)| *last <= until) {
                 self.live.remove(&seid);
             }
         }
@@ -111,9 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn deletions_are_bounded() {
+    fn both_kinds_are_bounded() {
         let mut kept = KeptResponses::new(1, AGE);
-        for seid in 0..MOST_DELETIONS as u64 {
+        for seid in 0..=MOST as u64 {
+            kept.keep_live(Nanos::ZERO, Seid(seid), record(seid));
+        }
+        assert_eq!((kept.live.len(), kept.of(Seid(0))), (MOST, None));
+        for seid in 0..MOST as u64 {
             assert_eq!(kept.keep_deleted(Nanos::ZERO, Seid(seid)), []);
         }
         assert_eq!(kept.keep_deleted(Nanos::ZERO, Seid(1 << 20)), [Seid(0)]);

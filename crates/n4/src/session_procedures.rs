@@ -305,12 +305,11 @@ impl SessionProcedures<'_> {
             pending: &pending,
             load,
         };
-        let reports_usage = outcome.result.as_ref().is_ok_and(|done| !done.usage.is_empty());
         let bytes = responses.send(to, outcome.result);
         self.shared.counters.answered += 1;
         let key = pending.request.key;
         if let (Some(seid), Some(bytes)) = (done, &bytes)
-            && (reports_usage || message_type == MessageType::SESSION_DELETION_RESPONSE)
+            && message_type != MessageType::SESSION_ESTABLISHMENT_RESPONSE
         {
             self.shared.keep_response(now, key, seid, bytes);
         }

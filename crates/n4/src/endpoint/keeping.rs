@@ -111,9 +111,9 @@ impl Endpoint {
         self.absent = self.shared.is_restoring.then_some(absent);
     }
 
-    /// Responses of the process before to deletions of sessions: whoever repeats such a request gets its response. Those
-    /// that are older than a request is repeated are kept no more. To be called when the sessions have been entered that
-    /// are to come: what was to end with a response may not have ended.
+    /// Responses of the process before to deletions of sessions: a peer that repeats such a request gets its response.
+    /// Those that are older than a request is repeated are kept no more. To be called when the sessions have been
+    /// entered that are to come: what was to end with a response may not have ended.
     pub fn restore_responses(&mut self, now: Nanos, responses: Vec<ResponseRecord>) {
         let (oldest_ms, mut over) = (self.shared.oldest_response_ms(now), Vec::new());
         for record in responses {

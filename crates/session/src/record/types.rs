@@ -92,7 +92,7 @@ pub struct PendingReports {
     pub errors: Vec<(IpAddr, Teid)>,
     /// Inactivity.
     pub inactive: bool,
-    /// The last response that has reported usage, while its request may be repeated.
+    /// The last response to a modification, while its request may be repeated.
     pub response: Option<ResponseRecord>,
 }
 

@@ -111,14 +111,13 @@ pub fn run(
         workers: wakeups.clone(),
         host: host.as_ref().map(|host| host.wakeup().clone()),
     };
-    // Before the workers: packets that have come meanwhile are to find that their sessions may be yet to come.
-    let (writers, views) = opened
-        .start(config, &mut control, &clock, own.clone())
-        .map_err(RunError)?;
     let unstarted = unstarted_workers(workers, ios, idles, host_ends);
     let mut threads = start_workers(eal, config, unstarted, &wakes, &clock, &halt);
     let memory = workers_memory(&mut threads, &ports)?;
     let (client, server) = query_channel();
+    let (writers, views) = opened
+        .start(config, &mut control, &clock, own.clone())
+        .map_err(RunError)?;
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;

@@ -365,7 +365,7 @@ impl StoreThread {
     ///
     /// # Errors
     /// The system's, when it gives no thread.
-    pub fn start(
+    fn start(
         store: Store<Directory>,
         directory: String,
         deadline: Duration,
@@ -723,7 +723,7 @@ mod tests {
         let octets = boot("0b36", 50).encode(&wall);
         let next = boot("0b36", 70).decode(&octets).unwrap();
         // What was moment 20 is moment 0.
-        assert_eq!(next.unix_nanos(Moment(0)), wall.unix_nanos(2Moment(0)));
+        assert_eq!(next.unix_nanos(Moment(0)), wall.unix_nanos(Moment(20)));
         assert_eq!(boot("0b37", 70).decode(&octets), None);
         assert_eq!(boot("", 70).decode(&boot("", 50).encode(&wall)), None);
         assert_eq!(boot("0b36", 70).decode(b""), None);

@@ -1,7 +1,8 @@
 //! What a store does in a directory of this machine: records made durable in a second by one thread, 64 a sync and in
 //! full batches; recovery of 600,000 sessions; the index's octets.
 //!
-//! `cargo run --release -p store --example rate -- DIRECTORY`, which is new, or what this has left: that is read only.
+//! `cargo run --release -p store --example store_rate -- DIRECTORY`, which is new, or what this has left: that is
+//! read only.
 
 use std::error::Error;
 use std::path::Path;
