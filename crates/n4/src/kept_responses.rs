@@ -3,9 +3,9 @@
 //! A response that reports usage is the only place where that usage is, from the moment at which it is made until its
 //! peer has it. If the process ends in between, its peer repeats the request (TS 29.244 §6.4), and must get the same
 //! response again: with the same UR-SEQN the same octets, a rule that it makes is not there already, and a deleted
-//! session is not unknown. A repeated establishment takes the place of its session. The last response
-//! of a live session is part of its record, so that both become durable at once; that of a deleted session is a record
-//! of its own. The latter counts only where its session is gone: a write may have ended between the two.
+//! session is not unknown. A repeated establishment takes the place of its session. The last response of a live session
+//! is part of its record, so that both become durable at once; that of a deleted session is a record of its own. The
+//! latter counts only where its session is gone: a write may have ended between the two.
 
 use std::collections::VecDeque;
 use std::time::Duration;
