@@ -587,10 +587,10 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
 }
 
 fn any_response() -> impl Strategy<Value = ResponseRecord> {
-    let request = any::<(SocketAddr, u32, u8, u64, u64)>();
+    let request = any::<(IpAddr, u16, u32, u8, u64, u64)>();
     (request, prop::collection::vec(any::<u8>(), 0..40)).prop_map(
-        |((peer, sequence, message_type, seid, unix_ms), octets)| ResponseRecord {
-            peer,
+        |((address, port, sequence, message_type, seid, unix_ms), octets)| ResponseRecord {
+            peer: SocketAddr::new(address, port),
             sequence,
             message_type,
             seid,
