@@ -66,7 +66,7 @@ impl KeptResponses {
         over
     }
 
-    /// The last response of a live session that has reported usage.
+    /// The last response of a live session.
     pub(crate) fn of(&self, seid: Seid) -> Option<&ResponseRecord> {
         self.live.get(&seid).map(|(_, record)| record)
     }

@@ -34,12 +34,9 @@ impl Restoring<'_> {
     /// Has the session come that a request names, if it is yet to come. Gives why it cannot.
     pub(crate) fn prepare_session(&mut self, now: Nanos, header: &Header) -> Option<(Seid, ImportError)> {
         let absent = self.absent.as_ref()?;
-        let seid = header.seid.map(|seid| Seid(seid.0))?;
-        let is_yet_to_come = absent.has(seid);
-        is_yet_to_come
-            .then(|| self.restore(now, seid).err())
-            .flatten()
-            .map(|error| (seid, error))
+        let named = header.seid.map(|seid| Seid(seid.0));
+        let seid = named.filter(|seid| absent.has(*seid))?;
+        self.restore(now, seid).err().map(|error| (seid, error))
     }
 
     /// Has the session come that a request to set one up takes the place of, if it is yet to come.

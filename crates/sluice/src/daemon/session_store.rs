@@ -309,9 +309,15 @@ fn open_at(path: &Path) -> Result<OpenedStore, String> {
         stored.records.extend(record);
     }
     for location in responses {
-        let record = reader.read(&location).map_err(|error| error.to_string())?;
-        let response = ResponseRecord::decode(&record).map_err(|error| format!("a response: {error}"))?;
-        stored.responses.push(response);
+        // Without one a repeated request is a new one, which does less harm than no start.
+        match reader
+            .read(&location)
+            .map(|record| ResponseRecord::decode(&record))
+        {
+            Ok(Ok(response)) => stored.responses.push(response),
+            Ok(Err(error)) => error!("session store: response passed over: {error}"),
+            Err(error) => error!("session store: response passed over: {error}"),
+        }
     }
     let is_active = |head: &SessionHead| places.get(&head.seid.0).is_some_and(|(_, usage)| usage.is_some());
     stored.heads = heads
@@ -583,9 +589,9 @@ impl Writer {
     /// accepted before, too: removals may be behind it.
     fn takes(&self, order: &Order) -> bool {
         match order {
-            Order::Keep(Kept::Session { session: None, .. }, _) | Order::Commit(_) | Order::AllRestored => {
-                true
-            }
+            Order::Keep(Kept::Session { session: None, .. } | Kept::Response { record: None, .. }, _)
+            | Order::Commit(_)
+            | Order::AllRestored => true,
             Order::Keep(..) | Order::Progress(..) => self.store.takes_more(),
         }
     }
