@@ -71,8 +71,17 @@ class Sessions:
             self.establish()
         except RuntimeError as refused:
             assert SYSTEM_FAILURE in str(refused)
+            if "gnb" in str(refused):
+                self.delete_without_gnb()
             return True
         return False
+
+    def delete_without_gnb(self):
+        """Deletes the session that was accepted just before the disk was full, and whose modification was not."""
+        known = {one["up_seid"] for one in self.live}
+        listed = {int(one["seid"], 16) for one in shown(self.lab, "sessions")["sessions"]}
+        [seid] = listed - known
+        self.lab.smf("delete", up_seid=seid)
 
     def delete(self, count):
         gone, self.live = self.live[:count], self.live[count:]
