@@ -336,6 +336,9 @@ fn program_in(data: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::PoisonError;
+
+    use super::super::PROCESSES;
     use super::*;
 
     #[test]
@@ -349,6 +352,7 @@ mod tests {
 
     #[test]
     fn one_process_has_an_interface() {
+        let _alone = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
         let name = format!("t{}", std::process::id());
         let claim = Claim::of(&name).unwrap();
         assert!(claim.is_some());
@@ -360,6 +364,7 @@ mod tests {
     /// In a network of its own, which only root may make.
     #[test]
     fn what_others_took_away_comes_again() {
+        let _alone = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
         if !dpdk::testing::own_network() {
             println!("not run: only root can make a network namespace");
             return;

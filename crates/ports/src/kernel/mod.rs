@@ -7,3 +7,8 @@
 pub mod ingress;
 mod netlink;
 pub mod xdp;
+
+/// Only one test at a time starts processes, or looks at who has an interface: until its program begins, a new process
+/// has all that any other test holds open.
+#[cfg(test)]
+static PROCESSES: std::sync::Mutex<()> = std::sync::Mutex::new(());

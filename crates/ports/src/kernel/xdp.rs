@@ -94,6 +94,7 @@ fn body(interface: &str) -> io::Result<[u8; BODY]> {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
+    use std::sync::PoisonError;
 
     use dpdk::testing::{Kernel, eal, own_network};
     use dpdk::{
@@ -101,9 +102,11 @@ mod tests {
         UrgentQueues,
     };
 
+    use super::super::PROCESSES;
     use super::*;
 
     fn run(command: &str) {
+        let _alone = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
         let mut words = command.split(' ');
         let out = Command::new(words.next().unwrap()).args(words).output();
         assert!(out.is_ok_and(|out| out.status.success()), "{command}");
