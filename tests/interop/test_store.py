@@ -42,10 +42,9 @@ def uplink(ue, port):
 
 
 def reaches_dn(tunnel, ue, server, port):
-    """Whether a packet gets to the data network within two seconds, and its answer back to the gNB: the kernel asks for a
-    neighbour once a second."""
+    """Whether a packet gets to the data network within two seconds, and its answer back to the gNB."""
     server.settimeout(0.1)
-    tunnel.gnb.settimeout(5)
+    tunnel.gnb.settimeout(1)
     for _ in range(20):
         tunnel.send(uplink(ue, port))
         try:

@@ -172,6 +172,11 @@ impl SessionTransfer {
         self.exported.pop_front()
     }
 
+    /// Whether workers have yet to take sessions that were imported or restored.
+    pub(crate) fn is_importing(&self) -> bool {
+        !self.arriving.is_empty()
+    }
+
     pub(crate) fn poll_imported(&mut self) -> Option<(Seid, Result<(), Refusal>)> {
         self.imported.pop_front()
     }

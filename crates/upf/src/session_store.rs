@@ -157,7 +157,8 @@ impl SessionKeeper {
         }
     }
 
-    /// Has some more sessions come back. Whether there was one, or an end to it.
+    /// Has some more sessions come back. Whether there was one, or an end to it: the end is when workers have taken all,
+    /// since until then a packet of one of them is not to be answered with an Error Indication.
     pub fn restore_some(&mut self, now: Nanos, endpoint: &mut Endpoint) -> bool {
         if !self.is_restoring {
             return false;
@@ -165,10 +166,11 @@ impl SessionKeeper {
         while let Some(failed) = endpoint.poll_failed_restoration() {
             self.fail(failed);
         }
-        for _ in 0..RESTORED_PER_POLL {
+        for restored in 0..RESTORED_PER_POLL {
             match endpoint.restore_next(now) {
                 Some(Ok(_)) => self.restored.sessions += 1,
                 Some(Err(failed)) => self.fail(failed),
+                None if endpoint.is_importing() => return restored > 0,
                 None => {
                     self.is_restoring = false;
                     self.store.all_restored();

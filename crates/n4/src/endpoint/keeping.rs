@@ -134,6 +134,11 @@ impl Endpoint {
         self.absent.as_ref().map_or(0, AbsentSessions::len)
     }
 
+    /// Whether workers have yet to take sessions that have come.
+    pub fn is_importing(&self) -> bool {
+        self.session_transfer.is_importing()
+    }
+
     /// A packet has come for a session that may be yet to come. Whether it is one, which comes now.
     ///
     /// # Errors

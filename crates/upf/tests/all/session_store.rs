@@ -296,6 +296,25 @@ fn the_last_usage_of_a_session_outlives_a_crash_between_its_end_and_its_response
     assert_eq!(reported, received);
 }
 
+/// A worker that is told so answers packets of unknown tunnels with Error Indications.
+#[test]
+fn restoration_is_over_when_workers_have_all_sessions() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 91);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    crash(&mut world, &store, 2, 92);
+    for _ in 0..1_000 {
+        world.control.poll(world.now);
+    }
+    assert_eq!(world.restored().0, 0);
+    assert!(!store.state().has_restored_all);
+    until_restored(&mut world);
+    world.step();
+    assert!(store.state().has_restored_all);
+}
+
 #[test]
 fn a_packet_has_its_session_come_and_waits_for_it() {
     let store = MemoryStore::default();

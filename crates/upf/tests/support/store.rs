@@ -30,6 +30,8 @@ pub struct State {
     waiting: VecDeque<Operation>,
     commits: u64,
     pub is_stuck: bool,
+    /// Whether control has said that all sessions have come back.
+    pub has_restored_all: bool,
     pub fails: bool,
     /// How often sessions were put.
     pub sessions_put: u64,
@@ -67,6 +69,7 @@ impl MemoryStore {
         state.waiting.clear();
         state.dates_waiting = state.dates.clone();
         (state.commits, state.is_stuck, state.fails) = (0, false, false);
+        state.has_restored_all = false;
     }
 
     /// The dates that moments had in the process before, whose clock went on.
@@ -169,7 +172,9 @@ impl SessionStore for MemoryStore {
         self.state().fails
     }
 
-    fn all_restored(&mut self) {}
+    fn all_restored(&mut self) {
+        self.state().has_restored_all = true;
+    }
 }
 
 impl StoredSessions for MemoryStore {
