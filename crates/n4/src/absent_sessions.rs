@@ -7,7 +7,8 @@
 use packet::Teid;
 use rules::network::Network;
 use rules::prefix::IpPrefix;
-use session::{CpFSeid, Keyed, Seid, SessionHead, keyed_with_room};
+use session::{CpFSeid, Keyed, Seid, SessionHead, keyed, keyed_with_room};
+use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 
@@ -31,12 +32,12 @@ pub trait StoredSessions: Send {
 /// What an absent session holds here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reserved {
-    pub(crate) tunnels: Vec<(LocalId, Teid)>,
-    pub(crate) addresses: Vec<(VrfId, IpPrefix)>,
+    pub(crate) tunnels: SmallVec<[(LocalId, Teid); 2]>,
+    pub(crate) addresses: SmallVec<[(VrfId, IpPrefix); 1]>,
 }
 
-/// All absent sessions.
-pub(crate) struct AbsentSessions {
+/// All absent sessions. They are entered before control has them, on any thread.
+pub struct AbsentSessions {
     records: Box<dyn StoredSessions>,
     /// What each has reserved.
     sessions: Keyed<Seid, Reserved>,
@@ -44,16 +45,17 @@ pub(crate) struct AbsentSessions {
     by_address: Keyed<(VrfId, IpPrefix), Seid>,
     /// The lengths of prefixes among the addresses.
     lengths: BTreeSet<u8>,
-    /// By the place of the Node ID in `nodes`.
-    by_owner: Keyed<(usize, CpFSeid), Seid>,
-    nodes: Vec<Vec<u8>>,
+    /// By the number of the Node ID in `nodes`.
+    by_owner: Keyed<(u32, CpFSeid), Seid>,
+    nodes: Keyed<Box<[u8]>, u32>,
     /// Those that are to come, in order; some have come already.
     order: VecDeque<Seid>,
 }
 
 impl AbsentSessions {
-    /// No sessions yet, with room for as many. `seed` is of the hashes.
-    pub(crate) fn with_room(sessions: usize, records: Box<dyn StoredSessions>, seed: u64) -> AbsentSessions {
+    /// No sessions yet, with room for as many, whose records are in `records`. `seed` is of the hashes.
+    #[must_use]
+    pub fn with_room(sessions: usize, records: Box<dyn StoredSessions>, seed: u64) -> AbsentSessions {
         AbsentSessions {
             records,
             sessions: keyed_with_room(sessions, seed),
@@ -61,21 +63,21 @@ impl AbsentSessions {
             by_address: keyed_with_room(sessions, seed),
             lengths: BTreeSet::new(),
             by_owner: keyed_with_room(sessions, seed),
-            nodes: Vec::new(),
+            nodes: keyed(seed),
             order: VecDeque::with_capacity(sessions),
         }
     }
 
-    /// Enters a session, and gives what is to be reserved for it. Addresses of ours and instances that are no longer
+    /// Enters a session. Active ones come before all others. Addresses of ours and instances that are no longer
     /// configured are left out: its import says what is wrong.
-    pub(crate) fn enter(&mut self, network: &Network, absent: &SessionHead, is_active: bool) -> &Reserved {
+    pub fn enter(&mut self, network: &Network, absent: &SessionHead<'_>, is_active: bool) {
         let local = |&(address, teid): &(IpAddr, Teid)| {
             let (_, local) = network.local(address)?;
             Some((local, teid))
         };
-        let vrf = |(name, prefix): &(String, IpPrefix)| {
-            let instance = network.instances().iter().find(|one| *one.name == **name)?;
-            Some((instance.vrf, *prefix))
+        let vrf = |&(name, prefix): &(&str, IpPrefix)| {
+            let instance = network.instances().iter().find(|one| *one.name == *name)?;
+            Some((instance.vrf, prefix))
         };
         let reserved = Reserved {
             tunnels: absent.tunnels.iter().filter_map(local).collect(),
@@ -89,22 +91,38 @@ impl AbsentSessions {
             self.by_address.insert(*address, seid);
             self.lengths.insert(address.1.len());
         }
-        let node = self.nodes.iter().position(|node| *node == absent.node);
-        let node = node.unwrap_or_else(|| {
-            self.nodes.push(absent.node.clone());
-            self.nodes.len() - 1
-        });
+        let node = self.number(absent.node);
         self.by_owner.insert((node, absent.cp), seid);
         match is_active {
             true => self.order.push_front(seid),
             false => self.order.push_back(seid),
         }
-        self.sessions.entry(seid).insert(reserved).into_mut()
+        self.sessions.insert(seid, reserved);
+    }
+
+    /// The number of a Node ID.
+    fn number(&mut self, node: &[u8]) -> u32 {
+        let next = self.nodes.len() as u32;
+        *self.nodes.entry_ref(node).or_insert(next)
+    }
+
+    /// All tunnels and all UE addresses, to be reserved.
+    pub(crate) fn reserved(&self) -> (Vec<(LocalId, Teid)>, Vec<(VrfId, IpPrefix)>) {
+        let tunnels = self.by_tunnel.keys().copied();
+        let addresses = self.by_address.keys().copied();
+        (tunnels.collect(), addresses.collect())
     }
 
     /// How many have not come.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// Whether all have come.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
     }
 
     /// Whether this one has not come.
@@ -135,9 +153,9 @@ impl AbsentSessions {
 
     /// The session that the peer with this Node ID has under this F-SEID.
     pub(crate) fn by_owner(&self, node: &[u8], cp: CpFSeid) -> Option<Seid> {
-        let node = self.nodes.iter().position(|known| known == node)?;
+        let node = self.nodes.get(node)?;
         self.by_owner
-            .get(&(node, cp))
+            .get(&(*node, cp))
             .copied()
             .filter(|seid| self.has(*seid))
     }

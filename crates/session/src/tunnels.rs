@@ -102,6 +102,12 @@ impl Tunnels {
         self.held += usize::from(!matches!(before, Some(Holder::Session(_))));
     }
 
+    /// Gives tunnels to `session`, also if others hold them.
+    pub fn give_all(&mut self, tunnels: &[Tunnel], session: SessionIndex) {
+        self.holders.reserve(tunnels.len());
+        tunnels.iter().for_each(|tunnel| self.give(*tunnel, session));
+    }
+
     /// Takes a tunnel from `session`, if it is still the one that holds it; the tunnel rests from now on. Answers
     /// whether it was.
     pub fn release(&mut self, now: Nanos, tunnel: Tunnel, session: SessionIndex) -> bool {

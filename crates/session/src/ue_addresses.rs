@@ -272,6 +272,16 @@ impl Addresses {
         ranges.any(|range| range.vrf == vrf && range.range.has(prefix))
     }
 
+    /// Gives `addresses` to `session`, also if others hold them.
+    pub fn give_all(&mut self, addresses: &[UeAddress], session: SessionIndex) {
+        // In their order each place is beside the last one, in memory that was just touched.
+        let mut ordered = addresses.to_vec();
+        ordered.sort_unstable_by_key(|(vrf, prefix)| (*vrf, prefix.address(), prefix.len()));
+        ordered
+            .into_iter()
+            .for_each(|address| self.give(address, session));
+    }
+
     /// Gives `address` to `session`, also if another holds it.
     pub fn give(&mut self, address: UeAddress, session: SessionIndex) {
         if self.holders.insert(address, session).is_none() {

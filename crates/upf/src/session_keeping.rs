@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use flow::{Nanos, WorkerId};
-use n4::{Endpoint, ImportError, SessionKey, StoredSessions};
+use n4::{AbsentSessions, Endpoint, ImportError, SessionKey};
 use rules::network::Network;
-use session::{Export, ResponseRecord, Seid, SessionHead, WallClock};
+use session::{Export, ResponseRecord, Seid, WallClock};
 use worker::{AbsentKey, COUNTS_BUFFERS, Command, SessionCount};
 
 use super::session_store::{Restored, SessionKeeper, SessionStore};
@@ -44,11 +44,11 @@ impl SessionKeeping<'_> {
     }
 
     /// Has sessions come back that the store had: as packets and requests for them come, and otherwise one after the
-    /// other, first those that are said to be active. Their node and associations are imported already
-    /// ([`SessionTransfer::import_all`](crate::SessionTransfer::import_all)). `seed` is of hashes.
-    pub fn restore(&mut self, records: Box<dyn StoredSessions>, sessions: &[(SessionHead, bool)], seed: u64) {
+    /// other. Their node and associations are imported already
+    /// ([`SessionTransfer::import_all`](crate::SessionTransfer::import_all)).
+    pub fn restore(&mut self, absent: AbsentSessions) {
         if let Some(keeper) = self.keeper {
-            keeper.begin_restoring(self.endpoint, records, sessions, seed);
+            keeper.begin_restoring(self.endpoint, absent);
             self.workers
                 .send_all(|| Command::Restoring { is_restoring: true });
         }

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use flow::Nanos;
-use n4::{Endpoint, ImportError, Kept, SessionKey, StoredSessions};
+use n4::{AbsentSessions, Endpoint, ImportError, Kept, SessionKey};
 use rules::Predefined;
 use rules::network::Network;
-use session::{Frame, Record, Seid, SessionHead, UrrProgress, WallClock};
+use session::{Frame, Record, Seid, UrrProgress, WallClock};
 use worker::SessionCount;
 
 /// Sessions that come back in one poll without being asked for, at most.
@@ -102,14 +102,8 @@ impl SessionKeeper {
     }
 
     /// Has stored sessions come back.
-    pub fn begin_restoring(
-        &mut self,
-        endpoint: &mut Endpoint,
-        records: Box<dyn StoredSessions>,
-        sessions: &[(SessionHead, bool)],
-        seed: u64,
-    ) {
-        endpoint.begin_restoring(records, sessions, seed);
+    pub fn begin_restoring(&mut self, endpoint: &mut Endpoint, absent: AbsentSessions) {
+        endpoint.begin_restoring(absent);
         self.is_restoring = true;
     }
 

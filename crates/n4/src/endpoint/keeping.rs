@@ -4,11 +4,11 @@
 use flow::{LocalId, Nanos, SessionIndex, UrrCount, VrfId};
 use packet::Teid;
 use rules::model::UrrId;
-use session::{ResponseRecord, Seid, SessionHead, UrrProgress, WallClock};
+use session::{ResponseRecord, Seid, UrrProgress, WallClock};
 use std::net::IpAddr;
 
 use super::Endpoint;
-use crate::absent_sessions::{AbsentSessions, Reserved, StoredSessions};
+use crate::absent_sessions::AbsentSessions;
 use crate::journal::Kept;
 use crate::node_records::octets_of;
 use crate::report_outbox::ReportOutbox;
@@ -94,20 +94,12 @@ impl Endpoint {
         self.shared.sessions.resume_wall(wall);
     }
 
-    /// Sessions are to come from `records`, as they are needed and one after the other, first those that are said to be
-    /// active. The node and the associations are here already. `seed` is of hashes.
-    pub fn begin_restoring(
-        &mut self,
-        records: Box<dyn StoredSessions>,
-        sessions: &[(SessionHead, bool)],
-        seed: u64,
-    ) {
-        let mut absent = AbsentSessions::with_room(sessions.len(), records, seed);
-        for (head, is_active) in sessions {
-            let Reserved { tunnels, addresses } = absent.enter(&self.shared.network, head, *is_active);
-            self.shared.sessions.reserve(tunnels, addresses);
-        }
-        self.shared.is_restoring = absent.len() > 0;
+    /// These sessions are to come, as they are needed and one after the other. The node and the associations are here
+    /// already. All that leads to them is numbered as in the network that is configured now.
+    pub fn begin_restoring(&mut self, absent: AbsentSessions) {
+        let (tunnels, addresses) = absent.reserved();
+        self.shared.sessions.reserve(&tunnels, &addresses);
+        self.shared.is_restoring = !absent.is_empty();
         self.absent = self.shared.is_restoring.then_some(absent);
     }
 

@@ -4,6 +4,7 @@ use packet::Teid;
 use rules::network::Network;
 use rules::prefix::IpPrefix;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::error::RecordError;
@@ -27,28 +28,29 @@ pub struct KeptSession {
     pub addresses: Vec<UeAddress>,
 }
 
-/// What leads to a session.
+/// What leads to a session, as it was written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionHead {
+pub struct SessionHead<'o> {
     /// Its SEID.
     pub seid: Seid,
     /// The octets of the Node ID of its association's peer (TS 29.244 §8.2.38).
-    pub node: Vec<u8>,
+    pub node: &'o [u8],
     /// The control plane's F-SEID.
     pub cp: CpFSeid,
     /// Our address and TEID of each of its tunnels.
-    pub tunnels: Vec<(IpAddr, Teid)>,
+    pub tunnels: SmallVec<[(IpAddr, Teid); 2]>,
     /// The UE addresses that plain packets reach it by, each with the name of a network instance of its address space.
-    pub addresses: Vec<(String, IpPrefix)>,
+    pub addresses: SmallVec<[(&'o str, IpPrefix); 2]>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Form {
+struct Form<'o> {
     seid: u64,
-    node: Vec<u8>,
+    node: &'o [u8],
     cp: (u64, Option<Ipv4Addr>, Option<Ipv6Addr>),
     tunnels: Vec<(IpAddr, u32)>,
-    addresses: Vec<(String, IpAddr, u8)>,
+    #[serde(borrow)]
+    addresses: Vec<(&'o str, IpAddr, u8)>,
 }
 
 impl KeptSession {
@@ -69,11 +71,11 @@ impl KeptSession {
         };
         let address = |(vrf, prefix): &UeAddress| {
             let instance = network.instances().iter().find(|one| one.vrf == *vrf)?;
-            Some((instance.name.to_string(), prefix.address(), prefix.len()))
+            Some((&*instance.name, prefix.address(), prefix.len()))
         };
         let form = Form {
             seid: seid.0,
-            node: association.clone(),
+            node: association,
             cp: (cp.seid, cp.ipv4, cp.ipv6),
             tunnels: self.tunnels.iter().filter_map(tunnel).collect(),
             addresses: self.addresses.iter().filter_map(address).collect(),
@@ -82,18 +84,19 @@ impl KeptSession {
     }
 }
 
-impl SessionHead {
+impl<'o> SessionHead<'o> {
     /// Reads what [`KeptSession::encode_head`] has written.
     ///
     /// # Errors
     /// The octets are no head of a version that is known.
-    pub fn decode(octets: &[u8]) -> Result<SessionHead, RecordError> {
+    pub fn decode(octets: &'o [u8]) -> Result<SessionHead<'o>, RecordError> {
         if octets.first() != Some(&VERSION) {
             return Err(RecordError::Malformed("version of head"));
         }
-        let (_, form) = *plain::decode::<(u8, Form)>(octets, "head")?;
+        let (_, form) = plain::borrow::<(u8, Form<'o>)>(octets, "head")?;
         let (seid, ipv4, ipv6) = form.cp;
-        let prefix = |(name, address, len)| {
+        let tunnels = form.tunnels.iter();
+        let prefix = |&(name, address, len): &(&'o str, IpAddr, u8)| {
             let prefix = IpPrefix::new(address, len).ok_or(RecordError::Malformed("prefix"))?;
             Ok((name, prefix))
         };
@@ -101,14 +104,10 @@ impl SessionHead {
             seid: Seid(form.seid),
             node: form.node,
             cp: CpFSeid { seid, ipv4, ipv6 },
-            tunnels: form
-                .tunnels
-                .into_iter()
-                .map(|(address, teid)| (address, Teid(teid)))
-                .collect(),
+            tunnels: tunnels.map(|(address, teid)| (*address, Teid(*teid))).collect(),
             addresses: form
                 .addresses
-                .into_iter()
+                .iter()
                 .map(prefix)
                 .collect::<Result<_, RecordError>>()?,
         })

@@ -175,7 +175,7 @@ pub fn run(
 /// Starts the threads that are to begin before DPDK, which may leave this one on one core.
 fn start_before_dpdk(config: &Config) -> Result<Option<Opening>, RunError> {
     spawn_prefault_thread(config.limits.sessions.size());
-    Opening::begin(config.store.as_ref()).map_err(RunError::of)
+    Opening::begin(config).map_err(RunError::of)
 }
 
 /// Waits until the workers are made, and logs where the kernel has put their memory.

@@ -60,8 +60,9 @@ fn crash(world: &mut World, store: &MemoryStore, workers: u16, seed: u64) {
         .import_all(&records, |error| failed.push(error));
     assert_eq!(failed, []);
     world.keep_in(store);
+    let absent = store.absent(world.control.network(), seed);
     let mut keeping = world.control.session_keeping(now);
-    keeping.restore(Box::new(store.clone()), &store.heads(), seed);
+    keeping.restore(absent);
     keeping.restore_responses(store.responses());
 }
 
@@ -101,7 +102,7 @@ fn a_peer_receives_nothing_of_what_is_not_durable() {
     }
     world.until(State::Established);
     assert_eq!(world.control.endpoint().held(), 0);
-    assert_eq!(store.heads().len(), SESSIONS as usize);
+    assert_eq!(store.sessions(), SESSIONS as usize);
 
     store.state().is_stuck = true;
     world.smf.release(world.now);
@@ -117,14 +118,14 @@ fn a_peer_receives_nothing_of_what_is_not_durable() {
         world.control.endpoint().held() > 0,
         "and none of the responses is sent"
     );
-    assert_eq!(store.heads().len(), SESSIONS as usize);
+    assert_eq!(store.sessions(), SESSIONS as usize);
     {
         let mut state = store.state();
         state.is_stuck = false;
         state.sync();
     }
     world.until(State::Released);
-    assert_eq!(store.heads().len(), 0, "no deleted session returns");
+    assert_eq!(store.sessions(), 0, "no deleted session returns");
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn all_sessions_are_there_after_a_crash_and_their_smf_sees_no_restart() {
         (left.sessions, left.tunnels, left.addresses, left.ops),
         (0, 0, 0, 0)
     );
-    assert_eq!(store.heads().len(), 0);
+    assert_eq!(store.sessions(), 0);
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn a_session_comes_at_the_request_that_is_about_it() {
     world.until(State::Released);
     let left = world.control.endpoint().sessions().count();
     assert_eq!((left.sessions, left.tunnels, left.addresses), (0, 0, 0));
-    assert_eq!(store.heads().len(), 0);
+    assert_eq!(store.sessions(), 0);
 }
 
 #[test]
@@ -184,7 +185,7 @@ fn requests_that_would_change_something_are_rejected_while_the_store_fails() {
         world.step();
     }
     assert_eq!(world.control.endpoint().sessions().count().sessions, 0);
-    assert_eq!(store.heads().len(), 0);
+    assert_eq!(store.sessions(), 0);
     assert!(world.control.endpoint().counters().rejected > 0);
 }
 

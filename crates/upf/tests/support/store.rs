@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use n4::{Kept, StoredSession, StoredSessions};
+use n4::{AbsentSessions, Kept, StoredSession, StoredSessions};
+use rules::network::Network;
 use session::{ResponseRecord, Seid, SessionHead, UrrProgress, WallClock, encode_progress};
 use upf::{RecordFrame, SessionStore};
 
@@ -95,16 +96,23 @@ impl MemoryStore {
         responses.map(|(_, (_, octets))| decode(octets)).collect()
     }
 
-    /// The heads of the sessions.
-    pub fn heads(&self) -> Vec<(SessionHead, bool)> {
+    /// How many sessions it has.
+    pub fn sessions(&self) -> usize {
         let state = self.state();
-        let sessions = state
-            .durable
-            .iter()
-            .filter(|(key, _)| matches!(key, Key::Session(_)));
-        sessions
-            .map(|(_, (head, _))| (SessionHead::decode(head).expect("a head"), false))
-            .collect()
+        let sessions = state.durable.keys();
+        sessions.filter(|key| matches!(key, Key::Session(_))).count()
+    }
+
+    /// Its sessions, which are to come back.
+    pub fn absent(&self, network: &Network, seed: u64) -> AbsentSessions {
+        let mut absent = AbsentSessions::with_room(self.sessions(), Box::new(self.clone()), seed);
+        for (key, (head, _)) in &self.state().durable {
+            if matches!(key, Key::Session(_)) {
+                let head = SessionHead::decode(head).expect("a head");
+                absent.enter(network, &head, false);
+            }
+        }
+        absent
     }
 }
 
