@@ -9,6 +9,7 @@
 //! between, before and behind them. The parser takes octets as a peer sent them, is bounded, and does not panic.
 
 mod filter;
+mod filter_index;
 mod filter_table;
 mod matching;
 mod packed;

@@ -41,6 +41,11 @@ impl Span {
         self.count == 0
     }
 
+    /// The places of its records.
+    pub(crate) fn places(self) -> impl Iterator<Item = u16> {
+        (self.start..).take(usize::from(self.count))
+    }
+
     /// The records of this run.
     pub(crate) fn of<T>(self, records: &[T]) -> &[T] {
         let start = usize::from(self.start);
@@ -374,6 +379,11 @@ impl<'a> PatternView<'a> {
 
     pub(crate) fn filters(&self, span: Span) -> &'a [PackedFilter] {
         span.of(self.filters)
+    }
+
+    /// The filter at a place of [`Span::places`].
+    pub(crate) fn filter(&self, place: u16) -> Option<&'a PackedFilter> {
+        self.filters.get(usize::from(place))
     }
 
     /// Whether `port` is in one of the ranges.

@@ -15,7 +15,12 @@ const KEY_PREFIX_BITS: u8 = 64;
 
 /// Whether an IPv6 prefix is longer than what a key's ADDRESS holds.
 fn is_long(prefix: &IpPrefix) -> bool {
-    !prefix.is_ipv4() && prefix.len() > KEY_PREFIX_BITS
+    !prefix.is_ipv4() && is_long_ipv6(prefix.len())
+}
+
+/// Whether IPv6 prefixes of this length are longer than what a key's ADDRESS holds.
+pub(crate) const fn is_long_ipv6(len: u8) -> bool {
+    len > KEY_PREFIX_BITS
 }
 
 /// Whether one of the prefixes is longer than what a key's ADDRESS holds.
@@ -133,6 +138,13 @@ impl<'a> FieldReader<'a> {
             self.note_address(end, is_long(prefix));
         }
         prefix.contains(self.address(end))
+    }
+
+    /// The address at `end`, to be looked up among prefixes. `has_long_prefix`: one of those of IPv6 is longer than what
+    /// a key's ADDRESS holds.
+    pub(crate) fn address_for_lookup(&mut self, end: End, has_long_prefix: bool) -> IpAddr {
+        self.note_address(end, has_long_prefix && !self.is_ipv4());
+        self.address(end)
     }
 
     /// Whether the address at `end` is the UE's: one of its prefixes, or link-local, as the source of what it sends.
