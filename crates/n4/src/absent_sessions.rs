@@ -1,18 +1,18 @@
 //! Sessions that a store has and that are not here yet, after a start: what leads to each, so that it comes at its
 //! first packet or request, and who comes next otherwise.
 //!
-//! Owned by control, until the last one has come. Their tunnels and addresses are reserved meanwhile
-//! ([`session::Sessions::reserve`]).
+//! They are listed on any thread, and owned by control from then until the last one has come. Their tunnels and
+//! addresses are reserved meanwhile ([`session::Sessions::reserve`]). There are very many, and the first packet waits
+//! until all are listed: so they are in one list, and what leads to them has no more than hashes and places in it.
 
+use flow::{LocalId, VrfId};
 use packet::Teid;
 use rules::network::Network;
 use rules::prefix::IpPrefix;
-use session::{CpFSeid, Keyed, Seid, SessionHead, keyed, keyed_with_room};
+use session::{CpFSeid, HashedIndexes, Keyed, Seid, SessionHead, keyed};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
-
-use flow::{LocalId, VrfId};
 
 /// A session's record, and what was counted since it was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,52 +25,90 @@ pub struct StoredSession {
 
 /// Where the records of absent sessions are read.
 pub trait StoredSessions: Send {
-    /// The record of a session. `None` where it cannot be read.
-    fn read(&mut self, seid: Seid) -> Option<StoredSession>;
+    /// The record of the session at this place in the order in which they were listed. `None` where it cannot be read.
+    fn read(&mut self, place: usize) -> Option<StoredSession>;
 }
+
+type Tunnel = (LocalId, Teid);
+type Address = (VrfId, IpPrefix);
+/// The number of a peer's Node ID, and the F-SEID that the peer gave.
+type Owner = (u32, CpFSeid);
 
 /// What an absent session holds here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reserved {
-    pub(crate) tunnels: SmallVec<[(LocalId, Teid); 2]>,
-    pub(crate) addresses: SmallVec<[(VrfId, IpPrefix); 1]>,
+    pub(crate) tunnels: SmallVec<[Tunnel; 2]>,
+    pub(crate) addresses: SmallVec<[Address; 1]>,
 }
 
-/// All absent sessions. They are entered before control has them, on any thread.
+/// A session of the list.
+#[derive(Debug)]
+struct Absent {
+    seid: Seid,
+    owner: Owner,
+    reserved: Reserved,
+    has_come: bool,
+}
+
+/// A place in the list.
+type Place = u32;
+
+/// All absent sessions.
 pub struct AbsentSessions {
     records: Box<dyn StoredSessions>,
-    /// What each has reserved.
-    sessions: Keyed<Seid, Reserved>,
-    by_tunnel: Keyed<(LocalId, Teid), Seid>,
-    by_address: Keyed<(VrfId, IpPrefix), Seid>,
+    sessions: Vec<Absent>,
+    /// How many have not come.
+    left: usize,
+    by_seid: HashedIndexes<Seid, Place>,
+    by_tunnel: HashedIndexes<Tunnel, Place>,
+    by_address: HashedIndexes<Address, Place>,
+    by_owner: HashedIndexes<Owner, Place>,
     /// The lengths of prefixes among the addresses.
     lengths: BTreeSet<u8>,
-    /// By the number of the Node ID in `nodes`.
-    by_owner: Keyed<(u32, CpFSeid), Seid>,
+    /// The numbers of Node IDs.
     nodes: Keyed<Box<[u8]>, u32>,
     /// Those that are to come, in order; some have come already.
-    order: VecDeque<Seid>,
+    order: VecDeque<Place>,
+    /// All addresses, in the order in which they are reserved soonest.
+    addresses: Vec<Address>,
 }
 
 impl AbsentSessions {
-    /// No sessions yet, with room for as many, whose records are in `records`. `seed` is of the hashes.
-    #[must_use]
-    pub fn with_room(sessions: usize, records: Box<dyn StoredSessions>, seed: u64) -> AbsentSessions {
-        AbsentSessions {
+    /// Lists `sessions`, about as many as `most`, each with whether it is active: these come before all others. Their
+    /// records are in `records`. Addresses of ours and instances that are not in `network` any more are left out: a
+    /// session's import says what is wrong. `seed` is of hashes.
+    ///
+    /// # Errors
+    /// The first that `sessions` gives.
+    pub fn list<'o, E>(
+        network: &Network,
+        sessions: impl Iterator<Item = Result<(SessionHead<'o>, bool), E>>,
+        most: usize,
+        records: Box<dyn StoredSessions>,
+        seed: u64,
+    ) -> Result<Self, E> {
+        let mut absent = Self {
             records,
-            sessions: keyed_with_room(sessions, seed),
-            by_tunnel: keyed_with_room(sessions, seed),
-            by_address: keyed_with_room(sessions, seed),
+            sessions: Vec::with_capacity(most),
+            left: 0,
+            by_seid: HashedIndexes::with_room(most, seed),
+            by_tunnel: HashedIndexes::with_room(most, seed),
+            by_address: HashedIndexes::with_room(most, seed),
+            by_owner: HashedIndexes::with_room(most, seed),
             lengths: BTreeSet::new(),
-            by_owner: keyed_with_room(sessions, seed),
             nodes: keyed(seed),
-            order: VecDeque::with_capacity(sessions),
+            order: VecDeque::with_capacity(most),
+            addresses: Vec::with_capacity(most),
+        };
+        for session in sessions {
+            let (head, is_active) = session?;
+            absent.enter(network, &head, is_active);
         }
+        absent.addresses.sort_unstable();
+        Ok(absent)
     }
 
-    /// Enters a session. Active ones come before all others. Addresses of ours and instances that are no longer
-    /// configured are left out: its import says what is wrong.
-    pub fn enter(&mut self, network: &Network, absent: &SessionHead<'_>, is_active: bool) {
+    fn enter(&mut self, network: &Network, head: &SessionHead<'_>, is_active: bool) {
         let local = |&(address, teid): &(IpAddr, Teid)| {
             let (_, local) = network.local(address)?;
             Some((local, teid))
@@ -79,25 +117,39 @@ impl AbsentSessions {
             let instance = network.instances().iter().find(|one| *one.name == *name)?;
             Some((instance.vrf, prefix))
         };
-        let reserved = Reserved {
-            tunnels: absent.tunnels.iter().filter_map(local).collect(),
-            addresses: absent.addresses.iter().filter_map(vrf).collect(),
+        let absent = Absent {
+            seid: head.seid,
+            owner: (self.number(head.node), head.cp),
+            reserved: Reserved {
+                tunnels: head.tunnels.iter().filter_map(local).collect(),
+                addresses: head.addresses.iter().filter_map(vrf).collect(),
+            },
+            has_come: false,
         };
-        let seid = absent.seid;
-        for tunnel in &reserved.tunnels {
-            self.by_tunnel.insert(*tunnel, seid);
+        let place = self.sessions.len() as Place;
+        // Of several with the same the last one is found.
+        enter(&mut self.by_seid, &absent.seid, place, &self.sessions, has_seid);
+        enter(
+            &mut self.by_owner,
+            &absent.owner,
+            place,
+            &self.sessions,
+            has_owner,
+        );
+        for tunnel in &absent.reserved.tunnels {
+            enter(&mut self.by_tunnel, tunnel, place, &self.sessions, has_tunnel);
         }
-        for address in &reserved.addresses {
-            self.by_address.insert(*address, seid);
+        for address in &absent.reserved.addresses {
+            enter(&mut self.by_address, address, place, &self.sessions, has_address);
             self.lengths.insert(address.1.len());
         }
-        let node = self.number(absent.node);
-        self.by_owner.insert((node, absent.cp), seid);
         match is_active {
-            true => self.order.push_front(seid),
-            false => self.order.push_back(seid),
+            true => self.order.push_front(place),
+            false => self.order.push_back(place),
         }
-        self.sessions.insert(seid, reserved);
+        self.addresses.extend_from_slice(&absent.reserved.addresses);
+        self.sessions.push(absent);
+        self.left += 1;
     }
 
     /// The number of a Node ID.
@@ -107,64 +159,61 @@ impl AbsentSessions {
     }
 
     /// All tunnels and all UE addresses, to be reserved.
-    pub(crate) fn reserved(&self) -> (Vec<(LocalId, Teid)>, Vec<(VrfId, IpPrefix)>) {
-        let tunnels = self.by_tunnel.keys().copied();
-        let addresses = self.by_address.keys().copied();
-        (tunnels.collect(), addresses.collect())
+    pub(crate) fn reserved(&mut self) -> (Vec<Tunnel>, Vec<Address>) {
+        let tunnels = self.sessions.iter().flat_map(|absent| &absent.reserved.tunnels);
+        (tunnels.copied().collect(), std::mem::take(&mut self.addresses))
     }
 
     /// How many have not come.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.sessions.len()
+        self.left
     }
 
     /// Whether all have come.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
+        self.left == 0
     }
 
     /// Whether this one has not come.
     pub(crate) fn has(&self, seid: Seid) -> bool {
-        self.sessions.contains_key(&seid)
+        self.place(seid).is_some()
+    }
+
+    fn place(&self, seid: Seid) -> Option<Place> {
+        find(&self.by_seid, &seid, &self.sessions, has_seid).map(|(place, _)| place)
     }
 
     /// The session that a local F-TEID leads to.
-    pub(crate) fn by_tunnel(&self, tunnel: (LocalId, Teid)) -> Option<Seid> {
-        self.by_tunnel
-            .get(&tunnel)
-            .copied()
-            .filter(|seid| self.has(*seid))
+    pub(crate) fn by_tunnel(&self, tunnel: Tunnel) -> Option<Seid> {
+        let found = find(&self.by_tunnel, &tunnel, &self.sessions, has_tunnel);
+        found.map(|(_, absent)| absent.seid)
     }
 
     /// The session that a plain packet to this address reaches: that of the longest prefix around it.
     pub(crate) fn by_address(&self, vrf: VrfId, address: IpAddr) -> Option<Seid> {
         let at = |len: &u8| {
             let prefix = IpPrefix::new(address, *len)?;
-            self.by_address.get(&(vrf, prefix)).copied()
+            find(&self.by_address, &(vrf, prefix), &self.sessions, has_address)
         };
-        self.lengths
-            .iter()
-            .rev()
-            .filter_map(at)
-            .find(|seid| self.has(*seid))
+        let found = self.lengths.iter().rev().find_map(at);
+        found.map(|(_, absent)| absent.seid)
     }
 
     /// The session that the peer with this Node ID has under this F-SEID.
     pub(crate) fn by_owner(&self, node: &[u8], cp: CpFSeid) -> Option<Seid> {
-        let node = self.nodes.get(node)?;
-        self.by_owner
-            .get(&(*node, cp))
-            .copied()
-            .filter(|seid| self.has(*seid))
+        let owner = (*self.nodes.get(node)?, cp);
+        let found = find(&self.by_owner, &owner, &self.sessions, has_owner);
+        found.map(|(_, absent)| absent.seid)
     }
 
     /// The next one that is to come without a reason.
     pub(crate) fn next(&mut self) -> Option<Seid> {
-        while let Some(seid) = self.order.pop_front() {
-            if self.has(seid) {
-                return Some(seid);
+        while let Some(place) = self.order.pop_front() {
+            let absent = self.sessions.get(place as usize);
+            if let Some(absent) = absent.filter(|absent| !absent.has_come) {
+                return Some(absent.seid);
             }
         }
         None
@@ -172,13 +221,56 @@ impl AbsentSessions {
 
     /// Takes a session out, with what it has reserved and its record, if that can be read.
     pub(crate) fn take(&mut self, seid: Seid) -> Option<(Reserved, Option<StoredSession>)> {
-        let reserved = self.sessions.remove(&seid)?;
-        for tunnel in &reserved.tunnels {
-            self.by_tunnel.remove(tunnel);
-        }
-        for address in &reserved.addresses {
-            self.by_address.remove(address);
-        }
-        Some((reserved, self.records.read(seid)))
+        let place = self.place(seid)? as usize;
+        let absent = self.sessions.get_mut(place)?;
+        absent.has_come = true;
+        self.left -= 1;
+        Some((std::mem::take(&mut absent.reserved), self.records.read(place)))
     }
+}
+
+fn has_seid(absent: &Absent, seid: &Seid) -> bool {
+    absent.seid == *seid
+}
+
+fn has_owner(absent: &Absent, owner: &Owner) -> bool {
+    absent.owner == *owner
+}
+
+fn has_tunnel(absent: &Absent, tunnel: &Tunnel) -> bool {
+    absent.reserved.tunnels.contains(tunnel)
+}
+
+fn has_address(absent: &Absent, address: &Address) -> bool {
+    absent.reserved.addresses.contains(address)
+}
+
+fn enter<K: std::hash::Hash>(
+    indexes: &mut HashedIndexes<K, Place>,
+    key: &K,
+    place: Place,
+    sessions: &[Absent],
+    has_key: impl Fn(&Absent, &K) -> bool,
+) {
+    let hash = indexes.hash(key);
+    let is_it = |place: Place| {
+        let other = sessions.get(place as usize);
+        other.is_some_and(|other| has_key(other, key))
+    };
+    indexes.replace(hash, place, is_it);
+}
+
+/// The session with this key, if it has not come.
+fn find<'s, K: std::hash::Hash>(
+    indexes: &HashedIndexes<K, Place>,
+    key: &K,
+    sessions: &'s [Absent],
+    has_key: impl Fn(&Absent, &K) -> bool,
+) -> Option<(Place, &'s Absent)> {
+    let absent = |place: Place| {
+        let absent = sessions.get(place as usize)?;
+        (!absent.has_come && has_key(absent, key)).then_some(absent)
+    };
+    let place = indexes.find(indexes.hash(key), |place| absent(place).is_some())?;
+    Some((place, absent(place)?))
 }

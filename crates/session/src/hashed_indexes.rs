@@ -2,11 +2,12 @@
 //!
 //! There are very many sessions, and a key of theirs, such as a peer's tunnel endpoint, takes several times the room of
 //! a hash and an index. Whether a session with the hash has the key is the session's to say.
+//!
+//! What an index is, is the caller's: a [`SessionIndex`](flow::SessionIndex), or the place in a list.
 
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
-use flow::SessionIndex;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as TableEntry;
@@ -15,7 +16,7 @@ use crate::keyed_map::hidden_hasher;
 
 /// A hash of a key, with a seed that peers do not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct KeyHash(u32);
+pub struct KeyHash(u32);
 
 impl KeyHash {
     /// For a table: it takes the place from the low bits and a tag from the high ones.
@@ -25,48 +26,48 @@ impl KeyHash {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Entry<I> {
     hash: KeyHash,
-    index: SessionIndex,
+    index: I,
 }
 
 /// One session for each key.
 #[derive(Debug)]
-pub(crate) struct HashedIndexes<K> {
-    entries: HashTable<Entry>,
+pub struct HashedIndexes<K, I> {
+    entries: HashTable<Entry<I>>,
     hasher: SeedableRandomState,
     keys: PhantomData<fn(&K)>,
 }
 
-impl<K: Hash> HashedIndexes<K> {
+impl<K: Hash, I: Copy + PartialEq> HashedIndexes<K, I> {
     /// None. The seed is that of the hashes.
-    pub(crate) fn new(seed: u64) -> HashedIndexes<K> {
+    pub fn new(seed: u64) -> Self {
+        Self::with_room(0, seed)
+    }
+
+    /// None yet, with room for as many.
+    pub fn with_room(entries: usize, seed: u64) -> Self {
         HashedIndexes {
-            entries: HashTable::new(),
+            entries: HashTable::with_capacity(entries),
             hasher: hidden_hasher(seed),
             keys: PhantomData,
         }
     }
 
     /// The hash of a key.
-    pub(crate) fn hash(&self, key: &K) -> KeyHash {
+    pub fn hash(&self, key: &K) -> KeyHash {
         KeyHash(self.hasher.hash_one(key) as u32)
     }
 
     /// The session with this hash that `has_key` is true of.
-    pub(crate) fn find(&self, hash: KeyHash, has_key: impl Fn(SessionIndex) -> bool) -> Option<SessionIndex> {
-        let is_it = |entry: &Entry| entry.hash == hash && has_key(entry.index);
+    pub fn find(&self, hash: KeyHash, has_key: impl Fn(I) -> bool) -> Option<I> {
+        let is_it = |entry: &Entry<I>| entry.hash == hash && has_key(entry.index);
         self.entries.find(hash.spread(), is_it).map(|entry| entry.index)
     }
 
     /// Enters a session in the place of the one with this hash that `has_key` is true of.
-    pub(crate) fn replace(
-        &mut self,
-        hash: KeyHash,
-        index: SessionIndex,
-        has_key: impl Fn(SessionIndex) -> bool,
-    ) {
-        let is_it = |entry: &Entry| entry.hash == hash && has_key(entry.index);
+    pub fn replace(&mut self, hash: KeyHash, index: I, has_key: impl Fn(I) -> bool) {
+        let is_it = |entry: &Entry<I>| entry.hash == hash && has_key(entry.index);
         match self
             .entries
             .entry(hash.spread(), is_it, |entry| entry.hash.spread())
@@ -79,8 +80,8 @@ impl<K: Hash> HashedIndexes<K> {
     }
 
     /// Removes this session, if it is entered with this hash. Answers whether it was.
-    pub(crate) fn remove(&mut self, hash: KeyHash, index: SessionIndex) -> bool {
-        let is_it = |entry: &Entry| (entry.hash, entry.index) == (hash, index);
+    pub fn remove(&mut self, hash: KeyHash, index: I) -> bool {
+        let is_it = |entry: &Entry<I>| (entry.hash, entry.index) == (hash, index);
         match self.entries.find_entry(hash.spread(), is_it) {
             Ok(known) => {
                 known.remove();
@@ -94,6 +95,7 @@ impl<K: Hash> HashedIndexes<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flow::SessionIndex;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -114,9 +116,9 @@ mod tests {
         /// Every session says which key it has; keys of equal hashes are distinguished by that.
         #[test]
         fn it_is_a_map(seed: u64, edits in proptest::collection::vec(any_edit(), 0..300), alike: bool) {
-            let mut indexes: HashedIndexes<u8> = HashedIndexes::new(seed);
+            let mut indexes: HashedIndexes<u8, SessionIndex> = HashedIndexes::new(seed);
             let (mut model, mut keys) = (BTreeMap::new(), BTreeMap::new());
-            let hash = |indexes: &HashedIndexes<u8>, key: u8| indexes.hash(if alike { &0 } else { &key });
+            let hash = |indexes: &HashedIndexes<u8, SessionIndex>, key: u8| indexes.hash(if alike { &0 } else { &key });
             for edit in edits {
                 match edit {
                     Edit::Enter(key, index) if !keys.contains_key(&index) => {

@@ -65,6 +65,7 @@ pub use config::Config;
 pub use correlations::SharedRate;
 pub use effect::{Effect, WorkerFault};
 pub use gtpu_paths::{GtpuPath, PathChange};
+pub use hashed_indexes::{HashedIndexes, KeyHash};
 pub use ids::{AssociationId, CpFSeid, Seid, Ticket};
 pub use import::ImportError;
 pub use keyed_map::{Keyed, keyed, keyed_with_room};

@@ -10,7 +10,7 @@ use crate::ids::RemoteTunnel;
 #[derive(Debug)]
 pub(crate) struct Remotes {
     /// One session of each hash: most have no other.
-    first: HashedIndexes<RemoteTunnel>,
+    first: HashedIndexes<RemoteTunnel, SessionIndex>,
     others: BTreeSet<(KeyHash, SessionIndex)>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct SessionTable {
     slots: Slots,
     pub(crate) indexes: Indexes,
     pub(crate) seids: Seids,
-    by_owner: HashedIndexes<Owner>,
+    by_owner: HashedIndexes<Owner, SessionIndex>,
     remotes: Remotes,
     pub(crate) paths: Paths,
     members: BucketMembers,

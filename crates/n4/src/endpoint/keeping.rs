@@ -96,7 +96,7 @@ impl Endpoint {
 
     /// These sessions are to come, as they are needed and one after the other. The node and the associations are here
     /// already. All that leads to them is numbered as in the network that is configured now.
-    pub fn begin_restoring(&mut self, absent: AbsentSessions) {
+    pub fn begin_restoring(&mut self, mut absent: AbsentSessions) {
         let (tunnels, addresses) = absent.reserved();
         self.shared.sessions.reserve(&tunnels, &addresses);
         self.shared.is_restoring = !absent.is_empty();

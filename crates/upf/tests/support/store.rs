@@ -105,14 +105,18 @@ impl MemoryStore {
 
     /// Its sessions, which are to come back.
     pub fn absent(&self, network: &Network, seed: u64) -> AbsentSessions {
-        let mut absent = AbsentSessions::with_room(self.sessions(), Box::new(self.clone()), seed);
-        for (key, (head, _)) in &self.state().durable {
-            if matches!(key, Key::Session(_)) {
-                let head = SessionHead::decode(head).expect("a head");
-                absent.enter(network, &head, false);
-            }
-        }
-        absent
+        let durable = self.state().durable.clone();
+        let sessions = durable.iter().filter_map(|(key, (head, _))| match key {
+            Key::Session(seid) => Some((*seid, head)),
+            _ => None,
+        });
+        let records = Records {
+            store: self.clone(),
+            seids: sessions.clone().map(|(seid, _)| seid).collect(),
+        };
+        let heads = sessions.map(|(_, head)| SessionHead::decode(head).map(|head| (head, false)));
+        let listed = AbsentSessions::list(network, heads, 8, Box::new(records), seed);
+        listed.expect("heads")
     }
 }
 
@@ -185,11 +189,18 @@ impl SessionStore for MemoryStore {
     }
 }
 
-impl StoredSessions for MemoryStore {
-    fn read(&mut self, seid: Seid) -> Option<StoredSession> {
-        let state = self.state();
-        let (_, record) = state.durable.get(&Key::Session(seid.0))?;
-        let progress = state.durable.get(&Key::Progress(seid.0));
+/// The records of the sessions of a store.
+struct Records {
+    store: MemoryStore,
+    seids: Vec<u64>,
+}
+
+impl StoredSessions for Records {
+    fn read(&mut self, place: usize) -> Option<StoredSession> {
+        let seid = *self.seids.get(place)?;
+        let state = self.store.state();
+        let (_, record) = state.durable.get(&Key::Session(seid))?;
+        let progress = state.durable.get(&Key::Progress(seid));
         Some(StoredSession {
             record: record.clone(),
             progress: progress.map(|(_, octets)| octets.clone()),

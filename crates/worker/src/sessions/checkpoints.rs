@@ -1,9 +1,8 @@
 //! Checkpoints: what URRs have counted, for control, once in an interval and only where it has changed.
 //!
-//! All sessions are looked at in turn, by the order of their blocks in memory, in parts that are spread evenly over the
-//! interval. What is remembered of a
-//! session is one number, which is another when its counters are ([`MarkedBlock::mark`]), so
-//! that an idle session costs three cache lines, asked for ahead. The counts of the others are written into lists that
+//! All sessions are looked at in turn, by the order of their blocks in memory, in parts that are spread evenly over a
+//! little less than the interval. What is remembered of a session is one number, which is another when its counters are
+//! ([`MarkedBlock::mark`]), so that an idle session costs three cache lines, asked for ahead. The counts of the others are written into lists that
 //! control gives and gets back. Where there is no list, or no room for an event, the look pauses and misses nothing.
 //!
 //! A session that has counted much since it was looked at last is looked at before its turn. Its counters say so by the
@@ -24,6 +23,9 @@ use crate::{Event, WorkerConfig};
 
 /// Parts that one poll looks at, at most: those of the longest sleep of a worker with a million sessions.
 const PARTS_PER_POLL: usize = 256;
+/// A look at all sessions takes so much less than the interval: within it counts are to be in the store, too, behind what
+/// they wait for here, in the queue to its writer and for the disk.
+const EARLY: u32 = 8;
 /// Counts wait in a list for this part of the interval at most.
 const WAITS: u32 = 32;
 /// For this part of the interval there is no look, where there was no list or no room for an event.
@@ -61,7 +63,7 @@ impl Checkpoints {
     pub fn new(config: &WorkerConfig, sessions: &Sessions) -> Option<Box<Self>> {
         config.checkpoint_interval.map(|interval| {
             Box::new(Self {
-                interval: interval.max(Duration::from_millis(1)),
+                interval: (interval - interval / EARLY).max(Duration::from_millis(1)),
                 marks: vec![0; sessions.blocks.places()].into_boxed_slice(),
                 hand: 0,
                 begun: Nanos::ZERO,

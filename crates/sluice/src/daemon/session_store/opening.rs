@@ -9,10 +9,8 @@ use config::Config;
 use disk::Directory;
 use n4::{AbsentSessions, StoredSession, StoredSessions};
 use rules::network::Network;
-use session::{
-    Keyed, Random, RecordError, ResponseRecord, Seid, SessionHead, behind_record, keyed_with_room,
-};
-use store::{Key, Location, OpenError, ReadAt, Reader, Recovered, Settings, Store, StoreDisk};
+use session::{Keyed, Random, RecordError, ResponseRecord, SessionHead, behind_record, keyed};
+use store::{Key, Live, Location, OpenError, Reader, Recovered, Settings, Store, StoreDisk};
 use tracing::{error, info, warn};
 
 /// Damaged places that are logged one by one.
@@ -31,19 +29,17 @@ pub struct Stored {
     pub responses: Vec<ResponseRecord>,
 }
 
-/// Where a session's record is, and what has counted since, by SEID.
-type Places = Keyed<u64, (Option<Location>, Option<Location>)>;
-
-/// Where the records of sessions are, until the last one has come.
-pub struct StoredRecords<R> {
-    reader: Reader<R>,
-    places: Places,
+/// Where the records of sessions are, until the last one has come: of each its own, and what was counted since, in the
+/// order in which they were listed.
+struct StoredRecords {
+    reader: DirectoryReader,
+    places: Vec<(Location, Option<Location>)>,
 }
 
-impl<R: ReadAt + Send> StoredSessions for StoredRecords<R> {
-    fn read(&mut self, seid: Seid) -> Option<StoredSession> {
-        let (record, progress) = self.places.remove(&seid.0)?;
-        let record = self.reader.read(&record?).ok()?;
+impl StoredSessions for StoredRecords {
+    fn read(&mut self, place: usize) -> Option<StoredSession> {
+        let (record, progress) = self.places.get(place)?;
+        let record = self.reader.read(record).ok()?;
         let progress = progress.and_then(|place| self.reader.read(&place).ok());
         Some(StoredSession { record, progress })
     }
@@ -103,7 +99,7 @@ fn open_at(path: &Path, network: &Network) -> Result<OpenedStore, String> {
     let mut reader = store.reader().map_err(|error| error.to_string())?;
     let stored = read_others(&recovered, &mut reader)?;
     let read_ms = begin.elapsed().as_millis() as u64;
-    let absent = enter_sessions(&recovered, reader, network)?;
+    let absent = list_sessions(&recovered, reader, network)?;
     log_recovered(&recovered, absent.len(), read_ms, begin);
     Ok(OpenedStore {
         store,
@@ -150,48 +146,40 @@ fn read_others(recovered: &Recovered, reader: &mut DirectoryReader) -> Result<St
 }
 
 /// What leads to each session. Those come first that have counted something of late.
-fn enter_sessions(
+fn list_sessions(
     recovered: &Recovered,
     mut reader: DirectoryReader,
     network: &Network,
 ) -> Result<AbsentSessions, String> {
     let seed = Random::system_seed().map_err(|error| error.to_string())?;
     let mut random = Random::from_seed(seed);
-    // Of each session there are one or two records.
-    let most = recovered.len();
-    let mut places: Places = keyed_with_room(most, random.next_u64());
-    let mut first = None;
-    for live in recovered.iter() {
-        match live.key {
-            Key::Session(seid) => {
-                first.get_or_insert(live.location);
-                places.entry(seid).or_default().0 = Some(live.location);
-            }
-            Key::Usage(seid) => places.entry(seid).or_default().1 = Some(live.location),
-            _ => {}
-        }
-    }
+    let mut usage: Keyed<u64, Location> = keyed(random.next_u64());
+    usage.extend(recovered.iter().filter_map(|live| match live.key {
+        Key::Usage(seid) => Some((seid, live.location)),
+        _ => None,
+    }));
+    let places = sessions(recovered).map(|(seid, live)| (live.location, usage.get(&seid).copied()));
+    let places: Vec<(Location, Option<Location>)> = places.collect();
     // One says it for all: a build that reads another revision has never written here.
-    if let Some(record) = first.and_then(|first| reader.read(&first).ok()) {
+    if let Some((first, _)) = places.first()
+        && let Ok(record) = reader.read(first)
+    {
         check_revision(&record)?;
     }
-    let active: Vec<bool> = sessions(recovered)
-        .map(|(seid, _)| places.get(&seid).is_some_and(|(_, usage)| usage.is_some()))
-        .collect();
-    let records = Box::new(StoredRecords { reader, places });
-    let mut absent = AbsentSessions::with_room(active.len(), records, random.next_u64());
-    for ((seid, head), is_active) in sessions(recovered).zip(active) {
-        let head = SessionHead::decode(head);
+    let heads = sessions(recovered).map(|(seid, live)| {
+        let head = SessionHead::decode(live.head);
         let head = head.map_err(|error| format!("the session {seid:#018x}: {error}"))?;
-        absent.enter(network, &head, is_active);
-    }
-    Ok(absent)
+        Ok((head, usage.contains_key(&seid)))
+    });
+    let most = places.len();
+    let records = Box::new(StoredRecords { reader, places });
+    AbsentSessions::list(network, heads, most, records, random.next_u64())
 }
 
-/// The SEIDs and heads of all sessions.
-fn sessions(recovered: &Recovered) -> impl Iterator<Item = (u64, &[u8])> {
+/// The records of all sessions, with the SEIDs.
+fn sessions(recovered: &Recovered) -> impl Iterator<Item = (u64, Live<'_>)> {
     recovered.iter().filter_map(|live| match live.key {
-        Key::Session(seid) => Some((seid, live.head)),
+        Key::Session(seid) => Some((seid, live)),
         _ => None,
     })
 }
