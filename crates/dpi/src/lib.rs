@@ -1,9 +1,9 @@
 //! Deep packet inspection: the host that a flow is for, from its first packets.
 //!
 //! [`Inspector`] looks at the first payloads of flows and gives one [`Verdict`] for each. Below it are parsers of
-//! the protocols that name a host in clear or under keys that all know: [`tls`], [`quic`], [`http1`]; [`dns`] gives the
-//! addresses of names, [`heuristics`] recognises protocols without names. [`hosts::HostTable`] says which applications
-//! a host is of.
+//! the protocols that name a host in clear or under keys that all can derive: [`tls`], [`quic`], [`http1`]. [`dns`]
+//! gives the addresses of names, [`heuristics`] recognises protocols without names. [`hosts::HostTable`] says which
+//! applications a host is of.
 //!
 //! It is sans-IO: payloads and the time are passed in. It knows no sessions, rules or flow tables; owners and flows are
 //! numbers of the caller. Nothing is allocated for a packet: all memory is there from the start, and each owner has at
@@ -11,14 +11,21 @@
 
 #![forbid(unsafe_code)]
 
+pub mod dns;
 mod fault;
+pub mod heuristics;
 mod host_name;
+pub mod hosts;
+pub mod http1;
+mod inspector;
+pub mod quic;
 mod reader;
 pub mod reassembly;
 pub mod shares;
 pub mod tls;
+mod verdict;
 
 pub use fault::Fault;
 pub use host_name::{HostKind, HostName, InvalidName, LONGEST_LABEL, LONGEST_NAME};
-pub mod quic;
-pub mod http1;
+pub use inspector::{FlowIndex, Inspector, Layer4, NotOpened, Sender, Settings, Transport};
+pub use verdict::{Found, PathStart, Protocol, Reason, Verdict};

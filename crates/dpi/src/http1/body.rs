@@ -125,12 +125,16 @@ fn step(chunk: Chunk, input: &mut &[u8]) -> State {
     };
     *input = rest;
     let next = match (chunk, octet) {
-        (Chunk::Length { value, digits }, digit) if hex(digit).is_some() && digits < MOST_DIGITS => Chunk::Length {
-            value: value << 4 | u64::from(hex(digit).unwrap_or(0)),
-            digits: digits + 1,
-        },
+        (Chunk::Length { value, digits }, digit) if hex(digit).is_some() && digits < MOST_DIGITS => {
+            Chunk::Length {
+                value: value << 4 | u64::from(hex(digit).unwrap_or(0)),
+                digits: digits + 1,
+            }
+        }
         (Chunk::Length { value, digits: 1.. }, b'\n') => data(value),
-        (Chunk::Length { value, digits: 1.. }, b'\r' | b';' | b' ' | b'\t') => Chunk::Extension { len: value },
+        (Chunk::Length { value, digits: 1.. }, b'\r' | b';' | b' ' | b'\t') => {
+            Chunk::Extension { len: value }
+        }
         (Chunk::Extension { len }, b'\n') => data(len),
         (Chunk::Extension { len }, _) => Chunk::Extension { len },
         (Chunk::DataEnd, b'\r') => Chunk::DataEnd,
@@ -190,7 +194,10 @@ mod tests {
     }
 
     fn all() -> (Vec<String>, Step<'static>) {
-        (["/1", "/2", "/3", "/4"].map(String::from).to_vec(), Step::Incomplete)
+        (
+            ["/1", "/2", "/3", "/4"].map(String::from).to_vec(),
+            Step::Incomplete,
+        )
     }
 
     #[test]
@@ -200,8 +207,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_followed_is_approximate() {
-        let upgrade = "GET /1 HTTP/1.1\r\nHost: a.example\r\nUpgrade: websocket\r\n\r\nGET /2 HTTP/1.1\r\n\r\n";
-        assert_eq!(paths(&[upgrade.as_bytes()]), (vec!["/1".to_string()], Step::Approximate));
+        let upgrade =
+            "GET /1 HTTP/1.1\r\nHost: a.example\r\nUpgrade: websocket\r\n\r\nGET /2 HTTP/1.1\r\n\r\n";
+        assert_eq!(
+            paths(&[upgrade.as_bytes()]),
+            (vec!["/1".to_string()], Step::Approximate)
+        );
         let chunks = "POST /1 HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n";
         for body in ["x\r\n", "\r\n", "ffffffffffffffff\r\n", "1\r\nab"] {
             let (_, last) = paths(&[chunks.as_bytes(), body.as_bytes()]);
@@ -212,7 +223,10 @@ mod tests {
     #[test]
     fn nothing_is_read_behind_a_fault() {
         let octets = b"GET /1 HTTP/1.1\r\nHost: a.example\r\n\r\nhello\r\nGET /2 HTTP/1.1\r\n\r\n";
-        assert_eq!(paths(&[octets]), (vec!["/1".to_string()], Step::Fault(Fault::Malformed)));
+        assert_eq!(
+            paths(&[octets]),
+            (vec!["/1".to_string()], Step::Fault(Fault::Malformed))
+        );
     }
 
     proptest! {

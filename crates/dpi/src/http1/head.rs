@@ -40,7 +40,9 @@ pub struct Head<'o> {
 /// are, and a space.
 pub fn may_start_request(octets: &[u8]) -> bool {
     let method = octets.iter().take(LONGEST_METHOD + 1);
-    let letters = method.take_while(|octet| octet.is_ascii_uppercase() || **octet == b'-').count();
+    let letters = method
+        .take_while(|octet| octet.is_ascii_uppercase() || **octet == b'-')
+        .count();
     let is_method = matches!(octets.get(letters), None | Some(b' '));
     (1..=LONGEST_METHOD).contains(&letters) && is_method
 }
@@ -110,7 +112,8 @@ impl<'o> Lines<'o> {
 /// RFC 9112 §3: method, target and version, with one space between them.
 fn request_line_of(line: &[u8]) -> Result<Head<'_>, Fault> {
     let mut parts = line.split(|octet| *octet == b' ');
-    let (Some(method), Some(target), Some(version), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    let (Some(method), Some(target), Some(version), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
     else {
         return Err(Fault::Malformed);
     };
@@ -143,11 +146,18 @@ fn parts_of_target<'o>(method: &[u8], target: &'o [u8]) -> Result<(Option<&'o [u
     if target.starts_with(b"/") || target == b"*" {
         return Ok((None, target));
     }
-    let scheme = target.iter().position(|octet| *octet == b':').ok_or(Fault::Malformed)?;
+    let scheme = target
+        .iter()
+        .position(|octet| *octet == b':')
+        .ok_or(Fault::Malformed)?;
     let after = target.get(scheme..).and_then(|rest| rest.strip_prefix(b"://"));
     let after = after.ok_or(Fault::Malformed)?;
     let end = after.iter().position(|octet| matches!(octet, b'/' | b'?'));
-    let (authority, path) = after.split_at_checked(end.unwrap_or(after.len())).unwrap_or_default();
+    // Without a path it is that of the root (RFC 9110 §4.2.3).
+    let (authority, path) = match end {
+        Some(end) => after.split_at_checked(end).unwrap_or_default(),
+        None => (after, &b"/"[..]),
+    };
     Ok((Some(authority), path))
 }
 
@@ -180,7 +190,10 @@ impl Fields {
             // obs-fold (RFC 9112 §5.2).
             return Err(Fault::Ambiguous);
         }
-        let colon = line.iter().position(|octet| *octet == b':').ok_or(Fault::Malformed)?;
+        let colon = line
+            .iter()
+            .position(|octet| *octet == b':')
+            .ok_or(Fault::Malformed)?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.is_empty() || name.ends_with(b" ") || name.ends_with(b"\t") {
             // RFC 9112 §5.1.
@@ -286,13 +299,30 @@ mod tests {
             host_and_path("GET http://example.com/x HTTP/1.1\r\nHost: example.com\r\n\r\n"),
             found("example.com", "/x")
         );
-        assert_eq!(host_and_path("GET http://example.com?q HTTP/1.0\r\n\r\n"), found("example.com", "?q"));
+        assert_eq!(
+            host_and_path("GET http://example.com?q HTTP/1.0\r\n\r\n"),
+            found("example.com", "?q")
+        );
         assert_eq!(
             host_and_path("CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n"),
             found("example.com", "")
         );
-        assert_eq!(host_and_path("OPTIONS * HTTP/1.1\nHost: [2001:db8::1]:80\n\n"), found("2001:db8::1", "*"));
-        assert_eq!(host_and_path("GET / HTTP/1.0\r\n\r\n"), Ok(Some((None, "/".to_string()))));
+        assert_eq!(
+            host_and_path("OPTIONS * HTTP/1.1\nHost: [2001:db8::1]:80\n\n"),
+            found("2001:db8::1", "*")
+        );
+        assert_eq!(
+            host_and_path("GET / HTTP/1.0\r\n\r\n"),
+            Ok(Some((None, "/".to_string())))
+        );
+    }
+
+    #[test]
+    fn a_target_without_a_path_is_of_the_root() {
+        assert_eq!(
+            host_and_path("GET http://example.com HTTP/1.0\r\n\r\n"),
+            found("example.com", "/")
+        );
     }
 
     #[test]
@@ -348,13 +378,22 @@ mod tests {
     fn bodies_are_known_as_far_as_the_head_says() {
         let body = |fields: &str| {
             let request = format!("POST / HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n");
-            read_head(request.as_bytes()).expect("a request").expect("a whole head").body
+            read_head(request.as_bytes())
+                .expect("a request")
+                .expect("a whole head")
+                .body
         };
         assert_eq!(body(""), Body::Octets(0));
-        assert_eq!(body("Content-Length: 17\r\nContent-Length: 17\r\n"), Body::Octets(17));
+        assert_eq!(
+            body("Content-Length: 17\r\nContent-Length: 17\r\n"),
+            Body::Octets(17)
+        );
         assert_eq!(body("Transfer-Encoding: Chunked\r\n"), Body::Chunked);
         assert_eq!(body("Transfer-Encoding: gzip, chunked\r\n"), Body::Unknown);
-        assert_eq!(body("Transfer-Encoding: chunked\r\nContent-Length: 17\r\n"), Body::Unknown);
+        assert_eq!(
+            body("Transfer-Encoding: chunked\r\nContent-Length: 17\r\n"),
+            Body::Unknown
+        );
         assert_eq!(body("Upgrade: websocket\r\n"), Body::Unknown);
     }
 
