@@ -263,13 +263,8 @@ impl Resources {
             })
     }
 
-    fn found_hello(&mut self, protocol: Protocol, hello: &ClientHello) -> Outcome {
-        self.found = Found {
-            host: hello.server_name,
-            alpn: hello.alpn,
-            offers_ech: hello.offers_ech,
-            ..Found::of(protocol)
-        };
+    fn found_hello(&mut self, hello: &ClientHello) -> Outcome {
+        self.found = Found::of_hello(Protocol::Quic, hello);
         Outcome::Found
     }
 
@@ -280,6 +275,15 @@ impl Resources {
 }
 
 impl Found {
+    fn of_hello(protocol: Protocol, hello: &ClientHello) -> Found {
+        Found {
+            host: hello.server_name,
+            alpn: hello.alpn,
+            offers_ech: hello.offers_ech,
+            ..Found::of(protocol)
+        }
+    }
+
     fn of(protocol: Protocol) -> Found {
         Found {
             protocol,

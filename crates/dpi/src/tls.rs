@@ -98,44 +98,50 @@ pub struct ClientHello {
 /// [`Fault::Malformed`] also of what is no TLS, [`Fault::TooLong`] of a message that is longer than `scratch`,
 /// [`Fault::Ambiguous`] of an extension that is there twice.
 pub fn of_records(stream: &[u8], scratch: &mut [u8]) -> Result<Option<ClientHello>, Fault> {
-    let Some((first, rest)) = fragment(stream)? else {
+    let Some(first) = fragment(stream)? else {
         return Ok(None);
     };
-    if let Some(hello) = of_handshake(first, scratch.len())? {
+    if let Some(hello) = of_handshake(first.octets, scratch.len())? {
         return Ok(Some(hello));
     }
-    if rest.is_empty() {
+    if first.behind.is_empty() {
         return Ok(None);
     }
-    let (mut gathered, mut next) = (0, Some((first, rest)));
-    while let Some((octets, rest)) = next {
+    let (mut gathered, mut next) = (0, Some(first));
+    while let Some(Fragment { octets, behind }) = next {
         let end = gathered + octets.len();
         let room = scratch.get_mut(gathered..end).ok_or(Fault::TooLong)?;
         room.copy_from_slice(octets);
         gathered = end;
-        next = fragment(rest)?;
+        next = fragment(behind)?;
     }
     of_handshake(scratch.get(..gathered).unwrap_or_default(), scratch.len())
 }
 
-/// What there is of the fragment of the first record, and what follows the record. A record that has not come whole is
-/// cut, so that a ClientHello of which all octets are there does not wait for what comes behind it.
-fn fragment(stream: &[u8]) -> Result<Option<(&[u8], &[u8])>, Fault> {
-    if stream.is_empty() {
+/// What there is of the fragment of a record, and of what is behind the record.
+struct Fragment<'s> {
+    octets: &'s [u8],
+    behind: &'s [u8],
+}
+
+/// The fragment of the first record. Of a record that is not all there it is cut, so that a ClientHello of which all
+/// octets are there does not wait for what comes behind it.
+fn fragment(stream: &[u8]) -> Result<Option<Fragment<'_>>, Fault> {
+    let Some(kind) = stream.first() else {
         return Ok(None);
-    }
-    let has_version = stream.get(1).is_none_or(|major| *major == 3);
-    if stream[0] != HANDSHAKE || !has_version {
+    };
+    if *kind != HANDSHAKE || stream.get(1).is_some_and(|major| *major != 3) {
         return Err(Fault::Malformed);
     }
-    let Some((header, rest)) = stream.split_at_checked(RECORD_HEADER) else {
+    let Some((header, rest)) = stream.split_first_chunk::<RECORD_HEADER>() else {
         return Ok(None);
     };
     let len = usize::from(u16::from_be_bytes([header[3], header[4]]));
     if len == 0 || len > LONGEST_FRAGMENT {
         return Err(Fault::Malformed);
     }
-    Ok(Some(rest.split_at_checked(len).unwrap_or((rest, &[]))))
+    let (octets, behind) = rest.split_at_checked(len).unwrap_or((rest, &[]));
+    Ok(Some(Fragment { octets, behind }))
 }
 
 /// The ClientHello that the handshake messages in `handshake` start with; nothing if `handshake` ends before it does.

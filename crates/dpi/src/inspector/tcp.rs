@@ -4,16 +4,8 @@ use super::flow::{Flow, State};
 use super::{Layer4, Outcome, Resources, Sender};
 use crate::http1::{may_start_request, read_head};
 use crate::reassembly::BLOCK_OCTETS;
-use crate::tls::{self, ClientHello};
+use crate::tls;
 use crate::verdict::{Found, PathStart, Protocol, Reason};
-
-/// What a stream starts with.
-enum Start {
-    Hello(ClientHello),
-    /// Of HTTP; what was found is already kept.
-    Request,
-    Incomplete,
-}
 
 impl Resources {
     pub(super) fn look_at_segment(
@@ -36,40 +28,34 @@ impl Resources {
         let Some((offset, piece)) = place_in_stream(flow, sequence, has_syn, payload)? else {
             return Ok(Outcome::Undecided);
         };
-        let start = if offset == 0 && flow.block.is_none() {
-            // As nearly always, the message is in one segment and is read where it is.
-            match self.start_of(piece)? {
-                Start::Incomplete => {
-                    self.insert(flow, 0, piece)?;
-                    Start::Incomplete
-                }
-                start => start,
-            }
-        } else {
-            self.insert(flow, offset, piece)?;
-            self.start_in_block(flow)?
-        };
-        Ok(match start {
-            Start::Hello(hello) => self.found_hello(Protocol::Tls, &hello),
-            Start::Request => Outcome::Found,
-            Start::Incomplete => Outcome::Undecided,
-        })
-    }
-
-    fn start_in_block(&mut self, flow: &Flow) -> Result<Start, Reason> {
-        let Some(block) = &flow.block else {
-            return Ok(Start::Incomplete);
-        };
-        let stream = self.blocks.contiguous(block);
-        let start = start_of(stream, &mut self.scratch, &mut self.found)?;
-        match start {
-            Start::Incomplete if stream.len() == BLOCK_OCTETS => Err(Reason::TooLong),
-            start => Ok(start),
+        // As nearly always, the message is in one segment and is read where it is.
+        let is_first = offset == 0 && flow.block.is_none();
+        if is_first && self.finds_start_of(piece)? {
+            return Ok(Outcome::Found);
+        }
+        self.insert(flow, offset, piece)?;
+        match !is_first && self.finds_start_in_block(flow)? {
+            true => Ok(Outcome::Found),
+            false => Ok(Outcome::Undecided),
         }
     }
 
-    fn start_of(&mut self, stream: &[u8]) -> Result<Start, Reason> {
-        start_of(stream, &mut self.scratch, &mut self.found)
+    fn finds_start_of(&mut self, stream: &[u8]) -> Result<bool, Reason> {
+        let start = start_of(stream, &mut self.scratch)?;
+        Ok(start.map(|found| self.found = found).is_some())
+    }
+
+    fn finds_start_in_block(&mut self, flow: &Flow) -> Result<bool, Reason> {
+        let Some(block) = &flow.block else {
+            return Ok(false);
+        };
+        let stream = self.blocks.contiguous(block);
+        match start_of(stream, &mut self.scratch)? {
+            Some(found) => self.found = found,
+            None if stream.len() == BLOCK_OCTETS => return Err(Reason::TooLong),
+            None => return Ok(false),
+        }
+        Ok(true)
     }
 }
 
@@ -106,25 +92,19 @@ fn place_in_stream<'p>(
     Ok(piece.map(|piece| (u64::try_from(offset).unwrap_or(0), piece)))
 }
 
-/// What `stream` starts with.
-fn start_of(stream: &[u8], scratch: &mut [u8], found: &mut Found) -> Result<Start, Reason> {
+/// What a stream is for, by the message that it starts with; nothing if it ends before that does.
+fn start_of(stream: &[u8], scratch: &mut [u8]) -> Result<Option<Found>, Reason> {
     match stream.first() {
-        None => Ok(Start::Incomplete),
+        None => Ok(None),
         Some(&tls::HANDSHAKE) => {
             let hello = tls::of_records(stream, scratch)?;
-            Ok(hello.map_or(Start::Incomplete, Start::Hello))
+            Ok(hello.map(|hello| Found::of_hello(Protocol::Tls, &hello)))
         }
-        Some(_) if may_start_request(stream) => Ok(match read_head(stream)? {
-            None => Start::Incomplete,
-            Some(head) => {
-                *found = Found {
-                    host: head.host,
-                    path: (!head.path.is_empty()).then(|| PathStart::of(head.path)),
-                    ..Found::of(Protocol::Http1)
-                };
-                Start::Request
-            }
-        }),
+        Some(_) if may_start_request(stream) => Ok(read_head(stream)?.map(|head| Found {
+            host: head.host,
+            path: (!head.path.is_empty()).then(|| PathStart::of(head.path)),
+            ..Found::of(Protocol::Http1)
+        })),
         Some(_) => Err(Reason::Unknown),
     }
 }

@@ -74,7 +74,7 @@ impl Resources {
                 && flow.block.is_none()
                 && let Some(hello) = tls::of_handshake(frame.data, BLOCK_OCTETS)?
             {
-                return Ok(self.found_hello(Protocol::Quic, &hello));
+                return Ok(self.found_hello(&hello));
             }
             self.insert(flow, frame.offset, frame.data)?;
         }
@@ -82,9 +82,7 @@ impl Resources {
             return Ok(Outcome::Undecided);
         };
         let hello = tls::of_handshake(self.blocks.contiguous(block), BLOCK_OCTETS)?;
-        Ok(hello.map_or(Outcome::Undecided, |hello| {
-            self.found_hello(Protocol::Quic, &hello)
-        }))
+        Ok(hello.map_or(Outcome::Undecided, |hello| self.found_hello(&hello)))
     }
 }
 
