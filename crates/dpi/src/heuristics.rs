@@ -82,8 +82,8 @@ pub fn may_be_rtp(payload: &[u8]) -> bool {
     rtp_header(payload).is_some()
 }
 
-/// SSRC and sequence number of a packet whose header and padding fit (RFC 3550 §5.1, §5.3.1). Its type is none that RTCP
-/// has at the same place (RFC 5761 §4).
+/// SSRC and sequence number of a packet whose header and padding fit (RFC 3550 §5.1, §5.3.1). Its type is none that
+/// RTCP has at the same place (RFC 5761 §4).
 fn rtp_header(payload: &[u8]) -> Option<(u32, u16)> {
     let mut reader = Reader::new(payload);
     let (first, kind, number) = (reader.u8()?, reader.u8()? & 0x7f, reader.u16()?);

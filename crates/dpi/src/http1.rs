@@ -4,8 +4,8 @@
 //! far as their lengths are said in the requests: what it cannot follow makes it approximate, and no later request is
 //! read. Both take octets in order.
 //!
-//! A head that servers read in different ways is [`Fault::Ambiguous`]: two Host fields, a folded line, whitespace before a
-//! colon, a target and a Host field that differ.
+//! A head that servers read in different ways is [`Ambiguous`](crate::Fault::Ambiguous): two Host fields, a folded
+//! line, whitespace before a colon, a target and a Host field that differ.
 
 mod body;
 mod head;

@@ -5,8 +5,8 @@
 //! an Initial packet, [`crypto_frames`] gives the pieces of the stream that has the ClientHello.
 //!
 //! After a Retry a client's Initial packets have the Source Connection ID of the Retry as their Destination Connection
-//! ID, and keys from it (RFC 9001 §5.2). So no packet of the server has to be read: [`KeySource`] tries the ID that keys
-//! were from so far, then that of the packet. What opens is authentic, and its ID is kept.
+//! ID, and keys from it (RFC 9001 §5.2). So no packet of the server has to be read: [`KeySource`] tries the ID that the
+//! keys were from so far, then that of the packet. What opens is authentic, and its ID is kept.
 //!
 //! Without the feature `quic` of the crate there is no cryptography, and no packet opens.
 

@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use crate::host_name::HostName;
 use crate::hosts::LONGEST_PATH;
-use crate::tls::AlpnList;
+use crate::tls::{AlpnList, ClientHello};
 
 /// A protocol that is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +69,27 @@ pub struct Found {
     pub alpn: AlpnList,
     /// Of TLS and QUIC whether Encrypted Client Hello is offered: then `host` is that of the client-facing server.
     pub offers_ech: bool,
+}
+
+impl Found {
+    pub(crate) fn of_hello(protocol: Protocol, hello: &ClientHello) -> Found {
+        Found {
+            host: hello.server_name,
+            alpn: hello.alpn,
+            offers_ech: hello.offers_ech,
+            ..Found::of(protocol)
+        }
+    }
+
+    pub(crate) fn of(protocol: Protocol) -> Found {
+        Found {
+            protocol,
+            host: None,
+            path: None,
+            alpn: AlpnList::NONE,
+            offers_ech: false,
+        }
+    }
 }
 
 /// Why an inspection ended without a protocol.

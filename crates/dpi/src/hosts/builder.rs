@@ -4,7 +4,7 @@ use core::cmp::Reverse;
 
 use hashbrown::HashTable;
 
-use super::{ApplicationIndex, Entry, HostTable, LONGEST_PATH, MOST_LABELS, PathRule, hash, seeded};
+use super::table::{ApplicationIndex, Entry, HostTable, LONGEST_PATH, MOST_LABELS, PathRule, hash, seeded};
 use crate::host_name::{HostKind, HostName, InvalidName};
 
 /// Why a rule is refused.

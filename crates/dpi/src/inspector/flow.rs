@@ -1,18 +1,10 @@
 //! The state of one flow.
 
-use super::{Sender, Settings};
+use super::packet::{Sender, Transport};
+use super::settings::Settings;
 use crate::heuristics::Rtp;
 use crate::quic::KeySource;
 use crate::reassembly::BlockIndex;
-
-/// The transport protocol of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Transport {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-}
 
 /// A flow that is inspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -105,7 +105,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::Transport;
+    use super::super::packet::Transport;
     use super::*;
 
     proptest! {

@@ -1,66 +1,45 @@
 //! TCP: the start of the initiator's stream, which has a ClientHello or a request of HTTP.
 
 use super::flow::{Flow, State};
-use super::{Layer4, Outcome, Resources, Sender};
+use super::resources::{Outcome, Resources};
 use crate::http1::{may_start_request, read_head};
 use crate::reassembly::BLOCK_OCTETS;
 use crate::tls;
 use crate::verdict::{Found, PathStart, Protocol, Reason};
 
-impl Resources {
-    pub(super) fn look_at_segment(
-        &mut self,
-        flow: &mut Flow,
-        sender: Sender,
-        packet: &Layer4<'_>,
-    ) -> Result<Outcome, Reason> {
-        let &Layer4::Tcp {
-            sequence,
-            has_syn,
-            payload,
-        } = packet
-        else {
-            return Err(Reason::Unknown);
-        };
-        if sender == Sender::Responder {
-            return Ok(Outcome::Undecided);
+/// Looks at a segment of the initiator's.
+pub(super) fn look(
+    resources: &mut Resources,
+    flow: &mut Flow,
+    sequence: u32,
+    has_syn: bool,
+    payload: &[u8],
+) -> Result<Outcome, Reason> {
+    let Some((offset, piece)) = place_in_stream(flow, sequence, has_syn, payload)? else {
+        return Ok(Outcome::Undecided);
+    };
+    // As nearly always, the message is in one segment and is read where it is.
+    if offset == 0 && flow.block.is_none() {
+        if let Some(found) = start_of(piece, &mut resources.scratch)? {
+            return Ok(resources.found(found));
         }
-        let Some((offset, piece)) = place_in_stream(flow, sequence, has_syn, payload)? else {
-            return Ok(Outcome::Undecided);
-        };
-        // As nearly always, the message is in one segment and is read where it is.
-        let is_first = offset == 0 && flow.block.is_none();
-        if is_first && self.finds_start_of(piece)? {
-            return Ok(Outcome::Found);
-        }
-        self.insert(flow, offset, piece)?;
-        match !is_first && self.finds_start_in_block(flow)? {
-            true => Ok(Outcome::Found),
-            false => Ok(Outcome::Undecided),
-        }
+        resources.insert(flow, 0, piece)?;
+        return Ok(Outcome::Undecided);
     }
-
-    fn finds_start_of(&mut self, stream: &[u8]) -> Result<bool, Reason> {
-        let start = start_of(stream, &mut self.scratch)?;
-        Ok(start.map(|found| self.found = found).is_some())
-    }
-
-    fn finds_start_in_block(&mut self, flow: &Flow) -> Result<bool, Reason> {
-        let Some(block) = &flow.block else {
-            return Ok(false);
-        };
-        let stream = self.blocks.contiguous(block);
-        match start_of(stream, &mut self.scratch)? {
-            Some(found) => self.found = found,
-            None if stream.len() == BLOCK_OCTETS => return Err(Reason::TooLong),
-            None => return Ok(false),
-        }
-        Ok(true)
+    resources.insert(flow, offset, piece)?;
+    let Some(block) = &flow.block else {
+        return Ok(Outcome::Undecided);
+    };
+    let stream = resources.blocks.contiguous(block);
+    match start_of(stream, &mut resources.scratch)? {
+        Some(found) => Ok(resources.found(found)),
+        None if stream.len() == BLOCK_OCTETS => Err(Reason::TooLong),
+        None => Ok(Outcome::Undecided),
     }
 }
 
-/// Where in the initiator's stream the payload of a segment is, and what of it is not before its start. Sequence numbers
-/// wrap around (RFC 9293 §3.4). SYN takes one number, and data may come with it (RFC 7413).
+/// Where in the initiator's stream the payload of a segment is, and what of it is not before the stream's start.
+/// Sequence numbers wrap around (RFC 9293 §3.4). SYN takes one number, and data may come with it (RFC 7413).
 ///
 /// Where no SYN was seen, the stream starts with the first segment that looks like the start of a protocol; segments
 /// before it are passed over.
