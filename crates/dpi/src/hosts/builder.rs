@@ -18,7 +18,7 @@ pub enum InvalidRule {
     BelowAddress,
     /// Its path does not start with a slash, or is longer than [`LONGEST_PATH`] octets.
     Path,
-    /// Names and paths of all rules are longer than 4 GiB.
+    /// All rules together are longer than 4 GiB.
     TooManyRules,
 }
 
@@ -74,20 +74,22 @@ impl HostTableBuilder {
         if path.len() > LONGEST_PATH || !(path.is_empty() || path.starts_with('/')) {
             return Err(InvalidRule::Path);
         }
-        let too_many = |_| InvalidRule::TooManyRules;
-        let name_at = u32::try_from(self.text.len()).map_err(too_many)?;
-        let path_at = u32::try_from(self.text.len() + name.as_bytes().len()).map_err(too_many)?;
-        let number = u32::try_from(self.rules.len()).map_err(too_many)?;
+        // What the table has of a rule besides its text: the length of the path and the application.
+        let octets = self.text.len() + name.as_bytes().len() + path.len() + 5 * (self.rules.len() + 1);
+        if u32::try_from(octets).is_err() {
+            return Err(InvalidRule::TooManyRules);
+        }
+        let name_at = self.text.len() as u32;
         self.text.extend_from_slice(name.as_bytes());
         self.text.extend_from_slice(path.as_bytes());
         self.rules.push(Rule {
             name_at,
             name_len: name.as_bytes().len() as u8,
             covers_below: above.is_some(),
-            path_at,
+            path_at: name_at + name.as_bytes().len() as u32,
             path_len: path.len() as u8,
             application,
-            number,
+            number: self.rules.len() as u32,
         });
         Ok(())
     }
@@ -112,51 +114,52 @@ impl HostTableBuilder {
         });
 
         let remarks = remove_duplicates(&mut self.rules, &text);
-        let (mut entries, mut label_counts) = (Vec::new(), 0);
-        let mut rules_at = 0;
+        let mut table = HostTable {
+            hasher: seeded(seed),
+            by_name: HashTable::with_capacity(self.rules.len()),
+            rules: self.rules.len(),
+            ..HostTable::empty()
+        };
+        let mut octets = Vec::with_capacity(text.len() + 5 * self.rules.len());
         for group in self.rules.chunk_by(|one, other| name(one) == name(other)) {
             let Some(first) = group.first() else { continue };
-            let of_it_alone = group.partition_point(|rule| !rule.covers_below) as u32;
-            label_counts |= 1 << labels(name(first));
-            entries.push(Entry {
-                name_at: first.name_at,
-                name_len: first.name_len,
-                rules_at,
-                of_it_alone,
-                of_it_and_below: group.len() as u32 - of_it_alone,
-            });
-            rules_at += group.len() as u32;
+            let entry = written(group, &text, &mut octets);
+            table.label_counts |= 1 << labels(name(first));
+            let hash_of = |entry: &Entry| {
+                hash(
+                    &table.hasher,
+                    self::octets(&octets, entry.name_at, entry.name_len),
+                )
+            };
+            table.by_name.insert_unique(hash_of(&entry), entry, hash_of);
         }
-        let rules = self.rules.iter().map(|rule| PathRule {
-            path_at: rule.path_at,
-            path_len: rule.path_len,
-            application: rule.application,
-        });
-        let table = HostTable {
-            hasher: seeded(seed),
-            by_name: HashTable::with_capacity(entries.len()),
-            entries: entries.into(),
-            rules: rules.collect(),
-            text: text.into(),
-            label_counts,
-        };
-        (with_numbers(table), remarks)
+        table.octets = octets.into();
+        (table, remarks)
     }
 }
 
-/// Puts the number of each entry under the hash of its name.
-fn with_numbers(mut table: HostTable) -> HostTable {
-    let mut by_name = core::mem::take(&mut table.by_name);
-    let of = |number: u32| {
-        table
-            .entries
-            .get(number as usize)
-            .map_or(0, |entry| hash(&table.hasher, table.name(entry)))
-    };
-    for number in 0..table.entries.len() as u32 {
-        by_name.insert_unique(of(number), number, |number| of(*number));
+/// Writes what a host has, which these rules are of, behind `octets`.
+fn written(rules: &[Rule], text: &[u8], octets: &mut Vec<u8>) -> Entry {
+    let name_at = octets.len() as u32;
+    let name = rules
+        .first()
+        .map_or(&[][..], |rule| self::octets(text, rule.name_at, rule.name_len));
+    octets.extend_from_slice(name);
+    let mut below_at = octets.len() as u32;
+    for rule in rules {
+        let path = self::octets(text, rule.path_at, rule.path_len);
+        let application = rule.application;
+        PathRule { path, application }.write(octets);
+        if !rule.covers_below {
+            below_at = octets.len() as u32;
+        }
     }
-    HostTable { by_name, ..table }
+    Entry {
+        name_at,
+        name_len: name.len() as u8,
+        below_at,
+        end: octets.len() as u32,
+    }
 }
 
 /// Removes rules that are there twice from sorted ones.

@@ -5,8 +5,10 @@ use core::hash::{BuildHasher, Hasher};
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
+use memchr::memrchr_iter;
 
 use crate::host_name::HostName;
+use crate::reader::Reader;
 
 /// The most labels of a rule's host. A lookup tries as many suffixes, at most.
 pub const MOST_LABELS: usize = 16;
@@ -17,35 +19,25 @@ pub const LONGEST_PATH: usize = 255;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ApplicationIndex(pub u32);
 
-/// A rule's path and application.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PathRule {
-    pub(super) path_at: u32,
-    pub(super) path_len: u8,
-    pub(super) application: ApplicationIndex,
-}
-
-/// A host that has rules: first those of it alone, then those of it and all below it; each from the longest path to
-/// none.
+/// A host that has rules. What it has is in one place of the table's octets, so that a lookup fetches few cache lines:
+/// its name, then rules of it alone, then rules of it and all below it, each from the longest path to none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) name_at: u32,
     pub(super) name_len: u8,
-    pub(super) rules_at: u32,
-    pub(super) of_it_alone: u32,
-    pub(super) of_it_and_below: u32,
+    /// Where rules of it and all below it start.
+    pub(super) below_at: u32,
+    pub(super) end: u32,
 }
 
 /// The rules, compiled.
 #[derive(Debug)]
 pub struct HostTable {
     pub(super) hasher: SeedableRandomState,
-    /// Numbers of entries.
-    pub(super) by_name: HashTable<u32>,
-    pub(super) entries: Box<[Entry]>,
-    pub(super) rules: Box<[PathRule]>,
-    /// Names and paths.
-    pub(super) text: Box<[u8]>,
+    pub(super) by_name: HashTable<Entry>,
+    /// What entries have.
+    pub(super) octets: Box<[u8]>,
+    pub(super) rules: usize,
     /// Bit `n` of it: whether a rule has a host of `n` labels.
     pub(super) label_counts: u32,
 }
@@ -56,16 +48,15 @@ impl HostTable {
         HostTable {
             hasher: seeded(0),
             by_name: HashTable::new(),
-            entries: Box::default(),
-            rules: Box::default(),
-            text: Box::default(),
+            octets: Box::default(),
+            rules: 0,
             label_counts: 0,
         }
     }
 
     /// Rules of the table.
     pub fn rules(&self) -> usize {
-        self.rules.len()
+        self.rules
     }
 
     /// The applications that `host`, with `path` at it, is of: first those of the longest host, of them first those of
@@ -77,11 +68,15 @@ impl HostTable {
         path: Option<&'t [u8]>,
     ) -> impl Iterator<Item = ApplicationIndex> + use<'t> {
         let name = host.as_bytes();
-        let found = suffixes(name).filter_map(move |(at, labels)| {
-            let entry = self.entry(&name[at..], labels)?;
-            Some(self.rules_of(entry, at == 0))
+        let rules = suffixes(name).filter_map(move |(at, labels)| {
+            let entry = self.entry(name.get(at..)?, labels)?;
+            let from = match at {
+                0 => entry.name_at + u32::from(entry.name_len),
+                _ => entry.below_at,
+            };
+            Some(Rules(Reader::new(self.octets(from, entry.end))))
         });
-        let matching = found.flatten().filter(move |rule| self.has_path(rule, path));
+        let matching = rules.flatten().filter(move |rule| rule.matches(path));
         matching.map(|rule| rule.application)
     }
 
@@ -89,35 +84,45 @@ impl HostTable {
         if self.label_counts >> labels & 1 == 0 {
             return None;
         }
-        let is_it = |number: &u32| {
-            self.entries
-                .get(*number as usize)
-                .is_some_and(|entry| self.name(entry) == name)
-        };
-        let number = self.by_name.find(hash(&self.hasher, name), is_it)?;
-        self.entries.get(*number as usize)
+        let is_it =
+            |entry: &Entry| self.octets(entry.name_at, entry.name_at + u32::from(entry.name_len)) == name;
+        self.by_name.find(hash(&self.hasher, name), is_it)
     }
 
-    pub(super) fn name(&self, entry: &Entry) -> &[u8] {
-        self.text(entry.name_at, entry.name_len)
+    fn octets(&self, from: u32, to: u32) -> &[u8] {
+        self.octets.get(from as usize..to as usize).unwrap_or_default()
+    }
+}
+
+/// A rule's path and application.
+pub(super) struct PathRule<'t> {
+    pub(super) path: &'t [u8],
+    pub(super) application: ApplicationIndex,
+}
+
+impl PathRule<'_> {
+    /// Appends its octets: the length of its path, the path, the application.
+    pub(super) fn write(&self, octets: &mut Vec<u8>) {
+        octets.push(self.path.len() as u8);
+        octets.extend_from_slice(self.path);
+        octets.extend_from_slice(&self.application.0.to_be_bytes());
     }
 
-    fn text(&self, at: u32, len: u8) -> &[u8] {
-        let at = at as usize;
-        self.text.get(at..at + usize::from(len)).unwrap_or_default()
+    fn matches(&self, path: Option<&[u8]>) -> bool {
+        self.path.is_empty() || path.is_some_and(|path| path.starts_with(self.path))
     }
+}
 
-    fn rules_of(&self, entry: &Entry, is_whole: bool) -> &[PathRule] {
-        let start = entry.rules_at as usize;
-        let below_at = start + entry.of_it_alone as usize;
-        let end = below_at + entry.of_it_and_below as usize;
-        let from = if is_whole { start } else { below_at };
-        self.rules.get(from..end).unwrap_or_default()
-    }
+/// Rules that are read from octets.
+struct Rules<'t>(Reader<'t>);
 
-    fn has_path(&self, rule: &PathRule, path: Option<&[u8]>) -> bool {
-        rule.path_len == 0
-            || path.is_some_and(|path| path.starts_with(self.text(rule.path_at, rule.path_len)))
+impl<'t> Iterator for Rules<'t> {
+    type Item = PathRule<'t>;
+
+    fn next(&mut self) -> Option<PathRule<'t>> {
+        let path = self.0.vector8()?;
+        let application = ApplicationIndex(self.0.u32()?);
+        Some(PathRule { path, application })
     }
 }
 
@@ -136,8 +141,7 @@ pub(super) fn seeded(seed: u64) -> SeedableRandomState {
 fn suffixes(name: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     let mut starts = [0u8; MOST_LABELS];
     let mut count = 0;
-    let dots = name.iter().enumerate().rev().filter(|(_, octet)| **octet == b'.');
-    let behind_dots = dots.map(|(at, _)| at + 1).chain([0]);
+    let behind_dots = memrchr_iter(b'.', name).map(|at| at + 1).chain([0]);
     for (slot, start) in starts.iter_mut().zip(behind_dots) {
         *slot = start as u8;
         count += 1;

@@ -1,5 +1,7 @@
 //! The head of a request: request line and header fields (RFC 9112 §3, §5).
 
+use memchr::{memchr, memchr2};
+
 use crate::fault::Fault;
 use crate::host_name::HostName;
 
@@ -93,7 +95,7 @@ impl<'o> Lines<'o> {
     fn next(&mut self) -> Result<Option<&'o [u8]>, Fault> {
         let window = self.octets.get(..LONGEST_HEAD).unwrap_or(self.octets);
         let rest = window.get(self.at..).unwrap_or_default();
-        let Some(end) = rest.iter().position(|octet| *octet == b'\n') else {
+        let Some(end) = memchr(b'\n', rest) else {
             return match window.len() {
                 LONGEST_HEAD => Err(Fault::TooLong),
                 _ => Ok(None),
@@ -102,9 +104,9 @@ impl<'o> Lines<'o> {
         self.at += end + 1;
         let line = rest.get(..end).unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        match line.iter().any(|octet| matches!(octet, b'\r' | 0)) {
-            true => Err(Fault::Ambiguous),
-            false => Ok(Some(line)),
+        match memchr2(b'\r', 0, line) {
+            Some(_) => Err(Fault::Ambiguous),
+            None => Ok(Some(line)),
         }
     }
 }
@@ -190,10 +192,7 @@ impl Fields {
             // obs-fold (RFC 9112 §5.2).
             return Err(Fault::Ambiguous);
         }
-        let colon = line
-            .iter()
-            .position(|octet| *octet == b':')
-            .ok_or(Fault::Malformed)?;
+        let colon = memchr(b':', line).ok_or(Fault::Malformed)?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.is_empty() || name.ends_with(b" ") || name.ends_with(b"\t") {
             // RFC 9112 §5.1.

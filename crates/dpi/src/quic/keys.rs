@@ -45,13 +45,14 @@ mod protection {
 mod protection {
     use aws_lc_rs::aead::quic::{AES_128 as MASK, HeaderProtectionKey};
     use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-    use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+    use aws_lc_rs::digest::{SHA256, digest};
 
     use super::super::header::Version;
     use super::*;
 
     const KEY_LEN: usize = 16;
-    const SECRET_LEN: usize = 32;
+    const HASH_LEN: usize = 32;
+    const HASH_BLOCK: usize = 64;
     const SAMPLE_LEN: usize = 16;
     const LONGEST_NUMBER: usize = 4;
 
@@ -82,22 +83,35 @@ mod protection {
         header_protection: "quicv2 hp",
     };
 
-    /// The octets that are wanted of HKDF.
-    struct Octets(usize);
-
-    impl KeyType for Octets {
-        fn len(&self) -> usize {
-            self.0
+    /// HMAC with SHA-256 (RFC 2104) of a key and a message of at most a block each. That of the library keeps each key in
+    /// a context on the heap, and takes twice as long. Nothing here is secret: all can derive these keys.
+    fn hmac(key: &[u8], message: &[u8]) -> Option<[u8; HASH_LEN]> {
+        let mut inner = [0x36; 2 * HASH_BLOCK];
+        let mut outer = [0x5c; HASH_BLOCK + HASH_LEN];
+        for (at, octet) in key.iter().enumerate().take(HASH_BLOCK) {
+            inner[at] ^= octet;
+            outer[at] ^= octet;
         }
+        let end = HASH_BLOCK + message.len();
+        inner.get_mut(HASH_BLOCK..end)?.copy_from_slice(message);
+        let inner = digest(&SHA256, inner.get(..end)?);
+        outer.get_mut(HASH_BLOCK..)?.copy_from_slice(inner.as_ref());
+        digest(&SHA256, &outer).as_ref().try_into().ok()
     }
 
-    /// HKDF-Expand-Label without context (RFC 8446 §7.1).
-    fn expand<const N: usize>(secret: &Prk, label: &str) -> Option<[u8; N]> {
-        let mut octets = [0; N];
-        let len = [0, N as u8, (6 + label.len()) as u8];
-        let info = [&len[..], b"tls13 ", label.as_bytes(), &[0]];
-        secret.expand(&info, Octets(N)).ok()?.fill(&mut octets).ok()?;
-        Some(octets)
+    /// HKDF-Expand-Label without context (RFC 8446 §7.1), of at most a hash: one HMAC (RFC 5869 §2.3).
+    fn expand<const N: usize>(secret: &[u8; HASH_LEN], label: &str) -> Option<[u8; N]> {
+        const PREFIX: &[u8] = b"tls13 ";
+        let mut info = [0; HASH_BLOCK];
+        let end = 3 + PREFIX.len() + label.len();
+        info.get_mut(..3)?
+            .copy_from_slice(&[0, N as u8, (PREFIX.len() + label.len()) as u8]);
+        info.get_mut(3..3 + PREFIX.len())?.copy_from_slice(PREFIX);
+        info.get_mut(3 + PREFIX.len()..end)?
+            .copy_from_slice(label.as_bytes());
+        // Behind the label the length of no context, and the number of the first block.
+        *info.get_mut(end + 1)? = 1;
+        hmac(secret, info.get(..end + 2)?)?.first_chunk().copied()
     }
 
     /// What a client protects its Initial packets with.
@@ -114,9 +128,8 @@ mod protection {
                 Version::V1 => &V1,
                 Version::V2 => &V2,
             };
-            let initial_secret = Salt::new(HKDF_SHA256, &derivation.salt).extract(id.as_bytes());
-            let client_secret: [u8; SECRET_LEN] = expand(&initial_secret, "client in")?;
-            let client_secret = Prk::new_less_safe(HKDF_SHA256, &client_secret);
+            let initial_secret = hmac(&derivation.salt, id.as_bytes())?;
+            let client_secret = expand(&initial_secret, "client in")?;
             Some(Keys {
                 key: expand(&client_secret, derivation.key)?,
                 iv: expand(&client_secret, derivation.iv)?,
