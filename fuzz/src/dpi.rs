@@ -1,5 +1,5 @@
-//! Inspection of any packets: flows that are opened, inspected, closed and expired as the input says, and each parser on
-//! the input itself. Nothing is left behind, and no state is used twice.
+//! Inspection of any packets: flows that are opened, inspected, closed and expired as the input says, and each parser
+//! on the input itself. Nothing is left behind, and no state is used twice.
 
 use dpi::dns::{MOST_RECORDS, Response};
 use dpi::hosts::{ApplicationIndex, HostTableBuilder};

@@ -103,7 +103,7 @@ pub enum Reason {
     TooLong,
     /// It can be read in two ways: octets or fields that are there twice and differ.
     Ambiguous,
-    /// Nothing was found in as many packets or octets as are looked at.
+    /// Nothing was found in as many packets, octets, or pieces with gaps between them, as are looked at.
     Budget,
     /// The owner's share of blocks is in use.
     OwnersShare,

@@ -94,7 +94,7 @@ impl Inspector {
         }
     }
 
-    /// Ends the inspection of the oldest flow if it is older than [`Settings::longest_ns`], and gives its token: the flow
+    /// Ends the inspection of the oldest flow if it is older than [`Settings::longest_ns`], and gives its token: it
     /// stays undetected. The caller calls it until it gives none.
     pub fn expire(&mut self, now: u64) -> Option<u32> {
         let longest = self.settings.longest_ns;

@@ -133,3 +133,75 @@ fn split(datagram: &[u8]) -> Option<(Option<Initial<'_>>, &[u8])> {
     };
     Some(((kind == initial).then_some(packet), reader.rest()))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A packet of version 1 of this type, with `payload` octets behind its Length.
+    fn long(kind: u8, token: &[u8], payload: u8) -> Vec<u8> {
+        let ids = [2, 0xaa, 0xbb, 1, 0xcc];
+        let start = [&[0xc0 | kind << 4, 0, 0, 0, 1][..], &ids, token, &[payload]].concat();
+        [start, vec![7; usize::from(payload)]].concat()
+    }
+
+    fn lengths(datagram: &[u8]) -> Vec<usize> {
+        packets(datagram).map(|initial| initial.packet.len()).collect()
+    }
+
+    #[test]
+    fn initial_packets_are_found_among_others() {
+        let initial = long(0, &[3, 1, 2, 3], 9);
+        let (zero_rtt, handshake, retry) = (long(1, &[], 5), long(2, &[], 5), long(3, &[], 5));
+        let one = packets(&initial).next().expect("an Initial packet");
+        assert_eq!(
+            (one.version, one.destination.as_bytes()),
+            (Version::V1, &[0xaa, 0xbb][..])
+        );
+        assert_eq!((one.number_at, one.packet), (15, &initial[..]));
+
+        let whole = initial.len();
+        assert_eq!(
+            lengths(&[&zero_rtt[..], &initial, &handshake, &initial].concat()),
+            [whole, whole]
+        );
+        assert_eq!(lengths(&[&initial[..], &retry, &initial].concat()), [whole]);
+        assert_eq!(lengths(&[&initial[..], &[0; 30], &initial].concat()), [whole]);
+        assert_eq!(lengths(&initial[..whole - 1]), []);
+        assert_eq!(lengths(&initial.repeat(20)), [whole; MOST_PACKETS]);
+    }
+
+    #[test]
+    fn types_of_version_2_are_others() {
+        let mut initial = long(1, &[0], 9);
+        initial[1..5].copy_from_slice(&[0x6b, 0x33, 0x43, 0xcf]);
+        assert_eq!(
+            packets(&initial).map(|packet| packet.version).collect::<Vec<_>>(),
+            [Version::V2]
+        );
+        initial[0] = 0xc0;
+        assert_eq!(lengths(&initial), []);
+    }
+
+    #[test]
+    fn long_connection_ids_and_other_versions_are_none() {
+        let mut long_id = vec![0xc0, 0, 0, 0, 1, 21];
+        long_id.extend([0; 40]);
+        assert_eq!(lengths(&long_id), []);
+        let mut other = long(0, &[0], 9);
+        other[4] = 9;
+        assert!(lengths(&other).is_empty() && is_long_header(&other));
+        other[4] = 0;
+        assert!(!is_long_header(&other) && !is_long_header(&other[..4]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_datagram_ends(octets in prop::collection::vec(any::<u8>(), 0..100)) {
+            let datagram = [&[0xc0, 0, 0, 0, 1][..], &octets].concat();
+            prop_assert!(packets(&datagram).count() <= MOST_PACKETS);
+        }
+    }
+}

@@ -83,8 +83,8 @@ mod protection {
         header_protection: "quicv2 hp",
     };
 
-    /// HMAC with SHA-256 (RFC 2104) of a key and a message of at most a block each. That of the library keeps each key in
-    /// a context on the heap, and takes twice as long. Nothing here is secret: all can derive these keys.
+    /// HMAC with SHA-256 (RFC 2104) of a key and a message of at most a block each. That of the library keeps each key
+    /// in a context on the heap, and takes twice as long. Nothing here is secret: all can derive these keys.
     fn hmac(key: &[u8], message: &[u8]) -> Option<[u8; HASH_LEN]> {
         let mut inner = [0x36; 2 * HASH_BLOCK];
         let mut outer = [0x5c; HASH_BLOCK + HASH_LEN];
