@@ -8,7 +8,9 @@
 //! line, whitespace before a colon, a target and a Host field that differ.
 
 mod body;
+mod fields;
 mod head;
 
 pub use body::{Requests, Step};
-pub use head::{Body, Head, LONGEST_HEAD, may_start_request, read_head};
+pub use fields::Body;
+pub use head::{Head, LONGEST_HEAD, may_start_request, read_head};

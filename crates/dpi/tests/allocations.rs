@@ -1,5 +1,5 @@
-//! Inspection and lookups allocate nothing: counted by an allocator that counts. What AWS-LC allocates in C for a moment
-//! is not counted.
+//! Inspection and lookups allocate nothing: counted by an allocator that counts. What AWS-LC allocates in C for a
+//! moment is not counted.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

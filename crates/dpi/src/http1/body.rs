@@ -1,6 +1,7 @@
 //! The requests of a connection, and the bodies between them (RFC 9112 §6, §7.1).
 
-use super::head::{Body, Head, read_head};
+use super::fields::Body;
+use super::head::{Head, read_head};
 use crate::fault::Fault;
 
 /// The most digits of a chunk's length: lengths below 2^60.

@@ -2,6 +2,7 @@
 
 use memchr::{memchr, memchr2};
 
+use super::fields::{Body, Fields, host_of};
 use crate::fault::Fault;
 use crate::host_name::HostName;
 
@@ -9,17 +10,6 @@ use crate::host_name::HostName;
 pub const LONGEST_HEAD: usize = 8192;
 /// The longest method, octets. The longest one that is registered has 17 (RFC 3253 §8).
 const LONGEST_METHOD: usize = 24;
-
-/// How long the body of a request is (RFC 9112 §6.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
-    /// As many octets; without a body none.
-    Octets(u64),
-    /// In chunks, each with its length.
-    Chunked,
-    /// Not known from the request, or no HTTP follows: CONNECT, Upgrade.
-    Unknown,
-}
 
 /// The head of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,110 +138,16 @@ fn parts_of_target<'o>(method: &[u8], target: &'o [u8]) -> Result<(Option<&'o [u
     if target.starts_with(b"/") || target == b"*" {
         return Ok((None, target));
     }
-    let scheme = target
-        .iter()
-        .position(|octet| *octet == b':')
-        .ok_or(Fault::Malformed)?;
+    let scheme = memchr(b':', target).ok_or(Fault::Malformed)?;
     let after = target.get(scheme..).and_then(|rest| rest.strip_prefix(b"://"));
     let after = after.ok_or(Fault::Malformed)?;
-    let end = after.iter().position(|octet| matches!(octet, b'/' | b'?'));
+    let end = memchr2(b'/', b'?', after);
     // Without a path it is that of the root (RFC 9110 §4.2.3).
     let (authority, path) = match end {
         Some(end) => after.split_at_checked(end).unwrap_or_default(),
         None => (after, &b"/"[..]),
     };
     Ok((Some(authority), path))
-}
-
-/// The host of an authority without user information (RFC 9110 §7.2, §4.2.4), its port left out; none of an empty one.
-fn host_of(authority: &[u8]) -> Result<Option<HostName>, Fault> {
-    if authority.is_empty() {
-        return Ok(None);
-    }
-    let port = authority.iter().rposition(|octet| !octet.is_ascii_digit());
-    let host = match port {
-        Some(colon) if authority[colon] == b':' => &authority[..colon],
-        _ => authority,
-    };
-    HostName::parse(host).map(Some).map_err(|_| Fault::Malformed)
-}
-
-/// What the header fields say.
-#[derive(Clone, Copy, Debug, Default)]
-struct Fields {
-    /// The host of the Host field, once there was one.
-    host: Option<Option<HostName>>,
-    content_length: Option<u64>,
-    transfer_encoding: Option<bool>,
-    upgrades: bool,
-}
-
-impl Fields {
-    fn add(&mut self, line: &[u8]) -> Result<(), Fault> {
-        if matches!(line.first(), Some(b' ' | b'\t')) {
-            // obs-fold (RFC 9112 §5.2).
-            return Err(Fault::Ambiguous);
-        }
-        let colon = memchr(b':', line).ok_or(Fault::Malformed)?;
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        if name.is_empty() || name.ends_with(b" ") || name.ends_with(b"\t") {
-            // RFC 9112 §5.1.
-            return Err(Fault::Ambiguous);
-        }
-        if name.eq_ignore_ascii_case(b"host") {
-            self.add_host(value)
-        } else if name.eq_ignore_ascii_case(b"content-length") {
-            self.add_content_length(value)
-        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            let is_chunked = value.eq_ignore_ascii_case(b"chunked");
-            // Several codings: only if all of it is one `chunked` is the end of the body known here.
-            self.transfer_encoding = Some(is_chunked && self.transfer_encoding.is_none());
-            Ok(())
-        } else {
-            self.upgrades |= name.eq_ignore_ascii_case(b"upgrade");
-            Ok(())
-        }
-    }
-
-    /// One field with one value (RFC 9112 §3.2).
-    fn add_host(&mut self, value: &[u8]) -> Result<(), Fault> {
-        if self.host.is_some() {
-            return Err(Fault::Ambiguous);
-        }
-        self.host = Some(host_of(value)?);
-        Ok(())
-    }
-
-    /// RFC 9110 §8.6: digits; the same value twice does no harm, another is an attack (RFC 9112 §6.3).
-    fn add_content_length(&mut self, value: &[u8]) -> Result<(), Fault> {
-        let octets = decimal(value).ok_or(Fault::Malformed)?;
-        if self.content_length.is_some_and(|other| other != octets) {
-            return Err(Fault::Ambiguous);
-        }
-        self.content_length = Some(octets);
-        Ok(())
-    }
-
-    /// RFC 9112 §6.3. Both ways at once is how requests are smuggled: the body is not followed.
-    fn body(&self) -> Body {
-        match (self.transfer_encoding, self.content_length) {
-            _ if self.upgrades => Body::Unknown,
-            (None, None) => Body::Octets(0),
-            (None, Some(octets)) => Body::Octets(octets),
-            (Some(true), None) => Body::Chunked,
-            (Some(_), _) => Body::Unknown,
-        }
-    }
-}
-
-fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 18 {
-        return None;
-    }
-    digits.iter().try_fold(0, |value, digit| match digit {
-        b'0'..=b'9' => Some(value * 10 + u64::from(digit - b'0')),
-        _ => None,
-    })
 }
 
 /// The head with what its fields say.

@@ -134,7 +134,7 @@ fn look(resources: &mut Resources, flow: &mut Flow, sender: Sender, packet: &Lay
             State::Tcp(_),
         ) => match sender {
             Sender::Initiator => tcp::look(resources, flow, sequence, has_syn, payload),
-            // A server names no host of its own that a client has not named.
+            // Of TLS and HTTP the client names the host.
             Sender::Responder => Ok(Outcome::Undecided),
         },
         (Layer4::Udp { payload }, State::Udp(_) | State::Quic(_)) => {
