@@ -76,9 +76,10 @@ fn step(inspector: &mut Inspector, open: &mut Open, now: u64, step: [u8; 4], pay
 fn inspect(mut input: &[u8]) {
     let (mut inspector, mut open) = (inspector(), Open::new());
     let mut now = 0;
-    while let Some((head, rest)) = input.split_first_chunk::<5>() {
-        let [what @ .., len] = *head;
-        let (payload, rest) = rest.split_at(usize::from(len).min(rest.len()));
+    while let Some((head, rest)) = input.split_first_chunk::<6>() {
+        let [what @ .., high, low] = *head;
+        let len = usize::from(u16::from_be_bytes([high, low]));
+        let (payload, rest) = rest.split_at(len.min(rest.len()));
         input = rest;
         now += 1;
         step(&mut inspector, &mut open, now, what, payload);

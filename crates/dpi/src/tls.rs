@@ -72,9 +72,11 @@ impl AlpnList {
 
 impl core::fmt::Debug for AlpnList {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_list()
-            .entries(self.iter().map(<[u8]>::escape_ascii))
-            .finish()
+        let mut list = f.debug_list();
+        for name in self.iter() {
+            list.entry(&format_args!("{}", name.escape_ascii()));
+        }
+        list.finish()
     }
 }
 

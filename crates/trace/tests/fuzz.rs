@@ -92,11 +92,15 @@ fn lacp() -> Vec<Vec<u8>> {
     vec![[&up[..], &said, &[1, 20], &said, &[0x10, 1, 200]].concat()]
 }
 
-/// Inputs of `dpi`: a flow that is opened and the payload of each packet of a capture in it, in steps of their own.
+/// Inputs of `dpi`: flows that are opened and packets in them, in steps; and messages for the parsers.
 fn inspected() -> Vec<Vec<u8>> {
     let step = |what: u8, flags: u8, payload: &[u8]| {
-        let payload = payload.get(..255).unwrap_or(payload);
-        [&[what, 0, 9, flags, payload.len() as u8], payload].concat()
+        [
+            &[what, 0, 9, flags][..],
+            &(payload.len() as u16).to_be_bytes(),
+            payload,
+        ]
+        .concat()
     };
     let extensions = b"\0\0\0\x0e\0\x0c\0\0\x09a.example\0\x10\0\x05\0\x03\x02h2\xfe\x0d\0\x01\0";
     let start = b"\x16\x03\x01\0\x4f\x01\0\0\x4b\x03\x03";
@@ -119,7 +123,8 @@ fn inspected() -> Vec<Vec<u8>> {
     let file = root().join("crates/dpi/tests/captures/quic-ietf.pcap");
     let capture = std::fs::read(file).expect("a capture");
     // The first packet: behind the headers of file and packet, Ethernet, IPv4 and UDP.
-    let initial = &capture[24 + 16 + 42..][..1_200];
+    let len = u32::from_le_bytes(capture[32..36].try_into().expect("four octets"));
+    let initial = &capture[24 + 16..][..len as usize][42..];
     vec![
         tcp(&hello),
         tcp(request),
