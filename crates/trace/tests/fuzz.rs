@@ -92,6 +92,55 @@ fn lacp() -> Vec<Vec<u8>> {
     vec![[&up[..], &said, &[1, 20], &said, &[0x10, 1, 200]].concat()]
 }
 
+/// Inputs of `dpi`: flows that are opened and packets in them, in steps; and messages for the parsers.
+fn inspected() -> Vec<Vec<u8>> {
+    let step = |what: u8, flags: u8, payload: &[u8]| {
+        [
+            &[what, 0, 9, flags][..],
+            &(payload.len() as u16).to_be_bytes(),
+            payload,
+        ]
+        .concat()
+    };
+    let extensions = b"\0\0\0\x0e\0\x0c\0\0\x09a.example\0\x10\0\x05\0\x03\x02h2\xfe\x0d\0\x01\0";
+    let start = b"\x16\x03\x01\0\x4f\x01\0\0\x4b\x03\x03";
+    let hello = [&start[..], &[7; 32], b"\0\0\x02\x13\x01\x01\0\0\x20", extensions].concat();
+    let request = b"POST /a HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET / HTTP/1.0\r\n\r\n";
+    let stun = [
+        &[0, 1, 0, 8, 0x21, 0x12, 0xa4, 0x42][..],
+        &[7; 12],
+        &[0x80, 0x22, 0, 3, 97, 98, 99, 0],
+    ]
+    .concat();
+    let rtp = |number: u8| [0x80, 0, 0, number, 0, 0, 0, 0, 1, 2, 3, 4, 9, 9];
+    let tcp = |payload: &[u8]| [vec![60], step(0, 0, &[]), step(3, 0, payload)].concat();
+    let udp = |payloads: &[&[u8]]| {
+        let steps = payloads.iter().flat_map(|payload| step(3, 1, payload));
+        [vec![0], step(0, 1, &[]), steps.collect()].concat()
+    };
+    let whole = |octets: &[u8]| [&[30], octets].concat();
+    let rtp = [0, 1, 2, 3].map(rtp);
+    let file = root().join("crates/dpi/tests/captures/quic-ietf.pcap");
+    let capture = std::fs::read(file).expect("a capture");
+    // The first packet: behind the headers of file and packet, Ethernet, IPv4 and UDP.
+    let len = u32::from_le_bytes(capture[32..36].try_into().expect("four octets"));
+    let initial = &capture[24 + 16..][..len as usize][42..];
+    vec![
+        tcp(&hello),
+        tcp(request),
+        udp(&[&stun]),
+        udp(&rtp.each_ref().map(|packet| &packet[..])),
+        udp(&[initial]),
+        whole(&hello),
+        whole(request),
+        whole(initial),
+        whole(b"\x06\0\x04abcd\x02\x0a\0\x01\x03\x01\x01\x06\x04\x01e"),
+        whole(b"\0\x07\x81\x80\0\x01\0\x02\0\0\0\0\x01a\x07example\0\0\x01\0\x01\xc0\x0c\0\x05\0\x01\0\0\0\x09\0\x04\x01b\xc0\x0e\
+            \x01b\xc0\x0e\0\x01\0\x01\0\0\0\x09\0\x04\xc0\0\x02\x01"),
+        whole(b"*.www.example.com"),
+    ]
+}
+
 fn flow_descriptions() -> Vec<Vec<u8>> {
     let texts = [
         "permit out ip from any to assigned",
@@ -121,6 +170,7 @@ fn all() -> Vec<Target> {
     let record = root().join("crates/session/tests/records/session_v1.bin");
     vec![
         ("capture_file", targets::capture_file::run, captures.collect()),
+        ("dpi", targets::dpi::run, inspected()),
         (
             "icmp",
             targets::icmp::run,

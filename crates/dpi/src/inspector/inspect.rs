@@ -1,0 +1,146 @@
+//! The inspection of flows, from their opening to a verdict.
+
+use super::flow::{Flow, FlowIndex, State};
+use super::flows::Flows;
+use super::packet::{Layer4, Sender, Transport};
+use super::resources::{Outcome, Resources};
+use super::settings::Settings;
+use super::{tcp, udp};
+use crate::shares::Shares;
+use crate::verdict::{Reason, Verdict};
+
+/// Why a flow is not inspected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotOpened {
+    /// The owner has as many as its share, or there is no such owner.
+    OwnersShare,
+    /// All states are in use.
+    NoState,
+}
+
+/// Inspects the flows of one worker.
+#[derive(Debug)]
+pub struct Inspector {
+    settings: Settings,
+    flows: Flows,
+    flow_shares: Shares,
+    resources: Resources,
+}
+
+impl Inspector {
+    /// An inspector with all its memory.
+    pub fn new(settings: Settings) -> Inspector {
+        Inspector {
+            flows: Flows::new(settings.flows),
+            flow_shares: Shares::new(settings.owners, settings.flows_of_owner),
+            resources: Resources::new(&settings),
+            settings,
+        }
+    }
+
+    /// Begins the inspection of a flow of `owner`. `token` is the caller's number of the flow, for
+    /// [`Inspector::expire`]; `now` is in ns, and never less than before.
+    ///
+    /// The index is valid until a verdict ends the inspection, the flow is closed, or expires.
+    ///
+    /// # Errors
+    ///
+    /// [`NotOpened`]: the flow stays undetected.
+    pub fn open(
+        &mut self,
+        owner: u32,
+        token: u32,
+        transport: Transport,
+        now: u64,
+    ) -> Result<FlowIndex, NotOpened> {
+        if !self.flow_shares.take(owner) {
+            return Err(NotOpened::OwnersShare);
+        }
+        let opened = self.flows.open(Flow::new(owner, token, transport, now));
+        opened.ok_or_else(|| {
+            self.flow_shares.give_back(owner);
+            NotOpened::NoState
+        })
+    }
+
+    /// Looks at the next packet of a flow.
+    pub fn inspect(&mut self, index: FlowIndex, sender: Sender, packet: &Layer4<'_>) -> Verdict<'_> {
+        let Some(flow) = self.flows.get_mut(index) else {
+            return Verdict::Undetected(Reason::NotOpen);
+        };
+        let outcome = match look(&mut self.resources, flow, sender, packet) {
+            Outcome::Undecided if flow.has_spent(sender, packet.payload().len(), &self.settings) => {
+                Outcome::Undetected(Reason::Budget)
+            }
+            outcome => outcome,
+        };
+        match outcome {
+            Outcome::Undecided => Verdict::Undecided,
+            Outcome::Found => {
+                self.close(index);
+                Verdict::Found(&self.resources.found)
+            }
+            Outcome::Undetected(reason) => {
+                self.close(index);
+                Verdict::Undetected(reason)
+            }
+        }
+    }
+
+    /// Ends the inspection of a flow without a verdict: the flow is over.
+    pub fn close(&mut self, index: FlowIndex) {
+        if let Some(flow) = self.flows.close(index) {
+            self.give_back(flow);
+        }
+    }
+
+    /// Ends the inspection of the oldest flow if it is older than [`Settings::longest_ns`], and gives its token: it
+    /// stays undetected. The caller calls it until it gives none.
+    pub fn expire(&mut self, now: u64) -> Option<u32> {
+        let longest = self.settings.longest_ns;
+        let flow = self
+            .flows
+            .close_oldest(|flow| now.saturating_sub(flow.opened_at) >= longest)?;
+        let token = flow.token;
+        self.give_back(flow);
+        Some(token)
+    }
+
+    /// Flows that are inspected.
+    pub fn flows(&self) -> u32 {
+        self.flows.in_use()
+    }
+
+    /// Blocks that are in use.
+    pub fn blocks(&self) -> u32 {
+        self.settings.blocks - self.resources.blocks.free() as u32
+    }
+
+    fn give_back(&mut self, flow: Flow) {
+        self.flow_shares.give_back(flow.owner);
+        self.resources.give_back(flow);
+    }
+}
+
+/// What the payload of a packet makes of its flow.
+fn look(resources: &mut Resources, flow: &mut Flow, sender: Sender, packet: &Layer4<'_>) -> Outcome {
+    let looked = match (packet, flow.state) {
+        (
+            &Layer4::Tcp {
+                sequence,
+                has_syn,
+                payload,
+            },
+            State::Tcp(_),
+        ) => match sender {
+            Sender::Initiator => tcp::look(resources, flow, sequence, has_syn, payload),
+            // Of TLS and HTTP the client names the host.
+            Sender::Responder => Ok(Outcome::Undecided),
+        },
+        (Layer4::Udp { payload }, State::Udp(_) | State::Quic(_)) => {
+            udp::look(resources, flow, sender, payload)
+        }
+        _ => Err(Reason::Unknown),
+    };
+    looked.unwrap_or_else(Outcome::Undetected)
+}

@@ -1,0 +1,10 @@
+//! The tests of inspection in one program: it is compiled and linked once.
+
+mod captures;
+mod floods;
+mod flows;
+mod host_rules;
+mod messages;
+#[cfg(feature = "quic")]
+mod quic_flows;
+mod tls_flows;
