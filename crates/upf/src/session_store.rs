@@ -151,8 +151,8 @@ impl SessionKeeper {
         }
     }
 
-    /// Has some more sessions come back. Whether there was one, or an end to it: the end is when workers have taken all,
-    /// since until then a packet of one of them is not to be answered with an Error Indication.
+    /// Has some more sessions come back. Whether there was one, or an end to it: the end is when workers have taken
+    /// all, since until then a packet of one of them is not to be answered with an Error Indication.
     pub fn restore_some(&mut self, now: Nanos, endpoint: &mut Endpoint) -> bool {
         if !self.is_restoring {
             return false;

@@ -140,8 +140,8 @@ impl<'a> FieldReader<'a> {
         prefix.contains(self.address(end))
     }
 
-    /// The address at `end`, to be looked up among prefixes. `has_long_prefix`: one of those of IPv6 is longer than what
-    /// a key's ADDRESS holds.
+    /// The address at `end`, to be looked up among prefixes. `has_long_prefix`: one of those of IPv6 is longer than
+    /// what a key's ADDRESS holds.
     pub(crate) fn address_for_lookup(&mut self, end: End, has_long_prefix: bool) -> IpAddr {
         self.note_address(end, has_long_prefix && !self.is_ipv4());
         self.address(end)

@@ -297,7 +297,7 @@ fn the_last_usage_of_a_session_outlives_a_crash_between_its_end_and_its_response
     assert_eq!(reported, received);
 }
 
-/// A worker that is told so answers packets of unknown tunnels with Error Indications.
+/// A worker that learns that answers packets of unknown tunnels with Error Indications.
 #[test]
 fn restoration_is_over_when_workers_have_all_sessions() {
     let store = MemoryStore::default();

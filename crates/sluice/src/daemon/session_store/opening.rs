@@ -1,4 +1,5 @@
-//! The store is opened beside everything else that a start does: what was in it, and what leads to each of its sessions.
+//! The store is opened beside everything else that a start does: what was in it, and what leads to each of its
+//! sessions.
 
 use std::io;
 use std::path::Path;
