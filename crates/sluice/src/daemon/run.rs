@@ -98,7 +98,6 @@ pub fn run(
     let clock = Clock::starting_now(eal.tsc_hz());
     let (mut control, workers, explainer) = build(config, &clock, &ports)?;
     let flow_entries = flow_entries(&workers);
-    let opened = OpenedWriters::open(config, &clock, opening).map_err(RunError)?;
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
     let own = sockets.wakeup().map_err(RunError::of)?;
@@ -114,6 +113,8 @@ pub fn run(
     let unstarted = unstarted_workers(workers, ios, idles, host_ends);
     let mut threads = start_workers(eal, config, unstarted, &wakes, &clock, &halt);
     let memory = workers_memory(&mut threads, &ports)?;
+    // The store is read while workers are made.
+    let opened = OpenedWriters::open(config, &clock, opening).map_err(RunError)?;
     let (client, server) = query_channel();
     let (writers, views) = opened
         .start(config, &mut control, &clock, own.clone())

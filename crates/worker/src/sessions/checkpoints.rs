@@ -3,8 +3,8 @@
 //! All sessions are looked at in turn, by the order of their blocks in memory, in parts that are spread evenly over a
 //! little less than the interval. What is remembered of a session is one number, which is another when its counters are
 //! ([`MarkedBlock::mark`]), so that an idle session costs three cache lines, asked for
-//! ahead. The counts of the others are written into lists that control gives and gets back. Where there is no list, or no
-//! room for an event, the look pauses and misses nothing.
+//! ahead. The counts of the others are written into lists that control gives and gets back. Where there is no list, or
+//! no room for an event, the look pauses and misses nothing.
 //!
 //! A session that has counted much since it was looked at last is looked at before its turn. Its counters say so by the
 //! bit that they say with that a bound is near ([`Blocks::look_every`](flow::Blocks::look_every)): packets pay nothing
@@ -24,8 +24,8 @@ use crate::{Event, WorkerConfig};
 
 /// Parts that one poll looks at, at most: those of the longest sleep of a worker with a million sessions.
 const PARTS_PER_POLL: usize = 256;
-/// A look at all sessions takes so much less than the interval: within it counts are to be in the store, too, and before
-/// that they wait here, in the queue to its writer and for the disk.
+/// A look at all sessions takes so much less than the interval: within it counts are to be in the store, too, and
+/// before that they wait here, in the queue to its writer and for the disk.
 const EARLY: u32 = 8;
 /// Counts wait in a list for this part of the interval at most.
 const WAITS: u32 = 32;
