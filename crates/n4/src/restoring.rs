@@ -3,7 +3,7 @@
 use flow::Nanos;
 use pfcp::Header;
 use pfcp::message::Message;
-use session::Seid;
+use session::{Seid, is_newest_form};
 
 use crate::absent_sessions::{AbsentSessions, Reserved, StoredSession};
 use crate::endpoint_state::Shared;
@@ -68,8 +68,13 @@ impl Restoring<'_> {
         };
         let restored = match stored {
             Some(StoredSession { record, progress }) => {
-                self.transfer
-                    .restore(self.shared, now, &record, progress.as_deref())
+                let restored = self
+                    .transfer
+                    .restore(self.shared, now, &record, progress.as_deref());
+                if restored.is_ok() && !is_newest_form(&record) {
+                    self.shared.sessions.mark(seid);
+                }
+                restored
             }
             None => Err(ImportError::Unreadable),
         };

@@ -4,7 +4,7 @@
 //! octets   0-3    "SLUI"
 //!          4      kind: 1 a session, 2 an association, 3 the node itself, 4 an application,
 //!                  5 a response
-//!          5      revision of the content of that version
+//!          5      revision of the content of that version: the newest and the one before are read
 //!          6      version of the kind's body, from 1
 //!          7-10   length of the body
 //!          11-14  CRC-32C (RFC 3385) of octets 0-10 and the body
@@ -48,12 +48,17 @@ impl Kind {
         }
     }
 
-    /// Which content that version has: one more whenever it changes before it is released. No other one is read.
+    /// Which content that version has: one more whenever it changes before it is released.
     const fn revision(self) -> u8 {
         match self {
             Kind::Session => 3,
             Kind::Association | Kind::Node | Kind::Application | Kind::Response => 0,
         }
+    }
+
+    /// The oldest content that is read: that of the build before.
+    const fn oldest_revision(self) -> u8 {
+        self.revision().saturating_sub(1)
     }
 }
 
@@ -61,7 +66,16 @@ impl Kind {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sealed<'o> {
     pub(super) kind: Kind,
+    /// Of its content, one of those that are read.
+    pub(super) revision: u8,
     pub(super) body: &'o [u8],
+}
+
+impl Sealed<'_> {
+    /// Whether it has the form that is written now.
+    pub(super) fn is_newest(&self) -> bool {
+        self.revision == self.kind.revision()
+    }
 }
 
 fn check_sum(head: &[u8], body: &[u8]) -> u32 {
@@ -123,9 +137,12 @@ pub(super) fn open(octets: &[u8]) -> Result<(Sealed<'_>, &[u8]), RecordError> {
     let known = kind.version();
     match version {
         0 => Err(RecordError::Malformed("version")),
-        1 if revision == kind.revision() => Ok((Sealed { kind, body }, rest)),
+        1 if (kind.oldest_revision()..=kind.revision()).contains(&revision) => {
+            Ok((Sealed { kind, revision, body }, rest))
+        }
         1 => Err(RecordError::Revision {
             revision,
+            oldest: kind.oldest_revision(),
             known: kind.revision(),
         }),
         version => Err(RecordError::Newer { version, known }),
@@ -185,6 +202,7 @@ mod tests {
             open(&resealed(|octets| octets[5] = 0)).unwrap_err(),
             RecordError::Revision {
                 revision: 0,
+                oldest: 2,
                 known: 3
             }
         );

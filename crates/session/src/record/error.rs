@@ -26,7 +26,9 @@ pub enum RecordError {
     Revision {
         /// The revision of the record's content.
         revision: u8,
-        /// The one that is known here.
+        /// The oldest one that is read here.
+        oldest: u8,
+        /// The newest one, which is written here.
         known: u8,
     },
     /// It says that it is longer than any record may be, octets.
@@ -55,9 +57,13 @@ impl fmt::Display for RecordError {
                 f,
                 "the record is of version {version}, and the newest one known here is {known}: a newer Sluice wrote it"
             ),
-            RecordError::Revision { revision, known } => write!(
+            RecordError::Revision {
+                revision,
+                oldest,
+                known,
+            } => write!(
                 f,
-                "the record has content of revision {revision}, and revision {known} alone is read here: another build of Sluice wrote it"
+                "the record has content of revision {revision}, and revisions {oldest} to {known} are read here: another build of Sluice wrote it"
             ),
             RecordError::TooLong(octets) => {
                 write!(f, "the record has {octets} octets; {LONGEST_RECORD} is the most")

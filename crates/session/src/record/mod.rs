@@ -48,6 +48,12 @@ pub fn behind_record(octets: &[u8]) -> Result<&[u8], RecordError> {
     envelope::open(octets).map(|(_, rest)| rest)
 }
 
+/// Whether the record that `octets` begin with has the form that is written now. One of the build before is read, and
+/// written anew when that can be done: the build after reads it no more.
+pub fn is_newest_form(octets: &[u8]) -> bool {
+    envelope::open(octets).is_ok_and(|(sealed, _)| sealed.is_newest())
+}
+
 impl Record {
     /// Reads the record that `octets` begin with, and gives what follows on it.
     ///
@@ -57,7 +63,7 @@ impl Record {
     pub fn decode<'o>(octets: &'o [u8], frame: Frame<'_>) -> Result<(Record, &'o [u8]), RecordError> {
         let (sealed, rest) = envelope::open(octets)?;
         let record = match sealed.kind {
-            Kind::Session => session_v1::decode(sealed.body, frame)
+            Kind::Session => session_v1::decode(sealed.body, sealed.revision, frame)
                 .map(Box::new)
                 .map(Record::Session),
             Kind::Association => plain::decode(sealed.body, "association").map(Record::Association),
@@ -127,6 +133,7 @@ impl ResponseRecord {
             envelope::Sealed {
                 kind: Kind::Response,
                 body,
+                ..
             } => plain::decode(body, "response").map(|record| *record),
             _ => Err(RecordError::Malformed("response")),
         }

@@ -1,5 +1,7 @@
 //! The body of a session's record, version 1.
 
+use std::borrow::Cow;
+
 use super::error::RecordError;
 use super::types::{Frame, SessionRecord};
 use form::Body;
@@ -18,8 +20,21 @@ pub(super) fn encode(record: &SessionRecord, frame: Frame<'_>) -> Result<Vec<u8>
     postcard::to_allocvec(&body).map_err(|_| RecordError::Malformed("session"))
 }
 
-/// Reads a session.
-pub(super) fn decode(octets: &[u8], frame: Frame<'_>) -> Result<SessionRecord, RecordError> {
+/// The revision of the content in which a session had no last response: it ended before that.
+const WITHOUT_RESPONSE: u8 = 2;
+/// No response, as it is written.
+const NO_RESPONSE: [u8; 1] = [0];
+
+/// Reads a session, of the newest revision or the one before.
+pub(super) fn decode(octets: &[u8], revision: u8, frame: Frame<'_>) -> Result<SessionRecord, RecordError> {
+    let octets = match revision {
+        WITHOUT_RESPONSE => Cow::Owned([octets, &NO_RESPONSE].concat()),
+        _ => Cow::Borrowed(octets),
+    };
+    read(&octets, frame)
+}
+
+fn read(octets: &[u8], frame: Frame<'_>) -> Result<SessionRecord, RecordError> {
     let (body, rest): (Body, _) =
         postcard::take_from_bytes(octets).map_err(|_| RecordError::Malformed("session"))?;
     if !rest.is_empty() {

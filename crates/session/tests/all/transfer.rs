@@ -728,9 +728,8 @@ proptest! {
     }
 }
 
-/// What version 1 looks like, to the octet: a change here breaks every record that there is.
-#[test]
-fn version_1_stays_as_it_is() {
+/// The session of the records that are kept.
+fn kept_session() -> SessionRecord {
     let mut world = World::new(1);
     let mut changes = session(UE);
     changes.create_pdrs[0].pdi.f_teid = Some(given(0x1234));
@@ -739,6 +738,30 @@ fn version_1_stays_as_it_is() {
     let mut record = export(&mut world, seid, Export::Copy).unwrap();
     record.association = b"\x00\x0a\x00\x00\x01".to_vec();
     record.seid = Seid(0x0102_0304_0506_0708);
+    record
+}
+
+/// What the build before wrote: a session without its last response.
+#[test]
+fn records_of_the_revision_before_are_read() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/records/session_v1_revision_2.bin"
+    );
+    let kept = std::fs::read(path).unwrap();
+    assert_eq!(kept[5], 2);
+    let network = network();
+    let (read, rest) = Record::decode(&kept, frame(&network, &WallClock::starting(STARTED))).unwrap();
+    assert_eq!((read, rest), (Record::Session(Box::new(kept_session())), &[][..]));
+    assert!(!is_newest_form(&kept));
+    let newest = kept_session().encode(frame(&network, &WallClock::starting(STARTED)));
+    assert!(is_newest_form(&newest.unwrap()));
+}
+
+/// What version 1 looks like, to the octet: a change here breaks every record that there is.
+#[test]
+fn version_1_stays_as_it_is() {
+    let record = kept_session();
     let network = network();
     let octets = record
         .encode(frame(&network, &WallClock::starting(STARTED)))

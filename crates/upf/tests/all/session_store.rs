@@ -297,6 +297,31 @@ fn the_last_usage_of_a_session_outlives_a_crash_between_its_end_and_its_response
     assert_eq!(reported, received);
 }
 
+#[test]
+fn sessions_of_the_build_before_come_back_and_are_written_anew() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 71);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    store.downgrade();
+    let before = store.revisions();
+    crash(&mut world, &store, 2, 3);
+    until_restored(&mut world);
+    for _ in 0..100 {
+        world.step();
+    }
+    let after = store.revisions();
+    assert_eq!(
+        (before.len(), after.len()),
+        (SESSIONS as usize, SESSIONS as usize)
+    );
+    assert!(
+        before.iter().zip(&after).all(|(old, new)| old + 1 == *new),
+        "{before:?} {after:?}"
+    );
+}
+
 /// A worker that learns that answers packets of unknown tunnels with Error Indications.
 #[test]
 fn restoration_is_over_when_workers_have_all_sessions() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use n4::{AbsentSessions, Kept, StoredSession, StoredSessions};
 use rules::network::Network;
-use session::{ResponseRecord, Seid, SessionHead, UrrProgress, WallClock, encode_progress};
+use session::{Record, ResponseRecord, Seid, SessionHead, UrrProgress, WallClock, encode_progress};
 use upf::{RecordFrame, SessionStore};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +29,8 @@ enum Operation {
 pub struct State {
     durable: BTreeMap<Key, (Vec<u8>, Vec<u8>)>,
     waiting: VecDeque<Operation>,
+    /// What the numbers in records mean.
+    frame: Option<Arc<RecordFrame>>,
     commits: u64,
     pub is_stuck: bool,
     /// Whether control has said that all sessions have come back.
@@ -103,6 +105,37 @@ impl MemoryStore {
         sessions.filter(|key| matches!(key, Key::Session(_))).count()
     }
 
+    /// The revisions of the sessions' records.
+    pub fn revisions(&self) -> Vec<u8> {
+        let state = self.state();
+        let sessions = state.durable.iter();
+        let sessions = sessions.filter(|(key, _)| matches!(key, Key::Session(_)));
+        sessions.map(|(_, (_, record))| record[5]).collect()
+    }
+
+    /// Sessions are as the build before has written them: without a last response.
+    pub fn downgrade(&self) {
+        let mut state = self.state();
+        let frame = state.frame.clone().expect("something was put");
+        for (key, (_, record)) in &mut state.durable {
+            if matches!(key, Key::Session(_)) {
+                let (Record::Session(mut session), _) =
+                    Record::decode(record, frame.borrowed()).expect("a record")
+                else {
+                    panic!("a session");
+                };
+                session.pending.response = None;
+                *record = session.encode(frame.borrowed()).expect("a record");
+                assert_eq!(record.pop(), Some(0), "no response");
+                record[5] -= 1;
+                let length = (record.len() - 15) as u32;
+                record[7..11].copy_from_slice(&length.to_be_bytes());
+                let sum = crc32c::crc32c_append(crc32c::crc32c(&record[..11]), &record[15..]);
+                record[11..15].copy_from_slice(&sum.to_be_bytes());
+            }
+        }
+    }
+
     /// Its sessions, which are to come back.
     pub fn absent(&self, network: &Network, seed: u64) -> AbsentSessions {
         let durable = self.state().durable.clone();
@@ -128,6 +161,7 @@ impl SessionStore for MemoryStore {
     fn put(&mut self, kept: Kept, frame: &Arc<RecordFrame>) {
         let mut state = self.state();
         state.dates_waiting = frame.wall.encode(0);
+        state.frame = Some(Arc::clone(frame));
         let (key, record) = match kept {
             Kept::Node(record) => (Key::Node, Some((Vec::new(), record.encode()))),
             Kept::Association { node, record } => {
