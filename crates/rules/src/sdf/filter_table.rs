@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::packet_view::{PacketView, Side};
     use crate::prefix::IpPrefix;
-    use flow::LocalId;
+    use flow::{KeyFields, LocalId};
     use packet::{Addrs, Fragment, IpTuple, Teid};
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -154,31 +154,34 @@ mod tests {
     fn any_tuple() -> impl Strategy<Value = IpTuple> {
         let port = prop::sample::select(vec![80u16, 443, 5060]);
         let protocol = prop::sample::select(vec![6u8, 17]);
-        (any_remote(), protocol, port).prop_map(|(remote, proto, dst_port)| {
-            let addrs = match remote {
-                IpAddr::V4(dst) => Addrs::V4 {
-                    src: UE,
-                    dst: dst.octets(),
-                },
-                IpAddr::V6(dst) => Addrs::V6 {
-                    src: [1; 16],
-                    dst: dst.octets(),
-                },
-            };
-            IpTuple {
-                addrs,
-                proto,
-                src_port: 40_000,
-                dst_port,
-                tos: 0,
-                flow_label: 0,
-                spi: 0,
-                fragment: Fragment::None,
-                l4_offset: 20,
-                total_len: 40,
-                ttl: 64,
-            }
-        })
+        (any_remote(), protocol, port).prop_map(|(remote, proto, dst_port)| tuple(remote, proto, dst_port))
+    }
+
+    /// An uplink packet of a UE.
+    fn tuple(remote: IpAddr, proto: u8, dst_port: u16) -> IpTuple {
+        let addrs = match remote {
+            IpAddr::V4(dst) => Addrs::V4 {
+                src: UE,
+                dst: dst.octets(),
+            },
+            IpAddr::V6(dst) => Addrs::V6 {
+                src: [1; 16],
+                dst: dst.octets(),
+            },
+        };
+        IpTuple {
+            addrs,
+            proto,
+            src_port: 40_000,
+            dst_port,
+            tos: 0,
+            flow_label: 0,
+            spi: 0,
+            fragment: Fragment::None,
+            l4_offset: 20,
+            total_len: 40,
+            ttl: 64,
+        }
     }
 
     /// What a table is to find: the sets one by one.
@@ -198,7 +201,42 @@ mod tests {
         entries.find(is_it).map(|entry| entry.value)
     }
 
+    /// A filter of a set that comes before the set's first one with a prefix decides without the remote address.
+    #[test]
+    fn the_remote_address_is_read_only_where_it_counts() {
+        let filter = |text: &str| SdfFilter {
+            flow_description: text.parse().ok(),
+            ..SdfFilter::default()
+        };
+        let filters = [
+            "permit out ip from any to assigned",
+            "permit out ip from 192.0.0.0/16 to assigned",
+        ]
+        .map(filter);
+        let table = FilterTable::new([FilterSet {
+            precedence: 0,
+            filters: &filters,
+            value: (),
+        }])
+        .expect("few");
+        let ue = PatternBuilder::new(&[IpPrefix::host(IpAddr::from(UE))])
+            .expect("one")
+            .pack();
+        let ue = PatternView::of(&ue);
+        let tuple = tuple([192, 0, 0, 1].into(), 6, 80);
+        let side = Side::Tunnel {
+            local: LocalId(0),
+            teid: Teid(1),
+            qfi: None,
+        };
+        let mut reader = FieldReader::new(&PacketView { side, tuple: &tuple }, &ue, false);
+        assert!(table.find(None, Direction::Uplink, &mut reader).is_some());
+        assert_eq!(reader.fields(), KeyFields::ADDRESS);
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+
         #[test]
         fn the_index_finds_what_trying_all_finds(
             sets in vec((0..4u32, vec(any_filter(), 0..4)), 0..40),

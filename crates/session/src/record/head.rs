@@ -113,3 +113,34 @@ impl<'o> SessionHead<'o> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// As every build has written it: a store has very many of them.
+    #[test]
+    fn the_form_stays_as_it_is() {
+        let octets = [
+            &[VERSION, 5, 5, 0, 10, 0, 0, 1, 7, 1, 10, 4, 0, 2, 0][..],
+            &[1, 0, 10, 0, 3, 1, 9],
+            b"\x01\x08internet\x00\x0a\x2d\x00\x02\x20",
+        ]
+        .concat();
+        let head = SessionHead::decode(&octets).unwrap();
+        assert_eq!((head.seid, head.node), (Seid(5), &b"\0\x0a\0\0\x01"[..]));
+        let (seid, ipv4) = (7, Some(Ipv4Addr::new(10, 4, 0, 2)));
+        assert_eq!(
+            head.cp,
+            CpFSeid {
+                seid,
+                ipv4,
+                ipv6: None
+            }
+        );
+        assert_eq!(head.tunnels[..], [([10, 0, 3, 1].into(), Teid(9))]);
+        let ue = IpPrefix::host([10, 45, 0, 2].into());
+        assert_eq!(head.addresses[..], [("internet", ue)]);
+    }
+}
