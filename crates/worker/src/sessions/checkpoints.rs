@@ -1,7 +1,7 @@
 //! Checkpoints: what URRs have counted, for control, once in an interval and only where it has changed.
 //!
-//! All sessions are looked at in turn, by the order of their blocks in memory, in parts that are spread evenly over
-//! a little less than the interval. What is remembered of a session is one number, which is another when its counters are
+//! All sessions are looked at in turn, by the order of their blocks in memory, in parts that are spread evenly over a
+//! little less than the interval. What is remembered of a session is one number, which is another when its counters are
 //! ([`MarkedBlock::mark`]), so that an idle session costs three cache lines, asked for
 //! ahead. The counts of the others are written into lists that control gives and gets back. Where there is no list, or
 //! no room for an event, the look pauses and misses nothing.
