@@ -93,7 +93,8 @@ pub struct HttpsConfig {
     /// Connections at a time of one address, or of one IPv6 prefix of 64 bits; 32.
     #[serde(default = "HttpsConfig::default_connections_per_address")]
     pub connections_per_address: Bounded<1, 16_384>,
-    /// Requests a second of one address, or of one IPv6 prefix of 64 bits, with a burst of twice as many; 100.
+    /// Requests a second of one address, or of one IPv6 prefix of 64 bits, with a burst of twice as many; 100. New
+    /// connections are a fifth of that.
     #[serde(default = "HttpsConfig::default_requests")]
     pub requests_per_address_s: Bounded<1, 100_000>,
 }

@@ -11,11 +11,10 @@ use tokio::time::Instant;
 
 /// Addresses that are remembered at most.
 const MOST: usize = 4_096;
-/// New connections of an address: one in this time, and a burst.
-const CONNECTIONS: Rate = Rate {
-    every: Duration::from_millis(50),
-    burst: 64,
-};
+/// Requests for which an address may make a new connection: 20 connections a second by default.
+const REQUESTS_OF_A_CONNECTION: u32 = 5;
+/// New connections of an address at once, at least.
+const CONNECTION_BURST: u32 = 64;
 /// Wrong credentials of an address.
 const FAILURES: Rate = Rate {
     every: Duration::from_secs(6),
@@ -83,19 +82,25 @@ impl Taken {
 
 /// All addresses.
 pub(super) struct AddressLimits {
+    connections: Rate,
     requests: Rate,
     addresses: Mutex<HashMap<AddressGroup, Taken>>,
 }
 
 impl AddressLimits {
-    /// With this number of requests a second.
+    /// With this number of requests a second, and connections for a fifth of them.
     pub(super) fn new(requests_s: u64) -> Self {
         let requests_s = u32::try_from(requests_s.max(1)).unwrap_or(u32::MAX);
         let requests = Rate {
             every: Duration::from_secs(1) / requests_s,
             burst: requests_s.saturating_mul(2),
         };
+        let connections = Rate {
+            every: requests.every * REQUESTS_OF_A_CONNECTION,
+            burst: CONNECTION_BURST.max(requests.burst / REQUESTS_OF_A_CONNECTION),
+        };
         Self {
+            connections,
             requests,
             addresses: Mutex::default(),
         }
@@ -104,7 +109,7 @@ impl AddressLimits {
     /// Whether there may be another connection of this address.
     pub(super) fn takes_connection(&self, group: AddressGroup, now: Instant) -> bool {
         self.with(group, now, |taken| {
-            CONNECTIONS.take(&mut taken.connections, now).is_ok()
+            self.connections.take(&mut taken.connections, now).is_ok()
         })
     }
 
@@ -184,6 +189,18 @@ mod tests {
         assert_eq!(taken, 10);
         // Each has its own.
         assert!(limits.takes_connection(one, later) && limits.takes_failure(one, later).is_ok());
+    }
+
+    #[test]
+    fn new_connections_follow_the_rate_of_requests() {
+        let now = Instant::now();
+        let one = group("192.0.2.1");
+        for (requests_s, at_once, in_a_second) in [(1, 64, 0), (100, 64, 20), (10_000, 4_000, 2_000)] {
+            let limits = AddressLimits::new(requests_s);
+            let takes = |at| (0..10_000).filter(|_| limits.takes_connection(one, at)).count();
+            assert_eq!(takes(now), at_once, "{requests_s}");
+            assert_eq!(takes(now + Duration::from_secs(1)), in_a_second, "{requests_s}");
+        }
     }
 
     #[test]
