@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,8 +38,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LONGEST: u64 = 10_000_000_000;
 /// The Cause "Request accepted" (TS 29.244 §8.2.1).
 const ACCEPTED: u8 = 1;
+/// The Cause "PFCP entity in congestion".
+pub const CONGESTION: u8 = 74;
 /// Sessions between two updates of the progress line.
-const STEP: u32 = 256;
+const STEP: u64 = 256;
 
 /// A procedure of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -128,6 +129,8 @@ pub struct Generator {
     established: Vec<Option<EstablishedSession>>,
     /// Octets that usage reports have named, by number of the session.
     reported: Vec<u64>,
+    /// Of the last round, the sessions whose requests met an overload.
+    turned_away: Vec<u32>,
     start: Instant,
     histogram: Histogram<u64>,
     buffer: Box<[u8]>,
@@ -168,6 +171,7 @@ impl Generator {
             upf,
             established: vec![None; sessions as usize],
             reported: vec![0; sessions as usize],
+            turned_away: Vec::new(),
             start: Instant::now(),
             histogram: Histogram::new_with_bounds(1, LONGEST, 3).map_err(BenchError::of)?,
             buffer: vec![0; 65_535].into(),
@@ -227,37 +231,44 @@ impl Generator {
         &self.reported
     }
 
-    /// Carries a procedure out for each session in `range`, and waits for the responses.
+    /// The sessions whose requests of the last round were rejected because the user plane was overloaded (cause 74).
+    #[must_use]
+    pub fn turned_away(&self) -> &[u32] {
+        &self.turned_away
+    }
+
+    /// Carries a procedure out for each session of `numbers`, and waits for the responses.
     ///
     /// # Errors
     /// Errors of the socket.
     pub fn run(
         &mut self,
         procedure: Procedure,
-        range: Range<u32>,
+        numbers: impl IntoIterator<Item = u32>,
         pace: Pace,
         progress: &Progress,
     ) -> Result<Round, BenchError> {
         self.histogram.reset();
+        self.turned_away.clear();
         let mut round = Round::default();
-        let (begin, first) = (self.nanos(), range.start);
-        let mut numbers = range.clone();
+        let begin = self.nanos();
+        let mut numbers = (0_u32..).zip(numbers).peekable();
         let (mut outstanding, mut last_answer) = (0_u32, begin);
         loop {
             let now = self.nanos();
-            let due = |number: u32| match pace {
+            let due = |place: u32| match pace {
                 Pace::Window(_) => now,
-                Pace::Rate(rate) => begin + (f64::from(number - first) * 1e9 / rate) as u64,
+                Pace::Rate(rate) => begin + (f64::from(place) * 1e9 / rate) as u64,
             };
             let room = match pace {
                 Pace::Window(most) => most - outstanding.min(most),
                 Pace::Rate(_) => TURN,
             };
             let mut sent = 0;
-            while sent < room && numbers.start < numbers.end && due(numbers.start) <= now {
-                let number = numbers.start;
-                numbers.start += 1;
-                self.send(procedure, number, due(number))?;
+            while sent < room
+                && let Some((place, number)) = numbers.next_if(|(place, _)| due(*place) <= now)
+            {
+                self.send(procedure, number, due(place))?;
                 sent += 1;
             }
             round.requests += u64::from(sent);
@@ -266,12 +277,12 @@ impl Generator {
             let now = self.nanos();
             if answered + sent > 0 {
                 last_answer = now;
-                if numbers.start.is_multiple_of(STEP) {
-                    progress.at(u64::from(numbers.start - first));
+                if round.requests.is_multiple_of(STEP) {
+                    progress.at(round.requests);
                 }
                 continue;
             }
-            let is_over = numbers.start >= numbers.end && outstanding == 0;
+            let is_over = numbers.peek().is_none() && outstanding == 0;
             if is_over || Duration::from_nanos(now - last_answer) > PATIENCE {
                 break;
             }
@@ -364,6 +375,9 @@ impl Generator {
             }
         } else {
             *round.refused.entry(cause).or_default() += 1;
+            if cause == CONGESTION {
+                self.turned_away.push(pending.session);
+            }
         }
         let delay = self.nanos().saturating_sub(pending.due);
         self.histogram.saturating_record(delay.clamp(1, LONGEST));

@@ -23,7 +23,7 @@ use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
 use super::settings::Difference;
-pub(crate) use generator::{Generator, Pace, session};
+pub(crate) use generator::{CONGESTION, Generator, Pace, session};
 pub use generator::{Procedure, Round, SMFS};
 pub use messages::RULES;
 use user_plane::UserPlane;

@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use super::super::clock::Spread;
 use super::super::error::BenchError;
-use super::super::pfcp::{Generator, Pace, Procedure, Round};
+use super::super::pfcp::{Generator, Procedure, Round};
 use super::super::progress::Progress;
 use super::super::twocore::Delays;
 use super::arguments::Arguments;
 use super::daemon::{self, Daemon, DaemonConfig};
 use super::links::Links;
-use super::smfs::{generator, whole};
+use super::smfs::{generator, request_all, turned_away};
 use super::work_directory::WorkDirectory;
 
 /// Sessions that stay, of each daemon.
@@ -26,7 +26,9 @@ pub struct Rate {
     pub per_second: f64,
     /// Establishments for each second of processor time of control's thread.
     pub per_cpu_second: f64,
-    /// Response times.
+    /// Requests that met an overload (cause 74), and were sent again.
+    pub turned_away: u64,
+    /// Response times, of the first requests.
     pub delays: Delays,
 }
 
@@ -95,8 +97,8 @@ impl<'a> Side<'a> {
     }
 
     fn request(&mut self, procedure: Procedure, sessions: Range<u32>) -> Result<Round, BenchError> {
-        let window = Pace::Window(self.arguments.window);
-        whole(self.generator.run(procedure, sessions, window, self.progress)?)
+        let (window, progress) = (self.arguments.window, self.progress);
+        request_all(&mut self.generator, procedure, sessions, window, progress)
     }
 
     /// One span: establishments, which are deleted again.
@@ -110,6 +112,7 @@ impl<'a> Side<'a> {
         Ok(Rate {
             per_second: per(round.wall_nanos),
             per_cpu_second: per(cpu),
+            turned_away: turned_away(&round),
             delays: round.delays,
         })
     }

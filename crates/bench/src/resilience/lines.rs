@@ -122,6 +122,11 @@ fn establishments(measured: &Establishments) -> Vec<String> {
         )
     };
     let (ratio, cpu_ratio) = (measured.ratio, measured.cpu_ratio);
+    let rates = measured.pairs.iter().flat_map(|pair| [&pair.with, &pair.without]);
+    let turned_away = match rates.map(|rate| rate.turned_away).sum::<u64>() {
+        0 => String::new(),
+        count => format!("; {count} requests met an overload and were sent again"),
+    };
     vec![
         format!(
             "\nestablishments, {} pairs of spans of {} with {} resident, {} requests open: medians",
@@ -133,7 +138,8 @@ fn establishments(measured: &Establishments) -> Vec<String> {
         line("with a store", 0),
         line("without", 1),
         format!(
-            "  with over without {:.3} ({:.3} to {:.3}), by control's processor time {:.3} ({:.3} to {:.3})",
+            "  with over without {:.3} ({:.3} to {:.3}), by control's processor time {:.3} ({:.3} to {:.3})\
+             {turned_away}",
             ratio.median, ratio.min, ratio.max, cpu_ratio.median, cpu_ratio.min, cpu_ratio.max
         ),
     ]

@@ -6,14 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use super::super::error::BenchError;
-use super::super::pfcp::{Generator, Pace, Procedure, Round, WINDOW};
+use super::super::pfcp::{Generator, Procedure, Round, WINDOW};
 use super::super::progress::Progress;
 use super::super::rules::Identity;
 use super::arguments::Arguments;
 use super::charging::Charging;
 use super::daemon::{self, Daemon, DaemonConfig};
 use super::links::Links;
-use super::smfs::{generator, whole};
+use super::smfs::{generator, request_all};
 use super::traffic::Traffic;
 use super::work_directory::WorkDirectory;
 
@@ -61,10 +61,7 @@ impl<'a> Run<'a> {
         sessions: Range<u32>,
     ) -> Result<Round, BenchError> {
         self.progress.begin(part, sessions.len() as u64);
-        whole(
-            self.generator
-                .run(procedure, sessions, Pace::Window(WINDOW), self.progress)?,
-        )
+        request_all(&mut self.generator, procedure, sessions, WINDOW, self.progress)
     }
 
     pub fn traffic(&self) -> Result<Traffic, BenchError> {
