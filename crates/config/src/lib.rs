@@ -25,14 +25,14 @@ pub use parts::alarms::Watermark;
 pub use parts::network::StaticNeighbour;
 pub use parts::rings::Descriptors;
 pub use schema::{
-    AlarmsConfig, AtStop, AuditConfig, BadLevel, BadRole, BadSubjectName, BadSyslogTarget, BadWebhookUrl,
-    BufferingConfig, CallerRole, ChecksumsConfig, Config, ControlConfig, DpdkConfig, Driver, DscpConfig,
-    EchoConfig, EventConfig, EventLogicConfig, FlowsConfig, FragmentConfig, FragmentsConfig, GateConfig,
-    GtpuConfig, HairpinConfig, HostConfig, HostPort, HttpsClient, HttpsConfig, IcmpConfig, IdleConfig,
-    IdlePolicy, InstanceConfig, Ipv4Range, Ipv6RangeConfig, LacpSettings, LagConfig, LagHashConfig,
-    LagModeConfig, LeastSeverity, LimitsConfig, LogConfig, LogFormat, LogLevel, MssConfig, N4Config,
-    NeighbourTimes, NodeConfig, NodeName, PeerInterface, PeersConfig, PolicerConfig, PolicyConfig,
-    PoolConfig, PortConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer,
+    AlarmsConfig, ApplicationConfig, AtStop, AuditConfig, BadLevel, BadRole, BadSubjectName, BadSyslogTarget,
+    BadWebhookUrl, BufferingConfig, CallerRole, ChecksumsConfig, Config, ControlConfig, DpdkConfig, Driver,
+    DscpConfig, EchoConfig, EventConfig, EventLogicConfig, FlowsConfig, FragmentConfig, FragmentsConfig,
+    GateConfig, GtpuConfig, HairpinConfig, Host, HostConfig, HostPort, HttpsClient, HttpsConfig, IcmpConfig,
+    IdleConfig, IdlePolicy, InspectionConfig, InstanceConfig, Ipv4Range, Ipv6RangeConfig, LacpSettings,
+    LagConfig, LagHashConfig, LagModeConfig, LeastSeverity, LimitsConfig, LogConfig, LogFormat, LogLevel,
+    MssConfig, N4Config, NeighbourTimes, NodeConfig, NodeName, PeerInterface, PeersConfig, PolicerConfig,
+    PolicyConfig, PoolConfig, PortConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer,
     PredefinedRuleConfig, PredefinedUrr, Prefix, ReassemblyConfig, RebalanceConfig, RecordsConfig, Role,
     RouteConfig, RoutersConfig, RulebaseConfig, SliceConfig, SlowPathConfig, StoreConfig, SubjectName,
     SyslogConfig, SyslogTarget, SyslogTransport, UnknownInstance, VlanConfig, WatermarkConfig,

@@ -1,6 +1,7 @@
 //! Every mistake a person can make gets its file, line, field, value and bound.
 
 mod alarms;
+mod applications;
 mod changes;
 mod control;
 mod links;

@@ -35,6 +35,22 @@ pub enum InvalidName {
     Address,
 }
 
+impl fmt::Display for InvalidName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("it is empty"),
+            Self::TooLong => write!(f, "it has more than {LONGEST_NAME} octets"),
+            Self::Label => write!(f, "a label has no octet, or more than {LONGEST_LABEL}"),
+            Self::Character => f.write_str("an octet is no letter, digit, hyphen or underscore"),
+            Self::Address => {
+                f.write_str("its last label has digits alone, or brackets are around no IPv6 address")
+            }
+        }
+    }
+}
+
+impl core::error::Error for InvalidName {}
+
 /// A host name: 1 to 253 octets, lower case, without a dot at its end, labels of 1 to 63 octets that are letters,
 /// digits, hyphens and underscores (RFC 1123 §2.1; underscores are in use). Names in other scripts come as A-labels
 /// (RFC 5890 §2.3.2.1). An address is marked as such and has the form of RFC 5952 §4.

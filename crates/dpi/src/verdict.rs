@@ -35,7 +35,8 @@ impl PathStart {
         len: 0,
     };
 
-    pub(crate) fn of(path: &[u8]) -> PathStart {
+    /// The start of a path.
+    pub fn of(path: &[u8]) -> PathStart {
         let mut start = PathStart::NONE;
         for (to, octet) in start.octets.iter_mut().zip(path) {
             *to = *octet;

@@ -185,6 +185,7 @@ mod tests {
         let rule = rules::model::PredefinedRule {
             precedence: rules::model::Precedence(1),
             filters: Vec::new(),
+            hosts: Vec::new(),
             far: None,
             qers: Vec::new(),
             urrs: Vec::new(),

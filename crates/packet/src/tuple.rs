@@ -135,6 +135,21 @@ pub struct IpTuple {
 }
 
 impl IpTuple {
+    /// The same with the two ends exchanged: what goes back.
+    #[must_use]
+    pub fn reversed(&self) -> IpTuple {
+        let addrs = match self.addrs {
+            Addrs::V4 { src, dst } => Addrs::V4 { src: dst, dst: src },
+            Addrs::V6 { src, dst } => Addrs::V6 { src: dst, dst: src },
+        };
+        IpTuple {
+            addrs,
+            src_port: self.dst_port,
+            dst_port: self.src_port,
+            ..*self
+        }
+    }
+
     /// Reads the packet that starts at `bytes[0]` with its IP header. `available_total` is how many octets were
     /// received from there on, of which `bytes` holds at least the headers; octets behind the IP length are padding.
     /// The IPv4 header checksum is not looked at: [`ipv4::verify_header`] does that.

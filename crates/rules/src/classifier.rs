@@ -38,7 +38,7 @@ pub(crate) use self::tunnels::{Tunnel, tunnels};
 use crate::compile_error::CompileError;
 use crate::model::SessionRules;
 use crate::network::{LocalId, Network};
-pub use crate::packet_view::{PacketView, Side};
+pub use crate::packet_view::{FlowContent, PacketView, Side};
 use crate::sdf::{FieldReader, matches, ue_end};
 
 /// The PDR that detects a packet.
@@ -53,6 +53,9 @@ pub struct Match {
     /// Whether the answer would be another with other ports or another SPI. Fragments behind the first have neither,
     /// so theirs is the answer that their first fragment gets.
     pub reads_ports: bool,
+    /// Whether the answer would be another with other content of the flow ([`FlowContent`]). The key is the 5-tuple
+    /// then.
+    pub reads_content: bool,
 }
 
 /// The PDRs of a session, made ready for matching.
@@ -133,10 +136,16 @@ impl Classifier {
     }
 
     /// The PDR of a packet that belongs to this session, the one with the lowest precedence value of those that
-    /// match (TS 29.244 §5.2.1).
+    /// match (TS 29.244 §5.2.1). Nothing is known of the content of its flow.
     pub fn classify(&self, packet: &PacketView<'_>) -> Option<Match> {
+        self.classify_with(packet, FlowContent::Undecided)
+    }
+
+    /// The same of a packet of a flow with this content.
+    pub fn classify_with(&self, packet: &PacketView<'_>, content: FlowContent<'_>) -> Option<Match> {
         let view = View::of(self.words());
-        let mut reader = FieldReader::new(packet, &view.patterns, view.has_long_prefix);
+        let reader = FieldReader::new(packet, &view.patterns, view.has_long_prefix);
+        let mut reader = reader.with_content(content);
         let interfaces = interfaces(&view, packet.side);
         let decision = view.rules.iter().find_map(|rule| {
             let is_match =
@@ -155,7 +164,14 @@ impl Classifier {
             decision,
             key: reader.fields(),
             reads_ports: reader.has_read_ports(),
+            reads_content: reader.has_read_content(),
         })
+    }
+
+    /// Whether there may be packets for which [`classify_with`](Self::classify_with) finds something with one content,
+    /// and nothing with another.
+    pub fn may_read_content(&self) -> bool {
+        self.activations().is_some_and(Activations::has_hosts)
     }
 
     /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first

@@ -1,5 +1,6 @@
 //! A packet as rules see it: where it came in, and the headers of the user packet.
 
+use dpi::HostName;
 use flow::{LocalId, VrfId};
 use packet::{IpTuple, Qfi, Teid};
 
@@ -29,4 +30,16 @@ pub enum Side {
         /// The address space of the network instance that it came from.
         vrf: VrfId,
     },
+}
+
+/// What is known of the content of the flow that a packet is of.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum FlowContent<'a> {
+    /// Nothing yet: its packets are being looked into, or would be.
+    #[default]
+    Undecided,
+    /// The host that it is for; of HTTP with the start of the path, as far as rules can name it.
+    Host(&'a HostName, Option<&'a [u8]>),
+    /// Nothing, and that stays so.
+    Undetected,
 }

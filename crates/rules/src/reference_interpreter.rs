@@ -48,6 +48,7 @@ use self::session::{Session, direction};
 pub use self::verdict::{Billed, Counted, Duplicate, Outcome, Verdict};
 use crate::model::{MeasurementMethod, Pdr, Qer, SessionRules, SourceInterface, Urr};
 use crate::network::{InstanceId, Network};
+use crate::packet_view::FlowContent;
 
 /// Under which conditions a packet is evaluated.
 pub struct Conditions<'a> {
@@ -55,6 +56,8 @@ pub struct Conditions<'a> {
     pub metering: Metering<'a>,
     /// Which quotas are exhausted (TS 29.244 §5.2.2.2.1).
     pub quotas: Quotas<'a>,
+    /// What the packet's flow is for.
+    pub content: FlowContent<'a>,
 }
 
 /// What meters a packet's colour.
@@ -74,6 +77,7 @@ pub fn interpret(rules: &SessionRules, network: &Network, ingress: InstanceId, p
     let conditions = Conditions {
         metering: Metering::Colour(Colour::Green),
         quotas: Quotas::default(),
+        content: FlowContent::Undecided,
     };
     interpret_with(rules, network, ingress, packet, conditions)
 }
@@ -90,6 +94,7 @@ pub fn interpret_with(
         rules,
         network,
         quotas: conditions.quotas,
+        content: conditions.content,
     };
     match conditions.metering {
         Metering::Colour(colour) => evaluate(session, ingress, packet, &mut |_, _, _| colour),

@@ -17,7 +17,9 @@ use packet::{Qfi, Teid};
 
 pub use self::networks::{MIRROR, any_network, policies};
 pub use self::packets::{Sent, UserPacket, any_sent, any_user_packet, tunnelled};
-pub use self::predefined::{Activation, any_activation, any_predefined, runnable_rules_with};
+pub use self::predefined::{
+    Activation, OwnedContent, any_activation, any_flow_content, any_predefined, runnable_rules_with,
+};
 pub use self::rules::{Edited, any_edit, any_rules, runnable_rules};
 pub use self::urrs::any_urr;
 use crate::Adjacencies;

@@ -11,8 +11,8 @@ use rules::model::{Pdr, Qer, SessionRules};
 use rules::network::{InstanceId, Network};
 use rules::reference_interpreter::{Outcome, Verdict, evaluate_pdrs};
 use worker::{
-    LagPorts, TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
-    TracedSession,
+    LagPorts, TraceSource, Traced, TracedContent, TracedDecision, TracedEnd, TracedFlow, TracedFrame,
+    TracedLookup, TracedSession,
 };
 
 use super::compare_with_interpreter::{Compared, Comparison, compare_with_interpreter};
@@ -385,6 +385,19 @@ fn flow_in_words(flow: &TracedFlow, is_tunnelled: bool) -> FlowTrace {
         entry: flow.entry.map(|(fields, _)| key_in_words(fields, is_tunnelled)),
         installed: flow.entry.is_some() && lookup != "hit",
         outdated,
+        content: flow.content.as_deref().map(content_in_words),
+        shows_content: flow.shows_content,
+    }
+}
+
+fn content_in_words(content: &TracedContent) -> String {
+    match content {
+        TracedContent::Undecided => "undecided".into(),
+        TracedContent::Undetected => "undetected".into(),
+        TracedContent::Host(host, path) => {
+            let path = path.as_deref().unwrap_or_default();
+            format!("{}{}", host.as_str(), path.escape_ascii())
+        }
     }
 }
 

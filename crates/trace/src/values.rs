@@ -133,6 +133,13 @@ pub struct FlowTrace {
     /// The entry that was hit was from before rules changed that all sessions share.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub outdated: bool,
+    /// What its flow is for, where rules name hosts: `undecided`, `undetected`, or a host, of HTTP with the start of
+    /// the path.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub content: Option<String>,
+    /// This packet has shown what the flow is for.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub shows_content: bool,
 }
 
 /// A PDR that was tried.
@@ -411,15 +418,29 @@ impl PacketTrace {
 
 impl FlowTrace {
     fn text(&self) -> String {
+        format!("{}{}", self.entry_text(), self.content_text())
+    }
+
+    fn content_text(&self) -> String {
+        match (self.content.as_deref(), self.shows_content) {
+            (None, _) => String::new(),
+            (Some("undecided"), _) => "; its host is not known yet".into(),
+            (Some("undetected"), _) => "; no host is known of it".into(),
+            (Some(host), true) => format!("; this packet shows that it is for {host}"),
+            (Some(host), false) => format!("; it is for {host}"),
+        }
+    }
+
+    fn entry_text(&self) -> String {
         let entry = self.entry.as_deref();
         match (self.lookup.as_str(), entry) {
             ("hit", entry) => format!(
                 "hit{}{}",
                 entry.map_or_else(String::new, |key| format!(", entry of {key}")),
-                if self.outdated {
-                    ", decided under older rules"
-                } else {
-                    ""
+                match (self.outdated, &self.content) {
+                    (false, _) => "",
+                    (true, None) => ", decided under older rules",
+                    (true, Some(_)) => ", inspected",
                 }
             ),
             ("miss", Some(key)) => format!("miss, entry installed: {key}"),

@@ -10,8 +10,8 @@ use packet::MacAddr;
 use rules::network::Network;
 
 use crate::{
-    Budgets, BufferLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes, LagPorts, PacketRates,
-    ReassemblyLimits,
+    Budgets, BufferLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes, InspectionLimits, LagPorts,
+    PacketRates, ReassemblyLimits,
 };
 
 /// How one worker is to work. Everything but its network is fixed from its start.
@@ -75,6 +75,8 @@ pub struct WorkerConfig {
     pub reassembly: ReassemblyLimits,
     /// What is kept for FARs that buffer. Default: nothing, they drop.
     pub buffers: BufferLimits,
+    /// How much is inspected of flows whose rules name hosts. Default: nothing, no host is known.
+    pub inspection: InspectionLimits,
     /// Commands applied in one poll. Default 32.
     pub commands_per_poll: usize,
     /// How long flow entries may idle.
@@ -162,6 +164,7 @@ impl WorkerConfig {
             fragments: FragmentLimits::OFF,
             reassembly: ReassemblyLimits::OFF,
             buffers: BufferLimits::OFF,
+            inspection: InspectionLimits::OFF,
             commands_per_poll: 32,
             idle: IdleTimes::default(),
             aging_per_poll: 4,

@@ -34,7 +34,8 @@ mod worker;
 pub use burst::batch::{BURST, Batch};
 pub use config::WorkerConfig;
 pub use config::limits::{
-    Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes, PacketRates, ReassemblyLimits,
+    Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes, InspectionLimits, PacketRates,
+    ReassemblyLimits,
 };
 pub use control_channel::{
     AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, Event, LEAST_COUNTS, SessionCount,
@@ -53,7 +54,8 @@ pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{
     MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceSource, TraceTerms, Traced,
-    TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession, mirror, trace,
+    TracedContent, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession, mirror,
+    trace,
 };
 pub use view::{Holdings, SessionView};
 pub use worker::{PollReport, Worker};

@@ -18,26 +18,29 @@ pub(crate) mod admission;
 pub(crate) mod budget;
 pub(crate) mod deficit_round_robin;
 pub(crate) mod idle_time;
+pub(crate) mod inspection;
 
 use flow::{
     Blocks, ContentId, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick,
     Verdict,
 };
 use packet::rewrite::Rewrite;
-use packet::{DropReason, IpTuple, PacketBuf};
-use rules::classifier::{PacketView, Side};
+use packet::tuple::proto;
+use packet::{DropReason, Fragment, IpTuple, PacketBuf};
+use rules::classifier::{Match, PacketView, Side};
 use rules::image::Decision;
 
 use crate::WorkerConfig;
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags, PacketKey};
 use crate::lookup::extensions;
-use crate::lookup::flow_tables::{Flows, RemovedFlow};
+use crate::lookup::flow_tables::{Flows, NewEntry, RemovedFlow};
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::admission::{AdmissionLimits, FlowAdmission};
 use crate::slow_path::budget::SlowPathBudget;
 use crate::slow_path::deficit_round_robin::{Class, DeficitRoundRobin, HashedRoundRobin, Turn};
 use crate::slow_path::idle_time::Idle;
+use crate::slow_path::inspection::{Inspected, InspectedPacket, Inspection, ResponderEntry};
 use crate::stats::Stats;
 
 /// The slow path's state.
@@ -47,6 +50,7 @@ pub(crate) struct SlowPath {
     by_session: DeficitRoundRobin,
     limits: AdmissionLimits,
     idle: Idle,
+    pub inspection: Inspection,
     /// Every entry has the 5-tuple in its key, for measurements.
     force_five_tuple: bool,
     /// Fragments behind the first follow it; else they are packets with ports 0.
@@ -54,6 +58,8 @@ pub(crate) struct SlowPath {
     wanted: [Wanted; BURST],
     /// Packets of the last burst that went by a verdict of an older snapshot, for want of budget: bit n is index n.
     put_off: u64,
+    /// Packets of the last burst that have shown what their flow is for.
+    showing: u64,
 }
 
 /// A packet that needs a decision.
@@ -85,10 +91,9 @@ impl Tables<'_> {
         self.stats.contents_together += 1;
     }
 
-    /// Counts a new decision about a flow in use, and removes its entry unless the new entry replaces it.
+    /// Removes the entry of a flow in use that is decided anew, unless the new entry replaces it.
     #[cold]
     fn revalidate(&mut self, packet: PacketKey<'_>, descriptor: &Descriptor, shape: Option<KeyFields>) {
-        self.stats.revalidated += 1;
         if shape != Some(descriptor.shape)
             && let Some(RemovedFlow { block, generation }) = self.flows.remove(packet, descriptor)
         {
@@ -114,6 +119,7 @@ impl SlowPath {
             by_session: DeficitRoundRobin::new(config.budgets),
             limits: AdmissionLimits::new(config.flow_limits),
             idle: Idle::new(config.idle),
+            inspection: Inspection::new(&config.inspection, config.max_sessions),
             force_five_tuple: config.force_five_tuple,
             follows_fragments: config.fragments.datagrams > 0,
             wanted: [Wanted {
@@ -122,6 +128,7 @@ impl SlowPath {
                 session: SessionIndex(0),
             }; BURST],
             put_off: 0,
+            showing: 0,
         }
     }
 
@@ -129,6 +136,26 @@ impl SlowPath {
     #[cold]
     pub fn has_put_off(&self, index: usize) -> bool {
         self.put_off >> (index % BURST) & 1 == 1
+    }
+
+    /// Whether the packet at `index` of the last burst has shown what its flow is for.
+    #[cold]
+    pub fn has_shown(&self, index: usize) -> bool {
+        self.showing >> (index % BURST) & 1 == 1
+    }
+
+    /// Has the decisions about the segments of a burst that open connections made anew: these may be for something else
+    /// than those before with the same ends.
+    #[cold]
+    pub fn note_openings<B>(&self, burst: &mut Burst<'_, B>) {
+        if !self.inspection.is_on() {
+            return;
+        }
+        for (index, descriptor) in burst.descriptors.iter().enumerate() {
+            let is_opening = descriptor.flags.any(PacketFlags::OPENING) && descriptor.verdict.is_some();
+            let is_of_flow = is_opening && descriptor.shape.contains(KeyFields::TUPLE);
+            burst.soft |= u64::from(is_of_flow) << (index % BURST);
+        }
     }
 
     /// Decides about every open user packet that has no verdict or a soft one, within budget; how many it was. `hits`
@@ -142,7 +169,7 @@ impl SlowPath {
     ) -> usize {
         let places = self.budget.places(burst.descriptors.len(), hits, now);
         let wanted = self.collect(burst);
-        self.put_off = 0;
+        (self.put_off, self.showing) = (0, 0);
         let count = match wanted > places {
             true => self.admit_by_hash(tables.stats, burst, wanted, places),
             false => wanted,
@@ -154,7 +181,7 @@ impl SlowPath {
         let count = self.find(tables.sessions, burst, count);
         let count = self.admit(tables, burst, count);
         for index in 0..count {
-            self.judge(tables, burst, self.wanted[index]);
+            self.judge(tables, burst, self.wanted[index], now);
         }
         let mut admission = FlowAdmission {
             limits: &mut self.limits,
@@ -329,7 +356,13 @@ impl SlowPath {
     }
 
     /// Decides about one packet.
-    fn judge<B: PacketBuf>(&self, tables: &mut Tables<'_>, burst: &mut Burst<'_, B>, wanted: Wanted) {
+    fn judge<B: PacketBuf>(
+        &mut self,
+        tables: &mut Tables<'_>,
+        burst: &mut Burst<'_, B>,
+        wanted: Wanted,
+        now: Nanos,
+    ) {
         let index = usize::from(wanted.index);
         let (descriptor, packet) = (&mut burst.descriptors[index], &burst.packets[index]);
         let Some(slot) = tables.sessions.at(wanted.session) else {
@@ -345,13 +378,25 @@ impl SlowPath {
             slot,
             blocks: &tables.sessions.blocks,
         };
-        let answer = decide(home, descriptor, known, packet.data());
+        let mut look = Look {
+            inspection: &mut self.inspection,
+            stats: &mut *tables.stats,
+            now,
+        };
+        let answer = decide(home, descriptor, known, packet.data(), &mut look);
         let shape = match &answer {
             Ok(answer) => answer.key.map(|(fields, _)| self.shape(fields)),
             Err(_) => None,
         };
+        let inspected = answer.as_ref().ok().and_then(|answer| answer.inspected);
         if descriptor.verdict.is_some() {
+            tables.stats.revalidated += u64::from(inspected.is_none());
             tables.revalidate(packet_key, descriptor, shape);
+        }
+        if let Some(inspected) = &inspected {
+            tables.stats.inspected += 1;
+            self.showing |= u64::from(inspected.has_shown) << (index % BURST);
+            outdate_other_direction(tables.flows, inspected, (packet_key, descriptor));
         }
         match answer {
             Ok(Answer {
@@ -376,9 +421,18 @@ impl SlowPath {
                 descriptor.shape = shape;
                 let is_short = descriptor.flags.any(PacketFlags::TRANSITORY)
                     || descriptor.verdict.direction() == Direction::Downlink;
-                let idle = self.idle.of(shape, protocol, is_short);
                 let Tables { sessions, flows, .. } = tables;
-                flows.stage(&sessions.blocks, packet_key, descriptor, idle, wanted.session);
+                let entry = NewEntry {
+                    idle: self.idle.of(shape, protocol, is_short),
+                    session: wanted.session,
+                    is_provisional: inspected.is_some_and(|inspected| inspected.is_open),
+                };
+                flows.stage(&sessions.blocks, packet_key, descriptor, entry);
+                if let Some(inspected) = inspected.filter(|inspected| inspected.wants_entry) {
+                    let side = descriptor.side;
+                    self.inspection
+                        .note_responder(&inspected, ResponderEntry { side, shape });
+                }
             }
             Err(reason) => descriptor.fate = Fate::Drop(reason),
         }
@@ -444,6 +498,30 @@ struct Answer {
     protocol: u8,
     /// What the packet is billed as.
     content: ContentId,
+    /// What is known of its flow, where that matters.
+    inspected: Option<Inspected>,
+}
+
+/// What the decision about a packet needs to look at what it carries.
+struct Look<'a> {
+    inspection: &'a mut Inspection,
+    stats: &'a mut Stats,
+    now: Nanos,
+}
+
+/// Has the decision about the other direction of a packet's flow made anew, if this packet outdates it.
+fn outdate_other_direction(
+    flows: &mut Flows,
+    inspected: &Inspected,
+    (packet, descriptor): (PacketKey<'_>, &Descriptor),
+) {
+    let Some(ResponderEntry { side, shape }) = inspected.outdates else {
+        return;
+    };
+    let tuple = packet.keys.tuple(packet.index, descriptor.family, false);
+    if let Some(tuple) = tuple {
+        flows.outdate(side, &tuple.reversed(), shape);
+    }
 }
 
 /// A session, and the blocks that its own is among.
@@ -460,6 +538,7 @@ fn decide(
     descriptor: &Descriptor,
     known: Option<IpTuple>,
     bytes: &[u8],
+    look: &mut Look<'_>,
 ) -> Result<Answer, DropReason> {
     let slot = home.slot;
     let is_unreadable = descriptor
@@ -476,7 +555,8 @@ fn decide(
         side: descriptor.side,
         tuple: &tuple,
     };
-    let found = slot.classifier.classify(&view).ok_or(DropReason::NoMatchingPdr)?;
+    let Classified { found, inspected } = classify(slot, &view, (descriptor, bytes), look);
+    let found = found.ok_or(DropReason::NoMatchingPdr)?;
     let decision = &found.decision;
     if !slot
         .classifier
@@ -496,6 +576,73 @@ fn decide(
         key,
         protocol: tuple.proto,
         content: decision.content,
+        inspected,
+    })
+}
+
+/// What detects a packet, and what is known of its flow where that matters.
+struct Classified {
+    found: Option<Match>,
+    inspected: Option<Inspected>,
+}
+
+/// Classifies a packet. Where its flow's content matters, this is looked for first.
+#[inline]
+fn classify(
+    slot: &Slot,
+    view: &PacketView<'_>,
+    packet: (&Descriptor, &[u8]),
+    look: &mut Look<'_>,
+) -> Classified {
+    let found = slot.classifier.classify(view);
+    let matters = match &found {
+        Some(found) => found.reads_content,
+        None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_content(),
+    };
+    // A fragment behind the first waits for that, or belongs to no flow.
+    if !matters || view.tuple.fragment == Fragment::Later {
+        return Classified {
+            found,
+            inspected: None,
+        };
+    }
+    let is_uplink = match &found {
+        Some(found) => found.decision.direction == Direction::Uplink,
+        None => matches!(view.side, Side::Tunnel { .. }),
+    };
+    classify_inspected(slot, view, (packet, is_uplink), look).unwrap_or(Classified {
+        found,
+        inspected: None,
+    })
+}
+
+/// Whether a packet may be of a flow for a host.
+fn is_tcp_or_udp(tuple: &IpTuple) -> bool {
+    matches!(tuple.proto, proto::TCP | proto::UDP)
+}
+
+#[cold]
+fn classify_inspected(
+    slot: &Slot,
+    view: &PacketView<'_>,
+    ((descriptor, bytes), is_uplink): ((&Descriptor, &[u8]), bool),
+    look: &mut Look<'_>,
+) -> Option<Classified> {
+    let layout = descriptor.tuple(bytes).ok()?;
+    let packet = InspectedPacket {
+        session: slot.image.session,
+        seid: slot.image.seid,
+        bytes: bytes.get(usize::from(descriptor.offset)..)?,
+        tuple: view.tuple,
+        layout: &layout,
+        is_uplink,
+        now: look.now,
+    };
+    let inspected = look.inspection.look(&packet, look.stats)?;
+    let content = look.inspection.content(&inspected);
+    Some(Classified {
+        found: slot.classifier.classify_with(view, content.as_flow_content()),
+        inspected: Some(inspected),
     })
 }
 
@@ -529,6 +676,7 @@ fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answ
         key: None,
         protocol: 0,
         content: ContentId::NONE,
+        inspected: None,
     })
 }
 

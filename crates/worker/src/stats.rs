@@ -186,6 +186,18 @@ stats! {
     revalidated,
     /// Packets that were forwarded by an older decision, because the slow path budget was used up.
     revalidations_put_off,
+    /// Packets that inspection looked at; those of flows in use count in no other way.
+    inspected,
+    /// Flows, and of HTTP further requests, whose inspection has begun.
+    inspections,
+    /// Those that are not inspected, because there is no room, or the session has its share.
+    inspections_refused,
+    /// Flows, and of HTTP requests, whose host was found.
+    hosts_found,
+    /// Those whose host was found and is not kept, because there is no room for it: they are undetected.
+    hosts_lost,
+    /// Flows whose inspection has ended without a host.
+    undetected_flows,
     /// Flow entries whose idle time was lowered by a FIN or RST.
     closed,
     /// Flow entries removed after their idle time.

@@ -15,7 +15,8 @@ pub(crate) mod request;
 pub(crate) mod tracer;
 
 pub use self::report::{
-    TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession,
+    TraceSource, Traced, TracedContent, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
+    TracedSession,
 };
 pub use self::request::{
     TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceTerms, mirror, trace,

@@ -59,4 +59,6 @@ pub struct Holdings {
     pub contents: usize,
     /// Flow entries, dead ones included.
     pub flows: usize,
+    /// Flows that are inspected.
+    pub inspected: usize,
 }

@@ -112,6 +112,9 @@ impl<I: Io> Worker<I> {
         let buckets = self.config.aging_per_poll;
         self.stats.aged += self.flows.age(&mut self.sessions, Tick::of(now), buckets) as u64;
         self.stats.reaped += self.flows.reap(&self.sessions.blocks, buckets) as u64;
+        if self.slow_path.inspection.is_on() {
+            self.slow_path.inspection.expire(now);
+        }
         if !self.sessions.inactivity_timers.is_empty() {
             self.look_for_inactivity(now);
         }

@@ -14,3 +14,4 @@ pub(crate) mod predefined;
 pub(crate) mod records;
 pub(crate) mod rings;
 pub(crate) mod store;
+mod unreachable_hosts;

@@ -1,5 +1,7 @@
 //! Predefined rules: checks, and the rules as sessions activate them.
 
+use std::collections::{HashMap, HashSet};
+
 use flow::InstanceId;
 use packet::Qfi;
 use rules::Predefined;
@@ -12,28 +14,55 @@ use serde_saphyr::Spanned;
 
 use crate::error::Fault;
 use crate::schema::{
-    Config, ContentConfig, Flow, GateConfig, Number, PredefinedAction, PredefinedConfig, PredefinedFar,
-    PredefinedQer, PredefinedRuleConfig, QerKbit, Role,
+    ApplicationConfig, Config, ContentConfig, Flow, GateConfig, Number, PredefinedAction, PredefinedConfig,
+    PredefinedFar, PredefinedQer, PredefinedRuleConfig, QerKbit, Role,
 };
 
 /// The most FARs, QERs, URRs, and rules of all rulebases together.
 const MOST: usize = 100_000;
 
+/// The applications of the configuration, by name.
+type Applications<'a> = HashMap<&'a str, &'a ApplicationConfig>;
+
 impl PredefinedRuleConfig {
-    fn rule(&self) -> PredefinedRule {
+    /// The rules that this one stands for: one, and another for the flow descriptions of its applications.
+    fn rules(&self, applications: &Applications<'_>) -> Vec<PredefinedRule> {
+        let named = || {
+            self.applications
+                .iter()
+                .filter_map(|name| applications.get(&*name.value))
+        };
+        let hosts: Vec<_> = self
+            .hosts
+            .iter()
+            .chain(named().flat_map(|one| &one.hosts))
+            .collect();
+        let own_flows: Vec<_> = named().flat_map(|one| &one.flows).collect();
+        let by_hosts = self.applications.is_empty() || !hosts.is_empty();
+        let by_hosts = by_hosts.then(|| PredefinedRule {
+            hosts: hosts.into_iter().map(|host| host.0.clone()).collect(),
+            ..self.rule(&self.flows.iter().collect::<Vec<_>>())
+        });
+        let by_flows = (!own_flows.is_empty()).then(|| self.rule(&own_flows));
+        by_hosts.into_iter().chain(by_flows).collect()
+    }
+
+    /// The rule for packets of these flows, or for all.
+    fn rule(&self, flows: &[&Flow]) -> PredefinedRule {
         let tos_traffic_class = self.tos.map(|[value, mask]| TosTrafficClass { value, mask });
         let filter = |flow: Option<&Flow>| SdfFilter {
             flow_description: flow.map(|flow| flow.0.clone()),
             tos_traffic_class,
             ..SdfFilter::default()
         };
-        let mut filters: Vec<SdfFilter> = self.flows.iter().map(|flow| filter(Some(flow))).collect();
+        let mut filters: Vec<SdfFilter> = flows.iter().map(|flow| filter(Some(flow))).collect();
         if filters.is_empty() && self.tos.is_some() {
             filters.push(filter(None));
         }
         PredefinedRule {
             precedence: Precedence(self.precedence.value() as u32),
             filters,
+            hosts: Vec::new(),
             far: self.far.map(|id| FarId(id.value() as u32)),
             qers: self.qers.iter().map(|id| QerId(id.value() as u32)).collect(),
             urrs: self.urrs.iter().map(|id| UrrId(id.value() as u32)).collect(),
@@ -76,8 +105,25 @@ impl Config {
         rules.any(|rule| rule.content.is_some())
     }
 
+    /// Whether any rule of a rulebase names a host: flows are inspected then.
+    pub fn inspects(&self) -> bool {
+        let applications = self.predefined.applications();
+        let has_hosts = |rule: &PredefinedRuleConfig| {
+            let mut named = rule.applications.iter();
+            !rule.hosts.is_empty()
+                || named.any(|name| {
+                    applications
+                        .get(&*name.value)
+                        .is_some_and(|one| !one.hosts.is_empty())
+                })
+        };
+        let mut rules = self.predefined.rulebases.iter().flat_map(|one| &one.rules);
+        rules.any(has_hosts)
+    }
+
     fn try_predefined(&self) -> Result<Predefined, (usize, PredefinedError)> {
         let own = &self.predefined;
+        let applications = own.applications();
         let mut predefined = Predefined::new(
             own.fars.iter().map(|far| self.predefined_far(far)),
             own.qers.iter().map(PredefinedQer::qer),
@@ -87,7 +133,7 @@ impl Config {
         )
         .map_err(|error| (0, error))?;
         for (place, rulebase) in own.rulebases.iter().enumerate() {
-            let rules = rulebase.rules.iter().map(PredefinedRuleConfig::rule);
+            let rules = rulebase.rules.iter().flat_map(|rule| rule.rules(&applications));
             let added = predefined.add(rulebase.name.value.as_bytes(), rules.collect());
             added.map_err(|error| (place, error))?;
         }
@@ -123,6 +169,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let own = &config.predefined;
     own.fars.iter().try_for_each(|far| check_instance(config, far))?;
     check_counts(own)?;
+    check_applications(own)?;
     let Err((place, error)) = config.try_predefined() else {
         return Ok(());
     };
@@ -157,7 +204,47 @@ fn check_counts(own: &PredefinedConfig) -> Result<(), Fault> {
     surplus.map_or(Ok(()), |rulebase| Err(Fault::new(&rulebase.name, too_many)))
 }
 
+fn check_applications(own: &PredefinedConfig) -> Result<(), Fault> {
+    let mut names = HashSet::new();
+    for application in &own.applications {
+        let name = &application.name;
+        if application.hosts.is_empty() && application.flows.is_empty() {
+            let fault = format!("application `{}` has neither hosts nor flows", name.value);
+            return Err(Fault::new(name, fault));
+        }
+        if !names.insert(&*name.value) {
+            let fault = format!("application `{}` is configured twice", name.value);
+            return Err(Fault::new(name, fault));
+        }
+    }
+    let applications = own.applications();
+    let mut rules = own.rulebases.iter().flat_map(|rulebase| &rulebase.rules);
+    rules.try_for_each(|rule| check_rule(rule, &applications))
+}
+
+fn check_rule(rule: &PredefinedRuleConfig, applications: &Applications<'_>) -> Result<(), Fault> {
+    for name in &rule.applications {
+        let Some(application) = applications.get(&*name.value) else {
+            let fault = format!("applications: no application is named `{}`", name.value);
+            return Err(Fault::new(name, fault));
+        };
+        if !rule.flows.is_empty() && !application.flows.is_empty() {
+            let fault = format!(
+                "applications: `{}` has flows, which may not be beside those of the rule",
+                name.value
+            );
+            return Err(Fault::new(name, fault));
+        }
+    }
+    Ok(())
+}
+
 impl PredefinedConfig {
+    fn applications(&self) -> Applications<'_> {
+        let named = self.applications.iter().map(|one| (&*one.name.value, one));
+        named.collect()
+    }
+
     /// Where a number is last.
     fn number(&self, id: RuleRef) -> Option<&Spanned<Number>> {
         let is_it = |at: &&Spanned<Number>, number: u32| at.value.value() == u64::from(number);

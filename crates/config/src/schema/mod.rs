@@ -9,6 +9,7 @@ mod gtpu;
 mod host;
 mod icmp;
 mod idle;
+mod inspection;
 mod instance;
 mod lag;
 mod log;
@@ -43,6 +44,7 @@ pub use gtpu::{EchoConfig, GtpuConfig};
 pub use host::HostConfig;
 pub use icmp::IcmpConfig;
 pub use idle::IdlePolicy;
+pub use inspection::InspectionConfig;
 pub use instance::{DscpConfig, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use lag::{LacpSettings, LagConfig, LagHashConfig, LagModeConfig};
 pub use log::{BadLevel, LogConfig, LogFormat, LogLevel};
@@ -65,6 +67,7 @@ pub use vlan::VlanConfig;
 
 pub(crate) use instance::{is_special, parse_mac};
 pub(crate) use policer::Kbit as PolicerKbit;
+pub use predefined::{ApplicationConfig, Host};
 pub(crate) use predefined::{ContentConfig, Flow, Kbit as QerKbit, Number};
 pub(crate) use routers::Groups;
 
@@ -102,6 +105,9 @@ pub struct Config {
     /// Limits and idle times of flow entries.
     #[serde(default)]
     pub flows: FlowsConfig,
+    /// Inspection of flows whose rules name hosts.
+    #[serde(default)]
+    pub inspection: InspectionConfig,
     /// Fragments of user packets.
     #[serde(default)]
     pub fragments: FragmentsConfig,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use rules::model::Content;
+use rules::model::{Content, HostRule};
 use rules::sdf::FlowDescription;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -30,6 +30,9 @@ pub struct PredefinedConfig {
     /// Usage, by volume; each session that uses one has counters of its own.
     #[serde(default)]
     pub urrs: Vec<PredefinedUrr>,
+    /// What rules of rulebases detect by name.
+    #[serde(default)]
+    pub applications: Vec<ApplicationConfig>,
     /// Packet detection rules, in groups with names.
     #[serde(default)]
     pub rulebases: Vec<RulebaseConfig>,
@@ -107,6 +110,21 @@ pub struct PredefinedUrr {
     pub id: Spanned<Number>,
 }
 
+/// An application: what its flows are for, and where they go. A flow is of it by any host, or by any flow description.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApplicationConfig {
+    /// Its name, for rules.
+    #[schemars(with = "String")]
+    pub name: Spanned<String>,
+    /// Hosts that its flows are for.
+    #[serde(default)]
+    pub hosts: Vec<Host>,
+    /// Flow descriptions.
+    #[serde(default)]
+    pub flows: Vec<Flow>,
+}
+
 /// Rules that are activated together.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -130,6 +148,14 @@ pub struct PredefinedRuleConfig {
     /// The TOS or Traffic Class of its packets as `[value, mask]`; any.
     #[serde(default)]
     pub tos: Option<[u8; 2]>,
+    /// Hosts that flows are for, any of them, by TLS, QUIC or HTTP/1; none: all flows, also those of which no host is
+    /// known. Beside `flows` both have to match.
+    #[serde(default)]
+    pub hosts: Vec<Host>,
+    /// Applications, any of them, beside `hosts`. Those with flow descriptions of their own may not be beside `flows`.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub applications: Vec<Spanned<String>>,
     /// The FAR, for PDRs without one of their own.
     #[serde(default)]
     pub far: Option<Number>,
@@ -225,6 +251,39 @@ impl JsonSchema for Flow {
         json_schema!({
             "type": "string",
             "examples": ["permit out 17 from 198.51.100.0/24 53 to assigned"],
+        })
+    }
+}
+
+/// A host, `*.` and a name for it and all below it, or an IP address; of HTTP with the start of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host(pub HostRule);
+
+impl<'de> Deserialize<'de> for Host {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let parsed = HostRule::parse(&text);
+        parsed
+            .map(Self)
+            .map_err(|error| de::Error::custom(format_args!("`{}`: {error}", text.escape_debug())))
+    }
+}
+
+impl Serialize for Host {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl JsonSchema for Host {
+    fn schema_name() -> Cow<'static, str> {
+        "Host".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "examples": ["www.example.org", "*.example.org", "shop.example/api", "192.0.2.1"],
         })
     }
 }

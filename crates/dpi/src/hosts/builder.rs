@@ -1,6 +1,7 @@
 //! From rules as they are written to the table.
 
 use core::cmp::Reverse;
+use core::fmt;
 
 use hashbrown::HashTable;
 
@@ -21,6 +22,23 @@ pub enum InvalidRule {
     /// All rules together are longer than 4 GiB.
     TooManyRules,
 }
+
+impl fmt::Display for InvalidRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(why) => write!(f, "the host is none: {why}"),
+            Self::TooManyLabels => write!(f, "the host has more than {MOST_LABELS} labels"),
+            Self::BelowAddress => f.write_str("there is nothing below an address"),
+            Self::Path => write!(
+                f,
+                "a path begins with a slash and has at most {LONGEST_PATH} octets"
+            ),
+            Self::TooManyRules => f.write_str("all rules together have more than 4 GiB"),
+        }
+    }
+}
+
+impl core::error::Error for InvalidRule {}
 
 /// What is worth a word of rules that were built. Rules have numbers from 0, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

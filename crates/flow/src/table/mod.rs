@@ -257,6 +257,13 @@ impl<K: FlowKey> FlowTable<K> {
         }
     }
 
+    /// Changes the snapshot of a flow.
+    pub fn set_snapshot(&mut self, hit: Hit, snapshot: u16) {
+        if let Some(entry) = self.entries.get_mut(hit.entry as usize) {
+            entry.snapshot = snapshot;
+        }
+    }
+
     /// Adds a flow, or replaces the one with the same key where it is.
     ///
     /// # Errors

@@ -130,6 +130,11 @@ const FLOW_ENTRIES: Metric = Metric::gauge(
     WORKER,
     "Flow entries in use, those that await removal among them.",
 );
+const INSPECTED_FLOWS: Metric = Metric::gauge(
+    "sluice_worker_inspected_flows",
+    WORKER,
+    "Flows that are inspected now.",
+);
 const FLOW_LIMIT: Metric = Metric::gauge(
     "sluice_worker_flow_entries_limit",
     WORKER,
@@ -188,6 +193,12 @@ static COUNTS: &[WorkerCount] = &[
     count("contents_together", "sluice_worker_uncounted_contents", "Decisions about packets of a content without a free counter."),
     count("revalidated", "sluice_worker_flows_revalidated", "Flows in use that were decided anew because shared rules changed."),
     count("revalidations_put_off", "sluice_worker_flow_revalidations_delayed", "Packets forwarded by an older decision because the slow path budget was used up."),
+    count("inspected", "sluice_worker_inspected_packets", "Packets that inspection looked at."),
+    count("inspections", "sluice_worker_inspections", "Flows, and of HTTP further requests, whose inspection has begun."),
+    count("inspections_refused", "sluice_worker_inspections_refused", "Flows and requests that are not inspected: there is no room, or the session has its share."),
+    count("hosts_found", "sluice_worker_hosts_found", "Flows, and of HTTP requests, whose host was found."),
+    count("hosts_lost", "sluice_worker_hosts_lost", "Flows and requests whose host was found and found no room."),
+    count("undetected_flows", "sluice_worker_undetected_flows", "Flows whose inspection has ended without a host."),
     count("closed", "sluice_worker_flows_closed", "Flow entries whose idle time was lowered by a FIN or RST."),
     count("aged", "sluice_worker_flows_aged", "Flow entries removed after their idle time."),
     count("reaped", "sluice_worker_flows_reaped", "Flow entries removed because no packet could use them."),
@@ -321,6 +332,10 @@ fn write_holdings(to: &mut Exposition, workers: &WorkerSnapshot) {
     gauge(
         &FLOW_LIMIT,
         &mut holdings.iter().map(|_| workers.flow_entries_limit),
+    );
+    gauge(
+        &INSPECTED_FLOWS,
+        &mut holdings.iter().map(|held| held.inspected as u64),
     );
     gauge(&SESSIONS, &mut holdings.iter().map(|held| held.sessions as u64));
     gauge(&BUFFERS_USED, &mut buffers.iter().map(|pool| pool.used));

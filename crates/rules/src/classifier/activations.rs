@@ -163,6 +163,12 @@ impl Activations {
         })
     }
 
+    /// Whether any rule of them names a host.
+    pub(super) fn has_hosts(&self) -> bool {
+        let mut all = self.pdrs.iter().flat_map(|pdr| &pdr.rulebases);
+        all.any(|one| one.rulebase.has_hosts())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.pdrs.is_empty()
     }

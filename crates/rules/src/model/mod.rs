@@ -9,6 +9,7 @@ mod edit;
 mod endpoint;
 mod far;
 mod fault;
+mod host_rule;
 mod ids;
 mod interfaces;
 mod measurement;
@@ -35,6 +36,7 @@ pub use self::far::{
     Redirect, Verb,
 };
 pub use self::fault::{Bound, EditError, EditFault};
+pub use self::host_rule::HostRule;
 pub use self::ids::{
     BarId, CorrelationId, FarId, PdrId, PolicyId, Precedence, QerId, RuleRef, TrafficEndpointId, UrrId,
 };

@@ -7,9 +7,13 @@
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use dpi::HostName;
+use dpi::hosts::{ApplicationIndex, HostTable, HostTableBuilder};
 use flow::{ContentId, Direction};
 
+use super::host_rule::HostRule;
 use super::ids::{FarId, Precedence, QerId, UrrId};
 use crate::sdf::{FieldReader, FilterSet, FilterTable, SdfFilter, TableEntry, TooManyPatterns};
 
@@ -21,6 +25,9 @@ pub struct PredefinedRule {
     pub precedence: Precedence,
     /// Patterns over the user packet, any of them; none: every packet. Without ids: those are the sessions'.
     pub filters: Vec<SdfFilter>,
+    /// Hosts that the packet's flow is for, any of them, beside `filters`; none: all flows, also those of which no host
+    /// is known.
+    pub hosts: Vec<HostRule>,
     /// What happens to the packet, where the PDR says nothing of it.
     pub far: Option<FarId>,
     /// QoS rules beside those of the PDR.
@@ -62,6 +69,7 @@ pub struct Rulebase {
     name: Box<[u8]>,
     rules: Box<[PredefinedRule]>,
     table: FilterTable<RuleAction>,
+    hosts: RuleHosts,
     fars: Box<[FarId]>,
     qers: Box<[QerId]>,
     urrs: Box<[UrrId]>,
@@ -98,6 +106,7 @@ impl Rulebase {
         let table = FilterTable::new(rules.iter().map(|rule| FilterSet {
             precedence: rule.precedence.0,
             filters: &rule.filters,
+            is_partial: !rule.hosts.is_empty(),
             value: action(rule),
         }))?;
         let mut contents: Vec<ContentId> = table.values().map(|action| action.content).collect();
@@ -106,6 +115,7 @@ impl Rulebase {
         contents.dedup();
         Ok(Self {
             name: name.into(),
+            hosts: RuleHosts::of(&rules),
             rules: rules.into(),
             table,
             fars,
@@ -145,6 +155,11 @@ impl Rulebase {
         &self.contents
     }
 
+    /// Whether any of its rules names a host.
+    pub fn has_hosts(&self) -> bool {
+        self.hosts.first.is_some()
+    }
+
     /// The first rule that a packet matches, of those with a precedence below `before`.
     pub(crate) fn find(
         &self,
@@ -152,9 +167,69 @@ impl Rulebase {
         direction: Direction,
         reader: &mut FieldReader<'_>,
     ) -> Option<&TableEntry<RuleAction>> {
-        self.table.find(before, direction, reader)
+        let before = self.table.count_before(before);
+        let found = self.table.find(before, direction, reader);
+        // Only where a rule with hosts comes before does it matter what the flow is for.
+        let end = found.unwrap_or(before);
+        let host = self.hosts.is_asked(end).then(|| reader.host()).flatten();
+        let places = host
+            .into_iter()
+            .flat_map(|(host, path)| self.hosts.places(host, path));
+        let by_host = places.filter(|place| {
+            let entry = self.table.entry(*place).filter(|_| *place < end);
+            entry.is_some_and(|entry| self.table.fits(entry, direction, reader))
+        });
+        self.table.entry(by_host.min().or(found)?)
     }
 }
+
+/// The rules of a rulebase that name hosts, by host: made of the rules, with which they are compared.
+#[derive(Clone)]
+struct RuleHosts {
+    table: Arc<HostTable>,
+    /// The place of the first such rule.
+    first: Option<u32>,
+}
+
+impl RuleHosts {
+    fn of(rules: &[PredefinedRule]) -> Self {
+        let mut builder = HostTableBuilder::default();
+        for (place, rule) in (0..).zip(rules) {
+            for host in &rule.hosts {
+                host.add_to(&mut builder, ApplicationIndex(place));
+            }
+        }
+        let first = rules.iter().position(|rule| !rule.hosts.is_empty());
+        Self {
+            // The names are the operator's own: none is made to collide with others.
+            table: Arc::new(builder.build(0).0),
+            first: first.map(|place| place as u32),
+        }
+    }
+
+    /// Whether a rule with hosts is below `end`.
+    fn is_asked(&self, end: u32) -> bool {
+        self.first.is_some_and(|first| first < end)
+    }
+
+    /// The places of the rules with this host.
+    fn places<'a>(
+        &'a self,
+        host: &'a HostName,
+        path: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = u32> + use<'a> {
+        let found = self.table.lookup(host, path);
+        found.map(|ApplicationIndex(place)| place)
+    }
+}
+
+impl PartialEq for RuleHosts {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for RuleHosts {}
 
 impl fmt::Debug for Rulebase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,6 +11,7 @@ use super::session::Session;
 use crate::model::{Application, DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
 use crate::model::{Content, PredefinedRule};
 use crate::network::{Roles, VrfId};
+use crate::packet_view::FlowContent;
 use crate::sdf::{Address, Endpoint, FlowDescription};
 
 /// A PDR with what a predefined rule adds to it, and what that rule's packets are billed as.
@@ -70,7 +71,8 @@ pub(super) fn with_rule<'a>(
     let describes = |rule: &&PredefinedRule| {
         let interface = pdr.pdi.source_interface;
         let fits_filter = |filter| tuple.is_none_or(|tuple| fits(session, filter, interface, tuple));
-        rule.filters.is_empty() || rule.filters.iter().any(fits_filter)
+        let is_for = tuple.is_none_or(|tuple| is_for_host(session, rule, tuple));
+        is_for && (rule.filters.is_empty() || rule.filters.iter().any(fits_filter))
     };
     let rules = pdr.rulebases.iter().flat_map(|rulebase| rulebase.rules());
     let rule = rules.filter(describes).min_by_key(|rule| rule.precedence)?;
@@ -79,6 +81,18 @@ pub(super) fn with_rule<'a>(
     pdr.qers.extend(rule.qers.iter().copied());
     pdr.urrs.extend(rule.urrs.iter().copied());
     Some((Cow::Owned(pdr), rule.content.as_ref()))
+}
+
+/// Whether the packet's flow is for one of the rule's hosts, if it has any.
+fn is_for_host(session: Session<'_>, rule: &PredefinedRule, tuple: &IpTuple) -> bool {
+    let mut hosts = rule.hosts.iter();
+    match session.content {
+        _ if rule.hosts.is_empty() => true,
+        FlowContent::Host(host, path) if matches!(tuple.proto, proto::TCP | proto::UDP) => {
+            hosts.any(|rule| rule.matches(host, path))
+        }
+        _ => false,
+    }
 }
 
 /// The first PDR that names the tunnel of a message without a user packet, and its QFI if it has one.

@@ -4,6 +4,7 @@ use flow::Direction;
 
 use crate::model::{Pdr, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::Network;
+use crate::packet_view::FlowContent;
 
 /// Which quotas are used up, and whether a packet is exempt from them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +22,7 @@ pub(super) struct Session<'a> {
     pub(super) rules: &'a SessionRules,
     pub(super) network: &'a Network,
     pub(super) quotas: Quotas<'a>,
+    pub(super) content: FlowContent<'a>,
 }
 
 impl<'a> Session<'a> {

@@ -28,6 +28,8 @@ pub(crate) struct TableEntry<T> {
     pub(crate) precedence: u32,
     /// Empty: every packet.
     filters: Span,
+    /// Whether a packet has to match something else as well.
+    is_partial: bool,
     /// What it leads to.
     pub(crate) value: T,
 }
@@ -37,6 +39,8 @@ pub(crate) struct FilterSet<'a, T> {
     pub(crate) precedence: u32,
     /// A packet matches if it matches any of these, or if there are none.
     pub(crate) filters: &'a [SdfFilter],
+    /// Whether a packet has to match something else as well: [`FilterTable::find`] passes it over.
+    pub(crate) is_partial: bool,
     pub(crate) value: T,
 }
 
@@ -53,6 +57,7 @@ impl<T> FilterTable<T> {
             entries.push(TableEntry {
                 precedence: set.precedence,
                 filters: builder.filters(&filters)?,
+                is_partial: set.is_partial,
                 value: set.value,
             });
         }
@@ -69,32 +74,47 @@ impl<T> FilterTable<T> {
         self.entries.iter().map(|entry| &entry.value)
     }
 
-    /// The first entry that a packet matches, of those with a precedence below `before`.
-    pub(crate) fn find(
+    /// The entry at a place in the order of matching.
+    pub(crate) fn entry(&self, place: u32) -> Option<&TableEntry<T>> {
+        self.entries.get(place as usize)
+    }
+
+    /// How many entries have a precedence below `before`; they are the first ones.
+    pub(crate) fn count_before(&self, before: Option<u32>) -> u32 {
+        let is_before = |entry: &TableEntry<T>| before.is_none_or(|before| entry.precedence < before);
+        self.entries.partition_point(is_before) as u32
+    }
+
+    /// Whether a packet matches the filters of an entry.
+    pub(crate) fn fits(
         &self,
-        before: Option<u32>,
+        entry: &TableEntry<T>,
         direction: Direction,
         reader: &mut FieldReader<'_>,
-    ) -> Option<&TableEntry<T>> {
+    ) -> bool {
         let view = PatternView::of(&self.patterns);
-        let end = before.map_or(self.entries.len(), |before| {
-            self.entries.partition_point(|entry| entry.precedence < before)
-        });
+        let mut filters = view.filters(entry.filters).iter();
+        entry.filters.is_empty() || filters.any(|filter| matches(filter, direction, &view, reader))
+    }
+
+    /// The place of the first entry that a packet matches, of those below `end`, without the partial ones.
+    pub(crate) fn find(&self, end: u32, direction: Direction, reader: &mut FieldReader<'_>) -> Option<u32> {
+        let view = PatternView::of(&self.patterns);
         let has_long_prefix = is_long_ipv6(self.index.longest_ipv6());
         let remote =
             |reader: &mut FieldReader<'_>| reader.address_for_lookup(remote_end(direction), has_long_prefix);
-        let place = self.index.find(end as u32, remote, reader, |place, reader| {
+        self.index.find(end, remote, reader, |place, reader| {
             let filter = place.filter.and_then(|filter| view.filter(filter));
             filter.is_none_or(|filter| matches(filter, direction, &view, reader))
-        });
-        self.entries.get(place? as usize)
+        })
     }
 }
 
 /// The index of the filters of these sets.
 fn index_of<T>(entries: &[TableEntry<T>], view: &PatternView<'_>) -> FilterIndex {
     let mut index = FilterIndex::default();
-    for (set, entry) in (0..).zip(entries) {
+    let whole = (0..).zip(entries).filter(|(_, entry)| !entry.is_partial);
+    for (set, entry) in whole {
         if entry.filters.is_empty() {
             index.enter(FilterPlace { set, filter: None }, None);
         }
@@ -190,13 +210,10 @@ mod tests {
         before: Option<u32>,
         reader: &mut FieldReader<'_>,
     ) -> Option<usize> {
-        let view = PatternView::of(&table.patterns);
         let mut entries = table.entries.iter();
         let is_it = |entry: &&TableEntry<usize>| {
-            let mut filters = view.filters(entry.filters).iter();
             before.is_none_or(|before| entry.precedence < before)
-                && (entry.filters.is_empty()
-                    || filters.any(|filter| matches(filter, Direction::Uplink, &view, reader)))
+                && table.fits(entry, Direction::Uplink, reader)
         };
         entries.find(is_it).map(|entry| entry.value)
     }
@@ -216,6 +233,7 @@ mod tests {
         let table = FilterTable::new([FilterSet {
             precedence: 0,
             filters: &filters,
+            is_partial: false,
             value: (),
         }])
         .expect("few");
@@ -230,7 +248,7 @@ mod tests {
             qfi: None,
         };
         let mut reader = FieldReader::new(&PacketView { side, tuple: &tuple }, &ue, false);
-        assert!(table.find(None, Direction::Uplink, &mut reader).is_some());
+        assert_eq!(table.find(1, Direction::Uplink, &mut reader), Some(0));
         assert_eq!(reader.fields(), KeyFields::ADDRESS);
     }
 
@@ -260,6 +278,7 @@ mod tests {
             let table = FilterTable::new(sets.iter().enumerate().map(|(value, (precedence, filters))| FilterSet {
                 precedence: *precedence,
                 filters,
+                is_partial: false,
                 value,
             }))
             .expect("few");
@@ -269,7 +288,8 @@ mod tests {
                 let side = Side::Tunnel { local: LocalId(0), teid: Teid(1), qfi: None };
                 let packet = PacketView { side, tuple };
                 let mut reader = FieldReader::new(&packet, &ue, false);
-                let found = table.find(before, Direction::Uplink, &mut reader).map(|entry| entry.value);
+                let found = table.find(table.count_before(before), Direction::Uplink, &mut reader);
+                let found = found.and_then(|place| table.entry(place)).map(|entry| entry.value);
                 let mut slow = FieldReader::new(&packet, &ue, false);
                 prop_assert_eq!(found, find_one_by_one(&table, before, &mut slow));
                 let (fields, slow) = (reader.fields(), slow.fields());

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
+use dpi::HostName;
 use flow::{Direction, KeyFields};
 use packet::tuple::proto;
 use packet::{IpTuple, ipv6};
 
 use super::packed::PatternView;
-use crate::packet_view::{PacketView, Side};
+use crate::packet_view::{FlowContent, PacketView, Side};
 use crate::prefix::{IpPrefix, is_link_local, owns};
 
 /// Bits of an IPv6 address that a key's ADDRESS holds.
@@ -67,6 +68,8 @@ pub(crate) struct FieldReader<'a> {
     has_long_prefix: bool,
     is_plain: bool,
     has_read_ports: bool,
+    content: FlowContent<'a>,
+    has_read_content: bool,
     fields: KeyFields,
 }
 
@@ -81,6 +84,8 @@ impl<'a> FieldReader<'a> {
             has_long_prefix,
             is_plain,
             has_read_ports: false,
+            content: FlowContent::Undecided,
+            has_read_content: false,
             fields: KeyFields::NONE,
         };
         if is_plain {
@@ -88,6 +93,30 @@ impl<'a> FieldReader<'a> {
             reads.note_ue_address();
         }
         reads
+    }
+
+    /// The same packet, of a flow with this content.
+    pub(crate) fn with_content(self, content: FlowContent<'a>) -> Self {
+        Self { content, ..self }
+    }
+
+    /// Whether the answer depends on the content of the packet's flow.
+    pub(crate) fn has_read_content(&self) -> bool {
+        self.has_read_content
+    }
+
+    /// The host that the packet's flow is for, and the start of the path there, if they are known. Only flows of TCP
+    /// and UDP are for hosts; a fragment behind the first is of the flow of the first.
+    pub(crate) fn host(&mut self) -> Option<(&'a HostName, Option<&'a [u8]>)> {
+        if !matches!(self.protocol(), proto::TCP | proto::UDP) {
+            return None;
+        }
+        self.has_read_ports = true;
+        self.has_read_content = true;
+        match self.content {
+            FlowContent::Host(host, path) => Some((host, path)),
+            FlowContent::Undecided | FlowContent::Undetected => None,
+        }
     }
 
     /// What was read, as the fields of a key.

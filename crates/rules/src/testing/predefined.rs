@@ -1,13 +1,15 @@
 //! Predefined rules at random, and sessions that activate them.
 
+use dpi::HostName;
 use proptest::prelude::*;
 
 use super::rules::{DESCRIPTIONS, any_far, any_qer, runnable_rules};
-use crate::model::{Content, Predefined, PredefinedRule};
+use crate::model::{Content, HostRule, Predefined, PredefinedRule};
 use crate::model::{
     Edit, EditError, Far, FarId, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, SdfFilter, SessionRules,
     TosTrafficClass, Urr, UrrId,
 };
+use crate::packet_view::FlowContent;
 
 const FARS: u32 = 3;
 const QERS: u32 = 3;
@@ -28,25 +30,66 @@ fn any_filter() -> impl Strategy<Value = SdfFilter> {
     })
 }
 
+/// Hosts of rules, which those of [`any_flow_content`] often match.
+fn any_hosts() -> impl Strategy<Value = Vec<HostRule>> {
+    let host = prop::sample::select(&["a.example", "*.example", "*.b.example", "192.0.2.1"][..]);
+    let path = prop::sample::select(&["", "/", "/video"][..]);
+    let rule = (host, path)
+        .prop_map(|(host, path)| HostRule::parse(&format!("{host}{path}")).expect("a host and a path"));
+    prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(rule, 1..3)]
+}
+
+/// What a flow is for, with the memory for it.
+#[derive(Clone, Debug)]
+pub enum OwnedContent {
+    /// Nothing is known yet, or nothing will be.
+    None(bool),
+    /// A host, and a path.
+    Host(HostName, Option<&'static [u8]>),
+}
+
+impl OwnedContent {
+    /// The same, borrowed.
+    pub fn borrowed(&self) -> FlowContent<'_> {
+        match self {
+            OwnedContent::None(false) => FlowContent::Undecided,
+            OwnedContent::None(true) => FlowContent::Undetected,
+            OwnedContent::Host(host, path) => FlowContent::Host(host, *path),
+        }
+    }
+}
+
+/// Contents of flows, which rules of [`any_predefined`] often name.
+pub fn any_flow_content() -> impl Strategy<Value = OwnedContent> {
+    let host = prop::sample::select(&["a.example", "example", "c.b.example", "nexample", "192.0.2.1"][..]);
+    let path = prop::sample::select(vec![None, Some(&b"/"[..]), Some(b"/video/1")]);
+    let host = (host, path)
+        .prop_map(|(host, path)| OwnedContent::Host(HostName::parse(host.as_bytes()).expect("a host"), path));
+    prop_oneof![1 => any::<bool>().prop_map(OwnedContent::None), 4 => host]
+}
+
 fn any_rule() -> impl Strategy<Value = PredefinedRule> {
     let filters = prop_oneof![1 => Just(Vec::new()), 4 => prop::collection::vec(any_filter(), 1..3)];
     let far = prop::option::weighted(0.8, 0..FARS);
     let qers = prop::collection::vec(0..QERS, 0..3);
     let urrs = prop::collection::vec(0..URRS, 0..3);
     let content = prop::option::weighted(0.7, (0..4u32, 0..2u32));
-    let all = (0..4u32, filters, far, qers, urrs, content);
-    all.prop_map(|(precedence, filters, far, qers, urrs, content)| PredefinedRule {
-        precedence: Precedence(precedence),
-        filters,
-        far: far.map(|place| FarId(number(place))),
-        qers: qers.into_iter().map(|place| QerId(number(place))).collect(),
-        urrs: urrs.into_iter().map(|place| UrrId(number(place))).collect(),
-        content: content.map(|(name, group)| Content {
-            name: format!("content {name}").into(),
-            rating_group: (group > 0).then_some(group),
-            service_id: None,
-        }),
-    })
+    let all = (0..4u32, filters, any_hosts(), far, qers, urrs, content);
+    all.prop_map(
+        |(precedence, filters, hosts, far, qers, urrs, content)| PredefinedRule {
+            precedence: Precedence(precedence),
+            filters,
+            hosts,
+            far: far.map(|place| FarId(number(place))),
+            qers: qers.into_iter().map(|place| QerId(number(place))).collect(),
+            urrs: urrs.into_iter().map(|place| UrrId(number(place))).collect(),
+            content: content.map(|(name, group)| Content {
+                name: format!("content {name}").into(),
+                rating_group: (group > 0).then_some(group),
+                service_id: None,
+            }),
+        },
+    )
 }
 
 /// Three rulebases of a few rules each, with FARs as sessions have them.

@@ -16,6 +16,9 @@ pub fn check(path: &Path, ports: bool) -> ExitCode {
     match Config::load(path) {
         Ok(config) => {
             print!("{}", explain(&config));
+            for line in config.unreachable_hosts() {
+                println!("Note       {line}");
+            }
             if let Err(why) = check_https(&config) {
                 eprintln!("{}: control.https: {why}", path.display());
                 return ExitCode::from(CONFIGURATION_ERROR);

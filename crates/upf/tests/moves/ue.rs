@@ -70,6 +70,7 @@ pub fn predefined() -> Predefined {
             flow_description: flow.parse().ok(),
             ..SdfFilter::default()
         })),
+        hosts: Vec::new(),
         far: None,
         qers: Vec::new(),
         urrs: Vec::new(),

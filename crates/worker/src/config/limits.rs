@@ -183,6 +183,61 @@ impl Default for ReassemblyLimits {
     }
 }
 
+/// How much a worker inspects, and with how much memory, of flows whose rules name hosts; see `slow_path::inspection`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InspectionLimits {
+    /// Flows, both directions together, of which it is known what they are for (some 48 octets each). 0: nothing is
+    /// inspected, and no flow is for a host that is known.
+    pub records: u32,
+    /// Hosts, and of HTTP paths, that they are for, in blocks of 52 octets (some 90 octets each).
+    pub contents: u32,
+    /// Flows that are inspected at the same time, 64 octets each.
+    pub undecided: u32,
+    /// Those of one session.
+    pub undecided_per_session: u16,
+    /// Blocks of 8 KiB for messages that come in several packets.
+    pub blocks: u32,
+    /// Those of one session.
+    pub blocks_per_session: u16,
+    /// Packets with a payload of a flow that are looked at, of each end.
+    pub packets: u8,
+    /// Octets of payload of a flow that are looked at, of each end.
+    pub octets: u16,
+    /// How long a flow is inspected.
+    pub longest: Duration,
+}
+
+impl InspectionLimits {
+    /// Nothing is inspected.
+    pub const OFF: Self = Self {
+        records: 0,
+        contents: 0,
+        undecided: 0,
+        undecided_per_session: 0,
+        blocks: 0,
+        blocks_per_session: 0,
+        packets: 8,
+        octets: 16_384,
+        longest: Duration::from_secs(10),
+    };
+}
+
+impl Default for InspectionLimits {
+    /// 262,144 flows, 131,072 blocks of contents; 16,384 flows at the same time, 64 of one session, and 512 blocks, 16
+    /// of one session; 8 packets and 16 KiB of each end, for 10 s. That is some 30 MiB.
+    fn default() -> Self {
+        Self {
+            records: 262_144,
+            contents: 131_072,
+            undecided: 16_384,
+            undecided_per_session: 64,
+            blocks: 512,
+            blocks_per_session: 16,
+            ..Self::OFF
+        }
+    }
+}
+
 /// What a worker keeps for FARs that buffer; see `buffers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferLimits {

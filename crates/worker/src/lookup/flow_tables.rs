@@ -17,7 +17,8 @@ use flow::{
     BlockRef, Blocks, Extension, ExtensionId, Extensions, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable,
     Hit, KeyFields, Nat, Prepared, Scope, Seed, SessionIndex, Shape, Tick, Verdict,
 };
-use rules::classifier::Side;
+use packet::IpTuple;
+use rules::classifier::{Key, Side, whole_key};
 
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Family, Keys, PacketKey};
@@ -69,6 +70,9 @@ struct Shapes<K: FlowKey> {
     /// The shapes in use, fewest fields first.
     in_use: Vec<Shape<K>>,
 }
+
+/// The snapshot of entries that are softly stale from the start. It is never the current one.
+const OUTDATED: u16 = u16::MAX;
 
 /// How many entries ahead the room for one is made sure of.
 const AHEAD: usize = 4;
@@ -126,6 +130,16 @@ struct FamilyFlows<K: FlowKey> {
 pub(crate) struct FlowCapacity {
     pub v4: usize,
     pub v6: usize,
+}
+
+/// What a flow entry is made with, beside its key and verdict.
+pub(crate) struct NewEntry {
+    /// How long it may idle.
+    pub idle: u16,
+    /// Whose it is.
+    pub session: SessionIndex,
+    /// Every packet that finds it is to come to the slow path, too.
+    pub is_provisional: bool,
 }
 
 /// The session block and generation of a flow entry that was removed.
@@ -354,6 +368,14 @@ impl<K: FamilyKey> FamilyFlows<K> {
         })
     }
 
+    /// Has the decision about the flow with this key made anew, also where it is staged.
+    fn outdate(&mut self, key: &K) {
+        let hit = self.table.lookup(key);
+        self.table.set_snapshot(hit, OUTDATED);
+        let staged = self.staged.iter_mut().filter(|staged| staged.entry.key == *key);
+        staged.for_each(|staged| staged.entry.snapshot = OUTDATED);
+    }
+
     /// Changes how long the flow with this key may idle. False when there is none.
     fn set_idle(&mut self, key: &K, idle: u16, now: Tick) -> bool {
         let hit = self.table.lookup(key);
@@ -483,7 +505,7 @@ impl Flows {
 
     /// All decisions made so far are to be made anew, when there is time.
     pub fn next_snapshot(&mut self) {
-        self.snapshot = self.snapshot.wrapping_add(1);
+        self.snapshot = (self.snapshot + 1) % OUTDATED;
     }
 
     /// Gives each open user packet its entry, if there is one. Bit n of the answer: that of the packet at index n is
@@ -515,8 +537,11 @@ impl Flows {
         blocks: &Blocks,
         PacketKey { index, keys }: PacketKey<'_>,
         descriptor: &Descriptor,
-        idle: u16,
-        session: SessionIndex,
+        NewEntry {
+            idle,
+            session,
+            is_provisional,
+        }: NewEntry,
     ) {
         let shape = descriptor.shape;
         let decided = FlowEntry {
@@ -524,7 +549,7 @@ impl Flows {
             verdict: descriptor.verdict,
             extension: ExtensionId::NONE,
             idle,
-            snapshot: self.snapshot,
+            snapshot: if is_provisional { OUTDATED } else { self.snapshot },
         };
         match descriptor.family {
             Family::None => {}
@@ -535,6 +560,21 @@ impl Flows {
             Family::V6 => {
                 let key = self.v6.key(shape, &keys.v6[index % BURST]);
                 self.v6.stage(decided.with_key(key), session, blocks);
+            }
+        }
+    }
+
+    /// Has the decision about the flow of `tuple`, whose packets come in at `side`, made anew: its entry of this shape.
+    #[cold]
+    pub fn outdate(&mut self, side: Side, tuple: &IpTuple, shape: KeyFields) {
+        match whole_key(side, tuple) {
+            Key::V4(whole) => {
+                let key = self.v4.key(shape, &whole);
+                self.v4.outdate(&key);
+            }
+            Key::V6(whole) => {
+                let key = self.v6.key(shape, &whole);
+                self.v6.outdate(&key);
             }
         }
     }

@@ -22,8 +22,8 @@ use crate::slow_path::SlowPath;
 use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{
-    TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession,
-    keep,
+    TraceSource, Traced, TracedContent, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
+    TracedSession, keep,
 };
 use crate::trace::request::TraceFilter;
 use crate::trace::tracer::{Copied, Head, Pending, Tracer};
@@ -293,6 +293,8 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
                 is_postponed: matches!(head.lookup, TracedLookup::Hit { outdated: true })
                     && self.slow_path.has_put_off(index),
                 entry: self.entry_of(index),
+                content: self.content_of(index, head).map(Box::new),
+                shows_content: self.slow_path.has_shown(index),
             },
             session: self.traced_session(index, direction),
             decision,
@@ -317,6 +319,18 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
                 descriptor,
             );
         is_there.then(|| (descriptor.shape, verdict.direction()))
+    }
+
+    /// What its flow is for, if it was inspected.
+    fn content_of(&self, index: usize, head: &Head) -> Option<TracedContent> {
+        let inspection = &self.slow_path.inspection;
+        if !inspection.is_on() {
+            return None;
+        }
+        let tuple = self.user_tuple(index, head)?;
+        let seid = self.slot_of(index)?.image.seid;
+        let content = inspection.content_of_flow(seid, &tuple)?;
+        Some(TracedContent::from(content.as_flow_content()))
     }
 
     fn traced_decision(&self, index: usize) -> Option<TracedDecision> {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use dpi::HostName;
 use flow::{Direction, InstanceId, KeyFields, Nanos, PortId, SessionIndex, UrrCount, WorkerId};
 use packet::{DropReason, PacketBuf};
-use rules::SessionRules;
 use rules::model::{PdrId, QerId, UrrId};
+use rules::{FlowContent, SessionRules};
 
 /// Where a worker had a packet from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +42,40 @@ pub enum TracedLookup {
     Stale,
 }
 
+/// What a packet's flow is for, where its rules name hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TracedContent {
+    /// Its host is not known yet.
+    Undecided,
+    /// It is not known, and will not be.
+    Undetected,
+    /// The host, and of HTTP the start of the path.
+    Host(HostName, Option<Vec<u8>>),
+}
+
+impl TracedContent {
+    /// As rules take it.
+    pub fn as_flow_content(&self) -> FlowContent<'_> {
+        match self {
+            Self::Undecided => FlowContent::Undecided,
+            Self::Undetected => FlowContent::Undetected,
+            Self::Host(host, path) => FlowContent::Host(host, path.as_deref()),
+        }
+    }
+}
+
+impl From<FlowContent<'_>> for TracedContent {
+    fn from(content: FlowContent<'_>) -> Self {
+        match content {
+            FlowContent::Undecided => Self::Undecided,
+            FlowContent::Undetected => Self::Undetected,
+            FlowContent::Host(host, path) => Self::Host(*host, path.map(<[u8]>::to_vec)),
+        }
+    }
+}
+
 /// What the tables say of the packet's flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedFlow {
     /// What was found.
     pub lookup: TracedLookup,
@@ -50,6 +83,10 @@ pub struct TracedFlow {
     pub is_postponed: bool,
     /// The fields of the key of the entry that is there now, and its direction.
     pub entry: Option<(KeyFields, Direction)>,
+    /// What it is for, if it was inspected, and that is remembered.
+    pub content: Option<Box<TracedContent>>,
+    /// This packet has shown what it is for.
+    pub shows_content: bool,
 }
 
 /// The session of a packet, as its worker has it.

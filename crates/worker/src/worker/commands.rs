@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
                     .push_response(&mut self.stats, Event::Queried { op, outcome });
             }
             Command::Inspect { question, session } => {
-                let status = self.inspect(session, now).map(Box::new);
+                let status = self.status(session, now).map(Box::new);
                 self.events
                     .push_response(&mut self.stats, Event::Inspected { question, status });
             }
@@ -285,7 +285,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The state of a session here, for an operator; `None` where it is another worker's.
-    fn inspect(&self, session: SessionIndex, now: Nanos) -> Option<SessionStatus> {
+    fn status(&self, session: SessionIndex, now: Nanos) -> Option<SessionStatus> {
         let slot = self.sessions.at(session)?;
         let counters = self.sessions.usage(session).ok()?.counters;
         let forwards = 0..slot.image.rules.fars().len() as u8;

@@ -386,6 +386,9 @@ impl<I: Io> Worker<I> {
             keys: &self.burst.keys,
             soft: outdated,
         };
+        if flags.any(PacketFlags::OPENING) {
+            self.slow_path.note_openings(&mut burst);
+        }
         let decided = self.slow_path.decide(&mut tables, &mut burst, hits, now);
         if flags.any(PacketFlags::CLOSING) {
             let (flows, stats) = (&mut self.flows, &mut self.stats);

@@ -227,6 +227,7 @@ impl<I: Io> Worker<I> {
             waiting: self.deferred.len(),
             contents: self.sessions.blocks.contents_in_use(),
             flows: self.flows.len(),
+            inspected: self.slow_path.inspection.undecided(),
         }
     }
 

@@ -181,6 +181,7 @@ fn of_predefined_rule(rules: &SessionRules, packets: u64) -> SessionRules {
                 ..SdfFilter::default()
             })
             .collect(),
+        hosts: Vec::new(),
         far: None,
         qers: Vec::new(),
         urrs,

@@ -17,6 +17,7 @@ mod fragments;
 mod host;
 mod icmp_errors;
 mod inactivity;
+mod inspection;
 mod lag;
 mod lost_packets;
 mod mss_clamping;

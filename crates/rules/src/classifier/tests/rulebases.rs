@@ -3,7 +3,9 @@
 use super::*;
 use crate::model::{Edit, FarId, PdrId, Precedence, Qer, QerId, Urr, UrrId};
 use crate::model::{Predefined, PredefinedRule};
-use crate::testing::runnable_rules_with;
+use crate::reference_interpreter::{Conditions, Metering, Quotas, interpret_with};
+use crate::testing::{any_flow_content, runnable_rules_with};
+use flow::meter::Colour;
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
@@ -11,17 +13,22 @@ proptest! {
     #[test]
     fn it_decides_as_the_interpreter_does(
         (rules, _) in runnable_rules_with(),
-        packets in prop::collection::vec(any_sent(), 1..12),
+        packets in prop::collection::vec((any_sent(), any_flow_content()), 1..12),
     ) {
         let network = testing::network();
         let Some(image) = image(rules.clone(), &network) else { return Ok(()) };
-        for sent in packets {
+        for (sent, content) in packets {
             let Some((side, tuple)) = seen(&network, &sent) else { continue };
             if !is_owned(&image, side, &tuple) {
                 continue;
             }
-            let verdict = interpret(&rules, &network, sent.ingress, &sent.bytes);
-            let found = image.classifier.classify(&PacketView { side, tuple: &tuple });
+            let conditions = Conditions {
+                metering: Metering::Colour(Colour::Green),
+                quotas: Quotas::default(),
+                content: content.borrowed(),
+            };
+            let verdict = interpret_with(&rules, &network, sent.ingress, &sent.bytes, conditions);
+            let found = image.classifier.classify_with(&PacketView { side, tuple: &tuple }, content.borrowed());
             let pdr = found.map(|found| rules.pdrs()[usize::from(found.decision.pdr)].id);
             prop_assert_eq!(pdr, verdict.pdr);
             let Some(Match { decision, .. }) = found else { continue };
@@ -33,6 +40,24 @@ proptest! {
                 let urrs: Vec<UrrId> = slots.map(|(_, urr)| urr.id).collect();
                 prop_assert_eq!(urrs, counted);
             }
+        }
+    }
+
+    #[test]
+    fn content_counts_only_where_the_answer_says_so(
+        (rules, _) in runnable_rules_with(),
+        packets in prop::collection::vec((any_sent(), any_flow_content(), any_flow_content()), 1..12),
+    ) {
+        let network = testing::network();
+        let Some(image) = image(rules, &network) else { return Ok(()) };
+        for (sent, one, other) in &packets {
+            let Some((side, tuple)) = seen(&network, sent) else { continue };
+            let answer = |content| image.classifier.classify_with(&PacketView { side, tuple: &tuple }, content);
+            let found = answer(one.borrowed());
+            let depends = found.is_none_or(|found| found.reads_content);
+            prop_assert!(depends || found == answer(other.borrowed()));
+            let is_tuple = found.is_none_or(|found| !found.reads_content || found.key.contains(KeyFields::TUPLE));
+            prop_assert!(is_tuple);
         }
     }
 
@@ -72,6 +97,7 @@ fn ports(count: u16) -> Predefined {
                 .ok(),
             ..SdfFilter::default()
         }],
+        hosts: Vec::new(),
         far: None,
         qers: vec![QerId(number(u32::from(port) % 2))],
         urrs: vec![UrrId(number(u32::from(port) % 2))],

@@ -1,0 +1,109 @@
+//! Inspection: how much is looked at of flows whose rules name hosts.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use worker::InspectionLimits;
+
+use crate::bounded::Bounded;
+
+/// Inspection of flows whose rules name hosts, in each worker. No memory is taken for it where no rule names one.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct InspectionConfig {
+    /// Flows of which it is known what they are for; 0: nothing is inspected; 262,144. One that finds no room pushes
+    /// out the one that was looked at least recently, which keeps its decision until rules change.
+    #[serde(default = "InspectionConfig::default_flows")]
+    pub flows: Bounded<0, 67_108_864>,
+    /// Hosts, and of HTTP paths, that these flows are for, in units of 52 octets; 131,072. Flows for further ones are
+    /// undetected.
+    #[serde(default = "InspectionConfig::default_hosts")]
+    pub hosts: Bounded<64, 4_194_304>,
+    /// Flows that are inspected at the same time; 16,384. Further ones are undetected.
+    #[serde(default = "InspectionConfig::default_undecided")]
+    pub undecided: Bounded<64, 4_194_304>,
+    /// Those of one session; 64.
+    #[serde(default = "InspectionConfig::default_undecided_per_session")]
+    pub undecided_per_session: Bounded<1, 65_535>,
+    /// Packets with a payload of a flow that are looked at, of each end; 8.
+    #[serde(default = "InspectionConfig::default_packets")]
+    pub packets: Bounded<1, 255>,
+    /// Octets of payload of a flow that are looked at, of each end; 16,384.
+    #[serde(default = "InspectionConfig::default_bytes")]
+    pub bytes: Bounded<512, 65_535>,
+    /// Milliseconds for which a flow is inspected; 10,000.
+    #[serde(default = "InspectionConfig::default_timeout")]
+    pub timeout_ms: Bounded<100, 600_000>,
+}
+
+/// Flows that are inspected at the same time, for each that may have a message in several packets.
+const FLOWS_OF_A_BLOCK: u64 = 32;
+/// The same of one session.
+const FLOWS_OF_A_SESSIONS_BLOCK: u64 = 4;
+
+impl InspectionConfig {
+    const fn default_flows() -> Bounded<0, 67_108_864> {
+        Bounded::new(262_144)
+    }
+    const fn default_hosts() -> Bounded<64, 4_194_304> {
+        Bounded::new(131_072)
+    }
+    const fn default_undecided() -> Bounded<64, 4_194_304> {
+        Bounded::new(16_384)
+    }
+    const fn default_undecided_per_session() -> Bounded<1, 65_535> {
+        Bounded::new(64)
+    }
+    const fn default_packets() -> Bounded<1, 255> {
+        Bounded::new(8)
+    }
+    const fn default_bytes() -> Bounded<512, 65_535> {
+        Bounded::new(16_384)
+    }
+    const fn default_timeout() -> Bounded<100, 600_000> {
+        Bounded::new(10_000)
+    }
+
+    /// As a worker takes them.
+    #[must_use]
+    pub fn limits(&self) -> InspectionLimits {
+        let blocks = |flows: u64, of_a_block: u64| flows.div_ceil(of_a_block);
+        let (all, own) = (self.undecided.value(), self.undecided_per_session.value());
+        InspectionLimits {
+            records: self.flows.value() as u32,
+            contents: self.hosts.value() as u32,
+            undecided: all as u32,
+            undecided_per_session: own as u16,
+            blocks: blocks(all, FLOWS_OF_A_BLOCK) as u32,
+            blocks_per_session: blocks(own, FLOWS_OF_A_SESSIONS_BLOCK) as u16,
+            packets: self.packets.value() as u8,
+            octets: self.bytes.value() as u16,
+            longest: Duration::from_millis(self.timeout_ms.value()),
+        }
+    }
+}
+
+impl Default for InspectionConfig {
+    fn default() -> Self {
+        Self {
+            flows: Self::default_flows(),
+            hosts: Self::default_hosts(),
+            undecided: Self::default_undecided(),
+            undecided_per_session: Self::default_undecided_per_session(),
+            packets: Self::default_packets(),
+            bytes: Self::default_bytes(),
+            timeout_ms: Self::default_timeout(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_workers() {
+        assert_eq!(InspectionConfig::default().limits(), InspectionLimits::default());
+    }
+}

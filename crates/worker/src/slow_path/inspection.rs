@@ -1,0 +1,425 @@
+//! Inspection: what flows are for, where rules ask for that.
+//!
+//! A flow whose decision would be another with other content ([`Match::reads_content`](rules::classifier::Match))
+//! has a record here, one for both directions. As long as nothing is known of it, its entries are provisional
+//! (`Flows::stage` in `lookup`): its packets go by them, and come to the slow path, too, which shows them to the
+//! [`Inspector`]. Then the flow is decided, and its packets come here no more. No packet waits.
+//!
+//! The record stays, for decisions that are made anew when rules or the session change. In HTTP/1 each request may be
+//! for something else: what the client sends keeps coming here, and a request for another host or path outdates the
+//! entry of what the server sends.
+//!
+//! A flow of which only packets to the UE have come is not inspected: senders in the data network take no room from
+//! UEs. All memory is bounded, and each session has at most its share of the flows that are inspected at a time. What
+//! finds no room is not detected.
+
+mod contents;
+mod flow_records;
+mod layer4;
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+
+use dpi::http1::may_start_request;
+use dpi::{Found, Inspector, Layer4, PathStart, Protocol, Reason, Sender, Settings, Transport, Verdict};
+use flow::{Nanos, SessionIndex};
+use packet::IpTuple;
+use packet::tuple::proto;
+use rules::classifier::FlowContent;
+
+use self::contents::{Content, ContentPlace, Contents};
+use self::flow_records::{FlowRecords, FlowState};
+pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
+use self::layer4::{layer4, opens_connection};
+use crate::InspectionLimits;
+use crate::stats::Stats;
+
+/// A packet of a flow whose content matters.
+pub(crate) struct InspectedPacket<'a> {
+    /// The session that it belongs to, and its SEID: a session that follows may have the same index.
+    pub session: SessionIndex,
+    pub seid: u64,
+    /// The user packet, from its IP header on.
+    pub bytes: &'a [u8],
+    /// What that header says.
+    pub layout: &'a IpTuple,
+    /// The same, of a fragment behind the first with the ports of that one.
+    pub tuple: &'a IpTuple,
+    /// Whether the UE sends it.
+    pub is_uplink: bool,
+    pub now: Nanos,
+}
+
+/// What is known of a packet's flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inspected {
+    /// Its record.
+    record: RecordPlace,
+    /// Packets in the same direction may change that.
+    pub is_open: bool,
+    /// The entry of the other direction, which is outdated by this packet.
+    pub outdates: Option<ResponderEntry>,
+    /// This packet has shown what the flow is for.
+    pub has_shown: bool,
+    /// The entry of this direction is to be noted ([`Inspection::note_responder`]).
+    pub wants_entry: bool,
+}
+
+/// The inspection of one worker's flows.
+pub(crate) struct Inspection {
+    inspector: Inspector,
+    records: FlowRecords,
+    contents: Contents,
+    hasher: RandomState,
+}
+
+/// What a flow is for.
+pub(crate) enum KnownContent {
+    /// Nothing is known yet.
+    Undecided,
+    /// Nothing is known, and nothing will be.
+    Undetected,
+    /// A host, and of HTTP the start of a path.
+    Host(Content),
+}
+
+impl KnownContent {
+    /// As rules take it.
+    pub fn as_flow_content(&self) -> FlowContent<'_> {
+        match self {
+            Self::Undecided => FlowContent::Undecided,
+            Self::Undetected => FlowContent::Undetected,
+            Self::Host(Content { host, path }) => {
+                FlowContent::Host(host, path.as_ref().map(PathStart::as_bytes))
+            }
+        }
+    }
+}
+
+/// One end of a flow.
+type End = (IpAddr, u16);
+
+/// Both ends, the lower one first, and whether a packet comes from that one.
+fn ends(tuple: &IpTuple) -> ([End; 2], bool) {
+    let from = (tuple.addrs.src(), tuple.src_port);
+    let to = (tuple.addrs.dst(), tuple.dst_port);
+    if from <= to {
+        ([from, to], true)
+    } else {
+        ([to, from], false)
+    }
+}
+
+impl Inspection {
+    /// With all its memory. Sessions are numbers below `sessions`.
+    pub fn new(limits: &InspectionLimits, sessions: usize) -> Self {
+        let is_on = limits.records > 0;
+        let of = |count: u32| if is_on { count } else { 0 };
+        let settings = Settings {
+            flows: of(limits.undecided),
+            blocks: of(limits.blocks),
+            owners: of(u32::try_from(sessions).unwrap_or(u32::MAX)),
+            flows_of_owner: limits.undecided_per_session,
+            blocks_of_owner: limits.blocks_per_session,
+            packets: limits.packets,
+            octets: limits.octets,
+            longest_ns: u64::try_from(limits.longest.as_nanos()).unwrap_or(u64::MAX),
+        };
+        Self {
+            inspector: Inspector::new(settings),
+            records: FlowRecords::new(limits.records),
+            contents: Contents::new(of(limits.contents)),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Whether flows are inspected.
+    pub fn is_on(&self) -> bool {
+        self.records.is_on()
+    }
+
+    /// Flows that are inspected now.
+    pub fn undecided(&self) -> usize {
+        self.inspector.flows() as usize
+    }
+
+    /// Looks at a packet; `None` where nothing is inspected.
+    pub fn look(&mut self, packet: &InspectedPacket<'_>, stats: &mut Stats) -> Option<Inspected> {
+        if !self.is_on() {
+            return None;
+        }
+        self.expire(packet.now);
+        let (ends, is_from_low) = ends(packet.tuple);
+        let id = self.hasher.hash_one((packet.seid, ends, packet.tuple.proto));
+        let known = self.records.find(id, packet.now);
+        let opens = opens_connection(packet.bytes, packet.layout);
+        let record = match known {
+            Some(record) if !opens => record,
+            // Where the first packet was not seen, the UE is taken for the client.
+            _ => {
+                let is_from_client = opens || packet.is_uplink;
+                self.begin(known, id, is_from_low == is_from_client, packet.now)?
+            }
+        };
+        let sender = match self.records.at(record)?.initiator_is_low == is_from_low {
+            true => Sender::Initiator,
+            false => Sender::Responder,
+        };
+        let before = self.records.at(record)?.state;
+        if before == FlowState::Unseen && packet.is_uplink {
+            self.open_record(record, packet, stats)?;
+        }
+        let layer4 = layer4(packet.bytes, packet.layout);
+        if let Some(layer4) = &layer4 {
+            self.advance(record, (sender, layer4), packet, stats);
+        }
+        Some(self.inspected(record, sender, before))
+    }
+
+    /// Begins the record of a flow whose first packet this is, anew if it is `known`.
+    fn begin(
+        &mut self,
+        known: Option<RecordPlace>,
+        id: u64,
+        initiator_is_low: bool,
+        now: Nanos,
+    ) -> Option<RecordPlace> {
+        let record = match known {
+            Some(record) => {
+                let old = self.records.at(record)?.state;
+                self.give_back(old);
+                record
+            }
+            None => {
+                let (record, old) = self.records.make(id, initiator_is_low, now)?;
+                if let Some(old) = old {
+                    self.give_back(old);
+                }
+                record
+            }
+        };
+        let own = self.records.at_mut(record)?;
+        own.initiator_is_low = initiator_is_low;
+        own.state = FlowState::Unseen;
+        Some(record)
+    }
+
+    /// Begins the inspection of a record's flow, if there is room.
+    fn open_record(
+        &mut self,
+        record: RecordPlace,
+        packet: &InspectedPacket<'_>,
+        stats: &mut Stats,
+    ) -> Option<()> {
+        let opened = self.open(record, packet, stats);
+        self.records.at_mut(record)?.state = opened.map_or(FlowState::Undetected, FlowState::Undecided);
+        Some(())
+    }
+
+    /// Begins an inspection for a record, if there is room.
+    fn open(
+        &mut self,
+        RecordPlace(token): RecordPlace,
+        packet: &InspectedPacket<'_>,
+        stats: &mut Stats,
+    ) -> Option<dpi::FlowIndex> {
+        let transport = match packet.tuple.proto {
+            proto::TCP => Transport::Tcp,
+            _ => Transport::Udp,
+        };
+        let opened = self
+            .inspector
+            .open(packet.session.0, token, transport, packet.now.0);
+        match opened {
+            Ok(_) => stats.inspections += 1,
+            Err(_) => stats.inspections_refused += 1,
+        }
+        opened.ok()
+    }
+
+    /// Shows a packet to the inspector, where that may change what is known of its flow.
+    fn advance(
+        &mut self,
+        record: RecordPlace,
+        (sender, layer4): (Sender, &Layer4<'_>),
+        packet: &InspectedPacket<'_>,
+        stats: &mut Stats,
+    ) {
+        let Some(state) = self.records.at(record).map(|record| record.state) else {
+            return;
+        };
+        let next = match state {
+            FlowState::Undecided(flow) => match self.inspector.inspect(flow, sender, layer4) {
+                Verdict::Undecided => state,
+                Verdict::Found(found) => known(&mut self.contents, found, stats),
+                Verdict::Undetected(_) => {
+                    stats.undetected_flows += 1;
+                    FlowState::Undetected
+                }
+            },
+            FlowState::Requests { content, next } if sender == Sender::Initiator => {
+                self.advance_requests(record, (content, next), layer4, packet, stats)
+            }
+            FlowState::Requests { .. } | FlowState::Known(_) | FlowState::Undetected | FlowState::Unseen => {
+                state
+            }
+        };
+        if let Some(own) = self.records.at_mut(record) {
+            own.state = next;
+        }
+    }
+
+    /// The same of what a client of HTTP/1 sends behind its first request. Of a segment the request counts that it
+    /// begins with.
+    fn advance_requests(
+        &mut self,
+        record: RecordPlace,
+        (content, next): (Option<ContentPlace>, Option<dpi::FlowIndex>),
+        layer4: &Layer4<'_>,
+        packet: &InspectedPacket<'_>,
+        stats: &mut Stats,
+    ) -> FlowState {
+        let same = FlowState::Requests { content, next };
+        let Layer4::Tcp { payload, .. } = layer4 else {
+            return same;
+        };
+        let begins = !payload.is_empty() && may_start_request(payload);
+        let opened = match next {
+            None if begins => self.open(record, packet, stats),
+            next => next,
+        };
+        let Some(flow) = opened else {
+            return same;
+        };
+        let content = match self.inspector.inspect(flow, Sender::Initiator, layer4) {
+            Verdict::Undecided => {
+                return FlowState::Requests {
+                    content,
+                    next: opened,
+                };
+            }
+            Verdict::Found(found) => match known(&mut self.contents, found, stats) {
+                FlowState::Requests { content: new, .. } => {
+                    content.into_iter().for_each(|old| self.contents.give_back(old));
+                    new
+                }
+                other => {
+                    self.give_back(other);
+                    content
+                }
+            },
+            // A body that looked like a request.
+            Verdict::Undetected(Reason::Malformed | Reason::Unknown) => content,
+            Verdict::Undetected(_) => {
+                content.into_iter().for_each(|old| self.contents.give_back(old));
+                None
+            }
+        };
+        FlowState::Requests { content, next: None }
+    }
+
+    fn inspected(&mut self, record: RecordPlace, sender: Sender, before: FlowState) -> Inspected {
+        let mut outdates = None;
+        let (mut is_open, mut wants_entry, mut has_shown) = (false, false, false);
+        if let Some(own) = self.records.at_mut(record) {
+            let is_requests = matches!(own.state, FlowState::Requests { .. });
+            is_open =
+                matches!(own.state, FlowState::Undecided(_)) || (is_requests && sender == Sender::Initiator);
+            wants_entry = own.state == FlowState::Unseen || (is_requests && sender == Sender::Responder);
+            let is_other = own.state.content() != before.content();
+            has_shown = is_other && own.state.content().is_some();
+            if is_other || (before == FlowState::Unseen && own.state != before) {
+                outdates = own.responder.take();
+            }
+        }
+        Inspected {
+            record,
+            is_open,
+            outdates,
+            has_shown,
+            wants_entry,
+        }
+    }
+
+    /// Notes where what the server sends has its entry.
+    pub fn note_responder(&mut self, inspected: &Inspected, entry: ResponderEntry) {
+        if let Some(own) = self.records.at_mut(inspected.record) {
+            own.responder = Some(entry);
+        }
+    }
+
+    /// What a flow is for, as it is known now.
+    pub fn content(&self, inspected: &Inspected) -> KnownContent {
+        self.content_of(inspected.record)
+    }
+
+    /// What the flow of a packet of the session with this SEID is for; `None`: there is no record of it.
+    pub fn content_of_flow(&self, seid: u64, tuple: &IpTuple) -> Option<KnownContent> {
+        let (ends, _) = ends(tuple);
+        let id = self.hasher.hash_one((seid, ends, tuple.proto));
+        let record = self.records.peek(id)?;
+        Some(self.content_of(record))
+    }
+
+    fn content_of(&self, record: RecordPlace) -> KnownContent {
+        let state = self.records.at(record).map(|record| record.state);
+        if let Some(FlowState::Undecided(_) | FlowState::Unseen) = state {
+            return KnownContent::Undecided;
+        }
+        let content = state.and_then(|state| self.contents.at(state.content()?));
+        content.map_or(KnownContent::Undetected, KnownContent::Host)
+    }
+
+    /// Gives back what a record has that is no more.
+    fn give_back(&mut self, state: FlowState) {
+        let (content, flow) = match state {
+            FlowState::Undecided(flow) => (None, Some(flow)),
+            FlowState::Known(content) => (Some(content), None),
+            FlowState::Requests { content, next } => (content, next),
+            FlowState::Undetected | FlowState::Unseen => (None, None),
+        };
+        if let Some(content) = content {
+            self.contents.give_back(content);
+        }
+        if let Some(flow) = flow {
+            self.inspector.close(flow);
+        }
+    }
+
+    /// Ends inspections that have taken too long.
+    pub fn expire(&mut self, now: Nanos) {
+        while let Some(token) = self.inspector.expire(now.0) {
+            let Some(own) = self.records.at_mut(RecordPlace(token)) else {
+                continue;
+            };
+            own.state = match own.state {
+                FlowState::Undecided(_) => FlowState::Undetected,
+                FlowState::Requests { content, .. } => FlowState::Requests { content, next: None },
+                other => other,
+            };
+        }
+    }
+}
+
+/// The state of a flow of which this was found.
+fn known(contents: &mut Contents, found: &Found, stats: &mut Stats) -> FlowState {
+    let place = match &found.host {
+        Some(host) => {
+            let place = contents.take(host, found.path.as_ref());
+            stats.hosts_found += u64::from(place.is_some());
+            stats.hosts_lost += u64::from(place.is_none());
+            place
+        }
+        None => {
+            stats.undetected_flows += 1;
+            None
+        }
+    };
+    if found.protocol == Protocol::Http1 {
+        return FlowState::Requests {
+            content: place,
+            next: None,
+        };
+    }
+    place.map_or(FlowState::Undetected, FlowState::Known)
+}

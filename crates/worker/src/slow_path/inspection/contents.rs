@@ -1,0 +1,257 @@
+//! The hosts and paths that flows are for, each once for all flows that are for it.
+//!
+//! A content is its octets in a chain of blocks of 64: one block for most hosts. All blocks are there from the start.
+
+use std::hash::{BuildHasher, RandomState};
+
+use dpi::{HostName, PathStart};
+
+use crate::sessions::fixed_map::FixedMap;
+
+/// The place of a content: that of its first block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ContentPlace(u32);
+
+/// Octets of a content in one block.
+const OCTETS: usize = 52;
+/// No block.
+const NONE: u32 = u32::MAX;
+
+/// A part of a content.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Block {
+    /// Of a first block: flows that are for the content. 0: the block is free, or a later one of a content.
+    flows: u32,
+    /// The next block of the content; of a free one the next free one.
+    next: u32,
+    /// Of a first block: octets of the host, and of the path.
+    host: u8,
+    path: u8,
+    has_path: bool,
+    octets: [u8; OCTETS],
+}
+
+const _: () = assert!(size_of::<Block>() == 64);
+
+/// A host, and of HTTP the start of a path there.
+#[derive(Clone, Debug)]
+pub(crate) struct Content {
+    pub(crate) host: HostName,
+    pub(crate) path: Option<PathStart>,
+}
+
+impl Content {
+    /// Its octets, the host's first.
+    fn octets(&self) -> impl Iterator<Item = u8> + '_ {
+        let path = self.path.as_ref().map_or(&[][..], PathStart::as_bytes);
+        self.host.as_bytes().iter().chain(path).copied()
+    }
+
+    fn len(&self) -> [u8; 2] {
+        let path = self.path.as_ref().map_or(0, |path| path.as_bytes().len());
+        [self.host.as_bytes().len() as u8, path as u8]
+    }
+}
+
+/// Contents in a fixed number of blocks.
+pub(super) struct Contents {
+    blocks: Box<[Block]>,
+    free: u32,
+    in_use: u32,
+    /// By hash.
+    places: FixedMap<2>,
+    hasher: RandomState,
+}
+
+impl Contents {
+    pub(super) fn new(blocks: u32) -> Self {
+        let block = |number: u32| Block {
+            flows: 0,
+            next: if number + 1 < blocks { number + 1 } else { NONE },
+            host: 0,
+            path: 0,
+            has_path: false,
+            octets: [0; OCTETS],
+        };
+        Self {
+            blocks: (0..blocks).map(block).collect(),
+            free: if blocks > 0 { 0 } else { NONE },
+            in_use: 0,
+            places: FixedMap::new(blocks as usize),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Counts one more flow that is for this; `None`: there is no room for another content.
+    pub(super) fn take(&mut self, host: &HostName, path: Option<&PathStart>) -> Option<ContentPlace> {
+        let content = Content {
+            host: *host,
+            path: path.copied(),
+        };
+        let key = self.key(&content);
+        if let Some(place) = self.places.at(&key) {
+            if !self.holds(place, &content) {
+                return None;
+            }
+            self.blocks.get_mut(place as usize)?.flows += 1;
+            return Some(ContentPlace(place));
+        }
+        let place = self.store(&content)?;
+        // There is room for as many keys as for blocks.
+        let _ = self.places.insert(key, place);
+        Some(ContentPlace(place))
+    }
+
+    /// Whether the content at a place is this one.
+    fn holds(&self, place: u32, content: &Content) -> bool {
+        let Some(first) = self.blocks.get(place as usize) else {
+            return false;
+        };
+        let is_as_long =
+            [first.host, first.path] == content.len() && first.has_path == content.path.is_some();
+        is_as_long
+            && self
+                .octets(place)
+                .take(content.octets().count())
+                .eq(content.octets())
+    }
+
+    /// The octets of a content, and what is behind them in its last block.
+    fn octets(&self, place: u32) -> impl Iterator<Item = u8> + '_ {
+        let next = |block: &&Block| self.blocks.get(block.next as usize);
+        let chain = std::iter::successors(self.blocks.get(place as usize), next);
+        chain.flat_map(|block| block.octets)
+    }
+
+    /// Writes a content into free blocks; its first one.
+    fn store(&mut self, content: &Content) -> Option<u32> {
+        let [host, path] = content.len();
+        let wanted = (usize::from(host) + usize::from(path)).div_ceil(OCTETS) as u32;
+        if self.in_use + wanted > self.blocks.len() as u32 {
+            return None;
+        }
+        let first = self.free;
+        let (mut place, mut octets) = (first, content.octets());
+        for number in 0..wanted {
+            let block = self.blocks.get_mut(place as usize)?;
+            for (to, octet) in block.octets.iter_mut().zip(&mut octets) {
+                *to = octet;
+            }
+            (block.host, block.path) = (host, path);
+            block.has_path = content.path.is_some();
+            block.flows = u32::from(number == 0);
+            self.free = block.next;
+            if number + 1 == wanted {
+                block.next = NONE;
+            }
+            place = self.free;
+        }
+        self.in_use += wanted;
+        Some(first)
+    }
+
+    /// One flow less is for it.
+    pub(super) fn give_back(&mut self, ContentPlace(place): ContentPlace) {
+        let Some(first) = self.blocks.get_mut(place as usize) else {
+            return;
+        };
+        first.flows = first.flows.saturating_sub(1);
+        if first.flows > 0 {
+            return;
+        }
+        if let Some(content) = self.at(ContentPlace(place)) {
+            let key = self.key(&content);
+            self.places.remove(&key);
+        }
+        let mut next = place;
+        while let Some(block) = self.blocks.get_mut(next as usize) {
+            let following = std::mem::replace(&mut block.next, self.free);
+            self.free = next;
+            self.in_use -= 1;
+            next = following;
+        }
+    }
+
+    /// Host and path of a content that is there.
+    pub(super) fn at(&self, ContentPlace(place): ContentPlace) -> Option<Content> {
+        let first = self.blocks.get(place as usize)?;
+        let (host, path) = (usize::from(first.host), usize::from(first.path));
+        let mut octets = [0; 2 * u8::MAX as usize];
+        for (to, octet) in octets.iter_mut().zip(self.octets(place)) {
+            *to = octet;
+        }
+        Some(Content {
+            host: HostName::parse(octets.get(..host)?).ok()?,
+            path: first
+                .has_path
+                .then(|| PathStart::of(octets.get(host..host + path).unwrap_or_default())),
+        })
+    }
+
+    fn key(&self, content: &Content) -> [u32; 2] {
+        let path = content.path.as_ref().map(PathStart::as_bytes);
+        let hash = self.hasher.hash_one((content.host.as_bytes(), path));
+        [(hash >> 32) as u32, hash as u32]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn name(text: &str) -> HostName {
+        HostName::parse(text.as_bytes()).expect("a name")
+    }
+
+    #[test]
+    fn each_is_there_once_as_long_as_a_flow_is_for_it() {
+        let mut contents = Contents::new(2);
+        let one = contents.take(&name("a.example"), None).expect("room");
+        assert_eq!(contents.take(&name("a.example"), None), Some(one));
+        let other = contents.take(&name("b.example"), None).expect("room");
+        assert_ne!(one, other);
+        assert_eq!(contents.take(&name("c.example"), None), None);
+        contents.give_back(one);
+        assert_eq!(
+            contents.at(one).map(|content| content.host),
+            Some(name("a.example"))
+        );
+        assert_eq!(contents.take(&name("c.example"), None), None);
+        contents.give_back(one);
+        assert_eq!(contents.in_use, 1);
+        assert!(contents.take(&name("c.example"), None).is_some());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// A slow model: a list.
+        #[test]
+        fn they_come_back_as_they_were(
+            steps in prop::collection::vec((any::<bool>(), 0..12usize, 0..4usize), 0..80),
+        ) {
+            let hosts: Vec<HostName> = (0..12).map(|number| name(&format!("{}host{number}.example", "a.".repeat(number * 8)))).collect();
+            let paths = [None, Some(PathStart::of(b"/")), Some(PathStart::of(&[b'/'; 60])), Some(PathStart::of(&[b'x'; 255]))];
+            let mut contents = Contents::new(24);
+            let mut model: Vec<(usize, usize, ContentPlace)> = Vec::new();
+            for (takes, host, path) in steps {
+                if takes {
+                    let place = contents.take(&hosts[host], paths[path].as_ref());
+                    model.extend(place.map(|place| (host, path, place)));
+                } else if !model.is_empty() {
+                    let (.., place) = model.swap_remove(host % model.len());
+                    contents.give_back(place);
+                }
+                for (host, path, place) in &model {
+                    let content = contents.at(*place).expect("it is there");
+                    prop_assert_eq!((content.host, content.path), (hosts[*host], paths[*path]));
+                }
+            }
+            model.drain(..).for_each(|(.., place)| contents.give_back(place));
+            prop_assert_eq!((contents.in_use, contents.places.len()), (0, 0));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What is known of the flows whose content matters: one record for both directions of each.
+//!
+//! A fixed number of records in sets of four. Where a set is full, the record that has not been looked at for longest
+//! gives way: its flow keeps its entries, and is as if it had just begun when it is decided anew.
+
+use dpi::FlowIndex;
+use flow::{KeyFields, Nanos};
+use rules::classifier::Side;
+
+use super::contents::ContentPlace;
+
+/// Records of a set.
+const WAYS: usize = 4;
+
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FlowState {
+    /// Nothing, and nothing of the UE's has come: it is not inspected yet.
+    Unseen,
+    /// Nothing yet: it is inspected.
+    Undecided(FlowIndex),
+    /// Nothing, and nothing will be.
+    Undetected,
+    /// What it is for.
+    Known(ContentPlace),
+    /// Requests of HTTP/1, each of which may be for something else. What the last one is for, and the inspection of the
+    /// next one, whose head has come in part.
+    Requests {
+        content: Option<ContentPlace>,
+        next: Option<FlowIndex>,
+    },
+}
+
+impl FlowState {
+    /// What the flow is for, if that is known.
+    pub(super) fn content(self) -> Option<ContentPlace> {
+        match self {
+            Self::Known(content) => Some(content),
+            Self::Requests { content, .. } => content,
+            Self::Unseen | Self::Undecided(_) | Self::Undetected => None,
+        }
+    }
+}
+
+/// Where the other direction of a flow has its entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ResponderEntry {
+    /// Where its packets come in.
+    pub side: Side,
+    /// The fields of its key.
+    pub shape: KeyFields,
+}
+
+/// The record of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowRecord {
+    /// A keyed hash of session, addresses, ports and protocol.
+    id: u64,
+    pub(super) state: FlowState,
+    /// The entry of what the server sends, where the client's next request may outdate it.
+    pub(super) responder: Option<ResponderEntry>,
+    /// When it was looked at last, in units of 0.5 s.
+    touched: u32,
+    is_used: bool,
+    /// Whether the lower end opened the flow.
+    pub(super) initiator_is_low: bool,
+}
+
+impl FlowRecord {
+    const FREE: Self = Self {
+        id: 0,
+        state: FlowState::Undetected,
+        responder: None,
+        touched: 0,
+        is_used: false,
+        initiator_is_low: false,
+    };
+}
+
+/// Some 0.5 s.
+fn half_seconds(now: Nanos) -> u32 {
+    (now.0 >> 29) as u32
+}
+
+/// The place of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordPlace(pub(super) u32);
+
+/// A fixed number of records.
+pub(super) struct FlowRecords {
+    records: Box<[FlowRecord]>,
+    sets: u32,
+}
+
+impl FlowRecords {
+    /// Room for `records`, rounded up to whole sets; 0: for none.
+    pub(super) fn new(records: u32) -> Self {
+        let sets = records.div_ceil(WAYS as u32);
+        Self {
+            records: vec![FlowRecord::FREE; sets as usize * WAYS].into(),
+            sets,
+        }
+    }
+
+    /// Whether there is room for any.
+    pub(super) fn is_on(&self) -> bool {
+        self.sets > 0
+    }
+
+    fn first_of(&self, id: u64) -> usize {
+        // The high half of a product with the number of sets: below it, and even.
+        let set = (id >> 32) * u64::from(self.sets) >> 32;
+        set as usize * WAYS
+    }
+
+    /// Where the record of a flow is, if there is one. It counts as looked at.
+    pub(super) fn find(&mut self, id: u64, now: Nanos) -> Option<RecordPlace> {
+        let first = self.first_of(id);
+        let set = self.records.get_mut(first..first + WAYS)?;
+        let way = set.iter().position(|record| record.is_used && record.id == id)?;
+        set[way].touched = half_seconds(now);
+        Some(RecordPlace((first + way) as u32))
+    }
+
+    /// The same, for one who only wants to know.
+    pub(super) fn peek(&self, id: u64) -> Option<RecordPlace> {
+        let first = self.first_of(id);
+        let set = self.records.get(first..first + WAYS)?;
+        let way = set.iter().position(|record| record.is_used && record.id == id)?;
+        Some(RecordPlace((first + way) as u32))
+    }
+
+    /// A place for the record of a flow that has none, which is free then; and the state of the flow whose record gave
+    /// way for it.
+    pub(super) fn make(
+        &mut self,
+        id: u64,
+        initiator_is_low: bool,
+        now: Nanos,
+    ) -> Option<(RecordPlace, Option<FlowState>)> {
+        let first = self.first_of(id);
+        let set = self.records.get_mut(first..first + WAYS)?;
+        let now = half_seconds(now);
+        let idle = |record: &FlowRecord| now.wrapping_sub(record.touched);
+        let (way, record) = set
+            .iter_mut()
+            .enumerate()
+            .max_by_key(|(_, record)| (!record.is_used, idle(record)))?;
+        let old = record.is_used.then_some(record.state);
+        *record = FlowRecord {
+            id,
+            touched: now,
+            is_used: true,
+            initiator_is_low,
+            ..FlowRecord::FREE
+        };
+        Some((RecordPlace((first + way) as u32), old))
+    }
+
+    pub(super) fn at(&self, RecordPlace(place): RecordPlace) -> Option<&FlowRecord> {
+        self.records.get(place as usize)
+    }
+
+    pub(super) fn at_mut(&mut self, RecordPlace(place): RecordPlace) -> Option<&mut FlowRecord> {
+        self.records.get_mut(place as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Nanos {
+        Nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn the_record_that_was_not_looked_at_for_longest_gives_way() {
+        let mut records = FlowRecords::new(1);
+        let known = |place| FlowState::Undecided(FlowIndex(place));
+        for id in 1..=4 {
+            let (place, old) = records.make(id, true, at(id)).expect("there is room");
+            assert_eq!(old, None);
+            records.at_mut(place).expect("it is there").state = known(id as u32);
+        }
+        assert!(records.find(1, at(5)).is_some());
+        let (_, old) = records.make(5, true, at(6)).expect("there is room");
+        assert_eq!(old, Some(known(2)));
+        assert!(records.find(2, at(6)).is_none());
+        assert!([1, 3, 4, 5].iter().all(|id| records.find(*id, at(7)).is_some()));
+    }
+
+    #[test]
+    fn without_room_there_are_none() {
+        let mut records = FlowRecords::new(0);
+        assert!(records.make(1, true, at(0)).is_none() && records.find(1, at(0)).is_none());
+    }
+}

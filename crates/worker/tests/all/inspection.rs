@@ -1,0 +1,442 @@
+//! Flows whose rules name hosts: what they count as, before their host is known and after, with real messages.
+
+use crate::common;
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use flow::SessionIndex;
+use packet::checksum;
+use packet::tcp::flags::{ACK, FIN, SYN};
+use rules::image::ImmediateActions;
+use rules::model::{HostRule, PdrId, PdrUpdate, Precedence, PredefinedRule, Urr, UrrId};
+use rules::testing::{N3_ADDRESS, UE, tunnelled};
+use rules::{Predefined, SessionRules};
+use worker::{Command, InspectionLimits};
+
+use common::World;
+use common::one_session::{TEID, session};
+
+const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
+const VIDEO: UrrId = UrrId(0x8000_0001);
+const API: UrrId = UrrId(0x8000_0002);
+const REST: UrrId = UrrId(0x8000_0003);
+const SESSION: SessionIndex = SessionIndex(1);
+
+/// The rules of a session both of whose PDRs count by host: `*.video.example`, the path `/api` of `shop.example`, and
+/// all else.
+fn rules_with(video: &str) -> SessionRules {
+    let urrs = [VIDEO, API, REST].map(Urr::volume);
+    let mut predefined = Predefined::new([], [], urrs).expect("their numbers fit");
+    let rule = |precedence, host: Option<&str>, urr| PredefinedRule {
+        precedence: Precedence(precedence),
+        filters: Vec::new(),
+        hosts: host
+            .into_iter()
+            .map(|host| HostRule::parse(host).expect("a host"))
+            .collect(),
+        far: None,
+        qers: Vec::new(),
+        urrs: vec![urr],
+        content: None,
+    };
+    let all = vec![
+        rule(1, Some(video), VIDEO),
+        rule(2, Some("shop.example/api"), API),
+        rule(3, None, REST),
+    ];
+    predefined.add(b"base", all).expect("all is there");
+    let mut rules = session();
+    for pdr in [PdrId(1), PdrId(2)] {
+        let update = PdrUpdate {
+            activate: predefined.rulebase(b"base").cloned().into_iter().collect(),
+            ..PdrUpdate::new(pdr)
+        };
+        rules.update_pdr(update).expect("it is there");
+    }
+    rules.instantiate(&predefined);
+    rules
+}
+
+/// A worker with that session, and one of its connections.
+struct Case {
+    world: World,
+    port: u16,
+    /// Sequence numbers of client and server.
+    next: [u32; 2],
+}
+
+impl Case {
+    fn new(limits: InspectionLimits) -> Self {
+        let mut world = World::with(rules::testing::network(), 1, |config| config.inspection = limits);
+        world.install(1, rules_with("*.video.example"));
+        Self {
+            world,
+            port: 40_000,
+            next: [u32::MAX - 10, 77],
+        }
+    }
+
+    /// Sends a segment of the client.
+    fn up(&mut self, flags: u8, payload: &[u8]) {
+        let packet = segment((UE, self.port), (SERVER, 443), (self.next[0], flags), payload);
+        self.next[0] = self.next[0].wrapping_add(payload.len() as u32 + u32::from(flags & SYN != 0));
+        let out = self.world.send(
+            0,
+            &tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &packet),
+        );
+        assert_eq!(out.len(), 1, "it waits for nothing");
+    }
+
+    /// Sends a segment of the server.
+    fn down(&mut self, flags: u8, payload: &[u8]) {
+        let packet = segment((SERVER, 443), (UE, self.port), (self.next[1], flags), payload);
+        self.next[1] = self.next[1].wrapping_add(payload.len() as u32 + u32::from(flags & SYN != 0));
+        assert_eq!(self.world.send(1, &packet).len(), 1, "it waits for nothing");
+    }
+
+    fn open(&mut self) {
+        self.up(SYN, &[]);
+        self.down(SYN | ACK, &[]);
+        self.up(ACK, &[]);
+    }
+
+    /// What is counted for video, API, and the rest: octets both ways.
+    fn octets(&mut self) -> [u64; 3] {
+        let usage = self.world.query(0, SESSION);
+        [VIDEO, API, REST].map(|id| {
+            let count = usage.counters.iter().find(|(own, _)| *own == id);
+            let (_, count) = count.expect("it counts");
+            count.ul_octets + count.dl_octets
+        })
+    }
+
+    /// What of that has come since.
+    fn since(&mut self, before: [u64; 3]) -> [u64; 3] {
+        let now = self.octets();
+        [0, 1, 2].map(|index| now[index] - before[index])
+    }
+
+    fn stats(&self) -> worker::Stats {
+        self.world.workers[0].stats().clone()
+    }
+}
+
+fn segment(
+    from: (Ipv4Addr, u16),
+    to: (Ipv4Addr, u16),
+    (sequence, flags): (u32, u8),
+    payload: &[u8],
+) -> Vec<u8> {
+    let len = (40 + payload.len()) as u16;
+    let mut packet = vec![0x45, 0];
+    packet.extend(len.to_be_bytes());
+    packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+    packet.extend(from.0.octets());
+    packet.extend(to.0.octets());
+    let sum = checksum::of(&packet);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet.extend(from.1.to_be_bytes());
+    packet.extend(to.1.to_be_bytes());
+    packet.extend(sequence.to_be_bytes());
+    packet.extend([0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    packet.extend(payload);
+    packet
+}
+
+/// A ClientHello (RFC 8446 §4.1.2) with a server name (RFC 6066 §3), in a record.
+fn client_hello(host: &str) -> Vec<u8> {
+    let len = |octets: usize| (octets as u16).to_be_bytes();
+    let mut name = vec![0];
+    name.extend(len(host.len()));
+    name.extend(host.as_bytes());
+    let mut extension = vec![0, 0];
+    extension.extend(len(name.len() + 2));
+    extension.extend(len(name.len()));
+    extension.extend(name);
+    let mut hello = vec![3, 3];
+    hello.extend([7; 32]);
+    hello.extend([0, 0, 2, 0x13, 1, 1, 0]);
+    hello.extend(len(extension.len()));
+    hello.extend(extension);
+    let mut message = vec![1, 0];
+    message.extend(len(hello.len()));
+    message.extend(hello);
+    let mut record = vec![22, 3, 1];
+    record.extend(len(message.len()));
+    record.extend(message);
+    record
+}
+
+fn get(host: &str, path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn a_flow_counts_as_what_its_hello_says_from_that_packet_on() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    assert_eq!(
+        case.octets(),
+        [0, 0, 120],
+        "what comes before belongs to the rest"
+    );
+    let hello = client_hello("cdn.video.example");
+    case.up(ACK, &hello);
+    let counted = 40 + hello.len() as u64;
+    assert_eq!(case.octets(), [counted, 0, 120]);
+    case.down(ACK, &[0x16; 1000]);
+    case.up(ACK, &[0x17; 100]);
+    assert_eq!(case.octets(), [counted + 1040 + 140, 0, 120]);
+    let looked_at = case.stats().inspected;
+    for _ in 0..100 {
+        case.down(ACK, &[0x17; 1000]);
+        case.up(ACK, &[]);
+    }
+    assert_eq!(
+        case.stats().inspected,
+        looked_at,
+        "a decided flow is not looked at"
+    );
+    let stats = case.stats();
+    assert_eq!(
+        (stats.inspections, stats.hosts_found, stats.undetected_flows),
+        (1, 1, 0)
+    );
+    case.world.assert_conserved();
+}
+
+#[test]
+fn a_hello_in_pieces_out_of_order_and_sent_again_is_read() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    let hello = client_hello("cdn.video.example");
+    let (first, rest) = hello.split_at(20);
+    let start = case.next[0];
+    case.next[0] = start.wrapping_add(20);
+    case.up(ACK, rest);
+    case.up(ACK, &[]);
+    case.next[0] = start;
+    assert_eq!(case.octets()[0], 0);
+    case.up(ACK, first);
+    case.next[0] = start;
+    case.up(ACK, first);
+    assert_eq!(case.octets()[0], 120);
+}
+
+#[test]
+fn a_flow_without_a_host_is_decided_for_the_rest() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    case.up(ACK, b"SSH-2.0-client\r\n");
+    for _ in 0..20 {
+        case.up(ACK, &[1; 100]);
+        case.down(ACK, &[2; 100]);
+    }
+    let looked_at = case.stats().inspected;
+    case.up(ACK, &client_hello("cdn.video.example"));
+    assert_eq!(case.stats().inspected, looked_at, "it is not looked at any more");
+    assert_eq!(case.octets()[..2], [0, 0]);
+}
+
+#[test]
+fn a_flow_that_says_nothing_is_decided_after_a_while() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    case.world.now = case.world.now + Duration::from_secs(11);
+    case.down(ACK, &[]);
+    case.up(ACK, &[]);
+    let looked_at = case.stats().inspected;
+    case.up(ACK, &[]);
+    case.down(ACK, &[]);
+    assert_eq!(case.stats().inspected, looked_at);
+}
+
+#[test]
+fn each_request_of_a_connection_counts_as_what_it_is_for() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    let before = case.octets();
+    let api = get("shop.example", "/api/orders");
+    case.up(ACK, &api);
+    case.down(ACK, &[b'a'; 500]);
+    assert_eq!(case.since(before), [0, 80 + api.len() as u64 + 500, 0]);
+    let before = case.octets();
+    let page = get("shop.example", "/index");
+    case.up(ACK, &page);
+    case.down(ACK, &[b'b'; 700]);
+    assert_eq!(case.since(before), [0, 0, 80 + page.len() as u64 + 700]);
+    let before = case.octets();
+    let video = get("a.video.example", "/");
+    // Its head comes in two segments: the first belongs to what came before.
+    let (first, second) = video.split_at(30);
+    case.up(ACK, first);
+    case.up(ACK, second);
+    case.down(ACK, &[b'c'; 900]);
+    case.down(ACK, &[b'c'; 900]);
+    let rest = 40 + first.len() as u64;
+    assert_eq!(case.since(before), [120 + second.len() as u64 + 1800, 0, rest]);
+    // What a client sends is looked at, what a server sends is not.
+    let looked_at = case.stats().inspected;
+    case.down(ACK, &[b'c'; 900]);
+    assert_eq!(case.stats().inspected, looked_at);
+}
+
+#[test]
+fn a_body_that_looks_like_a_request_changes_nothing() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    let post = b"POST /api HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 100\r\n\r\n";
+    case.up(ACK, post);
+    let before = case.octets();
+    case.up(ACK, b"NOT a request, and no more than text");
+    assert_eq!(case.since(before), [0, 76, 0]);
+}
+
+#[test]
+fn other_rules_find_the_host_again() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    case.up(ACK, &client_hello("cdn.video.example"));
+    let rules = std::sync::Arc::new(rules_with("*.other.example"));
+    let image = case.world.image(1, &rules, None).expect("it compiles");
+    let change = rules::SessionChange::Replace(image, ImmediateActions::default());
+    case.world.apply(0, change).expect("it is there");
+    let before = case.octets();
+    case.up(ACK, &[0x17; 100]);
+    assert_eq!(case.since(before), [0, 0, 140]);
+    let rules = std::sync::Arc::new(rules_with("cdn.video.example"));
+    let image = case.world.image(1, &rules, None).expect("it compiles");
+    let change = rules::SessionChange::Replace(image, ImmediateActions::default());
+    case.world.apply(0, change).expect("it is there");
+    let before = case.octets();
+    case.down(ACK, &[0x17; 100]);
+    assert_eq!(case.since(before), [140, 0, 0], "the host is known still");
+}
+
+#[test]
+fn a_new_connection_with_the_same_ends_is_decided_anew() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    case.up(ACK, &client_hello("cdn.video.example"));
+    case.up(ACK | FIN, &[]);
+    case.next = [5, 6];
+    let before = case.octets();
+    case.open();
+    case.up(ACK, &client_hello("www.example"));
+    case.down(ACK, &[0x17; 60]);
+    let hello = client_hello("www.example").len() as u64;
+    assert_eq!(case.since(before), [0, 0, 120 + 40 + hello + 100]);
+}
+
+#[test]
+fn without_inspection_no_host_is_known() {
+    let mut case = Case::new(InspectionLimits::OFF);
+    case.open();
+    case.up(ACK, &client_hello("cdn.video.example"));
+    case.up(ACK, &[0x17; 100]);
+    let octets = case.octets();
+    assert_eq!(octets[..2], [0, 0]);
+    assert_eq!(case.stats().inspected, 0);
+}
+
+/// Packets of senders in the data network take nothing that the UE's own flows need.
+#[test]
+fn a_flood_from_the_data_network_takes_no_room() {
+    let limits = InspectionLimits {
+        undecided_per_session: 4,
+        ..InspectionLimits::default()
+    };
+    let mut case = Case::new(limits);
+    for port in 0..1000 {
+        case.port = 1024 + port;
+        case.down(SYN, &[]);
+    }
+    assert_eq!(case.stats().inspections, 0);
+    case.port = 40_000;
+    case.open();
+    let before = case.octets();
+    let hello = client_hello("cdn.video.example");
+    case.up(ACK, &hello);
+    assert_eq!(case.since(before), [40 + hello.len() as u64, 0, 0]);
+}
+
+/// A UE that serves: the client is in the data network.
+#[test]
+fn a_connection_that_comes_to_the_ue_is_read_too() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.down(SYN, &[]);
+    case.up(SYN | ACK, &[]);
+    case.down(ACK, &[]);
+    let before = case.octets();
+    let hello = client_hello("cdn.video.example");
+    case.down(ACK, &hello);
+    case.up(ACK, &[0x16; 60]);
+    assert_eq!(case.since(before), [40 + hello.len() as u64 + 100, 0, 0]);
+}
+
+/// As after a restart of the daemon, or when the record was pushed out.
+#[test]
+fn a_connection_is_read_from_its_midst() {
+    for server_first in [false, true] {
+        let mut case = Case::new(InspectionLimits::default());
+        if server_first {
+            case.down(ACK, &[b'x'; 100]);
+        }
+        case.up(ACK, b"the rest of some body");
+        case.down(ACK, b"HTTP/1.1 200 OK\r\n\r\n");
+        let before = case.octets();
+        let request = get("a.video.example", "/");
+        case.up(ACK, &request);
+        case.down(ACK, &[b'c'; 900]);
+        assert_eq!(
+            case.since(before),
+            [80 + request.len() as u64 + 900, 0, 0],
+            "{server_first}"
+        );
+    }
+}
+
+/// A flood of hellos has its bounds, and what is decided stays decided.
+#[test]
+fn a_flood_touches_no_decided_flow() {
+    let limits = InspectionLimits {
+        records: 64,
+        contents: 16,
+        undecided: 16,
+        undecided_per_session: 8,
+        ..InspectionLimits::default()
+    };
+    let mut case = Case::new(limits);
+    case.open();
+    case.up(ACK, &client_hello("cdn.video.example"));
+    case.down(ACK, &[0x17; 60]);
+    case.up(ACK, &[0x17; 60]);
+    let (port, next) = (case.port, case.next);
+    for other in 0..2000_u16 {
+        (case.port, case.next) = (1024 + other, [1, 1]);
+        case.up(SYN, &[]);
+        case.up(ACK, &client_hello(&format!("host{other}.example"))[..50]);
+    }
+    let stats = case.stats();
+    assert!(stats.inspections_refused > 1000, "{stats:?}");
+    (case.port, case.next) = (port, next);
+    let before = case.octets();
+    case.down(ACK, &[0x17; 60]);
+    case.up(ACK, &[0x17; 60]);
+    assert_eq!(case.since(before), [200, 0, 0]);
+    case.world.assert_conserved();
+}
+
+#[test]
+fn entries_are_decided_anew_when_shared_rules_change_and_stay_what_they_are() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    case.up(ACK, &client_hello("cdn.video.example"));
+    case.down(ACK, &[0x17; 60]);
+    case.world.tell_all(|| Command::Revalidate);
+    let before = case.octets();
+    case.down(ACK, &[0x17; 60]);
+    case.up(ACK, &[0x17; 60]);
+    assert_eq!(case.since(before), [200, 0, 0]);
+}
