@@ -46,7 +46,7 @@ pub struct Buf {
 }
 
 impl Buf {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             room: Box::new(Room([0; ROOM])),
             start: HEADROOM as u16,
@@ -63,7 +63,18 @@ impl Buf {
         usize::from(self.end - self.start)
     }
 
-    fn renew(&mut self) {
+    /// A frame that a port has received: `octets` of which these are the first ones; others are what was there before.
+    pub(crate) fn fill(&mut self, port: PortId, contents: &[u8], octets: usize) {
+        self.renew();
+        let end = HEADROOM + octets.min(CONTIGUOUS);
+        self.end = end as u16;
+        self.port = port;
+        if let Some(room) = self.room.0.get_mut(HEADROOM..HEADROOM + contents.len()) {
+            room.copy_from_slice(contents);
+        }
+    }
+
+    pub(crate) fn renew(&mut self) {
         (self.start, self.end) = (HEADROOM as u16, HEADROOM as u16);
         (self.tail, self.sample, self.fresh) = (0, 0, false);
     }

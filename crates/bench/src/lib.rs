@@ -18,6 +18,7 @@ pub mod fixed;
 pub mod floors;
 pub mod frame;
 pub mod html;
+pub mod inspection;
 pub mod latency;
 pub mod load;
 pub mod machine;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::NO_DRIVER;
 use super::clock::Spread;
 use super::floors::{Floors, IoForwarding};
+use super::inspection::Inspected;
 use super::latency::Latencies;
 use super::machine::Machine;
 use super::memory::Memory;
@@ -151,6 +152,9 @@ pub struct Results {
     /// The store of sessions: kills under traffic. Its ports are those of the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resilience: Option<Resilience>,
+    /// Inspection and billing by hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inspection: Option<Inspected>,
     /// Settings that differ from the daemon's defaults, by name of the figure or part.
     pub settings: BTreeMap<String, Vec<Difference>>,
     /// Parts that were not measured, and why.
@@ -188,6 +192,7 @@ impl Results {
             latency: None,
             overload: None,
             resilience: None,
+            inspection: None,
             settings: BTreeMap::new(),
             left_out: Vec::new(),
         }

@@ -2,6 +2,7 @@
 
 mod context;
 mod cost;
+mod inspection;
 mod lines;
 mod resilience;
 
@@ -30,6 +31,7 @@ use super::verdict;
 use super::world::World;
 
 use self::context::Runner;
+pub use self::inspection::run_inspection;
 pub use self::lines::stage_table;
 use self::lines::{latency_line, overload_lines, pfcp_line};
 pub use self::resilience::run_resilience;

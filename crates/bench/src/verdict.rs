@@ -3,6 +3,7 @@
 use packet::DropReason;
 use worker::Stage;
 
+use super::inspection;
 use super::model::Model;
 use super::pfcp::HALF_RATE;
 use super::resilience;
@@ -30,7 +31,12 @@ pub fn targets(results: &Results) -> Vec<Target> {
         accounting(results),
     ];
     let of_store = results.resilience.iter().flat_map(resilience::targets);
-    all.into_iter().flatten().chain(of_store).collect()
+    let of_inspection = results.inspection.iter().flat_map(inspection::targets);
+    all.into_iter()
+        .flatten()
+        .chain(of_store)
+        .chain(of_inspection)
+        .collect()
 }
 
 impl Target {

@@ -142,7 +142,11 @@ impl Bare {
 }
 
 /// Sends a worker a command and lets the worker apply it.
-fn tell<I: Io>(worker: &mut Worker<I>, control: &mut ControlEnd, command: Command) -> Result<(), BenchError> {
+pub(crate) fn tell<I: Io>(
+    worker: &mut Worker<I>,
+    control: &mut ControlEnd,
+    command: Command,
+) -> Result<(), BenchError> {
     let full = |_| BenchError("the link to the worker is full".into());
     control.commands.push(command).map_err(full)?;
     worker.poll(Nanos::ZERO);

@@ -13,8 +13,8 @@ use bench::plan::{Part, Plan};
 use bench::progress::Progress;
 use bench::report::{AssumptionArguments, Report, ResultFile};
 use bench::results::Results;
-use bench::runner::{run, run_resilience, stage_table};
-use bench::{NO_DRIVER, fixed, html, published, report, resilience};
+use bench::runner::{run, run_inspection, run_resilience, stage_table};
+use bench::{NO_DRIVER, fixed, html, inspection, published, report, resilience};
 
 /// `sluice bench`.
 #[derive(Args, Clone, Debug)]
@@ -61,6 +61,8 @@ enum BenchPart {
     /// octets that are not charged and in establishments (T17). Needs root, for a network namespace of its own. No part
     /// of `sluice bench` without a part.
     Resilience(resilience::Arguments),
+    /// Rules that name hosts, inspection and billing: model Z (T6). No part of `sluice bench` without a part.
+    Inspection(inspection::Arguments),
     /// Published models beside measured ones, and what follows for cores, servers, power and cost: from files that
     /// `sluice bench PART --json FILE` wrote. Measures nothing.
     Report(ReportArguments),
@@ -86,6 +88,7 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
         Some(BenchPart::Floor(floors)) => return floor(floors, arguments),
         Some(BenchPart::Report(of)) => return ended(write_report(of, arguments)),
         Some(BenchPart::Resilience(of)) => return ended(measure_resilience(of, arguments)),
+        Some(BenchPart::Inspection(of)) => return ended(measure_inspection(of, arguments)),
         Some(BenchPart::Packets(fixed)) => return ended(fixed.run().map_err(|error| error.to_string())),
         Some(BenchPart::Throughput) => &[Part::Throughput],
         Some(BenchPart::Qos) => &[Part::Qos],
@@ -161,7 +164,18 @@ fn measure_resilience(of: &resilience::Arguments, arguments: &BenchArguments) ->
     let progress = Progress::new();
     let measured = run_resilience(&of.clone().sized(arguments.quick), arguments.quick, &progress);
     progress.finish();
-    let results = measured.map_err(|error| error.to_string())?;
+    print_and_write(arguments, measured.map_err(|error| error.to_string())?)
+}
+
+fn measure_inspection(of: &inspection::Arguments, arguments: &BenchArguments) -> Result<(), String> {
+    let progress = Progress::new();
+    let sized = of.clone().sized(arguments.quick, arguments.seconds);
+    let measured = run_inspection(&sized, arguments.quick, &progress);
+    progress.finish();
+    print_and_write(arguments, measured.map_err(|error| error.to_string())?)
+}
+
+fn print_and_write(arguments: &BenchArguments, results: Results) -> Result<(), String> {
     println!("\ntargets");
     for target in &results.targets {
         let parts = target.parts.iter().skip(1);

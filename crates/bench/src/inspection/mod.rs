@@ -1,0 +1,126 @@
+//! Inspection and billing by hosts (T6, model Z): connections of forty packets that open, name a host and end, through
+//! one worker on a port of its own; with the rules of the model, and without any, in turn.
+//!
+//! 6,000 active sessions have four connections each at a time. Of a hundred connections 70 are TLS, 15 are HTTP/1 with
+//! three requests, 15 are UDP without a host. A packet of the server's has 1,340 octets, one of the client's 40 and its
+//! payload; a mean of 690.
+
+mod arguments;
+mod connections;
+mod frames;
+mod lines;
+mod outcome;
+mod rules;
+mod side;
+mod target;
+
+use std::collections::BTreeMap;
+
+use packet::DropReason;
+use worker::Stats;
+
+use super::clock::Spread;
+use super::error::BenchError;
+use super::progress::Progress;
+pub use arguments::Arguments;
+use connections::Mix;
+pub use lines::lines;
+pub use outcome::{Compared, Inspected};
+use rules::Size;
+use side::{Base, Side};
+pub use target::targets;
+
+/// The model's mix.
+const MIX: Mix = Mix { tls: 70, http: 15 };
+/// Its rules.
+const RULES: Size = Size {
+    hosts: 40_000,
+    prefixes: 10_000,
+};
+
+/// Measures it.
+///
+/// # Errors
+/// When memory runs out.
+pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Inspected, BenchError> {
+    let few = Size {
+        hosts: 1_000,
+        prefixes: 10_000,
+    };
+    let only = |tls, http| Mix { tls, http };
+    let all = [
+        (
+            "model Z against an entry for each tunnel",
+            MIX,
+            RULES,
+            Base::Tunnel,
+        ),
+        (
+            "model Z against an entry for each 5-tuple",
+            MIX,
+            RULES,
+            Base::Tuple,
+        ),
+        ("1,000 hosts, each 5-tuple", MIX, few, Base::Tuple),
+        ("TLS alone, each 5-tuple", only(100, 0), RULES, Base::Tuple),
+        ("HTTP/1 alone, each 5-tuple", only(0, 100), RULES, Base::Tuple),
+        ("UDP alone, each 5-tuple", only(0, 0), RULES, Base::Tuple),
+    ];
+    let mut compared = Vec::new();
+    for (name, mix, size, base) in all {
+        progress.stage(name);
+        compared.push(compare(arguments, name, (mix, size, base), progress)?);
+    }
+    Ok(Inspected {
+        sessions: [arguments.sessions, arguments.active],
+        compared,
+    })
+}
+
+fn drops(before: &Stats, after: &Stats) -> BTreeMap<&'static str, u64> {
+    let all = DropReason::ALL.into_iter();
+    all.map(|reason| (reason.label(), after.dropped(reason) - before.dropped(reason)))
+        .filter(|(_, count)| *count > 0)
+        .collect()
+}
+
+fn compare(
+    arguments: &Arguments,
+    name: &str,
+    (mix, size, base): (Mix, Size, Base),
+    progress: &Progress,
+) -> Result<Compared, BenchError> {
+    let predefined = rules::predefined(size)?;
+    let mut with = Side::new(arguments, (mix, size.hosts), Some(&predefined), Base::Tunnel)?;
+    let mut without = Side::new(arguments, (mix, size.hosts), None, base)?;
+    let (mut on, mut off) = (Vec::new(), Vec::new());
+    let before = (with.stats(), with.counts());
+    progress.begin("pairs", arguments.pairs.into());
+    for pair in 0..arguments.pairs {
+        progress.at(pair.into());
+        if pair % 2 == 0 {
+            on.push(with.run(arguments.seconds));
+            off.push(without.run(arguments.seconds));
+        } else {
+            off.push(without.run(arguments.seconds));
+            on.push(with.run(arguments.seconds));
+        }
+    }
+    let kept = on.iter().zip(&off).map(|(on, off)| off / on.max(0.001)).collect();
+    let (stats, counts) = (with.stats(), with.counts());
+    let connections = (counts.connections - before.1.connections) as f64;
+    let packets = counts.given - before.1.given;
+    let hosts = f64::from(mix.tls + mix.http) / 100.0 * connections;
+    let requests = f64::from(mix.http) / 100.0 * connections * 2.0;
+    Ok(Compared {
+        name: name.into(),
+        rules: [size.hosts, size.prefixes],
+        kept: Spread::of(kept),
+        with: Spread::of(on),
+        without: Spread::of(off),
+        found_percent: 100.0 * (stats.hosts_found - before.0.hosts_found) as f64
+            / (hosts + requests).max(1.0),
+        inspected_percent: 100.0 * (stats.inspected - before.0.inspected) as f64 / packets.max(1) as f64,
+        drops: drops(&before.0, &stats),
+    })
+}
