@@ -298,7 +298,7 @@ class Lab:
         links = [(name, getattr(self, namespace), link, "") for namespace, link, name in self.links]
         for name, namespace, link, what in (*links, ("n4", self.upf, "lo", "udp port 8805")):
             self.captures[name] = self.files / f"{name}.pcap"
-            process = namespace.popen("tcpdump", "-Z", "root", "--immediate-mode", "-U", "-i", link, "-w",
+            process = namespace.popen("tcpdump", "-Z", "root", "--immediate-mode", "-B", "65536", "-s", "16384", "-U", "-i", link, "-w",
                                       str(self.captures[name]), *what.split(),
                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             process.stderr.readline()  # "listening on ..."

@@ -26,6 +26,8 @@ type Session struct {
 	ChosenAddress  string `json:"chosen_address"` // with its address
 	IMSI           string `json:"imsi"`           // of whom it is for, 15 digits
 	DNN            string `json:"dnn"`            // and its DNN
+	// Rulebases that both PDRs activate.
+	Activate []string `json:"activate"`
 	// What calls for reports and stops the traffic; without, a threshold that no test reaches.
 	Charging *Charging `json:"charging"`
 }
@@ -122,15 +124,19 @@ func (s Session) pdi(source uint8, instance string, match ...*ie.IE) *ie.IE {
 }
 
 func (s Session) createPDRs() []*ie.IE {
-	uplink := ie.NewCreatePDR(
+	uplink := []*ie.IE{
 		ie.NewPDRID(uplinkPDR), ie.NewPrecedence(255),
 		s.pdi(ie.SrcInterfaceAccess, s.AccessInstance, s.uplinkFTEID(), s.ueAddress(0)),
-		s.outerHeaderRemoval(), ie.NewFARID(uplinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(sessionQER))
-	downlink := ie.NewCreatePDR(
+		s.outerHeaderRemoval(), ie.NewFARID(uplinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(sessionQER)}
+	downlink := []*ie.IE{
 		ie.NewPDRID(downlinkPDR), ie.NewPrecedence(255),
 		s.pdi(ie.SrcInterfaceCore, s.CoreInstance, s.ueAddress(1)),
-		ie.NewFARID(downlinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(sessionQER))
-	return []*ie.IE{uplink, downlink}
+		ie.NewFARID(downlinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(sessionQER)}
+	for _, rulebase := range s.Activate {
+		uplink = append(uplink, ie.NewActivatePredefinedRules(rulebase))
+		downlink = append(downlink, ie.NewActivatePredefinedRules(rulebase))
+	}
+	return []*ie.IE{ie.NewCreatePDR(uplink...), ie.NewCreatePDR(downlink...)}
 }
 
 func (s Session) forwarding(destination uint8, instance string, more ...*ie.IE) []*ie.IE {
