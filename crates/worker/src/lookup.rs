@@ -34,6 +34,9 @@ pub(crate) fn lookup(
             stats.misses += 1;
         } else if blocks.is_live(verdict.block, verdict.generation, verdict.direction()) {
             hits += 1;
+            if verdict.content != 0 {
+                blocks.prefetch_content(verdict.block, verdict.content);
+            }
         } else {
             stats.stale += 1;
             verdict.generation = 0;

@@ -14,6 +14,7 @@ use zerocopy::FromZeros;
 
 use super::UrrCount;
 use super::allocator::LineAllocator;
+use crate::prefetch;
 use crate::slab::{OutOfMemory, Slab};
 use crate::{ContentId, Direction, Nanos, SessionIndex};
 
@@ -176,6 +177,15 @@ impl ContentCounters {
             return None;
         }
         self.lines.get_mut(run.first as usize + place)
+    }
+
+    /// Asks for the line of a counter, which is to be written.
+    #[inline]
+    pub(super) fn prefetch(&self, session: SessionIndex, number: u16) {
+        if let Some(run) = self.runs.get(session.index()) {
+            let place = (run.first as usize).wrapping_add(usize::from(number).wrapping_sub(1));
+            prefetch::nth_to_write(&self.lines, place);
+        }
     }
 
     pub(super) fn find_or_make(&mut self, session: SessionIndex, content: ContentId) -> Option<u16> {

@@ -29,6 +29,15 @@ impl Blocks {
         self.contents.find_or_make(session, content)
     }
 
+    /// Asks for the content counter with this number of the session whose block this is.
+    #[inline]
+    pub fn prefetch_content(&self, block: BlockRef, number: u16) {
+        if let Some(line) = self.lines.get(block.0 as usize) {
+            self.contents
+                .prefetch(SessionIndex(line.read_line().session), number);
+        }
+    }
+
     /// Counts one packet of the session whose block this is in its content counter with this number.
     #[inline]
     pub fn count_content(

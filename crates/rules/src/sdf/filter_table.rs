@@ -81,8 +81,8 @@ impl<T> FilterTable<T> {
 
     /// How many entries have a precedence below `before`; they are the first ones.
     pub(crate) fn count_before(&self, before: Option<u32>) -> u32 {
-        let is_before = |entry: &TableEntry<T>| before.is_none_or(|before| entry.precedence < before);
-        self.entries.partition_point(is_before) as u32
+        let is_before = |before| self.entries.partition_point(|entry| entry.precedence < before);
+        before.map_or(self.entries.len(), is_before) as u32
     }
 
     /// Whether a packet matches the filters of an entry.
