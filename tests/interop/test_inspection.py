@@ -198,8 +198,8 @@ def test_a_trace_says_what_a_flow_is_for_and_where_that_was_said(lab):
                 web(lab, "get", "https://cdn.video.example/50000")
             said.seek(0)
             traced = [json.loads(line) for line in said]
-    seen = [one for one in traced if one["flow"].get("content")]
-    assert {one["flow"]["content"] for one in seen} == {"undecided", "cdn.video.example"}, seen
-    showing = [one for one in seen if one["flow"].get("shows_content")]
-    assert showing and all(one["flow"]["content"] == "cdn.video.example" for one in showing)
+    seen = [one for one in traced if one["flow"].get("host")]
+    assert {one["flow"]["host"] for one in seen} == {"undecided", "cdn.video.example"}, seen
+    showing = [one for one in seen if one["flow"].get("shows_host")]
+    assert showing and all(one["flow"]["host"] == "cdn.video.example" for one in showing)
     assert not [one["disagreement"] for one in traced if one.get("disagreement")]

@@ -38,7 +38,7 @@ pub(crate) use self::tunnels::{Tunnel, tunnels};
 use crate::compile_error::CompileError;
 use crate::model::SessionRules;
 use crate::network::{LocalId, Network};
-pub use crate::packet_view::{FlowContent, PacketView, Side};
+pub use crate::packet_view::{FlowHost, PacketView, Side};
 use crate::sdf::{FieldReader, matches, ue_end};
 
 /// The PDR that detects a packet.
@@ -53,9 +53,9 @@ pub struct Match {
     /// Whether the answer would be another with other ports or another SPI. Fragments behind the first have neither,
     /// so theirs is the answer that their first fragment gets.
     pub reads_ports: bool,
-    /// Whether the answer would be another with other content of the flow ([`FlowContent`]). The key is the 5-tuple
+    /// Whether the answer would be another with another host of the flow ([`FlowHost`]). The key is the 5-tuple
     /// then.
-    pub reads_content: bool,
+    pub reads_host: bool,
 }
 
 /// The PDRs of a session, made ready for matching.
@@ -136,16 +136,16 @@ impl Classifier {
     }
 
     /// The PDR of a packet that belongs to this session, the one with the lowest precedence value of those that
-    /// match (TS 29.244 §5.2.1). Nothing is known of the content of its flow.
+    /// match (TS 29.244 §5.2.1). Nothing is known of the host of its flow.
     pub fn classify(&self, packet: &PacketView<'_>) -> Option<Match> {
-        self.classify_with(packet, FlowContent::Undecided)
+        self.classify_with(packet, FlowHost::Undecided)
     }
 
-    /// The same of a packet of a flow with this content.
-    pub fn classify_with(&self, packet: &PacketView<'_>, content: FlowContent<'_>) -> Option<Match> {
+    /// The same of a packet of a flow with this host.
+    pub fn classify_with(&self, packet: &PacketView<'_>, host: FlowHost<'_>) -> Option<Match> {
         let view = View::of(self.words());
         let reader = FieldReader::new(packet, &view.patterns, view.has_long_prefix);
-        let mut reader = reader.with_content(content);
+        let mut reader = reader.with_host(host);
         let interfaces = interfaces(&view, packet.side);
         let decision = view.rules.iter().find_map(|rule| {
             let is_match =
@@ -164,13 +164,13 @@ impl Classifier {
             decision,
             key: reader.fields(),
             reads_ports: reader.has_read_ports(),
-            reads_content: reader.has_read_content(),
+            reads_host: reader.has_read_host(),
         })
     }
 
-    /// Whether there may be packets for which [`classify_with`](Self::classify_with) finds something with one content,
+    /// Whether there may be packets for which [`classify_with`](Self::classify_with) finds something with one host,
     /// and nothing with another.
-    pub fn may_read_content(&self) -> bool {
+    pub fn may_read_host(&self) -> bool {
         self.activations().is_some_and(Activations::has_hosts)
     }
 

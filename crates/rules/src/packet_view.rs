@@ -32,9 +32,9 @@ pub enum Side {
     },
 }
 
-/// What is known of the content of the flow that a packet is of.
+/// What is known of the host of the flow that a packet is of.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum FlowContent<'a> {
+pub enum FlowHost<'a> {
     /// Nothing yet: its packets are being looked into, or would be.
     #[default]
     Undecided,

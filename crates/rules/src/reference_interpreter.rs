@@ -48,7 +48,7 @@ use self::session::{Session, direction};
 pub use self::verdict::{Billed, Counted, Duplicate, Outcome, Verdict};
 use crate::model::{MeasurementMethod, Pdr, Qer, SessionRules, SourceInterface, Urr};
 use crate::network::{InstanceId, Network};
-use crate::packet_view::FlowContent;
+use crate::packet_view::FlowHost;
 
 /// Under which conditions a packet is evaluated.
 pub struct Conditions<'a> {
@@ -57,7 +57,7 @@ pub struct Conditions<'a> {
     /// Which quotas are exhausted (TS 29.244 §5.2.2.2.1).
     pub quotas: Quotas<'a>,
     /// What the packet's flow is for.
-    pub content: FlowContent<'a>,
+    pub host: FlowHost<'a>,
 }
 
 /// What meters a packet's colour.
@@ -77,7 +77,7 @@ pub fn interpret(rules: &SessionRules, network: &Network, ingress: InstanceId, p
     let conditions = Conditions {
         metering: Metering::Colour(Colour::Green),
         quotas: Quotas::default(),
-        content: FlowContent::Undecided,
+        host: FlowHost::Undecided,
     };
     interpret_with(rules, network, ingress, packet, conditions)
 }
@@ -94,7 +94,7 @@ pub fn interpret_with(
         rules,
         network,
         quotas: conditions.quotas,
-        content: conditions.content,
+        host: conditions.host,
     };
     match conditions.metering {
         Metering::Colour(colour) => evaluate(session, ingress, packet, &mut |_, _, _| colour),

@@ -18,7 +18,7 @@ use packet::{Qfi, Teid};
 pub use self::networks::{MIRROR, any_network, policies};
 pub use self::packets::{Sent, UserPacket, any_sent, any_user_packet, tunnelled};
 pub use self::predefined::{
-    Activation, OwnedContent, any_activation, any_flow_content, any_predefined, runnable_rules_with,
+    Activation, OwnedHost, any_activation, any_flow_host, any_predefined, runnable_rules_with,
 };
 pub use self::rules::{Edited, any_edit, any_rules, runnable_rules};
 pub use self::urrs::any_urr;

@@ -7,10 +7,10 @@
 use flow::meter::Colour;
 use packet::DropReason;
 use packet::eth::L2;
-use rules::FlowContent;
+use rules::FlowHost;
 use rules::network::{InstanceId, Network};
 use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, Verdict, interpret_with};
-use worker::{Traced, TracedContent, TracedEnd, TracedFrame, TracedLookup, TracedSession};
+use worker::{Traced, TracedEnd, TracedFrame, TracedHost, TracedLookup, TracedSession};
 
 /// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,15 +88,15 @@ fn interpreted(
     let conditions = Conditions {
         metering: Metering::Colour(colour),
         quotas,
-        content: content_of(traced),
+        host: host_of(traced),
     };
     interpret_with(&session.rules, network, ingress, &packet, conditions)
 }
 
 /// What is known of the packet's flow.
-fn content_of(traced: &Traced) -> FlowContent<'_> {
-    let content = traced.flow.content.as_deref();
-    content.map_or(FlowContent::Undecided, TracedContent::as_flow_content)
+fn host_of(traced: &Traced) -> FlowHost<'_> {
+    let content = traced.flow.host.as_deref();
+    content.map_or(FlowHost::Undecided, TracedHost::as_flow_host)
 }
 
 /// Whether the worker may have decided by something that it has forgotten since: what the flow is for.
@@ -106,7 +106,7 @@ fn may_have_forgotten(traced: &Traced) -> bool {
         let pdrs = session.rules.pdrs();
         pdrs.iter().flat_map(|pdr| pdr.rulebases.iter())
     });
-    traced.flow.content.is_none()
+    traced.flow.host.is_none()
         && matches!(traced.flow.lookup, TracedLookup::Hit { .. })
         && rulebases.any(|rulebase| rulebase.has_hosts())
 }
@@ -397,8 +397,8 @@ mod tests {
                 lookup: TracedLookup::Hit { outdated: true },
                 is_postponed,
                 entry: None,
-                content: None,
-                shows_content: false,
+                host: None,
+                shows_host: false,
             },
             session: Some(TracedSession {
                 session: SessionIndex(1),

@@ -11,7 +11,7 @@ use rules::model::{Pdr, Qer, SessionRules};
 use rules::network::{InstanceId, Network};
 use rules::reference_interpreter::{Outcome, Verdict, evaluate_pdrs};
 use worker::{
-    LagPorts, TraceSource, Traced, TracedContent, TracedDecision, TracedEnd, TracedFlow, TracedFrame,
+    LagPorts, TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedHost,
     TracedLookup, TracedSession,
 };
 
@@ -385,16 +385,16 @@ fn flow_in_words(flow: &TracedFlow, is_tunnelled: bool) -> FlowTrace {
         entry: flow.entry.map(|(fields, _)| key_in_words(fields, is_tunnelled)),
         installed: flow.entry.is_some() && lookup != "hit",
         outdated,
-        content: flow.content.as_deref().map(content_in_words),
-        shows_content: flow.shows_content,
+        host: flow.host.as_deref().map(host_in_words),
+        shows_host: flow.shows_host,
     }
 }
 
-fn content_in_words(content: &TracedContent) -> String {
-    match content {
-        TracedContent::Undecided => "undecided".into(),
-        TracedContent::Undetected => "undetected".into(),
-        TracedContent::Host(host, path) => {
+fn host_in_words(host: &TracedHost) -> String {
+    match host {
+        TracedHost::Undecided => "undecided".into(),
+        TracedHost::Undetected => "undetected".into(),
+        TracedHost::Host(host, path) => {
             let path = path.as_deref().unwrap_or_default();
             format!("{}{}", host.as_str(), path.escape_ascii())
         }

@@ -136,10 +136,10 @@ pub struct FlowTrace {
     /// What its flow is for, where rules name hosts: `undecided`, `undetected`, or a host, of HTTP with the start of
     /// the path.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub content: Option<String>,
+    pub host: Option<String>,
     /// This packet has shown what the flow is for.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    pub shows_content: bool,
+    pub shows_host: bool,
 }
 
 /// A PDR that was tried.
@@ -418,11 +418,11 @@ impl PacketTrace {
 
 impl FlowTrace {
     fn text(&self) -> String {
-        format!("{}{}", self.entry_text(), self.content_text())
+        format!("{}{}", self.entry_text(), self.host_text())
     }
 
-    fn content_text(&self) -> String {
-        match (self.content.as_deref(), self.shows_content) {
+    fn host_text(&self) -> String {
+        match (self.host.as_deref(), self.shows_host) {
             (None, _) => String::new(),
             (Some("undecided"), _) => "; its host is not known yet".into(),
             (Some("undetected"), _) => "; no host is known of it".into(),
@@ -437,7 +437,7 @@ impl FlowTrace {
             ("hit", entry) => format!(
                 "hit{}{}",
                 entry.map_or_else(String::new, |key| format!(", entry of {key}")),
-                match (self.outdated, &self.content) {
+                match (self.outdated, &self.host) {
                     (false, _) => "",
                     (true, None) => ", decided under older rules",
                     (true, Some(_)) => ", inspected",

@@ -54,7 +54,7 @@ pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{
     MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceSource, TraceTerms, Traced,
-    TracedContent, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession, mirror,
+    TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedHost, TracedLookup, TracedSession, mirror,
     trace,
 };
 pub use view::{Holdings, SessionView};

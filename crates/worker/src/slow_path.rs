@@ -586,7 +586,7 @@ struct Classified {
     inspected: Option<Inspected>,
 }
 
-/// Classifies a packet. Where its flow's content matters, this is looked for first.
+/// Classifies a packet. Where its flow's host matters, this is looked for first.
 #[inline]
 fn classify(
     slot: &Slot,
@@ -596,8 +596,8 @@ fn classify(
 ) -> Classified {
     let found = slot.classifier.classify(view);
     let matters = match &found {
-        Some(found) => found.reads_content,
-        None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_content(),
+        Some(found) => found.reads_host,
+        None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_host(),
     };
     // A fragment behind the first waits for that, or belongs to no flow.
     if !matters || view.tuple.fragment == Fragment::Later {
@@ -639,9 +639,9 @@ fn classify_inspected(
         now: look.now,
     };
     let inspected = look.inspection.look(&packet, look.stats)?;
-    let content = look.inspection.content(&inspected);
+    let host = look.inspection.host(&inspected);
     Some(Classified {
-        found: slot.classifier.classify_with(view, content.as_flow_content()),
+        found: slot.classifier.classify_with(view, host.as_flow_host()),
         inspected: Some(inspected),
     })
 }

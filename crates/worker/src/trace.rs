@@ -15,7 +15,7 @@ pub(crate) mod request;
 pub(crate) mod tracer;
 
 pub use self::report::{
-    TraceSource, Traced, TracedContent, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
+    TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedHost, TracedLookup,
     TracedSession,
 };
 pub use self::request::{

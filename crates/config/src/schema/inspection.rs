@@ -72,7 +72,7 @@ impl InspectionConfig {
         let (all, own) = (self.undecided.value(), self.undecided_per_session.value());
         InspectionLimits {
             records: self.flows.value() as u32,
-            contents: self.hosts.value() as u32,
+            hosts: self.hosts.value() as u32,
             undecided: all as u32,
             undecided_per_session: own as u16,
             blocks: blocks(all, FLOWS_OF_A_BLOCK) as u32,

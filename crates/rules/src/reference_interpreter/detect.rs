@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::model::{Application, DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
 use crate::model::{Content, PredefinedRule};
 use crate::network::{Roles, VrfId};
-use crate::packet_view::FlowContent;
+use crate::packet_view::FlowHost;
 use crate::sdf::{Address, Endpoint, FlowDescription};
 
 /// A PDR with what a predefined rule adds to it, and what that rule's packets are billed as.
@@ -86,9 +86,9 @@ pub(super) fn with_rule<'a>(
 /// Whether the packet's flow is for one of the rule's hosts, if it has any.
 fn is_for_host(session: Session<'_>, rule: &PredefinedRule, tuple: &IpTuple) -> bool {
     let mut hosts = rule.hosts.iter();
-    match session.content {
+    match session.host {
         _ if rule.hosts.is_empty() => true,
-        FlowContent::Host(host, path) if matches!(tuple.proto, proto::TCP | proto::UDP) => {
+        FlowHost::Host(host, path) if matches!(tuple.proto, proto::TCP | proto::UDP) => {
             hosts.any(|rule| rule.matches(host, path))
         }
         _ => false,

@@ -8,7 +8,7 @@ use packet::tuple::proto;
 use packet::{IpTuple, ipv6};
 
 use super::packed::PatternView;
-use crate::packet_view::{FlowContent, PacketView, Side};
+use crate::packet_view::{FlowHost, PacketView, Side};
 use crate::prefix::{IpPrefix, is_link_local, owns};
 
 /// Bits of an IPv6 address that a key's ADDRESS holds.
@@ -68,8 +68,8 @@ pub(crate) struct FieldReader<'a> {
     has_long_prefix: bool,
     is_plain: bool,
     has_read_ports: bool,
-    content: FlowContent<'a>,
-    has_read_content: bool,
+    host: FlowHost<'a>,
+    has_read_host: bool,
     fields: KeyFields,
 }
 
@@ -84,8 +84,8 @@ impl<'a> FieldReader<'a> {
             has_long_prefix,
             is_plain,
             has_read_ports: false,
-            content: FlowContent::Undecided,
-            has_read_content: false,
+            host: FlowHost::Undecided,
+            has_read_host: false,
             fields: KeyFields::NONE,
         };
         if is_plain {
@@ -95,14 +95,14 @@ impl<'a> FieldReader<'a> {
         reads
     }
 
-    /// The same packet, of a flow with this content.
-    pub(crate) fn with_content(self, content: FlowContent<'a>) -> Self {
-        Self { content, ..self }
+    /// The same packet, of a flow with this host.
+    pub(crate) fn with_host(self, host: FlowHost<'a>) -> Self {
+        Self { host, ..self }
     }
 
-    /// Whether the answer depends on the content of the packet's flow.
-    pub(crate) fn has_read_content(&self) -> bool {
-        self.has_read_content
+    /// Whether the answer depends on the host of the packet's flow.
+    pub(crate) fn has_read_host(&self) -> bool {
+        self.has_read_host
     }
 
     /// The host that the packet's flow is for, and the start of the path there, if they are known. Only flows of TCP
@@ -112,10 +112,10 @@ impl<'a> FieldReader<'a> {
             return None;
         }
         self.has_read_ports = true;
-        self.has_read_content = true;
-        match self.content {
-            FlowContent::Host(host, path) => Some((host, path)),
-            FlowContent::Undecided | FlowContent::Undetected => None,
+        self.has_read_host = true;
+        match self.host {
+            FlowHost::Host(host, path) => Some((host, path)),
+            FlowHost::Undecided | FlowHost::Undetected => None,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::model::{
     Edit, EditError, Far, FarId, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, SdfFilter, SessionRules,
     TosTrafficClass, Urr, UrrId,
 };
-use crate::packet_view::FlowContent;
+use crate::packet_view::FlowHost;
 
 const FARS: u32 = 3;
 const QERS: u32 = 3;
@@ -30,7 +30,7 @@ fn any_filter() -> impl Strategy<Value = SdfFilter> {
     })
 }
 
-/// Hosts of rules, which those of [`any_flow_content`] often match.
+/// Hosts of rules, which those of [`any_flow_host`] often match.
 fn any_hosts() -> impl Strategy<Value = Vec<HostRule>> {
     let host = prop::sample::select(&["a.example", "*.example", "*.b.example", "192.0.2.1"][..]);
     let path = prop::sample::select(&["", "/", "/video"][..]);
@@ -41,31 +41,31 @@ fn any_hosts() -> impl Strategy<Value = Vec<HostRule>> {
 
 /// What a flow is for, with the memory for it.
 #[derive(Clone, Debug)]
-pub enum OwnedContent {
+pub enum OwnedHost {
     /// Nothing is known yet, or nothing will be.
     None(bool),
     /// A host, and a path.
     Host(HostName, Option<&'static [u8]>),
 }
 
-impl OwnedContent {
+impl OwnedHost {
     /// The same, borrowed.
-    pub fn borrowed(&self) -> FlowContent<'_> {
+    pub fn borrowed(&self) -> FlowHost<'_> {
         match self {
-            OwnedContent::None(false) => FlowContent::Undecided,
-            OwnedContent::None(true) => FlowContent::Undetected,
-            OwnedContent::Host(host, path) => FlowContent::Host(host, *path),
+            OwnedHost::None(false) => FlowHost::Undecided,
+            OwnedHost::None(true) => FlowHost::Undetected,
+            OwnedHost::Host(host, path) => FlowHost::Host(host, *path),
         }
     }
 }
 
 /// Contents of flows, which rules of [`any_predefined`] often name.
-pub fn any_flow_content() -> impl Strategy<Value = OwnedContent> {
+pub fn any_flow_host() -> impl Strategy<Value = OwnedHost> {
     let host = prop::sample::select(&["a.example", "example", "c.b.example", "nexample", "192.0.2.1"][..]);
     let path = prop::sample::select(vec![None, Some(&b"/"[..]), Some(b"/video/1")]);
     let host = (host, path)
-        .prop_map(|(host, path)| OwnedContent::Host(HostName::parse(host.as_bytes()).expect("a host"), path));
-    prop_oneof![1 => any::<bool>().prop_map(OwnedContent::None), 4 => host]
+        .prop_map(|(host, path)| OwnedHost::Host(HostName::parse(host.as_bytes()).expect("a host"), path));
+    prop_oneof![1 => any::<bool>().prop_map(OwnedHost::None), 4 => host]
 }
 
 fn any_rule() -> impl Strategy<Value = PredefinedRule> {

@@ -190,7 +190,7 @@ pub struct InspectionLimits {
     /// inspected, and no flow is for a host that is known.
     pub records: u32,
     /// Hosts, and of HTTP paths, that they are for, in blocks of 52 octets (some 90 octets each).
-    pub contents: u32,
+    pub hosts: u32,
     /// Flows that are inspected at the same time, 64 octets each.
     pub undecided: u32,
     /// Those of one session.
@@ -211,7 +211,7 @@ impl InspectionLimits {
     /// Nothing is inspected.
     pub const OFF: Self = Self {
         records: 0,
-        contents: 0,
+        hosts: 0,
         undecided: 0,
         undecided_per_session: 0,
         blocks: 0,
@@ -223,12 +223,12 @@ impl InspectionLimits {
 }
 
 impl Default for InspectionLimits {
-    /// 262,144 flows, 131,072 blocks of contents; 16,384 flows at the same time, 64 of one session, and 512 blocks, 16
+    /// 262,144 flows, 131,072 blocks of hosts; 16,384 flows at the same time, 64 of one session, and 512 blocks, 16
     /// of one session; 8 packets and 16 KiB of each end, for 10 s. That is some 30 MiB.
     fn default() -> Self {
         Self {
             records: 262_144,
-            contents: 131_072,
+            hosts: 131_072,
             undecided: 16_384,
             undecided_per_session: 64,
             blocks: 512,

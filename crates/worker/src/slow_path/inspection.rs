@@ -1,6 +1,6 @@
 //! Inspection: what flows are for, where rules ask for that.
 //!
-//! A flow whose decision would be another with other content ([`Match::reads_content`](rules::classifier::Match))
+//! A flow whose decision would be another with other host ([`Match::reads_host`](rules::classifier::Match))
 //! has a record here, one for both directions. As long as nothing is known of it, its entries are provisional
 //! (`Flows::stage` in `lookup`): its packets go by them, and come to the slow path, too, which shows them to the
 //! [`Inspector`]. Then the flow is decided, and its packets come here no more. No packet waits.
@@ -13,8 +13,8 @@
 //! UEs. All memory is bounded, and each session has at most its share of the flows that are inspected at a time. What
 //! finds no room is not detected.
 
-mod contents;
 mod flow_records;
+mod host_pool;
 mod layer4;
 
 use std::hash::{BuildHasher, RandomState};
@@ -25,16 +25,16 @@ use dpi::{Found, Inspector, Layer4, PathStart, Protocol, Reason, Sender, Setting
 use flow::{Nanos, SessionIndex};
 use packet::IpTuple;
 use packet::tuple::proto;
-use rules::classifier::FlowContent;
+use rules::classifier::FlowHost;
 
-use self::contents::{Content, ContentPlace, Contents};
 use self::flow_records::{FlowRecords, FlowState};
 pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
+use self::host_pool::{HostAndPath, HostPlace, HostPool};
 use self::layer4::{layer4, opens_connection};
 use crate::InspectionLimits;
 use crate::stats::Stats;
 
-/// A packet of a flow whose content matters.
+/// A packet of a flow whose host matters.
 pub(crate) struct InspectedPacket<'a> {
     /// The session that it belongs to, and its SEID: a session that follows may have the same index.
     pub session: SessionIndex,
@@ -69,28 +69,28 @@ pub(crate) struct Inspected {
 pub(crate) struct Inspection {
     inspector: Inspector,
     records: FlowRecords,
-    contents: Contents,
+    hosts: HostPool,
     hasher: RandomState,
 }
 
 /// What a flow is for.
-pub(crate) enum KnownContent {
+pub(crate) enum KnownHost {
     /// Nothing is known yet.
     Undecided,
     /// Nothing is known, and nothing will be.
     Undetected,
     /// A host, and of HTTP the start of a path.
-    Host(Content),
+    Host(HostAndPath),
 }
 
-impl KnownContent {
+impl KnownHost {
     /// As rules take it.
-    pub fn as_flow_content(&self) -> FlowContent<'_> {
+    pub fn as_flow_host(&self) -> FlowHost<'_> {
         match self {
-            Self::Undecided => FlowContent::Undecided,
-            Self::Undetected => FlowContent::Undetected,
-            Self::Host(Content { host, path }) => {
-                FlowContent::Host(host, path.as_ref().map(PathStart::as_bytes))
+            Self::Undecided => FlowHost::Undecided,
+            Self::Undetected => FlowHost::Undetected,
+            Self::Host(HostAndPath { host, path }) => {
+                FlowHost::Host(host, path.as_ref().map(PathStart::as_bytes))
             }
         }
     }
@@ -128,7 +128,7 @@ impl Inspection {
         Self {
             inspector: Inspector::new(settings),
             records: FlowRecords::new(limits.records),
-            contents: Contents::new(of(limits.contents)),
+            hosts: HostPool::new(of(limits.hosts)),
             hasher: RandomState::new(),
         }
     }
@@ -251,14 +251,14 @@ impl Inspection {
         let next = match state {
             FlowState::Undecided(flow) => match self.inspector.inspect(flow, sender, layer4) {
                 Verdict::Undecided => state,
-                Verdict::Found(found) => known(&mut self.contents, found, stats),
+                Verdict::Found(found) => known(&mut self.hosts, found, stats),
                 Verdict::Undetected(_) => {
                     stats.undetected_flows += 1;
                     FlowState::Undetected
                 }
             },
-            FlowState::Requests { content, next } if sender == Sender::Initiator => {
-                self.advance_requests(record, (content, next), layer4, packet, stats)
+            FlowState::Requests { host, next } if sender == Sender::Initiator => {
+                self.advance_requests(record, (host, next), layer4, packet, stats)
             }
             FlowState::Requests { .. } | FlowState::Known(_) | FlowState::Undetected | FlowState::Unseen => {
                 state
@@ -274,12 +274,12 @@ impl Inspection {
     fn advance_requests(
         &mut self,
         record: RecordPlace,
-        (content, next): (Option<ContentPlace>, Option<dpi::FlowIndex>),
+        (host, next): (Option<HostPlace>, Option<dpi::FlowIndex>),
         layer4: &Layer4<'_>,
         packet: &InspectedPacket<'_>,
         stats: &mut Stats,
     ) -> FlowState {
-        let same = FlowState::Requests { content, next };
+        let same = FlowState::Requests { host, next };
         let Layer4::Tcp { payload, .. } = layer4 else {
             return same;
         };
@@ -291,31 +291,28 @@ impl Inspection {
         let Some(flow) = opened else {
             return same;
         };
-        let content = match self.inspector.inspect(flow, Sender::Initiator, layer4) {
+        let host = match self.inspector.inspect(flow, Sender::Initiator, layer4) {
             Verdict::Undecided => {
-                return FlowState::Requests {
-                    content,
-                    next: opened,
-                };
+                return FlowState::Requests { host, next: opened };
             }
-            Verdict::Found(found) => match known(&mut self.contents, found, stats) {
-                FlowState::Requests { content: new, .. } => {
-                    content.into_iter().for_each(|old| self.contents.give_back(old));
+            Verdict::Found(found) => match known(&mut self.hosts, found, stats) {
+                FlowState::Requests { host: new, .. } => {
+                    host.into_iter().for_each(|old| self.hosts.give_back(old));
                     new
                 }
                 other => {
                     self.give_back(other);
-                    content
+                    host
                 }
             },
             // A body that looked like a request.
-            Verdict::Undetected(Reason::Malformed | Reason::Unknown) => content,
+            Verdict::Undetected(Reason::Malformed | Reason::Unknown) => host,
             Verdict::Undetected(_) => {
-                content.into_iter().for_each(|old| self.contents.give_back(old));
+                host.into_iter().for_each(|old| self.hosts.give_back(old));
                 None
             }
         };
-        FlowState::Requests { content, next: None }
+        FlowState::Requests { host, next: None }
     }
 
     fn inspected(&mut self, record: RecordPlace, sender: Sender, before: FlowState) -> Inspected {
@@ -326,8 +323,8 @@ impl Inspection {
             is_open =
                 matches!(own.state, FlowState::Undecided(_)) || (is_requests && sender == Sender::Initiator);
             wants_entry = own.state == FlowState::Unseen || (is_requests && sender == Sender::Responder);
-            let is_other = own.state.content() != before.content();
-            has_shown = is_other && own.state.content().is_some();
+            let is_other = own.state.host() != before.host();
+            has_shown = is_other && own.state.host().is_some();
             if is_other || (before == FlowState::Unseen && own.state != before) {
                 outdates = own.responder.take();
             }
@@ -349,37 +346,37 @@ impl Inspection {
     }
 
     /// What a flow is for, as it is known now.
-    pub fn content(&self, inspected: &Inspected) -> KnownContent {
-        self.content_of(inspected.record)
+    pub fn host(&self, inspected: &Inspected) -> KnownHost {
+        self.host_of(inspected.record)
     }
 
     /// What the flow of a packet of the session with this SEID is for; `None`: there is no record of it.
-    pub fn content_of_flow(&self, seid: u64, tuple: &IpTuple) -> Option<KnownContent> {
+    pub fn host_of_flow(&self, seid: u64, tuple: &IpTuple) -> Option<KnownHost> {
         let (ends, _) = ends(tuple);
         let id = self.hasher.hash_one((seid, ends, tuple.proto));
         let record = self.records.peek(id)?;
-        Some(self.content_of(record))
+        Some(self.host_of(record))
     }
 
-    fn content_of(&self, record: RecordPlace) -> KnownContent {
+    fn host_of(&self, record: RecordPlace) -> KnownHost {
         let state = self.records.at(record).map(|record| record.state);
         if let Some(FlowState::Undecided(_) | FlowState::Unseen) = state {
-            return KnownContent::Undecided;
+            return KnownHost::Undecided;
         }
-        let content = state.and_then(|state| self.contents.at(state.content()?));
-        content.map_or(KnownContent::Undetected, KnownContent::Host)
+        let host = state.and_then(|state| self.hosts.at(state.host()?));
+        host.map_or(KnownHost::Undetected, KnownHost::Host)
     }
 
     /// Gives back what a record has that is no more.
     fn give_back(&mut self, state: FlowState) {
-        let (content, flow) = match state {
+        let (host, flow) = match state {
             FlowState::Undecided(flow) => (None, Some(flow)),
-            FlowState::Known(content) => (Some(content), None),
-            FlowState::Requests { content, next } => (content, next),
+            FlowState::Known(host) => (Some(host), None),
+            FlowState::Requests { host, next } => (host, next),
             FlowState::Undetected | FlowState::Unseen => (None, None),
         };
-        if let Some(content) = content {
-            self.contents.give_back(content);
+        if let Some(host) = host {
+            self.hosts.give_back(host);
         }
         if let Some(flow) = flow {
             self.inspector.close(flow);
@@ -394,7 +391,7 @@ impl Inspection {
             };
             own.state = match own.state {
                 FlowState::Undecided(_) => FlowState::Undetected,
-                FlowState::Requests { content, .. } => FlowState::Requests { content, next: None },
+                FlowState::Requests { host, .. } => FlowState::Requests { host, next: None },
                 other => other,
             };
         }
@@ -402,10 +399,10 @@ impl Inspection {
 }
 
 /// The state of a flow of which this was found.
-fn known(contents: &mut Contents, found: &Found, stats: &mut Stats) -> FlowState {
+fn known(hosts: &mut HostPool, found: &Found, stats: &mut Stats) -> FlowState {
     let place = match &found.host {
         Some(host) => {
-            let place = contents.take(host, found.path.as_ref());
+            let place = hosts.take(host, found.path.as_ref());
             stats.hosts_found += u64::from(place.is_some());
             stats.hosts_lost += u64::from(place.is_none());
             place
@@ -417,7 +414,7 @@ fn known(contents: &mut Contents, found: &Found, stats: &mut Stats) -> FlowState
     };
     if found.protocol == Protocol::Http1 {
         return FlowState::Requests {
-            content: place,
+            host: place,
             next: None,
         };
     }

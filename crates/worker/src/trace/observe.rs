@@ -22,7 +22,7 @@ use crate::slow_path::SlowPath;
 use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{
-    TraceSource, Traced, TracedContent, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
+    TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedHost, TracedLookup,
     TracedSession, keep,
 };
 use crate::trace::request::TraceFilter;
@@ -293,8 +293,8 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
                 is_postponed: matches!(head.lookup, TracedLookup::Hit { outdated: true })
                     && self.slow_path.has_put_off(index),
                 entry: self.entry_of(index),
-                content: self.content_of(index, head).map(Box::new),
-                shows_content: self.slow_path.has_shown(index),
+                host: self.host_of(index, head).map(Box::new),
+                shows_host: self.slow_path.has_shown(index),
             },
             session: self.traced_session(index, direction),
             decision,
@@ -322,15 +322,15 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
     }
 
     /// What its flow is for, if it was inspected.
-    fn content_of(&self, index: usize, head: &Head) -> Option<TracedContent> {
+    fn host_of(&self, index: usize, head: &Head) -> Option<TracedHost> {
         let inspection = &self.slow_path.inspection;
         if !inspection.is_on() {
             return None;
         }
         let tuple = self.user_tuple(index, head)?;
         let seid = self.slot_of(index)?.image.seid;
-        let content = inspection.content_of_flow(seid, &tuple)?;
-        Some(TracedContent::from(content.as_flow_content()))
+        let host = inspection.host_of_flow(seid, &tuple)?;
+        Some(TracedHost::from(host.as_flow_host()))
     }
 
     fn traced_decision(&self, index: usize) -> Option<TracedDecision> {

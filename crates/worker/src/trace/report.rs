@@ -6,7 +6,7 @@ use dpi::HostName;
 use flow::{Direction, InstanceId, KeyFields, Nanos, PortId, SessionIndex, UrrCount, WorkerId};
 use packet::{DropReason, PacketBuf};
 use rules::model::{PdrId, QerId, UrrId};
-use rules::{FlowContent, SessionRules};
+use rules::{FlowHost, SessionRules};
 
 /// Where a worker had a packet from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum TracedLookup {
 
 /// What a packet's flow is for, where its rules name hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TracedContent {
+pub enum TracedHost {
     /// Its host is not known yet.
     Undecided,
     /// It is not known, and will not be.
@@ -53,23 +53,23 @@ pub enum TracedContent {
     Host(HostName, Option<Vec<u8>>),
 }
 
-impl TracedContent {
+impl TracedHost {
     /// As rules take it.
-    pub fn as_flow_content(&self) -> FlowContent<'_> {
+    pub fn as_flow_host(&self) -> FlowHost<'_> {
         match self {
-            Self::Undecided => FlowContent::Undecided,
-            Self::Undetected => FlowContent::Undetected,
-            Self::Host(host, path) => FlowContent::Host(host, path.as_deref()),
+            Self::Undecided => FlowHost::Undecided,
+            Self::Undetected => FlowHost::Undetected,
+            Self::Host(host, path) => FlowHost::Host(host, path.as_deref()),
         }
     }
 }
 
-impl From<FlowContent<'_>> for TracedContent {
-    fn from(content: FlowContent<'_>) -> Self {
-        match content {
-            FlowContent::Undecided => Self::Undecided,
-            FlowContent::Undetected => Self::Undetected,
-            FlowContent::Host(host, path) => Self::Host(*host, path.map(<[u8]>::to_vec)),
+impl From<FlowHost<'_>> for TracedHost {
+    fn from(host: FlowHost<'_>) -> Self {
+        match host {
+            FlowHost::Undecided => Self::Undecided,
+            FlowHost::Undetected => Self::Undetected,
+            FlowHost::Host(host, path) => Self::Host(*host, path.map(<[u8]>::to_vec)),
         }
     }
 }
@@ -84,9 +84,9 @@ pub struct TracedFlow {
     /// The fields of the key of the entry that is there now, and its direction.
     pub entry: Option<(KeyFields, Direction)>,
     /// What it is for, if it was inspected, and that is remembered.
-    pub content: Option<Box<TracedContent>>,
+    pub host: Option<Box<TracedHost>>,
     /// This packet has shown what it is for.
-    pub shows_content: bool,
+    pub shows_host: bool,
 }
 
 /// The session of a packet, as its worker has it.

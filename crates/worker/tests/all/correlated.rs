@@ -128,7 +128,7 @@ impl Trial {
             Conditions {
                 metering: Metering::Meters(&mut self.meters, taken),
                 quotas: Quotas::default(),
-                content: rules::FlowContent::Undecided,
+                host: rules::FlowHost::Undecided,
             },
         );
         assert_eq!(passes, matches!(verdict.outcome, Outcome::Forwarded { .. }));

@@ -402,7 +402,7 @@ fn a_connection_is_read_from_its_midst() {
 fn a_flood_touches_no_decided_flow() {
     let limits = InspectionLimits {
         records: 64,
-        contents: 16,
+        hosts: 16,
         undecided: 16,
         undecided_per_session: 8,
         ..InspectionLimits::default()

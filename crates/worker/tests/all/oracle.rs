@@ -268,7 +268,7 @@ impl Trial {
         let conditions = Conditions {
             metering: Metering::Meters(&mut self.meters, now),
             quotas,
-            content: rules::FlowContent::Undecided,
+            host: rules::FlowHost::Undecided,
         };
         let network = &self.world.network;
         let verdict = interpret_with(&self.rules, network, ingress, packet, conditions);

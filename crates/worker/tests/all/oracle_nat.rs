@@ -195,7 +195,7 @@ fn run(rules: SessionRules, network: Network, packets: &[Sent], public: Public) 
             let conditions = Conditions {
                 metering: Metering::Meters(&mut meters, taken),
                 quotas: Quotas::default(),
-                content: rules::FlowContent::Undecided,
+                host: rules::FlowHost::Undecided,
             };
             let network = &world.network;
             let verdict = interpret_with(&rules, network, sent.ingress, &sent.bytes, conditions);

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::{Edit, FarId, PdrId, Precedence, Qer, QerId, Urr, UrrId};
 use crate::model::{Predefined, PredefinedRule};
 use crate::reference_interpreter::{Conditions, Metering, Quotas, interpret_with};
-use crate::testing::{any_flow_content, runnable_rules_with};
+use crate::testing::{any_flow_host, runnable_rules_with};
 use flow::meter::Colour;
 
 proptest! {
@@ -13,11 +13,11 @@ proptest! {
     #[test]
     fn it_decides_as_the_interpreter_does(
         (rules, _) in runnable_rules_with(),
-        packets in prop::collection::vec((any_sent(), any_flow_content()), 1..12),
+        packets in prop::collection::vec((any_sent(), any_flow_host()), 1..12),
     ) {
         let network = testing::network();
         let Some(image) = image(rules.clone(), &network) else { return Ok(()) };
-        for (sent, content) in packets {
+        for (sent, host) in packets {
             let Some((side, tuple)) = seen(&network, &sent) else { continue };
             if !is_owned(&image, side, &tuple) {
                 continue;
@@ -25,10 +25,10 @@ proptest! {
             let conditions = Conditions {
                 metering: Metering::Colour(Colour::Green),
                 quotas: Quotas::default(),
-                content: content.borrowed(),
+                host: host.borrowed(),
             };
             let verdict = interpret_with(&rules, &network, sent.ingress, &sent.bytes, conditions);
-            let found = image.classifier.classify_with(&PacketView { side, tuple: &tuple }, content.borrowed());
+            let found = image.classifier.classify_with(&PacketView { side, tuple: &tuple }, host.borrowed());
             let pdr = found.map(|found| rules.pdrs()[usize::from(found.decision.pdr)].id);
             prop_assert_eq!(pdr, verdict.pdr);
             let Some(Match { decision, .. }) = found else { continue };
@@ -44,19 +44,19 @@ proptest! {
     }
 
     #[test]
-    fn content_counts_only_where_the_answer_says_so(
+    fn the_host_counts_only_where_the_answer_says_so(
         (rules, _) in runnable_rules_with(),
-        packets in prop::collection::vec((any_sent(), any_flow_content(), any_flow_content()), 1..12),
+        packets in prop::collection::vec((any_sent(), any_flow_host(), any_flow_host()), 1..12),
     ) {
         let network = testing::network();
         let Some(image) = image(rules, &network) else { return Ok(()) };
         for (sent, one, other) in &packets {
             let Some((side, tuple)) = seen(&network, sent) else { continue };
-            let answer = |content| image.classifier.classify_with(&PacketView { side, tuple: &tuple }, content);
+            let answer = |host| image.classifier.classify_with(&PacketView { side, tuple: &tuple }, host);
             let found = answer(one.borrowed());
-            let depends = found.is_none_or(|found| found.reads_content);
+            let depends = found.is_none_or(|found| found.reads_host);
             prop_assert!(depends || found == answer(other.borrowed()));
-            let is_tuple = found.is_none_or(|found| !found.reads_content || found.key.contains(KeyFields::TUPLE));
+            let is_tuple = found.is_none_or(|found| !found.reads_host || found.key.contains(KeyFields::TUPLE));
             prop_assert!(is_tuple);
         }
     }

@@ -1,4 +1,4 @@
-//! What is known of the flows whose content matters: one record for both directions of each.
+//! What is known of the flows whose host matters: one record for both directions of each.
 //!
 //! A fixed number of records in sets of four. Where a set is full, the record that has not been looked at for longest
 //! gives way: its flow keeps its entries, and is as if it had just begun when it is decided anew.
@@ -7,7 +7,7 @@ use dpi::FlowIndex;
 use flow::{KeyFields, Nanos};
 use rules::classifier::Side;
 
-use super::contents::ContentPlace;
+use super::host_pool::HostPlace;
 
 /// Records of a set.
 const WAYS: usize = 4;
@@ -22,21 +22,21 @@ pub(super) enum FlowState {
     /// Nothing, and nothing will be.
     Undetected,
     /// What it is for.
-    Known(ContentPlace),
+    Known(HostPlace),
     /// Requests of HTTP/1, each of which may be for something else. What the last one is for, and the inspection of the
     /// next one, whose head has come in part.
     Requests {
-        content: Option<ContentPlace>,
+        host: Option<HostPlace>,
         next: Option<FlowIndex>,
     },
 }
 
 impl FlowState {
     /// What the flow is for, if that is known.
-    pub(super) fn content(self) -> Option<ContentPlace> {
+    pub(super) fn host(self) -> Option<HostPlace> {
         match self {
-            Self::Known(content) => Some(content),
-            Self::Requests { content, .. } => content,
+            Self::Known(host) => Some(host),
+            Self::Requests { host, .. } => host,
             Self::Unseen | Self::Undecided(_) | Self::Undetected => None,
         }
     }

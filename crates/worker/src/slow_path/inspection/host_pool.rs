@@ -1,6 +1,6 @@
 //! The hosts and paths that flows are for, each once for all flows that are for it.
 //!
-//! A content is its octets in a chain of blocks of 64: one block for most hosts. All blocks are there from the start.
+//! A host is its octets in a chain of blocks of 64: one block for most hosts. All blocks are there from the start.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -8,22 +8,22 @@ use dpi::{HostName, PathStart};
 
 use crate::sessions::fixed_map::FixedMap;
 
-/// The place of a content: that of its first block.
+/// The place of a host: that of its first block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ContentPlace(u32);
+pub(super) struct HostPlace(u32);
 
-/// Octets of a content in one block.
+/// Octets of a host in one block.
 const OCTETS: usize = 52;
 /// No block.
 const NONE: u32 = u32::MAX;
 
-/// A part of a content.
+/// A part of a host.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Block {
-    /// Of a first block: flows that are for the content. 0: the block is free, or a later one of a content.
+    /// Of a first block: flows that are for the host. 0: the block is free, or a later one of a host.
     flows: u32,
-    /// The next block of the content; of a free one the next free one.
+    /// The next block of the host; of a free one the next free one.
     next: u32,
     /// Of a first block: octets of the host, and of the path.
     host: u8,
@@ -36,12 +36,12 @@ const _: () = assert!(size_of::<Block>() == 64);
 
 /// A host, and of HTTP the start of a path there.
 #[derive(Clone, Debug)]
-pub(crate) struct Content {
+pub(crate) struct HostAndPath {
     pub(crate) host: HostName,
     pub(crate) path: Option<PathStart>,
 }
 
-impl Content {
+impl HostAndPath {
     /// Its octets, the host's first.
     fn octets(&self) -> impl Iterator<Item = u8> + '_ {
         let path = self.path.as_ref().map_or(&[][..], PathStart::as_bytes);
@@ -54,8 +54,8 @@ impl Content {
     }
 }
 
-/// Contents in a fixed number of blocks.
-pub(super) struct Contents {
+/// HostPool in a fixed number of blocks.
+pub(super) struct HostPool {
     blocks: Box<[Block]>,
     free: u32,
     in_use: u32,
@@ -64,7 +64,7 @@ pub(super) struct Contents {
     hasher: RandomState,
 }
 
-impl Contents {
+impl HostPool {
     pub(super) fn new(blocks: u32) -> Self {
         let block = |number: u32| Block {
             flows: 0,
@@ -83,63 +83,58 @@ impl Contents {
         }
     }
 
-    /// Counts one more flow that is for this; `None`: there is no room for another content.
-    pub(super) fn take(&mut self, host: &HostName, path: Option<&PathStart>) -> Option<ContentPlace> {
-        let content = Content {
+    /// Counts one more flow that is for this; `None`: there is no room for another host.
+    pub(super) fn take(&mut self, host: &HostName, path: Option<&PathStart>) -> Option<HostPlace> {
+        let host = HostAndPath {
             host: *host,
             path: path.copied(),
         };
-        let key = self.key(&content);
+        let key = self.key(&host);
         if let Some(place) = self.places.at(&key) {
-            if !self.holds(place, &content) {
+            if !self.holds(place, &host) {
                 return None;
             }
             self.blocks.get_mut(place as usize)?.flows += 1;
-            return Some(ContentPlace(place));
+            return Some(HostPlace(place));
         }
-        let place = self.store(&content)?;
+        let place = self.store(&host)?;
         // There is room for as many keys as for blocks.
         let _ = self.places.insert(key, place);
-        Some(ContentPlace(place))
+        Some(HostPlace(place))
     }
 
-    /// Whether the content at a place is this one.
-    fn holds(&self, place: u32, content: &Content) -> bool {
+    /// Whether the host at a place is this one.
+    fn holds(&self, place: u32, host: &HostAndPath) -> bool {
         let Some(first) = self.blocks.get(place as usize) else {
             return false;
         };
-        let is_as_long =
-            [first.host, first.path] == content.len() && first.has_path == content.path.is_some();
-        is_as_long
-            && self
-                .octets(place)
-                .take(content.octets().count())
-                .eq(content.octets())
+        let is_as_long = [first.host, first.path] == host.len() && first.has_path == host.path.is_some();
+        is_as_long && self.octets(place).take(host.octets().count()).eq(host.octets())
     }
 
-    /// The octets of a content, and what is behind them in its last block.
+    /// The octets of a host, and what is behind them in its last block.
     fn octets(&self, place: u32) -> impl Iterator<Item = u8> + '_ {
         let next = |block: &&Block| self.blocks.get(block.next as usize);
         let chain = std::iter::successors(self.blocks.get(place as usize), next);
         chain.flat_map(|block| block.octets)
     }
 
-    /// Writes a content into free blocks; its first one.
-    fn store(&mut self, content: &Content) -> Option<u32> {
-        let [host, path] = content.len();
+    /// Writes a host into free blocks; its first one.
+    fn store(&mut self, whole: &HostAndPath) -> Option<u32> {
+        let [host, path] = whole.len();
         let wanted = (usize::from(host) + usize::from(path)).div_ceil(OCTETS) as u32;
         if self.in_use + wanted > self.blocks.len() as u32 {
             return None;
         }
         let first = self.free;
-        let (mut place, mut octets) = (first, content.octets());
+        let (mut place, mut octets) = (first, whole.octets());
         for number in 0..wanted {
             let block = self.blocks.get_mut(place as usize)?;
             for (to, octet) in block.octets.iter_mut().zip(&mut octets) {
                 *to = octet;
             }
             (block.host, block.path) = (host, path);
-            block.has_path = content.path.is_some();
+            block.has_path = whole.path.is_some();
             block.flows = u32::from(number == 0);
             self.free = block.next;
             if number + 1 == wanted {
@@ -152,7 +147,7 @@ impl Contents {
     }
 
     /// One flow less is for it.
-    pub(super) fn give_back(&mut self, ContentPlace(place): ContentPlace) {
+    pub(super) fn give_back(&mut self, HostPlace(place): HostPlace) {
         let Some(first) = self.blocks.get_mut(place as usize) else {
             return;
         };
@@ -160,8 +155,8 @@ impl Contents {
         if first.flows > 0 {
             return;
         }
-        if let Some(content) = self.at(ContentPlace(place)) {
-            let key = self.key(&content);
+        if let Some(host) = self.at(HostPlace(place)) {
+            let key = self.key(&host);
             self.places.remove(&key);
         }
         let mut next = place;
@@ -173,15 +168,15 @@ impl Contents {
         }
     }
 
-    /// Host and path of a content that is there.
-    pub(super) fn at(&self, ContentPlace(place): ContentPlace) -> Option<Content> {
+    /// The host and the path at a place that is taken.
+    pub(super) fn at(&self, HostPlace(place): HostPlace) -> Option<HostAndPath> {
         let first = self.blocks.get(place as usize)?;
         let (host, path) = (usize::from(first.host), usize::from(first.path));
         let mut octets = [0; 2 * u8::MAX as usize];
         for (to, octet) in octets.iter_mut().zip(self.octets(place)) {
             *to = octet;
         }
-        Some(Content {
+        Some(HostAndPath {
             host: HostName::parse(octets.get(..host)?).ok()?,
             path: first
                 .has_path
@@ -189,9 +184,9 @@ impl Contents {
         })
     }
 
-    fn key(&self, content: &Content) -> [u32; 2] {
-        let path = content.path.as_ref().map(PathStart::as_bytes);
-        let hash = self.hasher.hash_one((content.host.as_bytes(), path));
+    fn key(&self, host: &HostAndPath) -> [u32; 2] {
+        let path = host.path.as_ref().map(PathStart::as_bytes);
+        let hash = self.hasher.hash_one((host.host.as_bytes(), path));
         [(hash >> 32) as u32, hash as u32]
     }
 }
@@ -208,21 +203,18 @@ mod tests {
 
     #[test]
     fn each_is_there_once_as_long_as_a_flow_is_for_it() {
-        let mut contents = Contents::new(2);
-        let one = contents.take(&name("a.example"), None).expect("room");
-        assert_eq!(contents.take(&name("a.example"), None), Some(one));
-        let other = contents.take(&name("b.example"), None).expect("room");
+        let mut hosts = HostPool::new(2);
+        let one = hosts.take(&name("a.example"), None).expect("room");
+        assert_eq!(hosts.take(&name("a.example"), None), Some(one));
+        let other = hosts.take(&name("b.example"), None).expect("room");
         assert_ne!(one, other);
-        assert_eq!(contents.take(&name("c.example"), None), None);
-        contents.give_back(one);
-        assert_eq!(
-            contents.at(one).map(|content| content.host),
-            Some(name("a.example"))
-        );
-        assert_eq!(contents.take(&name("c.example"), None), None);
-        contents.give_back(one);
-        assert_eq!(contents.in_use, 1);
-        assert!(contents.take(&name("c.example"), None).is_some());
+        assert_eq!(hosts.take(&name("c.example"), None), None);
+        hosts.give_back(one);
+        assert_eq!(hosts.at(one).map(|host| host.host), Some(name("a.example")));
+        assert_eq!(hosts.take(&name("c.example"), None), None);
+        hosts.give_back(one);
+        assert_eq!(hosts.in_use, 1);
+        assert!(hosts.take(&name("c.example"), None).is_some());
     }
 
     proptest! {
@@ -233,25 +225,25 @@ mod tests {
         fn they_come_back_as_they_were(
             steps in prop::collection::vec((any::<bool>(), 0..12usize, 0..4usize), 0..80),
         ) {
-            let hosts: Vec<HostName> = (0..12).map(|number| name(&format!("{}host{number}.example", "a.".repeat(number * 8)))).collect();
+            let names: Vec<HostName> = (0..12).map(|number| name(&format!("{}host{number}.example", "a.".repeat(number * 8)))).collect();
             let paths = [None, Some(PathStart::of(b"/")), Some(PathStart::of(&[b'/'; 60])), Some(PathStart::of(&[b'x'; 255]))];
-            let mut contents = Contents::new(24);
-            let mut model: Vec<(usize, usize, ContentPlace)> = Vec::new();
+            let mut hosts = HostPool::new(24);
+            let mut model: Vec<(usize, usize, HostPlace)> = Vec::new();
             for (takes, host, path) in steps {
                 if takes {
-                    let place = contents.take(&hosts[host], paths[path].as_ref());
+                    let place = hosts.take(&names[host], paths[path].as_ref());
                     model.extend(place.map(|place| (host, path, place)));
                 } else if !model.is_empty() {
                     let (.., place) = model.swap_remove(host % model.len());
-                    contents.give_back(place);
+                    hosts.give_back(place);
                 }
                 for (host, path, place) in &model {
-                    let content = contents.at(*place).expect("it is there");
-                    prop_assert_eq!((content.host, content.path), (hosts[*host], paths[*path]));
+                    let found = hosts.at(*place).expect("it is there");
+                    prop_assert_eq!((found.host, found.path), (names[*host], paths[*path]));
                 }
             }
-            model.drain(..).for_each(|(.., place)| contents.give_back(place));
-            prop_assert_eq!((contents.in_use, contents.places.len()), (0, 0));
+            model.drain(..).for_each(|(.., place)| hosts.give_back(place));
+            prop_assert_eq!((hosts.in_use, hosts.places.len()), (0, 0));
         }
     }
 }
