@@ -130,7 +130,7 @@ impl Connections {
         Connection {
             session,
             kind: self.mix.kind(number),
-            host: (u64::from(drawn) * u64::from(self.hosts) >> 32) as u32,
+            host: ((u64::from(drawn) * u64::from(self.hosts)) >> 32) as u32,
             port: 1_024 + (number % 60_000) as u16,
             made: 0,
         }

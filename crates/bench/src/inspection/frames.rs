@@ -57,7 +57,7 @@ impl Step {
     pub fn of(kind: Kind, made: u8) -> Self {
         let is_uplink = matches!(made, 0 | 2 | 3) || made > 4 && made % 2 == 1;
         match (kind, made) {
-            (Kind::Udp, _) if made % 2 == 0 => Self::Datagram(Direction::Uplink),
+            (Kind::Udp, _) if made.is_multiple_of(2) => Self::Datagram(Direction::Uplink),
             (Kind::Udp, _) => Self::Datagram(Direction::Downlink),
             (_, 0) => Self::Syn,
             (_, 1) => Self::SynAck,

@@ -45,7 +45,7 @@ pub enum OwnedHost {
     /// Nothing is known yet, or nothing will be.
     None(bool),
     /// A host, and a path.
-    Host(HostName, Option<&'static [u8]>),
+    Host(Box<HostName>, Option<&'static [u8]>),
 }
 
 impl OwnedHost {
@@ -63,8 +63,9 @@ impl OwnedHost {
 pub fn any_flow_host() -> impl Strategy<Value = OwnedHost> {
     let host = prop::sample::select(&["a.example", "example", "c.b.example", "nexample", "192.0.2.1"][..]);
     let path = prop::sample::select(vec![None, Some(&b"/"[..]), Some(b"/video/1")]);
-    let host = (host, path)
-        .prop_map(|(host, path)| OwnedHost::Host(HostName::parse(host.as_bytes()).expect("a host"), path));
+    let host = (host, path).prop_map(|(host, path)| {
+        OwnedHost::Host(Box::new(HostName::parse(host.as_bytes()).expect("a host")), path)
+    });
     prop_oneof![1 => any::<bool>().prop_map(OwnedHost::None), 4 => host]
 }
 

@@ -74,6 +74,7 @@ pub(crate) struct Inspection {
 }
 
 /// What a flow is for.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 pub(crate) enum KnownHost {
     /// Nothing is known yet.
     Undecided,

@@ -44,6 +44,7 @@ pub enum TracedLookup {
 
 /// What a packet's flow is for, where its rules name hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "reports have it in a box")]
 pub enum TracedHost {
     /// Its host is not known yet.
     Undecided,

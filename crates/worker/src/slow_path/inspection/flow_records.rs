@@ -109,7 +109,7 @@ impl FlowRecords {
 
     fn first_of(&self, id: u64) -> usize {
         // The high half of a product with the number of sets: below it, and even.
-        let set = (id >> 32) * u64::from(self.sets) >> 32;
+        let set = ((id >> 32) * u64::from(self.sets)) >> 32;
         set as usize * WAYS
     }
 
