@@ -28,6 +28,7 @@ control: {socket: /tmp/s, group: root, versions: /tmp/v}
 log: {level: info}
 flows: {idle_s: {udp: 5}}
 fragments: {held: 3}
+inspection: {hosts: 64}
 reassembly: {held: 3}
 buffering: {packets: 5}
 records: {directory: /var/spool/sluice}
@@ -67,11 +68,14 @@ predefined:
   fars: [{id: 0x80000001, action: forward, instance: internet, tos: 4}]
   qers: [{id: 0x80000001, gate_uplink: closed, qfi: 3, mbr_uplink_kbit: 5}]
   urrs: [{id: 0x80000001}]
+  applications: [{name: v, hosts: ["*.video.example"]}]
   rulebases:
     - name: r
       rules:
         - precedence: 1
           flows: [permit out ip from any to assigned]
+          hosts: [shop.example/api]
+          applications: [v]
           tos: [1, 255]
           far: 0x80000001
           qers: [0x80000001]
