@@ -35,9 +35,10 @@ FIELDS = ["frame.time_epoch", "ip.src", "ip.dst", "ip.len", "tcp.srcport", "tcp.
 RACE_S = 0.005
 
 
-@pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
+@pytest.fixture(scope="module", params=[("af_packet", 1), ("af_xdp", 1), ("af_packet", 2)], ids=lambda of: f"{of[0]}-{of[1]}")
 def lab(request):
-    lab = Lab(os.environ["SLUICE"], request.param, configuration=CONFIGURATION)
+    driver, workers = request.param
+    lab = Lab(os.environ["SLUICE"], driver, workers, configuration=CONFIGURATION)
     yield from serve(request, lab, lab.associate)
 
 

@@ -1,6 +1,6 @@
 //! Inspection: what flows are for, where rules ask for that.
 //!
-//! A flow whose decision would be another with other host ([`Match::reads_host`](rules::classifier::Match))
+//! A flow whose decision would be another with another host ([`Match::reads_host`](rules::classifier::Match))
 //! has a record here, one for both directions. As long as nothing is known of it, its entries are provisional
 //! (`Flows::stage` in `lookup`): its packets go by them, and come to the slow path, too, which shows them to the
 //! [`Inspector`]. Then the flow is decided, and its packets come here no more. No packet waits.
@@ -9,9 +9,9 @@
 //! for something else: what the client sends keeps coming here, and a request for another host or path outdates the
 //! entry of what the server sends.
 //!
-//! A flow of which only packets to the UE have come is not inspected: senders in the data network take no room from
-//! UEs. All memory is bounded, and each session has at most its share of the flows that are inspected at a time. What
-//! finds no room is not detected.
+//! A flow of which only packets to the UE have come has a record and is not inspected: senders in the data network
+//! take none of a session's share. All memory is bounded, and each session has at most its share of the flows that are
+//! inspected at a time. What finds no room is not detected.
 
 mod flow_records;
 mod host_pool;
