@@ -204,3 +204,76 @@ def test_a_trace_says_what_a_flow_is_for_and_where_that_was_said(lab):
     showing = [one for one in seen if one["flow"].get("shows_host")]
     assert showing and all(one["flow"]["host"] == "cdn.video.example" for one in showing)
     assert not [one["disagreement"] for one in traced if one.get("disagreement")]
+
+
+# CH, V4 and CHID: all uplink PDRs have one F-TEID.
+CHOOSE_ID = 0x01 | 0x04 | 0x08
+# What the SMF says of each application: in all forms of names, of which free5GC's NEF has the first.
+PFDS = {
+    "api": [{"url": r"^http://shop\.example/api(/\S*)?$"}],
+    "video": [{"domain": "*.video.example", "protocol": "TLS_SNI",
+               "more_domains": ["*.other.example", "", r"^vod[0-9]+\.example$", "TLS_SNI"]},
+              {"url": "http://video.example/clip", "more_urls": ["https://h3.example/"]}],
+    "here": [{"flow": f"permit out 17 from {DN} 443 to assigned", "domain": "www.example"}],
+}
+
+
+def application_of(what, transport, is_http):
+    """The application that a server was asked for, by the words of PFDS."""
+    host, slash, path = what.partition("/")
+    if is_http:
+        path = slash + path
+        return ("api" if host == "shop.example" and (path == "/api" or path.startswith("/api/")) else
+                "video" if host.endswith(".other.example") or (host == "video.example" and path.startswith("/clip")) else "rest")
+    if host == "www.example" and transport == "udp":
+        return "here"
+    named = host == "video.example" or host.endswith((".video.example", ".other.example")) or host == "h3.example"
+    return "video" if named or (host.startswith("vod") and host[3:-len(".example")].isdigit()) else "rest"
+
+
+def used(lab, session, names):
+    """Octets of each application by its URR, and of the rest by the session's own."""
+    urrs = shown(lab, "session", f"{session['up_seid']:#x}")["urrs"]
+    name = {1: "rest", **{11 + place: name for place, name in enumerate(names)}}
+    total = lambda counts: counts["uplink_octets"] + counts["downlink_octets"]
+    return collections.Counter({name[one["id"]]: total(one["since_last_report"]) for one in urrs})
+
+
+def test_applications_of_pfds_are_counted_by_their_names(lab):
+    for name, pfds in PFDS.items():
+        lab.smf("pfds", application=name, pfds=pfds)
+    sock = lab.gnb_socket()
+    with sock, kernel_ue(lab, sock, choose_flags=CHOOSE_ID, applications=list(PFDS)) as (session, ue, _):
+        with servers(lab) as asked:
+            web(lab, "get", "https://cdn.video.example/90000", "https://vod12.example/7000", "https://vod.example/3000")
+            web(lab, "get", "h3://h3.example/60000", "h3://www.example/5000", "h3://shop.example/40")
+            curl(lab, "https://www.example/4000")
+            web(lab, "follow", "http://shop.example/api/20000", "http://video.example/clip/8000", "http://shop.example/apis/500",
+                "http://a.other.example/900", "http://cdn.video.example/300")
+        last = [None]
+
+        def is_still():
+            last.append(used(lab, session, PFDS))
+            return last[-1] == last[-2]
+        eventually(is_still, "the connections are over")
+        counted, is_http, seen = last[-1], {}, []
+
+        def is_captured():
+            seen[:] = packets(lab.captures["n3"], ue)
+            return sum(length for *_, length, _ in seen) >= sum(counted.values())
+        eventually(is_captured, "tcpdump has written what was counted")
+        octets, race, now = collections.Counter(), 0, {}
+        for time, flow, is_up, length, name in seen:
+            application, since = now.get(flow, ("rest", 0))
+            if name:
+                is_http[flow] = "/" in name
+                application, since = now[flow] = application_of(name, flow[0], is_http[flow]), time
+            octets[application] += length
+            race += length if not is_up and time - since < RACE_S else 0
+        # The servers agree with tshark about the last name of each flow.
+        assert {(transport, port): application_of(what, transport, is_http.get((transport, port)))
+                for transport, port, what in asked} == {flow: application for flow, (application, _) in now.items()}
+        assert sum(octets.values()) == sum(counted.values()), (octets, counted)
+        for application in [*PFDS, "rest"]:
+            assert abs(octets[application] - counted[application]) <= race, (application, octets, counted, race)
+        assert counted["api"] > 20_000 and counted["video"] > 160_000 and counted["here"] > 5_000, counted

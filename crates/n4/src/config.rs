@@ -96,6 +96,8 @@ pub struct Config {
     pub response_cache_age: Duration,
     /// Octets that kept answers may take. Default 64 MiB.
     pub response_cache_octets: usize,
+    /// Whether flows are looked into for hosts, so that PFDs with URLs and domain names can be served. Default: no.
+    pub inspects: bool,
     /// Requests about sessions that may be in work at a time; more are answered with cause 74. Default 20,000.
     pub max_in_work: usize,
     /// Associations at most; more are refused with cause 75, but for those that take the place of one that is silent
@@ -184,6 +186,7 @@ impl Config {
             n1: 3,
             response_cache_age: Duration::from_secs(40),
             response_cache_octets: 64 << 20,
+            inspects: false,
             max_in_work: 20_000,
             max_associations: 1_000,
             max_associations_per_address: 32,

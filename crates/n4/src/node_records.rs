@@ -19,10 +19,7 @@ pub(crate) fn node_record(config: &Config) -> NodeRecord {
 
 /// The records of all applications.
 pub(crate) fn application_records(pfds: &Pfds) -> impl Iterator<Item = ApplicationRecord> {
-    pfds.all().map(|(id, flows)| ApplicationRecord {
-        id: id.to_vec(),
-        flows: flows.iter().map(ToString::to_string).collect(),
-    })
+    pfds.all().map(|(id, known)| known.record(id))
 }
 
 /// The record of an association.

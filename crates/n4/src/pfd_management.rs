@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::endpoint_state::Shared;
 use crate::flow_descriptions::Descriptions;
-use crate::pfds::{Pfds, Provision};
+use crate::pfds::Pfds;
 use crate::transactions::Request;
 
 /// Sessions that are changed at a time.
@@ -41,7 +41,7 @@ impl PfdManagement {
     /// `seed` is of a hash over texts that peers choose.
     pub(crate) fn new(seed: u64) -> PfdManagement {
         PfdManagement {
-            pfds: Pfds::default(),
+            pfds: Pfds::new(seed),
             descriptions: Descriptions::new(seed),
             queue: VecDeque::new(),
             under_way: BTreeMap::new(),
@@ -71,7 +71,7 @@ impl PfdManagement {
         let provisioned = shared
             .check_known(request, sent.node_id)
             .and_then(|()| shared.check_keeping())
-            .and_then(|()| Provision::of(sent))
+            .and_then(|()| self.pfds.read(sent, shared.config.inspects))
             .and_then(|provision| self.pfds.provision(provision));
         if self.pfds.version() != before {
             shared.journal.applications_changed();
@@ -112,6 +112,17 @@ impl PfdManagement {
         let sessions = &shared.sessions;
         let naming = &mut self.naming;
         naming.retain(|seid| sessions.session(*seid).is_some());
+    }
+
+    /// A session is here again: what its applications are known by may be something else, and names are not in its
+    /// record.
+    pub(crate) fn arrived(&mut self, shared: &mut Shared, now: Nanos, seid: Seid) {
+        self.note_applications(shared, seid);
+        let session = shared.sessions.session(seid);
+        if session.is_some_and(|session| is_stale(session.rules(), &self.pfds)) {
+            self.queue.push_back(seid);
+            self.follow_pfds(shared, now);
+        }
     }
 
     /// A request about a session was read at this version of the PFDs and is done: they may have changed since.

@@ -9,7 +9,6 @@
 use flow::Nanos;
 use pfcp::ie::{CpFunctionFeatures, QueryUrrReference, RecoveryTimeStamp};
 use rules::network::Network;
-use rules::sdf::FlowDescription;
 use session::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, Done, DownlinkMark, Export, Frame, NodeRecord,
     Outcome, PendingReports, Record, RecordError, Refusal, Seid, SessionRecord, Sessions, Ticket, WallClock,
@@ -25,7 +24,7 @@ use crate::endpoint_state::Shared;
 use crate::node::NodeName;
 use crate::node_records::{application_records, node_of, node_record, octets_of, record_of};
 use crate::pfd_management::PfdManagement;
-use crate::pfds::{MOST_FLOWS, Pfds};
+use crate::pfds::Pfds;
 use crate::report_outbox::{DownlinkData, Events, QueriedReport, RemoteTunnel, ReportOutbox};
 use crate::session_reports::SessionReports;
 
@@ -289,7 +288,7 @@ impl SessionTransfer {
         } else if let Some((seid, pending)) = self.arriving.remove(&ticket) {
             let result = outcome.result.map(drop);
             if result.is_ok() {
-                pfds.note_applications(shared, seid);
+                pfds.arrived(shared, now, seid);
                 report_pending(shared, reports, now, seid, pending);
             }
             self.imported.push_back((seid, result));
@@ -321,16 +320,11 @@ fn import_node(shared: &mut Shared, record: &NodeRecord) -> Result<u64, ImportEr
 }
 
 fn import_application(pfds: &mut Pfds, record: ApplicationRecord) -> Result<Vec<u8>, ImportError> {
-    if record.flows.len() > MOST_FLOWS {
-        return Err(RecordError::Malformed("flow descriptions").into());
+    match pfds.restore(&record) {
+        Some(true) => Ok(record.id),
+        Some(false) => Err(ImportError::TooManyApplications),
+        None => Err(RecordError::Malformed("PFD").into()),
     }
-    let parse = |text: &String| FlowDescription::parse(text.as_bytes());
-    let flows: Result<Vec<_>, _> = record.flows.iter().map(parse).collect();
-    let flows = flows.map_err(|_| RecordError::Malformed("flow description"))?;
-    if !pfds.set(&record.id, flows.into()) {
-        return Err(ImportError::TooManyApplications);
-    }
-    Ok(record.id)
 }
 
 /// The records of all associations: to be imported before those of their sessions.

@@ -211,7 +211,8 @@ pub(crate) fn application(usage: &UsageReport, rules: &SessionRules) -> Option<D
         detection.pdr = Some(PdrId(pdr.id.0));
     }
     let is_same = |pdr: &&Pdr| pdr.pdi.optional.application.as_ref() == Some(application);
-    if let ([flow], true) = (&application.flows[..], pdrs.iter().all(is_same)) {
+    let is_alone = application.named.all().is_empty() && pdrs.iter().all(is_same);
+    if let ([flow], true) = (&application.flows[..], is_alone) {
         detection.instance = Some(usage.urr.0.to_be_bytes());
         let is_start = usage.triggers.contains(UsageTriggers::START);
         detection.flow = is_start.then(|| (direction(&pdrs), flow.to_string()));

@@ -7,7 +7,8 @@
 //!
 //! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All that is
 //! the session's own is in one piece of memory (`packed`). Control keeps a reference to it, and shares it with the next
-//! image if a change leaves it as it is. Rulebases that its PDRs activate are shared by all sessions (`activations`).
+//! image if a change leaves it as it is. Rulebases that its PDRs activate are shared by all sessions (`activations`),
+//! and so are the names by which applications are known (`named_applications`).
 
 mod activations;
 mod build;
@@ -15,6 +16,7 @@ mod decision;
 mod exemption;
 mod filters;
 mod key;
+mod named_applications;
 mod packed;
 mod source_check;
 mod tunnels;
@@ -29,6 +31,7 @@ use self::activations::Activations;
 pub use self::decision::Decision;
 pub use self::exemption::Exemption;
 pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
+use self::named_applications::NamedApplication;
 use self::packed::{OwnTunnel, Rule, View};
 pub use self::source_check::SourceCheck;
 use self::source_check::allows_source;
@@ -67,8 +70,15 @@ pub struct Classifier(Form);
 enum Form {
     /// The session's own, in one piece.
     Alone(Arc<[u64]>),
-    /// The same, and the PDRs that activate rulebases.
-    WithRulebases(Arc<(Arc<[u64]>, Activations)>),
+    /// The same, and what refers to things that sessions share.
+    WithShared(Arc<WithShared>),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct WithShared {
+    words: Arc<[u64]>,
+    activations: Activations,
+    named: Box<[NamedApplication]>,
 }
 
 const _: () = assert!(size_of::<Classifier>() == size_of::<Arc<[u64]>>());
@@ -85,15 +95,15 @@ impl Classifier {
     fn words(&self) -> &[u64] {
         match &self.0 {
             Form::Alone(words) => words,
-            Form::WithRulebases(both) => &both.0,
+            Form::WithShared(all) => &all.words,
         }
     }
 
     #[inline]
-    fn activations(&self) -> Option<&Activations> {
+    fn shared(&self) -> Option<&WithShared> {
         match &self.0 {
             Form::Alone(_) => None,
-            Form::WithRulebases(both) => Some(&both.1),
+            Form::WithShared(all) => Some(all),
         }
     }
 
@@ -108,14 +118,18 @@ impl Classifier {
         decisions: &[Decision],
         network: &Network,
     ) -> Result<Self, CompileError> {
-        let Some(words) = build::pack(rules, decisions, network)? else {
+        let Some(build::Packed { words, named }) = build::pack(rules, decisions, network)? else {
             return Ok(Self::default());
         };
         let activations = Activations::new(rules, View::of(&words).patterns.has_ue_prefixes())?;
-        Ok(Self(if activations.is_empty() {
+        Ok(Self(if activations.is_empty() && named.is_empty() {
             Form::Alone(words)
         } else {
-            Form::WithRulebases(Arc::new((words, activations)))
+            Form::WithShared(Arc::new(WithShared {
+                words,
+                activations,
+                named: named.into(),
+            }))
         }))
     }
 
@@ -128,7 +142,7 @@ impl Classifier {
     /// Whether it was made of these `decisions`, and of no rulebase: of PDRs, definitions of filters and a network that
     /// are still the same, it is still right then.
     pub(crate) fn is_of(&self, decisions: &[Decision]) -> bool {
-        self.activations().is_none()
+        self.shared().is_none_or(|shared| shared.activations.is_empty())
             && View::of(self.words()).rules.len() == decisions.len()
             && self
                 .decisions()
@@ -147,14 +161,16 @@ impl Classifier {
         let reader = FieldReader::new(packet, &view.patterns, view.has_long_prefix);
         let mut reader = reader.with_host(host);
         let interfaces = interfaces(&view, packet.side);
+        let shared = self.shared();
         let decision = view.rules.iter().find_map(|rule| {
-            let is_match =
-                interfaces.contains(rule.interface()) && detects(rule, &view, packet.side, &mut reader);
+            let is_match = interfaces.contains(rule.interface())
+                && detects(rule, &view, packet.side, &mut reader)
+                && detects_application(rule, (&view, shared), &mut reader);
             let direction = rule.interface().direction();
             let base = is_match.then(|| rule.decision())?;
-            match self.activations() {
+            match shared {
                 None => Some(base),
-                Some(activations) => activations.decide(base, direction, &mut reader),
+                Some(shared) => shared.activations.decide(base, direction, &mut reader),
             }
         })?;
         if decision.source_check != SourceCheck::Anyone {
@@ -171,7 +187,8 @@ impl Classifier {
     /// Whether there may be packets for which [`classify_with`](Self::classify_with) finds something with one host,
     /// and nothing with another.
     pub fn may_read_host(&self) -> bool {
-        self.activations().is_some_and(Activations::has_hosts)
+        self.shared()
+            .is_some_and(|shared| shared.activations.has_hosts() || !shared.named.is_empty())
     }
 
     /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first
@@ -191,10 +208,23 @@ impl Classifier {
             || allows_source(View::of(self.words()).patterns.ue_prefixes(), check, source)
     }
 
-    /// Prefetches the memory that [`classify`](Self::classify) reads: all of a usual session's.
+    /// Asks for the memory that [`classify`](Self::classify) reads: all of a usual session's; where PDRs have what
+    /// sessions share only for the first step of the way to it.
     #[inline]
     pub fn prefetch(&self) {
-        prefetch::lines(self.words(), 8);
+        match &self.0 {
+            Form::Alone(words) => prefetch::lines(words, 8),
+            Form::WithShared(all) => prefetch::whole(&**all),
+        }
+    }
+
+    /// Asks for the rest of it. That reads what [`prefetch`](Self::prefetch) asks for.
+    #[inline]
+    pub fn prefetch_rest(&self) {
+        if let Form::WithShared(all) = &self.0 {
+            prefetch::lines(&all.words, 8);
+            all.activations.prefetch();
+        }
     }
 
     /// The tunnels that lead to the session, each once.
@@ -232,7 +262,6 @@ fn detects(rule: &Rule, view: &View<'_>, side: Side, reader: &mut FieldReader<'_
         && detects_qfi(rule, side, reader)
         && detects_ue(rule, view, reader)
         && detects_flow(rule, view, reader)
-        && detects_application(rule, view, reader)
 }
 
 fn detects_side(rule: &Rule, view: &View<'_>, side: Side) -> bool {
@@ -273,10 +302,19 @@ fn detects_flow(rule: &Rule, view: &View<'_>, reader: &mut FieldReader<'_>) -> b
             .any(|filter| matches(filter, direction, &view.patterns, reader))
 }
 
-fn detects_application(rule: &Rule, view: &View<'_>, reader: &mut FieldReader<'_>) -> bool {
+fn detects_application(
+    rule: &Rule,
+    (view, shared): (&View<'_>, Option<&WithShared>),
+    reader: &mut FieldReader<'_>,
+) -> bool {
+    if !rule.has_application() {
+        return true;
+    }
     let direction = rule.interface().direction();
     let mut flows = view.patterns.filters(rule.application).iter();
-    !rule.has_application() || flows.any(|flow| matches(flow, direction, &view.patterns, reader))
+    let named = || shared?.named.iter().find(|one| one.is_of(rule.slot()));
+    flows.any(|flow| matches(flow, direction, &view.patterns, reader))
+        || named().is_some_and(|one| one.detects(direction, &view.patterns, reader))
 }
 
 #[cfg(test)]

@@ -87,9 +87,7 @@ pub fn worker_config(
         let all = all.map_or(config.limits.sessions.size(), |counters| counters.size());
         worker.content_counters = share(all, count);
     }
-    if config.inspects() {
-        worker.inspection = config.inspection.limits();
-    }
+    worker.inspection = config.inspection.limits();
     if let Some(records) = &config.records {
         worker.content_interval = Duration::from_secs(records.content_s.value());
     }
@@ -164,7 +162,6 @@ fn control(
         lags: lags(config, &macs),
         interface_settings,
         has_content_counters: config.has_contents(),
-        inspects: config.inspects(),
         random,
         balancer: balancer(config),
     };

@@ -80,8 +80,6 @@ pub struct ControlConfig {
     pub interface_settings: InterfaceSettings,
     /// Whether workers have counters of contents.
     pub has_content_counters: bool,
-    /// Whether workers inspect flows.
-    pub inspects: bool,
     /// Where identifiers come from.
     pub random: Random,
     /// Who moves buckets from busy workers to idle ones; `None`: they move by hand only.
@@ -111,7 +109,6 @@ pub struct Control {
     fixed_neighbours: FixedNeighbours,
     interface_settings: InterfaceSettings,
     has_content_counters: bool,
-    inspects: bool,
     reconfigurations: Reconfigurations,
 }
 
@@ -150,7 +147,6 @@ impl Control {
             fixed_neighbours: FixedNeighbours::of(&config.static_neighbours),
             interface_settings: config.interface_settings,
             has_content_counters: config.has_content_counters,
-            inspects: config.inspects,
             reconfigurations: Reconfigurations::default(),
         };
         // Before the workers run: none answers for a tentative address.
@@ -375,7 +371,6 @@ impl Control {
             fixed_neighbours: &mut self.fixed_neighbours,
             interface_settings: &self.interface_settings,
             has_content_counters: self.has_content_counters,
-            inspects: self.inspects,
             changes: &mut self.reconfigurations,
         }
     }

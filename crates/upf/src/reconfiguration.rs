@@ -54,8 +54,6 @@ pub(super) struct Reconfiguration<'a> {
     pub interface_settings: &'a InterfaceSettings,
     /// Whether workers have counters of contents.
     pub has_content_counters: bool,
-    /// Whether workers inspect flows.
-    pub inspects: bool,
     pub changes: &'a mut Reconfigurations,
 }
 
@@ -70,9 +68,6 @@ impl Reconfiguration<'_> {
         }
         if new.has_contents() && !self.has_content_counters {
             return Err(ReconfigureError::Contents);
-        }
-        if new.inspects() && !self.inspects {
-            return Err(ReconfigureError::Hosts);
         }
         let before = Before {
             network: Arc::clone(self.network),

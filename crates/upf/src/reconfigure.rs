@@ -32,8 +32,6 @@ pub enum ReconfigureError {
     Predefined(PredefinedError),
     /// Rules have a content, and workers have no counters of contents.
     Contents,
-    /// Rules name hosts, and workers inspect no flows.
-    Hosts,
     /// A peer with an association is not among the peers any more.
     Peer(LostPeer),
     /// A pool loses addresses that sessions hold.
@@ -68,9 +66,6 @@ impl fmt::Display for ReconfigureError {
             Self::Predefined(error) => write!(f, "predefined: {error}"),
             Self::Contents => f.write_str(
                 "predefined: rules have a content, and there were none at the start: a restart makes counters for them",
-            ),
-            Self::Hosts => f.write_str(
-                "predefined: rules name hosts, and there were none at the start: a restart makes room for inspection",
             ),
             Self::Peer(LostPeer { address, sessions }) => write!(
                 f,

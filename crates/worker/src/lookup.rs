@@ -9,12 +9,12 @@ pub(crate) mod flow_tables;
 
 use flow::{Blocks, Tick};
 
+use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Family, Keys, PacketFlags, PacketKey};
-use crate::lookup::flow_tables::Flows;
+use crate::lookup::flow_tables::{Flows, SoftHits};
 use crate::stats::Stats;
 
-/// Finds the verdicts of a burst. Bit n of the answer: that of the packet at index n was made under an older snapshot
-/// of the rules that all sessions share.
+/// Finds the verdicts of a burst.
 pub(crate) fn lookup(
     flows: &mut Flows,
     blocks: &mut Blocks,
@@ -22,9 +22,9 @@ pub(crate) fn lookup(
     descriptors: &mut [Descriptor],
     keys: &Keys,
     now: Tick,
-) -> u64 {
+) -> SoftHits {
     let soft = flows.lookup(descriptors, keys, blocks, now);
-    let mut hits = 0;
+    let (mut hits, mut counting) = (0, 0u64);
     for (index, descriptor) in descriptors.iter_mut().enumerate() {
         if !descriptor.is_open() || descriptor.family == Family::None {
             continue;
@@ -35,7 +35,8 @@ pub(crate) fn lookup(
         } else if blocks.is_live(verdict.block, verdict.generation, verdict.direction()) {
             hits += 1;
             if verdict.content != 0 {
-                blocks.prefetch_content(verdict.block, verdict.content);
+                blocks.prefetch_content_place(verdict.block);
+                counting |= 1 << (index % BURST);
             }
         } else {
             stats.stale += 1;
@@ -46,5 +47,17 @@ pub(crate) fn lookup(
         }
     }
     stats.hits += hits;
+    if counting != 0 {
+        prefetch_contents(blocks, descriptors, counting);
+    }
     soft
+}
+
+/// Asks for the content counters of these packets of a burst: bit n is the one at index n.
+fn prefetch_contents(blocks: &Blocks, descriptors: &[Descriptor], counting: u64) {
+    for (index, Descriptor { verdict, .. }) in descriptors.iter().enumerate() {
+        if counting >> (index % BURST) & 1 == 1 {
+            blocks.prefetch_content(verdict.block, verdict.content);
+        }
+    }
 }

@@ -40,7 +40,7 @@ use crate::slow_path::admission::{AdmissionLimits, FlowAdmission};
 use crate::slow_path::budget::SlowPathBudget;
 use crate::slow_path::deficit_round_robin::{Class, DeficitRoundRobin, HashedRoundRobin, Turn};
 use crate::slow_path::idle_time::Idle;
-use crate::slow_path::inspection::{Inspected, InspectedPacket, Inspection, ResponderEntry};
+use crate::slow_path::inspection::{Inspected, InspectedPacket, Inspection, KnownHost, ResponderEntry};
 use crate::stats::Stats;
 
 /// The slow path's state.
@@ -107,8 +107,19 @@ pub(crate) struct Burst<'a, B> {
     pub packets: &'a [B],
     pub descriptors: &'a mut [Descriptor],
     pub keys: &'a Keys,
-    /// Bit n: the verdict of the packet at index n was made under an older snapshot.
+    /// Bit n: the verdict of the packet at index n is to be made anew.
     pub soft: u64,
+}
+
+/// Has the decisions about packets of `provisional` entries made anew that carry something to look at.
+#[cold]
+pub(crate) fn note_payloads<B: PacketBuf>(burst: &mut Burst<'_, B>, provisional: u64) {
+    for (index, (descriptor, packet)) in burst.descriptors.iter().zip(burst.packets).enumerate() {
+        let is_one = provisional >> (index % BURST) & 1 == 1;
+        if is_one && inspection::has_payload(packet.data(), descriptor) {
+            burst.soft |= 1 << (index % BURST);
+        }
+    }
 }
 
 impl SlowPath {
@@ -180,6 +191,7 @@ impl SlowPath {
         }
         let count = self.find(tables.sessions, burst, count);
         let count = self.admit(tables, burst, count);
+        self.prefetch_rest(tables.sessions, burst, count);
         for index in 0..count {
             self.judge(tables, burst, self.wanted[index], now);
         }
@@ -355,6 +367,25 @@ impl SlowPath {
         kept
     }
 
+    /// Asks for the memory that decisions by rulebases and about hosts read, beside that of all decisions.
+    #[inline]
+    fn prefetch_rest<B>(&self, sessions: &Sessions, burst: &Burst<'_, B>, count: usize) {
+        for wanted in &self.wanted[..count.min(BURST)] {
+            let Some(slot) = sessions.at(wanted.session) else {
+                continue;
+            };
+            slot.classifier.prefetch_rest();
+            if self.inspection.is_on() && slot.classifier.may_read_host() {
+                let (index, family) = (
+                    wanted.index.into(),
+                    burst.descriptors[usize::from(wanted.index)].family,
+                );
+                let tuple = burst.keys.tuple(index, family, false);
+                tuple.inspect(|tuple| self.inspection.prefetch(slot.image.seid, tuple));
+            }
+        }
+    }
+
     /// Decides about one packet.
     fn judge<B: PacketBuf>(
         &mut self,
@@ -452,6 +483,7 @@ impl SlowPath {
 fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side) {
     let Some(slot) = sessions.at(session) else { return };
     slot.classifier.prefetch();
+    flow::prefetch::read(&slot.image.seid);
     // Mostly right, and no harm done if not.
     let likely = match side {
         Side::Tunnel { .. } => Direction::Uplink,
@@ -600,20 +632,18 @@ fn classify(
         None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_host(),
     };
     // A fragment behind the first waits for that, or belongs to no flow.
-    if !matters || view.tuple.fragment == Fragment::Later {
-        return Classified {
-            found,
-            inspected: None,
-        };
-    }
-    let is_uplink = match &found {
-        Some(found) => found.decision.direction == Direction::Uplink,
-        None => matches!(view.side, Side::Tunnel { .. }),
+    let inspected = match matters && view.tuple.fragment != Fragment::Later {
+        true => inspect(slot, (view, found.as_ref()), packet, look),
+        false => None,
     };
-    classify_inspected(slot, view, (packet, is_uplink), look).unwrap_or(Classified {
-        found,
-        inspected: None,
-    })
+    match inspected.map(|inspected| look.inspection.host(&inspected)) {
+        // What was found without a host is found of all flows of which none is known.
+        None | Some(KnownHost::Undecided | KnownHost::Undetected) => Classified { found, inspected },
+        Some(host) => Classified {
+            found: slot.classifier.classify_with(view, host.as_flow_host()),
+            inspected,
+        },
+    }
 }
 
 /// Whether a packet may be of a flow for a host.
@@ -621,14 +651,19 @@ fn is_tcp_or_udp(tuple: &IpTuple) -> bool {
     matches!(tuple.proto, proto::TCP | proto::UDP)
 }
 
+/// Shows a packet to inspection. `found` is what detects it as long as nothing is known of its flow.
 #[cold]
-fn classify_inspected(
+fn inspect(
     slot: &Slot,
-    view: &PacketView<'_>,
-    ((descriptor, bytes), is_uplink): ((&Descriptor, &[u8]), bool),
+    (view, found): (&PacketView<'_>, Option<&Match>),
+    (descriptor, bytes): (&Descriptor, &[u8]),
     look: &mut Look<'_>,
-) -> Option<Classified> {
+) -> Option<Inspected> {
     let layout = descriptor.tuple(bytes).ok()?;
+    let is_uplink = match found {
+        Some(found) => found.decision.direction == Direction::Uplink,
+        None => matches!(view.side, Side::Tunnel { .. }),
+    };
     let packet = InspectedPacket {
         session: slot.image.session,
         seid: slot.image.seid,
@@ -638,12 +673,7 @@ fn classify_inspected(
         is_uplink,
         now: look.now,
     };
-    let inspected = look.inspection.look(&packet, look.stats)?;
-    let host = look.inspection.host(&inspected);
-    Some(Classified {
-        found: slot.classifier.classify_with(view, host.as_flow_host()),
-        inspected: Some(inspected),
-    })
+    look.inspection.look(&packet, look.stats)
 }
 
 /// Whether a data network is at either end, so that this node is a router to the packet.

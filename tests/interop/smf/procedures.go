@@ -206,14 +206,29 @@ func addressOf(created []*ie.IE) string {
 	return ""
 }
 
-// ProvisionPFDs sends the UPF the flow descriptions of an application, each in a PFD of its own.
-func (c *Client) ProvisionPFDs(application string, descriptions ...string) error {
-	var contents []*ie.IE
-	for _, description := range descriptions {
-		contents = append(contents, ie.NewPFDContents(description, "", "", "", "", nil, nil, nil))
+// PFD is one that an application is known by; what is empty is left out. More domain names come with a protocol each, which
+// may be empty.
+type PFD struct {
+	Flow        string   `json:"flow"`
+	URL         string   `json:"url"`
+	Domain      string   `json:"domain"`
+	Protocol    string   `json:"protocol"`
+	MoreFlows   []string `json:"more_flows"`
+	MoreURLs    []string `json:"more_urls"`
+	MoreDomains []string `json:"more_domains"`
+}
+
+func (p PFD) context() *ie.IE {
+	return ie.NewPFDContext(ie.NewPFDContents(p.Flow, p.URL, p.Domain, "", p.Protocol, p.MoreFlows, p.MoreURLs, p.MoreDomains))
+}
+
+// ProvisionPFDs sends the UPF what an application is known by.
+func (c *Client) ProvisionPFDs(application string, pfds ...PFD) error {
+	ies := []*ie.IE{ie.NewApplicationID(application)}
+	for _, pfd := range pfds {
+		ies = append(ies, pfd.context())
 	}
-	m := message.NewPFDManagementRequest(c.NextSequence(), ie.NewApplicationIDsPFDs(
-		ie.NewApplicationID(application), ie.NewPFDContext(contents...)))
+	m := message.NewPFDManagementRequest(c.NextSequence(), ie.NewApplicationIDsPFDs(ies...))
 	response, err := request[*message.PFDManagementResponse](c, m)
 	if err != nil {
 		return err

@@ -28,6 +28,8 @@ type Session struct {
 	DNN            string `json:"dnn"`            // and its DNN
 	// Rulebases that both PDRs activate.
 	Activate []string `json:"activate"`
+	// Applications, each with PDRs before the two and a URR of its own, whose IDs count from 11.
+	Applications []string `json:"applications"`
 	// What calls for reports and stops the traffic; without, a threshold that no test reaches.
 	Charging *Charging `json:"charging"`
 }
@@ -136,7 +138,37 @@ func (s Session) createPDRs() []*ie.IE {
 		uplink = append(uplink, ie.NewActivatePredefinedRules(rulebase))
 		downlink = append(downlink, ie.NewActivatePredefinedRules(rulebase))
 	}
-	return []*ie.IE{ie.NewCreatePDR(uplink...), ie.NewCreatePDR(downlink...)}
+	all := []*ie.IE{ie.NewCreatePDR(uplink...), ie.NewCreatePDR(downlink...)}
+	for place, application := range s.Applications {
+		all = append(all, s.createApplicationPDRs(place, application)...)
+	}
+	return all
+}
+
+// applicationURR is the URR of the application at this place.
+func applicationURR(place int) uint32 { return uint32(11 + place) }
+
+func (s Session) createApplicationPDRs(place int, application string) []*ie.IE {
+	precedence, urr := ie.NewPrecedence(uint32(100+place)), ie.NewURRID(applicationURR(place))
+	id := ie.NewApplicationID(application)
+	return []*ie.IE{
+		ie.NewCreatePDR(ie.NewPDRID(uint16(11+2*place)), precedence,
+			s.pdi(ie.SrcInterfaceAccess, s.AccessInstance, s.uplinkFTEID(), s.ueAddress(0), id),
+			s.outerHeaderRemoval(), ie.NewFARID(uplinkFAR), urr, ie.NewQERID(sessionQER)),
+		ie.NewCreatePDR(ie.NewPDRID(uint16(12+2*place)), precedence,
+			s.pdi(ie.SrcInterfaceCore, s.CoreInstance, s.ueAddress(1), id),
+			ie.NewFARID(downlinkFAR), urr, ie.NewQERID(sessionQER)),
+	}
+}
+
+// createApplicationURRs are URRs with thresholds that no test reaches.
+func (s Session) createApplicationURRs() []*ie.IE {
+	var all []*ie.IE
+	for place := range s.Applications {
+		all = append(all, ie.NewCreateURR(ie.NewURRID(applicationURR(place)), ie.NewMeasurementMethod(0, 1, 0),
+			ie.NewVolumeThreshold(0x01, 1<<40, 0, 0), ie.NewReportingTriggers(volumeThreshold, 0)))
+	}
+	return all
 }
 
 func (s Session) forwarding(destination uint8, instance string, more ...*ie.IE) []*ie.IE {
@@ -171,6 +203,7 @@ func (c *Client) EstablishmentRequest(s Session) *message.SessionEstablishmentRe
 	}
 	ies = append(ies, s.createPDRs()...)
 	ies = append(ies, s.createFARs()...)
+	ies = append(ies, s.createApplicationURRs()...)
 	ies = append(ies,
 		s.createURR(),
 		ie.NewCreateQER(ie.NewQERID(sessionQER), ie.NewGateStatus(ie.GateStatusOpen, ie.GateStatusOpen),

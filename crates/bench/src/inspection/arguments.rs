@@ -14,6 +14,9 @@ pub struct Arguments {
     /// Pairs of runs of each comparison, with rules and without.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=101))]
     pub pairs: u32,
+    /// Only the comparisons whose names have this in them, such as UDP.
+    #[arg(long, default_value = "")]
+    pub only: String,
     /// Seconds of each run.
     #[arg(skip = 2.0)]
     pub seconds: f64,

@@ -67,7 +67,10 @@ pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Inspected, 
         ("UDP alone, each 5-tuple", only(0, 0), RULES, Base::Tuple),
     ];
     let mut compared = Vec::new();
-    for (name, mix, size, base) in all {
+    for (name, mix, size, base) in all
+        .into_iter()
+        .filter(|(name, ..)| name.contains(&arguments.only))
+    {
         progress.stage(name);
         compared.push(compare(arguments, name, (mix, size, base), progress)?);
     }

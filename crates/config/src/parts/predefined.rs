@@ -105,20 +105,9 @@ impl Config {
         rules.any(|rule| rule.content.is_some())
     }
 
-    /// Whether any rule of a rulebase names a host: flows are inspected then.
+    /// Whether flows are inspected: rules and PFDs may name hosts.
     pub fn inspects(&self) -> bool {
-        let applications = self.predefined.applications();
-        let has_hosts = |rule: &PredefinedRuleConfig| {
-            let mut named = rule.applications.iter();
-            !rule.hosts.is_empty()
-                || named.any(|name| {
-                    applications
-                        .get(&*name.value)
-                        .is_some_and(|one| !one.hosts.is_empty())
-                })
-        };
-        let mut rules = self.predefined.rulebases.iter().flat_map(|one| &one.rules);
-        rules.any(has_hosts)
+        self.inspection.limits().records > 0
     }
 
     fn try_predefined(&self) -> Result<Predefined, (usize, PredefinedError)> {

@@ -1,4 +1,4 @@
-//! Inspection: how much is looked at of flows whose rules name hosts.
+//! Inspection: how much is looked at of flows whose rules or PFDs name hosts.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use worker::InspectionLimits;
 
 use crate::bounded::Bounded;
 
-/// Inspection of flows whose rules name hosts, in each worker. No memory is taken for it where no rule names one.
+/// Inspection of flows whose rules or PFDs name hosts, in each worker.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct InspectionConfig {

@@ -38,7 +38,8 @@ pub enum Layer4<'p> {
 }
 
 impl<'p> Layer4<'p> {
-    pub(super) fn payload(&self) -> &'p [u8] {
+    /// What it carries.
+    pub fn payload(&self) -> &'p [u8] {
         match self {
             Layer4::Tcp { payload, .. } | Layer4::Udp { payload } => payload,
         }

@@ -81,7 +81,7 @@ fn start_of(stream: &[u8], scratch: &mut [u8]) -> Result<Option<Found>, Reason> 
         }
         Some(_) if may_start_request(stream) => Ok(read_head(stream)?.map(|head| Found {
             host: head.host,
-            path: (!head.path.is_empty()).then(|| PathStart::of(head.path)),
+            path: Some(PathStart::of(head.path)),
             ..Found::of(Protocol::Http1)
         })),
         Some(_) => Err(Reason::Unknown),

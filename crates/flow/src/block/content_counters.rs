@@ -3,7 +3,8 @@
 //! A content is what predefined rules are of that are billed together: a PCC rule, or an application. A session can
 //! have very many and mostly meets few, so its counters are not in its block: each is made when the first packet of its
 //! content comes, in a run of lines that grows with them. A flow entry names its counter by the number that it has in
-//! its session, from 1; what is given out later never changes the number of what is there.
+//! its session, from 1; what is given out later never changes the number of what is there. Which contents a session has
+//! counters of is beside them: who looks for one comes by few lines.
 //!
 //! Control gets what was counted since it got it last: counts are *taken*, and start again from zero. So whatever
 //! becomes of a session, the sum of all that was taken is what was counted.
@@ -68,7 +69,6 @@ struct Counter {
     counts: [Count; 2],
     first: u64,
     last: u64,
-    content: u32,
 }
 
 const _: () = assert!(size_of::<Counter>() == 64);
@@ -78,10 +78,10 @@ impl Counter {
         self.counts[0].packets == 0 && self.counts[1].packets == 0
     }
 
-    fn usage(&self) -> ContentUsage {
+    fn usage(&self, content: ContentId) -> ContentUsage {
         let [ul, dl] = self.counts;
         ContentUsage {
-            content: ContentId(self.content),
+            content,
             count: UrrCount {
                 ul_packets: ul.packets,
                 ul_octets: ul.octets,
@@ -94,8 +94,8 @@ impl Counter {
         }
     }
 
-    fn take(&mut self) -> ContentUsage {
-        let usage = self.usage();
+    fn take(&mut self, content: ContentId) -> ContentUsage {
+        let usage = self.usage(content);
         self.counts = [Count::default(); 2];
         usage
     }
@@ -112,6 +112,8 @@ struct Run {
 /// The content counters of a worker's sessions.
 pub(super) struct ContentCounters {
     lines: Slab<Counter>,
+    /// The content of each line's counter.
+    contents: Slab<u32>,
     allocator: LineAllocator,
     /// By session.
     runs: Box<[Run]>,
@@ -141,6 +143,7 @@ impl ContentCounters {
         }
         Ok(Self {
             lines: Slab::new(lines)?,
+            contents: Slab::new(lines)?,
             allocator: LineAllocator::new(lines),
             runs: vec![Run::default(); if lines == 0 { 0 } else { sessions }].into(),
             in_use: 0,
@@ -148,25 +151,29 @@ impl ContentCounters {
         })
     }
 
-    /// The addresses of the counters.
+    /// The addresses of the counters, which are most of it.
     pub(super) fn area(&self) -> Range<usize> {
         self.lines.area()
     }
 
-    fn of(&self, session: SessionIndex) -> &[Counter] {
+    /// The places of a session's counters.
+    fn places(&self, session: SessionIndex) -> Range<usize> {
         let run = self.runs.get(session.index()).copied().unwrap_or_default();
         let first = run.first as usize;
-        self.lines
-            .get(first..first + usize::from(run.len))
-            .unwrap_or_default()
+        first..first + usize::from(run.len)
     }
 
-    fn of_mut(&mut self, session: SessionIndex) -> &mut [Counter] {
-        let run = self.runs.get(session.index()).copied().unwrap_or_default();
-        let first = run.first as usize;
-        self.lines
-            .get_mut(first..first + usize::from(run.len))
-            .unwrap_or_default()
+    fn contents_of(&self, session: SessionIndex) -> impl Iterator<Item = ContentId> + '_ {
+        let contents = self.contents.get(self.places(session)).unwrap_or_default();
+        contents.iter().copied().map(ContentId)
+    }
+
+    /// The counters of a session, each with its content.
+    fn of_mut(&mut self, session: SessionIndex) -> impl Iterator<Item = (ContentId, &mut Counter)> {
+        let places = self.places(session);
+        let contents = self.contents.get(places.clone()).unwrap_or_default();
+        let counters = self.lines.get_mut(places).unwrap_or_default();
+        contents.iter().copied().map(ContentId).zip(counters)
     }
 
     #[inline]
@@ -179,6 +186,12 @@ impl ContentCounters {
         self.lines.get_mut(run.first as usize + place)
     }
 
+    /// Asks for what says where the counters of a session are.
+    #[inline]
+    pub(super) fn prefetch_place(&self, session: SessionIndex) {
+        prefetch::nth(&self.runs, session.index());
+    }
+
     /// Asks for the line of a counter, which is to be written.
     #[inline]
     pub(super) fn prefetch(&self, session: SessionIndex, number: u16) {
@@ -189,10 +202,7 @@ impl ContentCounters {
     }
 
     pub(super) fn find_or_make(&mut self, session: SessionIndex, content: ContentId) -> Option<u16> {
-        let known = self
-            .of(session)
-            .iter()
-            .position(|counter| counter.content == content.0);
+        let known = self.contents_of(session).position(|own| own == content);
         if let Some(place) = known {
             return Some(place as u16 + 1);
         }
@@ -204,9 +214,9 @@ impl ContentCounters {
             self.grow(session, run)?;
         }
         let run = self.runs.get_mut(session.index())?;
-        let line = self.lines.get_mut(run.first as usize + usize::from(run.len))?;
-        *line = Counter::new_zeroed();
-        line.content = content.0;
+        let place = run.first as usize + usize::from(run.len);
+        *self.lines.get_mut(place)? = Counter::new_zeroed();
+        *self.contents.get_mut(place)? = content.0;
         run.len += 1;
         self.in_use += 1;
         Some(run.len)
@@ -224,7 +234,8 @@ impl ContentCounters {
         let old = run.first as usize..run.first as usize + len;
         let fits = old.end <= self.lines.len() && first as usize + len <= self.lines.len();
         if fits {
-            self.lines.copy_within(old, first as usize);
+            self.lines.copy_within(old.clone(), first as usize);
+            self.contents.copy_within(old, first as usize);
         }
         if run.room > 0 {
             self.allocator.free(run.first);
@@ -274,8 +285,10 @@ impl ContentCounters {
 
     /// What a session has counted of each content, since that was last taken.
     pub(super) fn usages(&self, session: SessionIndex) -> impl Iterator<Item = ContentUsage> + '_ {
-        let counters = self.of(session).iter();
-        counters.map(Counter::usage).filter(|usage| !usage.is_nothing())
+        let counters = self.lines.get(self.places(session)).unwrap_or_default();
+        let all = self.contents_of(session).zip(counters);
+        all.map(|(content, counter)| counter.usage(content))
+            .filter(|usage| !usage.is_nothing())
     }
 
     /// Takes what a session has counted of the contents that `wanted` names.
@@ -284,22 +297,24 @@ impl ContentCounters {
         session: SessionIndex,
         wanted: impl Fn(ContentId) -> bool,
     ) -> Vec<ContentUsage> {
-        let counters = self.of_mut(session).iter_mut();
-        let wanted = counters.filter(|counter| !counter.is_zero() && wanted(ContentId(counter.content)));
-        wanted.map(Counter::take).collect()
+        let counters = self.of_mut(session);
+        let wanted = counters.filter(|(content, counter)| !counter.is_zero() && wanted(*content));
+        wanted.map(|(content, counter)| counter.take(content)).collect()
     }
 
     /// Gives the counters back of contents that `keeps` does not name, and numbers the others anew.
     pub(super) fn retain_of(&mut self, session: SessionIndex, keeps: impl Fn(ContentId) -> bool) {
-        let counters = self.of_mut(session);
-        let mut kept = 0;
-        for place in 0..counters.len() {
-            if keeps(ContentId(counters[place].content)) {
-                counters.swap(kept, place);
-                kept += 1;
+        let places = self.places(session);
+        let mut end = places.start;
+        for place in places.clone() {
+            let content = self.contents.get(place).copied().map(ContentId);
+            if content.is_some_and(&keeps) {
+                self.contents.swap(end, place);
+                self.lines.swap(end, place);
+                end += 1;
             }
         }
-        let gone = counters.len() - kept;
+        let (kept, gone) = (end - places.start, places.end - end);
         if kept == 0 {
             self.forget(session);
         } else if let Some(run) = self.runs.get_mut(session.index()) {
@@ -321,11 +336,10 @@ impl ContentCounters {
         }
         for _ in 0..most {
             let session = SessionIndex(self.at as u32);
-            let is_due = |counter: &&mut Counter| !counter.is_zero() && counter.first <= before.0;
-            let counters = self.of_mut(session);
-            let has_any = !counters.is_empty();
-            for counter in counters.iter_mut().filter(is_due) {
-                if !tell(session, counter.take()) {
+            let has_any = !self.places(session).is_empty();
+            for (content, counter) in self.of_mut(session) {
+                let is_due = !counter.is_zero() && counter.first <= before.0;
+                if is_due && !tell(session, counter.take(content)) {
                     return;
                 }
             }

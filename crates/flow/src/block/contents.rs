@@ -29,6 +29,15 @@ impl Blocks {
         self.contents.find_or_make(session, content)
     }
 
+    /// Asks for what [`prefetch_content`](Self::prefetch_content) reads.
+    #[inline]
+    pub fn prefetch_content_place(&self, block: BlockRef) {
+        if let Some(line) = self.lines.get(block.0 as usize) {
+            self.contents
+                .prefetch_place(SessionIndex(line.read_line().session));
+        }
+    }
+
     /// Asks for the content counter with this number of the session whose block this is.
     #[inline]
     pub fn prefetch_content(&self, block: BlockRef, number: u16) {

@@ -7,9 +7,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dpi::HostName;
+use n4::Config;
 use pfcp::IeType;
 use pfcp::ie::{Cause, FailedRuleId, UsageReportTrigger};
 use pfcp::message::Message;
+use session::Export;
 
 use support::traffic::{Fate, downlink, uplink};
 use support::wire::*;
@@ -168,7 +171,7 @@ fn an_application_that_is_forgotten_has_no_packets_until_it_is_known_again() {
 }
 
 #[test]
-fn what_needs_a_look_into_packets_is_refused_whole() {
+fn where_nothing_is_inspected_names_are_refused_and_all_else_with_them() {
     let mut world = World::with_video();
     for (flags, fields) in [
         (0x02, vec![counted(b"^https?://video")]),
@@ -197,6 +200,176 @@ fn what_needs_a_look_into_packets_is_refused_whole() {
         );
     }
     assert_eq!(world.reaches(), [YES, NO]);
+}
+
+fn inspection() -> Config {
+    let mut config = World::config(2);
+    config.inspects = true;
+    config
+}
+
+/// A world whose workers look into packets, with a session that names the application.
+fn inspecting() -> World {
+    let mut world = World::with(inspection());
+    world.associate();
+    world
+        .provision(&[application("video", &[flow(TO_VIDEO)])])
+        .assert_accepted();
+    world.ask(50, Some(0), &session(1, UE)).up_seid();
+    world
+}
+
+/// The places of the PFDs with names that a flow for this host and path is of, in the only session.
+fn named(world: &World, host: &str, path: Option<&str>) -> Vec<u32> {
+    let host = HostName::parse(host.as_bytes()).expect("a host");
+    let pdrs = world.only_session().rules().pdrs();
+    let application = pdrs[0].pdi.optional.application.as_ref().expect("an application");
+    let places = application.named.places(&host, path.map(str::as_bytes));
+    let mut places: Vec<u32> = places.collect();
+    places.sort_unstable();
+    places
+}
+
+/// Octets of several, each behind its length, behind the length of all.
+fn several(all: &[&str]) -> Octets {
+    let all: Vec<_> = all.iter().map(|one| counted(one.as_bytes())).collect();
+    counted(&all.concat())
+}
+
+#[test]
+fn names_of_all_kinds_are_known_and_sessions_follow() {
+    let mut world = inspecting();
+    let urls = contents(
+        0x42,
+        &[
+            counted(br"^http://test.example.com(/\S*)?$"),
+            several(&["http://www.example/video", "https://secure.example/"]),
+        ],
+    );
+    let domains = contents(
+        0x94,
+        &[
+            counted(b"*.video.example"),
+            counted(b"TLS_SNI"),
+            several(&["cdn.example", "", r"^c\d+\.example$", "TLS_SNI"]),
+        ],
+    );
+    let music = contents(0x04, &[counted(b"music.example")]);
+    let with_flow = contents(0x05, &[counted(TO_OTHER.as_bytes()), counted(b"only.example")]);
+    let all = [urls, domains, music, with_flow, flow(TO_VIDEO)];
+    world.provision(&[application("video", &all)]).assert_accepted();
+    assert_eq!(named(&world, "test.example.com", Some("/a")), [0]);
+    assert_eq!(named(&world, "www.example", Some("/video/1")), [0]);
+    assert_eq!(named(&world, "secure.example", None), [0]);
+    assert_eq!(named(&world, "a.video.example", None), [1]);
+    assert_eq!(named(&world, "cdn.example", Some("/")), [1]);
+    assert_eq!(named(&world, "c12.example", None), [1]);
+    assert_eq!(named(&world, "music.example", None), [2]);
+    assert_eq!(named(&world, "only.example", None), [3]);
+    for (host, path) in [
+        ("test.example.com", None),
+        ("secure.example", Some("/")),
+        ("a.video.example", Some("/")),
+        ("c12.example", Some("/")),
+    ] {
+        assert_eq!(named(&world, host, path), [0; 0], "{host} {path:?}");
+    }
+    assert_eq!(world.reaches(), [YES, NO], "the PFD with a flow alone");
+    world
+        .provision(&[application("video", &[flow(TO_OTHER)])])
+        .assert_accepted();
+    assert_eq!(named(&world, "music.example", None), [0; 0]);
+}
+
+/// Names are not in the records of sessions: their applications have them.
+#[test]
+fn a_session_in_another_process_has_the_names_of_its_application() {
+    let mut first = inspecting();
+    let pfds = [contents(0x04, &[counted(b"music.example")]), flow(TO_VIDEO)];
+    first.provision(&[application("video", &pfds)]).assert_accepted();
+    let seid = first.only_session().seid();
+    let records = [
+        first.n4.export_node().unwrap(),
+        first.n4.export_associations().unwrap(),
+    ];
+    first.n4.export(first.now, seid, Export::Take);
+    first.run();
+    let session = first
+        .n4
+        .poll_exported(first.now)
+        .expect("a record")
+        .record
+        .expect("a session");
+    let mut second = World::with(inspection());
+    for record in records.iter().flatten().chain([&session]) {
+        second.n4.import(second.now, record).expect("a record");
+    }
+    second.run();
+    assert_eq!(named(&second, "music.example", None), [0]);
+    assert_eq!(second.reaches(), [YES, NO]);
+    assert_eq!(second.n4.export_node().unwrap(), records[0]);
+}
+
+#[test]
+fn names_that_cannot_be_looked_for_are_refused_with_what_is_wrong() {
+    let mut world = inspecting();
+    let domain = |name: &str, protocol: &str| {
+        contents(0x14, &[counted(name.as_bytes()), counted(protocol.as_bytes())])
+    };
+    let not_supported = [
+        contents(0x08, &[counted(b"of our own")]),
+        domain("a.example", "DNS_QNAME"),
+        domain("a.example", "TLS_SAN"),
+        domain("a.example", "TLS_SCN"),
+    ];
+    let bad = [
+        domain("a.example", "SNI"),
+        // A protocol without a name; a pair without its second half; a string that is cut.
+        contents(0x10, &[counted(b"TLS_SNI")]),
+        contents(0x80, &[several(&["a.example"])]),
+        contents(0x40, &[counted(&[0, 9, b'a'])]),
+        contents(0x02, &[counted(b"http://(a.example/")]),
+        contents(0x04, &[counted(b"a.example/path")]),
+        contents(0x04, &[counted(b"a\n.example")]),
+        contents(0x04, &[counted(b"(a{1000}){1000}")]),
+    ];
+    let cases = not_supported
+        .map(|one| (Cause::SERVICE_NOT_SUPPORTED, one))
+        .into_iter();
+    for (cause, contents) in cases.chain(bad.map(|one| (Cause::MANDATORY_IE_INCORRECT, one))) {
+        let reply = world.provision(&[application("video", &[contents])]);
+        assert_eq!(reply.verdict(), because(cause, Some(IeType::PFD_CONTENTS)));
+        assert_eq!(world.reaches(), [YES, NO], "nothing has changed");
+    }
+}
+
+#[test]
+fn names_are_bounded_in_one_application_and_in_all() {
+    let mut world = inspecting();
+    let full = Some(Cause::NO_RESOURCES_AVAILABLE);
+    let domains = |names: &[String]| {
+        let pairs: Vec<&str> = names.iter().flat_map(|name| [name.as_str(), ""]).collect();
+        contents(0x80, &[several(&pairs)])
+    };
+    let numbered = |count, form: &dyn Fn(u32) -> String| -> Vec<String> { (0..count).map(form).collect() };
+    let hosts = numbered(4_097, &|number| format!("h{number}.a"));
+    world
+        .provision(&[application("video", &[domains(&hosts[1..])])])
+        .assert_accepted();
+    assert_eq!(named(&world, "h77.a", None), [0]);
+    let reply = world.provision(&[application("video", &[domains(&hosts)])]);
+    assert_eq!(reply.cause(), full);
+    let expressions = numbered(512, &|number| format!("^h{number}$"));
+    for id in ["a", "b"] {
+        world
+            .provision(&[application(id, &[domains(&expressions)])])
+            .assert_accepted();
+    }
+    let more = application("c", &[domains(&expressions[..1])]);
+    assert_eq!(world.provision(std::slice::from_ref(&more)).cause(), full);
+    world
+        .provision(&[application("a", &[flow(TO_VIDEO)]), more])
+        .assert_accepted();
 }
 
 #[test]

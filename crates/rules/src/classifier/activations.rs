@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use flow::Direction;
+use flow::{Direction, prefetch};
 
 use super::decision::Decision;
 use super::source_check::{SourceCheck, source_check};
@@ -32,6 +32,8 @@ struct QerSlots {
 /// A rulebase as one PDR activates it. Its lists are in the order of those of the [`Rulebase`].
 #[derive(Clone, PartialEq, Debug)]
 struct ActivatedRulebase {
+    /// The slot of the PDR.
+    pdr: u16,
     rulebase: Arc<Rulebase>,
     /// None where the PDR has a FAR of its own.
     fars: Box<[FarSlot]>,
@@ -42,7 +44,11 @@ struct ActivatedRulebase {
 
 impl ActivatedRulebase {
     /// The slots in `session` of what the rules name for this PDR. `knows_ue`: the session has UE addresses.
-    fn new(rulebase: &Arc<Rulebase>, pdr: &Pdr, session: &Session<'_>) -> Result<Self, CompileFault> {
+    fn new(
+        rulebase: &Arc<Rulebase>,
+        (slot_of_pdr, pdr): (u16, &Pdr),
+        session: &Session<'_>,
+    ) -> Result<Self, CompileFault> {
         let lacks_far = rulebase.rules().iter().any(|rule| rule.far.is_none());
         if pdr.far.is_none() && lacks_far {
             return Err(CompileFault::NoFar);
@@ -69,6 +75,7 @@ impl ActivatedRulebase {
             Ok(counters.copied().unwrap_or_default())
         });
         Ok(Self {
+            pdr: slot_of_pdr,
             rulebase: Arc::clone(rulebase),
             fars: fars.collect::<Result<_, CompileFault>>()?,
             qers: qers.collect::<Result<_, CompileFault>>()?,
@@ -107,19 +114,13 @@ struct Session<'a> {
     counters: &'a [u64],
 }
 
-/// A PDR that activates rulebases.
-#[derive(Clone, PartialEq, Debug)]
-struct PdrActivations {
-    /// The slot of the PDR.
-    pdr: u16,
-    /// In the order of their activation.
-    rulebases: Box<[ActivatedRulebase]>,
-}
-
 /// The PDRs of a session that activate rulebases.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Activations {
-    pdrs: Box<[PdrActivations]>,
+    /// By PDR, those of each in the order of their activation.
+    rulebases: Box<[ActivatedRulebase]>,
+    /// Whether any rule of them names a host.
+    has_hosts: bool,
     /// The slot of the counter for contents that have none: flows that workers have decided count in it, so another
     /// slot is another classification.
     content_rest: Option<u8>,
@@ -134,7 +135,8 @@ impl Activations {
         let slots = CounterSlots::of(rules);
         if rules.pdrs().iter().all(|pdr| pdr.rulebases.is_empty()) {
             return Ok(Self {
-                pdrs: Box::default(),
+                rulebases: Box::default(),
+                has_hosts: false,
                 content_rest: None,
             });
         }
@@ -143,40 +145,42 @@ impl Activations {
             knows_ue,
             counters: &slots.masks(),
         };
-        let pdrs = (0..).zip(rules.pdrs());
-        let activating = pdrs.filter(|(_, pdr)| !pdr.rulebases.is_empty());
-        let pdrs = activating.map(|(slot, pdr)| {
-            let failed = |reason| CompileError {
-                rule: pdr.id.into(),
-                reason,
-            };
-            let rulebases = pdr.rulebases.iter();
-            let rulebases = rulebases.map(|rulebase| ActivatedRulebase::new(rulebase, pdr, &session));
-            Ok(PdrActivations {
-                pdr: slot,
-                rulebases: rulebases.collect::<Result<_, _>>().map_err(failed)?,
-            })
-        });
+        let mut rulebases = Vec::new();
+        for (slot, pdr) in (0..).zip(rules.pdrs()) {
+            for rulebase in pdr.rulebases.iter() {
+                let activated = ActivatedRulebase::new(rulebase, (slot, pdr), &session);
+                rulebases.push(activated.map_err(|reason| CompileError {
+                    rule: pdr.id.into(),
+                    reason,
+                })?);
+            }
+        }
         Ok(Self {
-            pdrs: pdrs.collect::<Result<_, _>>()?,
+            has_hosts: rulebases.iter().any(|one| one.rulebase.has_hosts()),
+            rulebases: rulebases.into(),
             content_rest: slots.content_rest(),
         })
     }
 
     /// Whether any rule of them names a host.
     pub(super) fn has_hosts(&self) -> bool {
-        let mut all = self.pdrs.iter().flat_map(|pdr| &pdr.rulebases);
-        all.any(|one| one.rulebase.has_hosts())
+        self.has_hosts
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.pdrs.is_empty()
+        self.rulebases.is_empty()
+    }
+
+    /// Asks for what [`decide`](Self::decide) reads of the session's own, as far as it is usual.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch::lines(&self.rulebases, 4);
     }
 
     /// How many slots are kept for all of them.
     #[cfg(test)]
     pub(super) fn slots(&self) -> usize {
-        let all = self.pdrs.iter().flat_map(|pdr| &pdr.rulebases);
+        let all = self.rulebases.iter();
         all.map(|one| one.fars.len() + one.qers.len() + one.urrs.len())
             .sum()
     }
@@ -190,16 +194,18 @@ impl Activations {
         direction: Direction,
         reader: &mut FieldReader<'_>,
     ) -> Option<Decision> {
-        let Some(pdr) = self.pdrs.iter().find(|pdr| pdr.pdr == base.pdr) else {
-            return Some(base);
-        };
+        let mut activates = false;
         let mut best: Option<(&ActivatedRulebase, &TableEntry<RuleAction>)> = None;
-        for activated in &pdr.rulebases {
+        for activated in self.rulebases.iter().filter(|one| one.pdr == base.pdr) {
+            activates = true;
             let before = best.map(|(_, entry)| entry.precedence);
             let found = activated.rulebase.find(before, direction, reader);
             best = found.map(|entry| (activated, entry)).or(best);
         }
-        best.map(|(activated, entry)| activated.decision(&entry.value, base))
+        match best {
+            None if !activates => Some(base),
+            best => best.map(|(activated, entry)| activated.decision(&entry.value, base)),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::decision::Decision;
 use super::filters::{pack_application, pack_shared};
+use super::named_applications::NamedApplication;
 use super::packed::{Builder, OwnTunnel, PackedPdi};
 use super::tunnels::{Interfaces, Tunnel, Tunnels, tunnels};
 use crate::compile_error::{CompileError, CompileFault};
@@ -21,13 +22,20 @@ struct Entry<'a> {
     tunnels: &'a [Tunnel],
 }
 
+/// Packed PDRs.
+pub(super) struct Packed {
+    pub words: Arc<[u64]>,
+    /// The applications that are known by names.
+    pub named: Vec<NamedApplication>,
+}
+
 /// Packs the PDRs of `rules`; `decisions` has what each of them leads to, in the same order. `None` where there are
 /// none.
 pub(super) fn pack(
     rules: &SessionRules,
     decisions: &[Decision],
     network: &Network,
-) -> Result<Option<Arc<[u64]>>, CompileError> {
+) -> Result<Option<Packed>, CompileError> {
     let failed = |pdr: &Pdr| {
         let rule = RuleRef::Pdr(pdr.id);
         move |reason| CompileError { rule, reason }
@@ -52,24 +60,30 @@ pub(super) fn pack(
     };
     let builder = Builder::new(&rules.ue_prefixes(), own_tunnels(&entries), entries.len());
     let mut builder = builder.map_err(|fault| failed(first.pdr)(fault.into()))?;
+    let mut named = Vec::new();
     for entry in &entries {
-        add(&mut builder, entry, rules, network).map_err(failed(entry.pdr))?;
+        named.extend(add(&mut builder, entry, rules, network).map_err(failed(entry.pdr))?);
     }
-    Ok(Some(builder.pack()))
+    let words = builder.pack();
+    Ok(Some(Packed { words, named }))
 }
 
-/// Adds a PDR and what it names.
+/// Adds a PDR and what it names. Gives its application, if that is known by names.
 fn add(
     builder: &mut Builder,
     entry: &Entry<'_>,
     rules: &SessionRules,
     network: &Network,
-) -> Result<(), CompileFault> {
+) -> Result<Option<NamedApplication>, CompileFault> {
     let pdi = &entry.pdr.pdi;
     let mut filters: SmallVec<[_; 4]> = SmallVec::with_capacity(pdi.sdf_filters.len());
     for filter in &pdi.sdf_filters {
         filters.push(pack_shared(&mut builder.patterns, filter, rules)?);
     }
+    let named = match &pdi.optional.application {
+        Some(application) => NamedApplication::new(&mut builder.patterns, entry.decision.pdr, application)?,
+        None => None,
+    };
     let application = pdi.optional.application.as_ref();
     let application = application
         .map(|application| pack_application(&mut builder.patterns, application))
@@ -85,7 +99,8 @@ fn add(
         filters: builder.patterns.filters(&filters)?,
         application,
     };
-    Ok(builder.add(&packed, entry.decision)?)
+    builder.add(&packed, entry.decision)?;
+    Ok(named)
 }
 
 /// Each tunnel once, with the interfaces of the PDRs that name it.

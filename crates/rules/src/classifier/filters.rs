@@ -2,7 +2,9 @@
 
 use crate::compile_error::CompileFault;
 use crate::model::{Application, SessionRules};
-use crate::sdf::{PackedFilter, PatternBuilder, SdfFilter, Span, TooManyPatterns, pack_filter, pack_flow};
+use crate::sdf::{
+    FlowDescription, PackedFilter, PatternBuilder, SdfFilter, Span, TooManyPatterns, pack_filter, pack_flow,
+};
 
 /// Packs an SDF filter, or the definition that is shared under its id.
 pub(super) fn pack_shared(
@@ -18,16 +20,24 @@ pub(super) fn pack_shared(
     Ok(pack_filter(builder, defined)?)
 }
 
-/// Packs the flows of an application.
+/// Packs the flows of an application: those that describe its packets by themselves.
 pub(super) fn pack_application(
     builder: &mut PatternBuilder,
     application: &Application,
 ) -> Result<Span, TooManyPatterns> {
-    let mut flows = Vec::with_capacity(application.flows.len());
-    for flow in application.flows.iter() {
-        flows.push(pack_flow(builder, flow)?);
+    pack_flows(builder, &application.flows)
+}
+
+/// Packs flow descriptions.
+pub(super) fn pack_flows(
+    builder: &mut PatternBuilder,
+    flows: &[FlowDescription],
+) -> Result<Span, TooManyPatterns> {
+    let mut packed = Vec::with_capacity(flows.len());
+    for flow in flows {
+        packed.push(pack_flow(builder, flow)?);
     }
-    builder.filters(&flows)
+    builder.filters(&packed)
 }
 
 impl From<TooManyPatterns> for CompileFault {

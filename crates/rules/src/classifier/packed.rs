@@ -146,6 +146,11 @@ impl Rule {
             .any(|own| own.tunnel() == tunnel)
     }
 
+    /// The slot of the PDR.
+    pub(super) const fn slot(&self) -> u16 {
+        self.slot
+    }
+
     pub(super) fn decision(&self) -> Decision {
         Decision {
             pdr: self.slot,

@@ -13,6 +13,7 @@ mod host_rule;
 mod ids;
 mod interfaces;
 mod measurement;
+mod name_pattern;
 mod pdr;
 mod predefined;
 mod qer;
@@ -27,7 +28,7 @@ mod update;
 mod urr;
 mod urr_update;
 
-pub use self::application::Application;
+pub use self::application::{Application, NamedPfd, NamedPfds, NotAPfd};
 pub use self::credit_pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault};
 pub use self::edit::Edit;
 pub use self::endpoint::{FramedRoutesUpdate, TrafficEndpoint, TrafficEndpointUpdate};
@@ -45,6 +46,7 @@ pub use self::measurement::{
     DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
     Subsequent, UnixSeconds, Volume,
 };
+pub use self::name_pattern::{InvalidName, NameKind, NamePattern};
 pub use self::pdr::{
     FTeid, OptionalPdi, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, UeIpAddress, UeIpAddresses,
 };

@@ -9,7 +9,7 @@ use packet::{DropReason, IpTuple, Qfi};
 use super::arrival::{Arrival, Tunnelled};
 use super::session::Session;
 use crate::model::{Application, DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
-use crate::model::{Content, PredefinedRule};
+use crate::model::{Content, NamedPfd, PredefinedRule};
 use crate::network::{Roles, VrfId};
 use crate::packet_view::FlowHost;
 use crate::sdf::{Address, Endpoint, FlowDescription};
@@ -195,8 +195,36 @@ pub(super) fn is_of(
     interface: SourceInterface,
     tuple: &IpTuple,
 ) -> bool {
+    let describes = |flow: &FlowDescription| describes(session, flow, interface, tuple);
+    let mut named = application.named.all().iter();
+    is_of_flows(session, application, interface, tuple)
+        || named.any(|pfd| is_named(session, pfd, describes, tuple))
+}
+
+/// Whether a packet is of an application by its PFDs without names.
+pub(super) fn is_of_flows(
+    session: Session<'_>,
+    application: &Application,
+    interface: SourceInterface,
+    tuple: &IpTuple,
+) -> bool {
     let mut flows = application.flows.iter();
     flows.any(|flow| describes(session, flow, interface, tuple))
+}
+
+/// Whether a PFD with names describes the packet.
+fn is_named(
+    session: Session<'_>,
+    pfd: &NamedPfd,
+    describes: impl Fn(&FlowDescription) -> bool,
+    tuple: &IpTuple,
+) -> bool {
+    let has_names = matches!(tuple.proto, proto::TCP | proto::UDP);
+    let is_for = match session.host {
+        FlowHost::Host(host, path) => has_names && pfd.names(host, path),
+        FlowHost::Undecided | FlowHost::Undetected => false,
+    };
+    is_for && (pfd.flows.is_empty() || pfd.flows.iter().any(describes))
 }
 
 /// Flow Descriptions are for the downlink; for what comes from Access the sides are swapped (TS 29.244

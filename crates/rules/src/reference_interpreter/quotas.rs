@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use packet::{DropReason, IpTuple};
 
-use super::detect::{fits, is_of};
+use super::detect::{fits, is_of_flows};
 use super::session::Session;
 use crate::model::{Pdr, SourceInterface, Urr, Verb};
 
@@ -56,5 +56,5 @@ fn exempts(session: Session<'_>, urr: &Urr, interface: SourceInterface, tuple: &
     let mut applications = terms.exempt_applications.iter();
     session.quotas.is_answer && redirects
         || filters.any(|filter| fits(session, filter, interface, tuple))
-        || applications.any(|application| is_of(session, application, interface, tuple))
+        || applications.any(|application| is_of_flows(session, application, interface, tuple))
 }

@@ -1,6 +1,7 @@
 //! Rules at random.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use flow::meter::{PacketRate, PacketsPer, TimeUnit};
 use packet::{Ppi, Qfi, Teid};
@@ -11,13 +12,15 @@ use super::{ALL_EVENTS, EVENTFUL, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6,
 use crate::model::{
     Aggregated, Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit,
     FTeid, Far, FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate,
-    MeasurementInformation, MeasurementMethod, Multiplier, OptionalActions, OptionalPdi, OptionalRates,
-    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr,
-    PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules,
-    SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate,
+    MeasurementInformation, MeasurementMethod, Multiplier, NameKind, NamePattern, NamedPfd, NamedPfds,
+    OptionalActions, OptionalPdi, OptionalRates, OuterHeader, OuterHeaderCreation, OuterHeaderKind,
+    OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId,
+    QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress,
+    Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate,
 };
 use crate::network::{InstanceId, PolicyId};
 use crate::prefix::IpPrefix;
+use crate::sdf::FlowDescription;
 
 /// Flow Descriptions that some generated packets match.
 pub(super) const DESCRIPTIONS: [&str; 12] = [
@@ -106,15 +109,49 @@ fn any_route() -> impl Strategy<Value = IpPrefix> {
     prop::sample::select(routes.to_vec()).prop_map(|route| route.parse().expect("a prefix"))
 }
 
+fn any_flows() -> impl Strategy<Value = Vec<FlowDescription>> {
+    let flow = prop::sample::select(&DESCRIPTIONS[..]);
+    let flow = flow.prop_map(|text| text.parse().expect("a description"));
+    prop::collection::vec(flow, 0..3)
+}
+
+/// A PFD whose names those of [`any_flow_host`](super::predefined::any_flow_host) often match.
+fn any_named_pfd() -> impl Strategy<Value = NamedPfd> {
+    let names = |kinds: &'static [NameKind], texts: &'static [&'static str]| {
+        let kind = prop::sample::select(kinds);
+        let name = (kind, prop::sample::select(texts));
+        let name = name.prop_map(|(kind, text)| NamePattern::parse(kind, text.as_bytes()).expect("a name"));
+        prop::collection::vec(name, 0..3)
+    };
+    let urls = names(
+        &[NameKind::Url],
+        &[
+            "http://a.example/video",
+            "https://*.example/",
+            "192.0.2.1",
+            r"^http://.*/video(/\S*)?$",
+        ],
+    );
+    let domains = names(
+        &[NameKind::Domain, NameKind::ServerName],
+        &["a.example", "*.b.example", r"(^|\.)example$"],
+    );
+    (any_flows(), urls, domains).prop_map(|(flows, urls, domains)| NamedPfd { flows, urls, domains })
+}
+
 /// Applications of which nothing is known, too.
 pub(super) fn any_application() -> impl Strategy<Value = Application> {
-    let flows = prop::collection::vec(prop::sample::select(&DESCRIPTIONS[..]), 0..3);
-    flows.prop_map(|flows| Application {
-        id: EVENTFUL.into(),
-        flows: flows
-            .iter()
-            .map(|text| text.parse().expect("a description"))
-            .collect(),
+    let named = prop_oneof![
+        2 => Just(Vec::new()),
+        1 => prop::collection::vec(any_named_pfd(), 1..3),
+    ];
+    (any_flows(), named).prop_map(|(flows, mut named)| {
+        named.retain(|pfd| !pfd.urls.is_empty() || !pfd.domains.is_empty());
+        Application {
+            id: EVENTFUL.into(),
+            flows: flows.into(),
+            named: Arc::new(NamedPfds::new(named, 1)),
+        }
     })
 }
 
@@ -398,6 +435,7 @@ fn with_events(mut pdr: Pdr, urrs: &[Urr]) -> Pdr {
         pdr.pdi.optional.get_or_insert_default().application = Some(Application {
             id: id.into(),
             flows: ["permit out ip from any to any".parse().expect("a description")].into(),
+            named: Arc::default(),
         });
     }
     pdr

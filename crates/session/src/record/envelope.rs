@@ -52,7 +52,8 @@ impl Kind {
     const fn revision(self) -> u8 {
         match self {
             Kind::Session => 3,
-            Kind::Association | Kind::Node | Kind::Application | Kind::Response => 0,
+            Kind::Application => 1,
+            Kind::Association | Kind::Node | Kind::Response => 0,
         }
     }
 

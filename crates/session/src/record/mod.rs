@@ -68,7 +68,7 @@ impl Record {
                 .map(Record::Session),
             Kind::Association => plain::decode(sealed.body, "association").map(Record::Association),
             Kind::Node => plain::decode(sealed.body, "node").map(Record::Node),
-            Kind::Application => plain::decode(sealed.body, "application").map(Record::Application),
+            Kind::Application => plain::application(sealed.body, sealed.revision).map(Record::Application),
             Kind::Response => plain::decode(sealed.body, "response").map(Record::Response),
         };
         Ok((record?, rest))

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::RecordError;
+use super::types::ApplicationRecord;
 
 pub(super) fn encode(record: &impl Serialize, what: &'static str) -> Result<Vec<u8>, RecordError> {
     postcard::to_allocvec(record).map_err(|_| RecordError::Malformed(what))
@@ -14,7 +15,25 @@ pub(super) fn decode<T: DeserializeOwned>(octets: &[u8], what: &'static str) -> 
     borrow(octets, what).map(Box::new)
 }
 
-/// The same, of what may stay where it is.
+/// An application of the build before, which knew no names.
+#[derive(Deserialize)]
+struct Application0 {
+    id: Vec<u8>,
+    flows: Vec<String>,
+}
+
+/// An application, of this revision of its content.
+pub(super) fn application(octets: &[u8], revision: u8) -> Result<Box<ApplicationRecord>, RecordError> {
+    let what = "application";
+    if revision > 0 {
+        return decode(octets, what);
+    }
+    let Application0 { id, flows } = borrow(octets, what)?;
+    let named = Vec::new();
+    Ok(Box::new(ApplicationRecord { id, flows, named }))
+}
+
+/// What `octets` say, of what may stay where it is.
 pub(super) fn borrow<'o, T: Deserialize<'o>>(octets: &'o [u8], what: &'static str) -> Result<T, RecordError> {
     match postcard::take_from_bytes(octets) {
         Ok((record, [])) => Ok(record),

@@ -174,6 +174,8 @@ pub struct NodeRecord {
 pub struct ApplicationRecord {
     /// The Application ID.
     pub id: Vec<u8>,
-    /// Its flow descriptions, as in PFD Contents.
+    /// The flow descriptions of PFDs without names, as in PFD Contents.
     pub flows: Vec<String>,
+    /// The PFDs with names, as [`NamedPfd`](rules::model::NamedPfd) writes them.
+    pub named: Vec<String>,
 }

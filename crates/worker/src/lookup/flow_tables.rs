@@ -73,6 +73,10 @@ struct Shapes<K: FlowKey> {
 
 /// The snapshot of entries that are softly stale from the start. It is never the current one.
 const OUTDATED: u16 = u16::MAX;
+/// Set in the snapshot of provisional entries.
+const PROVISIONAL: u16 = 1 << 15;
+/// Snapshots have numbers below this.
+const SNAPSHOTS: u16 = OUTDATED & !PROVISIONAL;
 
 /// How many entries ahead the room for one is made sure of.
 const AHEAD: usize = 4;
@@ -138,7 +142,7 @@ pub(crate) struct NewEntry {
     pub idle: u16,
     /// Whose it is.
     pub session: SessionIndex,
-    /// Every packet that finds it is to come to the slow path, too.
+    /// What packets that find it carry may change the decision: those come to the slow path, too.
     pub is_provisional: bool,
 }
 
@@ -146,6 +150,32 @@ pub(crate) struct NewEntry {
 pub(crate) struct RemovedFlow {
     pub block: BlockRef,
     pub generation: u32,
+}
+
+/// The packets of a burst whose verdicts hold for now, and may have to be made anew: bit n is the one at index n.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SoftHits {
+    /// Made under an older snapshot of the rules that all sessions share, or before what the flow is for has changed.
+    pub outdated: u64,
+    /// Of provisional entries.
+    pub provisional: u64,
+}
+
+impl SoftHits {
+    #[cold]
+    fn add(&mut self, index: usize, is_provisional: bool) {
+        let bits = if is_provisional {
+            &mut self.provisional
+        } else {
+            &mut self.outdated
+        };
+        *bits |= 1 << (index % BURST);
+    }
+
+    /// Both.
+    pub fn all(self) -> u64 {
+        self.outdated | self.provisional
+    }
 }
 
 /// Numbers of flow entries that one step of aging removed.
@@ -177,18 +207,16 @@ impl<K: FamilyKey> FamilyFlows<K> {
         })
     }
 
-    /// Finds the entries of a burst, one shape after the other. Gives the indices of those that are of another
-    /// snapshot.
+    /// Finds the entries of a burst, one shape after the other, and adds those to `soft` that are of another snapshot.
     fn lookup(
         &mut self,
         descriptors: &mut [Descriptor],
         wholes: &[K; BURST],
         blocks: &Blocks,
         lines: &mut Lines,
-        snapshot: u16,
+        (snapshot, soft): (u16, &mut SoftHits),
         now: Tick,
-    ) -> u64 {
-        let mut soft = 0;
+    ) {
         let [plain, tunnels] = &self.shapes;
         for round in 0..plain.in_use.len().max(tunnels.in_use.len()) {
             let shapes = [plain.in_use.get(round), tunnels.in_use.get(round)];
@@ -201,7 +229,9 @@ impl<K: FamilyKey> FamilyFlows<K> {
             self.table.visit_bulk(keys, hits, now, |index, entry| {
                 blocks.prefetch(entry);
                 let index = usize::from(indices[index % BURST]);
-                soft |= u64::from(entry.snapshot != snapshot) << (index % BURST);
+                if entry.snapshot != snapshot {
+                    soft.add(index, entry.snapshot == snapshot | PROVISIONAL);
+                }
                 if let Some(descriptor) = descriptors.get_mut(index) {
                     (descriptor.verdict, descriptor.shape) = (entry.verdict, entry.key.fields());
                     if entry.extension.is_some() {
@@ -210,7 +240,6 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 }
             });
         }
-        soft
     }
 
     /// Asks for the memory that shows whether there may be an entry of a whole key's first shape.
@@ -505,16 +534,23 @@ impl Flows {
 
     /// All decisions made so far are to be made anew, when there is time.
     pub fn next_snapshot(&mut self) {
-        self.snapshot = (self.snapshot + 1) % OUTDATED;
+        self.snapshot = (self.snapshot + 1) % SNAPSHOTS;
     }
 
-    /// Gives each open user packet its entry, if there is one. Bit n of the answer: that of the packet at index n is
-    /// of an older snapshot.
-    pub fn lookup(&mut self, descriptors: &mut [Descriptor], keys: &Keys, blocks: &Blocks, now: Tick) -> u64 {
+    /// Gives each open user packet its entry, if there is one.
+    pub fn lookup(
+        &mut self,
+        descriptors: &mut [Descriptor],
+        keys: &Keys,
+        blocks: &Blocks,
+        now: Tick,
+    ) -> SoftHits {
+        let mut soft = SoftHits::default();
         let snapshot = self.snapshot;
         let Self { v4, v6, lines, .. } = self;
-        let soft = v4.lookup(descriptors, &keys.v4, blocks, lines, snapshot, now);
-        soft | v6.lookup(descriptors, &keys.v6, blocks, lines, snapshot, now)
+        v4.lookup(descriptors, &keys.v4, blocks, lines, (snapshot, &mut soft), now);
+        v6.lookup(descriptors, &keys.v6, blocks, lines, (snapshot, &mut soft), now);
+        soft
     }
 
     /// The first half of [`may_hold`](Self::may_hold), for one of the keys: asks for memory that the second one reads.
@@ -549,7 +585,7 @@ impl Flows {
             verdict: descriptor.verdict,
             extension: ExtensionId::NONE,
             idle,
-            snapshot: if is_provisional { OUTDATED } else { self.snapshot },
+            snapshot: self.snapshot | if is_provisional { PROVISIONAL } else { 0 },
         };
         match descriptor.family {
             Family::None => {}

@@ -2,8 +2,8 @@
 //!
 //! A flow whose decision would be another with another host ([`Match::reads_host`](rules::classifier::Match))
 //! has a record here, one for both directions. As long as nothing is known of it, its entries are provisional
-//! (`Flows::stage` in `lookup`): its packets go by them, and come to the slow path, too, which shows them to the
-//! [`Inspector`]. Then the flow is decided, and its packets come here no more. No packet waits.
+//! (`Flows::stage` in `lookup`): its packets go by them, and those that carry something come to the slow path, too,
+//! which shows them to the [`Inspector`]. Then the flow is decided, and its packets come here no more. No packet waits.
 //!
 //! The record stays, for decisions that are made anew when rules or the session change. In HTTP/1 each request may be
 //! for something else: what the client sends keeps coming here, and a request for another host or path outdates the
@@ -17,12 +17,13 @@ mod flow_records;
 mod host_pool;
 mod layer4;
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 use dpi::http1::may_start_request;
 use dpi::{Found, Inspector, Layer4, PathStart, Protocol, Reason, Sender, Settings, Transport, Verdict};
 use flow::{Nanos, SessionIndex};
+use foldhash::quality::RandomState;
 use packet::IpTuple;
 use packet::tuple::proto;
 use rules::classifier::FlowHost;
@@ -32,6 +33,7 @@ pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
 use self::host_pool::{HostAndPath, HostPlace, HostPool};
 use self::layer4::{layer4, opens_connection};
 use crate::InspectionLimits;
+use crate::burst::descriptor::Descriptor;
 use crate::stats::Stats;
 
 /// A packet of a flow whose host matters.
@@ -63,6 +65,15 @@ pub(crate) struct Inspected {
     pub has_shown: bool,
     /// The entry of this direction is to be noted ([`Inspection::note_responder`]).
     pub wants_entry: bool,
+}
+
+/// Whether a packet carries something that inspection looks at.
+pub(crate) fn has_payload(bytes: &[u8], descriptor: &Descriptor) -> bool {
+    let Ok(layout) = descriptor.tuple(bytes) else {
+        return false;
+    };
+    let user = bytes.get(usize::from(descriptor.offset)..).unwrap_or_default();
+    layer4(user, &layout).is_some_and(|layer4| !layer4.payload().is_empty())
 }
 
 /// The inspection of one worker's flows.
@@ -100,6 +111,13 @@ impl KnownHost {
 /// One end of a flow.
 type End = (IpAddr, u16);
 
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits().into(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
 /// Both ends, the lower one first, and whether a packet comes from that one.
 fn ends(tuple: &IpTuple) -> ([End; 2], bool) {
     let from = (tuple.addrs.src(), tuple.src_port);
@@ -130,7 +148,7 @@ impl Inspection {
             inspector: Inspector::new(settings),
             records: FlowRecords::new(limits.records),
             hosts: HostPool::new(of(limits.hosts)),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
         }
     }
 
@@ -144,14 +162,28 @@ impl Inspection {
         self.inspector.flows() as usize
     }
 
+    /// Asks for the memory of the record of a packet's flow, in the session with this SEID.
+    pub fn prefetch(&self, seid: u64, tuple: &IpTuple) {
+        self.records.prefetch(self.id(seid, tuple));
+    }
+
+    /// The number of the flow of a packet of the session with this SEID, for both directions.
+    fn id(&self, seid: u64, tuple: &IpTuple) -> u64 {
+        let [(low, low_port), (high, high_port)] = ends(tuple).0;
+        let is_v4 = u64::from(low.is_ipv4());
+        let rest =
+            is_v4 << 40 | u64::from(tuple.proto) << 32 | u64::from(low_port) << 16 | u64::from(high_port);
+        self.hasher.hash_one((seid, bits(low), bits(high), rest))
+    }
+
     /// Looks at a packet; `None` where nothing is inspected.
     pub fn look(&mut self, packet: &InspectedPacket<'_>, stats: &mut Stats) -> Option<Inspected> {
         if !self.is_on() {
             return None;
         }
         self.expire(packet.now);
-        let (ends, is_from_low) = ends(packet.tuple);
-        let id = self.hasher.hash_one((packet.seid, ends, packet.tuple.proto));
+        let (_, is_from_low) = ends(packet.tuple);
+        let id = self.id(packet.seid, packet.tuple);
         let known = self.records.find(id, packet.now);
         let opens = opens_connection(packet.bytes, packet.layout);
         let record = match known {
@@ -353,9 +385,7 @@ impl Inspection {
 
     /// What the flow of a packet of the session with this SEID is for; `None`: there is no record of it.
     pub fn host_of_flow(&self, seid: u64, tuple: &IpTuple) -> Option<KnownHost> {
-        let (ends, _) = ends(tuple);
-        let id = self.hasher.hash_one((seid, ends, tuple.proto));
-        let record = self.records.peek(id)?;
+        let record = self.records.peek(self.id(seid, tuple))?;
         Some(self.host_of(record))
     }
 

@@ -25,6 +25,7 @@ use crate::local::error_indication;
 use crate::local::icmp_errors::IcmpErrors;
 use crate::local::own_address_packets::OwnAddressPackets;
 use crate::local::redirect::Redirection;
+use crate::lookup::flow_tables::SoftHits;
 use crate::lookup::lookup;
 use crate::slow_path;
 use crate::stats::Stage;
@@ -209,10 +210,10 @@ impl<I: Io> Worker<I> {
         self.end_stage(Stage::Parse, packets, &mut clock);
         self.select_workers(flags, now);
         self.end_stage(Stage::SelectWorker, packets, &mut clock);
-        let outdated = self.lookup(now);
+        let soft = self.lookup(now);
         self.end_stage(Stage::Lookup, packets, &mut clock);
         let (asked, hits) = (clock, self.stats.hits - hits);
-        let decided = self.decide(hits, outdated, flags, now);
+        let decided = self.decide(hits, soft, flags, now);
         self.end_stage(Stage::Slow, decided, &mut clock);
         self.slow_path.budget.spend(clock.wrapping_sub(asked));
         self.apply_rules(flags, now);
@@ -351,13 +352,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Stage `lookup`. Bit n of the answer: the verdict of packet n was made under older rules of those that sessions
-    /// share.
+    /// Stage `lookup`.
     #[inline]
-    fn lookup(&mut self, now: Nanos) -> u64 {
+    fn lookup(&mut self, now: Nanos) -> SoftHits {
         let burst = &mut self.burst;
         let descriptors = &mut burst.descriptors[..burst.packets.len()];
-        let outdated = lookup(
+        let soft = lookup(
             &mut self.flows,
             &mut self.sessions.blocks,
             &mut self.stats,
@@ -366,14 +366,14 @@ impl<I: Io> Worker<I> {
             Tick::of(now),
         );
         if let Some(tracer) = &mut self.tracer {
-            observe::note_lookup(tracer, descriptors, outdated);
+            observe::note_lookup(tracer, descriptors, soft.all());
         }
-        outdated
+        soft
     }
 
     /// Stage `slow`. Gives how many packets were decided.
     #[inline]
-    fn decide(&mut self, hits: u64, outdated: u64, flags: PacketFlags, now: Nanos) -> usize {
+    fn decide(&mut self, hits: u64, soft: SoftHits, flags: PacketFlags, now: Nanos) -> usize {
         let mut tables = slow_path::Tables {
             sessions: &mut self.sessions,
             flows: &mut self.flows,
@@ -384,8 +384,11 @@ impl<I: Io> Worker<I> {
             packets: &self.burst.packets,
             descriptors: &mut self.burst.descriptors[..packets],
             keys: &self.burst.keys,
-            soft: outdated,
+            soft: soft.outdated,
         };
+        if soft.provisional != 0 {
+            slow_path::note_payloads(&mut burst, soft.provisional);
+        }
         if flags.any(PacketFlags::OPENING) {
             self.slow_path.note_openings(&mut burst);
         }

@@ -262,6 +262,7 @@ fn what_is_exempt_is_forwarded_both_ways_and_nothing_else() {
                     terms.exempt_applications = Some(vec![Application {
                         id: b"portal"[..].into(),
                         flows: [text.parse().expect("a flow")].into(),
+                        named: Arc::default(),
                     }]);
                 } else {
                     terms.exempt_filters = Some(vec![filter(text)]);

@@ -149,7 +149,7 @@ fn a_session_takes_no_more_for_many_rules_than_for_few() {
     let many = ports(4000);
     let made = |predefined| {
         let image = image(with_ports(predefined), &testing::network()).unwrap();
-        let activations = image.classifier.activations().unwrap();
+        let activations = &image.classifier.shared().unwrap().activations;
         (image.classifier.words().len(), activations.slots(), image.block)
     };
     assert_eq!(made(&few), made(&many));

@@ -140,13 +140,15 @@ coded! {
     FlowDescription as String: |flow: &FlowDescription| flow.to_string(),
         |text: &String| text.parse().map_err(|_| bad("Flow Description"));
     model::Application as (Vec<u8>, Vec<String>): |application: &model::Application| {
-        let model::Application { id, flows } = application;
+        // Names are the node's: the session gets them anew.
+        let model::Application { id, flows, named: _ } = application;
         (id.to_vec(), flows.iter().map(ToString::to_string).collect())
     }, |(id, flows): &(Vec<u8>, Vec<String>)| {
         let flows = flows.iter().map(|text| text.parse().map_err(|_| bad("application")));
         Ok(model::Application {
             id: id.as_slice().into(),
             flows: flows.collect::<Result<Vec<_>>>()?.into(),
+            named: Default::default(),
         })
     };
 }

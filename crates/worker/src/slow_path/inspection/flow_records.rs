@@ -4,7 +4,7 @@
 //! gives way: its flow keeps its entries, and is as if it had just begun when it is decided anew.
 
 use dpi::FlowIndex;
-use flow::{KeyFields, Nanos};
+use flow::{KeyFields, Nanos, prefetch};
 use rules::classifier::Side;
 
 use super::host_pool::HostPlace;
@@ -111,6 +111,14 @@ impl FlowRecords {
         // The high half of a product with the number of sets: below it, and even.
         let set = ((id >> 32) * u64::from(self.sets)) >> 32;
         set as usize * WAYS
+    }
+
+    /// Asks for the memory in which the record of a flow is, if there is one.
+    pub(super) fn prefetch(&self, id: u64) {
+        let first = self.first_of(id);
+        if let Some(set) = self.records.get(first..first + WAYS) {
+            prefetch::lines(set, WAYS);
+        }
     }
 
     /// Where the record of a flow is, if there is one. It counts as looked at.

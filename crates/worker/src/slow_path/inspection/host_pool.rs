@@ -2,9 +2,10 @@
 //!
 //! A host is its octets in a chain of blocks of 64: one block for most hosts. All blocks are there from the start.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
 use dpi::{HostName, PathStart};
+use foldhash::quality::RandomState;
 
 use crate::sessions::fixed_map::FixedMap;
 
@@ -79,7 +80,7 @@ impl HostPool {
             free: if blocks > 0 { 0 } else { NONE },
             in_use: 0,
             places: FixedMap::new(blocks as usize),
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
         }
     }
 

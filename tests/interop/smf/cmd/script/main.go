@@ -146,7 +146,7 @@ func (d driver) runSpecial(c command) (any, error) {
 	case "tunnels":
 		return as(d, c, func(s smf.Tunnelled) (any, error) { return made{Tunnels: s.Tunnels(c.SEID)}, nil })
 	case "provision":
-		return none{}, d.client.ProvisionPFDs(c.Application, c.Description)
+		return none{}, d.client.ProvisionPFDs(c.Application, smf.PFD{Flow: c.Description})
 	case "await_setup":
 		return none{}, d.client.AwaitSetup(setupPatience)
 	case "gate":

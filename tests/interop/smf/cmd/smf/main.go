@@ -32,6 +32,9 @@ type command struct {
 	Downlink uint8       `json:"downlink"`
 	QFI      uint8       `json:"qfi"`
 	URL      string      `json:"url"`
+	// An application, and what it is known by.
+	Application string    `json:"application"`
+	PFDs        []smf.PFD `json:"pfds"`
 }
 
 func run(client *smf.Client, c command) (any, error) {
@@ -49,6 +52,8 @@ func run(client *smf.Client, c command) (any, error) {
 		return struct{}{}, client.SetQFI(c.UPSEID, c.QFI)
 	case "redirect":
 		return struct{}{}, client.SetRedirect(c.UPSEID, c.URL)
+	case "pfds":
+		return struct{}{}, client.ProvisionPFDs(c.Application, c.PFDs...)
 	case "delete":
 		usage, err := client.Delete(c.UPSEID)
 		return map[string][]smf.Usage{"usage": usage}, err

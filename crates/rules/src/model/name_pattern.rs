@@ -1,0 +1,344 @@
+//! Names of PFDs: the URLs and domain names that a flow may be for (TS 29.251 §6.4.3.8, §6.4.3.9).
+//!
+//! A name is written out, begins with `*.`, or is a regular expression: what has a character that no name has. A
+//! regular expression is made into an automaton when it comes, of bounded size, and takes one step for each octet of a
+//! name. Nothing says which syntax they have; taken are those without references to groups and without lookaround.
+
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use dpi::HostName;
+use regex_automata::dfa::{Automaton, StartKind, dense};
+use regex_automata::util::syntax;
+use regex_automata::{Anchored, Input, MatchKind};
+
+use super::host_rule::HostRule;
+
+/// Octets of a name at most.
+const LONGEST: usize = 1_024;
+/// Octets of an automaton at most, and of what it takes to make one.
+const LARGEST: usize = 64 << 10;
+const MOST_WORK: usize = 1 << 20;
+
+/// What a name of a PFD is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NameKind {
+    /// A URL.
+    Url,
+    /// A domain name.
+    Domain,
+    /// A domain name that a TLS ClientHello names (TLS_SNI), that of QUIC among them.
+    ServerName,
+}
+
+/// What is wrong with a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InvalidName {
+    /// Empty, longer than 1,024 octets, or with octets that are no printable ASCII.
+    Text,
+    /// A name that is written out and is none.
+    Host,
+    /// A regular expression that cannot be read, or whose automaton would have more than 64 KiB.
+    Expression,
+}
+
+impl fmt::Display for InvalidName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "not 1 to 1,024 printable ASCII characters",
+            Self::Host => "no host, or no path",
+            Self::Expression => "a regular expression that cannot be read, or is too large",
+        })
+    }
+}
+
+impl core::error::Error for InvalidName {}
+
+/// A name of a PFD.
+#[derive(Clone)]
+pub struct NamePattern {
+    kind: NameKind,
+    text: Arc<str>,
+    form: Form,
+}
+
+#[derive(Clone)]
+enum Form {
+    Written { host: HostRule, carrier: Carrier },
+    Expression(Arc<dense::DFA<Vec<u32>>>),
+}
+
+/// What has to carry a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Carrier {
+    Any,
+    /// HTTP that is not encrypted: what shows a path.
+    Http,
+    /// TLS and QUIC.
+    Tls,
+}
+
+impl Carrier {
+    /// In the order of their numbers.
+    pub(super) const ALL: [Self; 3] = [Self::Any, Self::Http, Self::Tls];
+
+    /// Whether a flow has it that shows this path, or none.
+    pub(super) fn is_of(self, path: Option<&[u8]>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Http => path.is_some(),
+            Self::Tls => path.is_none(),
+        }
+    }
+}
+
+impl NamePattern {
+    /// Reads a name of this kind.
+    ///
+    /// # Errors
+    /// [`InvalidName`].
+    pub fn parse(kind: NameKind, text: &[u8]) -> Result<Self, InvalidName> {
+        let is_printable = |octet: &u8| (b'!'..=b'~').contains(octet);
+        if text.is_empty() || text.len() > LONGEST || !text.iter().all(is_printable) {
+            return Err(InvalidName::Text);
+        }
+        let text = core::str::from_utf8(text).map_err(|_| InvalidName::Text)?;
+        let form = match is_expression(text) {
+            true => Form::Expression(Arc::new(automaton(kind, text)?)),
+            false => written(kind, text)?,
+        };
+        Ok(Self {
+            kind,
+            text: text.into(),
+            form,
+        })
+    }
+
+    /// What it is of.
+    pub fn kind(&self) -> NameKind {
+        self.kind
+    }
+
+    /// As it came.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it is a regular expression.
+    pub fn is_expression(&self) -> bool {
+        matches!(self.form, Form::Expression(_))
+    }
+
+    /// Host and path, and what has to carry them, of what is written out.
+    pub(super) fn written_out(&self) -> Option<(&HostRule, Carrier)> {
+        match &self.form {
+            Form::Written { host, carrier } => Some((host, *carrier)),
+            Form::Expression(_) => None,
+        }
+    }
+
+    /// Whether a flow for this host, and this start of a path if it is of HTTP, is meant.
+    pub fn matches(&self, host: &HostName, path: Option<&[u8]>) -> bool {
+        match &self.form {
+            Form::Written { host: own, carrier } => carrier.is_of(path) && own.matches(host, path),
+            Form::Expression(_) if self.kind == NameKind::ServerName && path.is_some() => false,
+            Form::Expression(automaton) => match self.kind {
+                NameKind::Url => {
+                    let scheme: &[u8] = path.map_or(b"https://", |_| b"http://");
+                    finds(automaton, [scheme, host.as_bytes(), path.unwrap_or(b"/")])
+                }
+                NameKind::Domain | NameKind::ServerName => finds(automaton, [host.as_bytes(), b"", b""]),
+            },
+        }
+    }
+}
+
+impl PartialEq for NamePattern {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.text) == (other.kind, &other.text)
+    }
+}
+
+impl Eq for NamePattern {}
+
+impl Hash for NamePattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.kind, &self.text).hash(state);
+    }
+}
+
+impl fmt::Debug for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({})", self.kind, self.text)
+    }
+}
+
+/// Whether a text has a character that neither a host nor a path has that is written out; a `*.` before it is none.
+fn is_expression(text: &str) -> bool {
+    let rest = text.strip_prefix("*.").unwrap_or(text);
+    rest.contains(['^', '$', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '\\'])
+}
+
+fn written(kind: NameKind, text: &str) -> Result<Form, InvalidName> {
+    let (carrier, rest) = match (kind, text.split_once("://")) {
+        (NameKind::Url, Some(("http", rest))) => (Carrier::Http, rest),
+        (NameKind::Url, Some(("https", rest))) => (Carrier::Tls, rest),
+        (_, Some(_)) => return Err(InvalidName::Host),
+        (NameKind::ServerName, None) => (Carrier::Tls, text),
+        (NameKind::Url | NameKind::Domain, None) => (Carrier::Any, text),
+    };
+    if kind != NameKind::Url && rest.contains('/') {
+        return Err(InvalidName::Host);
+    }
+    // A URL that ends behind its host has the path `/`, which all paths begin with.
+    let rest = match rest.split_once('/') {
+        Some((host, "")) => host,
+        _ => rest,
+    };
+    let host = HostRule::parse(rest).map_err(|_| InvalidName::Host)?;
+    Ok(Form::Written { host, carrier })
+}
+
+/// The automaton of an expression, which may match anywhere in a name. Hosts are in lower case, and compared so.
+fn automaton(kind: NameKind, text: &str) -> Result<dense::DFA<Vec<u32>>, InvalidName> {
+    let config = dense::Config::new()
+        .match_kind(MatchKind::All)
+        .start_kind(StartKind::Unanchored)
+        .dfa_size_limit(Some(LARGEST))
+        .determinize_size_limit(Some(MOST_WORK));
+    let syntax = syntax::Config::new()
+        .unicode(false)
+        .utf8(false)
+        .case_insensitive(kind != NameKind::Url)
+        .nest_limit(32);
+    let thompson = regex_automata::nfa::thompson::Config::new()
+        .utf8(false)
+        .nfa_size_limit(Some(MOST_WORK));
+    dense::Builder::new()
+        .configure(config)
+        .syntax(syntax)
+        .thompson(thompson)
+        .build(text)
+        .map_err(|_| InvalidName::Expression)
+}
+
+/// Whether an automaton finds something in these octets, one part after the other.
+fn finds(automaton: &dense::DFA<Vec<u32>>, parts: [&[u8]; 3]) -> bool {
+    let start = automaton.start_state_forward(&Input::new(b"").anchored(Anchored::No));
+    let Ok(mut state) = start else { return false };
+    for octet in parts.into_iter().flatten() {
+        state = automaton.next_state(state, *octet);
+        // A match is seen one octet late.
+        if automaton.is_match_state(state) {
+            return true;
+        }
+        if automaton.is_dead_state(state) || automaton.is_quit_state(state) {
+            return false;
+        }
+    }
+    automaton.is_match_state(automaton.next_eoi_state(state))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn matches(kind: NameKind, text: &str, host: &str, path: Option<&str>) -> bool {
+        let pattern = NamePattern::parse(kind, text.as_bytes()).expect("a name");
+        let host = HostName::parse(host.as_bytes()).expect("a host");
+        pattern.matches(&host, path.map(str::as_bytes))
+    }
+
+    #[test]
+    fn domain_names_are_written_out_or_expressions() {
+        use NameKind::Domain;
+        assert!(matches(Domain, "video.example", "video.example", None));
+        assert!(matches(Domain, "Video.Example", "video.example", Some("/a")));
+        assert!(!matches(Domain, "video.example", "www.video.example", None));
+        assert!(matches(Domain, "*.video.example", "www.video.example", None));
+        assert!(matches(
+            Domain,
+            r"^(.+\.)?VIDEO\.example$",
+            "www.video.example",
+            None
+        ));
+        assert!(!matches(
+            Domain,
+            r"^(.+\.)?video\.example$",
+            "myvideo.example",
+            None
+        ));
+        assert!(matches(Domain, r"video\.", "www.video.example", None));
+    }
+
+    #[test]
+    fn urls_have_schemes_and_paths_where_flows_show_them() {
+        use NameKind::Url;
+        // The example of free5GC's NEF.
+        let seen = r"^http://test.example.com(/\S*)?$";
+        assert!(matches(Url, seen, "test.example.com", Some("/a/b")));
+        assert!(!matches(Url, seen, "test.example.com", None));
+        assert!(matches(Url, "http://www.example/a", "www.example", Some("/a/b")));
+        assert!(!matches(Url, "http://www.example/a", "www.example", Some("/b")));
+        assert!(!matches(Url, "http://www.example/", "www.example", None));
+        assert!(matches(Url, "https://www.example/", "www.example", None));
+        assert!(matches(Url, "www.example", "www.example", None));
+        assert!(matches(Url, r"^https://[a-z]+\.example/$", "www.example", None));
+    }
+
+    #[test]
+    fn server_names_are_those_of_tls_alone() {
+        use NameKind::ServerName;
+        for text in ["www.example", r"^www\.example$"] {
+            assert!(matches(ServerName, text, "www.example", None));
+            assert!(!matches(ServerName, text, "www.example", Some("/")));
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_says_what_is_wrong() {
+        let error = |kind, text: &[u8]| NamePattern::parse(kind, text).expect_err("no name");
+        assert_eq!(error(NameKind::Domain, b""), InvalidName::Text);
+        assert_eq!(error(NameKind::Domain, b"a\nb"), InvalidName::Text);
+        assert_eq!(error(NameKind::Domain, &[b'a'; 1_025]), InvalidName::Text);
+        assert_eq!(error(NameKind::Domain, b"a.example/b"), InvalidName::Host);
+        assert_eq!(error(NameKind::Url, b"ftp://a.example/"), InvalidName::Host);
+        assert_eq!(error(NameKind::Url, b"/b"), InvalidName::Host);
+        for text in [
+            &b"(a"[..],
+            b"(a)\\1",
+            b"a(?=b)",
+            b"(a{1000}){1000}",
+            b"[^a]{900}b.{900}c",
+        ] {
+            assert_eq!(error(NameKind::Domain, text), InvalidName::Expression);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Against the interpreting engine of the same library, over the whole name at once.
+        #[test]
+        fn an_expression_matches_what_the_library_says(
+            text in r"\^?([ab.]|\[ab\]|\(a\|b\)|\\\.|\.\*|b\+|a\?){1,6}\$?",
+            host in "[ab]{1,4}(\\.[ab]{1,4}){0,2}",
+            path in prop::option::of("/[ab]{0,4}"),
+            is_url in any::<bool>(),
+        ) {
+            prop_assume!(is_expression(&text));
+            let kind = if is_url { NameKind::Url } else { NameKind::Domain };
+            let whole = match (is_url, &path) {
+                (false, _) => host.clone(),
+                (true, None) => format!("https://{host}/"),
+                (true, Some(path)) => format!("http://{host}{path}"),
+            };
+            let engine = regex_automata::nfa::thompson::pikevm::PikeVM::new(&text).expect("an expression");
+            let expected = engine.is_match(&mut engine.create_cache(), whole.as_str());
+            prop_assert_eq!(matches(kind, &text, &host, path.as_deref()), expected);
+        }
+    }
+}
