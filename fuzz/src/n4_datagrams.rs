@@ -35,7 +35,10 @@ pub fn run(input: &[u8]) {
     );
     let node = NodeName::from(upf.ip());
     let mut endpoint = Endpoint::new(
-        Config::new(node, 2),
+        Config {
+            inspects: true,
+            ..Config::new(node, 2)
+        },
         Arc::new(testing::network()),
         Box::new(NumberedHops),
         Random::from_number(1),

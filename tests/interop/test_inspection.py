@@ -211,24 +211,29 @@ CHOOSE_ID = 0x01 | 0x04 | 0x08
 # What the SMF says of each application: in all forms of names, of which free5GC's NEF has the first.
 PFDS = {
     "api": [{"url": r"^http://shop\.example/api(/\S*)?$"}],
-    "video": [{"domain": "*.video.example", "protocol": "TLS_SNI",
-               "more_domains": ["*.other.example", "", r"^vod[0-9]+\.example$", "TLS_SNI"]},
-              {"url": "http://video.example/clip", "more_urls": ["https://h3.example/"]}],
+    "vod": [{"domain": "*.tls.example", "protocol": "TLS_SNI",
+             "more_domains": ["*.other.example", "", r"^vod[0-9]+\.example$", "TLS_SNI"]},
+            {"url": "http://video.example/clip", "more_urls": ["https://h3.example/"]}],
     "here": [{"flow": f"permit out 17 from {DN} 443 to assigned", "domain": "www.example"}],
 }
+# In the order of their PDRs; the last one is of the configuration.
+APPLICATIONS = [*PFDS, "video"]
 
 
 def application_of(what, transport, is_http):
-    """The application that a server was asked for, by the words of PFDS."""
+    """The application that a server was asked for, by the words of PFDS and of the configuration."""
     host, slash, path = what.partition("/")
-    if is_http:
-        path = slash + path
-        return ("api" if host == "shop.example" and (path == "/api" or path.startswith("/api/")) else
-                "video" if host.endswith(".other.example") or (host == "video.example" and path.startswith("/clip")) else "rest")
+    path = slash + path
+    if is_http and host == "shop.example" and (path == "/api" or path.startswith("/api/")):
+        return "api"
+    if host.endswith(".other.example") or (is_http and host == "video.example" and path.startswith("/clip")):
+        return "vod"
+    is_vod = host.endswith(".tls.example") or host == "h3.example" or host[:3] == "vod" and host[3:-len(".example")].isdigit()
+    if is_vod and not is_http:
+        return "vod"
     if host == "www.example" and transport == "udp":
         return "here"
-    named = host == "video.example" or host.endswith((".video.example", ".other.example")) or host == "h3.example"
-    return "video" if named or (host.startswith("vod") and host[3:-len(".example")].isdigit()) else "rest"
+    return "video" if host == "video.example" or host.endswith(".video.example") else "rest"
 
 
 def used(lab, session, names):
@@ -242,18 +247,24 @@ def used(lab, session, names):
 def test_applications_of_pfds_are_counted_by_their_names(lab):
     for name, pfds in PFDS.items():
         lab.smf("pfds", application=name, pfds=pfds)
+    known = shown(lab, "applications")["applications"]
+    assert [tuple(one.values()) for one in known] == [
+        ("video", True, 0, 1, 0, 0), ("api", False, 0, 1, 0, 1), ("here", False, 1, 0, 1, 0), ("vod", False, 0, 2, 3, 1)]
     sock = lab.gnb_socket()
-    with sock, kernel_ue(lab, sock, choose_flags=CHOOSE_ID, applications=list(PFDS)) as (session, ue, _):
+    with sock, kernel_ue(lab, sock, choose_flags=CHOOSE_ID, applications=APPLICATIONS) as (session, ue, _):
+        pdrs = shown(lab, "session", f"{session['up_seid']:#x}")["pdrs"]
+        assert [pdr["id"] for pdr in pdrs if "application vod" in pdr["matches"]] == [13, 14]
         with servers(lab) as asked:
-            web(lab, "get", "https://cdn.video.example/90000", "https://vod12.example/7000", "https://vod.example/3000")
+            web(lab, "get", "https://cdn.video.example/90000", "https://vod12.example/7000", "https://vod.example/3000",
+                "https://a.tls.example/800")
             web(lab, "get", "h3://h3.example/60000", "h3://www.example/5000", "h3://shop.example/40")
             curl(lab, "https://www.example/4000")
             web(lab, "follow", "http://shop.example/api/20000", "http://video.example/clip/8000", "http://shop.example/apis/500",
-                "http://a.other.example/900", "http://cdn.video.example/300")
+                "http://a.other.example/900", "http://cdn.video.example/30000", "http://a.tls.example/10")
         last = [None]
 
         def is_still():
-            last.append(used(lab, session, PFDS))
+            last.append(used(lab, session, APPLICATIONS))
             return last[-1] == last[-2]
         eventually(is_still, "the connections are over")
         counted, is_http, seen = last[-1], {}, []
@@ -274,6 +285,7 @@ def test_applications_of_pfds_are_counted_by_their_names(lab):
         assert {(transport, port): application_of(what, transport, is_http.get((transport, port)))
                 for transport, port, what in asked} == {flow: application for flow, (application, _) in now.items()}
         assert sum(octets.values()) == sum(counted.values()), (octets, counted)
-        for application in [*PFDS, "rest"]:
+        for application in [*APPLICATIONS, "rest"]:
             assert abs(octets[application] - counted[application]) <= race, (application, octets, counted, race)
-        assert counted["api"] > 20_000 and counted["video"] > 160_000 and counted["here"] > 5_000, counted
+        assert counted["api"] > 20_000 and counted["vod"] > 76_000 and counted["here"] > 5_000, counted
+        assert counted["video"] > 120_000, counted

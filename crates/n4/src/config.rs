@@ -2,8 +2,10 @@
 
 use flow::TokenRate;
 use pfcp::Interfaces;
+use rules::model::Application;
 use rules::prefix::IpPrefix;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::node::NodeName;
@@ -98,6 +100,8 @@ pub struct Config {
     pub response_cache_octets: usize,
     /// Whether flows are looked into for hosts, so that PFDs with URLs and domain names can be served. Default: no.
     pub inspects: bool,
+    /// Applications that PDRs may name without PFDs: control planes cannot describe those. Default: none.
+    pub applications: Arc<[Application]>,
     /// Requests about sessions that may be in work at a time; more are answered with cause 74. Default 20,000.
     pub max_in_work: usize,
     /// Associations at most; more are refused with cause 75, but for those that take the place of one that is silent
@@ -187,6 +191,7 @@ impl Config {
             response_cache_age: Duration::from_secs(40),
             response_cache_octets: 64 << 20,
             inspects: false,
+            applications: Arc::default(),
             max_in_work: 20_000,
             max_associations: 1_000,
             max_associations_per_address: 32,

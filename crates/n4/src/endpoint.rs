@@ -44,6 +44,7 @@ use crate::own_requests::Purpose;
 use crate::path_supervision::Echo;
 use crate::pending_requests::PendingRequests;
 use crate::pfd_management::PfdManagement;
+use crate::pfds::ApplicationSummary;
 use crate::report_outbox::{DownlinkData, SessionEvent};
 use crate::reporting::Reporting;
 use crate::restoring::{Restoring, Service};
@@ -98,7 +99,7 @@ impl Endpoint {
                 sessions: SessionReports::new(d, f, config.reports),
                 nodes: NodeReports::new(&config),
             },
-            pfds: PfdManagement::new(c.rotate_left(32)),
+            pfds: PfdManagement::new(c.rotate_left(32), &config.applications),
             session_transfer: SessionTransfer::default(),
             shared: Shared {
                 sessions: Sessions::new(sessions, Arc::clone(&network), adjacencies, random.split()),
@@ -347,6 +348,11 @@ impl Endpoint {
         &self.shared.sessions
     }
 
+    /// The applications that PDRs may name, for views.
+    pub fn applications(&self) -> impl Iterator<Item = ApplicationSummary<'_>> {
+        self.pfds.pfds.summaries()
+    }
+
     /// What it was configured with, for views.
     pub fn config(&self) -> &Config {
         &self.shared.config
@@ -511,6 +517,7 @@ impl Endpoint {
         Restoring {
             shared: &mut self.shared,
             transfer: &mut self.session_transfer,
+            pfds: &self.pfds.pfds,
             absent: &mut self.absent,
         }
     }

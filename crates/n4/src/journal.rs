@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::association::Associations;
 use crate::config::Config;
-use crate::node_records::{application_records, node_record, record_of};
-use crate::pfds::Pfds;
+use crate::node_records::{node_record, record_of};
+use crate::pfds::{KnownBy, Pfds};
 
 /// What is to be kept, as it is now, or that it is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(crate) struct Journal {
     associations_are_due: bool,
     applications_are_due: bool,
     associations: BTreeMap<Vec<u8>, AssociationRecord>,
-    applications: BTreeMap<Vec<u8>, ApplicationRecord>,
+    applications: BTreeMap<Vec<u8>, KnownBy>,
     due: VecDeque<Kept>,
 }
 
@@ -117,9 +117,9 @@ impl Journal {
             self.due.push_back(Kept::Node(node_record(config)));
         }
         if std::mem::take(&mut self.applications_are_due) {
-            let now = application_records(pfds).map(|record| (record.id.clone(), record));
-            for (id, record) in differences(&mut self.applications, now.collect()) {
-                let record = record.map(Box::new);
+            let now = pfds.all().map(|(id, known)| (id.to_vec(), known.clone()));
+            for (id, known) in differences(&mut self.applications, now.collect()) {
+                let record = known.map(|known| Box::new(known.record(&id)));
                 self.due.push_back(Kept::Application { id, record });
             }
         }

@@ -74,6 +74,7 @@ pub use message_counters::{MessageCount, MessageCounters, Refusals};
 pub use node::NodeName;
 pub use path_supervision::{Echo, PathSupervision};
 pub use pfcp::Interfaces;
+pub use pfds::ApplicationSummary;
 pub use report_outbox::{DownlinkData, SessionEvent};
 pub use session_transfer::{ExportError, Exported, ImportError, Imported};
 pub use usage_record_owners::{UnacceptedUsage, UsageEntry};

@@ -10,6 +10,7 @@ use pfcp::message::{PfdManagementRequest, PfdManagementResponse};
 use rules::model::{Application, Edit, PdiUpdate, PdrUpdate, SessionRules, Urr, UrrTermsUpdate, UrrUpdate};
 use session::{Changes, Done, Refusal, Seid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::endpoint_state::Shared;
@@ -39,9 +40,11 @@ pub(crate) struct PfdManagement {
 
 impl PfdManagement {
     /// `seed` is of a hash over texts that peers choose.
-    pub(crate) fn new(seed: u64) -> PfdManagement {
+    pub(crate) fn new(seed: u64, configured: &[Application]) -> PfdManagement {
+        let mut pfds = Pfds::new(seed);
+        pfds.configure(configured);
         PfdManagement {
-            pfds: Pfds::new(seed),
+            pfds,
             descriptions: Descriptions::new(seed),
             queue: VecDeque::new(),
             under_way: BTreeMap::new(),
@@ -86,6 +89,20 @@ impl PfdManagement {
         if self.pfds.version() == before {
             return;
         }
+        self.follow_change(shared, now);
+    }
+
+    /// Applications are those of the configuration, and those that control planes describe.
+    pub(crate) fn configure(&mut self, shared: &mut Shared, now: Nanos) {
+        let before = self.pfds.version();
+        self.pfds.configure(&shared.config.applications);
+        if self.pfds.version() != before {
+            self.follow_change(shared, now);
+        }
+    }
+
+    /// Has all sessions follow that name an application which is not what it was.
+    fn follow_change(&mut self, shared: &mut Shared, now: Nanos) {
         self.forget_ended_followers(shared);
         let stale = |seid: &&Seid| {
             let session = shared.sessions.session(**seid);
@@ -114,8 +131,7 @@ impl PfdManagement {
         naming.retain(|seid| sessions.session(*seid).is_some());
     }
 
-    /// A session is here again: what its applications are known by may be something else, and names are not in its
-    /// record.
+    /// A session is here again: what its applications are known by may have changed meanwhile.
     pub(crate) fn arrived(&mut self, shared: &mut Shared, now: Nanos, seid: Seid) {
         self.note_applications(shared, seid);
         let session = shared.sessions.session(seid);
@@ -182,6 +198,22 @@ fn applications(rules: &SessionRules) -> impl Iterator<Item = &Application> {
         .filter_map(|pdr| pdr.pdi.optional.application.as_ref());
     let urrs = rules.urrs().iter();
     detected.chain(urrs.flat_map(|urr| &urr.terms().exempt_applications))
+}
+
+/// Gives rules of a record what their applications are known by now; names are not in the record.
+pub(crate) fn renew(rules: &mut Arc<SessionRules>, pfds: &Pfds) {
+    let changes = renewal(rules, pfds);
+    if changes.update_pdrs.is_empty() && changes.update_urrs.is_empty() {
+        return;
+    }
+    let rules = Arc::make_mut(rules);
+    // They name what is there, so none is refused.
+    for change in changes.update_pdrs {
+        let _ = rules.update_pdr(change);
+    }
+    for change in changes.update_urrs {
+        let _ = rules.update_urr(change);
+    }
 }
 
 fn is_stale(rules: &SessionRules, pfds: &Pfds) -> bool {

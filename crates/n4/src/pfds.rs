@@ -20,24 +20,31 @@ use crate::cause::Reject;
 
 /// Applications at most.
 pub(crate) const MOST_APPLICATIONS: usize = 4_096;
+/// Octets of an identifier at most.
+const LONGEST_ID: usize = 256;
 /// Flow descriptions of one application at most.
 const MOST_FLOWS: usize = 256;
 /// URLs and domain names of one application at most, their octets, and the number of those of all of them.
 const MOST_NAMES: usize = 4_096;
 const MOST_NAME_OCTETS: usize = 512 << 10;
 const MOST_NAMES_IN_ALL: usize = 262_144;
-/// Regular expressions among those of all of them at most.
-const MOST_EXPRESSIONS: usize = 1_024;
+/// Regular expressions among the names of one application at most: a packet is held against all of them. Among those of
+/// a request, for which automata are made at once; and among those of all applications.
+const MOST_EXPRESSIONS: usize = 32;
+const MOST_EXPRESSIONS_AT_ONCE: usize = 128;
+const MOST_EXPRESSIONS_IN_ALL: usize = 1_024;
 
 const BAD: Reject = Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::PFD_CONTENTS);
+const FULL: Reject = Reject::of(Cause::NO_RESOURCES_AVAILABLE);
 const NOT_SUPPORTED: Reject = Reject::ie(Cause::SERVICE_NOT_SUPPORTED, IeType::PFD_CONTENTS);
 
-/// What one application is known by.
+/// What one application is known by. As long as that stays the same, these are: sessions are compared by them.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct KnownBy {
     /// The PFDs without names, together.
     flows: Arc<[FlowDescription]>,
     named: Arc<NamedPfds>,
+    names: Names,
 }
 
 /// URLs and domain names.
@@ -48,17 +55,32 @@ struct Names {
 }
 
 impl Names {
-    fn of<'a>(known: impl Iterator<Item = &'a KnownBy>) -> Self {
-        let pfds = known.flat_map(|known| known.named.all());
-        pfds.flat_map(|pfd| pfd.urls.iter().chain(&pfd.domains))
-            .fold(Self::default(), |sum, name| Self {
-                all: sum.all + 1,
-                expressions: sum.expressions + usize::from(name.is_expression()),
-            })
+    /// Those of an application.
+    fn of(named: &NamedPfds) -> Self {
+        let names = named
+            .all()
+            .iter()
+            .flat_map(|pfd| pfd.urls.iter().chain(&pfd.domains));
+        names.fold(Self::default(), |sum, name| Self {
+            all: sum.all + 1,
+            expressions: sum.expressions + usize::from(name.is_expression()),
+        })
+    }
+
+    /// Those of all of these.
+    fn of_all<'a>(known: impl Iterator<Item = &'a KnownBy>) -> Self {
+        known.fold(Self::default(), |sum, known| sum.and(known.names))
+    }
+
+    fn and(self, others: Self) -> Self {
+        Self {
+            all: self.all + others.all,
+            expressions: self.expressions + others.expressions,
+        }
     }
 
     fn are_too_many(self) -> bool {
-        self.all > MOST_NAMES_IN_ALL || self.expressions > MOST_EXPRESSIONS
+        self.all > MOST_NAMES_IN_ALL || self.expressions > MOST_EXPRESSIONS_IN_ALL
     }
 }
 
@@ -66,10 +88,13 @@ impl KnownBy {
     fn new(pfds: Vec<NamedPfd>, seed: u64) -> Self {
         let has_names = |pfd: &NamedPfd| !pfd.urls.is_empty() || !pfd.domains.is_empty();
         let (named, unnamed): (Vec<_>, Vec<_>) = pfds.into_iter().partition(has_names);
-        Self {
-            flows: unnamed.into_iter().flat_map(|pfd| pfd.flows).collect(),
-            named: Arc::new(NamedPfds::new(named, seed)),
-        }
+        let flows = unnamed.into_iter().flat_map(|pfd| pfd.flows).collect();
+        Self::of(flows, Arc::new(NamedPfds::new(named, seed)))
+    }
+
+    fn of(flows: Arc<[FlowDescription]>, named: Arc<NamedPfds>) -> Self {
+        let names = Names::of(&named);
+        Self { flows, named, names }
     }
 
     fn is_nothing(&self) -> bool {
@@ -84,6 +109,18 @@ impl KnownBy {
         }
     }
 
+    fn summary<'a>(&self, id: &'a [u8], is_configured: bool) -> ApplicationSummary<'a> {
+        let named = self.named.all();
+        ApplicationSummary {
+            id,
+            is_configured,
+            flows: self.flows.len() + named.iter().map(|pfd| pfd.flows.len()).sum::<usize>(),
+            urls: named.iter().map(|pfd| pfd.urls.len()).sum(),
+            domains: named.iter().map(|pfd| pfd.domains.len()).sum(),
+            expressions: self.names.expressions,
+        }
+    }
+
     /// As it is recorded.
     pub(crate) fn record(&self, id: &[u8]) -> ApplicationRecord {
         ApplicationRecord {
@@ -94,11 +131,30 @@ impl KnownBy {
     }
 }
 
+/// An application, and how many of each kind of description it is known by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ApplicationSummary<'a> {
+    /// Its identifier: octets.
+    pub id: &'a [u8],
+    /// Whether it is of the configuration.
+    pub is_configured: bool,
+    /// Flow descriptions.
+    pub flows: usize,
+    /// URLs.
+    pub urls: usize,
+    /// Domain names.
+    pub domains: usize,
+    /// Regular expressions among these.
+    pub expressions: usize,
+}
+
 /// All applications that have PFDs.
 #[derive(Debug)]
 pub(crate) struct Pfds {
     applications: BTreeMap<Arc<[u8]>, KnownBy>,
-    /// Counts the requests that changed something.
+    /// Those of the configuration, which are distinct from the others (TS 29.244 §6.2.5.1).
+    configured: BTreeMap<Arc<[u8]>, KnownBy>,
+    /// Counts what changed something.
     version: u64,
     /// Of hashes over names that peers choose.
     seed: u64,
@@ -115,24 +171,53 @@ impl Pfds {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             applications: BTreeMap::new(),
+            configured: BTreeMap::new(),
             version: 0,
             seed,
         }
     }
 
+    /// From now on these are configured, and no others.
+    pub(crate) fn configure(&mut self, applications: &[Application]) {
+        let known = |one: &Application| KnownBy::of(Arc::clone(&one.flows), Arc::clone(&one.named));
+        let before = &self.configured;
+        let kept = |one: &Application| {
+            before
+                .get(&one.id)
+                .filter(|before| **before == known(one))
+                .cloned()
+        };
+        let configured = applications.iter();
+        let configured: BTreeMap<_, _> = configured
+            .map(|one| (Arc::clone(&one.id), kept(one).unwrap_or_else(|| known(one))))
+            .collect();
+        self.version += u64::from(*before != configured);
+        self.configured = configured;
+    }
+
     /// Reads a request to its end before anything changes. `inspects`: flows are looked into for names.
     ///
     /// # Errors
-    /// Cause 76 for what is not understood, 69 for what cannot be read, each with the IE; 75 for too many.
+    /// Cause 76 for what is not understood, 69 for what cannot be read or is configured here, each with the IE; 75 for
+    /// too many.
     pub(crate) fn read(
         &self,
         request: &PfdManagementRequest<'_>,
         inspects: bool,
     ) -> Result<Provision, Reject> {
+        let counts = request.application_ids_pfds.iter().map(|one| count(&one));
+        let all = counts.fold(Names::default(), Names::and);
+        if all.expressions > MOST_EXPRESSIONS_AT_ONCE {
+            return Err(FULL);
+        }
         let mut named = BTreeMap::new();
         for one in request.application_ids_pfds.iter() {
+            let id = one.application_id.0;
+            if self.configured.contains_key(id) || id.len() > LONGEST_ID {
+                return Err(Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::APPLICATION_ID));
+            }
             let pfds = pfds(&one, inspects)?;
-            named.insert(Arc::from(one.application_id.0), KnownBy::new(pfds, self.seed));
+            named.insert(Arc::from(id), KnownBy::new(pfds, self.seed));
         }
         Ok(Provision {
             named,
@@ -142,11 +227,18 @@ impl Pfds {
 
     /// The application with this identifier.
     pub(crate) fn application(&self, id: &[u8]) -> Option<Application> {
-        let (id, known) = self.applications.get_key_value(id)?;
+        let configured = self.configured.get_key_value(id);
+        let (id, known) = configured.or_else(|| self.applications.get_key_value(id))?;
         Some(known.application(id))
     }
 
-    /// All of them.
+    /// All of them, those of the configuration first, for views.
+    pub(crate) fn summaries(&self) -> impl Iterator<Item = ApplicationSummary<'_>> {
+        let configured = self.configured.iter().map(|(id, known)| known.summary(id, true));
+        configured.chain(self.all().map(|(id, known)| known.summary(id, false)))
+    }
+
+    /// All that control planes describe.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&[u8], &KnownBy)> {
         let all = self.applications.iter();
         all.map(|(id, known)| (id.as_ref(), known))
@@ -157,24 +249,18 @@ impl Pfds {
     pub(crate) fn restore(&mut self, record: &ApplicationRecord) -> Option<bool> {
         let flows = record.flows.iter().map(|text| text.parse().ok());
         let named: Option<Vec<NamedPfd>> = record.named.iter().map(|text| text.parse().ok()).collect();
-        let known = KnownBy {
-            flows: flows.collect::<Option<_>>()?,
-            named: Arc::new(NamedPfds::new(named?, self.seed)),
-        };
-        let names = Names::of(std::iter::once(&known));
-        let is_full =
-            self.applications.len() >= MOST_APPLICATIONS && !self.applications.contains_key(&*record.id);
-        if known.flows.len() > MOST_FLOWS || names.all > MOST_NAMES || is_full {
+        let known = KnownBy::of(
+            flows.collect::<Option<_>>()?,
+            Arc::new(NamedPfds::new(named?, self.seed)),
+        );
+        let others = self.applications.iter().filter(|(id, _)| ***id != *record.id);
+        let others: Vec<_> = others.map(|(_, known)| known).collect();
+        let names = Names::of_all(others.iter().copied()).and(known.names);
+        let is_full = others.len() >= MOST_APPLICATIONS || names.are_too_many();
+        if known.flows.len() > MOST_FLOWS || known.names.all > MOST_NAMES || is_full {
             return Some(false);
         }
-        let before = self.applications.insert(record.id.as_slice().into(), known);
-        if Names::of(self.applications.values()).are_too_many() {
-            match before {
-                Some(before) => self.applications.insert(record.id.as_slice().into(), before),
-                None => self.applications.remove(&*record.id),
-            };
-            return Some(false);
-        }
+        self.applications.insert(record.id.as_slice().into(), known);
         self.version += 1;
         Some(true)
     }
@@ -186,15 +272,14 @@ impl Pfds {
 
     /// What `application` is now, if that is something else.
     pub(crate) fn renewed(&self, application: &Application) -> Option<Application> {
-        let known = self
-            .applications
-            .get(&application.id)
-            .cloned()
-            .unwrap_or_default();
+        let configured = self.configured.get(&application.id);
+        let Some(known) = configured.or_else(|| self.applications.get(&application.id)) else {
+            let is_nothing = application.flows.is_empty() && application.named.all().is_empty();
+            return (!is_nothing).then(|| KnownBy::default().application(&application.id));
+        };
         let is_same =
             Arc::ptr_eq(&known.flows, &application.flows) && Arc::ptr_eq(&known.named, &application.named);
-        let now = known.application(&application.id);
-        (!is_same && now != *application).then_some(now)
+        (!is_same).then(|| known.application(&application.id))
     }
 
     /// Changes what a request names.
@@ -210,8 +295,8 @@ impl Pfds {
                 .chain(provision.named.values())
         };
         let count = after().filter(|known| !known.is_nothing()).count();
-        if count > MOST_APPLICATIONS || Names::of(after()).are_too_many() {
-            return Err(Reject::of(Cause::NO_RESOURCES_AVAILABLE));
+        if count > MOST_APPLICATIONS || Names::of_all(after()).are_too_many() {
+            return Err(FULL);
         }
         let mut changes = provision.forgets_all && !self.applications.is_empty();
         if provision.forgets_all {
@@ -219,33 +304,61 @@ impl Pfds {
         }
         for (id, known) in provision.named {
             let after = Some(&known).filter(|known| !known.is_nothing());
-            changes |= self.applications.get(&id) != after;
-            if known.is_nothing() {
-                self.applications.remove(&id);
-            } else {
-                self.applications.insert(id, known);
+            if self.applications.get(&id) == after {
+                continue;
             }
+            changes = true;
+            match known.is_nothing() {
+                true => self.applications.remove(&id),
+                false => self.applications.insert(id, known),
+            };
         }
         self.version += u64::from(changes);
         Ok(())
     }
 }
 
+/// How many names an application has in a request, before any of them is read.
+fn count(application: &ApplicationIdsPfds<'_>) -> Names {
+    let mut names = Names::default();
+    for context in application.pfd_context.iter() {
+        for contents in context.pfd_contents.iter() {
+            let more = contents.additional_url.into_iter().flat_map(Octets16::strings);
+            let urls = contents.url.into_iter().map(|text| text.0).chain(more);
+            let pairs = contents.additional_domain_name_and_protocol.into_iter();
+            let more = pairs.flat_map(Octets16::strings).step_by(2);
+            let domains = contents.domain_name.into_iter().map(|text| text.0).chain(more);
+            let all = urls.map(|text| (NameKind::Url, text));
+            for (kind, text) in all.chain(domains.map(|text| (NameKind::Domain, text))) {
+                names.all += 1;
+                names.expressions += usize::from(NamePattern::is_written_as_expression(kind, text));
+            }
+        }
+    }
+    names
+}
+
 /// The PFDs of one application.
 fn pfds(application: &ApplicationIdsPfds<'_>, inspects: bool) -> Result<Vec<NamedPfd>, Reject> {
+    let Names {
+        all: names,
+        expressions,
+    } = count(application);
+    if names > 0 && !inspects {
+        return Err(NOT_SUPPORTED);
+    }
+    if names > MOST_NAMES || expressions > MOST_EXPRESSIONS {
+        return Err(FULL);
+    }
     let mut all = Vec::new();
-    let (mut flows, mut names, mut octets) = (0, 0, 0);
+    let (mut flows, mut octets) = (0, 0);
     for context in application.pfd_context.iter() {
         let pfd = pfd(&context)?;
         flows += pfd.flows.len();
-        names += pfd.urls.len() + pfd.domains.len();
         let texts = pfd.urls.iter().chain(&pfd.domains);
         octets += texts.map(|name| name.text().len()).sum::<usize>();
-        if names > 0 && !inspects {
-            return Err(NOT_SUPPORTED);
-        }
-        if flows > MOST_FLOWS || names > MOST_NAMES || octets > MOST_NAME_OCTETS {
-            return Err(Reject::of(Cause::NO_RESOURCES_AVAILABLE));
+        if flows > MOST_FLOWS || octets > MOST_NAME_OCTETS {
+            return Err(FULL);
         }
         all.push(pfd);
     }
@@ -273,7 +386,7 @@ fn read(contents: &PfdContents<'_>, pfd: &mut NamedPfd) -> Result<(), Reject> {
     for text in each(contents.url, contents.additional_url)? {
         pfd.urls.push(name(NameKind::Url, text)?);
     }
-    for (text, protocol) in domains(contents)? {
+    for [text, protocol] in domains(contents)? {
         pfd.domains.push(name(kind(protocol)?, text)?);
     }
     // Contents that say nothing describe nothing.
@@ -297,18 +410,18 @@ fn strings(field: Octets16<'_>) -> Result<Vec<&[u8]>, Reject> {
 }
 
 /// The domain names, each with the protocol that it is to be looked for in.
-fn domains<'a>(contents: &PfdContents<'a>) -> Result<Vec<(&'a [u8], &'a [u8])>, Reject> {
+fn domains<'a>(contents: &PfdContents<'a>) -> Result<Vec<[&'a [u8]; 2]>, Reject> {
     let protocol = contents.domain_name_protocol.map(|protocol| protocol.0);
     let mut all = Vec::new();
     match (contents.domain_name, protocol) {
-        (Some(name), protocol) => all.push((name.0, protocol.unwrap_or_default())),
+        (Some(name), protocol) => all.push([name.0, protocol.unwrap_or_default()]),
         (None, Some(_)) => return Err(BAD),
         (None, None) => {}
     }
     let more = contents.additional_domain_name_and_protocol;
     let more = more.map(strings).transpose()?.unwrap_or_default();
     let (pairs, rest) = more.as_chunks();
-    all.extend(pairs.iter().map(|[name, protocol]| (*name, *protocol)));
+    all.extend_from_slice(pairs);
     rest.is_empty().then_some(all).ok_or(BAD)
 }
 

@@ -10,12 +10,14 @@ use crate::endpoint_state::Shared;
 use crate::ie_addresses::cp_f_seid;
 use crate::node::NodeName;
 use crate::node_records::octets_of;
+use crate::pfds::Pfds;
 use crate::session_transfer::{ImportError, SessionTransfer};
 
 /// What brings sessions back.
 pub(crate) struct Restoring<'a> {
     pub(crate) shared: &'a mut Shared,
     pub(crate) transfer: &'a mut SessionTransfer,
+    pub(crate) pfds: &'a Pfds,
     pub(crate) absent: &'a mut Option<AbsentSessions>,
 }
 
@@ -68,9 +70,9 @@ impl Restoring<'_> {
         };
         let restored = match stored {
             Some(StoredSession { record, progress }) => {
-                let restored = self
-                    .transfer
-                    .restore(self.shared, now, &record, progress.as_deref());
+                let restored =
+                    self.transfer
+                        .restore(self.shared, self.pfds, now, (&record, progress.as_deref()));
                 if restored.is_ok() && !is_newest_form(&record) {
                     self.shared.sessions.mark(seid);
                 }

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::endpoint_state::Shared;
 use crate::node::NodeName;
 use crate::node_records::{application_records, node_of, node_record, octets_of, record_of};
-use crate::pfd_management::PfdManagement;
+use crate::pfd_management::{self, PfdManagement};
 use crate::pfds::Pfds;
 use crate::report_outbox::{DownlinkData, Events, QueriedReport, RemoteTunnel, ReportOutbox};
 use crate::session_reports::SessionReports;
@@ -207,7 +207,9 @@ impl SessionTransfer {
             }
             Record::Node(record) => Imported::Node(import_node(shared, &record)?),
             Record::Application(record) => Imported::Application(import_application(pfds, *record)?),
-            Record::Session(record) => Imported::Session(self.import_session(shared, now, *record, false)?),
+            Record::Session(record) => {
+                Imported::Session(self.import_session(shared, pfds, now, (*record, false))?)
+            }
             Record::Response(_) => return Err(RecordError::Malformed("response").into()),
         };
         Ok((imported, rest))
@@ -220,9 +222,9 @@ impl SessionTransfer {
     pub(crate) fn restore(
         &mut self,
         shared: &mut Shared,
+        pfds: &Pfds,
         now: Nanos,
-        record: &[u8],
-        progress: Option<&[u8]>,
+        (record, progress): (&[u8], Option<&[u8]>),
     ) -> Result<Seid, ImportError> {
         let wall = shared.sessions.wall();
         let (record, _) = Record::decode(record, frame(&shared.network, &shared.config, wall))?;
@@ -241,16 +243,17 @@ impl SessionTransfer {
                 .for_each(|checkpoint| checkpoint.advance(progress));
         }
         record.empty_meters(now);
-        self.import_session(shared, now, *record, true)
+        self.import_session(shared, pfds, now, (*record, true))
     }
 
     fn import_session(
         &mut self,
         shared: &mut Shared,
+        pfds: &Pfds,
         now: Nanos,
-        mut record: SessionRecord,
-        is_stored: bool,
+        (mut record, is_stored): (SessionRecord, bool),
     ) -> Result<Seid, ImportError> {
+        pfd_management::renew(&mut record.rules, pfds);
         let node = node_of(&record.association)?;
         let association = shared.associations.by_node(&node).map(|one| one.id);
         let association = association.ok_or(ImportError::NoAssociation(node))?;

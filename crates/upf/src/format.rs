@@ -82,6 +82,8 @@ pub fn matches(network: &Network, rules: &SessionRules, pdi: &Pdi) -> Vec<String
             format!("or {filter}")
         });
     }
+    let application = pdi.optional.application.as_ref();
+    lines.extend(application.map(|one| format!("application {}", one.id.escape_ascii())));
     if lines.is_empty() {
         lines.push("everything".into());
     }

@@ -27,6 +27,7 @@ pub(super) fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.max_associations_per_address = config.n4.max_associations_per_address.size();
     made.response_cache_octets = config.n4.response_cache();
     made.inspects = config.inspects();
+    made.applications = config.applications();
     made.unknown_rate = config.n4.unknown_source_s.value() as u32;
     made.unverified_percent = config.n4.unverified_percent.value() as u8;
     made.smfs = config.n4.smfs().collect();

@@ -159,13 +159,11 @@ impl SlowPath {
     /// than those before with the same ends.
     #[cold]
     pub fn note_openings<B>(&self, burst: &mut Burst<'_, B>) {
-        if !self.inspection.is_on() {
+        if !self.inspection.has_any() {
             return;
         }
         for (index, descriptor) in burst.descriptors.iter().enumerate() {
-            let is_opening = descriptor.flags.any(PacketFlags::OPENING) && descriptor.verdict.is_some();
-            let is_of_flow = is_opening && descriptor.shape.contains(KeyFields::TUPLE);
-            burst.soft |= u64::from(is_of_flow) << (index % BURST);
+            burst.soft |= u64::from(opens_again(descriptor)) << (index % BURST);
         }
     }
 
@@ -283,6 +281,7 @@ impl SlowPath {
             by_hash,
             wanted,
             put_off,
+            inspection,
             ..
         } = self;
         let wanted = &mut wanted[..count.min(BURST)];
@@ -302,7 +301,13 @@ impl SlowPath {
                 kept += 1;
             } else {
                 let descriptor = &mut burst.descriptors[usize::from(index)];
-                *put_off |= refuse(stats, index, descriptor, turns[number].0.class);
+                *put_off |= refuse(
+                    stats,
+                    index,
+                    descriptor,
+                    turns[number].0.class,
+                    inspection.has_any(),
+                );
             }
         }
         by_hash.finish();
@@ -338,6 +343,7 @@ impl SlowPath {
             by_session,
             wanted,
             put_off,
+            inspection,
             ..
         } = self;
         for wanted in &mut wanted[..count] {
@@ -361,7 +367,7 @@ impl SlowPath {
                 continue;
             }
             let descriptor = &mut burst.descriptors[usize::from(index)];
-            *put_off |= refuse(tables.stats, index, descriptor, turn.class);
+            *put_off |= refuse(tables.stats, index, descriptor, turn.class, inspection.has_any());
         }
         by_session.finish();
         kept
@@ -456,13 +462,17 @@ impl SlowPath {
                 let entry = NewEntry {
                     idle: self.idle.of(shape, protocol, is_short),
                     session: wanted.session,
-                    is_provisional: inspected.is_some_and(|inspected| inspected.is_open),
+                    is_provisional: inspected.is_some_and(|inspected| inspected.is_provisional(shape)),
                 };
                 flows.stage(&sessions.blocks, packet_key, descriptor, entry);
                 if let Some(inspected) = inspected.filter(|inspected| inspected.wants_entry) {
-                    let side = descriptor.side;
-                    self.inspection
-                        .note_responder(&inspected, ResponderEntry { side, shape });
+                    let entry = ResponderEntry {
+                        side: descriptor.side,
+                        shape,
+                        tos: known.map_or(0, |tuple| tuple.tos),
+                        flow_label: known.map_or(0, |tuple| tuple.flow_label),
+                    };
+                    self.inspection.note_responder(&inspected, entry);
                 }
             }
             Err(reason) => descriptor.fate = Fate::Drop(reason),
@@ -492,6 +502,12 @@ fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side) {
     sessions.blocks.prefetch_read_line(slot.installed.block, likely);
 }
 
+/// Whether a packet opens a connection between ends that have a flow.
+fn opens_again(descriptor: &Descriptor) -> bool {
+    let is_opening = descriptor.flags.any(PacketFlags::OPENING) && descriptor.verdict.is_some();
+    is_opening && descriptor.shape.contains(KeyFields::TUPLE)
+}
+
 /// By where it came in: what comes in tunnels is uplink, also between user planes.
 fn class(descriptor: &Descriptor) -> Class {
     match descriptor.side {
@@ -502,10 +518,17 @@ fn class(descriptor: &Descriptor) -> Class {
 }
 
 /// Refuses a packet for want of budget. One with a verdict is forwarded by it, and its bit is returned; another is
-/// dropped.
+/// dropped, and so is one that opens a connection whose host matters: the verdict is about the one before.
 #[inline]
-fn refuse(stats: &mut Stats, index: u8, descriptor: &mut Descriptor, class: Class) -> u64 {
-    if descriptor.verdict.is_some() {
+fn refuse(
+    stats: &mut Stats,
+    index: u8,
+    descriptor: &mut Descriptor,
+    class: Class,
+    has_inspected: bool,
+) -> u64 {
+    let is_of_one_before = has_inspected && opens_again(descriptor);
+    if descriptor.verdict.is_some() && !is_of_one_before {
         stats.revalidations_put_off += 1;
         1 << (usize::from(index) % BURST)
     } else {
@@ -547,12 +570,17 @@ fn outdate_other_direction(
     inspected: &Inspected,
     (packet, descriptor): (PacketKey<'_>, &Descriptor),
 ) {
-    let Some(ResponderEntry { side, shape }) = inspected.outdates else {
+    let Some(entry) = inspected.outdates else {
         return;
     };
     let tuple = packet.keys.tuple(packet.index, descriptor.family, false);
     if let Some(tuple) = tuple {
-        flows.outdate(side, &tuple.reversed(), shape);
+        let theirs = IpTuple {
+            tos: entry.tos,
+            flow_label: entry.flow_label,
+            ..tuple.reversed()
+        };
+        flows.outdate(entry.side, &theirs, entry.shape);
     }
 }
 

@@ -1,15 +1,16 @@
 //! Predefined rules: checks, and the rules as sessions activate them.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use flow::InstanceId;
 use packet::Qfi;
 use rules::Predefined;
+use rules::model::{Application, NamedPfd, NamedPfds, PredefinedError, PredefinedRule};
 use rules::model::{
     ApplyAction, BitRates, BitsPerSecond, DestinationInterface, Far, FarId, ForwardingParameters, Gate,
     Precedence, Qer, QerId, RuleRef, SdfFilter, TosTrafficClass, Urr, UrrId,
 };
-use rules::model::{PredefinedError, PredefinedRule};
 use serde_saphyr::Spanned;
 
 use crate::error::Fault;
@@ -71,6 +72,23 @@ impl PredefinedRuleConfig {
     }
 }
 
+impl ApplicationConfig {
+    fn application(&self) -> Application {
+        let hosts = self.hosts.iter().map(|host| host.0.clone().into());
+        let pfd = NamedPfd {
+            urls: hosts.collect(),
+            ..NamedPfd::default()
+        };
+        let named = if pfd.urls.is_empty() { vec![] } else { vec![pfd] };
+        Application {
+            id: self.name.value.as_bytes().into(),
+            flows: self.flows.iter().map(|flow| flow.0.clone()).collect(),
+            // The names are the operator's own: none is made to collide with others.
+            named: Arc::new(NamedPfds::new(named, 0)),
+        }
+    }
+}
+
 impl PredefinedQer {
     fn qer(&self) -> Qer {
         let gate = |gate| match gate {
@@ -97,6 +115,15 @@ impl Config {
     pub fn predefined(&self) -> Predefined {
         // `check` has found that it can be made.
         self.try_predefined().unwrap_or_default()
+    }
+
+    /// The applications, for PDRs that name one.
+    pub fn applications(&self) -> Arc<[Application]> {
+        self.predefined
+            .applications
+            .iter()
+            .map(ApplicationConfig::application)
+            .collect()
     }
 
     /// Whether any rule has a content.

@@ -54,6 +54,32 @@ fn a_rule_stands_for_the_hosts_and_for_the_flows_of_its_applications() {
 }
 
 #[test]
+fn pdrs_may_name_the_applications() {
+    let config = config(RULES);
+    let applications = config.applications();
+    let all: Vec<_> = applications
+        .iter()
+        .map(|one| {
+            let names = one.named.all().iter().map(ToString::to_string);
+            (
+                one.id.escape_ascii().to_string(),
+                one.flows.len(),
+                names.collect::<Vec<_>>().join(","),
+            )
+        })
+        .collect();
+    let line = |id: &str, flows, names: &str| (id.to_owned(), flows, names.to_owned());
+    assert_eq!(
+        all,
+        [
+            line("video", 0, "url *.video.example\nurl cdn.example/video\n"),
+            line("dns", 1, ""),
+            line("both", 1, "url both.example\n"),
+        ]
+    );
+}
+
+#[test]
 fn applications_that_contradict_something_are_refused() {
     for (from, to, part) in [
         (

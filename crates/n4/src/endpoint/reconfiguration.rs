@@ -77,6 +77,7 @@ impl Endpoint {
         let used = shared.sessions.paths();
         let unsupervised = self.reporting.nodes.set_supervision(now, own.paths, used);
         shared.counters.paths_unsupervised += unsupervised;
+        self.pfds.configure(shared, now);
         self.settle(now);
     }
 

@@ -12,6 +12,7 @@ use n4::Config;
 use pfcp::IeType;
 use pfcp::ie::{Cause, FailedRuleId, UsageReportTrigger};
 use pfcp::message::Message;
+use rules::model::Application;
 use session::Export;
 
 use support::traffic::{Fate, downlink, uplink};
@@ -281,6 +282,40 @@ fn names_of_all_kinds_are_known_and_sessions_follow() {
     assert_eq!(named(&world, "music.example", None), [0; 0]);
 }
 
+#[test]
+fn a_configured_application_is_named_as_others_are_and_described_by_nobody_else() {
+    let configured = |flow: &str| -> Arc<[Application]> {
+        let application = Application {
+            id: b"video".as_slice().into(),
+            flows: [flow.parse().unwrap()].into(),
+            named: Arc::default(),
+        };
+        [application].into()
+    };
+    let mut config = World::config(2);
+    config.applications = configured(TO_VIDEO);
+    let mut world = World::with(config.clone());
+    world.associate();
+    world.ask(50, Some(0), &session(1, UE)).up_seid();
+    assert_eq!(world.reaches(), [YES, NO]);
+    let reply = world.provision(&[application("video", &[flow(TO_OTHER)])]);
+    let refused = because(Cause::MANDATORY_IE_INCORRECT, Some(IeType::APPLICATION_ID));
+    assert_eq!(reply.verdict(), refused);
+    // A request that forgets all is about what control planes describe.
+    world.provision(&[]).assert_accepted();
+    assert_eq!(world.reaches(), [YES, NO]);
+    for (applications, expected) in [(configured(TO_OTHER), [NO, YES]), (Arc::default(), [NO, NO])] {
+        config.applications = applications;
+        world.n4.reconfigure(world.now, &fleet::network(), config.clone());
+        world.run();
+        assert_eq!(world.reaches(), expected);
+    }
+    world
+        .provision(&[application("video", &[flow(TO_VIDEO)])])
+        .assert_accepted();
+    assert_eq!(world.reaches(), [YES, NO]);
+}
+
 /// Names are not in the records of sessions: their applications have them.
 #[test]
 fn a_session_in_another_process_has_the_names_of_its_application() {
@@ -359,17 +394,57 @@ fn names_are_bounded_in_one_application_and_in_all() {
     assert_eq!(named(&world, "h77.a", None), [0]);
     let reply = world.provision(&[application("video", &[domains(&hosts)])]);
     assert_eq!(reply.cause(), full);
-    let expressions = numbered(512, &|number| format!("^h{number}$"));
-    for id in ["a", "b"] {
-        world
-            .provision(&[application(id, &[domains(&expressions)])])
-            .assert_accepted();
+    let expressions = numbered(33, &|number| format!("^h{number}$"));
+    let with = |id: &str, count: usize| application(id, &[domains(&expressions[..count])]);
+    assert_eq!(
+        world.provision(&[with("a", 33)]).cause(),
+        full,
+        "in an application"
+    );
+    let ids: Vec<String> = (0..33).map(|number| number.to_string()).collect();
+    let many: Vec<_> = ids[..5].iter().map(|id| with(id, 32)).collect();
+    assert_eq!(world.provision(&many).cause(), full, "in a request");
+    for four in ids[..32].chunks(4) {
+        let four: Vec<_> = four.iter().map(|id| with(id, 32)).collect();
+        world.provision(&four).assert_accepted();
     }
-    let more = application("c", &[domains(&expressions[..1])]);
-    assert_eq!(world.provision(std::slice::from_ref(&more)).cause(), full);
+    assert_eq!(world.provision(&[with("32", 1)]).cause(), full, "in all");
     world
-        .provision(&[application("a", &[flow(TO_VIDEO)]), more])
+        .provision(&[application("0", &[flow(TO_VIDEO)]), with("32", 1)])
         .assert_accepted();
+    let long = application(&"x".repeat(257), &[flow(TO_VIDEO)]);
+    let reply = world.provision(&[long]);
+    assert_eq!(
+        reply.verdict(),
+        because(Cause::MANDATORY_IE_INCORRECT, Some(IeType::APPLICATION_ID))
+    );
+}
+
+/// Sessions are compared by what they share with the application.
+#[test]
+fn what_says_the_same_again_changes_nothing() {
+    let mut world = inspecting();
+    let pfds = || {
+        application(
+            "video",
+            &[contents(0x04, &[counted(b"music.example")]), flow(TO_VIDEO)],
+        )
+    };
+    world.provision(&[pfds()]).assert_accepted();
+    let own = |world: &World| {
+        let pdrs = world.only_session().rules().pdrs();
+        let application = pdrs[0].pdi.optional.application.as_ref().expect("an application");
+        Arc::clone(&application.named)
+    };
+    let before = own(&world);
+    world.provision(&[pfds()]).assert_accepted();
+    world
+        .ask(50, Some(0), &session(2, Ipv4Addr::new(10, 45, 0, 9)))
+        .up_seid();
+    for session in world.n4.sessions().iter() {
+        let application = session.rules().pdrs()[0].pdi.optional.application.as_ref();
+        assert!(Arc::ptr_eq(&application.expect("an application").named, &before));
+    }
 }
 
 #[test]

@@ -20,8 +20,8 @@ use crate::configuration::Effect;
 use super::session_transfer::{Exported, SessionExport};
 use crate::metrics::ControlSnapshot;
 use crate::values::{
-    AssociationList, LiveControl, N4Status, NeighbourList, PathList, PortList, RouteList, SessionDetail,
-    SessionList,
+    ApplicationList, AssociationList, LiveControl, N4Status, NeighbourList, PathList, PortList, RouteList,
+    SessionDetail, SessionList,
 };
 use crate::views::{self, SessionQuery};
 use upf::{Control, InspectError, Inspection, MirrorFault, MirrorWanted, identifiers};
@@ -83,6 +83,9 @@ enum Query {
     },
     Paths {
         reply: oneshot::Sender<PathList>,
+    },
+    Applications {
+        reply: oneshot::Sender<ApplicationList>,
     },
     Routes {
         after: Option<u32>,
@@ -292,6 +295,14 @@ impl QueryClient {
         self.ask(|reply| Query::Paths { reply }).await
     }
 
+    /// The applications that PDRs may name.
+    ///
+    /// # Errors
+    /// `QueryTimeout`.
+    pub async fn applications(&self) -> Result<ApplicationList, QueryTimeout> {
+        self.ask(|reply| Query::Applications { reply }).await
+    }
+
     /// A page of routes.
     ///
     /// # Errors
@@ -447,6 +458,9 @@ impl QueryServer {
             Query::Paths { reply } => {
                 let _ = reply.send(views::paths(control));
             }
+            Query::Applications { reply } => {
+                let _ = reply.send(views::applications(control));
+            }
             Query::Routes { after, most, reply } => {
                 let _ = reply.send(views::routes(control, after, most));
             }
@@ -505,6 +519,7 @@ impl Query {
             Self::Trace { reply, .. } => reply.is_closed(),
             Self::Mirror { reply, .. } => reply.is_closed(),
             Self::Paths { reply } => reply.is_closed(),
+            Self::Applications { reply } => reply.is_closed(),
             Self::Routes { reply, .. } => reply.is_closed(),
             Self::Neighbours { reply, .. } => reply.is_closed(),
             Self::Export { reply, .. } => reply.is_closed(),

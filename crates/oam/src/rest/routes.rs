@@ -53,6 +53,7 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(network::neighbours))
         .routes(routes!(n4::n4))
         .routes(routes!(n4::associations))
+        .routes(routes!(n4::applications))
         .routes(routes!(log::log_level, log::set_log_level))
         .routes(routes!(configuration::running, configuration::commit))
         .routes(routes!(configuration::versions))

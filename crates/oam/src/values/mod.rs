@@ -5,6 +5,7 @@
 //! hexadecimal, since JSON readers round them. Nothing here queries control or workers.
 
 mod alarms;
+mod applications;
 mod configuration;
 mod detail;
 mod drop_advice;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use alarms::{AlarmChange, AlarmEvent, AlarmEventList, AlarmList, AlarmNotification, AlarmRow, Severity};
+pub use applications::{ApplicationList, ApplicationRow};
 pub use configuration::{
     CommitReport, CommitState, ConfigChange, ConfigDifferences, ConfigStatus, ConfigVersion,
     ConfigVersionList, ConfigVersionText, RolledBackVersion, UnconfirmedVersion,

@@ -17,7 +17,7 @@ mod sessions;
 pub use detail::session_detail;
 pub use live::live;
 pub use metrics::metrics;
-pub use n4::n4;
+pub use n4::{applications, n4};
 pub use network::{neighbours, routes};
 pub use ports::{paths, ports};
 pub use rows::associations;

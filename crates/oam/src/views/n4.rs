@@ -9,7 +9,7 @@ use pfcp::ie::Cause;
 use upf::Control;
 
 use super::rows::date;
-use crate::values::{N4Cause, N4Message, N4Status};
+use crate::values::{ApplicationList, ApplicationRow, N4Cause, N4Message, N4Status};
 
 /// What N4 has done since the start.
 #[must_use]
@@ -171,4 +171,20 @@ fn counts(counters: &Counters) -> BTreeMap<String, u64> {
 fn table(all: &[(&str, u64)]) -> BTreeMap<String, u64> {
     let all = all.iter();
     all.map(|(name, count)| ((*name).to_owned(), *count)).collect()
+}
+
+/// The applications that PDRs may name.
+#[must_use]
+pub fn applications(control: &Control) -> ApplicationList {
+    let row = |one: n4::ApplicationSummary<'_>| ApplicationRow {
+        id: one.id.escape_ascii().to_string(),
+        is_configured: one.is_configured,
+        flows: one.flows,
+        urls: one.urls,
+        domains: one.domains,
+        expressions: one.expressions,
+    };
+    ApplicationList {
+        applications: control.endpoint().applications().map(row).collect(),
+    }
 }

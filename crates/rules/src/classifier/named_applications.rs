@@ -1,7 +1,7 @@
 //! The applications of a session's PDRs that are known by names.
 //!
-//! A name is looked up once for all names of an application, which all sessions share ([`NamedPfds`]); what a session has of
-//! its own are the flows that PFDs have beside names.
+//! A name is looked up once for all names of an application, which all sessions share ([`NamedPfds`]); what a session
+//! has of its own are the flows that PFDs have beside names.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Names of PFDs: the URLs and domain names that a flow may be for (TS 29.251 §6.4.3.8, §6.4.3.9).
 //!
-//! A name is written out, begins with `*.`, or is a regular expression: what has a character that no name has. A
-//! regular expression is made into an automaton when it comes, of bounded size, and takes one step for each octet of a
-//! name. Nothing says which syntax they have; taken are those without references to groups and without lookaround.
+//! A name is written out, its host with `*.` before it or not, or it is a regular expression: what has a character that
+//! no name has. A regular expression is made into an automaton when it comes, of bounded size, and takes one step for
+//! each octet of a name. Nothing says which syntax they have; taken are those without references to groups and without
+//! lookaround.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -19,7 +20,7 @@ use super::host_rule::HostRule;
 const LONGEST: usize = 1_024;
 /// Octets of an automaton at most, and of what it takes to make one.
 const LARGEST: usize = 64 << 10;
-const MOST_WORK: usize = 1 << 20;
+const MOST_WORK: usize = 256 << 10;
 
 /// What a name of a PFD is of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -104,7 +105,7 @@ impl NamePattern {
             return Err(InvalidName::Text);
         }
         let text = core::str::from_utf8(text).map_err(|_| InvalidName::Text)?;
-        let form = match is_expression(text) {
+        let form = match is_expression(kind, text) {
             true => Form::Expression(Arc::new(automaton(kind, text)?)),
             false => written(kind, text)?,
         };
@@ -113,6 +114,11 @@ impl NamePattern {
             text: text.into(),
             form,
         })
+    }
+
+    /// Whether a text of this kind is taken for a regular expression.
+    pub fn is_written_as_expression(kind: NameKind, text: &[u8]) -> bool {
+        core::str::from_utf8(text).is_ok_and(|text| is_expression(kind, text))
     }
 
     /// What it is of.
@@ -154,6 +160,20 @@ impl NamePattern {
     }
 }
 
+impl From<HostRule> for NamePattern {
+    /// A host that is written out, with the start of a path or without, whatever carries it.
+    fn from(host: HostRule) -> Self {
+        Self {
+            kind: NameKind::Url,
+            text: host.to_string().into(),
+            form: Form::Written {
+                host,
+                carrier: Carrier::Any,
+            },
+        }
+    }
+}
+
 impl PartialEq for NamePattern {
     fn eq(&self, other: &Self) -> bool {
         (self.kind, &self.text) == (other.kind, &other.text)
@@ -174,10 +194,20 @@ impl fmt::Debug for NamePattern {
     }
 }
 
-/// Whether a text has a character that neither a host nor a path has that is written out; a `*.` before it is none.
-fn is_expression(text: &str) -> bool {
-    let rest = text.strip_prefix("*.").unwrap_or(text);
-    rest.contains(['^', '$', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '\\'])
+/// Whether a text has what no host has; a `*.` before it is none. In paths and queries `?`, `+` and the like are usual:
+/// there it takes what URLs have not (RFC 3986 appendix A), or what stands for anything.
+fn is_expression(kind: NameKind, text: &str) -> bool {
+    let is_url = kind == NameKind::Url;
+    let scheme = ["http://", "https://"].into_iter().filter(|_| is_url);
+    let rest = scheme.filter_map(|scheme| text.strip_prefix(scheme)).next();
+    let rest = rest.unwrap_or(text);
+    let path_at = rest.find('/').filter(|_| is_url).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(path_at);
+    let host = host.strip_prefix("*.").unwrap_or(host);
+    host.contains(['^', '$', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '\\'])
+        || path.contains(['^', '[', ']', '{', '}', '|', '\\'])
+        || path.ends_with('$')
+        || [".*", ".+", ".?", "(?"].iter().any(|part| path.contains(part))
 }
 
 fn written(kind: NameKind, text: &str) -> Result<Form, InvalidName> {
@@ -286,6 +316,25 @@ mod tests {
         assert!(!matches(Url, "http://www.example/", "www.example", None));
         assert!(matches(Url, "https://www.example/", "www.example", None));
         assert!(matches(Url, "www.example", "www.example", None));
+        assert!(matches(
+            Url,
+            "https://*.video.example/",
+            "www.video.example",
+            None
+        ));
+        assert!(!matches(Url, "https://*.video.example/", "avideo.example", None));
+        assert!(matches(
+            Url,
+            "http://a.example/watch?v=1+(2)",
+            "a.example",
+            Some("/watch?v=1+(2)&t=3")
+        ));
+        assert!(matches(
+            Url,
+            "http://a.example/.*/v[0-9]",
+            "a.example",
+            Some("/x/v7")
+        ));
         assert!(matches(Url, r"^https://[a-z]+\.example/$", "www.example", None));
     }
 
@@ -329,8 +378,8 @@ mod tests {
             path in prop::option::of("/[ab]{0,4}"),
             is_url in any::<bool>(),
         ) {
-            prop_assume!(is_expression(&text));
             let kind = if is_url { NameKind::Url } else { NameKind::Domain };
+            prop_assume!(is_expression(kind, &text));
             let whole = match (is_url, &path) {
                 (false, _) => host.clone(),
                 (true, None) => format!("https://{host}/"),

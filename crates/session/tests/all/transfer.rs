@@ -669,6 +669,7 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
                 let _ = rules.create_endpoint(endpoint);
             }
             record.association = b"\x02\x03smf".to_vec();
+            names::forget(&mut rules);
             (record.rules, record.pending, record.sets) = (rules.into(), pending, sets);
             (record.packets, record.tokens) = packets;
             record

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod fleet;
+pub mod names;
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -22,7 +22,7 @@ use std::net::IpAddr;
 
 use dpi::http1::may_start_request;
 use dpi::{Found, Inspector, Layer4, PathStart, Protocol, Reason, Sender, Settings, Transport, Verdict};
-use flow::{Nanos, SessionIndex};
+use flow::{KeyFields, Nanos, SessionIndex};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
 use packet::tuple::proto;
@@ -58,13 +58,22 @@ pub(crate) struct Inspected {
     /// Its record.
     record: RecordPlace,
     /// Packets in the same direction may change that.
-    pub is_open: bool,
+    is_open: bool,
     /// The entry of the other direction, which is outdated by this packet.
     pub outdates: Option<ResponderEntry>,
     /// This packet has shown what the flow is for.
     pub has_shown: bool,
     /// The entry of this direction is to be noted ([`Inspection::note_responder`]).
     pub wants_entry: bool,
+}
+
+impl Inspected {
+    /// Whether packets of an entry with these fields are to come here, too. Of the responder's entries the last one is
+    /// noted; where it may have several, each of its packets asks anew.
+    pub fn is_provisional(&self, shape: KeyFields) -> bool {
+        let has_several = shape.contains(KeyFields::TOS) || shape.contains(KeyFields::FLOW_LABEL);
+        self.is_open || (self.wants_entry && has_several)
+    }
 }
 
 /// Whether a packet carries something that inspection looks at.
@@ -82,6 +91,8 @@ pub(crate) struct Inspection {
     records: FlowRecords,
     hosts: HostPool,
     hasher: RandomState,
+    /// There has been a record.
+    has_any: bool,
 }
 
 /// What a flow is for.
@@ -149,12 +160,18 @@ impl Inspection {
             records: FlowRecords::new(limits.records),
             hosts: HostPool::new(of(limits.hosts)),
             hasher: RandomState::default(),
+            has_any: false,
         }
     }
 
     /// Whether flows are inspected.
     pub fn is_on(&self) -> bool {
         self.records.is_on()
+    }
+
+    /// Whether the host of any flow has mattered so far.
+    pub fn has_any(&self) -> bool {
+        self.has_any
     }
 
     /// Flows that are inspected now.
@@ -234,6 +251,7 @@ impl Inspection {
         let own = self.records.at_mut(record)?;
         own.initiator_is_low = initiator_is_low;
         own.state = FlowState::Unseen;
+        self.has_any = true;
         Some(record)
     }
 
@@ -353,9 +371,10 @@ impl Inspection {
         let (mut is_open, mut wants_entry, mut has_shown) = (false, false, false);
         if let Some(own) = self.records.at_mut(record) {
             let is_requests = matches!(own.state, FlowState::Requests { .. });
-            is_open =
-                matches!(own.state, FlowState::Undecided(_)) || (is_requests && sender == Sender::Initiator);
-            wants_entry = own.state == FlowState::Unseen || (is_requests && sender == Sender::Responder);
+            let is_undecided = matches!(own.state, FlowState::Undecided(_));
+            wants_entry = own.state == FlowState::Unseen
+                || ((is_requests || is_undecided) && sender == Sender::Responder);
+            is_open = is_undecided || (is_requests && sender == Sender::Initiator);
             let is_other = own.state.host() != before.host();
             has_shown = is_other && own.state.host().is_some();
             if is_other || (before == FlowState::Unseen && own.state != before) {

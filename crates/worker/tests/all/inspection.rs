@@ -6,13 +6,16 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use flow::SessionIndex;
+use packet::DropReason;
 use packet::checksum;
 use packet::tcp::flags::{ACK, FIN, SYN};
 use rules::image::ImmediateActions;
-use rules::model::{HostRule, PdrId, PdrUpdate, Precedence, PredefinedRule, Urr, UrrId};
+use rules::model::{
+    HostRule, PdrId, PdrUpdate, Precedence, PredefinedRule, SdfFilter, TosTrafficClass, Urr, UrrId,
+};
 use rules::testing::{N3_ADDRESS, UE, tunnelled};
 use rules::{Predefined, SessionRules};
-use worker::{Command, InspectionLimits};
+use worker::{Command, InspectionLimits, WorkerConfig};
 
 use common::World;
 use common::one_session::{TEID, session};
@@ -26,6 +29,11 @@ const SESSION: SessionIndex = SessionIndex(1);
 /// The rules of a session both of whose PDRs count by host: `*.video.example`, the path `/api` of `shop.example`, and
 /// all else.
 fn rules_with(video: &str) -> SessionRules {
+    rules_after(video, None)
+}
+
+/// The same after another rule of all else, if one is given.
+fn rules_after(video: &str, first: Option<SdfFilter>) -> SessionRules {
     let urrs = [VIDEO, API, REST].map(Urr::volume);
     let mut predefined = Predefined::new([], [], urrs).expect("their numbers fit");
     let rule = |precedence, host: Option<&str>, urr| PredefinedRule {
@@ -40,11 +48,15 @@ fn rules_with(video: &str) -> SessionRules {
         urrs: vec![urr],
         content: None,
     };
-    let all = vec![
+    let mut all = vec![
         rule(1, Some(video), VIDEO),
         rule(2, Some("shop.example/api"), API),
         rule(3, None, REST),
     ];
+    all.extend(first.map(|filter| PredefinedRule {
+        filters: vec![filter],
+        ..rule(0, None, REST)
+    }));
     predefined.add(b"base", all).expect("all is there");
     let mut rules = session();
     for pdr in [PdrId(1), PdrId(2)] {
@@ -64,16 +76,26 @@ struct Case {
     port: u16,
     /// Sequence numbers of client and server.
     next: [u32; 2],
+    /// TOS of what the server sends.
+    tos: u8,
 }
 
 impl Case {
     fn new(limits: InspectionLimits) -> Self {
-        let mut world = World::with(rules::testing::network(), 1, |config| config.inspection = limits);
-        world.install(1, rules_with("*.video.example"));
+        Self::with(rules_with("*.video.example"), |config| config.inspection = limits)
+    }
+
+    fn with(rules: SessionRules, configure: impl Fn(&mut WorkerConfig)) -> Self {
+        let mut world = World::with(rules::testing::network(), 1, |config| {
+            config.inspection = InspectionLimits::default();
+            configure(config);
+        });
+        world.install(1, rules);
         Self {
             world,
             port: 40_000,
             next: [u32::MAX - 10, 77],
+            tos: 0,
         }
     }
 
@@ -90,7 +112,11 @@ impl Case {
 
     /// Sends a segment of the server.
     fn down(&mut self, flags: u8, payload: &[u8]) {
-        let packet = segment((SERVER, 443), (UE, self.port), (self.next[1], flags), payload);
+        let mut packet = segment((SERVER, 443), (UE, self.port), (self.next[1], flags), payload);
+        packet[1] = self.tos;
+        packet[10..12].fill(0);
+        let sum = checksum::of(&packet[..20]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
         self.next[1] = self.next[1].wrapping_add(payload.len() as u32 + u32::from(flags & SYN != 0));
         assert_eq!(self.world.send(1, &packet).len(), 1, "it waits for nothing");
     }
@@ -204,6 +230,68 @@ fn a_flow_counts_as_what_its_hello_says_from_that_packet_on() {
         (1, 1, 0)
     );
     case.world.assert_conserved();
+}
+
+#[test]
+fn acknowledgements_alone_count_as_the_host_once_it_is_known() {
+    for message in [
+        client_hello("cdn.video.example"),
+        get("cdn.video.example", "/upload"),
+    ] {
+        let mut case = Case::new(InspectionLimits::default());
+        case.open();
+        case.up(ACK, &message);
+        let before = case.octets();
+        for _ in 0..3 {
+            case.down(ACK, &[]);
+            case.up(ACK, &[]);
+        }
+        assert_eq!(case.since(before), [240, 0, 0]);
+    }
+}
+
+/// Rules that read TOS make entries of it, and the server's is not the client's.
+#[test]
+fn answers_with_another_tos_follow_the_requests() {
+    let marked = SdfFilter {
+        tos_traffic_class: Some(TosTrafficClass {
+            value: 0xb8,
+            mask: 0xfc,
+        }),
+        ..SdfFilter::default()
+    };
+    let mut case = Case::with(rules_after("*.video.example", Some(marked)), |_| ());
+    case.tos = 0x28;
+    case.open();
+    for (host, path, expected) in [
+        ("cdn.video.example", "/", [1040, 0, 0]),
+        ("shop.example", "/api", [0, 1040, 0]),
+        ("www.example", "/", [0, 0, 1040]),
+        ("cdn.video.example", "/", [1040, 0, 0]),
+    ] {
+        case.up(ACK, &get(host, path));
+        for tos in [0x28, 0x48] {
+            case.tos = tos;
+            let before = case.octets();
+            case.down(ACK, &[0x31; 1000]);
+            assert_eq!(case.since(before), expected, "{host} {tos}");
+        }
+    }
+}
+
+#[test]
+fn a_segment_that_opens_a_connection_does_not_go_by_the_one_before() {
+    let mut case = Case::with(rules_with("*.video.example"), |config| config.budgets.stale = 0);
+    case.open();
+    case.up(ACK, &client_hello("cdn.video.example"));
+    let opening = segment((UE, case.port), (SERVER, 443), (1, SYN), &[]);
+    let opening = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &opening);
+    assert!(
+        case.world.send(0, &opening).is_empty(),
+        "the client sends it again"
+    );
+    assert_eq!(case.stats().dropped(DropReason::StaleBudget), 1);
+    case.up(ACK, &[0x17; 100]);
 }
 
 #[test]

@@ -49,6 +49,9 @@ pub(crate) struct ResponderEntry {
     pub side: Side,
     /// The fields of its key.
     pub shape: KeyFields,
+    /// What its packets had that last came here, where the key has it: it is theirs, not that of what the client sends.
+    pub tos: u8,
+    pub flow_label: u32,
 }
 
 /// The record of a flow.
