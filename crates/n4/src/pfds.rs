@@ -393,7 +393,7 @@ fn read(contents: &PfdContents<'_>, pfd: &mut NamedPfd) -> Result<(), Reject> {
     if size(pfd) > before { Ok(()) } else { Err(BAD) }
 }
 
-/// A field and the strings of the additional one, at most as many as an application may have.
+/// A field and the strings of the additional one.
 fn each<'a>(
     first: Option<Octets16<'a>>,
     more: Option<Octets16<'a>>,
