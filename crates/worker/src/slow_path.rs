@@ -363,7 +363,7 @@ impl SlowPath {
                 wanted[kept] = wanted[number];
                 kept += 1;
                 let descriptor = &burst.descriptors[usize::from(index)];
-                prefetch(tables.sessions, session, descriptor.side);
+                prefetch(tables.sessions, session, descriptor.side, inspection.has_any());
                 continue;
             }
             let descriptor = &mut burst.descriptors[usize::from(index)];
@@ -490,10 +490,12 @@ impl SlowPath {
 
 /// Prefetches the memory of a session that the decision about a packet of this side reads.
 #[inline]
-fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side) {
+fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side, has_inspected: bool) {
     let Some(slot) = sessions.at(session) else { return };
     slot.classifier.prefetch();
-    flow::prefetch::read(&slot.image.seid);
+    if has_inspected {
+        flow::prefetch::read(&slot.image.seid);
+    }
     // Mostly right, and no harm done if not.
     let likely = match side {
         Side::Tunnel { .. } => Direction::Uplink,

@@ -30,6 +30,10 @@ use rules::Size;
 use side::{Base, Side};
 pub use target::targets;
 
+/// The comparisons that T6 asks for.
+const OF_TUNNEL: &str = "model Z against an entry for each tunnel";
+const OF_TUPLE: &str = "model Z against an entry for each 5-tuple";
+
 /// The model's mix.
 const MIX: Mix = Mix { tls: 70, http: 15 };
 /// Its rules.
@@ -49,18 +53,8 @@ pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Inspected, 
     };
     let only = |tls, http| Mix { tls, http };
     let all = [
-        (
-            "model Z against an entry for each tunnel",
-            MIX,
-            RULES,
-            Base::Tunnel,
-        ),
-        (
-            "model Z against an entry for each 5-tuple",
-            MIX,
-            RULES,
-            Base::Tuple,
-        ),
+        (OF_TUNNEL, MIX, RULES, Base::Tunnel),
+        (OF_TUPLE, MIX, RULES, Base::Tuple),
         ("1,000 hosts, each 5-tuple", MIX, few, Base::Tuple),
         ("TLS alone, each 5-tuple", only(100, 0), RULES, Base::Tuple),
         ("HTTP/1 alone, each 5-tuple", only(0, 100), RULES, Base::Tuple),

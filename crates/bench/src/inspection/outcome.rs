@@ -32,6 +32,6 @@ pub struct Compared {
 pub struct Inspected {
     /// Sessions, and those with traffic.
     pub sessions: [u32; 2],
-    /// The comparisons; the first two are of the model, against an entry for each tunnel and for each 5-tuple.
+    /// The comparisons that were asked for.
     pub compared: Vec<Compared>,
 }

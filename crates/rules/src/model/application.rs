@@ -23,7 +23,8 @@ pub struct Application {
     pub named: Arc<NamedPfds>,
 }
 
-/// A PFD with names. Of each kind that it has, one must match (TS 29.122 table 5.11.2.1.4-1).
+/// A PFD with names. Of each kind that it has, one must match, as TS 29.122 has it of a Pfd with several types of
+/// filters.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct NamedPfd {
     /// What the packets look like; none: like any.
