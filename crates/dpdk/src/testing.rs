@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -28,6 +29,38 @@ pub fn eal() -> &'static Eal {
 pub fn own_network() -> bool {
     // SAFETY: it takes flags alone, and leaves memory as it is.
     unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
+}
+
+/// Gives the calling thread [such a network](own_network) with a veth in it, `port0` and `host0`, that is up. The kernel
+/// sends nothing of its own by it: it has no address to announce. False where that is not allowed.
+pub fn own_veth() -> bool {
+    if !own_network() {
+        return false;
+    }
+    run("ip link add port0 type veth peer name host0");
+    for end in ["port0", "host0"] {
+        run(&format!("ip link set {end} addrgenmode none"));
+        run(&format!("ip link set {end} up"));
+    }
+    true
+}
+
+/// Does what a command of space separated words does.
+///
+/// # Panics
+///
+/// When it fails, with what it says.
+pub fn run(command: &str) {
+    let mut words = command.split(' ');
+    let out = Command::new(words.next().unwrap_or_default())
+        .args(words)
+        .output();
+    let out = out.unwrap_or_else(|error| panic!("{command}: {error}"));
+    assert!(
+        out.status.success(),
+        "{command}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
 }
 
 /// The kernel's side of an interface: what came in by it, and what it sends.

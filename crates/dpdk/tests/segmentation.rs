@@ -1,23 +1,12 @@
 //! UDP segmentation of packet sockets, against the kernel at the other end of a veth. Only root can make one.
 
-use std::process::Command;
 use std::time::Duration;
 
-use dpdk::testing::{Kernel, eal, own_network};
+use dpdk::testing::{Kernel, eal, own_veth, run};
 use dpdk::*;
 
 const ETHERNET: usize = 14;
 const HEADERS: usize = 42;
-
-fn run(command: &str) {
-    let mut words = command.split(' ');
-    let out = Command::new(words.next().unwrap()).args(words).output().unwrap();
-    assert!(
-        out.status.success(),
-        "{command}: {}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-}
 
 /// The ones' complement sum of octets (RFC 1071).
 fn sum(octets: &[u8]) -> u16 {
@@ -98,13 +87,10 @@ fn heard(kernel: &mut Kernel, count: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn consecutive_gtpu_packets_are_segments_of_one_datagram() {
-    if !own_network() {
+    if !own_veth() {
         println!("not run: only root can make a network");
         return;
     }
-    run("ip link add port0 type veth peer name host0");
-    run("ip link set host0 up");
-    run("ip link set port0 up");
     // The kernel cuts datagrams and fills in checksums as a NIC does.
     run("ethtool -K port0 tx off");
     let mut kernel = Kernel::listen("host0").unwrap();
@@ -214,13 +200,10 @@ fn tagged(frame: &[u8], tag: u16) -> Vec<u8> {
 
 #[test]
 fn packets_over_ipv6_and_in_vlans_are_segments_as_well() {
-    if !own_network() {
+    if !own_veth() {
         println!("not run: only root can make a network");
         return;
     }
-    run("ip link add port0 type veth peer name host0");
-    run("ip link set host0 up");
-    run("ip link set port0 up");
     // The other end has tags taken out of its frames: they are left where they are.
     run("ethtool -K host0 rxvlan off");
     run("ethtool -K port0 txvlan off");

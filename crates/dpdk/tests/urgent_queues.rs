@@ -1,8 +1,6 @@
 //! Receive queues that a program chooses, of packet sockets on a veth. Only root can make one.
 
-use std::process::Command;
-
-use dpdk::testing::{Kernel, eal, own_network};
+use dpdk::testing::{Kernel, eal, own_veth};
 use dpdk::*;
 
 /// Classic BPF of `linux/bpf_common.h`.
@@ -14,16 +12,6 @@ const RETURN: u16 = 0x06;
 const RETURN_A: u16 = 0x16;
 const PROTOCOL: u32 = 0xffff_f000;
 const VLAN_TAG: u32 = PROTOCOL + 44;
-
-fn run(command: &str) {
-    let mut words = command.split(' ');
-    let out = Command::new(words.next().unwrap()).args(words).output().unwrap();
-    assert!(
-        out.status.success(),
-        "{command}: {}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-}
 
 fn step(code: u16, k: u32) -> FilterInstruction {
     FilterInstruction {
@@ -63,13 +51,10 @@ struct Veth {
 
 impl Veth {
     fn new(queues: u16) -> Option<Veth> {
-        if !own_network() {
+        if !own_veth() {
             println!("not run: only root can make a network");
             return None;
         }
-        run("ip link add port0 type veth peer name host0");
-        run("ip link set host0 up");
-        run("ip link set port0 up");
         let spec = PortSpec::AfPacket {
             interface: "port0".into(),
             queues,

@@ -93,10 +93,9 @@ fn body(interface: &str) -> io::Result<[u8; BODY]> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
     use std::sync::PoisonError;
 
-    use dpdk::testing::{Kernel, eal, own_network};
+    use dpdk::testing::{Kernel, eal, own_veth, run};
     use dpdk::{
         Burst, FilterInstruction, Mempool, PoolConfig, Port, PortConfig, PortSpec, RxQueue, TxQueue,
         UrgentQueues,
@@ -105,11 +104,10 @@ mod tests {
     use super::super::PROCESSES;
     use super::*;
 
-    fn run(command: &str) {
+    /// Does what starts a process while no other test minds that there is one.
+    fn alone<T>(starting: impl FnOnce() -> T) -> T {
         let _alone = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut words = command.split(' ');
-        let out = Command::new(words.next().unwrap()).args(words).output();
-        assert!(out.is_ok_and(|out| out.status.success()), "{command}");
+        starting()
     }
 
     fn step(code: u16, jf: u8, k: u32) -> FilterInstruction {
@@ -148,13 +146,10 @@ mod tests {
     /// are chosen beside it, and nothing is left on the interface. Only root can do that.
     #[test]
     fn chosen_frames_come_beside_the_others_by_a_program_in_place_of_the_drivers() {
-        if !own_network() {
+        if !alone(own_veth) {
             println!("not run: only root can make a network");
             return;
         }
-        run("ip link add port0 type veth peer name host0");
-        run("ip link set host0 up");
-        run("ip link set port0 up");
         let pool = Mempool::new(eal(), PoolConfig::with_buffers(8_000)).unwrap();
         let (port, mut rx, tx) = port("port0", &pool);
         assert_eq!(port.urgent_queues(), UrgentQueues::Waiting);
@@ -199,6 +194,6 @@ mod tests {
         assert_eq!(program("port0").unwrap(), Some(ours));
         drop((urgent, rx, tx, port));
         assert_eq!(program("port0").unwrap(), None);
-        run("ip link del port0");
+        alone(|| run("ip link del port0"));
     }
 }
