@@ -9,24 +9,24 @@ use flow::{
 };
 use proptest::prelude::*;
 
-fn template() -> impl Strategy<Value = Template> {
+fn template() -> BoxedStrategy<Template> {
     let addresses = prop_oneof![
         any::<([u8; 4], [u8; 4])>()
             .prop_map(|(source, destination)| OuterAddresses::V4 { source, destination }),
         any::<([u8; 16], [u8; 16])>()
             .prop_map(|(source, destination)| OuterAddresses::V6 { source, destination }),
     ];
-    (any::<u32>(), addresses, any::<u16>(), any::<u8>()).prop_map(|(teid, addresses, source_port, tos)| {
-        Template {
+    (any::<u32>(), addresses, any::<u16>(), any::<u8>())
+        .prop_map(|(teid, addresses, source_port, tos)| Template {
             teid,
             addresses,
             source_port,
             tos,
-        }
-    })
+        })
+        .boxed()
 }
 
-fn forward() -> impl Strategy<Value = Forward> {
+fn forward() -> BoxedStrategy<Forward> {
     let kind = prop::sample::select(vec![
         ForwardKind::Drop,
         ForwardKind::Buffer,
@@ -38,71 +38,81 @@ fn forward() -> impl Strategy<Value = Forward> {
     let mirror = prop::option::of(any::<u16>().prop_map(PortId));
     let flags = any::<u8>().prop_map(|bits| ForwardFlags::from_bits(bits & !ForwardFlags::MIRROR.bits()));
     let way = (any::<u16>(), any::<u32>(), template, prop::option::of(0u8..64));
-    (kind, flags, way, mirror).prop_map(|(kind, flags, (egress, adjacency, template, dscp), mirror)| {
-        Forward {
-            kind,
-            flags,
-            egress: InstanceId(egress),
-            adjacency: AdjacencyId(adjacency),
-            template,
-            dscp: dscp.filter(|_| template.is_none()),
-            mirror,
-        }
-    })
+    (kind, flags, way, mirror)
+        .prop_map(
+            |(kind, flags, (egress, adjacency, template, dscp), mirror)| Forward {
+                kind,
+                flags,
+                egress: InstanceId(egress),
+                adjacency: AdjacencyId(adjacency),
+                template,
+                dscp: dscp.filter(|_| template.is_none()),
+                mirror,
+            },
+        )
+        .boxed()
 }
 
-fn mark() -> impl Strategy<Value = Mark> {
+fn mark() -> BoxedStrategy<Mark> {
     (0u8..64, any::<bool>(), 0u8..8)
         .prop_map(|(qfi, rqi, ppi)| Mark::NONE.with_qfi(qfi).with_rqi(rqi).with_ppi(ppi))
+        .boxed()
 }
 
 /// One bucket, and sometimes two.
-fn meter() -> impl Strategy<Value = MeterSpec> {
-    (0u64..1000, 0u64..10_000, 0u8..8).prop_map(|(rate, burst, kind)| {
-        let rate = Rate::from_kbit(rate);
-        match kind {
-            0 => MeterSpec::SrTcm {
-                cir: rate,
-                cbs: burst,
-                ebs: burst,
-                aware: false,
-            },
-            _ => MeterSpec::Single { rate, burst },
-        }
-    })
+fn meter() -> BoxedStrategy<MeterSpec> {
+    (0u64..1000, 0u64..10_000, 0u8..8)
+        .prop_map(|(rate, burst, kind)| {
+            let rate = Rate::from_kbit(rate);
+            match kind {
+                0 => MeterSpec::SrTcm {
+                    cir: rate,
+                    cbs: burst,
+                    ebs: burst,
+                    aware: false,
+                },
+                _ => MeterSpec::Single { rate, burst },
+            }
+        })
+        .boxed()
 }
 
-fn meters() -> impl Strategy<Value = Vec<[Option<MeterSpec>; 2]>> {
+fn meters() -> BoxedStrategy<Vec<[Option<MeterSpec>; 2]>> {
     let pair = || [prop::option::of(meter()), prop::option::of(meter())];
     prop_oneof![
         2 => Just(Vec::new()),
         4 => prop::collection::vec(pair(), 0..5),
         1 => prop::collection::vec(pair(), 0..=64),
     ]
+    .boxed()
 }
 
-fn volumes() -> impl Strategy<Value = Volumes> {
+fn volumes() -> BoxedStrategy<Volumes> {
     let octets = || prop::option::of(prop_oneof![0u64..200_000, any::<u64>()]);
-    (octets(), octets(), octets()).prop_map(|(total, uplink, downlink)| Volumes {
-        total,
-        uplink,
-        downlink,
-    })
+    (octets(), octets(), octets())
+        .prop_map(|(total, uplink, downlink)| Volumes {
+            total,
+            uplink,
+            downlink,
+        })
+        .boxed()
 }
 
 /// Bounds that change no count.
-fn bounds() -> impl Strategy<Value = Bounds> {
-    (volumes(), prop::option::of(volumes())).prop_map(|(watermarks, octets)| Bounds {
-        watermarks,
-        limit: octets.map(|octets| CounterLimit {
-            octets,
-            action: LimitAction::Event,
-        }),
-    })
+fn bounds() -> BoxedStrategy<Bounds> {
+    (volumes(), prop::option::of(volumes()))
+        .prop_map(|(watermarks, octets)| Bounds {
+            watermarks,
+            limit: octets.map(|octets| CounterLimit {
+                octets,
+                action: LimitAction::Event,
+            }),
+        })
+        .boxed()
 }
 
 /// Mostly what sessions look like, sometimes as large as can be.
-fn image() -> impl Strategy<Value = BlockImage> {
+fn image() -> BoxedStrategy<BlockImage> {
     let forwards = prop_oneof![
         4 => prop::collection::vec(forward(), 0..5),
         1 => prop::collection::vec(forward(), 0..=BlockImage::MAX_FORWARDS),
@@ -115,25 +125,27 @@ fn image() -> impl Strategy<Value = BlockImage> {
         (Just(urrs), 0..=urrs, prop_oneof![Just(Vec::new()), bounds])
     });
     let rest = (any::<[u64; 2]>(), any::<[u8; 2]>(), any::<u16>());
-    (forwards, marks, meters(), counters, rest).prop_map(
-        |(forwards, marks, meters, (urrs, before_qos, bounds), (closed, inline, shared))| {
-            let inline = inline.map(|slot| slot % 6);
-            BlockImage {
-                forwards,
-                marks,
-                meters,
-                shared: SharedId(shared),
-                closed_ul: closed[0],
-                closed_dl: closed[1],
-                urrs,
-                before_qos,
-                units: 0,
-                weights: Vec::new(),
-                bounds,
-                inline,
-            }
-        },
-    )
+    (forwards, marks, meters(), counters, rest)
+        .prop_map(
+            |(forwards, marks, meters, (urrs, before_qos, bounds), (closed, inline, shared))| {
+                let inline = inline.map(|slot| slot % 6);
+                BlockImage {
+                    forwards,
+                    marks,
+                    meters,
+                    shared: SharedId(shared),
+                    closed_ul: closed[0],
+                    closed_dl: closed[1],
+                    urrs,
+                    before_qos,
+                    units: 0,
+                    weights: Vec::new(),
+                    bounds,
+                    inline,
+                }
+            },
+        )
+        .boxed()
 }
 
 #[derive(Clone, Debug)]
@@ -170,11 +182,11 @@ enum Step {
 }
 
 /// Mostly the same millisecond.
-fn later() -> impl Strategy<Value = u64> {
-    prop_oneof![4 => Just(0), 2 => 1u64..3, 1 => 65_530u64..65_540]
+fn later() -> BoxedStrategy<u64> {
+    prop_oneof![4 => Just(0), 2 => 1u64..3, 1 => 65_530u64..65_540].boxed()
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> BoxedStrategy<Step> {
     let which = any::<prop::sample::Index>;
     prop_oneof![
         4 => image().prop_map(Step::Install),
@@ -186,7 +198,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (which(), 0u8..70).prop_map(|(which, slot)| Step::TakeTimes { which, slot }),
         1 => (which(), 0u8..8, forward()).prop_map(|(which, slot, forward)| Step::SetForward { which, slot, forward }),
         1 => (which(), any::<[u64; 2]>()).prop_map(|(which, closed)| Step::SetClosed { which, closed }),
-    ]
+    ].boxed()
 }
 
 /// What a block should hold, and flow entries that are valid for it.

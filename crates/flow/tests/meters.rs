@@ -226,54 +226,61 @@ impl Model {
 }
 
 /// From 1 kbit/s to 400 Gbit/s, evenly by magnitude.
-fn rate() -> impl Strategy<Value = u64> {
-    (0u32..29, any::<u64>()).prop_map(|(magnitude, random)| {
-        let low = 1u64 << magnitude;
-        (low + random % low).min(400_000_000)
-    })
+fn rate() -> BoxedStrategy<u64> {
+    (0u32..29, any::<u64>())
+        .prop_map(|(magnitude, random)| {
+            let low = 1u64 << magnitude;
+            (low + random % low).min(400_000_000)
+        })
+        .boxed()
 }
 
 /// From an octet to 16 MiB, evenly by magnitude.
-fn burst() -> impl Strategy<Value = u64> {
-    (0u32..24, any::<u64>()).prop_map(|(magnitude, random)| (1 << magnitude) + random % (1 << magnitude))
+fn burst() -> BoxedStrategy<u64> {
+    (0u32..24, any::<u64>())
+        .prop_map(|(magnitude, random)| (1 << magnitude) + random % (1 << magnitude))
+        .boxed()
 }
 
-fn spec() -> impl Strategy<Value = MeterSpec> {
+fn spec() -> BoxedStrategy<MeterSpec> {
     let numbers = (0u8..3, [rate(), rate()], [burst(), burst()], any::<bool>());
-    numbers.prop_map(|(kind, [rate, other], [burst, further], aware)| {
-        let [rate, other] = [rate, other].map(Rate::from_kbit);
-        match kind {
-            0 => MeterSpec::Single { rate, burst },
-            1 => MeterSpec::SrTcm {
-                cir: rate,
-                cbs: burst,
-                ebs: further,
-                aware,
-            },
-            _ => MeterSpec::TrTcm {
-                cir: rate,
-                cbs: burst,
-                pir: other,
-                pbs: further,
-                aware,
-            },
-        }
-    })
+    numbers
+        .prop_map(|(kind, [rate, other], [burst, further], aware)| {
+            let [rate, other] = [rate, other].map(Rate::from_kbit);
+            match kind {
+                0 => MeterSpec::Single { rate, burst },
+                1 => MeterSpec::SrTcm {
+                    cir: rate,
+                    cbs: burst,
+                    ebs: further,
+                    aware,
+                },
+                _ => MeterSpec::TrTcm {
+                    cir: rate,
+                    cbs: burst,
+                    pir: other,
+                    pbs: further,
+                    aware,
+                },
+            }
+        })
+        .boxed()
 }
 
 /// Nanoseconds to the next packet: none to hours, and back.
-fn gap() -> impl Strategy<Value = i64> {
+fn gap() -> BoxedStrategy<i64> {
     prop_oneof![
         2 => Just(0),
         6 => (0u32..44, any::<i64>()).prop_map(|(magnitude, random)| random & ((1 << magnitude) - 1)),
         1 => -1_000_000i64..0,
         1 => Just(i64::MAX),
     ]
+    .boxed()
 }
 
-fn packets() -> impl Strategy<Value = Vec<(i64, u32, u8)>> {
+fn packets() -> BoxedStrategy<Vec<(i64, u32, u8)>> {
     let octets = prop_oneof![20u32..1501, 1u32..65_536];
-    prop::collection::vec((gap(), octets, 0u8..3), 1..120)
+    prop::collection::vec((gap(), octets, 0u8..3), 1..120).boxed()
 }
 
 proptest! {

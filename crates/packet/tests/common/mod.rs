@@ -19,64 +19,71 @@ pub fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-pub fn qfi() -> impl Strategy<Value = Qfi> {
-    any::<u8>().prop_map(Qfi::from_low_bits)
+pub fn qfi() -> BoxedStrategy<Qfi> {
+    any::<u8>().prop_map(Qfi::from_low_bits).boxed()
 }
 
-pub fn marking() -> impl Strategy<Value = Marking> {
-    (any::<bool>(), qfi(), any::<bool>(), prop::option::of(0..8u8)).prop_map(|(uplink, qfi, rqi, ppi)| {
-        let ppi = ppi.and_then(Ppi::new);
-        if uplink {
-            Marking::uplink(qfi)
-        } else {
-            Marking {
-                rqi,
-                ppi,
-                ..Marking::downlink(qfi)
+pub fn marking() -> BoxedStrategy<Marking> {
+    (any::<bool>(), qfi(), any::<bool>(), prop::option::of(0..8u8))
+        .prop_map(|(uplink, qfi, rqi, ppi)| {
+            let ppi = ppi.and_then(Ppi::new);
+            if uplink {
+                Marking::uplink(qfi)
+            } else {
+                Marking {
+                    rqi,
+                    ppi,
+                    ..Marking::downlink(qfi)
+                }
             }
-        }
-    })
+        })
+        .boxed()
 }
 
-pub fn vlan() -> impl Strategy<Value = Option<Vlan>> {
-    prop::option::of((any::<u16>(), prop::option::of(any::<u16>()))).prop_map(|tags| {
-        tags.map(|(outer, inner)| Vlan {
-            outer: Tci(outer),
-            inner: inner.map(Tci),
+pub fn vlan() -> BoxedStrategy<Option<Vlan>> {
+    prop::option::of((any::<u16>(), prop::option::of(any::<u16>())))
+        .prop_map(|tags| {
+            tags.map(|(outer, inner)| Vlan {
+                outer: Tci(outer),
+                inner: inner.map(Tci),
+            })
         })
-    })
+        .boxed()
 }
 
 /// A pair of addresses of one family.
-pub fn addrs() -> impl Strategy<Value = Addrs> {
+pub fn addrs() -> BoxedStrategy<Addrs> {
     prop_oneof![
         (any::<[u8; 4]>(), any::<[u8; 4]>()).prop_map(|(src, dst)| Addrs::V4 { src, dst }),
         (any::<[u8; 16]>(), any::<[u8; 16]>()).prop_map(|(src, dst)| Addrs::V6 { src, dst }),
     ]
+    .boxed()
 }
 
 /// What is behind the IP header: protocol and octets. Options and extension headers are put in by [`user_packet`].
-fn transport(src: IpAddr, dst: IpAddr) -> impl Strategy<Value = Vec<u8>> {
+fn transport(src: IpAddr, dst: IpAddr) -> BoxedStrategy<Vec<u8>> {
     let payload = prop::collection::vec(any::<u8>(), 0..100);
-    (payload, any::<u16>(), any::<u16>(), 0..4u8).prop_map(move |(payload, sport, dport, kind)| {
-        let (from, to) = (SocketAddr::new(src, sport), SocketAddr::new(dst, dport));
-        match kind {
-            0 => make::udp(from, to, &payload),
-            1 => make::tcp(from, to, 7, 0x10, &payload),
-            2 => make::echo_request(src, dst, sport, dport, &payload),
-            _ => {
-                let addrs = make::addrs(src, dst).expect("one family");
-                let proto = [2, 41, 47, 50, 89, 132, 136, 33][usize::from(dport % 8)];
-                make::ip(
-                    &addrs,
-                    proto,
-                    &make::IpOptions::default(),
-                    &[&[0; 12][..], &payload].concat(),
-                )
+    (payload, any::<u16>(), any::<u16>(), 0..4u8)
+        .prop_map(move |(payload, sport, dport, kind)| {
+            let (from, to) = (SocketAddr::new(src, sport), SocketAddr::new(dst, dport));
+            match kind {
+                0 => make::udp(from, to, &payload),
+                1 => make::tcp(from, to, 7, 0x10, &payload),
+                2 => make::echo_request(src, dst, sport, dport, &payload),
+                _ => {
+                    let addrs = make::addrs(src, dst).expect("one family");
+                    let proto = [2, 41, 47, 50, 89, 132, 136, 33][usize::from(dport % 8)];
+                    make::ip(
+                        &addrs,
+                        proto,
+                        &make::IpOptions::default(),
+                        &[&[0; 12][..], &payload].concat(),
+                    )
+                }
             }
-        }
-        .expect("short, and of one family")
-    })
+            .expect("short, and of one family")
+        })
+        .boxed()
 }
 
 /// An IPv6 packet with extension headers put in behind its fixed header: hop-by-hop only first, AH only last.
@@ -101,19 +108,20 @@ fn with_extensions(mut packet: Vec<u8>, kinds: &[u8]) -> Vec<u8> {
 }
 
 /// An IP packet of a user.
-pub fn user_packet() -> impl Strategy<Value = Vec<u8>> {
+pub fn user_packet() -> BoxedStrategy<Vec<u8>> {
     let packet = addrs().prop_flat_map(|addrs| transport(addrs.src(), addrs.dst()));
     (packet, prop::collection::vec(any::<u8>(), 0..3))
         .prop_map(|(packet, kinds)| with_extensions(packet, &kinds))
+        .boxed()
 }
 
 /// A G-PDU, from the outer IP header on.
-pub fn g_pdu() -> impl Strategy<Value = Vec<u8>> {
-    (addrs(), any::<u32>(), prop::option::of(marking()), user_packet()).prop_map(
-        |(addrs, teid, marking, inner)| {
+pub fn g_pdu() -> BoxedStrategy<Vec<u8>> {
+    (addrs(), any::<u32>(), prop::option::of(marking()), user_packet())
+        .prop_map(|(addrs, teid, marking, inner)| {
             make::g_pdu(&GtpuEncap::new(addrs, Teid(teid)), marking, &inner).expect("short")
-        },
-    )
+        })
+        .boxed()
 }
 
 pub fn frame_around(vlan: Option<Vlan>, ip: &[u8]) -> Vec<u8> {
@@ -135,12 +143,14 @@ pub fn frame_around(vlan: Option<Vlan>, ip: &[u8]) -> Vec<u8> {
 }
 
 /// A frame, as it should be.
-pub fn good_frame() -> impl Strategy<Value = Vec<u8>> {
-    (vlan(), prop_oneof![user_packet(), g_pdu(), g_pdu()]).prop_map(|(vlan, ip)| frame_around(vlan, &ip))
+pub fn good_frame() -> BoxedStrategy<Vec<u8>> {
+    (vlan(), prop_oneof![user_packet(), g_pdu(), g_pdu()])
+        .prop_map(|(vlan, ip)| frame_around(vlan, &ip))
+        .boxed()
 }
 
 /// Octets after a few changes, cut off somewhere or not.
-pub fn damaged(good: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+pub fn damaged(good: impl Strategy<Value = Vec<u8>> + 'static) -> BoxedStrategy<Vec<u8>> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5);
     let early = prop::collection::vec((0..80usize, any::<u8>()), 0..3);
     (
@@ -162,15 +172,17 @@ pub fn damaged(good: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Ve
             octets.truncate(cut.map_or(octets.len(), |cut| cut.index(octets.len())));
             octets
         })
+        .boxed()
 }
 
 /// Anything at all that could be received.
-pub fn any_frame() -> impl Strategy<Value = Vec<u8>> {
+pub fn any_frame() -> BoxedStrategy<Vec<u8>> {
     prop_oneof![
         1 => prop::collection::vec(any::<u8>(), 0..200),
         4 => damaged(good_frame()),
         1 => good_frame(),
     ]
+    .boxed()
 }
 
 pub fn hex(text: &str) -> Vec<u8> {

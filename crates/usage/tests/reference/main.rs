@@ -65,31 +65,35 @@ const SETTING: Setting = Setting {
     silence: u32::MAX,
 };
 
-fn volume() -> impl Strategy<Value = Volume> {
+fn volume() -> BoxedStrategy<Volume> {
     let part = || prop::option::weighted(0.4, 1_u64..20_000);
-    (part(), part(), part()).prop_map(|(total, uplink, downlink)| Volume {
-        total,
-        uplink,
-        downlink,
-    })
+    (part(), part(), part())
+        .prop_map(|(total, uplink, downlink)| Volume {
+            total,
+            uplink,
+            downlink,
+        })
+        .boxed()
 }
 
 /// A volume of which parts may be 0.
-fn quota() -> impl Strategy<Value = Volume> {
+fn quota() -> BoxedStrategy<Volume> {
     let zero = || prop::option::weighted(0.1, Just(0));
-    (volume(), [zero(), zero(), zero()]).prop_map(|(volume, [total, uplink, downlink])| Volume {
-        total: total.or(volume.total),
-        uplink: uplink.or(volume.uplink),
-        downlink: downlink.or(volume.downlink),
-    })
+    (volume(), [zero(), zero(), zero()])
+        .prop_map(|(volume, [total, uplink, downlink])| Volume {
+            total: total.or(volume.total),
+            uplink: uplink.or(volume.uplink),
+            downlink: downlink.or(volume.downlink),
+        })
+        .boxed()
 }
 
 /// At most this number of seconds, or now and then none.
-fn time_quota(most: u8) -> impl Strategy<Value = u8> {
-    prop_oneof![9 => 1..most, 1 => Just(0)]
+fn time_quota(most: u8) -> BoxedStrategy<u8> {
+    prop_oneof![9 => 1..most, 1 => Just(0)].boxed()
 }
 
-fn urr(id: u32) -> impl Strategy<Value = Urr> {
+fn urr(id: u32) -> BoxedStrategy<Urr> {
     let volumes = (prop::option::of(volume()), prop::option::of(quota()));
     let times = (
         prop::option::of(1..20_u32),
@@ -103,69 +107,81 @@ fn urr(id: u32) -> impl Strategy<Value = Urr> {
     );
     let linked = prop::option::weighted(0.3, 0..URRS as u32);
     let events = prop::option::weighted(0.4, (prop::option::of(1..9_u32), prop::option::of(0..20_u32)));
-    (volumes, times, more, any::<u32>(), (linked, events)).prop_map(
-        move |((threshold, quota), times, (period, validity, durat, at_once), triggers, (linked, events))| {
-            let mut measured = MeasurementMethod::VOLUM;
-            if durat {
-                measured.0 |= MeasurementMethod::DURAT.0;
-            }
-            if events.is_some() {
-                measured.0 |= MeasurementMethod::EVENT.0;
-            }
-            let (event_threshold, event_quota) = events.unwrap_or_default();
-            let information = if at_once {
-                MeasurementInformation::ISTM
-            } else {
-                MeasurementInformation(0)
-            };
-            let terms = UrrTerms {
-                quota_validity_time: validity,
-                event_threshold,
-                event_quota,
-                linked: linked.map(UrrId).into_iter().collect(),
-                ..UrrTerms::NONE
-            };
-            Urr {
-                method: measured,
-                information,
-                triggers: ReportingTriggers(triggers),
-                measurement_period: period,
-                volume_threshold: threshold.map(Box::new),
-                volume_quota: quota.map(Box::new),
-                time_threshold: times.0.filter(|_| durat),
-                time_quota: times.1.filter(|_| durat),
-                terms: Some(Box::new(terms)),
-                ..Urr::volume(UrrId(id))
-            }
-        },
-    )
+    (volumes, times, more, any::<u32>(), (linked, events))
+        .prop_map(
+            move |(
+                (threshold, quota),
+                times,
+                (period, validity, durat, at_once),
+                triggers,
+                (linked, events),
+            )| {
+                let mut measured = MeasurementMethod::VOLUM;
+                if durat {
+                    measured.0 |= MeasurementMethod::DURAT.0;
+                }
+                if events.is_some() {
+                    measured.0 |= MeasurementMethod::EVENT.0;
+                }
+                let (event_threshold, event_quota) = events.unwrap_or_default();
+                let information = if at_once {
+                    MeasurementInformation::ISTM
+                } else {
+                    MeasurementInformation(0)
+                };
+                let terms = UrrTerms {
+                    quota_validity_time: validity,
+                    event_threshold,
+                    event_quota,
+                    linked: linked.map(UrrId).into_iter().collect(),
+                    ..UrrTerms::NONE
+                };
+                Urr {
+                    method: measured,
+                    information,
+                    triggers: ReportingTriggers(triggers),
+                    measurement_period: period,
+                    volume_threshold: threshold.map(Box::new),
+                    volume_quota: quota.map(Box::new),
+                    time_threshold: times.0.filter(|_| durat),
+                    time_quota: times.1.filter(|_| durat),
+                    terms: Some(Box::new(terms)),
+                    ..Urr::volume(UrrId(id))
+                }
+            },
+        )
+        .boxed()
 }
 
 /// Members of the pool, and multipliers.
-fn members() -> impl Strategy<Value = Vec<Aggregated>> {
+fn members() -> BoxedStrategy<Vec<Aggregated>> {
     let digits = prop_oneof![2 => Just(1), 1 => 1..30_i64];
     let one = prop::option::weighted(0.7, (digits, -2..2_i32));
-    [one.clone(), one.clone(), one].prop_map(|all| {
-        let member = |(urr, one): (u32, Option<(i64, i32)>)| {
-            let (digits, exponent) = one?;
-            let multiplier = Multiplier::new(digits, exponent)?;
-            let urr = UrrId(urr);
-            Some(Aggregated { urr, multiplier })
-        };
-        (0..).zip(all).filter_map(member).collect()
-    })
+    [one.clone(), one.clone(), one]
+        .prop_map(|all| {
+            let member = |(urr, one): (u32, Option<(i64, i32)>)| {
+                let (digits, exponent) = one?;
+                let multiplier = Multiplier::new(digits, exponent)?;
+                let urr = UrrId(urr);
+                Some(Aggregated { urr, multiplier })
+            };
+            (0..).zip(all).filter_map(member).collect()
+        })
+        .boxed()
 }
 
-fn pool() -> impl Strategy<Value = Urr> {
-    (urr(POOL as u32), members()).prop_map(|(mut urr, members)| {
-        urr.method.0 &= !MeasurementMethod::EVENT.0;
-        urr.information = MeasurementInformation::default();
-        let mut terms = urr.terms().clone();
-        (terms.event_threshold, terms.event_quota) = (None, None);
-        terms.pool = Some(members);
-        urr.terms = Some(Box::new(terms));
-        urr
-    })
+fn pool() -> BoxedStrategy<Urr> {
+    (urr(POOL as u32), members())
+        .prop_map(|(mut urr, members)| {
+            urr.method.0 &= !MeasurementMethod::EVENT.0;
+            urr.information = MeasurementInformation::default();
+            let mut terms = urr.terms().clone();
+            (terms.event_threshold, terms.event_quota) = (None, None);
+            terms.pool = Some(members);
+            urr.terms = Some(Box::new(terms));
+            urr
+        })
+        .boxed()
 }
 
 /// The URR with another list of members.
@@ -178,7 +194,7 @@ fn reweighed(urr: &Urr, members: Vec<Aggregated>) -> Urr {
     }
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> BoxedStrategy<Step> {
     prop_oneof![
         20 => (1_u8..8, any::<bool>(), 20_u16..9000, any::<bool>())
             .prop_map(|(urrs, downlink, octets, event)| Step::Packet { urrs, downlink, octets, event }),
@@ -198,7 +214,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Replace),
         1 => Just(Step::Move),
         1 => Just(Step::Transfer),
-    ]
+    ].boxed()
 }
 
 fn granted(
