@@ -60,6 +60,7 @@ need_test() {
     have promtool || missing+=(prometheus)
     have ping || missing+=(iputils-ping)
     have tcpdump || missing+=(tcpdump)
+    have nft || missing+=(nftables)
     have tshark || missing+=(tshark)
     have valgrind || missing+=(valgrind)
     have chromium || missing+=(chromium)

@@ -186,6 +186,8 @@ pub(crate) const RULES: &[FieldRule] = &[
     live("forwarding_policies[].*"),
     live("policers").keyed(&["name"]),
     live("policers[].*"),
+    live("access_lists").keyed(&["name"]),
+    live("access_lists[].*"),
     restart("events").keyed(&["application"]),
     restart("events[].*"),
     live("predefined.fars").keyed(&["id"]),

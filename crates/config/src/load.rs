@@ -40,6 +40,7 @@ impl Config {
             .and_then(|()| parts::pools::check(&config))
             .and_then(|()| parts::policy::check(&config))
             .and_then(|()| parts::policer::check(&config))
+            .and_then(|()| parts::access_list::check(&config))
             .and_then(|()| parts::events::check(&config))
             .and_then(|()| parts::predefined::check(&config))
             .and_then(|()| parts::records::check(&config))

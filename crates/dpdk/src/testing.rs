@@ -31,8 +31,8 @@ pub fn own_network() -> bool {
     unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
 }
 
-/// Gives the calling thread [such a network](own_network) with a veth in it, `port0` and `host0`, that is up. The kernel
-/// sends nothing of its own by it: it has no address to announce. False where that is not allowed.
+/// Gives the calling thread [such a network](own_network) with a veth in it, `port0` and `host0`, that is up. The
+/// kernel sends nothing of its own by it: it has no address to announce. False where that is not allowed.
 pub fn own_veth() -> bool {
     if !own_network() {
         return false;

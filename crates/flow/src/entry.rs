@@ -17,6 +17,11 @@ flags! {
         /// Of a signalling message alone, which no entry is for: an End Marker is reported and not forwarded
         /// (TS 29.244 §5.2.2.5).
         REPORTS_END = 1 << 3;
+        /// The access list of the session denies the packets: no PDR, no forward. [`Verdict::content`] is the number of
+        /// its rule.
+        DENIED = 1 << 4;
+        /// With `DENIED`: senders are notified.
+        REJECTED = 1 << 5;
     }
 }
 
@@ -32,7 +37,7 @@ pub struct Verdict {
     pub block: BlockRef,
     /// The block's generation at the time of the decision; 0: there is no decision.
     pub generation: u32,
-    /// The slot of the PDR that matched, below 1000.
+    /// The slot of the PDR that matched, below 1000; `u16::MAX`: none, with [`FlowFlags::DENIED`].
     pub pdr: u16,
     /// The number of the content counter, among those of the session, that packets count in, too; 0: none.
     pub content: u16,

@@ -137,6 +137,8 @@ drop_reasons! {
         "No session owns the TEID or UE address, and sessions are still being restored.";
     NoMatchingPdr, "no_matching_pdr", "TS 29.244 §5.2.1",
         "The session has no PDR that matches the packet.";
+    AccessList, "access_list", "local policy",
+        "The access list of the session's slice or data network denies the packet.";
     SpoofedSource, "spoofed_source", "TS 29.244 §5.2.1",
         "The UE sent from an address that is not its own.";
     UeToUe, "ue_to_ue", "local policy",

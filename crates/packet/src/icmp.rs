@@ -27,12 +27,16 @@ pub mod v4_type {
     pub const PARAMETER_PROBLEM: u8 = 12;
     /// Code of [`UNREACHABLE`]: fragmentation needed; the MTU is in the last 16 bits (RFC 1191).
     pub const CODE_FRAGMENTATION_NEEDED: u8 = 4;
+    /// Code of [`UNREACHABLE`]: communication administratively prohibited (RFC 1812 §5.2.7.1).
+    pub const CODE_PROHIBITED: u8 = 13;
 }
 
 /// Types of ICMP for IPv6.
 pub mod v6_type {
     /// Destination unreachable.
     pub const UNREACHABLE: u8 = 1;
+    /// Code of [`UNREACHABLE`]: communication administratively prohibited (RFC 4443 §3.1).
+    pub const CODE_PROHIBITED: u8 = 1;
     /// Packet too big; the MTU is in the last 32 bits.
     pub const PACKET_TOO_BIG: u8 = 2;
     /// Time exceeded.
@@ -206,6 +210,19 @@ impl IcmpError {
     pub const HOP_LIMIT_EXPIRED_V6: Self = Self {
         kind: v6_type::TIME_EXCEEDED,
         code: 0,
+        rest: 0,
+    };
+
+    /// An IPv4 packet is administratively prohibited.
+    pub const PROHIBITED_V4: Self = Self {
+        kind: v4_type::UNREACHABLE,
+        code: v4_type::CODE_PROHIBITED,
+        rest: 0,
+    };
+    /// An IPv6 packet is administratively prohibited.
+    pub const PROHIBITED_V6: Self = Self {
+        kind: v6_type::UNREACHABLE,
+        code: v6_type::CODE_PROHIBITED,
         rest: 0,
     };
 

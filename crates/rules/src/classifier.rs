@@ -39,7 +39,7 @@ pub(crate) use self::source_check::source_check;
 use self::tunnels::Interfaces;
 pub(crate) use self::tunnels::{Tunnel, tunnels};
 use crate::compile_error::CompileError;
-use crate::model::SessionRules;
+use crate::model::{AccessDecision, AccessList, SessionRules};
 use crate::network::{LocalId, Network};
 pub use crate::packet_view::{FlowHost, PacketView, Side};
 use crate::sdf::{FieldReader, matches, ue_end};
@@ -59,6 +59,9 @@ pub struct Match {
     /// Whether the answer would be another with another host of the flow ([`FlowHost`]). The key is the 5-tuple
     /// then.
     pub reads_host: bool,
+    /// What the access list says, if the session has one. What it denies has a decision that
+    /// [is denied](Decision::is_denied).
+    pub access: Option<AccessDecision>,
 }
 
 /// The PDRs of a session, made ready for matching.
@@ -79,6 +82,7 @@ struct WithShared {
     words: Arc<[u64]>,
     activations: Activations,
     named: Box<[NamedApplication]>,
+    access_list: Option<Arc<AccessList>>,
 }
 
 const _: () = assert!(size_of::<Classifier>() == size_of::<Arc<[u64]>>());
@@ -122,13 +126,16 @@ impl Classifier {
             return Ok(Self::default());
         };
         let activations = Activations::new(rules, View::of(&words).patterns.has_ue_prefixes())?;
-        Ok(Self(if activations.is_empty() && named.is_empty() {
+        let access_list = rules.access_list().cloned();
+        let is_alone = activations.is_empty() && named.is_empty() && access_list.is_none();
+        Ok(Self(if is_alone {
             Form::Alone(words)
         } else {
             Form::WithShared(Arc::new(WithShared {
                 words,
                 activations,
                 named: named.into(),
+                access_list,
             }))
         }))
     }
@@ -149,8 +156,8 @@ impl Classifier {
                 .all(|own| decisions.get(usize::from(own.pdr)) == Some(&own))
     }
 
-    /// The PDR of a packet that belongs to this session, the one with the lowest precedence value of those that
-    /// match (TS 29.244 §5.2.1). Nothing is known of the host of its flow.
+    /// The PDR of a packet that belongs to this session, if its access list permits it: the one with the lowest
+    /// precedence value of those that match (TS 29.244 §5.2.1). Nothing is known of the host of its flow.
     pub fn classify(&self, packet: &PacketView<'_>) -> Option<Match> {
         self.classify_with(packet, FlowHost::Undecided)
     }
@@ -162,6 +169,20 @@ impl Classifier {
         let mut reader = reader.with_host(host);
         let interfaces = interfaces(&view, packet.side);
         let shared = self.shared();
+        let list = shared.and_then(|shared| shared.access_list.as_deref());
+        let access = list.map(|list| {
+            let direction = interfaces.direction();
+            (direction, list.judge(direction, &mut reader))
+        });
+        if let Some((direction, access)) = access.filter(|(_, access)| access.action.denies()) {
+            return Some(Match {
+                decision: Decision::denied(direction),
+                key: reader.fields(),
+                reads_ports: reader.has_read_ports(),
+                reads_host: false,
+                access: Some(access),
+            });
+        }
         let decision = view.rules.iter().find_map(|rule| {
             let is_match = interfaces.contains(rule.interface())
                 && detects(rule, &view, packet.side, &mut reader)
@@ -181,6 +202,7 @@ impl Classifier {
             key: reader.fields(),
             reads_ports: reader.has_read_ports(),
             reads_host: reader.has_read_host(),
+            access: access.map(|(_, access)| access),
         })
     }
 
@@ -189,6 +211,11 @@ impl Classifier {
     pub fn may_read_host(&self) -> bool {
         self.shared()
             .is_some_and(|shared| shared.activations.has_hosts() || !shared.named.is_empty())
+    }
+
+    /// Whether an access list decides about packets before PDRs do.
+    pub fn has_access_list(&self) -> bool {
+        self.shared().is_some_and(|shared| shared.access_list.is_some())
     }
 
     /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first

@@ -5,6 +5,7 @@
 //! configuration makes another, that takes its place ([`Network::succeeding`]). The lookups here are plain scans for
 //! control and for the interpreter; a worker has tables of its own.
 
+mod access_lists;
 mod check;
 mod dscp;
 mod error;
@@ -22,11 +23,11 @@ mod succession;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use flow::meter::SharedId;
 pub use flow::{InstanceId, LocalId, PortId, VrfId};
 use packet::martian::is_martian;
 use packet::redirect::Secret;
 
+pub use self::access_lists::{AccessLists, BoundAccessList, TooManyAccessRules};
 use self::check::check;
 pub use self::dscp::{DscpMark, DscpTable};
 pub use self::error::NetworkError;
@@ -41,7 +42,7 @@ pub use self::policer::{NoMeter, Policer, Policers};
 pub use self::policy::ForwardingPolicy;
 pub use self::succession::SuccessionError;
 pub use crate::model::PolicyId;
-use crate::model::SNssai;
+use crate::model::{LocalPolicy, SNssai};
 use crate::prefix::IpPrefix;
 
 /// The groups that later configurations may have beside those of the first one, until one of them is given up.
@@ -61,6 +62,7 @@ pub struct Network {
     /// The policies that no request finds.
     hidden: BTreeSet<PolicyId>,
     policers: Policers,
+    access_lists: AccessLists,
     events: EventTable,
     redirect_secret: Secret,
 }
@@ -334,21 +336,46 @@ impl Network {
         &self.policers
     }
 
-    /// The number of the policers that a session of this slice and data network passes. Without a data network's name
-    /// it is that of the first instance towards one that its rules name (`named`), else of the first there is.
-    pub fn policers_of(
+    /// What there is for a session of this slice and data network. Without a data network's name it is that of the
+    /// first instance towards one that its rules name (`named`), else of the first there is.
+    pub fn local_policy(
         &self,
         slice: Option<SNssai>,
         dnn: Option<&[u8]>,
         named: impl Iterator<Item = InstanceId>,
-    ) -> SharedId {
+    ) -> LocalPolicy {
+        let dnn = dnn.or_else(|| self.data_network_of(named));
+        LocalPolicy {
+            policers: self.policers.of(slice, dnn),
+            access_list: self.access_lists.of(slice, dnn).cloned(),
+        }
+    }
+
+    /// The same network with these access lists.
+    ///
+    /// # Errors
+    /// [`NetworkError::AccessList`], [`NetworkError::AccessRules`], as of [`AccessLists::new`].
+    pub fn with_access_lists(self, access_lists: Vec<BoundAccessList>) -> Result<Self, NetworkError> {
+        Ok(Self {
+            access_lists: AccessLists::new(access_lists)?,
+            ..self
+        })
+    }
+
+    /// The access lists of slices and data networks.
+    pub const fn access_lists(&self) -> &AccessLists {
+        &self.access_lists
+    }
+
+    /// The name of the first instance towards a data network of those that a session's rules name, else of the first
+    /// there is.
+    fn data_network_of(&self, named: impl Iterator<Item = InstanceId>) -> Option<&[u8]> {
         let instance = named
             .filter_map(|id| self.instance(id))
             .filter(|instance| instance.roles.intersects(Roles::N6))
             .chain(self.first_with(Roles::N6))
             .next();
-        let of_instance = instance.map(|instance| instance.name.as_bytes());
-        self.policers.of(slice, dnn.or(of_instance))
+        instance.map(|instance| instance.name.as_bytes())
     }
 
     /// The same network with these events, each by the Application ID whose packets it is among.

@@ -11,6 +11,7 @@
 //!
 //! It does not find the session, and it knows neither the link layer nor MTUs, nor the replies to dropped packets.
 
+mod access;
 mod arrival;
 mod build;
 mod detect;
@@ -31,6 +32,8 @@ use flow::{Direction, Nanos};
 use packet::gtpu::{ExtensionType, Ies, MessageType};
 use packet::{DropReason, IpTuple, Qfi};
 
+use self::access::access;
+pub use self::access::evaluate_access;
 use self::arrival::{Arrival, Tunnelled};
 use self::build::Extension;
 use self::detect::{check_source, detect, detect_signalling, owns_address, owns_tunnel};
@@ -46,7 +49,7 @@ use self::redirect::leave_redirected;
 pub use self::session::Quotas;
 use self::session::{Session, direction};
 pub use self::verdict::{Billed, Counted, Duplicate, Outcome, Verdict};
-use crate::model::{MeasurementMethod, Pdr, Qer, SessionRules, SourceInterface, Urr};
+use crate::model::{AccessAction, MeasurementMethod, Pdr, Qer, SessionRules, SourceInterface, Urr};
 use crate::network::{InstanceId, Network};
 use crate::packet_view::FlowHost;
 
@@ -161,6 +164,9 @@ fn user_packet(
     verdict: &mut Verdict,
 ) -> Result<Outcome, DropReason> {
     let tuple = arrival.user_tuple()?;
+    if let AccessAction::Deny | AccessAction::Reject = access(session, arrival, &tuple) {
+        return Err(DropReason::AccessList);
+    }
     let (pdr, content) = detect(session, arrival, &tuple).ok_or(DropReason::NoMatchingPdr)?;
     verdict.pdr = Some(pdr.id);
     check_source(session, &pdr, &tuple)?;

@@ -4,6 +4,8 @@
 //! Everything is drawn from small pools, so that two random packets often share a tunnel, an address or a port, and
 //! random rules often match random packets.
 
+mod access_lists;
+mod filters;
 mod networks;
 mod packets;
 mod predefined;

@@ -16,5 +16,8 @@ pub use control_loop::ControlLoop;
 pub use idle::{Idle, Waiter, sockets_of_workers};
 pub use prefault_thread::spawn_prefault_thread;
 pub use sockets::Sockets;
-pub use threads::{PublishedHoldings, PublishedStats, ThreadConfig, ThreadError, WakeTargets, WorkerThread};
+pub use threads::{
+    PublishedAccessCounts, PublishedHoldings, PublishedStats, ThreadConfig, ThreadError, WakeTargets,
+    WorkerThread,
+};
 pub use wakeup::Wakeup;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::Nanos;
 use flow::slab::OutOfMemory;
-use worker::{Holdings, Io, Stats, Worker};
+use worker::{AccessCount, Holdings, Io, Stats, Worker};
 
 use super::idle::Idle;
 use super::wakeup::Wakeup;
@@ -19,6 +19,8 @@ use crate::clock::Clock;
 
 /// How often statistics are published.
 const PUBLISH: Duration = Duration::from_millis(50);
+/// How often, in these times, counts of access lists are: there may be very many.
+const ACCESS_EVERY: u32 = 20;
 
 /// Statistics that a worker's thread publishes every `PUBLISH` for views, without waiting for a lock.
 #[derive(Clone, Debug)]
@@ -89,6 +91,26 @@ impl PublishedHoldings {
     fn offer(&self, holdings: Holdings) {
         if let Ok(mut published) = self.0.try_lock() {
             *published = holdings;
+        }
+    }
+}
+
+/// What the rules of access lists have decided in a worker, by their numbers; published every second.
+#[derive(Clone, Debug, Default)]
+pub struct PublishedAccessCounts(Arc<Mutex<Vec<AccessCount>>>);
+
+impl PublishedAccessCounts {
+    /// What was published last.
+    #[must_use]
+    pub fn read(&self) -> Vec<AccessCount> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Publishes, unless a reader holds the lock.
+    fn offer(&self, counts: &[AccessCount]) {
+        if let Ok(mut published) = self.0.try_lock() {
+            published.clear();
+            published.extend_from_slice(counts);
         }
     }
 }
@@ -176,6 +198,7 @@ pub struct WorkerThread {
     thread: JoinHandle<()>,
     published: PublishedStats,
     holdings: PublishedHoldings,
+    access_counts: PublishedAccessCounts,
     made: Receiver<Result<Vec<Range<usize>>, ThreadError>>,
 }
 
@@ -213,6 +236,8 @@ impl WorkerThread {
         let shared = published.clone();
         let holdings = PublishedHoldings::default();
         let held = holdings.clone();
+        let access_counts = PublishedAccessCounts::default();
+        let access = access_counts.clone();
         let (outcome, made) = sync_channel(1);
         let body = move || {
             // Sending fails, and is ignored, where the starter does not wait for the outcome.
@@ -222,6 +247,7 @@ impl WorkerThread {
             };
             shared.publish(worker.stats());
             let _ = outcome.send(Ok(worker.table_areas()));
+            let mut times = 0;
             let (mut next, mut pushed) = (Nanos(0), PushCounts::default());
             while !stop.load(Ordering::Relaxed) {
                 let now = clock.now();
@@ -235,6 +261,10 @@ impl WorkerThread {
                 if now >= next {
                     shared.offer(worker.stats());
                     held.offer(worker.holdings());
+                    if times % ACCESS_EVERY == 0 {
+                        access.offer(worker.access_counts());
+                    }
+                    times = times.wrapping_add(1);
                     next = now + PUBLISH;
                 }
             }
@@ -248,6 +278,7 @@ impl WorkerThread {
             thread,
             published,
             holdings,
+            access_counts,
             made,
         }
     }
@@ -270,6 +301,12 @@ impl WorkerThread {
     #[must_use]
     pub fn holdings(&self) -> &PublishedHoldings {
         &self.holdings
+    }
+
+    /// What the rules of access lists have decided, as it publishes it.
+    #[must_use]
+    pub fn access_counts(&self) -> &PublishedAccessCounts {
+        &self.access_counts
     }
 
     /// Whether the thread has ended, which it does before `stop` only when it failed.

@@ -3,9 +3,9 @@
 //! it, so that PFCP is served meanwhile.
 
 use flow::SessionIndex;
-use flow::meter::SharedId;
 use rules::Predefined;
 use rules::compile::leads_alike;
+use rules::model::LocalPolicy;
 use rules::network::Network;
 use std::sync::Arc;
 
@@ -73,8 +73,8 @@ impl RecompiledSessions {
 pub(crate) struct Recompilation {
     /// The network of before.
     older: Arc<Network>,
-    /// Whether sessions may pass other policers than before.
-    has_other_policers: bool,
+    /// Whether sessions may pass other policers than before, or have other access lists.
+    has_other_policies: bool,
     /// The first session that it has not come to.
     next: u32,
 }
@@ -82,7 +82,8 @@ pub(crate) struct Recompilation {
 impl Recompilation {
     pub(crate) fn new(older: Arc<Network>, newer: &Network) -> Recompilation {
         Recompilation {
-            has_other_policers: older.policers() != newer.policers(),
+            has_other_policies: older.policers() != newer.policers()
+                || older.access_lists().all() != newer.access_lists().all(),
             older,
             next: 0,
         }
@@ -110,29 +111,26 @@ impl Recompilation {
         follow: Follow,
     ) -> Option<Changes> {
         let rules = &session.live.rules;
-        let policers = match self.has_other_policers {
-            true => policers_of(session, newer),
-            false => rules.policers(),
+        let policy = match self.has_other_policies {
+            true => local_policy_of(session, newer),
+            false => rules.local_policy(),
         };
-        let is_same = policers == rules.policers()
+        let is_same = policy == rules.local_policy()
             && (follow == Follow::Network || rules.are_up_to_date(predefined))
             && leads_alike(rules, &self.older, newer);
         (!is_same).then(|| Changes {
-            policers: Some(policers),
+            local_policy: Some(policy),
             follow,
             ..Changes::default()
         })
     }
 }
 
-/// The policers that a session passes by the configuration as it is now.
-fn policers_of(session: &Session, network: &Network) -> SharedId {
-    let rules = &session.live.rules;
-    let of_pdrs = rules.pdrs().iter().map(|pdr| pdr.pdi.instance);
-    let of_fars = rules.fars().iter().map(|far| far.forwarding.as_ref()?.instance);
-    let named = of_pdrs.chain(of_fars).flatten();
+/// What the configuration as it is now has for a session.
+fn local_policy_of(session: &Session, network: &Network) -> LocalPolicy {
     let subscriber = session.accounting.subscriber.as_deref();
     let dnn = subscriber.and_then(|known| known.dnn.as_deref());
     let slice = subscriber.and_then(|known| known.s_nssai);
-    network.policers_of(slice, dnn.map(str::as_bytes), named)
+    let named = session.live.rules.named_instances();
+    network.local_policy(slice, dnn.map(str::as_bytes), named)
 }

@@ -1,12 +1,11 @@
 //! What one request changes in a session's rules, free of PFCP's encoding.
 
-use flow::meter::SharedId;
 use rules::Predefined;
 use rules::image::{ImmediateActions, PacketsLeft};
 use rules::model::{
-    Bar, BarId, BarUpdate, EditError, EditFault, Far, FarId, FarUpdate, Pdr, PdrId, PdrUpdate, Qer, QerId,
-    QerUpdate, RuleRef, SessionRules, TrafficEndpoint, TrafficEndpointId, TrafficEndpointUpdate, UeIpAddress,
-    Urr, UrrId, UrrUpdate,
+    Bar, BarId, BarUpdate, EditError, EditFault, Far, FarId, FarUpdate, LocalPolicy, Pdr, PdrId, PdrUpdate,
+    Qer, QerId, QerUpdate, RuleRef, SessionRules, TrafficEndpoint, TrafficEndpointId, TrafficEndpointUpdate,
+    UeIpAddress, Urr, UrrId, UrrUpdate,
 };
 use std::mem::take;
 use std::sync::Arc;
@@ -150,8 +149,8 @@ pub struct Changes {
     pub choose: Vec<Choose>,
     /// UE addresses wanted for PDRs and Traffic Endpoints above, beside those that they name.
     pub choose_ue_ip: Vec<ChooseUeIp>,
-    /// The policers of the session's slice and data network; as they are.
-    pub policers: Option<SharedId>,
+    /// What the configuration has for the session's slice and data network; as it is.
+    pub local_policy: Option<LocalPolicy>,
     /// User Plane Inactivity Timer, in seconds; 0: none from now on.
     pub inactivity_timer: Option<u32>,
     /// RESTI: the session is restored, with F-TEIDs that it had before (TS 29.244 §5.5.1).
@@ -196,7 +195,7 @@ impl Changes {
             update_pdrs,
             choose,
             choose_ue_ip,
-            policers,
+            local_policy,
             inactivity_timer,
             restores,
             subscriber,
@@ -226,7 +225,7 @@ impl Changes {
             && update_endpoints.is_empty()
             && update_pdrs.is_empty();
         let chooses_none = choose.is_empty() && choose_ue_ip.is_empty();
-        let says_nothing = policers.is_none()
+        let says_nothing = local_policy.is_none()
             && inactivity_timer.is_none()
             && !restores
             && subscriber.is_none()
@@ -289,8 +288,8 @@ impl Changes {
     }
 
     fn create(&mut self, rules: &mut SessionRules) -> Result<(), EditError> {
-        if let Some(policers) = self.policers {
-            rules.set_policers(policers);
+        if let Some(policy) = self.local_policy.take() {
+            rules.set_local_policy(policy);
         }
         rules.create_fars(take(&mut self.create_fars))?;
         rules.create_qers(take(&mut self.create_qers))?;

@@ -277,6 +277,7 @@ fn depends_on_more(reason: DropReason) -> Option<&'static str> {
         | R::UnknownTeid
         | R::UnknownUeAddress
         | R::NoMatchingPdr
+        | R::AccessList
         | R::SpoofedSource
         | R::UeToUe
         | R::GateClosed

@@ -7,9 +7,9 @@ use flow::{Direction, KeyFields, PortId};
 use packet::eth::ether_type;
 use packet::gtpu::MessageType;
 use packet::{DropReason, MacAddr};
-use rules::model::{Pdr, Qer, SessionRules};
+use rules::model::{AccessAction, Pdr, Qer, SessionRules};
 use rules::network::{InstanceId, Network};
-use rules::reference_interpreter::{Outcome, Verdict, evaluate_pdrs};
+use rules::reference_interpreter::{Outcome, Verdict, evaluate_access, evaluate_pdrs};
 use worker::{
     LagPorts, TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedHost,
     TracedLookup, TracedSession,
@@ -155,7 +155,13 @@ impl Explainer {
             ..PacketTrace::default()
         };
         if let Some(session) = &traced.session {
-            told.tried = self.tried(traced, session);
+            if let Some((ingress, packet)) = &Self::arrived(traced) {
+                let access = self.access((*ingress, packet), session);
+                if access.as_ref().is_none_or(|(_, is_permitted)| *is_permitted) {
+                    told.tried = self.tried((*ingress, packet), session);
+                }
+                told.access = access.map(|(words, _)| words);
+            }
             self.tell_rules(&mut told, traced, session, pdr, verdict.as_ref());
         }
         if let TracedEnd::Sent { frame, .. } = &traced.end {
@@ -176,27 +182,46 @@ impl Explainer {
         rules.pdr(decided.or(verdict?.pdr)?)
     }
 
-    fn tried(&self, traced: &Traced, session: &TracedSession) -> Vec<TriedTrace> {
-        let Some(ingress) = traced.instance else {
-            return Vec::new();
-        };
+    /// The instance that a packet came in by, and the packet from its outermost IP header on, with zeros in place of
+    /// what the trace did not keep; `None` where that is a header.
+    fn arrived(traced: &Traced) -> Option<(InstanceId, Vec<u8>)> {
+        let ingress = traced.instance?;
         let received = &traced.received;
         let kept = Parsed::read(&received.octets, received.octets.len(), None);
         let is_whole = received.octets.len() == received.len as usize;
-        let has_headers = is_whole || !kept.is_truncated();
-        if !has_headers {
-            return Vec::new();
+        if !is_whole && kept.is_truncated() {
+            return None;
         }
         let start = kept.l2_len;
-        let mut packet = traced.received.octets.get(start..).unwrap_or_default().to_vec();
-        packet.resize((traced.received.len as usize).saturating_sub(start), 0);
-        let evaluated = evaluate_pdrs(&session.rules, &self.network, ingress, &packet).unwrap_or_default();
+        let mut packet = received.octets.get(start..).unwrap_or_default().to_vec();
+        packet.resize((received.len as usize).saturating_sub(start), 0);
+        Some((ingress, packet))
+    }
+
+    fn tried(&self, (ingress, packet): (InstanceId, &[u8]), session: &TracedSession) -> Vec<TriedTrace> {
+        let evaluated = evaluate_pdrs(&session.rules, &self.network, ingress, packet).unwrap_or_default();
         let evaluated = evaluated.into_iter().map(|one| TriedTrace {
             pdr: one.pdr.0,
             precedence: one.precedence.0,
             mismatch: one.mismatch.map(|why| why.to_string()),
         });
         evaluated.collect()
+    }
+
+    /// What the access list says, and whether PDRs are tried then.
+    fn access(
+        &self,
+        (ingress, packet): (InstanceId, &[u8]),
+        session: &TracedSession,
+    ) -> Option<(String, bool)> {
+        let (list, rule) = evaluate_access(&session.rules, &self.network, ingress, packet)?;
+        let action = match rule.action {
+            AccessAction::Permit => "permitted",
+            AccessAction::Deny => "denied",
+            AccessAction::Reject => "rejected",
+        };
+        let words = format!("{action} by rule {} of list {}", rule.name, list.name());
+        Some((words, rule.action == AccessAction::Permit))
     }
 
     /// QERs, FAR and URRs.

@@ -70,6 +70,9 @@ pub struct PacketTrace {
     pub ue: Vec<String>,
     /// What was found in the flow table.
     pub flow: FlowTrace,
+    /// What the access list of its session says of it, if there is one, and by which rule.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub access: Option<String>,
     /// The PDR that it matched.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pdr: Option<u16>,
@@ -348,6 +351,9 @@ impl PacketTrace {
             line("session", &format!("{seid}  UE {}", self.ue.join(", ")));
         }
         line("flow", &self.flow.text());
+        if let Some(access) = &self.access {
+            line("access", access);
+        }
         if verbose {
             for tried in &self.tried {
                 line("tried", &tried.text());

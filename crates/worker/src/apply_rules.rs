@@ -20,7 +20,7 @@ mod qer_enforcement;
 mod relay;
 
 use flow::meter::Colour;
-use flow::{ForwardFlags, ForwardKind, LiveBlock, PackedForward, PortId, Verdict};
+use flow::{FlowFlags, ForwardFlags, ForwardKind, LiveBlock, PackedForward, PortId, Verdict};
 use packet::gtpu::{ExtensionType, MessageType};
 use packet::{DropReason, PacketBuf};
 
@@ -115,6 +115,10 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
         descriptor: &mut Descriptor,
         PacketKey { index, keys }: PacketKey<'_>,
     ) -> Result<Fate, DropReason> {
+        if descriptor.verdict.flags.contains(FlowFlags::DENIED) {
+            let octets = descriptor.octets.into();
+            return Err(self.egress.deny(index, &descriptor.verdict, octets));
+        }
         self.count_before_qos(buf, descriptor);
         let planned = match self.counts_by_look(&descriptor.verdict) {
             true => None,

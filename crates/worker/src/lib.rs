@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access_counts;
 mod apply_rules;
 mod burst;
 mod config;
@@ -31,6 +32,7 @@ mod trace;
 mod view;
 mod worker;
 
+pub use access_counts::AccessCount;
 pub use burst::batch::{BURST, Batch};
 pub use config::WorkerConfig;
 pub use config::limits::{

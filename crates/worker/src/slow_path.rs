@@ -17,6 +17,7 @@
 pub(crate) mod admission;
 pub(crate) mod budget;
 pub(crate) mod deficit_round_robin;
+mod denial;
 pub(crate) mod idle_time;
 pub(crate) mod inspection;
 
@@ -29,8 +30,10 @@ use packet::tuple::proto;
 use packet::{DropReason, Fragment, IpTuple, PacketBuf};
 use rules::classifier::{Match, PacketView, Side};
 use rules::image::Decision;
+use rules::model::AccessRuleId;
 
 use crate::WorkerConfig;
+use crate::access_counts::AccessCounts;
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags, PacketKey};
 use crate::lookup::extensions;
@@ -39,6 +42,7 @@ use crate::sessions::{Sessions, Slot};
 use crate::slow_path::admission::{AdmissionLimits, FlowAdmission};
 use crate::slow_path::budget::SlowPathBudget;
 use crate::slow_path::deficit_round_robin::{Class, DeficitRoundRobin, HashedRoundRobin, Turn};
+use crate::slow_path::denial::{DeniedEntries, denied};
 use crate::slow_path::idle_time::Idle;
 use crate::slow_path::inspection::{Inspected, InspectedPacket, Inspection, KnownHost, ResponderEntry};
 use crate::stats::Stats;
@@ -50,6 +54,7 @@ pub(crate) struct SlowPath {
     by_session: DeficitRoundRobin,
     limits: AdmissionLimits,
     idle: Idle,
+    denied: DeniedEntries,
     pub inspection: Inspection,
     /// Every entry has the 5-tuple in its key, for measurements.
     force_five_tuple: bool,
@@ -75,6 +80,7 @@ pub(crate) struct Tables<'a> {
     pub sessions: &'a mut Sessions,
     pub flows: &'a mut Flows,
     pub stats: &'a mut Stats,
+    pub access: &'a mut AccessCounts,
 }
 
 impl Tables<'_> {
@@ -130,6 +136,7 @@ impl SlowPath {
             by_session: DeficitRoundRobin::new(config.budgets),
             limits: AdmissionLimits::new(config.flow_limits),
             idle: Idle::new(config.idle),
+            denied: DeniedEntries::new(config),
             inspection: Inspection::new(&config.inspection, config.max_sessions),
             force_five_tuple: config.force_five_tuple,
             follows_fragments: config.fragments.datagrams > 0,
@@ -421,10 +428,13 @@ impl SlowPath {
             now,
         };
         let answer = decide(home, descriptor, known, packet.data(), &mut look);
-        let shape = match &answer {
-            Ok(answer) => answer.key.map(|(fields, _)| self.shape(fields)),
+        let key = match &answer {
+            Ok(answer) => answer
+                .key
+                .filter(|_| self.denied.may_add(&answer.verdict, tables.stats, now)),
             Err(_) => None,
         };
+        let shape = key.map(|(fields, _)| self.shape(fields));
         let inspected = answer.as_ref().ok().and_then(|answer| answer.inspected);
         if descriptor.verdict.is_some() {
             tables.stats.revalidated += u64::from(inspected.is_none());
@@ -445,8 +455,12 @@ impl SlowPath {
                 mut verdict,
                 protocol,
                 content,
+                access,
                 ..
             }) => {
+                if let Some(rule) = access {
+                    tables.access.decided(rule);
+                }
                 if content.is_some() {
                     tables.bill(wanted.session, content, &mut verdict);
                 }
@@ -458,9 +472,15 @@ impl SlowPath {
                 descriptor.shape = shape;
                 let is_short = descriptor.flags.any(PacketFlags::TRANSITORY)
                     || descriptor.verdict.direction() == Direction::Downlink;
+                let is_denied = descriptor.verdict.flags.contains(FlowFlags::DENIED);
+                let idle = self.idle.of(shape, protocol, is_short);
                 let Tables { sessions, flows, .. } = tables;
                 let entry = NewEntry {
-                    idle: self.idle.of(shape, protocol, is_short),
+                    idle: if is_denied {
+                        idle.min(self.idle.denied)
+                    } else {
+                        idle
+                    },
                     session: wanted.session,
                     is_provisional: inspected.is_some_and(|inspected| inspected.is_provisional(shape)),
                 };
@@ -555,6 +575,8 @@ struct Answer {
     protocol: u8,
     /// What the packet is billed as.
     content: ContentId,
+    /// The rule of the session's access list that has decided about it.
+    access: Option<AccessRuleId>,
     /// What is known of its flow, where that matters.
     inspected: Option<Inspected>,
 }
@@ -626,18 +648,24 @@ fn decide(
     {
         return Err(DropReason::SpoofedSource);
     }
-    if tuple.addrs.has_unforwardable_destination() && is_routed(home, decision, descriptor.side) {
+    let may_leave = || !decision.is_denied() && is_routed(home, decision, descriptor.side);
+    if tuple.addrs.has_unforwardable_destination() && may_leave() {
         return Err(DropReason::MartianDestination);
     }
     let key = descriptor
         .defect
         .is_none()
         .then_some((found.key, found.reads_ports));
+    let mut verdict = verdict(home, decision);
+    if decision.is_denied() {
+        verdict = denied(verdict, &found);
+    }
     Ok(Answer {
-        verdict: verdict(home, decision),
+        verdict,
         key,
         protocol: tuple.proto,
         content: decision.content,
+        access: found.access.map(|access| access.rule),
         inspected,
     })
 }
@@ -736,6 +764,7 @@ fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answ
         key: None,
         protocol: 0,
         content: ContentId::NONE,
+        access: None,
         inspected: None,
     })
 }

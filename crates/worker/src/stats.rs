@@ -168,6 +168,8 @@ stats! {
     stale,
     /// Packets that never have an entry: End Marker, Tunnel Status, user packets to groups in a tunnel.
     bypassed,
+    /// Packets that an access list denies, for whose flow there was no place among the entries of what is denied.
+    denied_without_entry,
     /// End Markers and Tunnel Status messages that were forwarded from tunnel to tunnel.
     relayed,
     /// Flow entries made.

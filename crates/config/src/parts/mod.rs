@@ -1,5 +1,6 @@
 //! What the parts of a UPF are made with, from the whole file, and the checks of what concerns several fields together.
 
+pub(crate) mod access_list;
 pub(crate) mod alarms;
 pub(crate) mod control;
 pub(crate) mod events;

@@ -44,6 +44,7 @@ impl Config {
         Network::new(instances.collect())?
             .with_policies(self.policies())?
             .with_policers(self.policers())?
+            .with_access_lists(self.access_lists())?
             .with_events(self.event_logic())
     }
 

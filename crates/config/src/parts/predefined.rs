@@ -50,19 +50,9 @@ impl PredefinedRuleConfig {
 
     /// The rule for packets of these flows, or for all.
     fn rule(&self, flows: &[&Flow]) -> PredefinedRule {
-        let tos_traffic_class = self.tos.map(|[value, mask]| TosTrafficClass { value, mask });
-        let filter = |flow: Option<&Flow>| SdfFilter {
-            flow_description: flow.map(|flow| flow.0.clone()),
-            tos_traffic_class,
-            ..SdfFilter::default()
-        };
-        let mut filters: Vec<SdfFilter> = flows.iter().map(|flow| filter(Some(flow))).collect();
-        if filters.is_empty() && self.tos.is_some() {
-            filters.push(filter(None));
-        }
         PredefinedRule {
             precedence: Precedence(self.precedence.value() as u32),
-            filters,
+            filters: filters(flows, self.tos),
             hosts: Vec::new(),
             far: self.far.map(|id| FarId(id.value() as u32)),
             qers: self.qers.iter().map(|id| QerId(id.value() as u32)).collect(),
@@ -70,6 +60,21 @@ impl PredefinedRuleConfig {
             content: self.content.as_ref().map(ContentConfig::content),
         }
     }
+}
+
+/// The filters for packets of these flows, or if there are none, of all that have this TOS or Traffic Class.
+pub(super) fn filters(flows: &[&Flow], tos: Option<[u8; 2]>) -> Vec<SdfFilter> {
+    let tos_traffic_class = tos.map(|[value, mask]| TosTrafficClass { value, mask });
+    let filter = |flow: Option<&Flow>| SdfFilter {
+        flow_description: flow.map(|flow| flow.0.clone()),
+        tos_traffic_class,
+        ..SdfFilter::default()
+    };
+    let mut filters: Vec<SdfFilter> = flows.iter().map(|flow| filter(Some(flow))).collect();
+    if filters.is_empty() && tos.is_some() {
+        filters.push(filter(None));
+    }
+    filters
 }
 
 impl ApplicationConfig {

@@ -1,5 +1,6 @@
 //! What the file says: one module for each configured resource. Values are checked one by one as they are read.
 
+mod access_list;
 mod alarms;
 mod caller_role;
 mod control;
@@ -30,6 +31,7 @@ mod vlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use access_list::{AccessActionConfig, AccessListConfig, AccessRuleConfig, DirectionConfig};
 pub use alarms::{
     AlarmsConfig, BadSyslogTarget, BadWebhookUrl, HostPort, LeastSeverity, SyslogConfig, SyslogTarget,
     SyslogTransport, WatermarkConfig, WatermarkCounter, WebhookConfig, WebhookUrl,
@@ -150,6 +152,9 @@ pub struct Config {
     /// Rates that the sessions of a slice or a data network share.
     #[serde(default)]
     pub policers: Vec<PolicerConfig>,
+    /// Which packets of the sessions of a slice or a data network may pass, before any PDR detects them.
+    #[serde(default)]
+    pub access_lists: Vec<AccessListConfig>,
     /// What is counted as an event of an application, by URRs that count events.
     #[serde(default)]
     pub events: Vec<EventConfig>,

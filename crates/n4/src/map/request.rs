@@ -1,13 +1,12 @@
 //! Whole requests (TS 29.244 Tables 7.5.2.1-1 and 7.5.4.1-1).
 
-use flow::meter::SharedId;
 use pfcp::group::{CreatePdr, CreateQer, CreateTrafficEndpoint};
 use pfcp::ie::{Cause, Ie, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{IeType, Repeated, Restrict};
 use rules::image::{ImmediateActions, PacketsLeft};
-use rules::model::{BarId, FarId, FarUpdate, PdrId, Qer, QerId, TrafficEndpointId, UrrId};
-use rules::network::{InstanceId, Network};
+use rules::model::{BarId, FarId, FarUpdate, LocalPolicy, PdrId, Qer, QerId, TrafficEndpointId, UrrId};
+use rules::network::Network;
 use session::{Changes, Charging, Query, SessionView, Subscriber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,13 +73,19 @@ pub(crate) fn establishment(
         context,
     )?;
     create_pdrs(&mut changes, &request.create_pdr, context)?;
-    let policers = policers(request, &changes, context);
-    changes.policers = (policers != SharedId::NONE).then_some(policers);
+    changes.local_policy =
+        Some(local_policy(request, &changes, context)).filter(|policy| *policy != LocalPolicy::default());
     Ok(changes)
 }
 
-/// The policers of the slice and the data network that a new session is in.
-fn policers(request: &SessionEstablishmentRequest<'_>, changes: &Changes, context: Context<'_>) -> SharedId {
+/// What the configuration has for the slice and the data network that a new session is in. Without an APN/DNN (TS
+/// 29.244 §8.2.117) the data network goes by the network instance towards it of those that the rules name, and if they
+/// name none, by the first.
+fn local_policy(
+    request: &SessionEstablishmentRequest<'_>,
+    changes: &Changes,
+    context: Context<'_>,
+) -> LocalPolicy {
     let of_pdrs = changes.create_pdrs.iter().map(|pdr| pdr.pdi.instance);
     let of_fars = changes
         .create_fars
@@ -88,36 +93,25 @@ fn policers(request: &SessionEstablishmentRequest<'_>, changes: &Changes, contex
         .map(|far| far.forwarding.as_ref()?.instance);
     let named = of_pdrs.chain(of_fars).flatten();
     let dnn = request.apn_dnn.map(|sent| sent.0);
-    policers_of(request.s_nssai, dnn, named, context.network)
+    let slice = request.s_nssai.map(subscriber::slice);
+    context.network.local_policy(slice, dnn, named)
 }
 
-/// The policers of a slice and a data network. Without an APN/DNN (TS 29.244 §8.2.117) the data network goes by the
-/// network instance towards it of those that the rules have `named`, and if they name none, by the first.
-fn policers_of(
-    slice: Option<pfcp::ie::SNssai>,
-    dnn: Option<&[u8]>,
-    named: impl Iterator<Item = InstanceId>,
-    network: &Network,
-) -> SharedId {
-    network.policers_of(slice.map(subscriber::slice), dnn, named)
-}
-
-/// Another slice of a session (TS 29.244 Table 7.5.4.1-1, NOTE 5): whose policers it passes, and what its records say.
+/// Another slice of a session (TS 29.244 Table 7.5.4.1-1, NOTE 5): what the configuration has for it, and what its
+/// records say.
 pub(crate) fn change_slice(
     changes: &mut Changes,
     slice: pfcp::ie::SNssai,
     session: &SessionView<'_>,
     network: &Network,
 ) {
-    let rules = session.rules();
-    let of_pdrs = rules.pdrs().iter().map(|pdr| pdr.pdi.instance);
-    let of_fars = rules.fars().iter().map(|far| far.forwarding.as_ref()?.instance);
-    let named = of_pdrs.chain(of_fars).flatten();
+    let named = session.rules().named_instances();
     let known = session.subscriber();
     let dnn = known.and_then(|known| known.dnn.as_deref()).map(str::as_bytes);
-    changes.policers = Some(policers_of(Some(slice), dnn, named, network));
+    let slice = subscriber::slice(slice);
+    changes.local_policy = Some(network.local_policy(Some(slice), dnn, named));
     let subscriber = Subscriber {
-        s_nssai: Some(subscriber::slice(slice)),
+        s_nssai: Some(slice),
         ..known.cloned().unwrap_or_default()
     };
     changes.subscriber = Some(Arc::new(subscriber));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use flow::Nanos;
 use rtrb::Consumer;
 use rules::AdjacencyRef;
-use rules::network::Network;
+use rules::network::{BoundAccessList, Network};
 use session::{Export, Seid};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
@@ -83,6 +83,9 @@ enum Query {
     },
     Paths {
         reply: oneshot::Sender<PathList>,
+    },
+    AccessLists {
+        reply: oneshot::Sender<Vec<BoundAccessList>>,
     },
     Applications {
         reply: oneshot::Sender<ApplicationList>,
@@ -295,6 +298,14 @@ impl QueryClient {
         self.ask(|reply| Query::Paths { reply }).await
     }
 
+    /// The access lists.
+    ///
+    /// # Errors
+    /// `QueryTimeout`.
+    pub async fn access_lists(&self) -> Result<Vec<BoundAccessList>, QueryTimeout> {
+        self.ask(|reply| Query::AccessLists { reply }).await
+    }
+
     /// The applications that PDRs may name.
     ///
     /// # Errors
@@ -458,6 +469,9 @@ impl QueryServer {
             Query::Paths { reply } => {
                 let _ = reply.send(views::paths(control));
             }
+            Query::AccessLists { reply } => {
+                let _ = reply.send(control.network().access_lists().all().to_vec());
+            }
             Query::Applications { reply } => {
                 let _ = reply.send(views::applications(control));
             }
@@ -519,6 +533,7 @@ impl Query {
             Self::Trace { reply, .. } => reply.is_closed(),
             Self::Mirror { reply, .. } => reply.is_closed(),
             Self::Paths { reply } => reply.is_closed(),
+            Self::AccessLists { reply } => reply.is_closed(),
             Self::Applications { reply } => reply.is_closed(),
             Self::Routes { reply, .. } => reply.is_closed(),
             Self::Neighbours { reply, .. } => reply.is_closed(),

@@ -3,6 +3,7 @@
 //! Each route names the role that it needs as `x-role` in its `#[utoipa::path]`: [`authorization`] lets no other
 //! request through than one of a caller with that role.
 
+mod access_lists;
 mod alarms;
 mod caller;
 mod configuration;
@@ -54,6 +55,7 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(n4::n4))
         .routes(routes!(n4::associations))
         .routes(routes!(n4::applications))
+        .routes(routes!(access_lists::access_lists))
         .routes(routes!(log::log_level, log::set_log_level))
         .routes(routes!(configuration::running, configuration::commit))
         .routes(routes!(configuration::versions))

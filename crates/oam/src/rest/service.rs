@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use worker::{Holdings, MAX_TRACES, Stats};
+use worker::{AccessCount, Holdings, MAX_TRACES, Stats};
 
 use super::Auditor;
 use super::alarm_stream::MOST_STREAMS;
@@ -27,6 +27,8 @@ pub type Reader<T> = Arc<dyn Fn() -> T + Send + Sync>;
 pub struct WorkerGauges {
     /// What each holds.
     pub holdings: Reader<Vec<Holdings>>,
+    /// What the rules of access lists have decided in each, by their numbers.
+    pub access_counts: Reader<Vec<Vec<AccessCount>>>,
     /// The packet buffers of each.
     pub buffers: Reader<Vec<PacketBuffers>>,
     /// Ticks of the processor's clock in a second.

@@ -112,6 +112,9 @@ const fn about_rules(reason: DropReason) -> Option<&'static str> {
         D::NoMatchingPdr => {
             "sluice trace --ue ADDRESS -v shows for each PDR what does not match; the SMF made them."
         }
+        D::AccessList => {
+            "`sluice show access-lists` says which rules deny how much; change `access_lists` if they should not."
+        }
         D::SpoofedSource => "A tethered network behind the UE needs a framed route; else the UE misbehaves.",
         D::UeToUe => "instances.*.hairpin says whether UEs may reach each other.",
         D::GateClosed => "The SMF has closed the gate of a QER: ask SMF and PCF why.",

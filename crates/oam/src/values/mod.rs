@@ -4,6 +4,7 @@
 //! reads them and writes tables for people. Numbers of 64 bits that are names and not counts (SEIDs) are texts in
 //! hexadecimal, since JSON readers round them. Nothing here queries control or workers.
 
+mod access_lists;
 mod alarms;
 mod applications;
 mod configuration;
@@ -24,6 +25,7 @@ mod tokens;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use access_lists::{AccessListStatus, AccessLists, AccessRuleStatus};
 pub use alarms::{AlarmChange, AlarmEvent, AlarmEventList, AlarmList, AlarmNotification, AlarmRow, Severity};
 pub use applications::{ApplicationList, ApplicationRow};
 pub use configuration::{

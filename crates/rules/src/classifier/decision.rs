@@ -31,6 +31,30 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// In [`pdr`](Self::pdr): no PDR; the access list denies the packet.
+    pub const NO_PDR: u16 = u16::MAX;
+
+    /// The access list denies the packet.
+    pub(super) const fn denied(direction: Direction) -> Self {
+        Self {
+            pdr: Self::NO_PDR,
+            forward: u8::MAX,
+            qers: 0,
+            urrs: 0,
+            content: ContentId::NONE,
+            marking: Self::NO_MARK,
+            direction,
+            removes_outer: false,
+            deletes_psc: false,
+            source_check: SourceCheck::Anyone,
+        }
+    }
+
+    /// Whether it is that.
+    pub const fn is_denied(&self) -> bool {
+        self.pdr == Self::NO_PDR
+    }
+
     /// In [`marking`](Self::marking): no QER marks.
     pub const NO_MARK: u8 = 0xff;
 }

@@ -93,6 +93,10 @@ proptest! {
             prop_assert_eq!(!unknown.contains(&verdict.outcome), is_owned(&image, side, &tuple));
             if is_owned(&image, side, &tuple) {
                 let found = fate(&image, side, &tuple);
+                let denied = verdict.outcome == Outcome::Dropped(DropReason::AccessList);
+                let is_denied = found.is_some_and(|(slot, ..)| slot == Decision::NO_PDR);
+                prop_assert_eq!(is_denied, denied);
+                let found = found.filter(|_| !is_denied);
                 let pdr = found.map(|(slot, ..)| rules.pdrs()[usize::from(slot)].id);
                 prop_assert_eq!(pdr, verdict.pdr);
                 let spoofed = verdict.outcome == Outcome::Dropped(DropReason::SpoofedSource);

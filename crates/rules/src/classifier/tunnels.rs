@@ -1,5 +1,6 @@
 //! The tunnels of a session, and the source interfaces that packets in them come from.
 
+use flow::Direction;
 use packet::Teid;
 use smallvec::SmallVec;
 
@@ -24,6 +25,14 @@ impl Interfaces {
 
     pub(super) const fn contains(self, interface: SourceInterface) -> bool {
         self.0 >> (interface.value() & 0x0f) & 1 != 0
+    }
+
+    /// Which way packets go that come from one of these: uplink if they may come from Access.
+    pub(super) const fn direction(self) -> Direction {
+        match self.contains(SourceInterface::Access) {
+            true => Direction::Uplink,
+            false => Direction::Downlink,
+        }
     }
 
     pub(super) const fn with(self, interface: SourceInterface) -> Self {

@@ -3,6 +3,7 @@
 //! `n4` makes them from IEs, `session` keeps one [`SessionRules`] for each session and edits it, `compile` turns it
 //! into what a worker runs. Nothing here knows the wire, a worker, the compiler or the classifier.
 
+mod access_list;
 mod application;
 mod credit_pool;
 mod edit;
@@ -23,11 +24,15 @@ mod rule_list;
 mod rulebase;
 mod s_nssai;
 mod session_rules;
+mod shadowed_rules;
 mod shared_rules;
 mod update;
 mod urr;
 mod urr_update;
 
+pub use self::access_list::{
+    AccessAction, AccessDecision, AccessList, AccessRule, AccessRuleId, TooManyFilters,
+};
 pub use self::application::{Application, NamedPfd, NamedPfds, NotAPfd};
 pub use self::credit_pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault};
 pub use self::edit::Edit;
@@ -57,7 +62,8 @@ pub use self::rule_ids::RuleIds;
 pub(crate) use self::rulebase::RuleAction;
 pub use self::rulebase::{Content, PredefinedRule, Rulebase};
 pub use self::s_nssai::SNssai;
-pub use self::session_rules::{InactivityTimer, SessionRules};
+pub use self::session_rules::{InactivityTimer, LocalPolicy, SessionRules};
+pub use self::shadowed_rules::ShadowedRule;
 pub use self::update::{BarUpdate, FarUpdate, ForwardingParametersUpdate, PdiUpdate, PdrUpdate, QerUpdate};
 pub use self::urr::{Urr, UrrTerms};
 pub use self::urr_update::{SubsequentUpdate, UrrTermsUpdate, UrrUpdate};

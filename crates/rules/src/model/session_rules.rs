@@ -8,9 +8,11 @@ use core::num::NonZeroU32;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use flow::InstanceId;
 use flow::meter::SharedId;
 use smallvec::SmallVec;
 
+use super::access_list::AccessList;
 use super::endpoint::{TrafficEndpoint, TrafficEndpointUpdate};
 use super::far::{Bar, Far};
 use super::fault::{EditError, EditFault};
@@ -45,6 +47,15 @@ pub struct InactivityTimer {
     pub seconds: NonZeroU32,
     /// Which one of the session's it is, from 1: another number means that it was provisioned anew, and begins anew.
     pub number: u32,
+}
+
+/// What the configuration has for a session, by its slice and its data network: no control plane knows of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LocalPolicy {
+    /// The number of the policers that its packets pass.
+    pub policers: SharedId,
+    /// What decides which of its packets PDRs may detect.
+    pub access_list: Option<Arc<AccessList>>,
 }
 
 /// What a URR says is what it can do.
@@ -90,6 +101,33 @@ impl SessionRules {
         self.shared.is_shared_with(&other.shared)
     }
 
+    /// What the configuration has for the slice and the data network that the session belongs to.
+    pub fn local_policy(&self) -> LocalPolicy {
+        LocalPolicy {
+            policers: self.policers,
+            access_list: self.access_list().cloned(),
+        }
+    }
+
+    /// Says what the configuration has for the session.
+    pub fn set_local_policy(&mut self, policy: LocalPolicy) {
+        let LocalPolicy {
+            policers,
+            access_list,
+        } = policy;
+        self.policers = policers;
+        if self.access_list() != access_list.as_ref() {
+            self.shared.access_list = access_list;
+        }
+    }
+
+    /// The network instances that its rules name.
+    pub fn named_instances(&self) -> impl Iterator<Item = InstanceId> + '_ {
+        let of_pdrs = self.pdrs().iter().map(|pdr| pdr.pdi.instance);
+        let of_fars = self.fars().iter().map(|far| far.forwarding.as_ref()?.instance);
+        of_pdrs.chain(of_fars).flatten()
+    }
+
     /// The policers of the slice and the data network that the session belongs to.
     pub const fn policers(&self) -> SharedId {
         self.policers
@@ -98,6 +136,11 @@ impl SessionRules {
     /// Says to which slice and data network the session belongs: the number of [`Policers`](crate::network::Policers).
     pub const fn set_policers(&mut self, policers: SharedId) {
         self.policers = policers;
+    }
+
+    /// The access list of the slice and the data network that the session belongs to.
+    pub fn access_list(&self) -> Option<&Arc<AccessList>> {
+        self.shared.access_list.as_ref()
     }
 
     /// The PDRs. A PDR's place here is its *slot*.

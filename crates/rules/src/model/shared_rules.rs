@@ -7,6 +7,7 @@ use core::ops::{Deref, DerefMut};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::access_list::AccessList;
 use super::endpoint::TrafficEndpoint;
 use super::far::Bar;
 use super::pdr::Pdr;
@@ -24,6 +25,7 @@ pub(super) struct NonFarRules {
     pub(super) pdrs: Vec<Pdr>,
     pub(super) qers: Vec<Qer>,
     pub(super) urrs: Vec<Urr>,
+    pub(super) access_list: Option<Arc<AccessList>>,
     pub(super) optional: BoxedOption<OptionalRules>,
 }
 
@@ -40,6 +42,7 @@ static NO_RULES: NonFarRules = NonFarRules {
     pdrs: Vec::new(),
     qers: Vec::new(),
     urrs: Vec::new(),
+    access_list: None,
     optional: BoxedOption::NONE,
 };
 

@@ -54,6 +54,10 @@ pub enum NetworkError {
     Policy(String),
     /// A policer without a name of its own or sessions of its own.
     Policer(String),
+    /// An access list without a name of its own or sessions of its own.
+    AccessList(String),
+    /// Access lists with more rules than can be numbered.
+    AccessRules,
     /// Events of an application without an identifier of its own, or of no kind: by that identifier.
     Event(String),
 }
@@ -106,6 +110,11 @@ impl fmt::Display for NetworkError {
                 f,
                 "policer {name:?}: the name is empty or used twice, or it is for all sessions or for the same as another"
             ),
+            Self::AccessList(name) => write!(
+                f,
+                "access list {name:?}: the name is empty or used twice, or it is for the same sessions as another"
+            ),
+            Self::AccessRules => write!(f, "access lists: more than {} rules", u16::MAX),
             Self::Event(application) => write!(
                 f,
                 "events of application \"{application}\": the identifier is empty or used twice, or nothing is detected"

@@ -1,12 +1,14 @@
 //! A network that takes the place of another while sessions are live: what they name by number keeps its number.
 //!
 //! Instances stay as they are but for their routes, the marks of packets, mirrors, UEs' prefixes and MSS clamping.
-//! Groups, forwarding policies and policers come and go. A number that is given up is not used again by the network
-//! that gives it up, but by one that succeeds that: until then sessions and workers may still name it.
+//! Groups, forwarding policies, policers and rules of access lists come and go. A number that is given up is not used
+//! again by the network that gives it up, but by one that succeeds that: until then sessions and workers may still name
+//! it.
 
 use core::fmt;
 use std::collections::BTreeSet;
 
+use super::access_lists::TooManyAccessRules;
 use super::hairpin::Hairpin;
 use super::instance::Instance;
 use super::mss::Mss;
@@ -29,6 +31,8 @@ pub enum SuccessionError {
     },
     /// There are more policers, and chains of them, than this.
     Policers(NoMeter),
+    /// There are more rules of access lists than can be numbered beside those before.
+    AccessRules,
     /// There are more forwarding policies than can be numbered.
     Policies,
 }
@@ -48,6 +52,11 @@ impl fmt::Display for SuccessionError {
             Self::Policers(NoMeter { room }) => write!(
                 f,
                 "policers: they and their combinations are more than {room}; a restart makes room for more"
+            ),
+            Self::AccessRules => write!(
+                f,
+                "access_lists: more than {} rules with those that they take the place of; commit fewer at a time",
+                u16::MAX
             ),
             Self::Policies => write!(f, "forwarding_policies: more than {}", u16::MAX),
         }
@@ -73,6 +82,10 @@ impl Network {
             .policers
             .succeeding(&older.policers)
             .map_err(SuccessionError::Policers)?;
+        self.access_lists = self
+            .access_lists
+            .succeeding(&older.access_lists)
+            .map_err(|TooManyAccessRules| SuccessionError::AccessRules)?;
         self.redirect_secret = older.redirect_secret;
         Ok(self)
     }

@@ -21,7 +21,7 @@ const SECOND: [(InstanceId, &str, &str); 3] = [
 /// The network of [`network`](super::network), whose instances may share packets among two routers, may mark some QoS
 /// flows with DSCPs, may bound what TCP connections agree on, and may mirror what leaves to [`MIRROR`]; its UEs may or
 /// may not reach each other here.
-pub fn any_network() -> impl Strategy<Value = Network> {
+pub fn any_network() -> BoxedStrategy<Network> {
     let flows = prop_oneof![Just(u64::MAX), any::<u64>()];
     let table = prop::option::of((flows, any::<u8>()));
     let mirror = prop::option::weighted(0.2, Just(MIRROR));
@@ -37,25 +37,27 @@ pub fn any_network() -> impl Strategy<Value = Network> {
         hairpin,
         any::<[bool; 3]>(),
     );
-    drawn.prop_map(|(drawn, hairpin, seconds)| {
-        let mut instances = super::network().instances().to_vec();
-        for ((instance, prefix, next_hop), _) in SECOND.into_iter().zip(seconds).filter(|(_, has)| *has) {
-            instances[instance.index()].routes.push(Route {
-                prefix: prefix.parse().expect("a prefix"),
-                next_hop: next_hop.parse().expect("an address"),
-            });
-        }
-        instances[N6.index()].hairpin = hairpin;
-        for (instance, (marks, mirror, mss)) in instances.iter_mut().zip(drawn) {
-            instance.dscp = marks.map(|(flows, first)| table_of(flows, first));
-            instance.mirror = mirror;
-            instance.mss = mss;
-        }
-        let network = Network::new(instances)
-            .and_then(|network| network.with_policies(policies()))
-            .and_then(|network| network.with_events(super::events()));
-        network.expect("a network without contradictions")
-    })
+    drawn
+        .prop_map(|(drawn, hairpin, seconds)| {
+            let mut instances = super::network().instances().to_vec();
+            for ((instance, prefix, next_hop), _) in SECOND.into_iter().zip(seconds).filter(|(_, has)| *has) {
+                instances[instance.index()].routes.push(Route {
+                    prefix: prefix.parse().expect("a prefix"),
+                    next_hop: next_hop.parse().expect("an address"),
+                });
+            }
+            instances[N6.index()].hairpin = hairpin;
+            for (instance, (marks, mirror, mss)) in instances.iter_mut().zip(drawn) {
+                instance.dscp = marks.map(|(flows, first)| table_of(flows, first));
+                instance.mirror = mirror;
+                instance.mss = mss;
+            }
+            let network = Network::new(instances)
+                .and_then(|network| network.with_policies(policies()))
+                .and_then(|network| network.with_events(super::events()));
+            network.expect("a network without contradictions")
+        })
+        .boxed()
 }
 
 /// The forwarding policies of [`any_network`]: by another router of N6, and by another data network with a mark.

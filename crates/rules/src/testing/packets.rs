@@ -219,25 +219,29 @@ pub fn tunnelled(
 pub(super) const REMOTES: [&str; 4] = ["192.0.2.1", "198.51.100.7", "192.0.2.1", "239.1.1.1"];
 pub(super) const REMOTES_V6: [&str; 3] = ["2001:db8:ffff::1", "2001:db8:ffff::2", "ff02::2"];
 
-fn user_v4() -> impl Strategy<Value = IpAddr> {
+fn user_v4() -> BoxedStrategy<IpAddr> {
     prop_oneof![4 => Just(UE), 1 => Just(Ipv4Addr::new(10, 45, 0, 3)), 1 => Just(Ipv4Addr::new(10, 99, 0, 1))]
         .prop_map(IpAddr::V4)
+        .boxed()
 }
 
-fn user_v6() -> impl Strategy<Value = IpAddr> {
+fn user_v6() -> BoxedStrategy<IpAddr> {
     let host = |bits: u128| Ipv6Addr::from_bits(UE_V6.to_bits() | bits);
     let link_local = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
     let other = Ipv6Addr::new(0x2001, 0xdb8, 0x45, 9, 0, 0, 0, 1);
     prop_oneof![3 => Just(host(1)), 2 => Just(host(7)), 1 => Just(other), 1 => Just(link_local)]
         .prop_map(IpAddr::V6)
+        .boxed()
 }
 
-fn remote(pool: &'static [&'static str]) -> impl Strategy<Value = IpAddr> {
-    prop::sample::select(pool).prop_map(|text| text.parse().expect("an address"))
+fn remote(pool: &'static [&'static str]) -> BoxedStrategy<IpAddr> {
+    prop::sample::select(pool)
+        .prop_map(|text| text.parse().expect("an address"))
+        .boxed()
 }
 
 /// A packet between a UE's address (mostly) and a remote one, which may be a UE's: uplink if `is_uplink`.
-pub fn any_user_packet(is_uplink: bool) -> impl Strategy<Value = UserPacket> {
+pub fn any_user_packet(is_uplink: bool) -> BoxedStrategy<UserPacket> {
     let v4 = (user_v4(), prop_oneof![5 => remote(&REMOTES), 1 => user_v4()]);
     let v6 = (user_v6(), prop_oneof![5 => remote(&REMOTES_V6), 1 => user_v6()]);
     let protocols = [
@@ -259,52 +263,55 @@ pub fn any_user_packet(is_uplink: bool) -> impl Strategy<Value = UserPacket> {
         prop::bool::weighted(0.1),
         any_payload(),
     );
-    (prop_oneof![v4, v6], fields).prop_map(move |((user, remote), fields)| {
-        let (src, dst) = if is_uplink { (user, remote) } else { (remote, user) };
-        let (proto, src_port, dst_port, tos, flow_label, ttl, is_later_fragment, payload) = fields;
-        UserPacket {
-            src,
-            dst,
-            proto,
-            src_port,
-            dst_port,
-            tos,
-            flow_label,
-            ttl,
-            is_later_fragment,
-            payload,
-        }
-    })
+    (prop_oneof![v4, v6], fields)
+        .prop_map(move |((user, remote), fields)| {
+            let (src, dst) = if is_uplink { (user, remote) } else { (remote, user) };
+            let (proto, src_port, dst_port, tos, flow_label, ttl, is_later_fragment, payload) = fields;
+            UserPacket {
+                src,
+                dst,
+                proto,
+                src_port,
+                dst_port,
+                tos,
+                flow_label,
+                ttl,
+                is_later_fragment,
+                payload,
+            }
+        })
+        .boxed()
 }
 
 /// Short or long; a few of the long ones empty the smallest bucket of a meter.
-fn any_payload() -> impl Strategy<Value = Vec<u8>> {
+fn any_payload() -> BoxedStrategy<Vec<u8>> {
     let len = prop_oneof![0..32usize, 1000..1300usize];
     (any::<u8>(), len)
         .prop_map(|(first, len)| (0..len).map(|place| first.wrapping_add(place as u8)).collect())
+        .boxed()
 }
 
 pub(super) const TEIDS: [u32; 3] = [0x1001, 0x1002, 0x1003];
 
 /// Extension headers besides the PDU Session Container, mostly none: known ones, and an unknown one of each kind of
 /// comprehension.
-fn other_extensions() -> impl Strategy<Value = Vec<(u8, Vec<u8>)>> {
+fn other_extensions() -> BoxedStrategy<Vec<(u8, Vec<u8>)>> {
     let one = (
         prop::sample::select(&[0x20u8, 0xc0, 0x84, 0x0f, 0x41, 0x9f, 0xdf][..]),
         1..3usize,
         any::<u8>(),
     );
     let one = one.prop_map(|(kind, words, fill)| (kind, vec![fill; 4 * words - 2]));
-    prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(one, 1..3)]
+    prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(one, 1..3)].boxed()
 }
 
-fn any_container() -> impl Strategy<Value = Option<[u8; 2]>> {
+fn any_container() -> BoxedStrategy<Option<[u8; 2]>> {
     let uplink = (0..3u8).prop_map(|qfi| Some([0x10, qfi + 8]));
     let downlink = (0..3u8, any::<bool>()).prop_map(|(qfi, rqi)| Some([0, u8::from(rqi) << 6 | (qfi + 8)]));
-    prop_oneof![1 => Just(None), 2 => uplink, 2 => downlink]
+    prop_oneof![1 => Just(None), 2 => uplink, 2 => downlink].boxed()
 }
 
-fn any_tunnelled() -> impl Strategy<Value = Sent> {
+fn any_tunnelled() -> BoxedStrategy<Sent> {
     let local = prop_oneof![3 => Just((N3, N3_ADDRESS)), 1 => Just((N9, N9_ADDRESS))];
     let kind = prop_oneof![8 => Just(255u8), 1 => Just(254u8), 1 => Just(253u8)];
     let user = any::<bool>().prop_flat_map(any_user_packet);
@@ -318,34 +325,38 @@ fn any_tunnelled() -> impl Strategy<Value = Sent> {
         user,
         (padding, prop::bool::weighted(0.8)),
     );
-    parts.prop_map(
-        |((ingress, local), teid, kind, container, others, user, (padding, has_elements))| {
-            let mut payload = match kind {
-                254 => Vec::new(),
-                // Tunnel Status Information (TS 29.281 §8), or what is none.
-                253 if has_elements => vec![230, 0, 1, 1],
-                _ => user.as_client(),
-            };
-            payload.extend(vec![0; if kind == 255 { padding } else { 0 }]);
-            Sent {
-                ingress,
-                bytes: tunnelled(local, teid, kind, container, &others, &payload),
-            }
-        },
-    )
+    parts
+        .prop_map(
+            |((ingress, local), teid, kind, container, others, user, (padding, has_elements))| {
+                let mut payload = match kind {
+                    254 => Vec::new(),
+                    // Tunnel Status Information (TS 29.281 §8), or what is none.
+                    253 if has_elements => vec![230, 0, 1, 1],
+                    _ => user.as_client(),
+                };
+                payload.extend(vec![0; if kind == 255 { padding } else { 0 }]);
+                Sent {
+                    ingress,
+                    bytes: tunnelled(local, teid, kind, container, &others, &payload),
+                }
+            },
+        )
+        .boxed()
 }
 
-fn any_plain() -> impl Strategy<Value = Sent> {
+fn any_plain() -> BoxedStrategy<Sent> {
     let ingress = prop_oneof![4 => Just(N6), 1 => Just(OTHER_N6)];
     let padding = prop_oneof![9 => Just(0usize), 1 => 1..20usize];
-    (ingress, any_user_packet(false), padding).prop_map(|(ingress, user, padding)| {
-        let mut bytes = user.bytes();
-        bytes.extend(vec![0; padding]);
-        Sent { ingress, bytes }
-    })
+    (ingress, any_user_packet(false), padding)
+        .prop_map(|(ingress, user, padding)| {
+            let mut bytes = user.bytes();
+            bytes.extend(vec![0; padding]);
+            Sent { ingress, bytes }
+        })
+        .boxed()
 }
 
 /// A packet that often belongs to a session of [`runnable_rules`](super::runnable_rules).
-pub fn any_sent() -> impl Strategy<Value = Sent> {
-    prop_oneof![3 => any_tunnelled(), 2 => any_plain()]
+pub fn any_sent() -> BoxedStrategy<Sent> {
+    prop_oneof![3 => any_tunnelled(), 2 => any_plain()].boxed()
 }

@@ -3,7 +3,8 @@
 use dpi::HostName;
 use proptest::prelude::*;
 
-use super::rules::{DESCRIPTIONS, any_far, any_qer, runnable_rules};
+use super::filters::DESCRIPTIONS;
+use super::rules::{any_far, any_qer, runnable_rules};
 use crate::model::{Content, HostRule, Predefined, PredefinedRule};
 use crate::model::{
     Edit, EditError, Far, FarId, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, SdfFilter, SessionRules,
@@ -20,23 +21,25 @@ const fn number(place: u32) -> u32 {
     1 << 31 | place
 }
 
-fn any_filter() -> impl Strategy<Value = SdfFilter> {
+fn any_filter() -> BoxedStrategy<SdfFilter> {
     let description = prop::option::weighted(0.9, prop::sample::select(&DESCRIPTIONS[..]));
     let tos = prop::option::weighted(0.1, prop::sample::select(&[(0xb8u8, 0xfcu8), (0, 0)][..]));
-    (description, tos).prop_map(|(description, tos)| SdfFilter {
-        flow_description: description.map(|text| text.parse().expect("a description")),
-        tos_traffic_class: tos.map(|(value, mask)| TosTrafficClass { value, mask }),
-        ..SdfFilter::default()
-    })
+    (description, tos)
+        .prop_map(|(description, tos)| SdfFilter {
+            flow_description: description.map(|text| text.parse().expect("a description")),
+            tos_traffic_class: tos.map(|(value, mask)| TosTrafficClass { value, mask }),
+            ..SdfFilter::default()
+        })
+        .boxed()
 }
 
 /// Hosts of rules, which those of [`any_flow_host`] often match.
-fn any_hosts() -> impl Strategy<Value = Vec<HostRule>> {
+fn any_hosts() -> BoxedStrategy<Vec<HostRule>> {
     let host = prop::sample::select(&["a.example", "*.example", "*.b.example", "192.0.2.1"][..]);
     let path = prop::sample::select(&["", "/", "/video"][..]);
     let rule = (host, path)
         .prop_map(|(host, path)| HostRule::parse(&format!("{host}{path}")).expect("a host and a path"));
-    prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(rule, 1..3)]
+    prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(rule, 1..3)].boxed()
 }
 
 /// What a flow is for, with the memory for it.
@@ -60,16 +63,16 @@ impl OwnedHost {
 }
 
 /// Contents of flows, which rules of [`any_predefined`] often name.
-pub fn any_flow_host() -> impl Strategy<Value = OwnedHost> {
+pub fn any_flow_host() -> BoxedStrategy<OwnedHost> {
     let host = prop::sample::select(&["a.example", "example", "c.b.example", "nexample", "192.0.2.1"][..]);
     let path = prop::sample::select(vec![None, Some(&b"/"[..]), Some(b"/video/1")]);
     let host = (host, path).prop_map(|(host, path)| {
         OwnedHost::Host(Box::new(HostName::parse(host.as_bytes()).expect("a host")), path)
     });
-    prop_oneof![1 => any::<bool>().prop_map(OwnedHost::None), 4 => host]
+    prop_oneof![1 => any::<bool>().prop_map(OwnedHost::None), 4 => host].boxed()
 }
 
-fn any_rule() -> impl Strategy<Value = PredefinedRule> {
+fn any_rule() -> BoxedStrategy<PredefinedRule> {
     let filters = prop_oneof![1 => Just(Vec::new()), 4 => prop::collection::vec(any_filter(), 1..3)];
     let far = prop::option::weighted(0.8, 0..FARS);
     let qers = prop::collection::vec(0..QERS, 0..3);
@@ -91,30 +94,33 @@ fn any_rule() -> impl Strategy<Value = PredefinedRule> {
             }),
         },
     )
+    .boxed()
 }
 
 /// Three rulebases of a few rules each, with FARs as sessions have them.
-pub fn any_predefined() -> impl Strategy<Value = Predefined> {
+pub fn any_predefined() -> BoxedStrategy<Predefined> {
     let fars = prop::collection::vec(any_far(), FARS as usize);
     let qers = prop::collection::vec(any_qer(), QERS as usize);
     let rulebases = prop::collection::vec(prop::collection::vec(any_rule(), 1..6), NAMES.len());
-    (fars, qers, rulebases).prop_map(|(fars, qers, rulebases)| {
-        let fars = (0..).zip(fars).map(|(place, far)| Far {
-            id: FarId(number(place)),
-            bar: None,
-            ..far
-        });
-        let qers = (0..).zip(qers).map(|(place, qer)| Qer {
-            id: QerId(number(place)),
-            ..qer
-        });
-        let urrs = (0..URRS).map(|place| Urr::volume(UrrId(number(place))));
-        let mut predefined = Predefined::new(fars, qers, urrs).expect("the numbers differ");
-        for (name, rules) in NAMES.iter().zip(rulebases) {
-            predefined.add(name, rules).expect("all that is named is there");
-        }
-        predefined
-    })
+    (fars, qers, rulebases)
+        .prop_map(|(fars, qers, rulebases)| {
+            let fars = (0..).zip(fars).map(|(place, far)| Far {
+                id: FarId(number(place)),
+                bar: None,
+                ..far
+            });
+            let qers = (0..).zip(qers).map(|(place, qer)| Qer {
+                id: QerId(number(place)),
+                ..qer
+            });
+            let urrs = (0..URRS).map(|place| Urr::volume(UrrId(number(place))));
+            let mut predefined = Predefined::new(fars, qers, urrs).expect("the numbers differ");
+            for (name, rules) in NAMES.iter().zip(rulebases) {
+                predefined.add(name, rules).expect("all that is named is there");
+            }
+            predefined
+        })
+        .boxed()
 }
 
 /// What a request does with the predefined rules of one PDR.
@@ -130,18 +136,18 @@ pub struct Activation {
 }
 
 /// Activations and deactivations of one PDR of those that [`runnable_rules_with`] makes.
-pub fn any_activation() -> impl Strategy<Value = Activation> {
+pub fn any_activation() -> BoxedStrategy<Activation> {
     let names = || prop::collection::vec(0..NAMES.len(), 0..3);
     let by_number = prop::option::weighted(0.3, 0..FARS);
-    (1..7u16, names(), names(), any::<bool>(), by_number).prop_map(
-        |(pdr, deactivate, activate, leaves_far, by_number)| Activation {
+    (1..7u16, names(), names(), any::<bool>(), by_number)
+        .prop_map(|(pdr, deactivate, activate, leaves_far, by_number)| Activation {
             pdr: PdrId(pdr),
             deactivate,
             activate,
             leaves_far,
             by_number,
-        },
-    )
+        })
+        .boxed()
 }
 
 impl Activation {
@@ -175,13 +181,15 @@ impl Activation {
 }
 
 /// [`runnable_rules`] of which some activate predefined rules.
-pub fn runnable_rules_with() -> impl Strategy<Value = (SessionRules, Predefined)> {
+pub fn runnable_rules_with() -> BoxedStrategy<(SessionRules, Predefined)> {
     let activations = prop::collection::vec(any_activation(), 1..5);
-    (runnable_rules(), any_predefined(), activations).prop_map(|(mut rules, predefined, activations)| {
-        for activation in activations {
-            // One that names no PDR of these changes nothing.
-            let _ = activation.apply(&mut rules, &predefined);
-        }
-        (rules, predefined)
-    })
+    (runnable_rules(), any_predefined(), activations)
+        .prop_map(|(mut rules, predefined, activations)| {
+            for activation in activations {
+                // One that names no PDR of these changes nothing.
+                let _ = activation.apply(&mut rules, &predefined);
+            }
+            (rules, predefined)
+        })
+        .boxed()
 }

@@ -7,72 +7,42 @@ use flow::meter::{PacketRate, PacketsPer, TimeUnit};
 use packet::{Ppi, Qfi, Teid};
 use proptest::prelude::*;
 
+use super::access_lists::any_access_list;
+use super::filters::{DESCRIPTIONS, any_filter};
 use super::packets::TEIDS;
 use super::{ALL_EVENTS, EVENTFUL, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
     Aggregated, Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit,
-    FTeid, Far, FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate,
+    FTeid, Far, FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, LocalPolicy,
     MeasurementInformation, MeasurementMethod, Multiplier, NameKind, NamePattern, NamedPfd, NamedPfds,
     OptionalActions, OptionalPdi, OptionalRates, OuterHeader, OuterHeaderCreation, OuterHeaderKind,
     OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId,
-    QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress,
-    Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate,
+    QerUpdate, Redirect, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrTerms,
+    UrrTermsUpdate, UrrUpdate,
 };
 use crate::network::{InstanceId, PolicyId};
 use crate::prefix::IpPrefix;
 use crate::sdf::FlowDescription;
 
-/// Flow Descriptions that some generated packets match.
-pub(super) const DESCRIPTIONS: [&str; 12] = [
-    "permit out ip from any to assigned",
-    "permit out ip from any to any",
-    "permit out 17 from any 53 to assigned",
-    "permit out 6 from 192.0.2.0/24 80,1000-2000 to assigned",
-    "permit out ip from 198.51.100.7 to 10.45.0.2",
-    "permit out 58 from ff02::2/128 to assigned",
-    "permit out ip from 2001:db8:ffff::/64 to assigned 80",
-    "permit out ip from 2001:db8:ffff::1 to 2001:db8:45:2::/64",
-    "permit out ip from any to 2001:db8:45:2::1",
-    "permit out 50 from any to any",
-    "permit in 17 from assigned 80 to any 53",
-    "permit out ip from any 0-65535 to any",
-];
-
 const FARS: u32 = 8;
 const QERS: u32 = 4;
 const URRS: u32 = 3;
 
-pub(super) fn any_filter() -> impl Strategy<Value = SdfFilter> {
-    let description = prop::option::weighted(0.8, prop::sample::select(&DESCRIPTIONS[..]));
-    let tos = prop::option::weighted(
-        0.15,
-        prop::sample::select(&[(0xb8u8, 0xfcu8), (0xb8, 0xff), (0, 0)][..]),
-    );
-    let spi = prop::option::weighted(0.1, prop::sample::select(&[0x0050_0050u32, 0][..]));
-    let label = prop::option::weighted(0.1, 0..2u32);
-    let id = prop::option::weighted(0.3, 0..2u32);
-    (description, tos, spi, label, id).prop_map(|(description, tos, spi, flow_label, id)| SdfFilter {
-        flow_description: description.map(|text| text.parse().expect("a description")),
-        tos_traffic_class: tos.map(|(value, mask)| TosTrafficClass { value, mask }),
-        spi,
-        flow_label,
-        filter_id: id.map(SdfFilterId),
-    })
-}
-
-fn any_f_teid() -> impl Strategy<Value = FTeid> {
+fn any_f_teid() -> BoxedStrategy<FTeid> {
     let local = prop_oneof![3 => Just(N3_ADDRESS), 1 => Just(N9_ADDRESS)];
-    (prop::sample::select(&TEIDS[..]), local, any::<bool>()).prop_map(|(teid, local, dual)| {
-        let ipv6 = (dual && local == N3_ADDRESS).then(|| "2001:db8:3::1".parse().expect("an address"));
-        FTeid {
-            teid: Teid(teid),
-            ipv4: Some(local),
-            ipv6,
-        }
-    })
+    (prop::sample::select(&TEIDS[..]), local, any::<bool>())
+        .prop_map(|(teid, local, dual)| {
+            let ipv6 = (dual && local == N3_ADDRESS).then(|| "2001:db8:3::1".parse().expect("an address"));
+            FTeid {
+                teid: Teid(teid),
+                ipv4: Some(local),
+                ipv6,
+            }
+        })
+        .boxed()
 }
 
-fn any_ue_ip() -> impl Strategy<Value = UeIpAddress> {
+fn any_ue_ip() -> BoxedStrategy<UeIpAddress> {
     let v4 = prop::option::weighted(
         0.8,
         prop_oneof![4 => Just(UE), 1 => Just(Ipv4Addr::new(10, 45, 0, 3))],
@@ -81,14 +51,16 @@ fn any_ue_ip() -> impl Strategy<Value = UeIpAddress> {
         0.7,
         prop_oneof![8 => Just(64u8), 1 => Just(56), 1 => Just(127), 1 => Just(128)],
     );
-    (v4, v6, any::<bool>()).prop_map(|(ipv4, len, is_destination)| UeIpAddress {
-        ipv4,
-        ipv6: len.map(|len| (UE_V6, len)),
-        is_destination,
-    })
+    (v4, v6, any::<bool>())
+        .prop_map(|(ipv4, len, is_destination)| UeIpAddress {
+            ipv4,
+            ipv6: len.map(|len| (UE_V6, len)),
+            is_destination,
+        })
+        .boxed()
 }
 
-fn any_source() -> impl Strategy<Value = SourceInterface> {
+fn any_source() -> BoxedStrategy<SourceInterface> {
     prop_oneof![
         4 => Just(SourceInterface::Access),
         4 => Just(SourceInterface::Core),
@@ -96,27 +68,30 @@ fn any_source() -> impl Strategy<Value = SourceInterface> {
         1 => Just(SourceInterface::CpFunction),
         1 => Just(SourceInterface::Other(5)),
     ]
+    .boxed()
 }
 
 /// Networks behind the UE; some hold addresses of generated packets.
-fn any_route() -> impl Strategy<Value = IpPrefix> {
+fn any_route() -> BoxedStrategy<IpPrefix> {
     let routes = [
         "10.45.0.0/24",
         "10.60.0.0/16",
         "2001:db8:45::/48",
         "198.51.100.0/25",
     ];
-    prop::sample::select(routes.to_vec()).prop_map(|route| route.parse().expect("a prefix"))
+    prop::sample::select(routes.to_vec())
+        .prop_map(|route| route.parse().expect("a prefix"))
+        .boxed()
 }
 
-fn any_flows() -> impl Strategy<Value = Vec<FlowDescription>> {
+fn any_flows() -> BoxedStrategy<Vec<FlowDescription>> {
     let flow = prop::sample::select(&DESCRIPTIONS[..]);
     let flow = flow.prop_map(|text| text.parse().expect("a description"));
-    prop::collection::vec(flow, 0..3)
+    prop::collection::vec(flow, 0..3).boxed()
 }
 
 /// A PFD whose names those of [`any_flow_host`](super::predefined::any_flow_host) often match.
-fn any_named_pfd() -> impl Strategy<Value = NamedPfd> {
+fn any_named_pfd() -> BoxedStrategy<NamedPfd> {
     let names = |kinds: &'static [NameKind], texts: &'static [&'static str]| {
         let kind = prop::sample::select(kinds);
         let name = (kind, prop::sample::select(texts));
@@ -136,26 +111,30 @@ fn any_named_pfd() -> impl Strategy<Value = NamedPfd> {
         &[NameKind::Domain, NameKind::ServerName],
         &["a.example", "*.b.example", r"(^|\.)example$"],
     );
-    (any_flows(), urls, domains).prop_map(|(flows, urls, domains)| NamedPfd { flows, urls, domains })
+    (any_flows(), urls, domains)
+        .prop_map(|(flows, urls, domains)| NamedPfd { flows, urls, domains })
+        .boxed()
 }
 
 /// Applications of which nothing is known, too.
-pub(super) fn any_application() -> impl Strategy<Value = Application> {
+pub(super) fn any_application() -> BoxedStrategy<Application> {
     let named = prop_oneof![
         2 => Just(Vec::new()),
         1 => prop::collection::vec(any_named_pfd(), 1..3),
     ];
-    (any_flows(), named).prop_map(|(flows, mut named)| {
-        named.retain(|pfd| !pfd.urls.is_empty() || !pfd.domains.is_empty());
-        Application {
-            id: EVENTFUL.into(),
-            flows: flows.into(),
-            named: Arc::new(NamedPfds::new(named, 1)),
-        }
-    })
+    (any_flows(), named)
+        .prop_map(|(flows, mut named)| {
+            named.retain(|pfd| !pfd.urls.is_empty() || !pfd.domains.is_empty());
+            Application {
+                id: EVENTFUL.into(),
+                flows: flows.into(),
+                named: Arc::new(NamedPfds::new(named, 1)),
+            }
+        })
+        .boxed()
 }
 
-fn any_pdi() -> impl Strategy<Value = Pdi> {
+fn any_pdi() -> BoxedStrategy<Pdi> {
     let f_teid = prop_oneof![2 => any_f_teid().prop_map(Some), 1 => Just(None)];
     let instance = prop::option::weighted(0.2, prop::sample::select(&[N6, OTHER_N6, N9][..]));
     let ue_ip = prop_oneof![1 => Just(Vec::new()), 2 => prop::collection::vec(any_ue_ip(), 1..3)];
@@ -164,35 +143,37 @@ fn any_pdi() -> impl Strategy<Value = Pdi> {
     let qfis = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(qfi, 1..3)];
     let routes = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(any_route(), 1..3)];
     let filters = (filters, prop::option::weighted(0.15, any_application()));
-    (any_source(), f_teid, instance, (ue_ip, routes), filters, qfis).prop_map(
-        |(source_interface, f_teid, instance, (ue_ip, framed_routes), filters, qfis)| Pdi {
-            source_interface,
-            endpoint: None,
-            // Downlink packets mostly come without a tunnel.
-            f_teid: f_teid
-                .filter(|f_teid| source_interface != SourceInterface::Core || f_teid.teid.0 % 2 == 0),
-            instance,
-            ue_ip: ue_ip.into(),
-            sdf_filters: filters.0.into(),
-            optional: OptionalPdi {
-                framed_routes,
-                application: filters.1,
-            }
-            .into(),
-            qfis: qfis.into(),
-        },
-    )
+    (any_source(), f_teid, instance, (ue_ip, routes), filters, qfis)
+        .prop_map(
+            |(source_interface, f_teid, instance, (ue_ip, framed_routes), filters, qfis)| Pdi {
+                source_interface,
+                endpoint: None,
+                // Downlink packets mostly come without a tunnel.
+                f_teid: f_teid
+                    .filter(|f_teid| source_interface != SourceInterface::Core || f_teid.teid.0 % 2 == 0),
+                instance,
+                ue_ip: ue_ip.into(),
+                sdf_filters: filters.0.into(),
+                optional: OptionalPdi {
+                    framed_routes,
+                    application: filters.1,
+                }
+                .into(),
+                qfis: qfis.into(),
+            },
+        )
+        .boxed()
 }
 
-fn any_pdr() -> impl Strategy<Value = Pdr> {
+fn any_pdr() -> BoxedStrategy<Pdr> {
     let removal = prop::option::weighted(
         0.7,
         (prop::sample::select(&[0u8, 1, 6][..]), prop::bool::weighted(0.2)),
     );
     let qers = prop::collection::vec(0..QERS, 0..3);
     let urrs = prop::collection::hash_set(0..URRS, 0..3);
-    (0..4u32, any_pdi(), removal, 0..FARS, qers, urrs).prop_map(
-        |(precedence, pdi, removal, far, qers, urrs)| Pdr {
+    (0..4u32, any_pdi(), removal, 0..FARS, qers, urrs)
+        .prop_map(|(precedence, pdi, removal, far, qers, urrs)| Pdr {
             id: PdrId(0),
             precedence: Precedence(precedence),
             pdi,
@@ -204,11 +185,11 @@ fn any_pdr() -> impl Strategy<Value = Pdr> {
             qers: qers.into_iter().map(QerId).collect(),
             urrs: urrs.into_iter().map(UrrId).collect(),
             rulebases: Default::default(),
-        },
-    )
+        })
+        .boxed()
 }
 
-fn any_header() -> impl Strategy<Value = OuterHeaderCreation> {
+fn any_header() -> BoxedStrategy<OuterHeaderCreation> {
     let peers = [
         GNB,
         Ipv4Addr::new(10, 200, 1, 1),
@@ -233,9 +214,10 @@ fn any_header() -> impl Strategy<Value = OuterHeaderCreation> {
                 .then(|| "2001:db8:200::1".parse().expect("an address")),
             port: None,
         })
+        .boxed()
 }
 
-fn any_destination() -> impl Strategy<Value = DestinationInterface> {
+fn any_destination() -> BoxedStrategy<DestinationInterface> {
     prop_oneof![
         4 => Just(DestinationInterface::Access),
         4 => Just(DestinationInterface::Core),
@@ -243,35 +225,39 @@ fn any_destination() -> impl Strategy<Value = DestinationInterface> {
         1 => Just(DestinationInterface::CpFunction),
         1 => Just(DestinationInterface::Other(4)),
     ]
+    .boxed()
 }
 
-fn any_parameters() -> impl Strategy<Value = ForwardingParameters> {
+fn any_parameters() -> BoxedStrategy<ForwardingParameters> {
     let instance = prop::option::weighted(0.2, prop::sample::select(&[N6, OTHER_N6, N9][..]));
     let marking = prop::option::weighted(0.2, (any::<u8>(), prop::sample::select(&[0xfcu8, 0xff][..])));
     // Those of [`any_network`](super::any_network); elsewhere they are not configured.
     let policy = prop::option::weighted(0.2, (0..2u16).prop_map(PolicyId));
     let header = prop::option::of(any_header());
-    (any_destination(), instance, header, marking, policy).prop_map(
-        |(destination, instance, outer_header_creation, marking, policy)| ForwardingParameters {
-            destination,
-            instance,
-            outer_header_creation,
-            transport_level_marking: marking.map(|(value, mask)| TosTrafficClass { value, mask }),
-            policy,
-        },
-    )
+    (any_destination(), instance, header, marking, policy)
+        .prop_map(
+            |(destination, instance, outer_header_creation, marking, policy)| ForwardingParameters {
+                destination,
+                instance,
+                outer_header_creation,
+                transport_level_marking: marking.map(|(value, mask)| TosTrafficClass { value, mask }),
+                policy,
+            },
+        )
+        .boxed()
 }
 
-fn any_action() -> impl Strategy<Value = ApplyAction> {
+fn any_action() -> BoxedStrategy<ApplyAction> {
     prop_oneof![
         10 => Just(ApplyAction::FORW),
         1 => Just(ApplyAction::DROP),
         1 => Just(ApplyAction::BUFF.with(ApplyAction::NOCP)),
         1 => Just(ApplyAction::IPMA),
     ]
+    .boxed()
 }
 
-pub(super) fn any_far() -> impl Strategy<Value = Far> {
+pub(super) fn any_far() -> BoxedStrategy<Far> {
     let parameters = prop::option::weighted(0.95, any_parameters());
     (
         any_action(),
@@ -295,10 +281,11 @@ pub(super) fn any_far() -> impl Strategy<Value = Far> {
             .into(),
             bar,
         })
+        .boxed()
 }
 
 /// Copies for another node.
-fn any_duplicating() -> impl Strategy<Value = ForwardingParameters> {
+fn any_duplicating() -> BoxedStrategy<ForwardingParameters> {
     let lawful = DestinationInterface::Other(4);
     let destination = prop::sample::select(vec![
         lawful,
@@ -306,24 +293,26 @@ fn any_duplicating() -> impl Strategy<Value = ForwardingParameters> {
         DestinationInterface::Access,
     ]);
     let peers = ["10.0.9.254", "10.209.1.1", "10.200.1.1"].map(|peer| peer.parse().expect("an address"));
-    (destination, any::<u8>(), prop::sample::select(peers.to_vec())).prop_map(|(destination, tos, peer)| {
-        let mut parameters = ForwardingParameters::new(destination);
-        let header = OuterHeaderCreation::gtpu_ipv4(Teid(u32::from(tos) + 1), peer);
-        parameters.outer_header_creation = Some(header);
-        let marking = TosTrafficClass {
-            value: tos,
-            mask: 0xfc,
-        };
-        parameters.transport_level_marking = (tos & 1 != 0).then_some(marking);
-        parameters
-    })
+    (destination, any::<u8>(), prop::sample::select(peers.to_vec()))
+        .prop_map(|(destination, tos, peer)| {
+            let mut parameters = ForwardingParameters::new(destination);
+            let header = OuterHeaderCreation::gtpu_ipv4(Teid(u32::from(tos) + 1), peer);
+            parameters.outer_header_creation = Some(header);
+            let marking = TosTrafficClass {
+                value: tos,
+                mask: 0xfc,
+            };
+            parameters.transport_level_marking = (tos & 1 != 0).then_some(marking);
+            parameters
+        })
+        .boxed()
 }
 
-fn any_gate() -> impl Strategy<Value = Gate> {
-    prop_oneof![7 => Just(Gate::Open), 1 => Just(Gate::Closed)]
+fn any_gate() -> BoxedStrategy<Gate> {
+    prop_oneof![7 => Just(Gate::Open), 1 => Just(Gate::Closed)].boxed()
 }
 
-pub(super) fn any_qer() -> impl Strategy<Value = Qer> {
+pub(super) fn any_qer() -> BoxedStrategy<Qer> {
     let qfi = prop::option::of((8..11u8).prop_map(Qfi::from_low_bits));
     let ppi = prop::option::weighted(0.3, (0..8u8).prop_map(Ppi::from_low_bits));
     let some = || prop::option::weighted(0.2, any_rates());
@@ -334,29 +323,31 @@ pub(super) fn any_qer() -> impl Strategy<Value = Qer> {
     let packets = prop::option::weighted(0.15, any_packet_rates());
     let sci = prop::option::weighted(0.2, any::<u8>());
     let rates = (rates, window, packets, sci);
-    (any_gate(), any_gate(), qfi, any::<bool>(), ppi, rates).prop_map(
-        |(gate_ul, gate_dl, qfi, rqi, ppi, ((mbr, gbr), averaging_window, packet_rates, sci))| Qer {
-            gate_ul,
-            gate_dl,
-            qfi: qfi.filter(|_| sci.is_none()),
-            sci,
-            rqi,
-            ppi,
-            mbr,
-            optional: OptionalRates {
-                gbr,
-                averaging_window,
-                packet_rates,
-                reports_rate: false,
-            }
-            .into(),
-            ..Qer::new(QerId(0))
-        },
-    )
+    (any_gate(), any_gate(), qfi, any::<bool>(), ppi, rates)
+        .prop_map(
+            |(gate_ul, gate_dl, qfi, rqi, ppi, ((mbr, gbr), averaging_window, packet_rates, sci))| Qer {
+                gate_ul,
+                gate_dl,
+                qfi: qfi.filter(|_| sci.is_none()),
+                sci,
+                rqi,
+                ppi,
+                mbr,
+                optional: OptionalRates {
+                    gbr,
+                    averaging_window,
+                    packet_rates,
+                    reports_rate: false,
+                }
+                .into(),
+                ..Qer::new(QerId(0))
+            },
+        )
+        .boxed()
 }
 
 /// So few packets that some pass and some do not.
-fn any_packet_rates() -> impl Strategy<Value = PacketRates> {
+fn any_packet_rates() -> BoxedStrategy<PacketRates> {
     let per = || {
         (0..12u16, 0..5u8).prop_map(|(packets, unit)| PacketsPer {
             packets,
@@ -370,16 +361,20 @@ fn any_packet_rates() -> impl Strategy<Value = PacketRates> {
             rate.prop_map(|(base, additional)| PacketRate { base, additional }),
         )
     };
-    (rate(), rate()).prop_map(|(ul, dl)| PacketRates { ul, dl })
+    (rate(), rate())
+        .prop_map(|(ul, dl)| PacketRates { ul, dl })
+        .boxed()
 }
 
 /// Rates at which packets that follow each other by microseconds pass, sometimes pass, and do not.
-fn any_rates() -> impl Strategy<Value = BitRates> {
+fn any_rates() -> BoxedStrategy<BitRates> {
     let kbit = || prop_oneof![2 => Just(0), 2 => 1..100_000u64, 1 => Just(10_000_000), 1 => Just(u64::MAX)];
-    (kbit(), kbit()).prop_map(|(ul, dl)| BitRates {
-        ul: BitsPerSecond::from_kbit(ul),
-        dl: BitsPerSecond::from_kbit(dl),
-    })
+    (kbit(), kbit())
+        .prop_map(|(ul, dl)| BitRates {
+            ul: BitsPerSecond::from_kbit(ul),
+            dl: BitsPerSecond::from_kbit(dl),
+        })
+        .boxed()
 }
 
 /// What may be guaranteed of `gbr` with this MBR.
@@ -391,24 +386,28 @@ fn within(gbr: BitRates, mbr: Option<BitRates>) -> BitRates {
 }
 
 /// A guaranteed rate that a few long packets are beyond, and a maximum one that they are not.
-fn any_guaranteed() -> impl Strategy<Value = (BitRates, BitRates)> {
+fn any_guaranteed() -> BoxedStrategy<(BitRates, BitRates)> {
     let both = |kbit: u64| BitRates {
         ul: BitsPerSecond::from_kbit(kbit),
         dl: BitsPerSecond::from_kbit(kbit),
     };
-    (1..100u64, 3000..100_000u64).prop_map(move |(gbr, mbr)| (both(gbr), both(mbr)))
+    (1..100u64, 3000..100_000u64)
+        .prop_map(move |(gbr, mbr)| (both(gbr), both(mbr)))
+        .boxed()
 }
 
 /// Rules that mostly compile in [`network`](super::network): references are to rules that exist, tunnels are this
 /// node's, peers can be reached. (An SDF filter id without a definition still occurs.)
-pub fn runnable_rules() -> impl Strategy<Value = SessionRules> {
+pub fn runnable_rules() -> BoxedStrategy<SessionRules> {
     let pdrs = prop::collection::vec(any_pdr(), 1..7);
     let fars = prop::collection::vec(any_far(), FARS as usize);
     let qers = prop::collection::vec(any_qer(), QERS as usize);
     let timer = prop_oneof![3 => Just(0), 1 => 1..100_u32];
+    let list = prop::option::weighted(0.15, any_access_list());
     let urrs = prop::collection::vec(any_plain_urr(), URRS as usize);
     let pools = prop::collection::vec((any_quota_terms(), any_members()), 0..3);
-    (pdrs, fars, qers, timer, (urrs, pools)).prop_map(|(pdrs, fars, qers, seconds, (urrs, pools))| {
+    let all = (pdrs, fars, qers, timer, list, (urrs, pools));
+    all.prop_map(|(pdrs, fars, qers, seconds, access_list, (urrs, pools))| {
         let pdrs = pdrs.into_iter().map(|pdr| with_events(pdr, &urrs)).collect();
         let mut rules = assemble(pdrs, fars, qers, urrs);
         for (id, (mut terms, members)) in POOLS.zip(pools) {
@@ -420,8 +419,13 @@ pub fn runnable_rules() -> impl Strategy<Value = SessionRules> {
             rules.create_urr(pool).expect("its id is another");
         }
         rules.set_inactivity_timer(seconds);
+        rules.set_local_policy(LocalPolicy {
+            access_list,
+            ..LocalPolicy::default()
+        });
         rules
     })
+    .boxed()
 }
 
 /// The PDR as one whose packets may count in URRs that count events: of an application, which most packets are of.
@@ -442,23 +446,25 @@ fn with_events(mut pdr: Pdr, urrs: &[Urr]) -> Pdr {
 }
 
 /// What a quota stops, and where that goes: to one of the FARs.
-fn any_quota_terms() -> impl Strategy<Value = UrrTerms> {
+fn any_quota_terms() -> BoxedStrategy<UrrTerms> {
     let action = prop::option::of((0..FARS).prop_map(FarId));
     let applications = prop::collection::vec(any_application(), 0..2);
     let filters = prop::collection::vec(any_filter(), 0..2);
-    (action, applications, filters).prop_map(|(quota_action, exempt_applications, exempt_filters)| UrrTerms {
-        quota_action,
-        exempt_applications,
-        exempt_filters,
-        ..UrrTerms::NONE
-    })
+    (action, applications, filters)
+        .prop_map(|(quota_action, exempt_applications, exempt_filters)| UrrTerms {
+            quota_action,
+            exempt_applications,
+            exempt_filters,
+            ..UrrTerms::NONE
+        })
+        .boxed()
 }
 
 /// The numbers of credit pools.
 const POOLS: std::ops::Range<u32> = 50..53;
 
 /// Members of a credit pool, which all weigh alike or do not.
-fn any_members() -> impl Strategy<Value = Vec<Aggregated>> {
+fn any_members() -> BoxedStrategy<Vec<Aggregated>> {
     let digits = prop_oneof![3 => Just(1), 1 => 1..9_i64];
     let exponent = prop_oneof![4 => Just(-1), 1 => -2..2_i32];
     let members = prop::collection::hash_map(0..URRS, (digits, exponent), 0..=URRS as usize);
@@ -466,11 +472,13 @@ fn any_members() -> impl Strategy<Value = Vec<Aggregated>> {
         urr: UrrId(urr),
         multiplier: Multiplier::new(digits, exponent).expect("it is small"),
     };
-    members.prop_map(move |members| members.into_iter().map(member).collect())
+    members
+        .prop_map(move |members| members.into_iter().map(member).collect())
+        .boxed()
 }
 
 /// A URR that counts octets, some before QoS enforcement, too, and some until charging is paused.
-fn any_plain_urr() -> impl Strategy<Value = Urr> {
+fn any_plain_urr() -> BoxedStrategy<Urr> {
     let terms = prop::option::of(any_quota_terms());
     let information = prop_oneof![
         3 => Just(MeasurementInformation::default()),
@@ -481,12 +489,14 @@ fn any_plain_urr() -> impl Strategy<Value = Urr> {
         1 => Just(MeasurementMethod::VOLUM),
         1 => Just(MeasurementMethod(MeasurementMethod::VOLUM.0 | MeasurementMethod::EVENT.0))
     ];
-    (terms, information, method).prop_map(|(terms, information, method)| Urr {
-        information,
-        method,
-        terms: terms.filter(|terms| *terms != UrrTerms::NONE).map(Box::new),
-        ..Urr::volume(UrrId(0))
-    })
+    (terms, information, method)
+        .prop_map(|(terms, information, method)| Urr {
+            information,
+            method,
+            terms: terms.filter(|terms| *terms != UrrTerms::NONE).map(Box::new),
+            ..Urr::volume(UrrId(0))
+        })
+        .boxed()
 }
 
 fn assemble(pdrs: Vec<Pdr>, fars: Vec<Far>, qers: Vec<Qer>, urrs: Vec<Urr>) -> SessionRules {
@@ -517,15 +527,17 @@ fn assemble(pdrs: Vec<Pdr>, fars: Vec<Far>, qers: Vec<Qer>, urrs: Vec<Urr>) -> S
 }
 
 /// Rules that may contradict themselves in any way that the types allow.
-pub fn any_rules() -> impl Strategy<Value = SessionRules> {
+pub fn any_rules() -> BoxedStrategy<SessionRules> {
     let twist = (0..14u8, any::<u32>());
-    (runnable_rules(), prop::collection::vec(twist, 0..4)).prop_map(|(mut rules, twists)| {
-        for (kind, number) in twists {
-            // A twist that finds no rule to twist changes nothing.
-            let _ = twist_rules(&mut rules, kind, number);
-        }
-        rules
-    })
+    (runnable_rules(), prop::collection::vec(twist, 0..4))
+        .prop_map(|(mut rules, twists)| {
+            for (kind, number) in twists {
+                // A twist that finds no rule to twist changes nothing.
+                let _ = twist_rules(&mut rules, kind, number);
+            }
+            rules
+        })
+        .boxed()
 }
 
 fn twist_rules(rules: &mut SessionRules, kind: u8, number: u32) -> Result<(), crate::model::EditError> {
@@ -612,7 +624,7 @@ fn with_header(far: FarId, number: u32) -> FarUpdate {
 
 /// One change such as a running session gets: handover, idle, gate, new filter, rules come and go. A change that
 /// names a rule that is not there is an error of the edit, and changes nothing.
-pub fn any_edit() -> impl Strategy<Value = Edited> {
+pub fn any_edit() -> BoxedStrategy<Edited> {
     let far = (0..FARS, any_far()).prop_map(|(id, far)| Edited::Far(Far { id: FarId(id), ..far }));
     let qer = (0..QERS, any_qer()).prop_map(|(id, qer)| Edited::Qer(Qer { id: QerId(id), ..qer }));
     let pdr = (1..7u16, any_pdr()).prop_map(|(id, pdr)| Edited::Pdr(Pdr { id: PdrId(id), ..pdr }));
@@ -627,7 +639,7 @@ pub fn any_edit() -> impl Strategy<Value = Edited> {
     prop_oneof![
         4 => far, 3 => qer, 1 => pdr, 1 => removed, 1 => removed_qer, 1 => removed_urr, 1 => paused, 1 => quota,
         1 => far_goes, 1 => pool
-    ]
+    ].boxed()
 }
 
 /// One change of a session's rules.

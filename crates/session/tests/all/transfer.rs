@@ -662,7 +662,11 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
             let mut rules = rules;
             rules.create_urr(urrs.0).expect("it is new");
             rules.create_urr(urrs.1).expect("it is new");
-            rules.set_policers(policers);
+            // The access list is no part of the record.
+            rules.set_local_policy(LocalPolicy {
+                policers,
+                access_list: None,
+            });
             for id in endpoints {
                 let mut endpoint = TrafficEndpoint::new(TrafficEndpointId(id));
                 endpoint.f_teid = Some(given(id.into()));

@@ -19,6 +19,9 @@ pub fn check(path: &Path, ports: bool) -> ExitCode {
             for line in config.unreachable_hosts() {
                 println!("Note       {line}");
             }
+            for line in config.shadowed_access_rules() {
+                println!("Note       {line}");
+            }
             if let Err(why) = check_https(&config) {
                 eprintln!("{}: control.https: {why}", path.display());
                 return ExitCode::from(CONFIGURATION_ERROR);

@@ -14,8 +14,9 @@ use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use config::Config;
 use oam::rest::{ClientError, default_path, get};
 use oam::values::{
-    AlarmList, ApplicationList, AssociationList, LONGEST_PAGE, N4Status, NeighbourList, PathList, PortList,
-    RecordsStatus, RouteList, Runtime, SessionDetail, SessionList, StoreStatus, USUAL_PAGE,
+    AccessLists, AlarmList, ApplicationList, AssociationList, LONGEST_PAGE, N4Status, NeighbourList,
+    PathList, PortList, RecordsStatus, RouteList, Runtime, SessionDetail, SessionList, StoreStatus,
+    USUAL_PAGE,
 };
 use upf::identifiers::{self, read_imsi, read_seid, read_teid};
 
@@ -72,6 +73,8 @@ enum What {
         #[arg(long, default_value_t = USUAL_PAGE, value_parser = limit)]
         limit: usize,
     },
+    /// Access lists: what their rules have decided, and how much they have dropped.
+    AccessLists,
     /// Applications that PDRs may name: how many flows, URLs and domain names they are known by.
     Applications,
     /// PFCP sessions in the order of their SEIDs; with several conditions, those that meet all.
@@ -160,6 +163,10 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         What::Paths => {
             let paths: PathList = get(socket, "/v1/paths")?;
             Ok(written(&paths, json, PathList::text))
+        }
+        What::AccessLists => {
+            let lists: AccessLists = get(socket, "/v1/access-lists")?;
+            Ok(written(&lists, json, AccessLists::text))
         }
         What::Applications => {
             let applications: ApplicationList = get(socket, "/v1/applications")?;
@@ -264,6 +271,7 @@ pub(super) fn everything(socket: &Path, with_subscribers: bool) -> impl Iterator
         ("neighbours", What::Neighbours { after, limit }),
         ("n4", What::N4),
         ("associations", What::Associations { after, limit }),
+        ("access_lists", What::AccessLists),
         ("applications", What::Applications),
         ("records", What::Records),
         ("store", What::Store),

@@ -6,7 +6,7 @@ use dpdk::Eal;
 use oam::metrics::PacketBuffers;
 use oam::rest::WorkerGauges;
 use ports::Ports;
-use runtime::{PublishedHoldings, WorkerThread};
+use runtime::{PublishedAccessCounts, PublishedHoldings, WorkerThread};
 
 /// Flow entries that each worker has room for.
 pub(super) fn flow_entries(workers: &[(worker::WorkerConfig, worker::WorkerEnd)]) -> u64 {
@@ -22,6 +22,10 @@ pub(super) fn worker_gauges(
     threads: &[WorkerThread],
 ) -> WorkerGauges {
     let holdings: Vec<_> = threads.iter().map(|thread| thread.holdings().clone()).collect();
+    let access: Vec<_> = threads
+        .iter()
+        .map(|thread| thread.access_counts().clone())
+        .collect();
     let pools = ports.pools().to_vec();
     let buffers = move || {
         let pools = pools.iter();
@@ -33,6 +37,7 @@ pub(super) fn worker_gauges(
     };
     WorkerGauges {
         holdings: Arc::new(move || holdings.iter().map(PublishedHoldings::read).collect()),
+        access_counts: Arc::new(move || access.iter().map(PublishedAccessCounts::read).collect()),
         buffers: Arc::new(buffers),
         ticks_per_second: eal.tsc_hz(),
         flow_entries_limit,

@@ -3,14 +3,17 @@
 use std::net::IpAddr;
 
 use flow::{
-    AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, PackedForward, SessionIndex, Verdict,
+    AdjacencyId, Counted, FlowFlags, InstanceId, LiveBlock, Millisecond, Nanos, PackedForward, SessionIndex,
+    Verdict,
 };
 use packet::{DropReason, PacketBuf};
+use rules::model::AccessRuleId;
 use rules::network::multipath::Spread;
 use transport::{Adjacency, Via};
 
+use crate::access_counts::AccessCounts;
 use crate::burst::descriptor::AddressPair;
-use crate::burst::outcome::{NextHop, Outcome, Undelivered};
+use crate::burst::outcome::{NextHop, Outcome, Undelivered, Why};
 use crate::control_channel::event_queue::EventQueue;
 use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::{FragmentationNeed, Fragmenter};
@@ -53,6 +56,7 @@ pub(crate) struct EgressContext<'a, B> {
     pub tables: &'a ForwardingTables,
     pub events: &'a mut EventQueue,
     pub stats: &'a mut Stats,
+    pub access: &'a mut AccessCounts,
     pub now: Nanos,
     /// The millisecond that `now` is in.
     pub millisecond: Millisecond,
@@ -75,8 +79,20 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
     #[cold]
     pub(super) fn expire(&mut self, index: usize) -> DropReason {
         let index = index as u8;
-        let _ = self.outcome.undelivered.push(Undelivered { index, mtu: None });
+        let why = Why::Expired;
+        let _ = self.outcome.undelivered.push(Undelivered { index, why });
         DropReason::TtlExpired
+    }
+
+    /// The access list of its session denies the packet at `index`, of a number of octets.
+    #[cold]
+    pub(super) fn deny(&mut self, index: usize, verdict: &Verdict, octets: u64) -> DropReason {
+        self.access.denied(AccessRuleId(verdict.content), octets);
+        if verdict.flags.contains(FlowFlags::REJECTED) {
+            let (index, why) = (index as u8, Why::Prohibited);
+            let _ = self.outcome.undelivered.push(Undelivered { index, why });
+        }
+        DropReason::AccessList
     }
 
     /// Checks the size of the packet at `index` against the MTU of its path. A packet that is longer leaves in
@@ -131,9 +147,9 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         if whole <= usize::from(u16::MAX) && self.fragmenter.may(index, packet, need) {
             return Ok(());
         }
-        let mtu = Some(mtu.saturating_sub(outer as u16));
+        let why = Why::TooLong(mtu.saturating_sub(outer as u16));
         let index = index as u8;
-        let _ = self.outcome.undelivered.push(Undelivered { index, mtu });
+        let _ = self.outcome.undelivered.push(Undelivered { index, why });
         Err(())
     }
 

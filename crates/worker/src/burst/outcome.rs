@@ -38,8 +38,19 @@ impl Outcome {
 pub(crate) struct Undelivered {
     /// Its index in the burst.
     pub index: u8,
-    /// The longest packet that fits, octets; `None`: its TTL expired.
-    pub mtu: Option<u16>,
+    /// Why it is.
+    pub why: Why,
+}
+
+/// Why a packet is discarded whose sender may be notified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Its TTL expired.
+    Expired,
+    /// It is longer than this, octets.
+    TooLong(u16),
+    /// An access list rejects it.
+    Prohibited,
 }
 
 /// A next hop without a link layer address.

@@ -8,6 +8,7 @@ use packet::MacAddr;
 use rules::network::Network;
 use transport::{Neighbours, OwnAddressState, Routes};
 
+use crate::access_counts::AccessCounts;
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::local::host::HostRates;
 use crate::{LagPorts, WorkerConfig};
@@ -17,6 +18,7 @@ pub struct NetworkTables {
     pub(crate) network: Arc<Network>,
     pub(crate) interfaces: L3Interfaces,
     pub(crate) routes: Routes,
+    pub(crate) access: AccessCounts,
 }
 
 /// What of a worker's interfaces the network does not say, and what does not change while it runs.
@@ -58,6 +60,7 @@ impl NetworkTables {
                 .with_lags(lags, macs)
                 .with_host(host, urgent_dscps),
             routes: Routes::new(network),
+            access: AccessCounts::new(network),
             network: Arc::clone(network),
         }
     }

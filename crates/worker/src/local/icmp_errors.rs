@@ -1,5 +1,5 @@
-//! ICMP errors to the senders of discarded user packets: that the TTL expired (RFC 792, RFC 4443 §3.3), or how long a
-//! packet may be (RFC 1191 §4, RFC 4443 §3.2).
+//! ICMP errors to the senders of discarded user packets: that the TTL expired (RFC 792, RFC 4443 §3.3), how long a
+//! packet may be (RFC 1191 §4, RFC 4443 §3.2), or that an access list rejects it (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
 //!
 //! It comes from our address on the data network's link, as from any router there. A UE gets it as if the data network
 //! had sent it, so that what its session's rules say of packets for it applies; a host of the data network gets it from
@@ -7,7 +7,7 @@
 //! session, and the worker, have a rate each (`icmp` in the configuration), and no error is about an error (RFC 1122
 //! §3.2.2).
 
-use flow::{Nanos, PortId};
+use flow::{ForwardKind, InstanceId, Nanos, PortId, SessionBlock};
 use packet::icmp::IcmpError;
 use packet::{Addrs, PacketBuf};
 use transport::{Adjacency, Interface, replies};
@@ -15,7 +15,7 @@ use transport::{Adjacency, Interface, replies};
 use crate::apply_rules::encap::{self, Cut, Hop};
 use crate::burst::Burst;
 use crate::burst::descriptor::Descriptor;
-use crate::burst::outcome::Undelivered;
+use crate::burst::outcome::{Undelivered, Why};
 use crate::egress::copies::Copies;
 use crate::egress::fragmentation::DONT_FRAGMENT;
 use crate::egress::ports::OwnPacket;
@@ -68,11 +68,11 @@ impl<I: Io> IcmpErrors<'_, I> {
         if !self.limit.has_one(session, self.now) {
             return None;
         }
-        let home = self.home_of_router(burst, index)?;
+        let home = self.home_of_router(burst, index, undelivered.why)?;
         let quoted = usize::from(burst.descriptors[index].offset) + LONGEST;
         let packet = &mut burst.packets[index];
         packet.gather(quoted.min(packet.len()));
-        let (error, length) = error_about(burst, index, undelivered.mtu, &home)?;
+        let (error, length) = error_about(burst, index, undelivered.why, &home)?;
         let mut buf = self.io.alloc()?;
         let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
         let from_ue = descriptor.tunnel.is_some() || packet.ingress().recirculations() > 0;
@@ -86,16 +86,30 @@ impl<I: Io> IcmpErrors<'_, I> {
     }
 
     /// The link to the data network that a packet came from, or was to leave by: the error comes from a router there.
-    fn home_of_router(&self, burst: &Burst<I::Buf>, index: usize) -> Option<Interface> {
+    fn home_of_router(&self, burst: &Burst<I::Buf>, index: usize, why: Why) -> Option<Interface> {
         let descriptor = &burst.descriptors[index];
         let home = if descriptor.tunnel.is_some() {
             let WholeVerdict { verdict, .. } = self.flows.extended().whole(&descriptor.verdict, index);
             let block = self.sessions.blocks.get(verdict.block)?;
-            self.interfaces.at(block.forward(verdict.forward).egress)
+            let egress = match why {
+                Why::Prohibited => self.way_out(&block)?,
+                Why::Expired | Why::TooLong(_) => block.forward(verdict.forward).egress,
+            };
+            self.interfaces.at(egress)
         } else {
             self.interfaces.at(descriptor.instance)
         };
         home.filter(|home| home.plain).map(|home| home.interface.clone())
+    }
+
+    /// Where a session's packets leave for the data network, of a packet that no PDR has detected: by its first FAR
+    /// that leads there.
+    fn way_out(&self, block: &SessionBlock<'_>) -> Option<InstanceId> {
+        let fars = self.sessions.at(block.session())?.image.rules.fars().len() as u8;
+        let mut forwards = (0..fars).map(|slot| block.forward(slot));
+        forwards
+            .find(|forward| forward.kind == ForwardKind::Plain)
+            .map(|forward| forward.egress)
     }
 }
 
@@ -104,7 +118,7 @@ impl<I: Io> IcmpErrors<'_, I> {
 fn error_about<B: PacketBuf>(
     burst: &Burst<B>,
     index: usize,
-    mtu: Option<u16>,
+    why: Why,
     home: &Interface,
 ) -> Option<([u8; LONGEST], usize)> {
     let (descriptor, bytes) = (&burst.descriptors[index], burst.packets[index].data());
@@ -113,14 +127,18 @@ fn error_about<B: PacketBuf>(
     // As much of it as is in one segment: no more is quoted than that has.
     let end = (start + usize::from(descriptor.octets)).min(bytes.len());
     let packet = bytes.get(start..end)?;
-    let (source, error) = match (tuple.addrs, mtu) {
-        (Addrs::V4 { .. }, None) => (home.ipv4?.into(), IcmpError::TTL_EXPIRED_V4),
-        (Addrs::V6 { .. }, None) => (home.ipv6?.into(), IcmpError::HOP_LIMIT_EXPIRED_V6),
-        (Addrs::V4 { .. }, Some(mtu)) => {
+    let (source, error) = match (tuple.addrs, why) {
+        (Addrs::V4 { .. }, Why::Expired) => (home.ipv4?.into(), IcmpError::TTL_EXPIRED_V4),
+        (Addrs::V6 { .. }, Why::Expired) => (home.ipv6?.into(), IcmpError::HOP_LIMIT_EXPIRED_V6),
+        (Addrs::V4 { .. }, Why::Prohibited) => (home.ipv4?.into(), IcmpError::PROHIBITED_V4),
+        (Addrs::V6 { .. }, Why::Prohibited) => (home.ipv6?.into(), IcmpError::PROHIBITED_V6),
+        (Addrs::V4 { .. }, Why::TooLong(mtu)) => {
             packet.get(6).filter(|flags| **flags & DONT_FRAGMENT != 0)?;
             (home.ipv4?.into(), IcmpError::fragmentation_needed_v4(mtu))
         }
-        (Addrs::V6 { .. }, Some(mtu)) => (home.ipv6?.into(), IcmpError::packet_too_big_v6(mtu.into())),
+        (Addrs::V6 { .. }, Why::TooLong(mtu)) => {
+            (home.ipv6?.into(), IcmpError::packet_too_big_v6(mtu.into()))
+        }
     };
     let mut out = [0; LONGEST];
     let length = error.write(&mut out, source, packet, &tuple)?;

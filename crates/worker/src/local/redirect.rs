@@ -8,6 +8,7 @@
 use flow::{Millisecond, Nanos, PortId, Verdict};
 use packet::{DropReason, PacketBuf, redirect};
 
+use crate::access_counts::AccessCounts;
 use crate::apply_rules::egress_context::EgressContext;
 use crate::apply_rules::encap::{self, Cut, Hop};
 use crate::burst::Burst;
@@ -32,6 +33,7 @@ pub(crate) struct Redirection<'a> {
     pub tables: &'a ForwardingTables,
     pub events: &'a mut EventQueue,
     pub stats: &'a mut Stats,
+    pub access: &'a mut AccessCounts,
     pub now: Nanos,
 }
 
@@ -79,6 +81,7 @@ impl Redirection<'_> {
             tables: self.tables,
             events: self.events,
             stats: self.stats,
+            access: self.access,
             now: self.now,
             millisecond: Millisecond::of(self.now),
             outcome: &mut burst.outcome,

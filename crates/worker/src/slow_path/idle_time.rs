@@ -7,10 +7,15 @@
 //! not to be found from here. What is cut too early is decided anew by the next packet, which is no SYN, and then has
 //! the long time; so nothing has to watch a handshake on the fast path.
 
+use std::time::Duration;
+
 use flow::{KeyFields, Tick};
 use packet::tuple::proto;
 
 use crate::IdleTimes;
+
+/// How long an entry of what an access list denies may idle at most: it only spares the next packet the slow path.
+pub(crate) const DENIED: Duration = Duration::from_secs(10);
 
 /// [`IdleTimes`] in ticks.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +25,8 @@ pub(crate) struct Idle {
     udp: u16,
     icmp: u16,
     other: u16,
+    /// Of what access lists deny, at most.
+    pub denied: u16,
 }
 
 impl Idle {
@@ -37,6 +44,7 @@ impl Idle {
             udp: Tick::idle(udp),
             icmp: Tick::idle(icmp),
             other: Tick::idle(other),
+            denied: Tick::idle(DENIED),
         }
     }
 

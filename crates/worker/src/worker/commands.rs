@@ -162,6 +162,9 @@ impl<I: Io> Worker<I> {
     fn change_network(&mut self, mut tables: Box<NetworkTables>) -> Box<NetworkTables> {
         std::mem::swap(&mut self.tables.interfaces, &mut tables.interfaces);
         std::mem::swap(&mut self.tables.routes, &mut tables.routes);
+        let fresh = tables.network.access_lists().fresh();
+        tables.access.carry_over(&self.access, fresh);
+        std::mem::swap(&mut self.access, &mut tables.access);
         std::mem::swap(&mut self.config.network, &mut tables.network);
         self.deferred.buffers.release_parked();
         tables

@@ -378,6 +378,7 @@ impl<I: Io> Worker<I> {
             sessions: &mut self.sessions,
             flows: &mut self.flows,
             stats: &mut self.stats,
+            access: &mut self.access,
         };
         let packets = self.burst.packets.len();
         let mut burst = slow_path::Burst {
@@ -414,6 +415,7 @@ impl<I: Io> Worker<I> {
                 tables: &self.tables,
                 events: &mut self.events,
                 stats: &mut self.stats,
+                access: &mut self.access,
                 now,
                 millisecond: Millisecond::of(now),
                 outcome: &mut burst.outcome,
@@ -470,6 +472,7 @@ impl<I: Io> Worker<I> {
             tables: &self.tables,
             events: &mut self.events,
             stats: &mut self.stats,
+            access: &mut self.access,
             now,
         };
         redirection.redirect_burst(burst, &mut self.fragmenter);

@@ -9,6 +9,7 @@ use packet::rewrite::Rewrite;
 use rtrb::Consumer;
 use transport::Adjacencies;
 
+use crate::access_counts::{AccessCount, AccessCounts};
 use crate::apply_rules::context::{ApplyRulesState, Plan};
 use crate::apply_rules::encap::Chain;
 use crate::burst::Burst;
@@ -52,6 +53,8 @@ use crate::{Command, WorkerConfig, WorkerEnd};
 pub struct Worker<I: Io> {
     pub(super) config: WorkerConfig,
     pub(super) stats: Stats,
+    /// What rules of access lists have decided.
+    pub(super) access: AccessCounts,
     pub(super) burst: Burst<I::Buf>,
     /// Packets received that wait for a later burst.
     pub(super) backlog: RxBacklog<I::Buf>,
@@ -117,7 +120,10 @@ impl<I: Io> Worker<I> {
         };
         let ports = io.ports();
         let NetworkTables {
-            interfaces, routes, ..
+            interfaces,
+            routes,
+            access,
+            ..
         } = NetworkTables::new(&config.network, &InterfaceSettings::of(&config));
         choose_queues(&mut io, &interfaces, &config);
         let mut sessions = Sessions::new(config.max_sessions, config.own_sessions, config.content_counters)?;
@@ -130,6 +136,7 @@ impl<I: Io> Worker<I> {
         };
         Ok(Self {
             stats: Stats::new(ports),
+            access,
             burst: Burst::new(),
             backlog: RxBacklog::new(ports, config.backlog, interfaces.urgent_dscps != 0),
             new_flow_filter: NewFlowFilter::new(HashedRoundRobin::new(config.seed)),
@@ -231,6 +238,11 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// What each rule of the access lists has decided here, by the rule's number.
+    pub fn access_counts(&self) -> &[AccessCount] {
+        self.access.all()
+    }
+
     /// Its packet I/O.
     pub fn io_mut(&mut self) -> &mut I {
         &mut self.ports.io
@@ -250,6 +262,7 @@ impl<I: Io> Worker<I> {
             sessions: &mut self.sessions,
             flows: &mut self.flows,
             stats: &mut self.stats,
+            access: &mut self.access,
         };
         self.slow_path.translate(&mut tables, like, &key, rewrite, now)
     }

@@ -605,6 +605,7 @@ fn random_worlds_reach_every_way() {
         "{sums:?}"
     );
     for reason in [
+        DropReason::AccessList,
         DropReason::FarBuffer,
         DropReason::FarDrop,
         DropReason::FarNoTunnel,

@@ -29,6 +29,11 @@ proptest! {
             };
             let verdict = interpret_with(&rules, &network, sent.ingress, &sent.bytes, conditions);
             let found = image.classifier.classify_with(&PacketView { side, tuple: &tuple }, host.borrowed());
+            let denied = verdict.outcome == Outcome::Dropped(DropReason::AccessList);
+            prop_assert_eq!(found.is_some_and(|found| found.decision.is_denied()), denied);
+            if denied {
+                continue;
+            }
             let pdr = found.map(|found| rules.pdrs()[usize::from(found.decision.pdr)].id);
             prop_assert_eq!(pdr, verdict.pdr);
             let Some(Match { decision, .. }) = found else { continue };
@@ -68,14 +73,15 @@ proptest! {
     ) {
         let network = testing::network();
         let Some(image) = image(rules, &network) else { return Ok(()) };
-        let mut decided: HashMap<Key, Decision> = HashMap::new();
+        let mut decided = HashMap::new();
         for (side, tuple) in packets.iter().filter_map(|sent| seen(&network, sent)) {
             if !is_owned(&image, side, &tuple) {
                 continue;
             }
             let Some(found) = image.classifier.classify(&PacketView { side, tuple: &tuple }) else { continue };
             let key = flow_key(found.key, &PacketView { side, tuple: &tuple });
-            prop_assert_eq!(*decided.entry(key).or_insert(found.decision), found.decision);
+            let decision = (found.decision, found.access);
+            prop_assert_eq!(*decided.entry(key).or_insert(decision), decision);
         }
     }
 }

@@ -6,7 +6,7 @@ use packet::{Qfi, Teid};
 use rules::boxed_option::BoxedOption;
 use rules::compile::MAX_PDRS;
 use rules::image::{DataStatus, DroppedCount, PacketsLeft, TokensLeft};
-use rules::model::{self, Rulebase, SNssai, SessionRules};
+use rules::model::{self, LocalPolicy, Rulebase, SNssai, SessionRules};
 use rules::network::{Network, PolicyId};
 use rules::prefix::IpPrefix;
 use std::sync::Arc;
@@ -56,7 +56,11 @@ impl<'a> Reader<'a> {
 
     /// The whole of it.
     pub(super) fn record(&self, body: Body) -> Result<SessionRecord> {
-        let rules = self.rules(&body)?;
+        let mut rules = self.rules(&body)?;
+        let accounting = self.accounting(body.account)?;
+        // The list is the configuration's as it is here, and no part of the session.
+        let policy = self.local_policy(&rules, accounting.subscriber.as_deref());
+        rules.set_local_policy(policy);
         let leases = body.leases.iter().map(|lease| self.lease(lease));
         let chosen = body.chosen.iter().map(|chosen| self.chosen(chosen));
         Ok(SessionRecord {
@@ -70,7 +74,7 @@ impl<'a> Reader<'a> {
             leases: leases.collect::<Result<_>>()?,
             shared: chosen.collect::<Result<_>>()?,
             checkpoints: all(&body.checkpoints, self.dates)?,
-            accounting: self.accounting(body.account)?,
+            accounting,
             packets: self.packets(&body.packets)?,
             tokens: self.tokens(&body.tokens)?,
             dropped: dropped(&body.dropped)?,
@@ -120,6 +124,20 @@ impl<'a> Reader<'a> {
         let filters: Vec<_> = all(&body.filters, self.dates)?;
         rules.share_filters(&filters);
         Ok(rules)
+    }
+
+    /// What the configuration has for the session, but for policers: those that it had.
+    fn local_policy(&self, rules: &SessionRules, subscriber: Option<&Subscriber>) -> LocalPolicy {
+        let slice = subscriber.and_then(|known| known.s_nssai);
+        let dnn = subscriber.and_then(|known| known.dnn.as_deref());
+        let named = rules.named_instances();
+        LocalPolicy {
+            policers: rules.policers(),
+            ..self
+                .frame
+                .network
+                .local_policy(slice, dnn.map(str::as_bytes), named)
+        }
     }
 
     fn instance(&self, number: u16) -> Result<InstanceId> {

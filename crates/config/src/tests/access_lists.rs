@@ -1,0 +1,74 @@
+//! Access lists.
+
+use super::*;
+
+#[test]
+fn access_lists_are_for_slices_and_data_networks() {
+    let with = |lists: &str| format!("{GOOD}access_lists: [{lists}]\n");
+    let rules = "{name: mail, action: reject, direction: uplink, flows: [permit out 6 from any 25 to assigned]}, \
+                 {action: deny, tos: [184, 252]}, {action: permit, name: mail too, \
+                 direction: uplink, flows: [permit out 6 from 192.0.2.0/24 25 to assigned]}";
+    let text = with(&format!(
+        "{{name: all, rules: [{rules}]}}, {{name: gold, slice: {{sst: 1}}, dnn: internet, otherwise: deny}}"
+    ));
+    let network = network(&text);
+    let [all, gold] = network.access_lists().all() else {
+        panic!("two lists")
+    };
+    assert_eq!((all.slice, all.dnn.as_deref()), (None, None));
+    let rules: Vec<_> = all.list.rules().collect();
+    let said = rules
+        .iter()
+        .map(|(id, rule)| (id.0, &*rule.name, rule.action, rule.filters.len()));
+    use rules::model::AccessAction::{Deny, Permit, Reject};
+    let expected = [
+        (1, "mail", Reject, 1),
+        (2, "2", Deny, 1),
+        (3, "mail too", Permit, 1),
+        (4, "otherwise", Permit, 0),
+    ];
+    assert_eq!(said.collect::<Vec<_>>(), expected);
+    assert_eq!(rules[0].1.direction, Some(flow::Direction::Uplink));
+    assert_eq!(
+        gold.list
+            .rules()
+            .map(|(id, rule)| (id.0, rule.action))
+            .collect::<Vec<_>>(),
+        [(5, Deny)]
+    );
+    assert_eq!(
+        Config::parse(&text, "sluice.yaml")
+            .unwrap()
+            .shadowed_access_rules(),
+        ["access list `all`: rule `mail too` never decides: `mail` before it describes all its packets"]
+    );
+    for (lists, words) in [
+        ("{name: ''}", "the name has no character"),
+        ("{name: a, dnn: ''}", "dnn: no character"),
+        (
+            "{name: a, slice: {sst: 1, sd: '12345'}}",
+            "not six hexadecimal digits",
+        ),
+        ("{name: a}, {name: a, dnn: b}", "another has this name"),
+        (
+            "{name: a, dnn: a}, {name: b, dnn: A}",
+            "another is for the same sessions",
+        ),
+        ("{name: a, rules: [{action: drop}]}", "drop"),
+        (
+            "{name: a, rules: [{action: deny, name: '2'}, {action: deny}]}",
+            "rule `2`: another has this name",
+        ),
+        (
+            "{name: a, rules: [{action: deny, name: otherwise}]}",
+            "rule `otherwise`: another has this name",
+        ),
+        (
+            "{name: a, rules: [{action: deny, flows: [deny out]}]}",
+            "deny out",
+        ),
+    ] {
+        let text = refusal(&with(lists));
+        assert!(text.contains(words), "{text}");
+    }
+}

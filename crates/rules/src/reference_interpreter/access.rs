@@ -1,0 +1,65 @@
+//! What the access list of a session says of a packet, rule by rule.
+
+use flow::Direction;
+use packet::IpTuple;
+
+use super::arrival::Arrival;
+use super::detect::{fits, names};
+use super::session::{Quotas, Session};
+use crate::model::{AccessAction, AccessList, AccessRule, SessionRules, SourceInterface};
+use crate::network::{InstanceId, Network};
+use crate::packet_view::FlowHost;
+
+/// What becomes of a packet before any PDR is evaluated.
+pub(super) fn access(session: Session<'_>, arrival: &Arrival<'_>, tuple: &IpTuple) -> AccessAction {
+    deciding_rule(session, arrival, tuple).map_or(AccessAction::Permit, |(_, rule)| rule.action)
+}
+
+/// The access list of a session, and its rule that decides about a packet; `None` without a list, or a user packet.
+pub fn evaluate_access<'a>(
+    rules: &'a SessionRules,
+    network: &'a Network,
+    ingress: InstanceId,
+    packet: &[u8],
+) -> Option<(&'a AccessList, &'a AccessRule)> {
+    let session = Session {
+        rules,
+        network,
+        quotas: Quotas::default(),
+        host: FlowHost::Undecided,
+    };
+    let arrival = Arrival::parse(network, ingress, packet).ok()?;
+    let tuple = arrival.user_tuple().ok()?;
+    deciding_rule(session, &arrival, &tuple)
+}
+
+fn deciding_rule<'a>(
+    session: Session<'a>,
+    arrival: &Arrival<'_>,
+    tuple: &IpTuple,
+) -> Option<(&'a AccessList, &'a AccessRule)> {
+    let list = session.rules.access_list()?;
+    // Flow Descriptions are for the downlink, so the interface says which side is the UE's.
+    let (direction, interface) = match is_uplink(session, arrival) {
+        true => (Direction::Uplink, SourceInterface::Access),
+        false => (Direction::Downlink, SourceInterface::Core),
+    };
+    let describes = |rule: &AccessRule| {
+        let mut filters = rule.filters.iter();
+        rule.filters.is_empty() || filters.any(|filter| fits(session, filter, interface, tuple))
+    };
+    let mut rules = list.rules().map(|(_, rule)| rule);
+    let first = rules.find(|rule| rule.direction.is_none_or(|own| own == direction) && describes(rule));
+    Some((list, first?))
+}
+
+/// Whether a packet comes from Access, as a PDR for its tunnel says.
+fn is_uplink(session: Session<'_>, arrival: &Arrival<'_>) -> bool {
+    match arrival {
+        Arrival::Plain { .. } => false,
+        Arrival::Tunnel(tunnel) => {
+            let mut pdrs = session.rules.pdrs().iter();
+            pdrs.any(|pdr| pdr.pdi.source_interface == SourceInterface::Access && names(pdr, tunnel))
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Access lists at random.
+
+use std::sync::Arc;
+
+use flow::Direction;
+use proptest::prelude::*;
+
+use super::filters::any_filter;
+use crate::model::{AccessAction, AccessList, AccessRule, AccessRuleId};
+use crate::sdf::SdfFilter;
+
+/// An access list, which permits many of the generated packets and denies many.
+pub(super) fn any_access_list() -> BoxedStrategy<Arc<AccessList>> {
+    let action = || {
+        let (permit, deny, reject) = (AccessAction::Permit, AccessAction::Deny, AccessAction::Reject);
+        prop::sample::select(vec![permit, permit, permit, deny, reject])
+    };
+    let direction = prop::option::of(prop::sample::select(&Direction::BOTH[..]));
+    let filters = prop::collection::vec(any_filter(), 0..3);
+    let rule = (action(), direction, filters).prop_map(|(action, direction, mut filters)| {
+        // They are the configuration's: they have no numbers, and say something.
+        filters.iter_mut().for_each(|filter| filter.filter_id = None);
+        filters.retain(SdfFilter::has_pattern);
+        AccessRule {
+            name: "rule".into(),
+            action,
+            direction,
+            filters,
+        }
+    });
+    let rules = prop::collection::vec(rule, 0..4);
+    (rules, action())
+        .prop_map(|(rules, otherwise)| {
+            let list = AccessList::new("list", rules, otherwise).expect("few");
+            let mut ids = (1..).map(AccessRuleId);
+            Arc::new(list.numbered(|_| ids.next().unwrap_or_default()))
+        })
+        .boxed()
+}
