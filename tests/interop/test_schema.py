@@ -63,6 +63,12 @@ neighbours: {attempts: 2}
 routers: {check_ms: 100}
 forwarding_policies: [{name: f, instance: internet, next_hop: 10.2.0.3, dscp: 3}]
 policers: [{name: q, slice: {sst: 1, sd: "000001"}, dnn: internet, uplink_kbit: 5}]
+access_lists:
+  - name: l
+    slice: {sst: 1, sd: "000002"}
+    dnn: internet
+    rules: [{name: r, action: reject, direction: uplink, flows: [permit out 6 from any 25 to assigned], tos: [4, 252]}]
+    otherwise: deny
 events: [{application: a, detect: [packet]}]
 predefined:
   fars: [{id: 0x80000001, action: forward, instance: internet, tos: 4}]

@@ -1,5 +1,5 @@
 //! Inspection and billing by hosts (T6, model Z): connections of forty packets that open, name a host and end, through
-//! one worker on a port of its own; with the rules of the model, and without any, in turn.
+//! one worker on a port of its own; with the rules of the model, and without any, in turn. The same with an access list.
 //!
 //! 6,000 active sessions have four connections each at a time. Of a hundred connections 70 are TLS, 15 are HTTP/1 with
 //! three requests, 15 are UDP without a host. A packet of the server's has 1,340 octets, one of the client's 40 and its
@@ -26,7 +26,7 @@ pub use arguments::Arguments;
 use connections::Mix;
 pub use lines::lines;
 pub use outcome::{Compared, Inspected};
-use rules::Size;
+use rules::{Added, Size};
 use side::{Base, Side};
 pub use target::targets;
 
@@ -39,6 +39,12 @@ const MIX: Mix = Mix { tls: 70, http: 15 };
 /// Its rules.
 const RULES: Size = Size {
     hosts: 40_000,
+    prefixes: 10_000,
+};
+
+/// An access list alone.
+const LIST: Size = Size {
+    hosts: 0,
     prefixes: 10_000,
 };
 
@@ -59,6 +65,8 @@ pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Inspected, 
         ("TLS alone, each 5-tuple", only(100, 0), RULES, Base::Tuple),
         ("HTTP/1 alone, each 5-tuple", only(0, 100), RULES, Base::Tuple),
         ("UDP alone, each 5-tuple", only(0, 0), RULES, Base::Tuple),
+        ("access list, each tunnel", MIX, LIST, Base::Tunnel),
+        ("access list, each 5-tuple", MIX, LIST, Base::Tuple),
     ];
     let mut compared = Vec::new();
     for (name, mix, size, base) in all
@@ -87,9 +95,14 @@ fn compare(
     (mix, size, base): (Mix, Size, Base),
     progress: &Progress,
 ) -> Result<Compared, BenchError> {
-    let predefined = rules::predefined(size)?;
-    let mut with = Side::new(arguments, (mix, size.hosts), Some(&predefined), Base::Tunnel)?;
-    let mut without = Side::new(arguments, (mix, size.hosts), None, base)?;
+    // An access list has no hosts.
+    let (added, with_base) = match size.hosts {
+        0 => (Added::AccessList(rules::access_list(size.prefixes)?), base),
+        _ => (Added::Rulebase(rules::predefined(size)?), Base::Tunnel),
+    };
+    let hosts = size.hosts.max(1);
+    let mut with = Side::new(arguments, (mix, hosts), &added, with_base)?;
+    let mut without = Side::new(arguments, (mix, hosts), &Added::Nothing, base)?;
     let (mut on, mut off) = (Vec::new(), Vec::new());
     let before = (with.stats(), with.counts());
     progress.begin("pairs", arguments.pairs.into());

@@ -1,6 +1,12 @@
-//! The rules of model Z: hosts and prefixes in one rulebase that all sessions activate, billed as contents.
+//! The rules of model Z: hosts and prefixes in one rulebase that all sessions activate, billed as contents. Or an access
+//! list of as many prefixes that all sessions have.
 
-use rules::model::{Content, EditError, HostRule, PdrId, PdrUpdate, Precedence, PredefinedRule, SdfFilter};
+use std::sync::Arc;
+
+use rules::model::{
+    AccessAction, AccessList, AccessRule, Content, EditError, HostRule, LocalPolicy, PdrId, PdrUpdate,
+    Precedence, PredefinedRule, SdfFilter,
+};
 use rules::{Predefined, SessionRules};
 
 use super::super::error::BenchError;
@@ -12,6 +18,17 @@ use super::frames::host;
 const CONTENTS: u32 = 50;
 /// The name of the rulebase.
 const NAME: &[u8] = b"z";
+
+/// What sessions have beside the rules of their SMF.
+#[derive(Clone, Debug)]
+pub enum Added {
+    /// Nothing.
+    Nothing,
+    /// A rulebase.
+    Rulebase(Predefined),
+    /// An access list.
+    AccessList(Arc<AccessList>),
+}
 
 /// How many rules there are.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +55,38 @@ fn rule(precedence: u32) -> PredefinedRule {
     }
 }
 
+/// The filter of a prefix, by its number.
+fn prefix(number: u32) -> Result<SdfFilter, BenchError> {
+    let [.., high, low] = number.to_be_bytes();
+    let text = format!(
+        "permit out ip from 100.64.{high}.{low}/{} to assigned",
+        32 - number % 4
+    );
+    Ok(SdfFilter {
+        flow_description: Some(text.parse().map_err(BenchError::of)?),
+        ..SdfFilter::default()
+    })
+}
+
+/// An access list that denies this many prefixes, with which none of the packets is exchanged.
+///
+/// # Errors
+/// None: all of them are valid.
+pub fn access_list(prefixes: u32) -> Result<Arc<AccessList>, BenchError> {
+    let rule = |number: u32| {
+        Ok(AccessRule {
+            name: number.to_string().into(),
+            action: AccessAction::Deny,
+            direction: None,
+            filters: vec![prefix(number)?],
+        })
+    };
+    let rules = (0..prefixes).map(rule).collect::<Result<_, BenchError>>()?;
+    let list = AccessList::new("z", rules, AccessAction::Permit);
+    list.map(Arc::new)
+        .map_err(|error| BenchError::of(format!("{error:?}")))
+}
+
 /// A rulebase of this size: hosts, then prefixes, then all else.
 ///
 /// # Errors
@@ -52,17 +101,8 @@ pub fn predefined(size: Size) -> Result<Predefined, BenchError> {
         });
     }
     for number in 0..size.prefixes {
-        let [.., high, low] = number.to_be_bytes();
-        let text = format!(
-            "permit out ip from 100.64.{high}.{low}/{} to assigned",
-            32 - number % 4
-        );
-        let filter = SdfFilter {
-            flow_description: Some(text.parse().map_err(BenchError::of)?),
-            ..SdfFilter::default()
-        };
         rules.push(PredefinedRule {
-            filters: vec![filter],
+            filters: vec![prefix(number)?],
             ..rule(size.hosts + number)
         });
     }
@@ -72,18 +112,26 @@ pub fn predefined(size: Size) -> Result<Predefined, BenchError> {
     Ok(predefined)
 }
 
-/// The rules of a session that activates the rulebase, if there is one.
+/// The rules of a session with what is added.
 ///
 /// # Errors
 /// None: all ids differ.
 pub fn of_session(
     model: &Model,
     (session, identity): (u32, Identity),
-    predefined: Option<&Predefined>,
+    added: &Added,
 ) -> Result<SessionRules, EditError> {
     let mut rules = session_rules(model, session, identity)?;
-    let Some(predefined) = predefined else {
-        return Ok(rules);
+    let predefined = match added {
+        Added::Nothing => return Ok(rules),
+        Added::AccessList(list) => {
+            rules.set_local_policy(LocalPolicy {
+                access_list: Some(Arc::clone(list)),
+                ..LocalPolicy::default()
+            });
+            return Ok(rules);
+        }
+        Added::Rulebase(predefined) => predefined,
     };
     let ids: Vec<PdrId> = rules.pdrs().iter().map(|pdr| pdr.id).collect();
     for id in ids {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::rules::Predefined;
 use ::rules::compile::compile;
 use ::rules::image::SessionChange;
 use flow::{Nanos, OpId, SessionIndex, cycles};
@@ -17,7 +16,7 @@ use super::super::settings::{Setting, WorkerOf};
 use super::super::world::{deadline, identities, tell};
 use super::arguments::Arguments;
 use super::connections::{Connections, Counts, Mix};
-use super::rules::of_session;
+use super::rules::{Added, of_session};
 
 /// Packets of a round.
 const ROUND: u64 = 4_096;
@@ -48,7 +47,7 @@ impl Side {
     pub fn new(
         arguments: &Arguments,
         (mix, hosts): (Mix, u32),
-        predefined: Option<&Predefined>,
+        added: &Added,
         base: Base,
     ) -> Result<Self, BenchError> {
         let model = Model {
@@ -68,7 +67,7 @@ impl Side {
         // A tenth of all packets take the slow path, which is what is measured.
         config.slow_share_percent = 100;
         config.content_counters = arguments.active as usize * 50;
-        if predefined.is_some() {
+        if matches!(added, Added::Rulebase(_)) {
             config.inspection = InspectionLimits::default();
         }
         let all = identities(model.sessions, WorkerOf { id: 0, workers: 1 })?;
@@ -79,7 +78,7 @@ impl Side {
             tell(&mut worker, &mut control, command)?;
         }
         for (session, identity) in (0..model.sessions).zip(all.iter()) {
-            let rules = of_session(&model, (session, *identity), predefined).map_err(BenchError::of)?;
+            let rules = of_session(&model, (session, *identity), added).map_err(BenchError::of)?;
             let mut image = compile(&Arc::new(rules), &network, &Routers).map_err(BenchError::of)?;
             (image.session, image.seid) = (SessionIndex(session), u64::from(session) + 1);
             let change = SessionChange::Install(Box::new(image));

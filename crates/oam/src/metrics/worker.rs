@@ -184,6 +184,7 @@ static COUNTS: &[WorkerCount] = &[
     count("misses", "sluice_worker_flow_misses", "Packets without a flow entry that can have one."),
     count("stale", "sluice_worker_flow_stale", "Packets whose flow entry was of an older generation."),
     count("bypassed", "sluice_worker_flow_bypassed", "Packets that never have a flow entry."),
+    count("denied_without_entry", "sluice_worker_flows_refused_denied", "Decisions of access lists to deny without a flow entry: the share of these is used up."),
     count("relayed", "sluice_worker_relayed_packets", "End Markers and Tunnel Status messages forwarded from tunnel to tunnel."),
     count("installed", "sluice_worker_flows_installed", "Flow entries made."),
     count("not_installed", "sluice_worker_flows_refused_table_full", "Decisions without a flow entry: the table is full."),

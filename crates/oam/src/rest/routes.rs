@@ -24,6 +24,7 @@ mod tokens;
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, StatusCode};
 use axum::middleware::{from_fn_with_state, map_response};
@@ -33,6 +34,7 @@ use utoipa_axum::routes;
 
 use super::authorization::{self, Authorization, RouteRoles};
 use super::document::{complete, head};
+use super::request_body::LONGEST_BODY;
 use super::screening;
 use super::service::Service;
 use crate::page;
@@ -106,6 +108,7 @@ pub fn router(service: Service) -> Router {
                 "not by this method; see /openapi.json",
             )
         })
+        .layer(DefaultBodyLimit::max(LONGEST_BODY))
         .layer(map_response(screening::guard_browsers))
         .with_state(service)
 }

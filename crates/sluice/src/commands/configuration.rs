@@ -15,7 +15,7 @@ use oam::values::{
 };
 
 /// Octets of a document that daemons take.
-const LONGEST: u64 = 1 << 20;
+const LONGEST: u64 = 16 << 20;
 
 /// `sluice config`.
 #[derive(Args, Clone, Debug)]

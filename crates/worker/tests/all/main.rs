@@ -1,6 +1,7 @@
 //! The tests of the packet path in one program, so that `Worker<MemIo>` is compiled for them once. Programs of their
 //! own are `allocation`, which counts what the allocator does, and `dpdk`, which needs the EAL.
 
+mod access_lists;
 mod actions;
 mod addresses;
 mod bounds;

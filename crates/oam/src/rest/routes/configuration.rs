@@ -21,9 +21,6 @@ use crate::values::{
     ConfigVersionList, ConfigVersionText, Problem, RolledBackVersion, UnconfirmedVersion,
 };
 
-/// Octets of a document that is sent.
-const LONGEST: usize = 1 << 20;
-
 /// An answer with the ETag of the configuration.
 type Tagged<T> = Result<([(HeaderName, String); 1], Json<T>), Problem>;
 /// A document that is sent.
@@ -95,7 +92,7 @@ pub(super) async fn version_text(
     path = "/v1/config/diff",
     extensions(("x-role" = json!("operator"))),
     params(("version" = Option<u64>, Query, description = "The version that is compared, in the place of the body")),
-    request_body(content = String, content_type = "application/yaml", description = "A whole configuration file, of 1 MiB at most"),
+    request_body(content = String, content_type = "application/yaml", description = "A whole configuration file, of 16 MiB at most"),
     responses(
         (status = 200, body = ConfigDifferences, headers(("ETag" = String, description = "For If-Match of a commit"))),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has a mistake"),
@@ -137,7 +134,7 @@ pub(super) async fn differences(
         ("comment" = Option<String>, Query, max_length = 200, description = "What is to be said of it in the list of versions"),
         ("at_restart" = Option<bool>, Query, description = "It is stored for the next start, and nothing changes now; false"),
     ),
-    request_body(content = String, content_type = "application/yaml", description = "A whole configuration file, of 1 MiB at most"),
+    request_body(content = String, content_type = "application/yaml", description = "A whole configuration file, of 16 MiB at most"),
     responses(
         (status = 200, body = CommitReport, headers(("ETag" = String, description = "Of the configuration now"))),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "The document has a mistake, or a parameter cannot be"),
@@ -232,12 +229,7 @@ fn of(service: &Service) -> Result<&ConfigurationService, Problem> {
 }
 
 fn text(sent: Sent) -> Result<String, Problem> {
-    let text = sent.map_err(|error| Problem::new(error.status(), error.body_text()))?;
-    if text.len() > LONGEST {
-        let words = format!("the document is longer than {} MiB", LONGEST >> 20);
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, words));
-    }
-    Ok(text)
+    sent.map_err(|error| Problem::new(error.status(), error.body_text()))
 }
 
 fn if_match(headers: &HeaderMap) -> Result<Option<String>, Problem> {
