@@ -87,7 +87,7 @@ id! {
     VrfId(u16)
 }
 id! {
-    /// A port: its place in the configuration, dense from 0, below 4,096.
+    /// A port: its place in the configuration, dense from 0, below 1,024.
     PortId(u16)
 }
 id! {
@@ -124,8 +124,10 @@ impl ContentId {
 
 impl PortId {
     /// The bits that number ports.
-    const NUMBERS: u16 = 0x07ff;
-    /// The bit above them; those above it hold the number of recirculations.
+    const NUMBERS: u16 = 0x03ff;
+    /// The bit above them.
+    const OWN: u16 = 1 << 10;
+    /// The bit above that one; those above it hold the number of recirculations.
     const ANSWER: u16 = 1 << 11;
     /// The most recirculations that can be held; 0: from the wire.
     pub const MOST_RECIRCULATIONS: u8 = 7;
@@ -140,7 +142,7 @@ impl PortId {
     }
 
     /// The same port with this number of recirculations, of which the low 3 bits count, and without the marks of
-    /// [`answering`](Self::answering) and [`having_waited`](Self::having_waited).
+    /// [`answering`](Self::answering), [`owning`](Self::owning) and [`having_waited`](Self::having_waited).
     #[must_use]
     pub const fn with_recirculations(self, count: u8) -> Self {
         Self(self.0 & Self::NUMBERS | ((count & Self::MOST_RECIRCULATIONS) as u16) << 12)
@@ -160,6 +162,18 @@ impl PortId {
         } else {
             self
         }
+    }
+
+    /// Whether a packet that was received by this port is a message of this node to a UE, recirculated or not.
+    #[inline]
+    pub const fn is_own(self) -> bool {
+        self.0 & Self::OWN != 0
+    }
+
+    /// The same port and number of recirculations, for such a message if `is_own`.
+    #[must_use]
+    pub const fn owning(self, is_own: bool) -> Self {
+        if is_own { Self(self.0 | Self::OWN) } else { self }
     }
 
     /// Whether a packet that was received by this port has been buffered since its last recirculation, for its FAR or
@@ -209,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_port_has_the_recirculations_and_whether_its_packet_has_waited() {
-        for (port, count) in [(0, 0), (2047, 7), (9, 3)] {
+        for (port, count) in [(0, 0), (1023, 7), (9, 3)] {
             let port = PortId(port).with_recirculations(count);
             assert_eq!((port.recirculations(), port.has_waited()), (count, false));
             let waited = port.having_waited();
@@ -224,7 +238,13 @@ mod tests {
                 (answer.with_recirculations(count), port.is_answer()),
                 (port, false)
             );
-            assert_eq!(port.answering(false), port);
+            assert_eq!((port.answering(false), port.owning(false)), (port, port));
+            let own = waited.owning(true);
+            assert_eq!(
+                (own.recirculations(), own.has_waited(), own.is_own()),
+                (count, true, true)
+            );
+            assert_eq!((own.with_recirculations(count), port.is_own()), (port, false));
         }
     }
 

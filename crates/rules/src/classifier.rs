@@ -164,12 +164,22 @@ impl Classifier {
 
     /// The same of a packet of a flow with this host.
     pub fn classify_with(&self, packet: &PacketView<'_>, host: FlowHost<'_>) -> Option<Match> {
+        let list = self.shared().and_then(|shared| shared.access_list.as_deref());
+        self.find(packet, host, list)
+    }
+
+    /// The same of a message of this node, about which no access list is asked: an answer for this packet alone.
+    pub fn classify_own(&self, packet: &PacketView<'_>) -> Option<Match> {
+        self.find(packet, FlowHost::Undecided, None)
+    }
+
+    #[inline]
+    fn find(&self, packet: &PacketView<'_>, host: FlowHost<'_>, list: Option<&AccessList>) -> Option<Match> {
         let view = View::of(self.words());
         let reader = FieldReader::new(packet, &view.patterns, view.has_long_prefix);
         let mut reader = reader.with_host(host);
         let interfaces = interfaces(&view, packet.side);
         let shared = self.shared();
-        let list = shared.and_then(|shared| shared.access_list.as_deref());
         let access = list.map(|list| {
             let direction = interfaces.direction();
             (direction, list.judge(direction, &mut reader))

@@ -180,6 +180,10 @@ fn out_of_sight(traced: &Traced) -> Option<&'static str> {
             "its flow goes by older rules that sessions share until there is time to decide it again",
         );
     }
+    let has_list = |session: &TracedSession| session.rules.access_list().is_some();
+    if traced.is_own && traced.session.as_ref().is_some_and(has_list) {
+        return Some("it is a message of this node, about which no access list is asked");
+    }
     if traced.borrowed_ports {
         return Some(
             "it has the ports of the first fragment of its datagram, which the interpreter does not see",
@@ -417,6 +421,7 @@ mod tests {
             }),
             is_yellow: false,
             is_answer: false,
+            is_own: false,
             borrowed_ports: false,
             uses_path_mtus: false,
             end: TracedEnd::Dropped(DropReason::FarDrop),

@@ -115,6 +115,9 @@ pub(crate) struct Burst<'a, B> {
     pub keys: &'a Keys,
     /// Bit n: the verdict of the packet at index n is to be made anew.
     pub soft: u64,
+    /// Bit n: the packet at index n is a message of this node to a UE. No access list is asked about it, so that its
+    /// decision is its own.
+    pub own: u64,
 }
 
 /// Has the decisions about packets of `provisional` entries made anew that carry something to look at.
@@ -426,12 +429,14 @@ impl SlowPath {
             inspection: &mut self.inspection,
             stats: &mut *tables.stats,
             now,
+            is_own: burst.own >> (index % BURST) & 1 == 1,
         };
         let answer = decide(home, descriptor, known, packet.data(), &mut look);
         let key = match &answer {
-            Ok(answer) => answer
-                .key
-                .filter(|_| self.denied.may_add(&answer.verdict, tables.stats, now)),
+            Ok(answer) => answer.key.filter(|(_, reads_ports)| {
+                let is_put_off = lacks_ports && *reads_ports;
+                is_put_off || self.denied.may_add(&answer.verdict, tables.stats, now)
+            }),
             Err(_) => None,
         };
         let shape = key.map(|(fields, _)| self.shape(fields));
@@ -443,7 +448,7 @@ impl SlowPath {
         if let Some(inspected) = &inspected {
             tables.stats.inspected += 1;
             self.showing |= u64::from(inspected.has_shown) << (index % BURST);
-            outdate_other_direction(tables.flows, inspected, (packet_key, descriptor));
+            inspected.outdate_other_direction(tables.flows, (packet_key, descriptor));
         }
         match answer {
             Ok(Answer {
@@ -586,26 +591,8 @@ struct Look<'a> {
     inspection: &'a mut Inspection,
     stats: &'a mut Stats,
     now: Nanos,
-}
-
-/// Has the decision about the other direction of a packet's flow made anew, if this packet outdates it.
-fn outdate_other_direction(
-    flows: &mut Flows,
-    inspected: &Inspected,
-    (packet, descriptor): (PacketKey<'_>, &Descriptor),
-) {
-    let Some(entry) = inspected.outdates else {
-        return;
-    };
-    let tuple = packet.keys.tuple(packet.index, descriptor.family, false);
-    if let Some(tuple) = tuple {
-        let theirs = IpTuple {
-            tos: entry.tos,
-            flow_label: entry.flow_label,
-            ..tuple.reversed()
-        };
-        flows.outdate(entry.side, &theirs, entry.shape);
-    }
+    /// It is a message of this node.
+    is_own: bool,
 }
 
 /// A session, and the blocks that its own is among.
@@ -652,10 +639,8 @@ fn decide(
     if tuple.addrs.has_unforwardable_destination() && may_leave() {
         return Err(DropReason::MartianDestination);
     }
-    let key = descriptor
-        .defect
-        .is_none()
-        .then_some((found.key, found.reads_ports));
+    let has_key = descriptor.defect.is_none() && !look.is_own;
+    let key = has_key.then_some((found.key, found.reads_ports));
     let mut verdict = verdict(home, decision);
     if decision.is_denied() {
         verdict = denied(verdict, &found);
@@ -684,6 +669,13 @@ fn classify(
     packet: (&Descriptor, &[u8]),
     look: &mut Look<'_>,
 ) -> Classified {
+    if look.is_own {
+        let found = slot.classifier.classify_own(view);
+        return Classified {
+            found,
+            inspected: None,
+        };
+    }
     let found = slot.classifier.classify(view);
     let matters = match &found {
         Some(found) => found.reads_host,

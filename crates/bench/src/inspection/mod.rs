@@ -1,5 +1,6 @@
 //! Inspection and billing by hosts (T6, model Z): connections of forty packets that open, name a host and end, through
-//! one worker on a port of its own; with the rules of the model, and without any, in turn. The same with an access list.
+//! one worker on a port of its own; with the rules of the model, and without any, in turn. The same with an access
+//! list.
 //!
 //! 6,000 active sessions have four connections each at a time. Of a hundred connections 70 are TLS, 15 are HTTP/1 with
 //! three requests, 15 are UDP without a host. A packet of the server's has 1,340 octets, one of the client's 40 and its

@@ -1,5 +1,5 @@
-//! The rules of model Z: hosts and prefixes in one rulebase that all sessions activate, billed as contents. Or an access
-//! list of as many prefixes that all sessions have.
+//! The rules of model Z: hosts and prefixes in one rulebase that all sessions activate, billed as contents. Or an
+//! access list of as many prefixes that all sessions have.
 
 use std::sync::Arc;
 

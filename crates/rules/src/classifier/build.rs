@@ -8,6 +8,7 @@ use super::decision::Decision;
 use super::filters::{pack_application, pack_shared};
 use super::named_applications::NamedApplication;
 use super::packed::{Builder, OwnTunnel, PackedPdi};
+use super::source_check::leads_to_access;
 use super::tunnels::{Interfaces, Tunnel, Tunnels, tunnels};
 use crate::compile_error::{CompileError, CompileFault};
 use crate::model::{Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
@@ -58,7 +59,7 @@ pub(super) fn pack(
     let Some(first) = entries.first() else {
         return Ok(None);
     };
-    let builder = Builder::new(&rules.ue_prefixes(), own_tunnels(&entries), entries.len());
+    let builder = Builder::new(&rules.ue_prefixes(), own_tunnels(&entries, rules), entries.len());
     let mut builder = builder.map_err(|fault| failed(first.pdr)(fault.into()))?;
     let mut named = Vec::new();
     for entry in &entries {
@@ -104,15 +105,19 @@ fn add(
 }
 
 /// Each tunnel once, with the interfaces of the PDRs that name it.
-fn own_tunnels(entries: &[Entry<'_>]) -> SmallVec<[OwnTunnel; 4]> {
+fn own_tunnels(entries: &[Entry<'_>], rules: &SessionRules) -> SmallVec<[OwnTunnel; 4]> {
     let mut all: SmallVec<[(Tunnel, Interfaces); 4]> = SmallVec::new();
     for entry in entries {
         let interface: SourceInterface = entry.pdr.pdi.source_interface;
+        let is_uplink = interface == SourceInterface::Access && !leads_to_access(rules, entry.pdr);
         for &tunnel in entry.tunnels {
-            match all.iter_mut().find(|(known, _)| *known == tunnel) {
-                Some((_, interfaces)) => *interfaces = interfaces.with(interface),
-                None => all.push((tunnel, Interfaces::default().with(interface))),
-            }
+            let place = all.iter().position(|(known, _)| *known == tunnel);
+            let place = place.unwrap_or_else(|| {
+                all.push((tunnel, Interfaces::default()));
+                all.len() - 1
+            });
+            let (_, interfaces) = &mut all[place];
+            *interfaces = interfaces.with(interface).with_uplink(is_uplink);
         }
     }
     let packed = |(tunnel, interfaces)| OwnTunnel::new(tunnel, interfaces);

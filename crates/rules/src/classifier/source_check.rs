@@ -29,6 +29,16 @@ pub(super) fn allows_source(
     }
 }
 
+fn destination(rules: &SessionRules, far: Option<FarId>) -> Option<DestinationInterface> {
+    let forwarding = far.and_then(|id| rules.far(id)).and_then(|far| far.forwarding);
+    forwarding.map(|parameters| parameters.destination)
+}
+
+/// Whether a PDR leads to Access: from there, that is indirect forwarding of downlink packets.
+pub(super) fn leads_to_access(rules: &SessionRules, pdr: &Pdr) -> bool {
+    destination(rules, pdr.far) == Some(DestinationInterface::Access)
+}
+
 /// What packets that `pdr` detects and `far` sends may have as source; `knows_ue`: the session has UE addresses. From
 /// Access to Access is indirect forwarding between gNBs: downlink packets, whose source is not the UE (TS 29.244
 /// §8.2.24, NOTE 3).
@@ -41,8 +51,7 @@ pub(crate) fn source_check(
     if pdr.pdi.source_interface != SourceInterface::Access || !knows_ue {
         return SourceCheck::Anyone;
     }
-    let forwarding = far.and_then(|id| rules.far(id)).and_then(|far| far.forwarding);
-    match forwarding.map(|parameters| parameters.destination) {
+    match destination(rules, far) {
         Some(DestinationInterface::Access) => SourceCheck::Anyone,
         Some(DestinationInterface::CpFunction) => SourceCheck::UeOrLinkLocal,
         _ => SourceCheck::Ue,

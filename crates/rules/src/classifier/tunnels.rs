@@ -27,11 +27,22 @@ impl Interfaces {
         self.0 >> (interface.value() & 0x0f) & 1 != 0
     }
 
-    /// Which way packets go that come from one of these: uplink if they may come from Access.
+    /// Of packets that UEs send. The bit is that of no interface.
+    const UPLINK: u16 = 1 << 15;
+
+    /// Which way packets go that come from these: uplink from Access, unless they are forwarded indirectly.
     pub(super) const fn direction(self) -> Direction {
-        match self.contains(SourceInterface::Access) {
+        match self.0 & Self::UPLINK != 0 {
             true => Direction::Uplink,
             false => Direction::Downlink,
+        }
+    }
+
+    /// The same, of packets that UEs send, if `is_uplink`.
+    pub(super) const fn with_uplink(self, is_uplink: bool) -> Self {
+        match is_uplink {
+            true => Self(self.0 | Self::UPLINK),
+            false => self,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Access lists: which packets of a session may pass at all, before any PDR detects them.
 //!
 //! They are the operator's, not the SMF's: TS 29.244 knows nothing of them. A list is made once from the configuration
-//! and shared by all sessions that it is for. Its first rule that describes a packet decides; behind the configured rules
-//! is one for all packets.
+//! and shared by all sessions that it is for. Its first rule that describes a packet decides; behind the configured
+//! rules is one for all packets.
 
 use core::fmt;
 
@@ -80,8 +80,9 @@ pub struct AccessDecision {
     pub rule: AccessRuleId,
 }
 
-/// An access list.
-#[derive(Clone, PartialEq, Eq)]
+/// An access list. One is equal to itself alone: sessions compare theirs, and there are very many; a configuration that
+/// says the same keeps the list ([`AccessLists::succeeding`](crate::network::AccessLists::succeeding)).
+#[derive(Clone)]
 pub struct AccessList {
     name: Box<str>,
     /// The last one is for every packet.
@@ -168,6 +169,14 @@ impl AccessList {
         }
     }
 }
+
+impl PartialEq for AccessList {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for AccessList {}
 
 impl fmt::Debug for AccessList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

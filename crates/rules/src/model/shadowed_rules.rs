@@ -18,8 +18,8 @@ pub struct ShadowedRule<'a> {
 }
 
 impl AccessList {
-    /// Its rules that never decide. One that only several filters together leave nothing of is not found, and neither is
-    /// the rule for all packets.
+    /// Its rules that never decide. One that only several filters together leave nothing of is not found, and neither
+    /// is the rule for all packets.
     pub fn shadowed(&self) -> Vec<ShadowedRule<'_>> {
         let every_packet = [SdfFilter::default()];
         let rules: Vec<&AccessRule> = self.rules().map(|(_, rule)| rule).collect();
@@ -110,8 +110,8 @@ fn holds_end(wide: &Endpoint, narrow: &Endpoint) -> bool {
         && (wide.ports.is_empty() || (!narrow.ports.is_empty() && narrow.ports.iter().all(holds_range)))
 }
 
-/// The filters of the rules before one, by their remote prefix: what covers a filter is under a prefix that holds its own,
-/// or has none.
+/// The filters of the rules before one, by their remote prefix: what covers a filter is under a prefix that holds its
+/// own, or has none.
 #[derive(Default)]
 struct Before<'a>(HashMap<Option<IpPrefix>, Vec<(usize, Pattern<'a>)>>);
 

@@ -6,7 +6,9 @@ use packet::IpTuple;
 use super::arrival::Arrival;
 use super::detect::{fits, names};
 use super::session::{Quotas, Session};
-use crate::model::{AccessAction, AccessList, AccessRule, SessionRules, SourceInterface};
+use crate::model::{
+    AccessAction, AccessList, AccessRule, DestinationInterface, Pdr, SessionRules, SourceInterface,
+};
 use crate::network::{InstanceId, Network};
 use crate::packet_view::FlowHost;
 
@@ -38,7 +40,11 @@ fn deciding_rule<'a>(
     arrival: &Arrival<'_>,
     tuple: &IpTuple,
 ) -> Option<(&'a AccessList, &'a AccessRule)> {
-    let list = session.rules.access_list()?;
+    // What this node answers itself passes.
+    let list = session
+        .rules
+        .access_list()
+        .filter(|_| !session.quotas.is_answer)?;
     // Flow Descriptions are for the downlink, so the interface says which side is the UE's.
     let (direction, interface) = match is_uplink(session, arrival) {
         true => (Direction::Uplink, SourceInterface::Access),
@@ -53,13 +59,24 @@ fn deciding_rule<'a>(
     Some((list, first?))
 }
 
-/// Whether a packet comes from Access, as a PDR for its tunnel says.
+/// Whether a UE has sent a packet, as a PDR for its tunnel says.
 fn is_uplink(session: Session<'_>, arrival: &Arrival<'_>) -> bool {
     match arrival {
         Arrival::Plain { .. } => false,
         Arrival::Tunnel(tunnel) => {
             let mut pdrs = session.rules.pdrs().iter();
-            pdrs.any(|pdr| pdr.pdi.source_interface == SourceInterface::Access && names(pdr, tunnel))
+            pdrs.any(|pdr| {
+                pdr.pdi.source_interface == SourceInterface::Access
+                    && names(pdr, tunnel)
+                    && !is_indirect(session, pdr)
+            })
         }
     }
+}
+
+/// Whether a PDR for Access forwards downlink packets to another gNB (TS 29.244 §8.2.24, NOTE 3).
+fn is_indirect(session: Session<'_>, pdr: &Pdr) -> bool {
+    let far = pdr.far.and_then(|id| session.rules.far(id));
+    let forwarding = far.and_then(|far| far.forwarding);
+    forwarding.is_some_and(|parameters| parameters.destination == DestinationInterface::Access)
 }

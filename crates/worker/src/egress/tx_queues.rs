@@ -324,7 +324,8 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         }
         buf.set_ingress(
             port.with_recirculations(recirculations)
-                .answering(before.is_answer()),
+                .answering(before.is_answer())
+                .owning(before.is_own()),
         );
         match self.recirculated.push(buf) {
             Ok(()) => {

@@ -7,9 +7,10 @@
 //! session, and the worker, have a rate each (`icmp` in the configuration), and no error is about an error (RFC 1122
 //! §3.2.2).
 
-use flow::{ForwardKind, InstanceId, Nanos, PortId, SessionBlock};
+use flow::{ForwardKind, InstanceId, Nanos, PortId, SessionBlock, SessionIndex};
 use packet::icmp::IcmpError;
 use packet::{Addrs, PacketBuf};
+use rules::SourceCheck;
 use transport::{Adjacency, Interface, replies};
 
 use crate::apply_rules::encap::{self, Cut, Hop};
@@ -68,6 +69,9 @@ impl<I: Io> IcmpErrors<'_, I> {
         if !self.limit.has_one(session, self.now) {
             return None;
         }
+        if undelivered.why == Why::Prohibited && self.is_spoofed(burst, index, session) {
+            return None;
+        }
         let home = self.home_of_router(burst, index, undelivered.why)?;
         let quoted = usize::from(burst.descriptors[index].offset) + LONGEST;
         let packet = &mut burst.packets[index];
@@ -76,7 +80,7 @@ impl<I: Io> IcmpErrors<'_, I> {
         let mut buf = self.io.alloc()?;
         let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
         let from_ue = descriptor.tunnel.is_some() || packet.ingress().recirculations() > 0;
-        buf.set_ingress(packet.ingress());
+        buf.set_ingress(packet.ingress().owning(from_ue));
         let port = match from_ue {
             true => towards_ue(&mut buf, &error[..length], &home),
             false => towards_network(&mut buf, &error[..length], (descriptor, packet), &home),
@@ -100,6 +104,18 @@ impl<I: Io> IcmpErrors<'_, I> {
             self.interfaces.at(descriptor.instance)
         };
         home.filter(|home| home.plain).map(|home| home.interface.clone())
+    }
+
+    /// Whether a packet came in a tunnel from an address that is not the UE's: no PDR has checked that of one that an
+    /// access list rejects.
+    fn is_spoofed(&self, burst: &Burst<I::Buf>, index: usize, session: SessionIndex) -> bool {
+        let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
+        let source = descriptor.tuple(packet.data()).map(|tuple| tuple.addrs.src());
+        let is_ues = |source| {
+            let slot = self.sessions.at(session);
+            slot.is_some_and(|slot| slot.classifier.allows_source(SourceCheck::Ue, source))
+        };
+        descriptor.tunnel.is_some() && !source.is_ok_and(is_ues)
     }
 
     /// Where a session's packets leave for the data network, of a packet that no PDR has detected: by its first FAR

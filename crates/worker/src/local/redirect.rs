@@ -94,7 +94,7 @@ impl Redirection<'_> {
         let adjacency = self.tables.adjacencies.resolved(forward.adjacency());
         let adjacency = adjacency.ok_or(DropReason::NoNeighbour)?;
         let buf = &mut burst.packets[index];
-        buf.set_ingress(buf.ingress().answering(true));
+        buf.set_ingress(buf.ingress().answering(true).owning(true));
         refill(buf, &answer[..length]).ok_or(DropReason::NoHeadroom)?;
         let cut = Cut {
             offset: 0,

@@ -33,7 +33,8 @@ pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
 use self::host_pool::{HostAndPath, HostPlace, HostPool};
 use self::layer4::{layer4, opens_connection};
 use crate::InspectionLimits;
-use crate::burst::descriptor::Descriptor;
+use crate::burst::descriptor::{Descriptor, PacketKey};
+use crate::lookup::flow_tables::Flows;
 use crate::stats::Stats;
 
 /// A packet of a flow whose host matters.
@@ -68,6 +69,26 @@ pub(crate) struct Inspected {
 }
 
 impl Inspected {
+    /// Has the decision about the other direction of a packet's flow made anew, if this packet outdates it.
+    pub fn outdate_other_direction(
+        &self,
+        flows: &mut Flows,
+        (packet, descriptor): (PacketKey<'_>, &Descriptor),
+    ) {
+        let Some(entry) = self.outdates else {
+            return;
+        };
+        let tuple = packet.keys.tuple(packet.index, descriptor.family, false);
+        if let Some(tuple) = tuple {
+            let theirs = IpTuple {
+                tos: entry.tos,
+                flow_label: entry.flow_label,
+                ..tuple.reversed()
+            };
+            flows.outdate(entry.side, &theirs, entry.shape);
+        }
+    }
+
     /// Whether packets of an entry with these fields are to come here, too. Of the responder's entries the last one is
     /// noted; where it may have several, each of its packets asks anew.
     pub fn is_provisional(&self, shape: KeyFields) -> bool {

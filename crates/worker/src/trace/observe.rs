@@ -300,6 +300,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             decision,
             is_yellow: self.burst.outcome.yellow >> index & 1 == 1,
             is_answer: head.ingress.is_answer(),
+            is_own: head.ingress.is_own(),
             borrowed_ports: descriptor.flags.any(PacketFlags::RESOLVED),
             uses_path_mtus: descriptor.flags.any(PacketFlags::OPENING) && !self.path_mtus.is_empty(),
             end: self.traced_end(index, snap),

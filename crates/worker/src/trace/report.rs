@@ -195,6 +195,8 @@ pub struct Traced {
     pub is_yellow: bool,
     /// It is the response to a redirected UE.
     pub is_answer: bool,
+    /// It is a message of this node to the UE.
+    pub is_own: bool,
     /// It is a fragment whose ports were known from the first one.
     pub borrowed_ports: bool,
     /// It may announce a segment size, and MTUs of paths are known, which that is reckoned with.

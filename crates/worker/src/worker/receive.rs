@@ -1,6 +1,6 @@
 //! One burst from its source through the stages.
 
-use flow::{Millisecond, Nanos, PortId, Tick, cycles};
+use flow::{Millisecond, Nanos, PortId, Tick, Verdict, cycles};
 use packet::{DropReason, PacketBuf};
 
 use super::state::Worker;
@@ -9,7 +9,7 @@ use crate::apply_rules::egress_context::EgressContext;
 use crate::apply_rules::marking::EgressMark;
 use crate::apply_rules::mss_clamping::MssClamping;
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::{Deferral, Fate, PacketFlags};
+use crate::burst::descriptor::{Deferral, Descriptor, Fate, PacketFlags};
 use crate::deferred::queues::DeferredSource;
 use crate::deferred::unresolved_next_hops::{self, expect_unresolved};
 use crate::deferred::{delivery_status, downlink_data_notification};
@@ -20,7 +20,7 @@ use crate::ingress::new_flow_filter::{self, Filtered};
 use crate::ingress::parse::{gather, parse};
 use crate::ingress::rx_backlog::Look;
 use crate::ingress::worker_selection::select_workers;
-use crate::io::Io;
+use crate::io::{Io, PacketMetadata};
 use crate::local::error_indication;
 use crate::local::icmp_errors::IcmpErrors;
 use crate::local::own_address_packets::OwnAddressPackets;
@@ -213,7 +213,7 @@ impl<I: Io> Worker<I> {
         let soft = self.lookup(now);
         self.end_stage(Stage::Lookup, packets, &mut clock);
         let (asked, hits) = (clock, self.stats.hits - hits);
-        let decided = self.decide(hits, soft, flags, now);
+        let decided = self.decide(source, (hits, soft), flags, now);
         self.end_stage(Stage::Slow, decided, &mut clock);
         self.slow_path.budget.spend(clock.wrapping_sub(asked));
         self.apply_rules(flags, now);
@@ -373,19 +373,33 @@ impl<I: Io> Worker<I> {
 
     /// Stage `slow`. Gives how many packets were decided.
     #[inline]
-    fn decide(&mut self, hits: u64, soft: SoftHits, flags: PacketFlags, now: Nanos) -> usize {
+    fn decide(
+        &mut self,
+        source: Source,
+        (hits, soft): (u64, SoftHits),
+        flags: PacketFlags,
+        now: Nanos,
+    ) -> usize {
+        let packets = self.burst.packets.len();
+        let descriptors = &mut self.burst.descriptors[..packets];
+        let own = match source {
+            Source::Recirculated | Source::Deferred(_) | Source::Inbox => {
+                own_messages(&self.burst.packets, descriptors)
+            }
+            Source::Port(_) | Source::UrgentQueue(_) | Source::Urgent(_) | Source::Backlog(_) => 0,
+        };
         let mut tables = slow_path::Tables {
             sessions: &mut self.sessions,
             flows: &mut self.flows,
             stats: &mut self.stats,
             access: &mut self.access,
         };
-        let packets = self.burst.packets.len();
         let mut burst = slow_path::Burst {
             packets: &self.burst.packets,
-            descriptors: &mut self.burst.descriptors[..packets],
+            descriptors,
             keys: &self.burst.keys,
             soft: soft.outdated,
+            own,
         };
         if soft.provisional != 0 {
             slow_path::note_payloads(&mut burst, soft.provisional);
@@ -587,4 +601,16 @@ impl<I: Io> Worker<I> {
             observed.note(tracer, source.is_traced_as(), now);
         }
     }
+}
+
+/// The messages of this node to UEs among packets: bit n is index n. They go by no verdict of others.
+fn own_messages<B: PacketMetadata>(packets: &[B], descriptors: &mut [Descriptor]) -> u64 {
+    let mut own = 0;
+    for (index, (packet, descriptor)) in packets.iter().zip(descriptors).enumerate() {
+        if packet.ingress().is_own() {
+            own |= 1 << (index % BURST);
+            descriptor.verdict = Verdict::NONE;
+        }
+    }
+    own
 }

@@ -1,5 +1,6 @@
 //! Access lists: what becomes of flows that they deny.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,11 @@ use crate::common::one_session::{REMOTE, TEID, session};
 
 /// A network whose sessions may not send to port 25, and not be sent from port 9.
 fn network() -> Network {
+    network_with(AccessAction::Permit)
+}
+
+/// The same, with this for all else.
+fn network_with(otherwise: AccessAction) -> Network {
     let rule = |name: &str, action, port| AccessRule {
         name: name.into(),
         action,
@@ -29,7 +35,7 @@ fn network() -> Network {
         rule("mail", AccessAction::Deny, 25),
         rule("discard", AccessAction::Reject, 9),
     ];
-    let list = AccessList::new("list", rules, AccessAction::Permit).expect("few");
+    let list = AccessList::new("list", rules, otherwise).expect("few");
     let bound = BoundAccessList {
         list: Arc::new(list),
         slice: None,
@@ -137,4 +143,39 @@ fn who_is_rejected_gets_an_icmp_error() {
     assert_eq!(to_host[14 + 20..14 + 22], [3, 13]);
     assert_eq!(counts(&world)[2].packets, 2);
     assert_eq!(world.workers[0].stats().dropped(DropReason::AccessList), 2);
+}
+
+/// An error about a packet with another's address would reach that other.
+#[test]
+fn who_sends_from_anothers_address_gets_no_error() {
+    let network = network_with(AccessAction::Reject);
+    let rules = rules(&network);
+    let mut world = World::with(network, 1, |_| ());
+    world.install(1, rules);
+    let spoofed = UserPacket::udp(Ipv4Addr::new(10, 45, 0, 99), REMOTE, 4000, 53).bytes();
+    let packet = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &spoofed);
+    assert_eq!(world.send(0, &packet), []);
+    assert_eq!(world.workers[0].stats().dropped(DropReason::AccessList), 1);
+    world.assert_conserved();
+}
+
+/// A list that denies what it does not know leaves the UE the errors about its own packets.
+#[test]
+fn our_own_messages_pass_lists_that_deny_all_else() {
+    let network = network_with(AccessAction::Reject);
+    let rules = rules(&network);
+    let mut world = World::with(network, 1, |_| ());
+    world.install(1, rules);
+    // There is an entry for downlink packets that are denied.
+    world.send(1, &downlink(5000));
+    for _ in 0..2 {
+        let answer = world.send(0, &uplink(4000, 53));
+        let [(PortId(0), to_ue)] = &answer[..] else {
+            panic!("{answer:?}")
+        };
+        assert_eq!(to_ue[14 + 44 + 20..14 + 44 + 22], [3, 13]);
+    }
+    let denied = world.workers[0].stats().dropped(DropReason::AccessList);
+    assert_eq!(denied, 3, "none of them is an error of ours");
+    world.assert_conserved();
 }
