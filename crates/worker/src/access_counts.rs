@@ -39,6 +39,11 @@ impl AccessCounts {
         }
     }
 
+    /// Whether there are any access lists.
+    pub fn has_rules(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// By number.
     pub fn all(&self) -> &[AccessCount] {
         &self.0

@@ -432,14 +432,11 @@ impl SlowPath {
             is_own: burst.own >> (index % BURST) & 1 == 1,
         };
         let answer = decide(home, descriptor, known, packet.data(), &mut look);
-        let key = match &answer {
-            Ok(answer) => answer.key.filter(|(_, reads_ports)| {
-                let is_put_off = lacks_ports && *reads_ports;
-                is_put_off || self.denied.may_add(&answer.verdict, tables.stats, now)
-            }),
-            Err(_) => None,
-        };
-        let shape = key.map(|(fields, _)| self.shape(fields));
+        let shape = answer.as_ref().ok().and_then(|answer| {
+            let is_put_off = lacks_ports && answer.key?.1;
+            let may_add = is_put_off || self.denied.may_add(&answer.verdict, tables.stats, now);
+            may_add.then_some(self.shape(answer.key?.0))
+        });
         let inspected = answer.as_ref().ok().and_then(|answer| answer.inspected);
         if descriptor.verdict.is_some() {
             tables.stats.revalidated += u64::from(inspected.is_none());
@@ -463,9 +460,7 @@ impl SlowPath {
                 access,
                 ..
             }) => {
-                if let Some(rule) = access {
-                    tables.access.decided(rule);
-                }
+                access.inspect(|rule| tables.access.decided(*rule));
                 if content.is_some() {
                     tables.bill(wanted.session, content, &mut verdict);
                 }
@@ -475,17 +470,9 @@ impl SlowPath {
                     return;
                 };
                 descriptor.shape = shape;
-                let is_short = descriptor.flags.any(PacketFlags::TRANSITORY)
-                    || descriptor.verdict.direction() == Direction::Downlink;
-                let is_denied = descriptor.verdict.flags.contains(FlowFlags::DENIED);
-                let idle = self.idle.of(shape, protocol, is_short);
                 let Tables { sessions, flows, .. } = tables;
                 let entry = NewEntry {
-                    idle: if is_denied {
-                        idle.min(self.idle.denied)
-                    } else {
-                        idle
-                    },
+                    idle: self.idle_of(descriptor, protocol),
                     session: wanted.session,
                     is_provisional: inspected.is_some_and(|inspected| inspected.is_provisional(shape)),
                 };
@@ -501,6 +488,19 @@ impl SlowPath {
                 }
             }
             Err(reason) => descriptor.fate = Fate::Drop(reason),
+        }
+    }
+
+    /// How long the entry of a packet that is decided may idle.
+    #[inline]
+    fn idle_of(&self, descriptor: &Descriptor, protocol: u8) -> u16 {
+        let verdict = &descriptor.verdict;
+        let is_short =
+            descriptor.flags.any(PacketFlags::TRANSITORY) || verdict.direction() == Direction::Downlink;
+        let idle = self.idle.of(descriptor.shape, protocol, is_short);
+        match verdict.flags.contains(FlowFlags::DENIED) {
+            true => idle.min(self.idle.denied),
+            false => idle,
         }
     }
 

@@ -152,26 +152,11 @@ pub fn show(arguments: &ShowArguments) -> ExitCode {
 
 fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> {
     match what {
-        What::Runtime => {
-            let runtime: Runtime = get(socket, "/v1/runtime")?;
-            Ok(written(&runtime, json, Runtime::text))
-        }
-        What::Ports => {
-            let ports: PortList = get(socket, "/v1/ports")?;
-            Ok(written(&ports, json, PortList::text))
-        }
-        What::Paths => {
-            let paths: PathList = get(socket, "/v1/paths")?;
-            Ok(written(&paths, json, PathList::text))
-        }
-        What::AccessLists => {
-            let lists: AccessLists = get(socket, "/v1/access-lists")?;
-            Ok(written(&lists, json, AccessLists::text))
-        }
-        What::Applications => {
-            let applications: ApplicationList = get(socket, "/v1/applications")?;
-            Ok(written(&applications, json, ApplicationList::text))
-        }
+        What::Runtime => whole(socket, "/v1/runtime", json, Runtime::text),
+        What::Ports => whole(socket, "/v1/ports", json, PortList::text),
+        What::Paths => whole(socket, "/v1/paths", json, PathList::text),
+        What::AccessLists => whole(socket, "/v1/access-lists", json, AccessLists::text),
+        What::Applications => whole(socket, "/v1/applications", json, ApplicationList::text),
         What::Routes { after, limit } => {
             let rows = |list: &mut RouteList| (std::mem::take(&mut list.routes), list.next);
             let (routes, mut last) = numbered(socket, "/v1/routes", after, limit, rows)?;
@@ -188,10 +173,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             (last.own_addresses, last.neighbours) = (own_addresses, neighbours);
             Ok(written(&last, json, NeighbourList::text))
         }
-        What::N4 => {
-            let status: N4Status = get(socket, "/v1/n4")?;
-            Ok(written(&status, json, N4Status::text))
-        }
+        What::N4 => whole(socket, "/v1/n4", json, N4Status::text),
         What::Associations { after, limit } => {
             let rows = |list: &mut AssociationList| (std::mem::take(&mut list.associations), list.next);
             let (associations, mut list) = numbered(socket, "/v1/associations", after, limit, rows)?;
@@ -218,22 +200,15 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             let list = sessions(socket, &conditions, after, limit)?;
             Ok(written(&list, json, SessionList::text))
         }
-        What::Alarms => {
-            let list: AlarmList = get(socket, "/v1/alarms")?;
-            Ok(written(&list, json, AlarmList::text))
-        }
-        What::Records => {
-            let status: RecordsStatus = get(socket, "/v1/records")?;
-            Ok(written(&status, json, RecordsStatus::text))
-        }
-        What::Store => {
-            let status: StoreStatus = get(socket, "/v1/store")?;
-            Ok(written(&status, json, StoreStatus::text))
-        }
-        What::Session { seid } => {
-            let session: SessionDetail = get(socket, &format!("/v1/sessions/{}", identifiers::seid(seid.0)))?;
-            Ok(written(&session, json, SessionDetail::text))
-        }
+        What::Alarms => whole(socket, "/v1/alarms", json, AlarmList::text),
+        What::Records => whole(socket, "/v1/records", json, RecordsStatus::text),
+        What::Store => whole(socket, "/v1/store", json, StoreStatus::text),
+        What::Session { seid } => whole(
+            socket,
+            &format!("/v1/sessions/{}", identifiers::seid(seid.0)),
+            json,
+            SessionDetail::text,
+        ),
     }
 }
 
@@ -282,6 +257,16 @@ pub(super) fn everything(socket: &Path, with_subscribers: bool) -> impl Iterator
         text: answer(socket, what.clone(), false),
         json: answer(socket, what, true),
     })
+}
+
+/// All that there is at a path.
+fn whole<T: Serialize + serde::de::DeserializeOwned>(
+    socket: &Path,
+    path: &str,
+    json: bool,
+    text: impl Fn(&T) -> String,
+) -> Result<String, ClientError> {
+    Ok(written(&get(socket, path)?, json, text))
 }
 
 fn written<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> String {

@@ -382,11 +382,10 @@ impl<I: Io> Worker<I> {
     ) -> usize {
         let packets = self.burst.packets.len();
         let descriptors = &mut self.burst.descriptors[..packets];
-        let own = match source {
-            Source::Recirculated | Source::Deferred(_) | Source::Inbox => {
-                own_messages(&self.burst.packets, descriptors)
-            }
-            Source::Port(_) | Source::UrgentQueue(_) | Source::Urgent(_) | Source::Backlog(_) => 0,
+        let may_be_own = matches!(source, Source::Recirculated | Source::Deferred(_) | Source::Inbox);
+        let own = match may_be_own && self.access.has_rules() {
+            true => own_messages(&self.burst.packets, descriptors),
+            false => 0,
         };
         let mut tables = slow_path::Tables {
             sessions: &mut self.sessions,
