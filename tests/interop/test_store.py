@@ -7,9 +7,13 @@ import time
 import pytest
 from scapy.all import IP, UDP, PcapReader, Raw
 
-from lab import API_CONFIGURATION, DN, Lab, Tunnel, eventually, shown
+from lab import API_CONFIGURATION, DN, Lab, Tunnel, eventually, kernel_ue, shown
+from test_inspection import CHOOSE_ID, servers, used, web
 
-STORE = API_CONFIGURATION + "store: {{directory: \"{files}/store\"}}\n"
+STORE = API_CONFIGURATION + """\
+store: {{directory: "{files}/store"}}
+access_lists: [{{name: all, rules: [{{action: deny, flows: [permit out 17 from any 9999 to assigned]}}]}}]
+"""
 PAYLOAD = b"0123456789" * 10
 OCTETS = 28 + len(PAYLOAD)
 # A checkpoint of each session is made once a second.
@@ -141,3 +145,22 @@ def test_a_planned_stop_keeps_every_octet(lab):
         assert list(requests_of_smf(lab, stopped)) == []
     usage = lab.smf("delete", up_seid=session["up_seid"])["usage"]
     assert [report["downlink"] for report in usage] == [2 * OCTETS]
+
+
+def test_names_of_applications_and_access_lists_hold_after_a_kill(lab):
+    """The session's record has neither: they are the node's, and its configuration's."""
+    lab.smf("pfds", application="shop", pfds=[{"domain": "*.shop.example"}])
+    with lab.gnb_socket() as gnb, kernel_ue(lab, gnb, choose_flags=CHOOSE_ID, applications=["shop"]) as (session, ue, _):
+        time.sleep(CHECKPOINT)
+        restart(lab)
+        with servers(lab), lab.dn_udp_socket(DN, 9999) as refused:
+            before = used(lab, session, ["shop"])
+            web(lab, "get", "https://www.shop.example/50000", "https://www.example/3000")
+            eventually(lambda: used(lab, session, ["shop"])["shop"] - before["shop"] > 50_000, "the shop's flow is counted as its")
+            assert used(lab, session, ["shop"])["rest"] - before["rest"] < 50_000
+            refused.settimeout(0.5)
+            Tunnel(session, gnb).send(uplink(ue, 9999))
+            with pytest.raises(TimeoutError):
+                refused.recv(2000)
+        dropped = lambda: shown(lab, "access-lists")["access_lists"][0]["rules"][0]["dropped_packets"]
+        eventually(lambda: dropped() == 1, "the rule has dropped it")

@@ -223,11 +223,6 @@ impl Classifier {
             .is_some_and(|shared| shared.activations.has_hosts() || !shared.named.is_empty())
     }
 
-    /// Whether an access list decides about packets before PDRs do.
-    pub fn has_access_list(&self) -> bool {
-        self.shared().is_some_and(|shared| shared.access_list.is_some())
-    }
-
     /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first
     /// one that names the tunnel, and the QFI if the message has one; what it wants of a user packet does not count.
     /// Where such a PDR has no FAR of its own it is that of the first predefined rule that it activates.
