@@ -30,9 +30,8 @@ unprofiled: setup-build  ## the same, compiled once: what tests drive
 deb: setup-deb $(if $(PROGRAM),,release) ## a Debian package in target/deb: of a release, or of PROGRAM, which is built
 	tools/deb.sh $(or $(PROGRAM),$(SLUICE))
 
-unit: setup-test         ## the crates' tests; examples are compiled by `make lint`
-	$(CARGO) test --workspace --locked --lib --bins --tests
-	$(CARGO) test --workspace --locked --doc
+unit: setup-test
+	$(CARGO) test --workspace --locked
 
 soak: setup-test         ## the crates' tests with more inputs, drawn anew from a seed that is printed
 	seed=$${SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; echo "make soak SEED=$$seed"; \

@@ -239,7 +239,8 @@ def test_a_commit_changes_what_flows_in_use_may_do(lab):
         eventually(lambda: not came(), "the flow is denied")
         eventually(lambda: dropped(lab).get("new", (0,))[0] > 0, "the new rule counts")
         now = dropped(lab)
-        assert all(now[name] == count for name, count in counts.items()), "the others keep their counts"
+        # Counts are published once a second: some of before may come later.
+        assert all(now[name][0] >= count[0] for name, count in counts.items()), "the others keep their counts"
         commit(lab, running)
         eventually(came, "the flow is permitted again")
 
