@@ -759,11 +759,11 @@ fn policers_are_for_slices_and_data_networks() {
     let [gold, any] = network.policers().all() else {
         panic!("two policers")
     };
-    let slice = gold.slice.map(|slice| (slice.sst, slice.sd));
+    let slice = gold.scope.slice.map(|slice| (slice.sst, slice.sd));
     assert_eq!(slice, Some((1, [0, 0, 0xfa])));
-    assert_eq!(gold.dnn.as_deref(), Some("internet"));
+    assert_eq!(gold.scope.dnn.as_deref(), Some("internet"));
     assert_eq!(gold.rates.map(flow::meter::Rate::kbit), [1_000, u64::MAX]);
-    assert_eq!(any.slice.unwrap().sd, [0xff; 3]);
+    assert_eq!(any.scope.slice.unwrap().sd, [0xff; 3]);
     assert_eq!(any.rates.map(flow::meter::Rate::kbit), [u64::MAX, 0]);
     for (policers, words) in [
         ("{name: a}", "names neither slice nor dnn"),

@@ -18,6 +18,7 @@ mod name;
 mod policer;
 mod policy;
 mod routes;
+mod scope;
 mod succession;
 
 use std::collections::BTreeSet;
@@ -40,6 +41,7 @@ use self::multipath::{Group, GroupId, NextHop, Spread, next_of};
 use self::name::is_name;
 pub use self::policer::{NoMeter, Policer, Policers};
 pub use self::policy::ForwardingPolicy;
+pub use self::scope::SessionScope;
 pub use self::succession::SuccessionError;
 pub use crate::model::PolicyId;
 use crate::model::{LocalPolicy, SNssai};

@@ -24,16 +24,16 @@ const ACCESS_EVERY: u32 = 20;
 
 /// Statistics that a worker's thread publishes every `PUBLISH` for views, without waiting for a lock.
 #[derive(Clone, Debug)]
-pub struct PublishedStats(Arc<Mutex<Published>>);
+pub struct PublishedStats(Arc<Mutex<CountedStats>>);
 
 #[derive(Debug)]
-struct Published {
+struct CountedStats {
     stats: Stats,
     /// How often there were new ones.
     times: u64,
 }
 
-impl Published {
+impl CountedStats {
     fn publish(&mut self, stats: &Stats) {
         self.stats.clone_from(stats);
         self.times += 1;
@@ -45,10 +45,10 @@ impl PublishedStats {
     #[must_use]
     pub fn new(stats: &Stats) -> Self {
         let stats = stats.clone();
-        Self(Arc::new(Mutex::new(Published { stats, times: 0 })))
+        Self(Arc::new(Mutex::new(CountedStats { stats, times: 0 })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Published> {
+    fn lock(&self) -> MutexGuard<'_, CountedStats> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,44 +76,30 @@ impl PublishedStats {
     }
 }
 
-/// What a worker holds, published as [`PublishedStats`] are.
+/// Something else of a worker that its thread publishes for views, without waiting for a lock.
 #[derive(Clone, Debug, Default)]
-pub struct PublishedHoldings(Arc<Mutex<Holdings>>);
+pub struct Published<T>(Arc<Mutex<T>>);
 
-impl PublishedHoldings {
+impl<T: Clone> Published<T> {
     /// What was published last.
     #[must_use]
-    pub fn read(&self) -> Holdings {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Publishes, unless a reader holds the lock.
-    fn offer(&self, holdings: Holdings) {
-        if let Ok(mut published) = self.0.try_lock() {
-            *published = holdings;
-        }
-    }
-}
-
-/// What the rules of access lists have decided in a worker, by their numbers; published every second.
-#[derive(Clone, Debug, Default)]
-pub struct PublishedAccessCounts(Arc<Mutex<Vec<AccessCount>>>);
-
-impl PublishedAccessCounts {
-    /// What was published last.
-    #[must_use]
-    pub fn read(&self) -> Vec<AccessCount> {
+    pub fn read(&self) -> T {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Publishes, unless a reader holds the lock.
-    fn offer(&self, counts: &[AccessCount]) {
+    /// Publishes what `write` writes over what was published before, unless a reader holds the lock.
+    fn offer(&self, write: impl FnOnce(&mut T)) {
         if let Ok(mut published) = self.0.try_lock() {
-            published.clear();
-            published.extend_from_slice(counts);
+            write(&mut published);
         }
     }
 }
+
+/// What a worker holds.
+pub type PublishedHoldings = Published<Holdings>;
+
+/// What the rules of access lists have decided in a worker, by their numbers; published every second.
+pub type PublishedAccessCounts = Published<Vec<AccessCount>>;
 
 /// How a worker's thread runs.
 pub struct ThreadConfig {
@@ -260,9 +246,12 @@ impl WorkerThread {
                 config.idle.after(!report.is_idle() || fed);
                 if now >= next {
                     shared.offer(worker.stats());
-                    held.offer(worker.holdings());
+                    held.offer(|held| *held = worker.holdings());
                     if times % ACCESS_EVERY == 0 {
-                        access.offer(worker.access_counts());
+                        access.offer(|counts| {
+                            counts.clear();
+                            counts.extend_from_slice(worker.access_counts());
+                        });
                     }
                     times = times.wrapping_add(1);
                     next = now + PUBLISH;

@@ -5,12 +5,12 @@
 use flow::SessionIndex;
 use rules::Predefined;
 use rules::compile::leads_alike;
-use rules::model::LocalPolicy;
 use rules::network::Network;
 use std::sync::Arc;
 
 use crate::rule_changes::{Changes, Follow};
 use crate::session::Session;
+use crate::session_accounting::Subscriber;
 
 /// Sessions that are on their way at a time: with the workers, or behind a request that is.
 pub(crate) const MOST_ON_THEIR_WAY: u64 = 1_024;
@@ -112,7 +112,7 @@ impl Recompilation {
     ) -> Option<Changes> {
         let rules = &session.live.rules;
         let policy = match self.has_other_policies {
-            true => local_policy_of(session, newer),
+            true => Subscriber::local_policy(session.accounting.subscriber.as_deref(), rules, newer),
             false => rules.local_policy(),
         };
         let is_same = policy == rules.local_policy()
@@ -124,13 +124,4 @@ impl Recompilation {
             ..Changes::default()
         })
     }
-}
-
-/// What the configuration as it is now has for a session.
-fn local_policy_of(session: &Session, network: &Network) -> LocalPolicy {
-    let subscriber = session.accounting.subscriber.as_deref();
-    let dnn = subscriber.and_then(|known| known.dnn.as_deref());
-    let slice = subscriber.and_then(|known| known.s_nssai);
-    let named = session.live.rules.named_instances();
-    network.local_policy(slice, dnn.map(str::as_bytes), named)
 }

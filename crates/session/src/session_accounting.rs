@@ -2,11 +2,13 @@
 
 use flow::UrrCount;
 use rules::boxed_option::{Absent, BoxedOption};
-use rules::model::SNssai;
+use rules::model::{LocalPolicy, SNssai, SessionRules};
+use rules::network::Network;
 use std::sync::Arc;
 use usage::Moment;
 
-/// Whom a session is for, as its control plane says. Nothing of it changes what packets do.
+/// Whom a session is for, as its control plane says. The slice and the data network choose what the configuration has
+/// for the session ([`local_policy`](Self::local_policy)); nothing else of it changes what packets do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Subscriber {
     /// IMSI, digits.
@@ -27,6 +29,15 @@ pub struct Subscriber {
     pub dnn: Option<Box<str>>,
     /// The slice.
     pub s_nssai: Option<SNssai>,
+}
+
+impl Subscriber {
+    /// What the configuration has for a session with these rules, whose subscriber may be known.
+    pub fn local_policy(known: Option<&Self>, rules: &SessionRules, network: &Network) -> LocalPolicy {
+        let dnn = known.and_then(|known| known.dnn.as_deref());
+        let slice = known.and_then(|known| known.s_nssai);
+        network.local_policy(slice, dnn.map(str::as_bytes), rules.named_instances())
+    }
 }
 
 /// What a session carries for its entries.

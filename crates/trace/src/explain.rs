@@ -156,7 +156,9 @@ impl Explainer {
         };
         if let Some(session) = &traced.session {
             if let Some((ingress, packet)) = &Self::arrived(traced) {
-                let access = self.access((*ingress, packet), session);
+                let access = (!traced.is_own)
+                    .then(|| self.access((*ingress, packet), session))
+                    .flatten();
                 if access.as_ref().is_none_or(|(_, is_permitted)| *is_permitted) {
                     told.tried = self.tried((*ingress, packet), session);
                 }

@@ -350,15 +350,17 @@ fn proportion(rate: u64, weight: u64, sum: u64) -> u64 {
 mod tests {
     use flow::WorkerId;
     use proptest::prelude::*;
-    use rules::network::Policer;
+    use rules::network::{Policer, SessionScope};
 
     use super::*;
 
     fn policers(kbit: [u64; 2]) -> Policers {
         let one = Policer {
             name: "a".into(),
-            slice: None,
-            dnn: Some("a".into()),
+            scope: SessionScope {
+                slice: None,
+                dnn: Some("a".into()),
+            },
             rates: kbit.map(Rate::from_kbit),
         };
         Policers::new(vec![one]).expect("one")

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use flow::Direction;
 use rules::model::{AccessAction, AccessList, AccessRule, AccessRuleId, TooManyFilters};
-use rules::network::BoundAccessList;
+use rules::network::{BoundAccessList, SessionScope};
 
 use super::predefined::filters;
+use super::scope::scope;
 use crate::error::Fault;
-use crate::schema::{
-    AccessActionConfig, AccessListConfig, AccessRuleConfig, Config, DirectionConfig, SliceConfig,
-};
+use crate::schema::{AccessActionConfig, AccessListConfig, AccessRuleConfig, Config, DirectionConfig};
 
 impl AccessActionConfig {
     const fn action(self) -> AccessAction {
@@ -44,6 +43,10 @@ impl AccessRuleConfig {
 }
 
 impl AccessListConfig {
+    fn scope(&self) -> Result<SessionScope, &'static str> {
+        scope(self.slice.as_ref(), self.dnn.as_ref())
+    }
+
     fn list(&self) -> Result<AccessList, TooManyFilters> {
         let rules = self.rules.iter().enumerate();
         let rules = rules.map(|(place, rule)| rule.rule(place)).collect();
@@ -52,13 +55,12 @@ impl AccessListConfig {
 }
 
 impl Config {
-    /// The access lists in their order. A list that cannot be made is none: [`check`] has refused it.
+    /// The access lists in their order. One that cannot be made is none: [`check`] has refused it.
     pub(super) fn access_lists(&self) -> Vec<BoundAccessList> {
         let bound = |one: &AccessListConfig| {
             Some(BoundAccessList {
                 list: Arc::new(one.list().ok()?),
-                slice: one.slice.as_ref().and_then(SliceConfig::s_nssai),
-                dnn: one.dnn.clone(),
+                scope: one.scope().ok()?,
             })
         };
         self.access_lists.iter().filter_map(bound).collect()
@@ -85,7 +87,7 @@ impl Config {
 /// Finds the first access list that contradicts something.
 pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let mut names = HashSet::new();
-    let mut sessions = HashSet::new();
+    let mut scopes = Vec::new();
     let mut rules = 0;
     for one in &config.access_lists {
         let name = &one.name;
@@ -101,17 +103,14 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
         if !names.insert(&*name.value) {
             return fault("another has this name");
         }
-        if one.slice.as_ref().is_some_and(|slice| slice.s_nssai().is_none()) {
-            return fault("slice.sd: not six hexadecimal digits");
-        }
-        let dnn = one.dnn.as_ref().map(|dnn| dnn.to_ascii_lowercase());
-        if dnn.as_ref().is_some_and(|dnn| !(1..=100).contains(&dnn.len())) {
-            return fault("dnn: no character, or more than 100");
-        }
-        let slice = one.slice.as_ref().and_then(SliceConfig::s_nssai);
-        if !sessions.insert((slice, dnn)) {
+        let scope = match one.scope() {
+            Ok(scope) => scope,
+            Err(message) => return fault(message),
+        };
+        if scopes.iter().any(|other: &SessionScope| other.is_same(&scope)) {
             return fault("another is for the same sessions");
         }
+        scopes.push(scope);
         check_rule_names(one)?;
         rules += one.rules.len() + 1;
         if rules >= AccessRuleId::COUNT {

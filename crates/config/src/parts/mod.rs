@@ -14,5 +14,6 @@ pub(crate) mod pools;
 pub(crate) mod predefined;
 pub(crate) mod records;
 pub(crate) mod rings;
+mod scope;
 pub(crate) mod store;
 mod unreachable_hosts;

@@ -1,19 +1,24 @@
 //! Policers: checks, and the policers of the network.
 
 use flow::meter::Rate;
-use rules::network::{Policer, Policers};
+use rules::network::{Policer, Policers, SessionScope};
 
+use super::scope::scope;
 use crate::error::Fault;
-use crate::schema::{Config, PolicerConfig, PolicerKbit, SliceConfig};
+use crate::schema::{Config, PolicerConfig, PolicerKbit};
 
 impl PolicerConfig {
+    fn scope(&self) -> Result<SessionScope, &'static str> {
+        scope(self.slice.as_ref(), self.dnn.as_ref())
+    }
+
     fn policer(&self) -> Policer {
         let rate =
             |kbit: Option<PolicerKbit>| kbit.map_or(Rate::UNLIMITED, |kbit| Rate::from_kbit(kbit.value()));
         Policer {
             name: self.name.value.clone(),
-            slice: self.slice.as_ref().and_then(SliceConfig::s_nssai),
-            dnn: self.dnn.clone(),
+            // The check has refused what is none.
+            scope: self.scope().unwrap_or_default(),
             rates: [rate(self.uplink_kbit), rate(self.downlink_kbit)],
         }
     }
@@ -38,31 +43,19 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
         if !(1..=100).contains(&name.value.len()) {
             return fault("the name has no character, or more than 100");
         }
-        if one.slice.as_ref().is_some_and(|slice| slice.s_nssai().is_none()) {
-            return fault("slice.sd: not six hexadecimal digits");
+        if let Err(message) = one.scope() {
+            return fault(message);
         }
-        if one
-            .dnn
-            .as_ref()
-            .is_some_and(|dnn| !(1..=100).contains(&dnn.len()))
-        {
-            return fault("dnn: no character, or more than 100");
-        }
-        if one.slice.is_none() && one.dnn.is_none() {
+        if policer.scope.is_all() {
             return fault("names neither slice nor dnn");
         }
         let mut earlier = policers.iter().take(place);
         if earlier.clone().any(|other| other.name == policer.name) {
             return fault("another has this name");
         }
-        if earlier.any(|other| other.slice == policer.slice && same(other, policer)) {
+        if earlier.any(|other| other.scope.is_same(&policer.scope)) {
             return fault("another is for the same sessions");
         }
     }
     Ok(())
-}
-
-fn same(one: &Policer, other: &Policer) -> bool {
-    let lower = |policer: &Policer| policer.dnn.as_ref().map(|dnn| dnn.to_ascii_lowercase());
-    lower(one) == lower(other)
 }

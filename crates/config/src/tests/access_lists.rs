@@ -15,7 +15,10 @@ fn access_lists_are_for_slices_and_data_networks() {
     let [all, gold] = network.access_lists().all() else {
         panic!("two lists")
     };
-    assert_eq!((all.slice, all.dnn.as_deref()), (None, None));
+    assert_eq!(
+        (all.scope.is_all(), gold.scope.dnn.as_deref()),
+        (true, Some("internet"))
+    );
     let rules: Vec<_> = all.list.rules().collect();
     let said = rules
         .iter()

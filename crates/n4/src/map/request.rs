@@ -105,15 +105,15 @@ pub(crate) fn change_slice(
     session: &SessionView<'_>,
     network: &Network,
 ) {
-    let named = session.rules().named_instances();
-    let known = session.subscriber();
-    let dnn = known.and_then(|known| known.dnn.as_deref()).map(str::as_bytes);
-    let slice = subscriber::slice(slice);
-    changes.local_policy = Some(network.local_policy(Some(slice), dnn, named));
     let subscriber = Subscriber {
-        s_nssai: Some(slice),
-        ..known.cloned().unwrap_or_default()
+        s_nssai: Some(subscriber::slice(slice)),
+        ..session.subscriber().cloned().unwrap_or_default()
     };
+    changes.local_policy = Some(Subscriber::local_policy(
+        Some(&subscriber),
+        session.rules(),
+        network,
+    ));
     changes.subscriber = Some(Arc::new(subscriber));
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use flow::meter::{Rate, SharedId};
 use rules::model::SNssai;
-use rules::network::{Network, Policer};
+use rules::network::{Network, Policer, SessionScope};
 
 use support::fleet::network;
 use support::wire::*;
@@ -17,8 +17,10 @@ use support::*;
 fn policed() -> (World, Arc<Network>) {
     let policer = |name: &str, slice, dnn: Option<&str>| Policer {
         name: name.into(),
-        slice,
-        dnn: dnn.map(Into::into),
+        scope: SessionScope {
+            slice,
+            dnn: dnn.map(Into::into),
+        },
         rates: [Rate::from_kbit(1), Rate::UNLIMITED],
     };
     let slice = SNssai {

@@ -1,11 +1,10 @@
 //! The access lists of slices and data networks, by configuration.
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::error::NetworkError;
-use super::name::is_name;
+use super::scope::SessionScope;
 use crate::model::{AccessList, AccessRuleId, SNssai};
 
 /// An access list, and whose packets it is for.
@@ -13,28 +12,8 @@ use crate::model::{AccessList, AccessRuleId, SNssai};
 pub struct BoundAccessList {
     /// The list.
     pub list: Arc<AccessList>,
-    /// The slice whose sessions it is for; any.
-    pub slice: Option<SNssai>,
-    /// The data network whose sessions it is for; any.
-    pub dnn: Option<String>,
-}
-
-impl BoundAccessList {
-    fn is_for(&self, slice: Option<SNssai>, dnn: Option<&[u8]>) -> bool {
-        let is_slice = self.slice.is_none_or(|own| slice == Some(own));
-        let is_dnn = |own: &String| dnn.is_some_and(|octets| is_name(octets, own));
-        is_slice && self.dnn.as_ref().is_none_or(is_dnn)
-    }
-
-    /// Of several that are for a session, the narrowest is its own.
-    const fn breadth(&self) -> u8 {
-        match (&self.slice, &self.dnn) {
-            (Some(_), Some(_)) => 0,
-            (None, Some(_)) => 1,
-            (Some(_), None) => 2,
-            (None, None) => 3,
-        }
-    }
+    /// The sessions that it is for.
+    pub scope: SessionScope,
 }
 
 /// More rules than can be numbered, beside those that live sessions still go by.
@@ -58,7 +37,7 @@ impl AccessLists {
     pub fn new(all: Vec<BoundAccessList>) -> Result<Self, NetworkError> {
         for (place, one) in all.iter().enumerate() {
             let clashes = |other: &BoundAccessList| {
-                other.list.name() == one.list.name() || (&other.slice, &other.dnn) == (&one.slice, &one.dnn)
+                other.list.name() == one.list.name() || other.scope.is_same(&one.scope)
             };
             if one.list.name().is_empty() || all.iter().take(place).any(clashes) {
                 return Err(NetworkError::AccessList(one.list.name().into()));
@@ -128,8 +107,8 @@ impl AccessLists {
     /// The list of the sessions of this slice and data network: the narrowest, one of a data network before one of a
     /// slice. The name is as it is or in DNS labels (TS 29.244 §8.2.117), case does not count.
     pub fn of(&self, slice: Option<SNssai>, dnn: Option<&[u8]>) -> Option<&Arc<AccessList>> {
-        let own = self.all.iter().filter(|one| one.is_for(slice, dnn));
-        own.min_by_key(|one| one.breadth()).map(|one| &one.list)
+        let own = self.all.iter().filter(|one| one.scope.holds(slice, dnn));
+        own.min_by_key(|one| one.scope.breadth()).map(|one| &one.list)
     }
 }
 
@@ -156,8 +135,10 @@ mod tests {
     fn bound(list: Arc<AccessList>, slice: Option<SNssai>, dnn: Option<&str>) -> BoundAccessList {
         BoundAccessList {
             list,
-            slice,
-            dnn: dnn.map(str::to_owned),
+            scope: SessionScope {
+                slice,
+                dnn: dnn.map(str::to_owned),
+            },
         }
     }
 

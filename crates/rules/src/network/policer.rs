@@ -7,7 +7,7 @@ use flow::Direction;
 use flow::meter::{Chain, Rate, SharedId};
 
 use super::error::NetworkError;
-use super::name::is_name;
+use super::scope::SessionScope;
 use crate::model::SNssai;
 
 /// A rate that sessions share.
@@ -15,33 +15,16 @@ use crate::model::SNssai;
 pub struct Policer {
     /// Its name in the configuration.
     pub name: String,
-    /// The slice whose sessions it is for; any.
-    pub slice: Option<SNssai>,
-    /// The data network whose sessions it is for; any.
-    pub dnn: Option<String>,
+    /// The sessions that it is for: not all.
+    pub scope: SessionScope,
     /// The rate of each [`Direction`].
     pub rates: [Rate; 2],
 }
 
 impl Policer {
-    fn is_for(&self, slice: Option<SNssai>, dnn: Option<&[u8]>) -> bool {
-        let is_slice = self.slice.is_none_or(|own| slice == Some(own));
-        let is_dnn = |own: &String| dnn.is_some_and(|octets| is_name(octets, own));
-        is_slice && self.dnn.as_ref().is_none_or(is_dnn)
-    }
-
     /// The rate of a direction.
     pub const fn rate(&self, direction: Direction) -> Rate {
         self.rates[direction as usize]
-    }
-
-    /// Of several that a packet must pass, the narrowest comes first.
-    const fn breadth(&self) -> u8 {
-        match (&self.slice, &self.dnn) {
-            (Some(_), Some(_)) => 0,
-            (None, _) => 1,
-            (Some(_), None) => 2,
-        }
     }
 }
 
@@ -86,11 +69,8 @@ impl Policers {
     /// the same as another, or is one too many.
     pub fn new(all: Vec<Policer>) -> Result<Self, NetworkError> {
         for (place, policer) in all.iter().enumerate() {
-            let clashes = |other: &Policer| {
-                other.name == policer.name || (&other.slice, &other.dnn) == (&policer.slice, &policer.dnn)
-            };
-            let is_for_all = policer.slice.is_none() && policer.dnn.is_none();
-            let is_bad = policer.name.is_empty() || is_for_all || place >= Self::MAX;
+            let clashes = |other: &Policer| other.name == policer.name || other.scope.is_same(&policer.scope);
+            let is_bad = policer.name.is_empty() || policer.scope.is_all() || place >= Self::MAX;
             if is_bad || all.iter().take(place).any(clashes) {
                 return Err(NetworkError::Policer(policer.name.clone()));
             }
@@ -143,8 +123,8 @@ impl Policers {
         let mut chains = Vec::new();
         for with_slice in &self.all {
             for with_dnn in &self.all {
-                let dnn = with_dnn.dnn.as_ref().map(String::as_bytes);
-                let chain = self.chain(|policer| policer.is_for(with_slice.slice, dnn));
+                let dnn = with_dnn.scope.dnn.as_ref().map(String::as_bytes);
+                let chain = self.chain(|policer| policer.scope.holds(with_slice.scope.slice, dnn));
                 if chain[1] != SharedId::NONE && !chains.contains(&chain) {
                     chains.push(chain);
                 }
@@ -159,7 +139,7 @@ impl Policers {
             .numbered()
             .filter(|(_, policer)| is_wanted(policer))
             .collect();
-        wanted.sort_by_key(|(_, policer)| policer.breadth());
+        wanted.sort_by_key(|(_, policer)| policer.scope.breadth());
         let mut chain = Chain::default();
         chain
             .iter_mut()
@@ -207,7 +187,7 @@ impl Policers {
     /// The number of sessions of this slice and data network. The name is as it is or in DNS labels (TS 29.244
     /// §8.2.117), case does not count.
     pub fn of(&self, slice: Option<SNssai>, dnn: Option<&[u8]>) -> SharedId {
-        let chain = self.chain(|policer| policer.is_for(slice, dnn));
+        let chain = self.chain(|policer| policer.scope.holds(slice, dnn));
         self.number(chain).unwrap_or(chain[0])
     }
 
@@ -248,8 +228,10 @@ mod tests {
     fn policer(name: &str, slice: Option<SNssai>, dnn: Option<&str>) -> Policer {
         Policer {
             name: name.into(),
-            slice,
-            dnn: dnn.map(Into::into),
+            scope: SessionScope {
+                slice,
+                dnn: dnn.map(Into::into),
+            },
             rates: [Rate::from_kbit(1), Rate::UNLIMITED],
         }
     }

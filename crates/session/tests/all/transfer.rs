@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use rules::Predefined;
 use rules::image::{DataStatus, DroppedCount, PacketsLeft, TokensLeft};
 use rules::model::SNssai;
-use rules::network::{Network, Policer};
+use rules::network::{Network, Policer, SessionScope};
 use session::*;
 
 use rules::model::*;
@@ -684,8 +684,10 @@ fn policer(name: &str, is_slice: bool) -> Policer {
     let slice = SNssai { sst: 1, sd: [0; 3] };
     Policer {
         name: name.into(),
-        slice: is_slice.then_some(slice),
-        dnn: (!is_slice).then(|| "internet".into()),
+        scope: SessionScope {
+            slice: is_slice.then_some(slice),
+            dnn: (!is_slice).then(|| "internet".into()),
+        },
         rates: [Rate::ZERO; 2],
     }
 }

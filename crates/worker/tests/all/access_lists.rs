@@ -8,7 +8,7 @@ use flow::PortId;
 use packet::DropReason;
 use rules::SessionRules;
 use rules::model::{AccessAction, AccessList, AccessRule, LocalPolicy, SdfFilter};
-use rules::network::{BoundAccessList, Network};
+use rules::network::{BoundAccessList, Network, SessionScope};
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
 use worker::{AccessCount, WorkerConfig};
 
@@ -38,8 +38,7 @@ fn network_with(otherwise: AccessAction) -> Network {
     let list = AccessList::new("list", rules, otherwise).expect("few");
     let bound = BoundAccessList {
         list: Arc::new(list),
-        slice: None,
-        dnn: None,
+        scope: SessionScope::default(),
     };
     testing::network()
         .with_access_lists(vec![bound])

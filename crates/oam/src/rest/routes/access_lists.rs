@@ -31,11 +31,10 @@ pub(super) async fn access_lists(State(service): State<Service>) -> Answer<Acces
 }
 
 fn status(one: &BoundAccessList, counts: &[Vec<AccessCount>]) -> AccessListStatus {
-    let slice = one.slice.map(|slice| slice.to_string());
     AccessListStatus {
         name: one.list.name().to_owned(),
-        slice,
-        dnn: one.dnn.clone(),
+        slice: one.scope.slice.map(|slice| slice.to_string()),
+        dnn: one.scope.dnn.clone(),
         rules: one
             .list
             .rules()

@@ -58,9 +58,13 @@ impl<'a> Reader<'a> {
     pub(super) fn record(&self, body: Body) -> Result<SessionRecord> {
         let mut rules = self.rules(&body)?;
         let accounting = self.accounting(body.account)?;
-        // The list is the configuration's as it is here, and no part of the session.
-        let policy = self.local_policy(&rules, accounting.subscriber.as_deref());
-        rules.set_local_policy(policy);
+        // The list is the configuration's as it is here, and no part of the session. Policers are those that it had.
+        let subscriber = accounting.subscriber.as_deref();
+        let policy = Subscriber::local_policy(subscriber, &rules, self.frame.network);
+        rules.set_local_policy(LocalPolicy {
+            policers: rules.policers(),
+            ..policy
+        });
         let leases = body.leases.iter().map(|lease| self.lease(lease));
         let chosen = body.chosen.iter().map(|chosen| self.chosen(chosen));
         Ok(SessionRecord {
@@ -124,20 +128,6 @@ impl<'a> Reader<'a> {
         let filters: Vec<_> = all(&body.filters, self.dates)?;
         rules.share_filters(&filters);
         Ok(rules)
-    }
-
-    /// What the configuration has for the session, but for policers: those that it had.
-    fn local_policy(&self, rules: &SessionRules, subscriber: Option<&Subscriber>) -> LocalPolicy {
-        let slice = subscriber.and_then(|known| known.s_nssai);
-        let dnn = subscriber.and_then(|known| known.dnn.as_deref());
-        let named = rules.named_instances();
-        LocalPolicy {
-            policers: rules.policers(),
-            ..self
-                .frame
-                .network
-                .local_policy(slice, dnn.map(str::as_bytes), named)
-        }
     }
 
     fn instance(&self, number: u16) -> Result<InstanceId> {
