@@ -48,7 +48,8 @@ impl Default for AdmissionLimits {
     }
 }
 
-/// What a new session is taken to cost before any has been served.
+/// What a new session is taken to cost before any has been served. The first of a process says little: it finds its
+/// memory cold, and the host busy with the start of its threads.
 const FIRST_COST: u64 = 20_000;
 /// New sessions over which their cost is a mean, about.
 const COST_MEAN: u64 = 64;
@@ -105,10 +106,8 @@ pub struct AdmissionQueue {
     octets: usize,
     /// What each address has of that; none is not entered.
     by_peer: BTreeMap<IpAddr, Own>,
-    /// Nanoseconds for each new session.
+    /// Nanoseconds for each new session: a mean over [`COST_MEAN`] of them, about.
     cost: u64,
-    /// Over how many of them that is a mean, at most [`COST_MEAN`].
-    costed: u64,
     busy: Busy,
     overload: StandingOverload,
     /// Turns since the last one that was longer than [`LONGEST_TURN`].
@@ -126,7 +125,6 @@ impl AdmissionQueue {
             octets: 0,
             by_peer: BTreeMap::new(),
             cost: FIRST_COST,
-            costed: 0,
             busy: Busy::default(),
             overload: StandingOverload::new(),
             since_long: BETWEEN_ABSENCES,
@@ -254,12 +252,8 @@ impl AdmissionQueue {
     }
 
     fn note_cost(&mut self, took: u64, served: u64) {
-        let took = match self.costed {
-            COST_MEAN => took.min(self.cost.saturating_mul(served * MOST_OF_MEAN).max(1)),
-            _ => took,
-        };
-        self.cost = (self.cost * self.costed + took).div_ceil(self.costed + served);
-        self.costed = (self.costed + served).min(COST_MEAN);
+        let took = took.min(self.cost.saturating_mul(served * MOST_OF_MEAN).max(1));
+        self.cost = (self.cost * COST_MEAN + took).div_ceil(COST_MEAN + served);
     }
 
     /// How many requests wait.
@@ -487,6 +481,16 @@ mod tests {
         });
         let backlog = pass(&mut intake, 3_200, 16);
         assert!((80_000..=100_000).contains(&backlog), "{backlog} us");
+    }
+
+    #[test]
+    fn a_slow_first_turn_refuses_nobody() {
+        let mut intake = waiting(9);
+        let end = Nanos::ZERO + LONGEST_TURN;
+        intake.note_turn(&turn(Nanos::ZERO, end, true, 1));
+        let backlog = intake.backlog();
+        assert!(backlog < Duration::from_millis(1), "{backlog:?}");
+        assert!(intake.load() < 10 && !intake.is_overloaded());
     }
 
     #[test]

@@ -333,6 +333,8 @@ fn establish_and_release(daemon: &mut Daemon, last: u8, sessions: u32) {
     let mut smf = smf(last, sessions);
     smf.start(Nanos(0));
     daemon.drive(&mut smf, last, |smf| smf.state() == State::Established);
+    let progress = smf.progress();
+    assert_eq!(progress.up, sessions, "{progress:?}: {}", daemon.said());
     smf.release(Nanos(0));
     daemon.drive(&mut smf, last, |smf| smf.state() == State::Released);
 }
