@@ -142,6 +142,7 @@ pub(crate) const RULES: &[FieldRule] = &[
     live("log.level"),
     restart("log.format"),
     restart("flows.*"),
+    restart("connections.*"),
     restart("inspection.*"),
     restart("fragments.*"),
     restart("reassembly.*"),

@@ -139,6 +139,8 @@ drop_reasons! {
         "The session has no PDR that matches the packet.";
     AccessList, "access_list", "local policy",
         "The access list of the session's slice or data network denies the packet.";
+    ConnectionLimit, "connection_limit", "RFC 6092 §3",
+        "The packet would begin a connection beyond what the UE, or the worker, may have, and the access list asks for connections.";
     SpoofedSource, "spoofed_source", "TS 29.244 §5.2.1",
         "The UE sent from an address that is not its own.";
     UeToUe, "ue_to_ue", "local policy",

@@ -25,6 +25,10 @@ pub mod v4_type {
     pub const TIME_EXCEEDED: u8 = 11;
     /// Parameter problem.
     pub const PARAMETER_PROBLEM: u8 = 12;
+    /// Timestamp.
+    pub const TIMESTAMP: u8 = 13;
+    /// Timestamp reply.
+    pub const TIMESTAMP_REPLY: u8 = 14;
     /// Code of [`UNREACHABLE`]: fragmentation needed; the MTU is in the last 16 bits (RFC 1191).
     pub const CODE_FRAGMENTATION_NEEDED: u8 = 4;
     /// Code of [`UNREACHABLE`]: communication administratively prohibited (RFC 1812 §5.2.7.1).

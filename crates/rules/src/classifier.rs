@@ -39,7 +39,7 @@ pub(crate) use self::source_check::source_check;
 use self::tunnels::Interfaces;
 pub(crate) use self::tunnels::{Tunnel, tunnels};
 use crate::compile_error::CompileError;
-use crate::model::{AccessDecision, AccessList, SessionRules};
+use crate::model::{AccessDecision, AccessList, ConnectionPolicy, SessionRules};
 use crate::network::{LocalId, Network};
 pub use crate::packet_view::{FlowHost, PacketView, Side};
 use crate::sdf::{FieldReader, matches, ue_end};
@@ -62,6 +62,24 @@ pub struct Match {
     /// What the access list says, if the session has one. What it denies has a decision that
     /// [is denied](Decision::is_denied).
     pub access: Option<AccessDecision>,
+}
+
+impl Match {
+    /// Whether a PDR detects the packet, or the access list denies it. Else there is no PDR for it, and the list asks for
+    /// its connection first.
+    pub fn is_decided(&self) -> bool {
+        !self.decision.is_denied() || self.access.is_some_and(|access| access.action.denies())
+    }
+
+    /// What becomes of a packet that belongs to no connection, where the access list asks for one.
+    #[must_use]
+    pub fn unsolicited(self) -> Self {
+        Self {
+            decision: Decision::denied(self.decision.direction),
+            reads_host: false,
+            ..self
+        }
+    }
 }
 
 /// The PDRs of a session, made ready for matching.
@@ -180,20 +198,21 @@ impl Classifier {
         let mut reader = reader.with_host(host);
         let interfaces = interfaces(&view, packet.side);
         let shared = self.shared();
-        let access = list.map(|list| {
-            let direction = interfaces.direction();
-            (direction, list.judge(direction, &mut reader))
-        });
-        if let Some((direction, access)) = access.filter(|(_, access)| access.action.denies()) {
+        let access = list.map(|list| list.judge(interfaces.direction(), &mut reader));
+        if let Some(access) = access.filter(|access| access.action.denies()) {
             return Some(Match {
-                decision: Decision::denied(direction),
+                decision: Decision::denied(access.direction),
                 key: reader.fields(),
                 reads_ports: reader.has_read_ports(),
                 reads_host: false,
                 access: Some(access),
             });
         }
-        let decision = view.rules.iter().find_map(|rule| {
+        let asks = access.filter(|access| access.connections.is_some());
+        if asks.is_some() {
+            reader.note_connection();
+        }
+        let detected = view.rules.iter().find_map(|rule| {
             let is_match = interfaces.contains(rule.interface())
                 && detects(rule, &view, packet.side, &mut reader)
                 && detects_application(rule, (&view, shared), &mut reader);
@@ -203,7 +222,9 @@ impl Classifier {
                 None => Some(base),
                 Some(shared) => shared.activations.decide(base, direction, &mut reader),
             }
-        })?;
+        });
+        // Whether it belongs to a connection comes before that no PDR detects it.
+        let decision = detected.or_else(|| asks.map(|access| Decision::denied(access.direction)))?;
         if decision.source_check != SourceCheck::Anyone {
             reader.note_source();
         }
@@ -212,8 +233,13 @@ impl Classifier {
             key: reader.fields(),
             reads_ports: reader.has_read_ports(),
             reads_host: reader.has_read_host(),
-            access: access.map(|(_, access)| access),
+            access,
         })
+    }
+
+    /// How the session's access list takes connections, if one of its rules asks for them.
+    pub fn connections(&self) -> Option<ConnectionPolicy> {
+        self.shared()?.access_list.as_deref()?.connections()
     }
 
     /// Whether there may be packets for which [`classify_with`](Self::classify_with) finds something with one host,

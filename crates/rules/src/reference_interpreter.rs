@@ -32,8 +32,8 @@ use flow::{Direction, Nanos};
 use packet::gtpu::{ExtensionType, Ies, MessageType};
 use packet::{DropReason, IpTuple, Qfi};
 
-use self::access::access;
-pub use self::access::evaluate_access;
+use self::access::is_denied;
+pub use self::access::{EvaluatedAccess, evaluate_access};
 use self::arrival::{Arrival, Tunnelled};
 use self::build::Extension;
 use self::detect::{check_source, detect, detect_signalling, owns_address, owns_tunnel};
@@ -49,7 +49,7 @@ use self::redirect::leave_redirected;
 pub use self::session::Quotas;
 use self::session::{Session, direction};
 pub use self::verdict::{Billed, Counted, Duplicate, Outcome, Verdict};
-use crate::model::{AccessAction, MeasurementMethod, Pdr, Qer, SessionRules, SourceInterface, Urr};
+use crate::model::{MeasurementMethod, Pdr, Qer, SessionRules, SourceInterface, Urr};
 use crate::network::{InstanceId, Network};
 use crate::packet_view::FlowHost;
 
@@ -61,6 +61,8 @@ pub struct Conditions<'a> {
     pub quotas: Quotas<'a>,
     /// What the packet's flow is for.
     pub host: FlowHost<'a>,
+    /// The packet belongs to a connection that the UE has begun, as its access list asks.
+    pub is_solicited: bool,
 }
 
 /// What meters a packet's colour.
@@ -81,6 +83,7 @@ pub fn interpret(rules: &SessionRules, network: &Network, ingress: InstanceId, p
         metering: Metering::Colour(Colour::Green),
         quotas: Quotas::default(),
         host: FlowHost::Undecided,
+        is_solicited: false,
     };
     interpret_with(rules, network, ingress, packet, conditions)
 }
@@ -98,6 +101,7 @@ pub fn interpret_with(
         network,
         quotas: conditions.quotas,
         host: conditions.host,
+        is_solicited: conditions.is_solicited,
     };
     match conditions.metering {
         Metering::Colour(colour) => evaluate(session, ingress, packet, &mut |_, _, _| colour),
@@ -164,7 +168,7 @@ fn user_packet(
     verdict: &mut Verdict,
 ) -> Result<Outcome, DropReason> {
     let tuple = arrival.user_tuple()?;
-    if let AccessAction::Deny | AccessAction::Reject = access(session, arrival, &tuple) {
+    if is_denied(session, arrival, &tuple) {
         return Err(DropReason::AccessList);
     }
     let (pdr, content) = detect(session, arrival, &tuple).ok_or(DropReason::NoMatchingPdr)?;

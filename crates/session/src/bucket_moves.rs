@@ -288,9 +288,10 @@ impl BucketMoves {
         if !quotas.allows(association, moving.to, counts) {
             return self.fail(context, MoveFault::NoResources);
         }
-        let Some(image) = context.image_of(index) else {
+        let Some(mut image) = context.image_of(index) else {
             return self.fail(context, MoveFault::Failed);
         };
+        image.comes_from_elsewhere();
         context.resources.quotas.add(association, moving.to, counts);
         context.table.set_phase(index, Phase::OnBoth);
         context.resources.correlations.mark_changed(index);
@@ -358,6 +359,7 @@ impl BucketMoves {
             session.pending_measurement.set_packets_in_transit(&packets);
         }
         image.bring_packets(packets);
+        image.comes_from_elsewhere();
         let slots = image.counters();
         usage::share_limits(&slots, &mut image.block.get_or_insert_default().bounds, &counters);
         moving.send(

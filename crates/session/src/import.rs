@@ -110,6 +110,7 @@ pub(crate) fn import(
     image.seid = record.seid.0;
     image.bring_packets(record.packets.clone());
     image.bring_tokens(record.tokens.clone());
+    image.comes_from_elsewhere();
     image.add_dropped(&record.dropped);
     let live = Live::of(&image, record.leases.clone());
     let held = Held::of(&live.tunnels, &live.addresses);

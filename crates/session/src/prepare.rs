@@ -207,6 +207,7 @@ impl Preparation<'_> {
             // An address of our pools, which the session had before our restart, is its lease again.
             let own = image.ue_addresses.iter();
             leases.extend(own.filter(|address| self.resources.addresses.is_of_pool(**address)));
+            image.comes_from_elsewhere();
         }
         prepared.queried = dissociated(subject.live, &image.rules, &prepared.fresh);
         prepared.associated = associated(subject.live, &image.rules, &prepared.fresh);

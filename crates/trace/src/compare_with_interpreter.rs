@@ -89,6 +89,8 @@ fn interpreted(
         metering: Metering::Colour(colour),
         quotas,
         host: host_of(traced),
+        // The UE's connections are as the worker knows them.
+        is_solicited: !matches!(traced.end, TracedEnd::Dropped(DropReason::AccessList)),
     };
     interpret_with(&session.rules, network, ingress, &packet, conditions)
 }
@@ -239,7 +241,8 @@ fn depends_on_more(reason: DropReason) -> Option<&'static str> {
         R::AbsentSession | R::BufferDiscarded | R::BufferExpired | R::FragmentTimeout => {
             Some("it depends on time")
         }
-        R::SlowPathBudget
+        R::ConnectionLimit
+        | R::SlowPathBudget
         | R::StaleBudget
         | R::Overload
         | R::HostQueueFull

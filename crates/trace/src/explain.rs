@@ -157,7 +157,7 @@ impl Explainer {
         if let Some(session) = &traced.session {
             if let Some((ingress, packet)) = &Self::arrived(traced) {
                 let access = (!traced.is_own)
-                    .then(|| self.access((*ingress, packet), session))
+                    .then(|| self.access((*ingress, packet), session, &traced.end))
                     .flatten();
                 if access.as_ref().is_none_or(|(_, is_permitted)| *is_permitted) {
                     told.tried = self.tried((*ingress, packet), session);
@@ -215,15 +215,20 @@ impl Explainer {
         &self,
         (ingress, packet): (InstanceId, &[u8]),
         session: &TracedSession,
+        end: &TracedEnd,
     ) -> Option<(String, bool)> {
-        let (list, rule) = evaluate_access(&session.rules, &self.network, ingress, packet)?;
-        let action = match rule.action {
-            AccessAction::Permit => "permitted",
-            AccessAction::Deny => "denied",
-            AccessAction::Reject => "rejected",
+        let access = evaluate_access(&session.rules, &self.network, ingress, packet)?;
+        let (list, rule) = (access.list, access.rule);
+        let is_denied = matches!(end, TracedEnd::Dropped(DropReason::AccessList));
+        let (action, is_permitted) = match rule.action {
+            AccessAction::Permit => ("permitted", true),
+            AccessAction::Deny => ("denied", false),
+            AccessAction::Reject => ("rejected", false),
+            AccessAction::Solicited if is_denied => ("denied, as the UE has no such connection,", false),
+            AccessAction::Solicited => ("permitted", true),
         };
         let words = format!("{action} by rule {} of list {}", rule.name, list.name());
-        Some((words, rule.action == AccessAction::Permit))
+        Some((words, is_permitted))
     }
 
     /// QERs, FAR and URRs.

@@ -14,9 +14,14 @@ pub struct AccessCount {
     pub octets: u64,
 }
 
-/// What each rule has decided, by its number.
+/// What each rule has decided.
 #[derive(Debug, Default)]
-pub(crate) struct AccessCounts(Vec<AccessCount>);
+pub(crate) struct AccessCounts {
+    /// By the rule's number.
+    counts: Vec<AccessCount>,
+    /// There were rules once: sessions may still go by them.
+    had_rules: bool,
+}
 
 impl AccessCounts {
     /// Of the rules of this network, all 0.
@@ -24,12 +29,16 @@ impl AccessCounts {
         let lists = network.access_lists().all().iter();
         let ids = lists.flat_map(|one| one.list.rules()).map(|(id, _)| id.0);
         let room = ids.max().map_or(0, |last| usize::from(last) + 1);
-        Self(vec![AccessCount::default(); room])
+        Self {
+            counts: vec![AccessCount::default(); room],
+            had_rules: room > 0,
+        }
     }
 
     /// Those of the network before, of rules that have the same number.
     pub fn carry_over(&mut self, older: &Self, fresh: &[AccessRuleId]) {
-        for (count, old) in self.0.iter_mut().zip(&older.0) {
+        self.had_rules |= older.had_rules;
+        for (count, old) in self.counts.iter_mut().zip(&older.counts) {
             *count = *old;
         }
         for rule in fresh {
@@ -39,18 +48,18 @@ impl AccessCounts {
         }
     }
 
-    /// Whether there are any access lists.
+    /// Whether there are any access lists, or have been.
     pub fn has_rules(&self) -> bool {
-        !self.0.is_empty()
+        self.had_rules
     }
 
     /// By number.
     pub fn all(&self) -> &[AccessCount] {
-        &self.0
+        &self.counts
     }
 
     fn of_mut(&mut self, rule: AccessRuleId) -> Option<&mut AccessCount> {
-        self.0.get_mut(usize::from(rule.0))
+        self.counts.get_mut(usize::from(rule.0))
     }
 
     /// A rule has decided about a flow, or a packet of none.
@@ -75,13 +84,20 @@ impl AccessCounts {
 mod tests {
     use super::*;
 
+    fn counts(room: usize) -> AccessCounts {
+        AccessCounts {
+            counts: vec![AccessCount::default(); room],
+            had_rules: true,
+        }
+    }
+
     #[test]
     fn counts_stay_with_the_numbers_that_are_not_new() {
-        let mut older = AccessCounts(vec![AccessCount::default(); 3]);
+        let mut older = counts(3);
         older.decided(AccessRuleId(1));
         older.denied(AccessRuleId(2), 100);
         older.denied(AccessRuleId(3), 100);
-        let mut newer = AccessCounts(vec![AccessCount::default(); 5]);
+        let mut newer = counts(5);
         newer.carry_over(&older, &[AccessRuleId(1), AccessRuleId(9)]);
         let denied = AccessCount {
             flows: 0,

@@ -10,8 +10,8 @@ use packet::MacAddr;
 use rules::network::Network;
 
 use crate::{
-    Budgets, BufferLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes, InspectionLimits, LagPorts,
-    PacketRates, ReassemblyLimits,
+    Budgets, BufferLimits, ConnectionLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes,
+    InspectionLimits, LagPorts, PacketRates, ReassemblyLimits,
 };
 
 /// How one worker is to work. Everything but its network is fixed from its start.
@@ -77,6 +77,8 @@ pub struct WorkerConfig {
     pub buffers: BufferLimits,
     /// How much is inspected of flows whose rules name hosts. Default: nothing, no host is known.
     pub inspection: InspectionLimits,
+    /// The connections of UEs that it knows.
+    pub connections: ConnectionLimits,
     /// Commands applied in one poll. Default 32.
     pub commands_per_poll: usize,
     /// How long flow entries may idle.
@@ -165,6 +167,7 @@ impl WorkerConfig {
             reassembly: ReassemblyLimits::OFF,
             buffers: BufferLimits::OFF,
             inspection: InspectionLimits::OFF,
+            connections: ConnectionLimits::default(),
             commands_per_poll: 32,
             idle: IdleTimes::default(),
             aging_per_poll: 4,

@@ -36,8 +36,8 @@ pub use access_counts::AccessCount;
 pub use burst::batch::{BURST, Batch};
 pub use config::WorkerConfig;
 pub use config::limits::{
-    Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes, InspectionLimits, PacketRates,
-    ReassemblyLimits,
+    Budgets, BufferLimits, ConnectionLimits, FlowLimits, FragmentLimits, IdleTimes, InspectionLimits,
+    PacketRates, ReassemblyLimits,
 };
 pub use control_channel::{
     AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, Event, LEAST_COUNTS, SessionCount,

@@ -16,35 +16,33 @@
 
 pub(crate) mod admission;
 pub(crate) mod budget;
+pub(crate) mod connections;
+mod decision;
 pub(crate) mod deficit_round_robin;
 mod denial;
 pub(crate) mod idle_time;
 pub(crate) mod inspection;
 
-use flow::{
-    Blocks, ContentId, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick,
-    Verdict,
-};
+use flow::{ContentId, Direction, FlowFlags, FlowKey4, KeyFields, Nanos, SessionIndex, Tick, Verdict};
 use packet::rewrite::Rewrite;
-use packet::tuple::proto;
-use packet::{DropReason, Fragment, IpTuple, PacketBuf};
-use rules::classifier::{Match, PacketView, Side};
-use rules::image::Decision;
-use rules::model::AccessRuleId;
+use packet::{DropReason, PacketBuf};
+use rules::classifier::Side;
 
 use crate::WorkerConfig;
 use crate::access_counts::AccessCounts;
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags, PacketKey};
+use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, PacketFlags, PacketKey};
 use crate::lookup::extensions;
-use crate::lookup::flow_tables::{Flows, NewEntry, RemovedFlow};
-use crate::sessions::{Sessions, Slot};
+use crate::lookup::flow_tables::{Flows, NewEntry, RemovedFlow, Validity};
+use crate::sessions::Sessions;
 use crate::slow_path::admission::{AdmissionLimits, FlowAdmission};
 use crate::slow_path::budget::SlowPathBudget;
+use crate::slow_path::connections::Connections;
+use crate::slow_path::decision::{Answer, Home, Look, decide};
 use crate::slow_path::deficit_round_robin::{Class, DeficitRoundRobin, HashedRoundRobin, Turn};
-use crate::slow_path::denial::{DeniedEntries, denied};
+use crate::slow_path::denial::DeniedEntries;
 use crate::slow_path::idle_time::Idle;
-use crate::slow_path::inspection::{Inspected, InspectedPacket, Inspection, KnownHost, ResponderEntry};
+use crate::slow_path::inspection::{Inspection, ResponderEntry};
 use crate::stats::Stats;
 
 /// The slow path's state.
@@ -56,6 +54,7 @@ pub(crate) struct SlowPath {
     idle: Idle,
     denied: DeniedEntries,
     pub inspection: Inspection,
+    pub connections: Connections,
     /// Every entry has the 5-tuple in its key, for measurements.
     force_five_tuple: bool,
     /// Fragments behind the first follow it; else they are packets with ports 0.
@@ -141,6 +140,7 @@ impl SlowPath {
             idle: Idle::new(config.idle),
             denied: DeniedEntries::new(config),
             inspection: Inspection::new(&config.inspection, config.max_sessions),
+            connections: Connections::new(config.connections, config.max_sessions),
             force_five_tuple: config.force_five_tuple,
             follows_fragments: config.fragments.datagrams > 0,
             wanted: [Wanted {
@@ -166,10 +166,10 @@ impl SlowPath {
     }
 
     /// Has the decisions about the segments of a burst that open connections made anew: these may be for something else
-    /// than those before with the same ends.
+    /// than those before with the same ends, and are no part of them.
     #[cold]
     pub fn note_openings<B>(&self, burst: &mut Burst<'_, B>) {
-        if !self.inspection.has_any() {
+        if !self.inspection.has_any() && !self.connections.is_on() {
             return;
         }
         for (index, descriptor) in burst.descriptors.iter().enumerate() {
@@ -239,28 +239,51 @@ impl SlowPath {
     /// Cuts down the idle time of flows that a FIN or RST of this burst ends.
     #[cold]
     pub fn close(
-        &self,
-        flows: &mut Flows,
+        &mut self,
+        (sessions, flows): (&Sessions, &mut Flows),
         stats: &mut Stats,
         descriptors: &[Descriptor],
         keys: &Keys,
-        now: Tick,
+        now: Nanos,
     ) {
         for (index, descriptor) in descriptors.iter().enumerate() {
             let ends = descriptor.flags.any(PacketFlags::CLOSING)
                 && descriptor.is_open()
                 && descriptor.verdict.is_some()
                 && descriptor.shape.contains(KeyFields::TUPLE);
-            if ends
-                && flows.shorten(
-                    PacketKey { index, keys },
-                    descriptor,
-                    self.idle.tcp_transitory,
-                    now,
-                )
-            {
-                stats.closed += 1;
+            if !ends {
+                continue;
             }
+            let (packet, idle) = (PacketKey { index, keys }, self.idle.tcp_transitory);
+            stats.closed += u64::from(flows.shorten(packet, descriptor, idle, Tick::of(now)));
+            if self.connections.is_on() {
+                self.close_connection(sessions, packet, descriptor, now);
+            }
+        }
+    }
+
+    /// A segment with FIN or RST passes: its connection ends soon.
+    #[cold]
+    fn close_connection(
+        &mut self,
+        sessions: &Sessions,
+        PacketKey { index, keys }: PacketKey<'_>,
+        descriptor: &Descriptor,
+        now: Nanos,
+    ) {
+        let slot = sessions
+            .of(&descriptor.verdict)
+            .and_then(|session| sessions.at(session));
+        let owner = slot.and_then(decision::owner);
+        let tuple = keys.tuple(index, descriptor.family, false);
+        if let (Some(owner), Some(tuple)) = (owner, tuple)
+            && !descriptor.verdict.flags.contains(FlowFlags::DENIED)
+        {
+            let sent = match descriptor.side {
+                Side::Tunnel { .. } => tuple,
+                Side::Plain { .. } => tuple.reversed(),
+            };
+            self.connections.close(owner, &sent, now);
         }
     }
 
@@ -427,6 +450,7 @@ impl SlowPath {
         };
         let mut look = Look {
             inspection: &mut self.inspection,
+            connections: &mut self.connections,
             stats: &mut *tables.stats,
             now,
             is_own: burst.own >> (index % BURST) & 1 == 1,
@@ -458,6 +482,7 @@ impl SlowPath {
                 protocol,
                 content,
                 access,
+                has_connection,
                 ..
             }) => {
                 access.inspect(|rule| tables.access.decided(*rule));
@@ -474,7 +499,11 @@ impl SlowPath {
                 let entry = NewEntry {
                     idle: self.idle_of(descriptor, protocol),
                     session: wanted.session,
-                    is_provisional: inspected.is_some_and(|inspected| inspected.is_provisional(shape)),
+                    validity: match inspected {
+                        Some(inspected) if inspected.is_provisional(shape) => Validity::Provisional,
+                        _ if has_connection => Validity::Period,
+                        _ => Validity::Snapshot,
+                    },
                 };
                 flows.stage(&sessions.blocks, packet_key, descriptor, entry);
                 if let Some(inspected) = inspected.filter(|inspected| inspected.wants_entry) {
@@ -568,223 +597,5 @@ fn over_budget(class: Class) -> DropReason {
     match class {
         Class::NewUplink | Class::NewDownlink => DropReason::SlowPathBudget,
         Class::Stale => DropReason::StaleBudget,
-    }
-}
-
-/// What was decided about a packet.
-struct Answer {
-    verdict: Verdict,
-    /// The fields of the widest key that it is right for, and whether ports were read for it; `None` when it is right
-    /// for this packet alone.
-    key: Option<(KeyFields, bool)>,
-    protocol: u8,
-    /// What the packet is billed as.
-    content: ContentId,
-    /// The rule of the session's access list that has decided about it.
-    access: Option<AccessRuleId>,
-    /// What is known of its flow, where that matters.
-    inspected: Option<Inspected>,
-}
-
-/// What the decision about a packet needs to look at what it carries.
-struct Look<'a> {
-    inspection: &'a mut Inspection,
-    stats: &'a mut Stats,
-    now: Nanos,
-    /// It is a message of this node.
-    is_own: bool,
-}
-
-/// A session, and the blocks that its own is among.
-#[derive(Clone, Copy)]
-struct Home<'a> {
-    slot: &'a Slot,
-    blocks: &'a Blocks,
-}
-
-/// The decision about one packet of the session in `home`. `known` is what its key says.
-#[inline]
-fn decide(
-    home: Home<'_>,
-    descriptor: &Descriptor,
-    known: Option<IpTuple>,
-    bytes: &[u8],
-    look: &mut Look<'_>,
-) -> Result<Answer, DropReason> {
-    let slot = home.slot;
-    let is_unreadable = descriptor
-        .defect
-        .is_some_and(|defect| defect != DropReason::MartianDestination);
-    if descriptor.kind == Kind::Relayed || is_unreadable {
-        return decide_without_packet(home, descriptor);
-    }
-    let tuple = match known {
-        Some(tuple) => tuple,
-        None => descriptor.tuple(bytes)?,
-    };
-    let view = PacketView {
-        side: descriptor.side,
-        tuple: &tuple,
-    };
-    let Classified { found, inspected } = classify(slot, &view, (descriptor, bytes), look);
-    let found = found.ok_or(DropReason::NoMatchingPdr)?;
-    let decision = &found.decision;
-    if !slot
-        .classifier
-        .allows_source(decision.source_check, tuple.addrs.src())
-    {
-        return Err(DropReason::SpoofedSource);
-    }
-    let may_leave = || !decision.is_denied() && is_routed(home, decision, descriptor.side);
-    if tuple.addrs.has_unforwardable_destination() && may_leave() {
-        return Err(DropReason::MartianDestination);
-    }
-    let has_key = descriptor.defect.is_none() && !look.is_own;
-    let key = has_key.then_some((found.key, found.reads_ports));
-    let mut verdict = verdict(home, decision);
-    if decision.is_denied() {
-        verdict = denied(verdict, &found);
-    }
-    Ok(Answer {
-        verdict,
-        key,
-        protocol: tuple.proto,
-        content: decision.content,
-        access: found.access.map(|access| access.rule),
-        inspected,
-    })
-}
-
-/// What detects a packet, and what is known of its flow where that matters.
-struct Classified {
-    found: Option<Match>,
-    inspected: Option<Inspected>,
-}
-
-/// Classifies a packet. Where its flow's host matters, this is looked for first.
-#[inline]
-fn classify(
-    slot: &Slot,
-    view: &PacketView<'_>,
-    packet: (&Descriptor, &[u8]),
-    look: &mut Look<'_>,
-) -> Classified {
-    if look.is_own {
-        let found = slot.classifier.classify_own(view);
-        return Classified {
-            found,
-            inspected: None,
-        };
-    }
-    let found = slot.classifier.classify(view);
-    let matters = match &found {
-        Some(found) => found.reads_host,
-        None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_host(),
-    };
-    // A fragment behind the first waits for that, or belongs to no flow.
-    let inspected = match matters && view.tuple.fragment != Fragment::Later {
-        true => inspect(slot, (view, found.as_ref()), packet, look),
-        false => None,
-    };
-    match inspected.map(|inspected| look.inspection.host(&inspected)) {
-        // What was found without a host is found of all flows of which none is known.
-        None | Some(KnownHost::Undecided | KnownHost::Undetected) => Classified { found, inspected },
-        Some(host) => Classified {
-            found: slot.classifier.classify_with(view, host.as_flow_host()),
-            inspected,
-        },
-    }
-}
-
-/// Whether a packet may be of a flow for a host.
-fn is_tcp_or_udp(tuple: &IpTuple) -> bool {
-    matches!(tuple.proto, proto::TCP | proto::UDP)
-}
-
-/// Shows a packet to inspection. `found` is what detects it as long as nothing is known of its flow.
-#[cold]
-fn inspect(
-    slot: &Slot,
-    (view, found): (&PacketView<'_>, Option<&Match>),
-    (descriptor, bytes): (&Descriptor, &[u8]),
-    look: &mut Look<'_>,
-) -> Option<Inspected> {
-    let layout = descriptor.tuple(bytes).ok()?;
-    let is_uplink = match found {
-        Some(found) => found.decision.direction == Direction::Uplink,
-        None => matches!(view.side, Side::Tunnel { .. }),
-    };
-    let packet = InspectedPacket {
-        session: slot.image.session,
-        seid: slot.image.seid,
-        bytes: bytes.get(usize::from(descriptor.offset)..)?,
-        tuple: view.tuple,
-        layout: &layout,
-        is_uplink,
-        now: look.now,
-    };
-    look.inspection.look(&packet, look.stats)
-}
-
-/// Whether a data network is at either end, so that this node is a router to the packet.
-fn is_routed(home: Home<'_>, decision: &Decision, side: Side) -> bool {
-    let forward = || {
-        let block = home.blocks.get(home.slot.installed.block)?;
-        Some(block.forward(decision.forward))
-    };
-    let leads_out =
-        |forward: flow::Forward| matches!(forward.kind, ForwardKind::Plain | ForwardKind::Unchanged);
-    matches!(side, Side::Plain { .. }) || forward().is_some_and(leads_out)
-}
-
-/// For what has no user packet, or none that can be read.
-#[cold]
-fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answer, DropReason> {
-    if let Some(defect) = descriptor.defect {
-        return Err(defect);
-    }
-    let decision = signalling_pdr(home.slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
-    let verdict = verdict(home, &decision);
-    let rules = &home.slot.image.rules;
-    let pdr = rules.pdrs().get(usize::from(decision.pdr));
-    let reports_end = pdr.is_some_and(|pdr| rules.reports_end_markers(pdr).next().is_some());
-    Ok(Answer {
-        verdict: Verdict {
-            flags: verdict.flags.with_if(FlowFlags::REPORTS_END, reports_end),
-            ..verdict
-        },
-        key: None,
-        protocol: 0,
-        content: ContentId::NONE,
-        access: None,
-        inspected: None,
-    })
-}
-
-fn signalling_pdr(slot: &Slot, side: Side) -> Option<Decision> {
-    match side {
-        Side::Tunnel { local, teid, qfi } => slot.classifier.classify_signalling(local, teid, qfi),
-        Side::Plain { .. } => None,
-    }
-}
-
-fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
-    let Home { slot, blocks } = home;
-    let downlink = decision.direction == Direction::Downlink;
-    let block = slot.installed.block;
-    Verdict {
-        qers: decision.qers,
-        urrs: decision.urrs,
-        block,
-        generation: slot.installed.generation,
-        flags: FlowFlags::NONE
-            .with_if(FlowFlags::DOWNLINK, downlink)
-            .with_if(FlowFlags::REMOVES_OUTER, decision.removes_outer)
-            .with_if(FlowFlags::DELETES_PSC, decision.deletes_psc),
-        pdr: decision.pdr,
-        forward: decision.forward,
-        marking: decision.marking,
-        meters: blocks.meters_hint(block, decision.qers, decision.direction),
-        content: 0,
     }
 }

@@ -170,6 +170,8 @@ stats! {
     bypassed,
     /// Packets that an access list denies, for whose flow there was no place among the entries of what is denied.
     denied_without_entry,
+    /// Packets that would begin a connection beyond what the session, or the worker, may have.
+    connections_refused,
     /// End Markers and Tunnel Status messages that were forwarded from tunnel to tunnel.
     relayed,
     /// Flow entries made.

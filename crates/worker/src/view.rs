@@ -61,4 +61,6 @@ pub struct Holdings {
     pub flows: usize,
     /// Flows that are inspected.
     pub inspected: usize,
+    /// Connections of UEs, a few that have ended included.
+    pub connections: usize,
 }

@@ -15,6 +15,7 @@ use crate::deferred::delivery_status;
 use crate::io::{Io, PacketMetadata};
 use crate::sessions::checkpoints::Outlet;
 use crate::sessions::inactivity::Found;
+use crate::slow_path::connections;
 
 /// Bursts taken from the inbox in one poll.
 const INBOX_BURSTS: usize = 4;
@@ -114,6 +115,10 @@ impl<I: Io> Worker<I> {
         self.stats.reaped += self.flows.reap(&self.sessions.blocks, buckets) as u64;
         if self.slow_path.inspection.is_on() {
             self.slow_path.inspection.expire(now);
+        }
+        if self.slow_path.connections.is_on() {
+            self.flows.begin_period(connections::period(now));
+            self.slow_path.connections.age(now);
         }
         if !self.sessions.inactivity_timers.is_empty() {
             self.look_for_inactivity(now);

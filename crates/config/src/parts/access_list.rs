@@ -4,13 +4,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use flow::Direction;
-use rules::model::{AccessAction, AccessList, AccessRule, AccessRuleId, TooManyFilters};
+use rules::model::{
+    AccessAction, AccessList, AccessRule, AccessRuleId, ConnectionPolicy, Filtering, TooManyFilters,
+};
 use rules::network::{BoundAccessList, SessionScope};
 
 use super::predefined::filters;
 use super::scope::scope;
 use crate::error::Fault;
-use crate::schema::{AccessActionConfig, AccessListConfig, AccessRuleConfig, Config, DirectionConfig};
+use crate::schema::{
+    AccessActionConfig, AccessListConfig, AccessRuleConfig, Config, ConnectionPolicyConfig, DirectionConfig,
+    FilteringConfig, UnsolicitedConfig,
+};
 
 impl AccessActionConfig {
     const fn action(self) -> AccessAction {
@@ -18,6 +23,20 @@ impl AccessActionConfig {
             Self::Permit => AccessAction::Permit,
             Self::Deny => AccessAction::Deny,
             Self::Reject => AccessAction::Reject,
+            Self::Solicited => AccessAction::Solicited,
+        }
+    }
+}
+
+impl ConnectionPolicyConfig {
+    const fn policy(self) -> ConnectionPolicy {
+        ConnectionPolicy {
+            filtering: match self.filtering {
+                FilteringConfig::EndpointIndependent => Filtering::EndpointIndependent,
+                FilteringConfig::AddressDependent => Filtering::AddressDependent,
+                FilteringConfig::AddressAndPortDependent => Filtering::AddressAndPortDependent,
+            },
+            rejects: matches!(self.unsolicited, UnsolicitedConfig::Reject),
         }
     }
 }
@@ -50,7 +69,8 @@ impl AccessListConfig {
     fn list(&self) -> Result<AccessList, TooManyFilters> {
         let rules = self.rules.iter().enumerate();
         let rules = rules.map(|(place, rule)| rule.rule(place)).collect();
-        AccessList::new(&self.name.value, rules, self.otherwise.action())
+        let list = AccessList::new(&self.name.value, rules, self.otherwise.action())?;
+        Ok(list.with_policy(self.connections.policy()))
     }
 }
 

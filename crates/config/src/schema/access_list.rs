@@ -27,6 +27,45 @@ pub struct AccessListConfig {
     /// What becomes of packets that no rule describes; permit.
     #[serde(default)]
     pub otherwise: AccessActionConfig,
+    /// What belongs to a connection, and what becomes of the rest, with the action `solicited`.
+    #[serde(default)]
+    pub connections: ConnectionPolicyConfig,
+}
+
+/// How an access list takes connections.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionPolicyConfig {
+    /// What belongs to one, beside the packets of its other end; address_dependent.
+    #[serde(default)]
+    pub filtering: FilteringConfig,
+    /// What becomes of packets that belong to none; deny.
+    #[serde(default)]
+    pub unsolicited: UnsolicitedConfig,
+}
+
+/// What belongs to a connection, beside the packets of its other end (RFC 4787 section 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilteringConfig {
+    /// What anyone sends to the UE's address and port.
+    EndpointIndependent,
+    /// What the address of the other end sends to them, from any port.
+    #[default]
+    AddressDependent,
+    /// Nothing.
+    AddressAndPortDependent,
+}
+
+/// What becomes of packets that belong to no connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnsolicitedConfig {
+    /// They are dropped.
+    #[default]
+    Deny,
+    /// They are dropped, and their senders are notified by ICMP.
+    Reject,
 }
 
 /// One rule of an access list.
@@ -61,6 +100,9 @@ pub enum AccessActionConfig {
     Deny,
     /// They are dropped, and their senders are notified by ICMP.
     Reject,
+    /// What the UE sends is permitted. What comes from a data network is if it belongs to a connection that the UE has
+    /// begun, and else dropped.
+    Solicited,
 }
 
 /// A direction, seen from the UE.

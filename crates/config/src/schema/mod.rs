@@ -3,6 +3,7 @@
 mod access_list;
 mod alarms;
 mod caller_role;
+mod connections;
 mod control;
 mod events;
 mod flows;
@@ -31,12 +32,16 @@ mod vlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use access_list::{AccessActionConfig, AccessListConfig, AccessRuleConfig, DirectionConfig};
+pub use access_list::{
+    AccessActionConfig, AccessListConfig, AccessRuleConfig, ConnectionPolicyConfig, DirectionConfig,
+    FilteringConfig, UnsolicitedConfig,
+};
 pub use alarms::{
     AlarmsConfig, BadSyslogTarget, BadWebhookUrl, HostPort, LeastSeverity, SyslogConfig, SyslogTarget,
     SyslogTransport, WatermarkConfig, WatermarkCounter, WebhookConfig, WebhookUrl,
 };
 pub use caller_role::{BadRole, CallerRole};
+pub use connections::ConnectionsConfig;
 pub use control::{
     AuditConfig, BadSubjectName, ControlConfig, HttpsClient, HttpsConfig, SubjectName, WhenUnaudited,
 };
@@ -107,6 +112,9 @@ pub struct Config {
     /// Limits and idle times of flow entries.
     #[serde(default)]
     pub flows: FlowsConfig,
+    /// Connections of UEs, for access lists that ask for them.
+    #[serde(default)]
+    pub connections: ConnectionsConfig,
     /// Inspection of flows whose rules name hosts.
     #[serde(default)]
     pub inspection: InspectionConfig,

@@ -135,6 +135,11 @@ const INSPECTED_FLOWS: Metric = Metric::gauge(
     WORKER,
     "Flows that are inspected now.",
 );
+const CONNECTIONS: Metric = Metric::gauge(
+    "sluice_worker_connections",
+    WORKER,
+    "Connections of UEs that access lists ask for, a few that have ended included.",
+);
 const FLOW_LIMIT: Metric = Metric::gauge(
     "sluice_worker_flow_entries_limit",
     WORKER,
@@ -185,6 +190,7 @@ static COUNTS: &[WorkerCount] = &[
     count("stale", "sluice_worker_flow_stale", "Packets whose flow entry was of an older generation."),
     count("bypassed", "sluice_worker_flow_bypassed", "Packets that never have a flow entry."),
     count("denied_without_entry", "sluice_worker_flows_refused_denied", "Decisions of access lists to deny without a flow entry: the share of these is used up."),
+    count("connections_refused", "sluice_worker_connections_refused", "Packets that would begin a connection: the session or the worker has the highest number."),
     count("relayed", "sluice_worker_relayed_packets", "End Markers and Tunnel Status messages forwarded from tunnel to tunnel."),
     count("installed", "sluice_worker_flows_installed", "Flow entries made."),
     count("not_installed", "sluice_worker_flows_refused_table_full", "Decisions without a flow entry: the table is full."),
@@ -337,6 +343,10 @@ fn write_holdings(to: &mut Exposition, workers: &WorkerSnapshot) {
     gauge(
         &INSPECTED_FLOWS,
         &mut holdings.iter().map(|held| held.inspected as u64),
+    );
+    gauge(
+        &CONNECTIONS,
+        &mut holdings.iter().map(|held| held.connections as u64),
     );
     gauge(&SESSIONS, &mut holdings.iter().map(|held| held.sessions as u64));
     gauge(&BUFFERS_USED, &mut buffers.iter().map(|pool| pool.used));

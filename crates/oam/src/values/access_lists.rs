@@ -34,7 +34,7 @@ pub struct AccessRuleStatus {
     /// Its name.
     #[schema(example = "no-mail")]
     pub name: String,
-    /// `permit`, `deny` or `reject`.
+    /// `permit`, `deny`, `reject` or `solicited`.
     #[schema(example = "deny")]
     pub action: String,
     /// `uplink` or `downlink`; both.

@@ -115,6 +115,7 @@ const fn about_rules(reason: DropReason) -> Option<&'static str> {
         D::AccessList => {
             "`sluice show access-lists` says which rules deny how much; change `access_lists` if they should not."
         }
+        D::ConnectionLimit => "connections.per_session and connections.per_worker limit connections of UEs.",
         D::SpoofedSource => "A tethered network behind the UE needs a framed route; else the UE misbehaves.",
         D::UeToUe => "instances.*.hairpin says whether UEs may reach each other.",
         D::GateClosed => "The SMF has closed the gate of a QER: ask SMF and PCF why.",

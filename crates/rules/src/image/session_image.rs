@@ -117,6 +117,9 @@ pub struct Installation {
     pub packets: Vec<PacketsLeft>,
     /// What the meters of bit rates held in the process that the session comes from. The worker takes it out.
     pub tokens: Vec<TokensLeft>,
+    /// The session was another worker's or another process's: its UE may have connections of which this worker knows
+    /// nothing, and its access list asks for them.
+    pub may_have_connections: bool,
 }
 
 impl Absent for Installation {
@@ -124,6 +127,7 @@ impl Absent for Installation {
         fresh_urrs: Vec::new(),
         packets: Vec::new(),
         tokens: Vec::new(),
+        may_have_connections: false,
     };
 }
 
@@ -251,6 +255,13 @@ impl SessionImage {
     pub fn bring_tokens(&mut self, left: Vec<TokensLeft>) {
         if !left.is_empty() {
             self.installation.get_or_insert_default().tokens = left;
+        }
+    }
+
+    /// The session was another worker's or another process's until now.
+    pub fn comes_from_elsewhere(&mut self) {
+        if self.classifier.connections().is_some() {
+            self.installation.get_or_insert_default().may_have_connections = true;
         }
     }
 

@@ -19,13 +19,37 @@ pub enum AccessAction {
     Deny,
     /// They are dropped, and their sources are notified by ICMP, as far as its rate allows.
     Reject,
+    /// PDRs decide about what the UE sends, and of what comes from a data network about what belongs to a connection
+    /// that the UE has begun. The rest is dropped.
+    Solicited,
 }
 
 impl AccessAction {
-    /// Whether packets are dropped.
+    /// Whether all packets are dropped.
     pub const fn denies(self) -> bool {
-        !matches!(self, Self::Permit)
+        matches!(self, Self::Deny | Self::Reject)
     }
+}
+
+/// What belongs to a connection that a UE has begun, beside the packets of its other end (RFC 4787 §5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Filtering {
+    /// What anyone sends to the UE's address and port.
+    EndpointIndependent,
+    /// What the address of the other end sends to them, from any port.
+    #[default]
+    AddressDependent,
+    /// Nothing.
+    AddressAndPortDependent,
+}
+
+/// How an access list takes connections, where one of its rules asks for them ([`AccessAction::Solicited`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ConnectionPolicy {
+    /// What belongs to one.
+    pub filtering: Filtering,
+    /// The sources of what belongs to none are notified, as with [`AccessAction::Reject`].
+    pub rejects: bool,
 }
 
 /// The number of a rule of an access list, by which workers count: other rules, of other lists as well, have others.
@@ -78,6 +102,10 @@ pub struct AccessDecision {
     pub action: AccessAction,
     /// By which rule.
     pub rule: AccessRuleId,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// What the UE sends begins a connection; what comes to it passes if it belongs to one.
+    pub connections: Option<ConnectionPolicy>,
 }
 
 /// An access list. One is equal to itself alone: sessions compare theirs, and there are very many; a configuration that
@@ -91,6 +119,8 @@ pub struct AccessList {
     ids: Box<[AccessRuleId]>,
     /// By direction; what is found is the place of a rule.
     tables: [FilterTable<u32>; 2],
+    policy: ConnectionPolicy,
+    keeps_connections: bool,
 }
 
 impl AccessList {
@@ -126,8 +156,16 @@ impl AccessList {
             name: name.into(),
             ids: vec![AccessRuleId::NONE; rules.len()].into(),
             tables: [table(Direction::Uplink)?, table(Direction::Downlink)?],
+            policy: ConnectionPolicy::default(),
+            keeps_connections: rules.iter().any(|rule| rule.action == AccessAction::Solicited),
             rules: rules.into(),
         })
+    }
+
+    /// The same list with another policy.
+    #[must_use]
+    pub fn with_policy(self, policy: ConnectionPolicy) -> Self {
+        Self { policy, ..self }
     }
 
     /// The same list; `number` gives a rule its number.
@@ -149,9 +187,14 @@ impl AccessList {
         self.ids.iter().copied().zip(&self.rules)
     }
 
-    /// Whether both have the same rules, whatever their numbers.
+    /// Whether both have the same rules, whatever their numbers, and the same policy.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
-        self.rules == other.rules
+        self.rules == other.rules && self.policy == other.policy
+    }
+
+    /// How it takes connections; `None` where no rule asks for them.
+    pub fn connections(&self) -> Option<ConnectionPolicy> {
+        self.keeps_connections.then_some(self.policy)
     }
 
     /// What it says of a packet of this direction.
@@ -163,9 +206,16 @@ impl AccessList {
             .and_then(|entry| table.entry(entry))
             .map(|entry| entry.value);
         let place = place.map_or(self.rules.len() - 1, |place| place as usize);
+        let action = self.rules[place].action;
+        let matters = match direction {
+            Direction::Uplink => !action.denies(),
+            Direction::Downlink => action == AccessAction::Solicited,
+        };
         AccessDecision {
-            action: self.rules[place].action,
+            action,
             rule: self.ids[place],
+            direction,
+            connections: self.connections().filter(|_| matters),
         }
     }
 }

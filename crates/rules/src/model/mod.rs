@@ -31,7 +31,8 @@ mod urr;
 mod urr_update;
 
 pub use self::access_list::{
-    AccessAction, AccessDecision, AccessList, AccessRule, AccessRuleId, TooManyFilters,
+    AccessAction, AccessDecision, AccessList, AccessRule, AccessRuleId, ConnectionPolicy, Filtering,
+    TooManyFilters,
 };
 pub use self::application::{Application, NamedPfd, NamedPfds, NotAPfd};
 pub use self::credit_pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault};

@@ -12,9 +12,29 @@ use crate::model::{
 use crate::network::{InstanceId, Network};
 use crate::packet_view::FlowHost;
 
-/// What becomes of a packet before any PDR is evaluated.
-pub(super) fn access(session: Session<'_>, arrival: &Arrival<'_>, tuple: &IpTuple) -> AccessAction {
-    deciding_rule(session, arrival, tuple).map_or(AccessAction::Permit, |(_, rule)| rule.action)
+/// Whether a packet is dropped before any PDR is evaluated.
+pub(super) fn is_denied(session: Session<'_>, arrival: &Arrival<'_>, tuple: &IpTuple) -> bool {
+    let rule = deciding_rule(session, arrival, tuple).map(|(_, rule)| rule);
+    rule.is_some_and(|rule| match rule.action {
+        AccessAction::Permit => false,
+        AccessAction::Deny | AccessAction::Reject => true,
+        AccessAction::Solicited => matches!(arrival, Arrival::Plain { .. }) && !session.is_solicited,
+    })
+}
+
+/// What decides about a packet before any PDR does.
+#[derive(Clone, Copy, Debug)]
+pub struct EvaluatedAccess<'a> {
+    /// The access list of its session.
+    pub list: &'a AccessList,
+    /// The rule.
+    pub rule: &'a AccessRule,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The headers of the user packet.
+    pub tuple: IpTuple,
+    /// It came in without a tunnel.
+    pub is_plain: bool,
 }
 
 /// The access list of a session, and its rule that decides about a packet; `None` without a list, or a user packet.
@@ -23,16 +43,27 @@ pub fn evaluate_access<'a>(
     network: &'a Network,
     ingress: InstanceId,
     packet: &[u8],
-) -> Option<(&'a AccessList, &'a AccessRule)> {
+) -> Option<EvaluatedAccess<'a>> {
     let session = Session {
         rules,
         network,
         quotas: Quotas::default(),
         host: FlowHost::Undecided,
+        is_solicited: false,
     };
     let arrival = Arrival::parse(network, ingress, packet).ok()?;
     let tuple = arrival.user_tuple().ok()?;
-    deciding_rule(session, &arrival, &tuple)
+    let (list, rule) = deciding_rule(session, &arrival, &tuple)?;
+    Some(EvaluatedAccess {
+        list,
+        rule,
+        direction: match is_uplink(session, &arrival) {
+            true => Direction::Uplink,
+            false => Direction::Downlink,
+        },
+        tuple,
+        is_plain: matches!(arrival, Arrival::Plain { .. }),
+    })
 }
 
 fn deciding_rule<'a>(

@@ -76,6 +76,7 @@ pub fn evaluate_pdrs(
         network,
         quotas: Quotas::default(),
         host: FlowHost::Undecided,
+        is_solicited: false,
     };
     let arrival = Arrival::parse(network, ingress, packet)?;
     let tuple = match &arrival {

@@ -23,6 +23,8 @@ pub(super) struct Session<'a> {
     pub(super) network: &'a Network,
     pub(super) quotas: Quotas<'a>,
     pub(super) host: FlowHost<'a>,
+    /// The packet belongs to a connection that the UE has begun.
+    pub(super) is_solicited: bool,
 }
 
 impl<'a> Session<'a> {

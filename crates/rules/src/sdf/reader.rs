@@ -134,6 +134,12 @@ impl<'a> FieldReader<'a> {
         self.fields |= fields;
     }
 
+    /// Both ends of the packet will be looked for among the UE's connections.
+    pub(crate) fn note_connection(&mut self) {
+        self.note(KeyFields::TUPLE);
+        self.has_read_ports = true;
+    }
+
     /// The source was, or will be, compared with the UE's addresses.
     pub(crate) fn note_source(&mut self) {
         if self.is_plain {

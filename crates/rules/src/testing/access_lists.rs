@@ -6,14 +6,15 @@ use flow::Direction;
 use proptest::prelude::*;
 
 use super::filters::any_filter;
-use crate::model::{AccessAction, AccessList, AccessRule, AccessRuleId};
+use crate::model::{AccessAction, AccessList, AccessRule, AccessRuleId, ConnectionPolicy, Filtering};
 use crate::sdf::SdfFilter;
 
 /// An access list, which permits many of the generated packets and denies many.
 pub(super) fn any_access_list() -> BoxedStrategy<Arc<AccessList>> {
     let action = || {
-        let (permit, deny, reject) = (AccessAction::Permit, AccessAction::Deny, AccessAction::Reject);
-        prop::sample::select(vec![permit, permit, permit, deny, reject])
+        let (permit, solicited) = (AccessAction::Permit, AccessAction::Solicited);
+        let (deny, reject) = (AccessAction::Deny, AccessAction::Reject);
+        prop_oneof![5 => Just(permit), 1 => Just(solicited), 1 => Just(deny), 1 => Just(reject)]
     };
     let direction = prop::option::of(prop::sample::select(&Direction::BOTH[..]));
     let filters = prop::collection::vec(any_filter(), 0..3);
@@ -29,9 +30,17 @@ pub(super) fn any_access_list() -> BoxedStrategy<Arc<AccessList>> {
         }
     });
     let rules = prop::collection::vec(rule, 0..4);
-    (rules, action())
-        .prop_map(|(rules, otherwise)| {
+    let filtering = prop::sample::select(vec![
+        Filtering::EndpointIndependent,
+        Filtering::AddressDependent,
+        Filtering::AddressAndPortDependent,
+    ]);
+    let policy =
+        (filtering, any::<bool>()).prop_map(|(filtering, rejects)| ConnectionPolicy { filtering, rejects });
+    (rules, action(), policy)
+        .prop_map(|(rules, otherwise, policy)| {
             let list = AccessList::new("list", rules, otherwise).expect("few");
+            let list = list.with_policy(policy);
             let mut ids = (1..).map(AccessRuleId);
             Arc::new(list.numbered(|_| ids.next().unwrap_or_default()))
         })

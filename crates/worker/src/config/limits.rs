@@ -106,6 +106,29 @@ impl Default for IdleTimes {
     }
 }
 
+/// Which connections of UEs a worker knows, for access lists that ask for them; see `slow_path::connections`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Connections in all, some 40 octets each where they were used. Packets that would begin further ones are dropped.
+    pub connections: usize,
+    /// Those of one session.
+    pub per_session: u32,
+    /// How long one lives behind the last packet that keeps it, and a minute more. RFC 6092 §3 asks for 2 hours and 4
+    /// minutes of an established connection of TCP, 4 minutes of another, and 2 minutes of UDP at least.
+    pub lifetimes: IdleTimes,
+}
+
+impl Default for ConnectionLimits {
+    /// 163,840 connections, 4,096 of one session, which live as long as idle flow entries.
+    fn default() -> Self {
+        Self {
+            connections: 163_840,
+            per_session: 4_096,
+            lifetimes: IdleTimes::default(),
+        }
+    }
+}
+
 /// What a worker does for fragments of user packets; see `fragments`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentLimits {

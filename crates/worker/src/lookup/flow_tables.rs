@@ -75,8 +75,52 @@ struct Shapes<K: FlowKey> {
 const OUTDATED: u16 = u16::MAX;
 /// Set in the snapshot of provisional entries.
 const PROVISIONAL: u16 = 1 << 15;
-/// Snapshots have numbers below this.
-const SNAPSHOTS: u16 = OUTDATED & !PROVISIONAL;
+/// Set in that of entries which hold for a period, that is then in the place of the snapshot.
+const PERIOD: u16 = 1 << 14;
+/// Snapshots and periods have numbers below this.
+const SNAPSHOTS: u16 = OUTDATED & !PROVISIONAL & !PERIOD;
+
+/// Which entries hold: those of this snapshot of the rules that all sessions share, and of this period.
+#[derive(Clone, Copy)]
+struct Valid {
+    snapshot: u16,
+    period: u16,
+}
+
+impl Valid {
+    const FIRST: Self = Self {
+        snapshot: 0,
+        period: PERIOD,
+    };
+
+    fn next_period(&mut self) {
+        self.period = (self.period & !PERIOD).wrapping_add(1) % SNAPSHOTS | PERIOD;
+    }
+
+    fn next_snapshot(&mut self) {
+        self.snapshot = (self.snapshot + 1) % SNAPSHOTS;
+        self.next_period();
+    }
+
+    fn of(self, validity: Validity) -> u16 {
+        match validity {
+            Validity::Snapshot => self.snapshot,
+            Validity::Period => self.period,
+            Validity::Provisional => self.snapshot | PROVISIONAL,
+        }
+    }
+}
+
+/// How long a decision holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Validity {
+    /// As long as the rules that all sessions share are the same.
+    Snapshot,
+    /// And no longer than the period.
+    Period,
+    /// What packets that find the entry carry may change it: those come to the slow path, too.
+    Provisional,
+}
 
 /// How many entries ahead the room for one is made sure of.
 const AHEAD: usize = 4;
@@ -142,8 +186,8 @@ pub(crate) struct NewEntry {
     pub idle: u16,
     /// Whose it is.
     pub session: SessionIndex,
-    /// What packets that find it carry may change the decision: those come to the slow path, too.
-    pub is_provisional: bool,
+    /// How long the decision holds.
+    pub validity: Validity,
 }
 
 /// The session block and generation of a flow entry that was removed.
@@ -214,7 +258,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
         wholes: &[K; BURST],
         blocks: &Blocks,
         lines: &mut Lines,
-        (snapshot, soft): (u16, &mut SoftHits),
+        (valid, soft): (Valid, &mut SoftHits),
         now: Tick,
     ) {
         let [plain, tunnels] = &self.shapes;
@@ -229,8 +273,8 @@ impl<K: FamilyKey> FamilyFlows<K> {
             self.table.visit_bulk(keys, hits, now, |index, entry| {
                 blocks.prefetch(entry);
                 let index = usize::from(indices[index % BURST]);
-                if entry.snapshot != snapshot {
-                    soft.add(index, entry.snapshot == snapshot | PROVISIONAL);
+                if entry.snapshot != valid.snapshot && entry.snapshot != valid.period {
+                    soft.add(index, entry.snapshot == valid.of(Validity::Provisional));
                 }
                 if let Some(descriptor) = descriptors.get_mut(index) {
                     (descriptor.verdict, descriptor.shape) = (entry.verdict, entry.key.fields());
@@ -468,8 +512,10 @@ pub(crate) struct Flows {
     lines: Lines,
     /// Entries that no packet can use any more.
     dead: usize,
-    /// Of the rules that all sessions share; entries of another one are softly stale.
-    snapshot: u16,
+    /// Entries that are of neither are softly stale.
+    valid: Valid,
+    /// The number of this period, whose low part is in [`valid`](Self::valid).
+    period: u64,
 }
 
 impl Flows {
@@ -493,7 +539,8 @@ impl Flows {
                 of_burst: [EntryExtension::NONE; BURST],
             },
             dead: 0,
-            snapshot: 0,
+            valid: Valid::FIRST,
+            period: 0,
         })
     }
 
@@ -534,7 +581,16 @@ impl Flows {
 
     /// All decisions made so far are to be made anew, when there is time.
     pub fn next_snapshot(&mut self) {
-        self.snapshot = (self.snapshot + 1) % SNAPSHOTS;
+        self.valid.next_snapshot();
+    }
+
+    /// Decisions that hold for a period are to be made anew, when there is time, if this is another one.
+    #[inline]
+    pub fn begin_period(&mut self, period: u64) {
+        if self.period != period {
+            self.period = period;
+            self.valid.next_period();
+        }
     }
 
     /// Gives each open user packet its entry, if there is one.
@@ -546,10 +602,10 @@ impl Flows {
         now: Tick,
     ) -> SoftHits {
         let mut soft = SoftHits::default();
-        let snapshot = self.snapshot;
+        let valid = self.valid;
         let Self { v4, v6, lines, .. } = self;
-        v4.lookup(descriptors, &keys.v4, blocks, lines, (snapshot, &mut soft), now);
-        v6.lookup(descriptors, &keys.v6, blocks, lines, (snapshot, &mut soft), now);
+        v4.lookup(descriptors, &keys.v4, blocks, lines, (valid, &mut soft), now);
+        v6.lookup(descriptors, &keys.v6, blocks, lines, (valid, &mut soft), now);
         soft
     }
 
@@ -576,7 +632,7 @@ impl Flows {
         NewEntry {
             idle,
             session,
-            is_provisional,
+            validity,
         }: NewEntry,
     ) {
         let shape = descriptor.shape;
@@ -585,7 +641,7 @@ impl Flows {
             verdict: descriptor.verdict,
             extension: ExtensionId::NONE,
             idle,
-            snapshot: self.snapshot | if is_provisional { PROVISIONAL } else { 0 },
+            snapshot: self.valid.of(validity),
         };
         match descriptor.family {
             Family::None => {}

@@ -58,6 +58,18 @@ impl<const N: usize> FixedMap<N> {
         self.value(self.probe(key))
     }
 
+    /// The key in the slot with this number, and its value. Slots are numbers from 0 on; see [`after`](Self::after).
+    pub fn nth(&self, slot: usize) -> Option<([u32; N], u32)> {
+        let words = self.words.get(slot * (N + 1)..)?;
+        let value = words.get(N)?.checked_sub(1)?;
+        Some((*words.first_chunk()?, value))
+    }
+
+    /// The slot behind this one; behind the last is the first.
+    pub fn after(&self, slot: usize) -> usize {
+        self.next(slot)
+    }
+
     /// Prefetches the memory where `key` is, if the map has it.
     #[inline]
     pub fn prefetch(&self, key: &[u32; N]) {

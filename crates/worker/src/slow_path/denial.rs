@@ -39,7 +39,10 @@ impl DeniedEntries {
 #[cold]
 pub(crate) fn denied(verdict: Verdict, found: &Match) -> Verdict {
     let access = found.access;
-    let is_rejected = access.is_some_and(|access| access.action == AccessAction::Reject);
+    let is_rejected = access.is_some_and(|access| match access.connections {
+        Some(policy) => policy.rejects,
+        None => access.action == AccessAction::Reject,
+    });
     Verdict {
         flags: (verdict.flags | FlowFlags::DENIED).with_if(FlowFlags::REJECTED, is_rejected),
         content: access.map_or(0, |access| access.rule.0),

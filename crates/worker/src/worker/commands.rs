@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flow::{Nanos, OpId, PortId, SessionIndex};
 use packet::{DropReason, PacketBuf};
-use rules::image::{Buffering, ImmediateActions, SessionChange};
+use rules::image::{Buffering, ImmediateActions, SessionChange, SessionImage};
 use rules::worker_selection::WorkerSelectionChange;
 use transport::AdjacencyChange;
 
@@ -218,6 +218,9 @@ impl<I: Io> Worker<I> {
             checkpoints.note_installed(&self.sessions, session);
         }
         self.flows.bury(self.sessions.take_revoked());
+        if applied.outcome.is_ok() && (is_new || applied.retired.is_some()) {
+            self.note_connections(session, applied.retired.as_deref(), now);
+        }
         if sets_bounds && self.sessions.reached(session, 0).is_some() {
             self.events.mark_reached(session);
         }
@@ -248,6 +251,26 @@ impl<I: Io> Worker<I> {
             outcome: applied.outcome,
             retired: applied.retired,
             spent: applied.spent,
+        }
+    }
+
+    /// A session has another image, or has ended; this is its image before, if it had one.
+    fn note_connections(&mut self, session: SessionIndex, old: Option<&SessionImage>, now: Nanos) {
+        let connections = &mut self.slow_path.connections;
+        let Some(slot) = self.sessions.at(session) else {
+            return connections.forget(session);
+        };
+        match old.filter(|old| old.seid == slot.image.seid) {
+            None => {
+                let may_have_some = slot.image.installation.may_have_connections;
+                connections.note_installed(session, may_have_some, now);
+            }
+            Some(old)
+                if old.classifier.connections().is_none() && slot.classifier.connections().is_some() =>
+            {
+                connections.note_list(session, now);
+            }
+            Some(_) => {}
         }
     }
 

@@ -408,10 +408,10 @@ impl<I: Io> Worker<I> {
         }
         let decided = self.slow_path.decide(&mut tables, &mut burst, hits, now);
         if flags.any(PacketFlags::CLOSING) {
-            let (flows, stats) = (&mut self.flows, &mut self.stats);
+            let tables = (&self.sessions, &mut self.flows);
             let (descriptors, keys) = (self.burst.descriptors(), &self.burst.keys);
             self.slow_path
-                .close(flows, stats, descriptors, keys, Tick::of(now));
+                .close(tables, &mut self.stats, descriptors, keys, now);
         }
         decided
     }

@@ -235,6 +235,7 @@ impl<I: Io> Worker<I> {
             contents: self.sessions.blocks.contents_in_use(),
             flows: self.flows.len(),
             inspected: self.slow_path.inspection.undecided(),
+            connections: self.slow_path.connections.len(),
         }
     }
 

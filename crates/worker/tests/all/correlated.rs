@@ -129,6 +129,7 @@ impl Trial {
                 metering: Metering::Meters(&mut self.meters, taken),
                 quotas: Quotas::default(),
                 host: rules::FlowHost::Undecided,
+                is_solicited: false,
             },
         );
         assert_eq!(passes, matches!(verdict.outcome, Outcome::Forwarded { .. }));

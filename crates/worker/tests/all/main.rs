@@ -4,6 +4,7 @@
 mod access_lists;
 mod actions;
 mod addresses;
+mod begun_connections;
 mod bounds;
 mod buffers;
 mod chained;
@@ -11,6 +12,7 @@ mod checkpoints;
 mod checksum_offload;
 #[path = "../common/mod.rs"]
 mod common;
+mod connections;
 mod correlated;
 mod dropped;
 mod fragmentation;

@@ -1,5 +1,6 @@
 //! The packet path against the interpreter: random rules, random packets, with the cache cold, warm and stale.
 
+use crate::begun_connections::BegunConnections;
 use crate::common;
 
 use std::collections::BTreeMap;
@@ -7,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow::meter::Colour;
 use flow::{
     Bounds, ContentUsage, CounterLimit, Direction, InstanceId, LimitAction, Nanos, PortId, SessionIndex,
     UrrCount, Volumes,
@@ -17,12 +19,11 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::image::{Counter, ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
-use rules::model::Content;
-use rules::model::{EditError, UrrId};
-use rules::network::Network;
+use rules::model::{AccessAction, AccessList, Content, EditError, UrrId};
+use rules::network::{BoundAccessList, Network, SessionScope};
 use rules::reference_interpreter::{
-    Billed, Conditions, Counted, Duplicate, Metering, Outcome, Quotas, ReferenceMeters, Verdict, interpret,
-    interpret_with,
+    Billed, Conditions, Counted, Duplicate, Metering, Outcome, Quotas, ReferenceMeters, Verdict,
+    evaluate_access, interpret_with,
 };
 use rules::testing::{
     Activation, Edited, Sent, any_activation, any_edit, any_network, any_sent, runnable_rules,
@@ -99,8 +100,38 @@ struct Trial {
     reported: BTreeMap<Option<Content>, UrrCount>,
     has_contents: bool,
     meters: ReferenceMeters,
+    begun: BegunConnections,
     /// Packets that would look otherwise if they were green.
     yellow: u64,
+}
+
+/// The network with an access list, since sessions have some: the list of others.
+fn with_a_list(network: Network) -> Network {
+    let list = AccessList::new("others", Vec::new(), AccessAction::Permit).expect("few");
+    let bound = BoundAccessList {
+        list: Arc::new(list),
+        scope: SessionScope {
+            dnn: Some("others".into()),
+            ..SessionScope::default()
+        },
+    };
+    network.with_access_lists(vec![bound]).expect("one list")
+}
+
+/// What becomes of a packet if no rate is enforced and no quota used up.
+fn interpret_green(
+    rules: &SessionRules,
+    network: &Network,
+    (ingress, packet): (InstanceId, &[u8]),
+    is_solicited: bool,
+) -> Verdict {
+    let conditions = Conditions {
+        metering: Metering::Colour(Colour::Green),
+        quotas: Quotas::default(),
+        host: rules::FlowHost::Undecided,
+        is_solicited,
+    };
+    interpret_with(rules, network, ingress, packet, conditions)
 }
 
 impl Trial {
@@ -124,10 +155,12 @@ impl Trial {
             let unlimited = worker::PacketRates::new(u32::MAX, u32::MAX);
             (config.redirects, config.relays) = (unlimited, unlimited);
             config.force_five_tuple = force_five_tuple;
+            // Flow entries age meanwhile.
+            config.connections.lifetimes = worker::IdleTimes::all(Duration::from_secs(1 << 30));
             config.content_counters = if has_contents { 100 } else { 0 };
             config.content_interval = Duration::from_millis(5);
         };
-        let mut world = World::over(network, 1, configure, |io| {
+        let mut world = World::over(with_a_list(network), 1, configure, |io| {
             (0..5)
                 .filter(|_| fills)
                 .for_each(|port| io.fill_udp_checksums(PortId(port)));
@@ -151,6 +184,7 @@ impl Trial {
             reported: BTreeMap::new(),
             has_contents,
             meters: ReferenceMeters::default(),
+            begun: BegunConnections::default(),
             yellow: 0,
         })
     }
@@ -158,7 +192,8 @@ impl Trial {
     /// The packets that concern the session, and a few that do not.
     fn choose(&self, drawn: Vec<Sent>) -> Vec<Sent> {
         let concerns = |sent: &Sent| {
-            interpret(&self.rules, &self.world.network, sent.ingress, &sent.bytes)
+            let network = &self.world.network;
+            interpret_green(&self.rules, network, (sent.ingress, &sent.bytes), true)
                 .pdr
                 .is_some()
         };
@@ -265,20 +300,26 @@ impl Trial {
             exhausted: &self.exhausted,
             is_answer,
         };
+        let network = &self.world.network;
+        let access = evaluate_access(&self.rules, network, ingress, packet);
+        let is_solicited = access.is_some_and(|access| self.begun.have(&access, packet));
         let conditions = Conditions {
             metering: Metering::Meters(&mut self.meters, now),
             quotas,
             host: rules::FlowHost::Undecided,
+            is_solicited,
         };
-        let network = &self.world.network;
         let verdict = interpret_with(&self.rules, network, ingress, packet, conditions);
+        if let Some(access) = access.filter(|_| !is_answer) {
+            self.begun.note(&access, packet, &verdict);
+        }
         if !self.exhausted.is_empty() {
-            let free = interpret(&self.rules, network, ingress, packet);
+            let free = interpret_green(&self.rules, network, (ingress, packet), is_solicited);
             let goes = |verdict: &Verdict| !matches!(verdict.outcome, Outcome::Dropped(_));
             self.substituted += u64::from(goes(&verdict) && verdict.counted != free.counted);
             return verdict;
         }
-        let green = interpret(&self.rules, network, ingress, packet).outcome;
+        let green = interpret_green(&self.rules, network, (ingress, packet), is_solicited).outcome;
         if !matches!(verdict.outcome, Outcome::Dropped(_)) {
             self.yellow += u64::from(verdict.outcome != green);
         }
@@ -566,7 +607,7 @@ fn random_worlds_reach_every_way() {
     };
     let (mut sums, mut yellow, mut substituted, mut before_qos) = (Sums::default(), 0, 0, 0);
     let (mut events, mut no_events, mut pooled) = (0, 0, [0; 2]);
-    let mut filled = 0;
+    let (mut filled, mut solicited, mut unsolicited) = (0, 0, 0);
     for number in 0..600 {
         let (rules, network, packets, steps) = draw(40).expect("they are drawn without conditions").current();
         let Some(mut trial) = Trial::start(rules, network, (false, number % 2 == 0)) else {
@@ -576,6 +617,10 @@ fn random_worlds_reach_every_way() {
         trial.run(&packets, &steps);
         sums.add(trial.world.workers[0].stats());
         filled += trial.world.workers[0].io_mut().filled_udp_checksums();
+        (solicited, unsolicited) = (
+            solicited + trial.begun.solicited,
+            unsolicited + trial.begun.unsolicited,
+        );
         yellow += trial.yellow;
         substituted += trial.substituted;
         let counting = trial.rules.urrs().iter().filter(|urr| urr.counts_events());
@@ -594,6 +639,7 @@ fn random_worlds_reach_every_way() {
             .sum::<u64>();
     }
     assert!(filled > 100, "{filled}");
+    assert!(solicited > 50 && unsolicited > 50, "{solicited} {unsolicited}");
     assert!(events > 50 && no_events > 50, "{events} {no_events}");
     assert!(pooled.iter().all(|packets| *packets > 200), "{pooled:?}");
     assert!(substituted > 50 && before_qos > 500, "{substituted} {before_qos}");

@@ -196,6 +196,7 @@ fn run(rules: SessionRules, network: Network, packets: &[Sent], public: Public) 
                 metering: Metering::Meters(&mut meters, taken),
                 quotas: Quotas::default(),
                 host: rules::FlowHost::Undecided,
+                is_solicited: false,
             };
             let network = &world.network;
             let verdict = interpret_with(&rules, network, sent.ingress, &sent.bytes, conditions);

@@ -52,6 +52,7 @@ fn rule_status(id: AccessRuleId, rule: &AccessRule, counts: &[Vec<AccessCount>])
             AccessAction::Permit => "permit",
             AccessAction::Deny => "deny",
             AccessAction::Reject => "reject",
+            AccessAction::Solicited => "solicited",
         }
         .into(),
         direction: rule.direction.map(|direction| {

@@ -1,0 +1,371 @@
+//! The decision about one packet: what its session's rules say of it, and for which other packets that is right.
+
+use flow::{Blocks, ContentId, Direction, FlowFlags, ForwardKind, KeyFields, Nanos, Verdict};
+use packet::tuple::proto;
+use packet::{DropReason, Fragment, IpTuple};
+use rules::classifier::{Match, PacketView, Side};
+use rules::image::Decision;
+use rules::model::{AccessDecision, AccessRuleId};
+
+use crate::burst::descriptor::{Descriptor, Kind, PacketFlags};
+use crate::sessions::Slot;
+use crate::slow_path::connections::{Connections, Owner};
+use crate::slow_path::denial::denied;
+use crate::slow_path::inspection::{Inspected, InspectedPacket, Inspection, KnownHost};
+use crate::stats::Stats;
+
+/// What was decided about a packet.
+pub(super) struct Answer {
+    pub verdict: Verdict,
+    /// The fields of the widest key that it is right for, and whether ports were read for it; `None` when it is right
+    /// for this packet alone.
+    pub key: Option<(KeyFields, bool)>,
+    pub protocol: u8,
+    /// What the packet is billed as.
+    pub content: ContentId,
+    /// The rule of the session's access list that has decided about it.
+    pub access: Option<AccessRuleId>,
+    /// What is known of its flow, where that matters.
+    pub inspected: Option<Inspected>,
+    /// The packet belongs to a connection, and its access list asks for that: the decision holds for a period.
+    pub has_connection: bool,
+}
+
+/// What the decision about a packet needs to look at what it carries.
+pub(super) struct Look<'a> {
+    pub inspection: &'a mut Inspection,
+    pub connections: &'a mut Connections,
+    pub stats: &'a mut Stats,
+    pub now: Nanos,
+    /// It is a message of this node.
+    pub is_own: bool,
+}
+
+/// A session, and the blocks that its own is among.
+#[derive(Clone, Copy)]
+pub(super) struct Home<'a> {
+    pub slot: &'a Slot,
+    pub blocks: &'a Blocks,
+}
+
+/// The decision about one packet of the session in `home`. `known` is what its key says.
+#[inline]
+pub(super) fn decide(
+    home: Home<'_>,
+    descriptor: &Descriptor,
+    known: Option<IpTuple>,
+    bytes: &[u8],
+    look: &mut Look<'_>,
+) -> Result<Answer, DropReason> {
+    let slot = home.slot;
+    let is_unreadable = descriptor
+        .defect
+        .is_some_and(|defect| defect != DropReason::MartianDestination);
+    if descriptor.kind == Kind::Relayed || is_unreadable {
+        return decide_without_packet(home, descriptor);
+    }
+    let tuple = match known {
+        Some(tuple) => tuple,
+        None => descriptor.tuple(bytes)?,
+    };
+    let view = PacketView {
+        side: descriptor.side,
+        tuple: &tuple,
+    };
+    let Classified { found, inspected } = classify(slot, &view, (descriptor, bytes), look);
+    let found = found.ok_or(DropReason::NoMatchingPdr)?;
+    let decision = &found.decision;
+    if !slot
+        .classifier
+        .allows_source(decision.source_check, tuple.addrs.src())
+    {
+        return Err(DropReason::SpoofedSource);
+    }
+    let may_leave = || !decision.is_denied() && is_routed(home, decision, descriptor.side);
+    if tuple.addrs.has_unforwardable_destination() && may_leave() {
+        return Err(DropReason::MartianDestination);
+    }
+    let connection = match found.access.and_then(|access| access.connections) {
+        None => Connection::NotAsked,
+        Some(_) if decision.is_denied() => Connection::None,
+        Some(_) => note_connection(slot, (descriptor, bytes), &tuple, found.access, look)?,
+    };
+    let has_key = descriptor.defect.is_none() && !look.is_own && connection.may_have_entry();
+    let key = has_key.then_some((found.key, found.reads_ports));
+    let mut verdict = verdict(home, decision);
+    if decision.is_denied() {
+        verdict = denied(verdict, &found);
+    }
+    Ok(Answer {
+        verdict,
+        key,
+        protocol: tuple.proto,
+        content: decision.content,
+        access: found.access.map(|access| access.rule),
+        inspected,
+        has_connection: connection == Connection::Part,
+    })
+}
+
+/// What a packet is to the connections that its access list asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Connection {
+    /// It does not.
+    NotAsked,
+    /// A part of one, of which others may go by the same decision.
+    Part,
+    /// The first one, after which the state is another; or one of many kinds that have one key.
+    Single,
+    /// It belongs to none.
+    None,
+}
+
+impl Connection {
+    fn may_have_entry(self) -> bool {
+        matches!(self, Self::NotAsked | Self::Part)
+    }
+}
+
+/// Whose connections those of a session are, if its access list asks for them.
+pub(super) fn owner(slot: &Slot) -> Option<Owner> {
+    Some(Owner {
+        session: slot.image.session,
+        seid: slot.image.seid,
+        policy: slot.classifier.connections()?,
+    })
+}
+
+/// A packet passes that its access list asks about: what the UE sends begins a connection, or keeps it.
+#[cold]
+fn note_connection(
+    slot: &Slot,
+    (descriptor, bytes): (&Descriptor, &[u8]),
+    tuple: &IpTuple,
+    access: Option<AccessDecision>,
+    look: &mut Look<'_>,
+) -> Result<Connection, DropReason> {
+    if tuple.fragment == Fragment::Later {
+        // It waits for the first.
+        return Ok(Connection::Part);
+    }
+    let is_icmp = matches!(tuple.proto, proto::ICMP | proto::ICMPV6);
+    let is_opening = descriptor.flags.any(PacketFlags::OPENING);
+    let is_uplink = access.is_some_and(|access| access.direction == Direction::Uplink);
+    if let Some(owner) = owner(slot).filter(|_| is_uplink) {
+        let is_transitory = descriptor.flags.any(PacketFlags::TRANSITORY);
+        let packet = (
+            &with_layout(tuple, descriptor, bytes),
+            user_packet(descriptor, bytes),
+        );
+        if look
+            .connections
+            .send(owner, packet, is_transitory, look.now)
+            .is_err()
+        {
+            look.stats.connections_refused += 1;
+            return Err(DropReason::ConnectionLimit);
+        }
+        if is_opening {
+            return Ok(Connection::Single);
+        }
+    }
+    Ok(match is_icmp {
+        true => Connection::Single,
+        false => Connection::Part,
+    })
+}
+
+/// Whether a packet to the UE belongs to a connection, if its access list asks for one. Only what comes from a data
+/// network is asked about: in a tunnel it comes from a node of the operator's.
+#[inline]
+fn is_unsolicited(
+    slot: &Slot,
+    found: &Match,
+    view: &PacketView<'_>,
+    packet: (&Descriptor, &[u8]),
+    look: &mut Look<'_>,
+) -> bool {
+    let asks =
+        |access: AccessDecision| access.connections.is_some() && access.direction == Direction::Downlink;
+    found.access.is_some_and(asks)
+        && matches!(view.side, Side::Plain { .. })
+        && view.tuple.fragment != Fragment::Later
+        && !belongs(slot, view.tuple, packet, look)
+}
+
+#[cold]
+fn belongs(
+    slot: &Slot,
+    tuple: &IpTuple,
+    (descriptor, bytes): (&Descriptor, &[u8]),
+    look: &mut Look<'_>,
+) -> bool {
+    let is_opening = descriptor.flags.any(PacketFlags::OPENING);
+    owner(slot).is_some_and(|owner| {
+        let packet = (
+            &with_layout(tuple, descriptor, bytes),
+            user_packet(descriptor, bytes),
+        );
+        look.connections.admits(owner, packet, is_opening, look.now)
+    })
+}
+
+/// The user packet, from its IP header on.
+fn user_packet<'a>(descriptor: &Descriptor, bytes: &'a [u8]) -> &'a [u8] {
+    bytes.get(usize::from(descriptor.offset)..).unwrap_or_default()
+}
+
+/// The tuple of a packet that is read further. That of a key does not say where its message begins.
+fn with_layout(tuple: &IpTuple, descriptor: &Descriptor, bytes: &[u8]) -> IpTuple {
+    let is_read = matches!(tuple.proto, proto::ICMP | proto::ICMPV6);
+    let layout = is_read.then(|| descriptor.tuple(bytes).ok()).flatten();
+    layout.unwrap_or(*tuple)
+}
+
+/// What detects a packet, and what is known of its flow where that matters.
+struct Classified {
+    found: Option<Match>,
+    inspected: Option<Inspected>,
+}
+
+/// Classifies a packet. Where its flow's host matters, this is looked for first.
+#[inline]
+fn classify(
+    slot: &Slot,
+    view: &PacketView<'_>,
+    packet: (&Descriptor, &[u8]),
+    look: &mut Look<'_>,
+) -> Classified {
+    if look.is_own {
+        let found = slot.classifier.classify_own(view);
+        return Classified {
+            found,
+            inspected: None,
+        };
+    }
+    let found = slot.classifier.classify(view);
+    if let Some(found) = found
+        .as_ref()
+        .filter(|found| is_unsolicited(slot, found, view, packet, look))
+    {
+        return Classified {
+            found: Some(found.unsolicited()),
+            inspected: None,
+        };
+    }
+    let found = found.filter(Match::is_decided);
+    let matters = match &found {
+        Some(found) => found.reads_host,
+        None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_host(),
+    };
+    // A fragment behind the first waits for that, or belongs to no flow.
+    let inspected = match matters && view.tuple.fragment != Fragment::Later {
+        true => inspect(slot, (view, found.as_ref()), packet, look),
+        false => None,
+    };
+    match inspected.map(|inspected| look.inspection.host(&inspected)) {
+        // What was found without a host is found of all flows of which none is known.
+        None | Some(KnownHost::Undecided | KnownHost::Undetected) => Classified { found, inspected },
+        Some(host) => Classified {
+            found: slot
+                .classifier
+                .classify_with(view, host.as_flow_host())
+                .filter(Match::is_decided),
+            inspected,
+        },
+    }
+}
+
+/// Whether a packet may be of a flow for a host.
+fn is_tcp_or_udp(tuple: &IpTuple) -> bool {
+    matches!(tuple.proto, proto::TCP | proto::UDP)
+}
+
+/// Shows a packet to inspection. `found` is what detects it as long as nothing is known of its flow.
+#[cold]
+fn inspect(
+    slot: &Slot,
+    (view, found): (&PacketView<'_>, Option<&Match>),
+    (descriptor, bytes): (&Descriptor, &[u8]),
+    look: &mut Look<'_>,
+) -> Option<Inspected> {
+    let layout = descriptor.tuple(bytes).ok()?;
+    let is_uplink = match found {
+        Some(found) => found.decision.direction == Direction::Uplink,
+        None => matches!(view.side, Side::Tunnel { .. }),
+    };
+    let packet = InspectedPacket {
+        session: slot.image.session,
+        seid: slot.image.seid,
+        bytes: bytes.get(usize::from(descriptor.offset)..)?,
+        tuple: view.tuple,
+        layout: &layout,
+        is_uplink,
+        now: look.now,
+    };
+    look.inspection.look(&packet, look.stats)
+}
+
+/// Whether a data network is at either end, so that this node is a router to the packet.
+fn is_routed(home: Home<'_>, decision: &Decision, side: Side) -> bool {
+    let forward = || {
+        let block = home.blocks.get(home.slot.installed.block)?;
+        Some(block.forward(decision.forward))
+    };
+    let leads_out =
+        |forward: flow::Forward| matches!(forward.kind, ForwardKind::Plain | ForwardKind::Unchanged);
+    matches!(side, Side::Plain { .. }) || forward().is_some_and(leads_out)
+}
+
+/// For what has no user packet, or none that can be read.
+#[cold]
+fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answer, DropReason> {
+    if let Some(defect) = descriptor.defect {
+        return Err(defect);
+    }
+    let decision = signalling_pdr(home.slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
+    let verdict = verdict(home, &decision);
+    let rules = &home.slot.image.rules;
+    let pdr = rules.pdrs().get(usize::from(decision.pdr));
+    let reports_end = pdr.is_some_and(|pdr| rules.reports_end_markers(pdr).next().is_some());
+    Ok(Answer {
+        verdict: Verdict {
+            flags: verdict.flags.with_if(FlowFlags::REPORTS_END, reports_end),
+            ..verdict
+        },
+        key: None,
+        protocol: 0,
+        content: ContentId::NONE,
+        access: None,
+        inspected: None,
+        has_connection: false,
+    })
+}
+
+fn signalling_pdr(slot: &Slot, side: Side) -> Option<Decision> {
+    match side {
+        Side::Tunnel { local, teid, qfi } => slot.classifier.classify_signalling(local, teid, qfi),
+        Side::Plain { .. } => None,
+    }
+}
+
+fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
+    let Home { slot, blocks } = home;
+    let downlink = decision.direction == Direction::Downlink;
+    let block = slot.installed.block;
+    Verdict {
+        qers: decision.qers,
+        urrs: decision.urrs,
+        block,
+        generation: slot.installed.generation,
+        flags: FlowFlags::NONE
+            .with_if(FlowFlags::DOWNLINK, downlink)
+            .with_if(FlowFlags::REMOVES_OUTER, decision.removes_outer)
+            .with_if(FlowFlags::DELETES_PSC, decision.deletes_psc),
+        pdr: decision.pdr,
+        forward: decision.forward,
+        marking: decision.marking,
+        meters: blocks.meters_hint(block, decision.qers, decision.direction),
+        content: 0,
+    }
+}
