@@ -68,7 +68,9 @@ access_lists:
     slice: {sst: 1, sd: "000002"}
     dnn: internet
     rules: [{name: r, action: reject, direction: uplink, flows: [permit out 6 from any 25 to assigned], tos: [4, 252]}]
-    otherwise: deny
+    otherwise: solicited
+    connections: {filtering: endpoint_independent, unsolicited: reject}
+connections: {per_worker: 100, per_session: 10, lifetime_s: {tcp_established: 1, tcp_transitory: 1, udp: 1, icmp: 1, other: 1}}
 events: [{application: a, detect: [packet]}]
 predefined:
   fars: [{id: 0x80000001, action: forward, instance: internet, tos: 4}]

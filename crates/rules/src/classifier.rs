@@ -65,8 +65,8 @@ pub struct Match {
 }
 
 impl Match {
-    /// Whether a PDR detects the packet, or the access list denies it. Else there is no PDR for it, and the list asks for
-    /// its connection first.
+    /// Whether a PDR detects the packet, or the access list denies it. Else there is no PDR for it, and the list asks
+    /// for its connection first.
     pub fn is_decided(&self) -> bool {
         !self.decision.is_denied() || self.access.is_some_and(|access| access.action.denies())
     }

@@ -6,6 +6,7 @@
 
 pub(crate) mod extensions;
 pub(crate) mod flow_tables;
+pub(crate) mod validity;
 
 use flow::{Blocks, Tick};
 

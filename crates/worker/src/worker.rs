@@ -15,7 +15,6 @@ use crate::deferred::delivery_status;
 use crate::io::{Io, PacketMetadata};
 use crate::sessions::checkpoints::Outlet;
 use crate::sessions::inactivity::Found;
-use crate::slow_path::connections;
 
 /// Bursts taken from the inbox in one poll.
 const INBOX_BURSTS: usize = 4;
@@ -117,7 +116,7 @@ impl<I: Io> Worker<I> {
             self.slow_path.inspection.expire(now);
         }
         if self.slow_path.connections.is_on() {
-            self.flows.begin_period(connections::period(now));
+            self.flows.set_time(now);
             self.slow_path.connections.age(now);
         }
         if !self.sessions.inactivity_timers.is_empty() {

@@ -15,7 +15,7 @@ use core::ops::Range;
 use flow::slab::OutOfMemory;
 use flow::{
     BlockRef, Blocks, Extension, ExtensionId, Extensions, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable,
-    Hit, KeyFields, Nat, Prepared, Scope, Seed, SessionIndex, Shape, Tick, Verdict,
+    Hit, KeyFields, Nanos, Nat, Prepared, Scope, Seed, SessionIndex, Shape, Tick, Verdict,
 };
 use packet::IpTuple;
 use rules::classifier::{Key, Side, whole_key};
@@ -23,6 +23,7 @@ use rules::classifier::{Key, Side, whole_key};
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Family, Keys, PacketKey};
 use crate::lookup::extensions::{EntryExtension, ExtensionLines};
+use crate::lookup::validity::{self, OUTDATED, Valid, Validity};
 use crate::sessions::Sessions;
 use crate::slow_path::admission::FlowAdmission;
 
@@ -69,57 +70,6 @@ struct Shapes<K: FlowKey> {
     counts: [u32; 256],
     /// The shapes in use, fewest fields first.
     in_use: Vec<Shape<K>>,
-}
-
-/// The snapshot of entries that are softly stale from the start. It is never the current one.
-const OUTDATED: u16 = u16::MAX;
-/// Set in the snapshot of provisional entries.
-const PROVISIONAL: u16 = 1 << 15;
-/// Set in that of entries which hold for a period, that is then in the place of the snapshot.
-const PERIOD: u16 = 1 << 14;
-/// Snapshots and periods have numbers below this.
-const SNAPSHOTS: u16 = OUTDATED & !PROVISIONAL & !PERIOD;
-
-/// Which entries hold: those of this snapshot of the rules that all sessions share, and of this period.
-#[derive(Clone, Copy)]
-struct Valid {
-    snapshot: u16,
-    period: u16,
-}
-
-impl Valid {
-    const FIRST: Self = Self {
-        snapshot: 0,
-        period: PERIOD,
-    };
-
-    fn next_period(&mut self) {
-        self.period = (self.period & !PERIOD).wrapping_add(1) % SNAPSHOTS | PERIOD;
-    }
-
-    fn next_snapshot(&mut self) {
-        self.snapshot = (self.snapshot + 1) % SNAPSHOTS;
-        self.next_period();
-    }
-
-    fn of(self, validity: Validity) -> u16 {
-        match validity {
-            Validity::Snapshot => self.snapshot,
-            Validity::Period => self.period,
-            Validity::Provisional => self.snapshot | PROVISIONAL,
-        }
-    }
-}
-
-/// How long a decision holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Validity {
-    /// As long as the rules that all sessions share are the same.
-    Snapshot,
-    /// And no longer than the period.
-    Period,
-    /// What packets that find the entry carry may change it: those come to the slow path, too.
-    Provisional,
 }
 
 /// How many entries ahead the room for one is made sure of.
@@ -273,7 +223,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
             self.table.visit_bulk(keys, hits, now, |index, entry| {
                 blocks.prefetch(entry);
                 let index = usize::from(indices[index % BURST]);
-                if entry.snapshot != valid.snapshot && entry.snapshot != valid.period {
+                if entry.snapshot != valid.snapshot && !valid.holds(entry.snapshot) {
                     soft.add(index, entry.snapshot == valid.of(Validity::Provisional));
                 }
                 if let Some(descriptor) = descriptors.get_mut(index) {
@@ -514,8 +464,8 @@ pub(crate) struct Flows {
     dead: usize,
     /// Entries that are of neither are softly stale.
     valid: Valid,
-    /// The number of this period, whose low part is in [`valid`](Self::valid).
-    period: u64,
+    /// The number of this part of time.
+    part: u64,
 }
 
 impl Flows {
@@ -540,7 +490,7 @@ impl Flows {
             },
             dead: 0,
             valid: Valid::FIRST,
-            period: 0,
+            part: 0,
         })
     }
 
@@ -584,12 +534,13 @@ impl Flows {
         self.valid.next_snapshot();
     }
 
-    /// Decisions that hold for a period are to be made anew, when there is time, if this is another one.
+    /// It is `now`: decisions that have held for a period are to be made anew, when there is time.
     #[inline]
-    pub fn begin_period(&mut self, period: u64) {
-        if self.period != period {
-            self.period = period;
-            self.valid.next_period();
+    pub fn set_time(&mut self, now: Nanos) {
+        let part = validity::part(now);
+        if self.part != part {
+            self.valid.advance(part.wrapping_sub(self.part));
+            self.part = part;
         }
     }
 

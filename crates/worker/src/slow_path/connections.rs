@@ -3,7 +3,7 @@
 //!
 //! What a UE sends begins a connection, of any protocol, or keeps it. What comes from a data network passes if it
 //! belongs to one: how far from its other end, the [`Filtering`] says (RFC 4787 §5, RFC 5382 §4.3). It is asked about
-//! when a flow is decided, and again once in each period while the flow is in use (`Flows::begin_period` in `lookup`),
+//! when a flow is decided, and again once in each period while the flow is in use (`lookup::validity`),
 //! so that a connection lives as long as its flows, and no packet of a known flow costs anything. Lifetimes are longer
 //! by a period for that.
 //!
@@ -23,21 +23,16 @@ use packet::{Fragment, IpTuple};
 use rules::model::{ConnectionPolicy, Filtering};
 
 use crate::ConnectionLimits;
+use crate::lookup::validity::PERIOD;
 use crate::sessions::fixed_map::FixedMap;
 
 /// Slots of the table that one step of aging looks at.
 const AGED_PER_STEP: usize = 16;
 
-/// A period, in ticks.
-const PERIOD: u32 = 1 << (PERIOD_SHIFT - TICK_SHIFT);
 /// A tick is 2 to the power of this, in nanoseconds.
 const TICK_SHIFT: u32 = Tick::LENGTH.as_nanos().ilog2();
-const PERIOD_SHIFT: u32 = 36;
-
-/// The number of the period that `now` is in: 68.7 s each.
-pub(crate) const fn period(now: Nanos) -> u64 {
-    now.0 >> PERIOD_SHIFT
-}
+/// A period, in ticks: what keeps a connection may be noted as much later.
+const PERIOD_TICKS: u32 = (PERIOD.0 >> TICK_SHIFT) as u32;
 
 /// A moment in ticks, from 1 on.
 fn ticks(now: Nanos) -> u32 {
@@ -229,7 +224,7 @@ impl Connections {
             _ => times.other,
         };
         let ticks = lifetime.as_nanos().div_ceil(Tick::LENGTH.as_nanos());
-        u32::try_from(ticks).unwrap_or(u32::MAX / 4).min(u32::MAX / 4) + PERIOD
+        u32::try_from(ticks).unwrap_or(u32::MAX / 4).min(u32::MAX / 4) + PERIOD_TICKS
     }
 
     fn key(&self, owner: Owner, tuple: &IpTuple) -> [u32; 4] {

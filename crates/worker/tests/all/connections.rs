@@ -211,7 +211,7 @@ fn a_connection_of_tcp_that_was_closed_ends_soon_whatever_its_other_end_sends() 
             true => assert!(sends(&mut world, &tcp(true, flags))),
             false => assert!(gets(&mut world, &tcp(false, flags))),
         }
-        // It goes on all the time.
+        // Its other end sends all the time.
         let passed = (0..40)
             .take_while(|_| {
                 wait(&mut world, Duration::from_secs(10));
@@ -252,9 +252,9 @@ fn flows_in_use_keep_their_connection() {
     assert_eq!(world.workers[0].holdings().connections, 0, "it is forgotten");
 }
 
-/// RFC 4787 REQ-6: where anyone may send to the UE's port, nobody but the UE keeps it open.
+/// RFC 4787 REQ-6: where anyone may send to the UE's port, only the UE keeps it open.
 #[test]
-fn strangers_keep_no_port_open() {
+fn others_keep_no_port_open() {
     let mut world = world_with(Filtering::EndpointIndependent, |_| ());
     sends(&mut world, &udp_to(REMOTE, 53));
     let passed = (0..60)
@@ -395,7 +395,7 @@ fn a_list_that_comes_later_ends_no_connection() {
 
 /// An idle UE is not paged for what it has not asked for.
 #[test]
-fn what_is_unsolicited_pages_nobody() {
+fn what_is_unsolicited_pages_no_ue() {
     let network = network(Filtering::AddressDependent, false);
     let rules = rules(&network);
     let mut world = World::with(network, 1, |config| config.buffers = LIMITS);
