@@ -280,11 +280,9 @@ impl SlowPath {
         if let (Some(owner), Some(tuple)) = (owner, tuple)
             && !descriptor.verdict.flags.contains(FlowFlags::DENIED)
         {
-            let sent = match descriptor.side {
-                Side::Tunnel { .. } => tuple,
-                Side::Plain { .. } => tuple.reversed(),
-            };
-            self.connections.close(owner, &sent, now);
+            let is_uplink = matches!(descriptor.side, Side::Tunnel { .. });
+            let sent = if is_uplink { tuple } else { tuple.reversed() };
+            self.connections.close(owner, &sent, is_uplink, now);
         }
     }
 
@@ -316,6 +314,7 @@ impl SlowPath {
             wanted,
             put_off,
             inspection,
+            connections,
             ..
         } = self;
         let wanted = &mut wanted[..count.min(BURST)];
@@ -340,7 +339,7 @@ impl SlowPath {
                     index,
                     descriptor,
                     turns[number].0.class,
-                    inspection.has_any(),
+                    inspection.has_any() || connections.is_on(),
                 );
             }
         }
@@ -378,6 +377,7 @@ impl SlowPath {
             wanted,
             put_off,
             inspection,
+            connections,
             ..
         } = self;
         for wanted in &mut wanted[..count] {
@@ -401,7 +401,13 @@ impl SlowPath {
                 continue;
             }
             let descriptor = &mut burst.descriptors[usize::from(index)];
-            *put_off |= refuse(tables.stats, index, descriptor, turn.class, inspection.has_any());
+            *put_off |= refuse(
+                tables.stats,
+                index,
+                descriptor,
+                turn.class,
+                inspection.has_any() || connections.is_on(),
+            );
         }
         by_session.finish();
         kept
@@ -500,10 +506,9 @@ impl SlowPath {
                 let entry = NewEntry {
                     idle: self.idle_of(descriptor, protocol),
                     session: wanted.session,
-                    validity: match inspected {
-                        Some(inspected) if inspected.is_provisional(shape) => Validity::Provisional,
-                        _ if has_connection => Validity::Period,
-                        _ => Validity::Snapshot,
+                    validity: Validity {
+                        is_provisional: inspected.is_some_and(|inspected| inspected.is_provisional(shape)),
+                        is_periodic: has_connection,
                     },
                 };
                 flows.stage(&sessions.blocks, packet_key, descriptor, entry);
@@ -575,16 +580,10 @@ fn class(descriptor: &Descriptor) -> Class {
 }
 
 /// Refuses a packet for want of budget. One with a verdict is forwarded by it, and its bit is returned; another is
-/// dropped, and so is one that opens a connection whose host matters: the verdict is about the one before.
+/// dropped, and so is one that opens a connection if it `tells_apart`: the verdict is about the one before.
 #[inline]
-fn refuse(
-    stats: &mut Stats,
-    index: u8,
-    descriptor: &mut Descriptor,
-    class: Class,
-    has_inspected: bool,
-) -> u64 {
-    let is_of_one_before = has_inspected && opens_again(descriptor);
+fn refuse(stats: &mut Stats, index: u8, descriptor: &mut Descriptor, class: Class, tells_apart: bool) -> u64 {
+    let is_of_one_before = tells_apart && opens_again(descriptor);
     if descriptor.verdict.is_some() && !is_of_one_before {
         stats.revalidations_put_off += 1;
         1 << (usize::from(index) % BURST)

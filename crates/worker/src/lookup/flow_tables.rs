@@ -224,7 +224,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 blocks.prefetch(entry);
                 let index = usize::from(indices[index % BURST]);
                 if entry.snapshot != valid.snapshot && !valid.holds(entry.snapshot) {
-                    soft.add(index, entry.snapshot == valid.of(Validity::Provisional));
+                    soft.add(index, valid.is_provisional(entry.snapshot));
                 }
                 if let Some(descriptor) = descriptors.get_mut(index) {
                     (descriptor.verdict, descriptor.shape) = (entry.verdict, entry.key.fields());
@@ -592,7 +592,7 @@ impl Flows {
             verdict: descriptor.verdict,
             extension: ExtensionId::NONE,
             idle,
-            snapshot: self.valid.of(validity),
+            snapshot: self.valid.of(validity, session.0),
         };
         match descriptor.family {
             Family::None => {}

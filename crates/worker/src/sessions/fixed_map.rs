@@ -65,6 +65,11 @@ impl<const N: usize> FixedMap<N> {
         Some((*words.first_chunk()?, value))
     }
 
+    /// How many slots there are.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
     /// The slot behind this one; behind the last is the first.
     pub fn after(&self, slot: usize) -> usize {
         self.next(slot)

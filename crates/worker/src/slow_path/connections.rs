@@ -3,17 +3,20 @@
 //!
 //! What a UE sends begins a connection, of any protocol, or keeps it. What comes from a data network passes if it
 //! belongs to one: how far from its other end, the [`Filtering`] says (RFC 4787 §5, RFC 5382 §4.3). It is asked about
-//! when a flow is decided, and again once in each period while the flow is in use (`lookup::validity`),
-//! so that a connection lives as long as its flows, and no packet of a known flow costs anything. Lifetimes are longer
-//! by a period for that.
+//! when a flow is decided, and again once in each period while the flow is in use (`lookup::validity`), so that a
+//! connection lives as long as its flows, and no packet of a known flow costs anything. Lifetimes are longer by a period
+//! for that.
 //!
-//! A SYN of the UE leaves no flow entry: the segment after it shows that the connection is established.
+//! A SYN of the UE leaves no flow entry: the segment after it shows that the connection is established, if its other end
+//! has answered. What a UE only answers with begins nothing: RST, SYN with ACK, ICMP errors and replies. So others cannot
+//! have it use up what it may have.
 //!
 //! A session that was another worker's or another process's has connections of which nothing is known here. As long as
 //! they may live, what does not open a connection is taken for a part of one.
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use flow::{Nanos, SessionIndex, Tick};
 use foldhash::quality::RandomState;
@@ -26,8 +29,21 @@ use crate::ConnectionLimits;
 use crate::lookup::validity::PERIOD;
 use crate::sessions::fixed_map::FixedMap;
 
-/// Slots of the table that one step of aging looks at.
-const AGED_PER_STEP: usize = 16;
+/// The whole table is looked at once in this time, for connections that have ended.
+const ROUND: Duration = Duration::from_secs(64);
+/// Slots that one step of that looks at, at most.
+const MOST_SLOTS: u64 = 4_096;
+/// A session may have as many connections, also where the worker has few left.
+const LEAST_OF_SESSION: usize = 64;
+/// A session may have one of so many that are left.
+const SHARE: usize = 16;
+
+/// In what is known of a connection: the other end has sent, too.
+const ANSWERED: u32 = 1 << 31;
+/// One of its ends has closed it.
+const CLOSED: u32 = 1 << 30;
+/// The rest: the tick in which it ends.
+const UNTIL: u32 = CLOSED - 1;
 
 /// A tick is 2 to the power of this, in nanoseconds.
 const TICK_SHIFT: u32 = Tick::LENGTH.as_nanos().ilog2();
@@ -47,6 +63,19 @@ pub(crate) struct Owner {
     pub policy: ConnectionPolicy,
 }
 
+/// What a segment does to a connection of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    /// It belongs to one, or is none of TCP.
+    Within,
+    /// SYN without ACK.
+    Opens,
+    /// SYN and ACK.
+    Accepts,
+    /// FIN or RST.
+    Closes,
+}
+
 /// The UE, or the worker, has as many connections as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyConnections;
@@ -64,12 +93,14 @@ struct Held {
 
 /// The connections of one worker's sessions.
 pub(crate) struct Connections {
-    /// By hash, session and epoch: the tick in which it ends.
+    /// By hash, session and epoch: the tick in which it ends, and flags.
     known: FixedMap<4>,
     held: Box<[Held]>,
     limits: ConnectionLimits,
     hasher: RandomState,
+    /// The slot that is looked at next, and up to when the table was looked at as often as it is to be.
     hand: usize,
+    looked: Nanos,
     /// Any session has had an access list that asks for connections.
     is_on: bool,
 }
@@ -83,6 +114,7 @@ impl Connections {
             limits,
             hasher: RandomState::default(),
             hand: 0,
+            looked: Nanos::ZERO,
             is_on: false,
         }
     }
@@ -126,7 +158,7 @@ impl Connections {
         }
     }
 
-    /// A packet of the UE begins a connection, or keeps it. `is_transitory`: a segment with SYN, FIN or RST.
+    /// A packet of the UE begins a connection, or keeps it.
     ///
     /// # Errors
     /// [`TooManyConnections`].
@@ -134,40 +166,60 @@ impl Connections {
         &mut self,
         owner: Owner,
         (tuple, bytes): (&IpTuple, &[u8]),
-        is_transitory: bool,
+        segment: Segment,
         now: Nanos,
     ) -> Result<(), TooManyConnections> {
-        match message(tuple, bytes) {
-            Message::Other | Message::Request => self.keep(owner, tuple, is_transitory, now),
-            Message::Answer | Message::Error(_) | Message::Unrelated => Ok(()),
+        let begins = match message(tuple, bytes) {
+            Message::Other => matches!(segment, Segment::Within | Segment::Opens),
+            Message::Request => true,
+            Message::Answer | Message::Error(_) | Message::Unrelated => false,
+        };
+        match begins {
+            true => self.keep(owner, tuple, segment, now),
+            false => Ok(()),
         }
     }
 
-    /// Whether a packet to the UE belongs to a connection. `is_opening`: a segment with SYN.
+    /// Whether a packet to the UE belongs to a connection.
     pub fn admits(
         &mut self,
         owner: Owner,
         (tuple, bytes): (&IpTuple, &[u8]),
-        is_opening: bool,
+        segment: Segment,
         now: Nanos,
     ) -> bool {
+        let may_have = |protocol| self.may_have(owner.session, protocol, now);
         match message(tuple, bytes) {
             Message::Other => {
-                let theirs = tuple.reversed();
-                let knows = self.knows(owner, &theirs, now);
-                let keeps = tuple.proto != proto::TCP
-                    && knows
-                    && owner.policy.filtering != Filtering::EndpointIndependent;
-                let joins = !knows && !is_opening && self.may_have(owner.session, tuple.proto, now);
-                let is_kept = (keeps || joins) && self.keep(owner, &theirs, false, now).is_ok();
-                knows || is_kept
+                let is_open = !matches!(segment, Segment::Opens) && may_have(tuple.proto);
+                self.receive(owner, &tuple.reversed(), segment, now) || is_open
             }
             Message::Answer => self.knows(owner, &tuple.reversed(), now),
-            Message::Error(about) => {
-                self.knows(owner, &about, now) || self.may_have(owner.session, about.proto, now)
-            }
+            Message::Error(about) => self.knows(owner, &about, now) || may_have(about.proto),
             Message::Request | Message::Unrelated => false,
         }
+    }
+
+    /// The other end of a connection sends; whether there is one. `tuple` is that of what the UE sends.
+    fn receive(&mut self, owner: Owner, tuple: &IpTuple, segment: Segment, now: Nanos) -> bool {
+        let key = self.key(owner, tuple);
+        let known = self.known.at(&key).filter(|known| ticks(now) < known & UNTIL);
+        let Some(known) = known else {
+            return false;
+        };
+        let is_tcp = tuple.proto == proto::TCP;
+        let after = match segment {
+            Segment::Within | Segment::Accepts if is_tcp => known | ANSWERED,
+            // Where anyone may send, only the UE keeps it.
+            Segment::Within if !is_tcp && owner.policy.filtering != Filtering::EndpointIndependent => {
+                (ticks(now) + self.lifetime(tuple.proto, false)).max(known & UNTIL)
+            }
+            _ => known,
+        };
+        if after != known {
+            let _ = self.known.insert(key, after);
+        }
+        true
     }
 
     /// Begins a connection, or has it last longer. `tuple` is that of what the UE sends.
@@ -175,36 +227,59 @@ impl Connections {
         &mut self,
         owner: Owner,
         tuple: &IpTuple,
-        is_transitory: bool,
+        segment: Segment,
         now: Nanos,
     ) -> Result<(), TooManyConnections> {
         self.is_on = true;
-        let most = self.limits.per_session;
         let key = self.key(owner, tuple);
+        let known = self.known.at(&key);
+        let live = known
+            .filter(|known| ticks(now) < known & UNTIL)
+            .unwrap_or_default();
+        let flags = match segment {
+            Segment::Opens => live & ANSWERED * u32::from(live & CLOSED == 0),
+            _ if self.may_have(owner.session, tuple.proto, now) => ANSWERED | live & CLOSED,
+            _ => live & (ANSWERED | CLOSED),
+        };
+        let is_transitory = segment == Segment::Opens || flags != ANSWERED;
         let until = ticks(now) + self.lifetime(tuple.proto, is_transitory);
-        let is_new = self.known.at(&key).is_none();
+        // A segment of another connection that is taken for the same does not shorten it.
+        let least = if flags & CLOSED == 0 { live & UNTIL } else { 0 };
+        let most = (self.known.room() / SHARE).max(LEAST_OF_SESSION) as u32;
+        let most = most.min(self.limits.per_session);
         let held = self.held.get_mut(owner.session.index());
         let held = held
-            .filter(|held| !is_new || held.count < most)
+            .filter(|held| known.is_some() || held.count < most)
             .ok_or(TooManyConnections)?;
-        self.known.insert(key, until).map_err(|_| TooManyConnections)?;
-        held.count += u32::from(is_new);
+        self.known
+            .insert(key, until.max(least) | flags)
+            .map_err(|_| TooManyConnections)?;
+        held.count += u32::from(known.is_none());
         Ok(())
     }
 
     /// Whether there is a connection. `tuple` is that of what the UE sends.
     fn knows(&self, owner: Owner, tuple: &IpTuple, now: Nanos) -> bool {
-        let until = self.known.at(&self.key(owner, tuple));
-        until.is_some_and(|until| ticks(now) < until)
+        let known = self.known.at(&self.key(owner, tuple));
+        known.is_some_and(|known| ticks(now) < known & UNTIL)
     }
 
     /// A segment with FIN or RST, of the UE or to it: its connection ends soon. `tuple` is that of what the UE sends.
+    ///
+    /// Where others than one other end may send, a segment to the UE may be anyone's, and another connection may be taken
+    /// for the same: there only the UE closes, and what it sends next opens again.
     #[cold]
-    pub fn close(&mut self, owner: Owner, tuple: &IpTuple, now: Nanos) {
+    pub fn close(&mut self, owner: Owner, tuple: &IpTuple, is_uplink: bool, now: Nanos) {
+        let flag = match (owner.policy.filtering, is_uplink) {
+            (Filtering::AddressAndPortDependent, _) => CLOSED,
+            (Filtering::AddressDependent, true) => 0,
+            (Filtering::AddressDependent, false) | (Filtering::EndpointIndependent, _) => return,
+        };
         let key = self.key(owner, tuple);
         let soon = ticks(now) + self.lifetime(tuple.proto, true);
-        if self.known.at(&key).is_some_and(|until| until > soon) {
-            let _ = self.known.insert(key, soon);
+        if let Some(known) = self.known.at(&key) {
+            let after = (known & UNTIL).min(soon) | known & !UNTIL | flag;
+            let _ = self.known.insert(key, after);
         }
     }
 
@@ -232,7 +307,7 @@ impl Connections {
         if owner.policy.filtering != Filtering::AddressAndPortDependent {
             port = 0;
         }
-        if owner.policy.filtering == Filtering::EndpointIndependent {
+        if owner.policy.filtering == Filtering::EndpointIndependent && has_ports(tuple.proto) {
             remote = 0;
         }
         let is_v4 = u64::from(tuple.addrs.is_v4());
@@ -246,30 +321,48 @@ impl Connections {
         [hash as u32, (hash >> 32) as u32, session.0, epoch]
     }
 
-    /// Looks at some of them, and forgets those that have ended.
+    /// Looks at as many of them as time has passed for, and forgets those that have ended.
     pub fn age(&mut self, now: Nanos) {
+        let slots = self.known.slots() as u64;
+        let each = (ROUND.as_nanos() as u64 / slots.max(1)).max(1);
+        let due = now.since(self.looked).as_nanos() as u64 / each;
+        self.looked = match due > MOST_SLOTS {
+            true => now,
+            false => Nanos(self.looked.0 + due * each),
+        };
         if self.known.is_empty() {
             return;
         }
-        let now = ticks(now);
-        for _ in 0..AGED_PER_STEP {
-            let Some((key, until)) = self.known.nth(self.hand) else {
-                self.hand = self.known.after(self.hand);
-                continue;
-            };
+        for _ in 0..due.min(MOST_SLOTS) {
+            self.look(ticks(now));
+        }
+    }
+
+    /// Forgets the connection in the next slot if it has ended.
+    fn look(&mut self, now: u32) {
+        if let Some((key, known)) = self.known.nth(self.hand) {
             let [.., session, epoch] = key;
             let held = self.held.get_mut(session as usize);
             let held = held.filter(|held| held.epoch == epoch);
-            if held.is_some() && now < until {
-                self.hand = self.known.after(self.hand);
-                continue;
+            if held.is_none() || now >= known & UNTIL {
+                if let Some(held) = held {
+                    held.count = held.count.saturating_sub(1);
+                }
+                // What follows it may have moved here, and is next.
+                self.known.remove(&key);
+                return;
             }
-            if let Some(held) = held {
-                held.count = held.count.saturating_sub(1);
-            }
-            self.known.remove(&key);
         }
+        self.hand = self.known.after(self.hand);
     }
+}
+
+/// Whether packets of a protocol have ports.
+const fn has_ports(protocol: u8) -> bool {
+    matches!(
+        protocol,
+        proto::TCP | proto::UDP | proto::UDP_LITE | proto::SCTP | proto::DCCP
+    )
 }
 
 fn bits(address: IpAddr) -> u128 {

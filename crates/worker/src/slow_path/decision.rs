@@ -2,14 +2,14 @@
 
 use flow::{Blocks, ContentId, Direction, FlowFlags, ForwardKind, KeyFields, Nanos, Verdict};
 use packet::tuple::proto;
-use packet::{DropReason, Fragment, IpTuple};
+use packet::{DropReason, Fragment, IpTuple, tcp};
 use rules::classifier::{Match, PacketView, Side};
 use rules::image::Decision;
 use rules::model::{AccessDecision, AccessRuleId};
 
 use crate::burst::descriptor::{Descriptor, Kind, PacketFlags};
 use crate::sessions::Slot;
-use crate::slow_path::connections::{Connections, Owner};
+use crate::slow_path::connections::{Connections, Owner, Segment};
 use crate::slow_path::denial::denied;
 use crate::slow_path::inspection::{Inspected, InspectedPacket, Inspection, KnownHost};
 use crate::stats::Stats;
@@ -126,8 +126,11 @@ impl Connection {
     }
 }
 
-/// Whose connections those of a session are, if its access list asks for them.
+/// Whose connections those of a session are, if its access list asks for them, and data networks can reach it.
 pub(super) fn owner(slot: &Slot) -> Option<Owner> {
+    if slot.image.ue_addresses.is_empty() {
+        return None;
+    }
     Some(Owner {
         session: slot.image.session,
         seid: slot.image.seid,
@@ -149,27 +152,21 @@ fn note_connection(
         return Ok(Connection::Part);
     }
     let is_icmp = matches!(tuple.proto, proto::ICMP | proto::ICMPV6);
-    let is_opening = descriptor.flags.any(PacketFlags::OPENING);
+    let mut is_within = true;
     let is_uplink = access.is_some_and(|access| access.direction == Direction::Uplink);
     if let Some(owner) = owner(slot).filter(|_| is_uplink) {
-        let is_transitory = descriptor.flags.any(PacketFlags::TRANSITORY);
         let packet = (
             &with_layout(tuple, descriptor, bytes),
             user_packet(descriptor, bytes),
         );
-        if look
-            .connections
-            .send(owner, packet, is_transitory, look.now)
-            .is_err()
-        {
+        let segment = segment(packet, descriptor.flags);
+        if look.connections.send(owner, packet, segment, look.now).is_err() {
             look.stats.connections_refused += 1;
             return Err(DropReason::ConnectionLimit);
         }
-        if is_opening {
-            return Ok(Connection::Single);
-        }
+        is_within = segment == Segment::Within;
     }
-    Ok(match is_icmp {
+    Ok(match is_icmp || !is_within {
         true => Connection::Single,
         false => Connection::Part,
     })
@@ -200,14 +197,28 @@ fn belongs(
     (descriptor, bytes): (&Descriptor, &[u8]),
     look: &mut Look<'_>,
 ) -> bool {
-    let is_opening = descriptor.flags.any(PacketFlags::OPENING);
     owner(slot).is_some_and(|owner| {
         let packet = (
             &with_layout(tuple, descriptor, bytes),
             user_packet(descriptor, bytes),
         );
-        look.connections.admits(owner, packet, is_opening, look.now)
+        let segment = segment(packet, descriptor.flags);
+        look.connections.admits(owner, packet, segment, look.now)
     })
+}
+
+/// What a packet that starts with its IP header does to a connection of TCP.
+fn segment((tuple, user): (&IpTuple, &[u8]), flags: PacketFlags) -> Segment {
+    let acknowledges = || {
+        let octet = user.get(usize::from(tuple.l4_offset) + tcp::FLAGS_AT);
+        octet.is_some_and(|octet| octet & tcp::flags::ACK != 0)
+    };
+    match () {
+        () if flags.any(PacketFlags::CLOSING) => Segment::Closes,
+        () if !flags.any(PacketFlags::OPENING) => Segment::Within,
+        () if acknowledges() => Segment::Accepts,
+        () => Segment::Opens,
+    }
 }
 
 /// The user packet, from its IP header on.
@@ -217,7 +228,8 @@ fn user_packet<'a>(descriptor: &Descriptor, bytes: &'a [u8]) -> &'a [u8] {
 
 /// The tuple of a packet that is read further. That of a key does not say where its message begins.
 fn with_layout(tuple: &IpTuple, descriptor: &Descriptor, bytes: &[u8]) -> IpTuple {
-    let is_read = matches!(tuple.proto, proto::ICMP | proto::ICMPV6);
+    let is_opening = descriptor.flags.any(PacketFlags::OPENING);
+    let is_read = is_opening || matches!(tuple.proto, proto::ICMP | proto::ICMPV6);
     let layout = is_read.then(|| descriptor.tuple(bytes).ok()).flatten();
     layout.unwrap_or(*tuple)
 }

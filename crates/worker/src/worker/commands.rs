@@ -5,6 +5,7 @@ use std::time::Duration;
 use flow::{Nanos, OpId, PortId, SessionIndex};
 use packet::{DropReason, PacketBuf};
 use rules::image::{Buffering, ImmediateActions, SessionChange, SessionImage};
+use rules::model::ConnectionPolicy;
 use rules::worker_selection::WorkerSelectionChange;
 use transport::AdjacencyChange;
 
@@ -265,12 +266,15 @@ impl<I: Io> Worker<I> {
                 let may_have_some = slot.image.installation.may_have_connections;
                 connections.note_installed(session, may_have_some, now);
             }
-            Some(old)
-                if old.classifier.connections().is_none() && slot.classifier.connections().is_some() =>
-            {
-                connections.note_list(session, now);
+            Some(old) => {
+                let filtering = |policy: Option<ConnectionPolicy>| policy.map(|policy| policy.filtering);
+                let wanted = filtering(slot.classifier.connections());
+                if wanted.is_some() && wanted != filtering(old.classifier.connections()) {
+                    // Those that it has are not to be found by the new one.
+                    connections.forget(session);
+                    connections.note_list(session, now);
+                }
             }
-            Some(_) => {}
         }
     }
 

@@ -37,7 +37,7 @@ impl BegunConnections {
         );
         if access.direction == Direction::Uplink && asks && !is_refused {
             let begins = match icmp_type(access, packet) {
-                None => true,
+                None => !answers_only(access, packet),
                 Some((1, kind)) => kind == 8 || kind == 13,
                 Some((_, kind)) => kind == 128,
             };
@@ -89,12 +89,33 @@ fn answers(sent: &IpTuple, answer: &IpTuple, filtering: Filtering) -> bool {
     let is_same_ue = sent.proto == answer.proto
         && end(sent.addrs.src(), sent.src_port) == end(answer.addrs.dst(), answer.dst_port);
     let is_same_address = sent.addrs.dst() == answer.addrs.src();
+    let has_ports = matches!(sent.proto, 6 | 17 | 33 | 132 | 136);
     is_same_ue
         && match filtering {
-            Filtering::EndpointIndependent => true,
+            Filtering::EndpointIndependent => is_same_address || has_ports,
             Filtering::AddressDependent => is_same_address,
             Filtering::AddressAndPortDependent => is_same_address && sent.dst_port == answer.src_port,
         }
+}
+
+/// An octet of the user packet behind its IP header.
+fn octet(access: &EvaluatedAccess<'_>, packet: &[u8], at: usize) -> Option<u8> {
+    let outer = IpTuple::parse(packet, packet.len()).ok()?;
+    // In a tunnel it is the end of what is there.
+    let user = usize::from(outer.total_len).checked_sub(usize::from(access.tuple.total_len))?;
+    packet
+        .get(user + usize::from(access.tuple.l4_offset) + at)
+        .copied()
+}
+
+/// Whether a packet is a segment with RST or FIN, or with SYN and ACK.
+fn answers_only(access: &EvaluatedAccess<'_>, packet: &[u8]) -> bool {
+    let is_tcp = access.tuple.proto == 6 && access.tuple.fragment != Fragment::Later;
+    let flags = octet(access, packet, 13).filter(|_| is_tcp).unwrap_or_default();
+    match flags & 2 {
+        0 => flags & 5 != 0,
+        _ => flags & 16 != 0,
+    }
 }
 
 /// Protocol and type of an ICMP message of the packet's IP version. What follows a first fragment is taken for an
@@ -108,8 +129,5 @@ fn icmp_type(access: &EvaluatedAccess<'_>, packet: &[u8]) -> Option<(u8, u8)> {
     if tuple.fragment == Fragment::Later {
         return Some((tuple.proto, if tuple.proto == 1 { 0 } else { 129 }));
     }
-    let outer = IpTuple::parse(packet, packet.len()).ok()?;
-    // In a tunnel it is the end of what is there.
-    let user = usize::from(outer.total_len).checked_sub(usize::from(tuple.total_len))?;
-    Some((tuple.proto, *packet.get(user + usize::from(tuple.l4_offset))?))
+    Some((tuple.proto, octet(access, packet, 0)?))
 }

@@ -185,8 +185,7 @@ fn a_connection_of_tcp_lives_long_once_it_is_established() {
     assert!(!gets(&mut world, &tcp(false, SYN)));
     assert!(sends(&mut world, &tcp(true, SYN)));
     assert_eq!(world.workers[0].flows(), 0, "a SYN leaves no entry");
-    assert!(gets(&mut world, &tcp(false, SYN_ACK)));
-    assert!(sends(&mut world, &tcp(true, ACK)));
+    establish(&mut world);
     wait(&mut world, Duration::from_secs(7_400));
     assert!(gets(&mut world, &tcp(false, ACK)), "after two hours");
     wait(&mut world, Duration::from_secs(7_440) + PERIOD);
@@ -201,26 +200,69 @@ fn a_connection_of_tcp_lives_long_once_it_is_established() {
 }
 
 #[test]
-fn a_connection_of_tcp_that_was_closed_ends_soon_whatever_its_other_end_sends() {
-    for (is_uplink, flags) in [(true, FIN), (false, FIN), (true, RST), (false, RST)] {
-        let mut world = world();
-        sends(&mut world, &tcp(true, SYN));
-        gets(&mut world, &tcp(false, SYN_ACK));
-        sends(&mut world, &tcp(true, ACK));
+fn a_connection_of_tcp_that_was_closed_ends_soon_whatever_its_ends_send() {
+    for (filtering, is_uplink, flags) in [
+        (Filtering::AddressAndPortDependent, true, FIN),
+        (Filtering::AddressAndPortDependent, false, FIN),
+        (Filtering::AddressAndPortDependent, true, RST),
+        (Filtering::AddressAndPortDependent, false, RST),
+        (Filtering::AddressDependent, true, FIN),
+        (Filtering::AddressDependent, true, RST),
+    ] {
+        let mut world = world_with(filtering, |_| ());
+        establish(&mut world);
         match is_uplink {
             true => assert!(sends(&mut world, &tcp(true, flags))),
             false => assert!(gets(&mut world, &tcp(false, flags))),
         }
-        // Its other end sends all the time.
-        let passed = (0..40)
+        // Its other end sends all the time, and the UE has only RST for that.
+        let passed = (0..60)
             .take_while(|_| {
                 wait(&mut world, Duration::from_secs(10));
+                sends(&mut world, &tcp(true, RST));
                 gets(&mut world, &tcp(false, ACK))
             })
             .count();
         assert!((24..=37).contains(&passed), "{is_uplink} {flags:x}: {passed}");
         assert!(sends(&mut world, &tcp(true, SYN)) && gets(&mut world, &tcp(false, SYN_ACK)));
     }
+}
+
+fn establish(world: &mut World) {
+    assert!(sends(world, &tcp(true, SYN)) && gets(world, &tcp(false, SYN_ACK)));
+    assert!(sends(world, &tcp(true, ACK)));
+}
+
+/// Where others may send to the UE's port, none of them ends what it has with another.
+#[test]
+fn a_segment_from_outside_shortens_no_connection_that_others_may_belong_to() {
+    for filtering in [Filtering::AddressDependent, Filtering::EndpointIndependent] {
+        let mut world = world_with(filtering, |_| ());
+        establish(&mut world);
+        assert!(gets(&mut world, &tcp(false, RST)) && gets(&mut world, &tcp(false, FIN)));
+        // A second connection of the same port opens.
+        let mut other = tcp(true, SYN);
+        other[20 + 3] ^= 1;
+        assert!(sends(&mut world, &other));
+        wait(&mut world, Duration::from_secs(7_400));
+        assert!(gets(&mut world, &tcp(false, ACK)), "{filtering:?}");
+    }
+}
+
+/// What the UE answers to others begins nothing: they cannot use up what it may have.
+#[test]
+fn answers_of_the_ue_begin_no_connection() {
+    let mut world = world();
+    for flags in [RST, RST | ACK, SYN_ACK, FIN] {
+        assert!(sends(&mut world, &tcp(true, flags)));
+    }
+    assert!(sends(&mut world, &icmp(UE, REMOTE, &[0, 0])));
+    assert!(sends(&mut world, &icmp(UE, REMOTE, &[3, 3])));
+    assert_eq!(world.workers[0].holdings().connections, 0);
+    // What is not answered is not established.
+    assert!(sends(&mut world, &tcp(true, ACK)));
+    wait(&mut world, Duration::from_secs(240) + PERIOD);
+    assert!(!gets(&mut world, &tcp(false, ACK)));
 }
 
 /// A connection lives as long as its flows, whose packets are never looked for among the connections.
@@ -236,7 +278,7 @@ fn flows_in_use_keep_their_connection() {
     }
     // Each period one of its packets is decided anew, none is dropped.
     let stats = world.workers[0].stats().clone();
-    assert!((15..=19).contains(&stats.revalidated), "{}", stats.revalidated);
+    assert!((15..=30).contains(&stats.revalidated), "{}", stats.revalidated);
     wait(&mut world, Duration::from_secs(290));
     assert!(gets(&mut world, &udp_from(REMOTE, 53)));
     // What comes keeps it, too.
@@ -297,25 +339,34 @@ fn of_icmp_answers_pass_and_errors_about_what_the_ue_has_sent() {
 }
 
 #[test]
-fn a_session_and_a_worker_have_a_highest_number() {
-    for (per_session, connections) in [(4, 100), (100, 4)] {
+fn a_session_has_a_highest_number() {
+    let mut world = world_with(Filtering::AddressAndPortDependent, |config| {
+        config.connections.per_session = 4;
+    });
+    for port in 0..10 {
+        assert_eq!(sends(&mut world, &udp_to(REMOTE, port)), port < 4);
+    }
+    let stats = world.workers[0].stats().clone();
+    assert_eq!(stats.dropped(DropReason::ConnectionLimit), 6);
+    assert_eq!(stats.connections_refused, 6);
+    assert!(gets(&mut world, &udp_from(REMOTE, 3)) && !gets(&mut world, &udp_from(REMOTE, 4)));
+    // When they have ended there is room.
+    for _ in 0..4 {
+        wait(&mut world, Duration::from_secs(200));
+    }
+    assert!(sends(&mut world, &udp_to(REMOTE, 5)));
+    world.assert_conserved();
+}
+
+/// A session may have a sixteenth of what is left, and 64 where that is less.
+#[test]
+fn one_session_leaves_room_for_others() {
+    for (connections, own) in [(3_200, 188), (640, 64), (40, 40)] {
         let mut world = world_with(Filtering::AddressAndPortDependent, |config| {
-            config.connections.per_session = per_session;
             config.connections.connections = connections;
         });
-        for port in 0..10 {
-            assert_eq!(sends(&mut world, &udp_to(REMOTE, port)), port < 4);
-        }
-        let stats = world.workers[0].stats().clone();
-        assert_eq!(stats.dropped(DropReason::ConnectionLimit), 6);
-        assert_eq!(stats.connections_refused, 6);
-        assert!(gets(&mut world, &udp_from(REMOTE, 3)) && !gets(&mut world, &udp_from(REMOTE, 4)));
-        // When they have ended there is room.
-        for _ in 0..4 {
-            wait(&mut world, Duration::from_secs(200));
-        }
-        assert!(sends(&mut world, &udp_to(REMOTE, 5)));
-        world.assert_conserved();
+        let begun = (0..1_000).take_while(|port| sends(&mut world, &udp_to(REMOTE, *port)));
+        assert_eq!(begun.count(), own, "of {connections}");
     }
 }
 
@@ -335,10 +386,37 @@ fn a_session_takes_its_connections_with_it() {
             .apply(0, SessionChange::Remove(SessionIndex(1)))
             .expect("it is there");
         // Those that were are forgotten bit by bit.
-        wait(&mut world, Duration::from_secs(1));
+        wait(&mut world, Duration::from_secs(140));
         world.install(1, rules.clone());
         assert!(!gets(&mut world, &UserPacket::udp(REMOTE, UE, 53, 5000).bytes()));
     }
+}
+
+/// A list that is given another filtering counts no connection twice, and ends none that is in use.
+#[test]
+fn another_filtering_takes_the_place_of_the_one_before() {
+    let mut world = world_with(Filtering::AddressDependent, |config| {
+        config.connections.per_session = 4;
+    });
+    let image = world
+        .image(1, &Arc::new(rules(&world.network)), None)
+        .expect("good rules");
+    for port in 0..4 {
+        assert!(sends(
+            &mut world,
+            &UserPacket::udp(UE, REMOTE, 5000 + port, 53).bytes()
+        ));
+    }
+    let other = rules(&network(Filtering::AddressAndPortDependent, false));
+    world.change(&image, ImmediateActions::default(), |rules| *rules = other);
+    assert!(gets(&mut world, &UserPacket::udp(REMOTE, UE, 53, 5000).bytes()));
+    for port in 0..4 {
+        assert!(sends(
+            &mut world,
+            &UserPacket::udp(UE, REMOTE, 5000 + port, 53).bytes()
+        ));
+    }
+    assert_eq!(world.workers[0].stats().connections_refused, 0);
 }
 
 /// What a session had before it came to this worker is not known: what does not open a connection passes for as long as
@@ -359,6 +437,11 @@ fn a_session_from_elsewhere_goes_on() {
             .expect("there is room");
     };
     install(&mut world, true);
+    // Whoever sends begins nothing: the UE's own packets do.
+    for port in 1..200 {
+        assert!(gets(&mut world, &UserPacket::udp(OTHER, UE, 53, port).bytes()));
+    }
+    assert_eq!(world.workers[0].holdings().connections, 0);
     assert!(!gets(&mut world, &tcp(false, SYN)));
     assert!(!gets(&mut world, &icmp(REMOTE, UE, &[8, 0])));
     assert!(gets(&mut world, &tcp(false, ACK)) && gets(&mut world, &udp_from(REMOTE, 53)));
