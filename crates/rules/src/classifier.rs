@@ -35,6 +35,7 @@ use self::named_applications::NamedApplication;
 use self::packed::{OwnTunnel, Rule, View};
 pub use self::source_check::SourceCheck;
 use self::source_check::allows_source;
+pub(crate) use self::source_check::have_same_directions;
 pub(crate) use self::source_check::source_check;
 use self::tunnels::Interfaces;
 pub(crate) use self::tunnels::{Tunnel, tunnels};

@@ -22,7 +22,7 @@ use self::check::{check_identity, check_limits, check_qers, check_urrs};
 use self::next_hops::NextHops;
 use crate::adjacencies::Adjacencies;
 use crate::boxed_option::BoxedOption;
-use crate::classifier::{self, Classifier, Decision, Exemption, Tunnel, source_check};
+use crate::classifier::{self, Classifier, Decision, Exemption, Tunnel, have_same_directions, source_check};
 use crate::compile_error::{CompileError, CompileFault};
 use crate::counter_slots::{CounterSlots, PoolSlots};
 use crate::image::{
@@ -259,7 +259,9 @@ fn classify(
     for (slot, pdr) in rules.pdrs().iter().enumerate() {
         decisions.push(decision(slot, pdr, rules, &common)?);
     }
-    let is_same = rules.shares_all_but_fars_with(previous.rules) && previous.classifier.is_of(&decisions);
+    let is_same = rules.shares_all_but_fars_with(previous.rules)
+        && have_same_directions(rules, previous.rules)
+        && previous.classifier.is_of(&decisions);
     let classifier = if is_same {
         previous.classifier.clone()
     } else {

@@ -25,7 +25,7 @@ pub(crate) mod inspection;
 
 use flow::{ContentId, Direction, FlowFlags, FlowKey4, KeyFields, Nanos, SessionIndex, Tick, Verdict};
 use packet::rewrite::Rewrite;
-use packet::{DropReason, PacketBuf};
+use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::Side;
 
 use crate::WorkerConfig;
@@ -484,45 +484,50 @@ impl SlowPath {
             }) if lacks_ports => {
                 descriptor.fate = Fate::Defer(Deferral::FirstFragment(wanted.session));
             }
-            Ok(Answer {
-                mut verdict,
-                protocol,
-                content,
-                access,
-                has_connection,
-                ..
-            }) => {
-                access.inspect(|rule| tables.access.decided(*rule));
-                if content.is_some() {
-                    tables.bill(wanted.session, content, &mut verdict);
-                }
-                descriptor.verdict = verdict;
-                let Some(shape) = shape else {
-                    tables.stats.bypassed += 1;
-                    return;
-                };
-                descriptor.shape = shape;
-                let Tables { sessions, flows, .. } = tables;
-                let entry = NewEntry {
-                    idle: self.idle_of(descriptor, protocol),
-                    session: wanted.session,
-                    validity: Validity {
-                        is_provisional: inspected.is_some_and(|inspected| inspected.is_provisional(shape)),
-                        is_periodic: has_connection,
-                    },
-                };
-                flows.stage(&sessions.blocks, packet_key, descriptor, entry);
-                if let Some(inspected) = inspected.filter(|inspected| inspected.wants_entry) {
-                    let entry = ResponderEntry {
-                        side: descriptor.side,
-                        shape,
-                        tos: known.map_or(0, |tuple| tuple.tos),
-                        flow_label: known.map_or(0, |tuple| tuple.flow_label),
-                    };
-                    self.inspection.note_responder(&inspected, entry);
-                }
-            }
+            Ok(answer) => self.heed(tables, (packet_key, descriptor), (answer, shape), (wanted, known)),
             Err(reason) => descriptor.fate = Fate::Drop(reason),
+        }
+    }
+
+    /// The packet goes by what was decided, and so do others if there is to be an entry of this shape.
+    #[inline]
+    fn heed(
+        &mut self,
+        tables: &mut Tables<'_>,
+        (packet_key, descriptor): (PacketKey<'_>, &mut Descriptor),
+        (answer, shape): (Answer, Option<KeyFields>),
+        (wanted, known): (Wanted, Option<IpTuple>),
+    ) {
+        let mut verdict = answer.verdict;
+        answer.access.inspect(|rule| tables.access.decided(*rule));
+        if answer.content.is_some() {
+            tables.bill(wanted.session, answer.content, &mut verdict);
+        }
+        descriptor.verdict = verdict;
+        let Some(shape) = shape else {
+            tables.stats.bypassed += 1;
+            return;
+        };
+        descriptor.shape = shape;
+        let inspected = answer.inspected;
+        let Tables { sessions, flows, .. } = tables;
+        let entry = NewEntry {
+            idle: self.idle_of(descriptor, answer.protocol),
+            session: wanted.session,
+            validity: Validity {
+                is_provisional: inspected.is_some_and(|inspected| inspected.is_provisional(shape)),
+                is_periodic: answer.has_connection,
+            },
+        };
+        flows.stage(&sessions.blocks, packet_key, descriptor, entry);
+        if let Some(inspected) = inspected.filter(|inspected| inspected.wants_entry) {
+            let entry = ResponderEntry {
+                side: descriptor.side,
+                shape,
+                tos: known.map_or(0, |tuple| tuple.tos),
+                flow_label: known.map_or(0, |tuple| tuple.flow_label),
+            };
+            self.inspection.note_responder(&inspected, entry);
         }
     }
 

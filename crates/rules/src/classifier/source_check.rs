@@ -39,6 +39,13 @@ pub(super) fn leads_to_access(rules: &SessionRules, pdr: &Pdr) -> bool {
     destination(rules, pdr.far) == Some(DestinationInterface::Access)
 }
 
+/// Whether what comes from Access goes the same way by both rules, which differ in FARs alone.
+pub(crate) fn have_same_directions(rules: &SessionRules, older: &SessionRules) -> bool {
+    let pdrs = rules.pdrs().iter();
+    let mut from_access = pdrs.filter(|pdr| pdr.pdi.source_interface == SourceInterface::Access);
+    from_access.all(|pdr| leads_to_access(rules, pdr) == leads_to_access(older, pdr))
+}
+
 /// What packets that `pdr` detects and `far` sends may have as source; `knows_ue`: the session has UE addresses. From
 /// Access to Access is indirect forwarding between gNBs: downlink packets, whose source is not the UE (TS 29.244
 /// §8.2.24, NOTE 3).

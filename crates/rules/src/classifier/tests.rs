@@ -5,6 +5,7 @@ mod rulebases;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use flow::meter::Colour;
 use packet::eth::{L2, ether_type};
 use packet::frame::parse_inner;
 use packet::gtpu::MessageType;
@@ -19,7 +20,7 @@ use crate::model::{
     Edit, OuterHeaderCreation, Pdi, PdiUpdate, Pdr, PdrUpdate, RuleRef, SdfFilter, SdfFilterId,
     SourceInterface,
 };
-use crate::reference_interpreter::{Outcome, interpret};
+use crate::reference_interpreter::{Conditions, Metering, Outcome, Quotas, interpret_with};
 use crate::testing::{self, NumberedHops, Sent, UserPacket, any_sent, runnable_rules, tunnelled};
 
 /// Where a packet came in and what it is; `None` for malformed ones and messages without a user packet.
@@ -62,7 +63,8 @@ fn is_owned(image: &SessionImage, side: Side, tuple: &IpTuple) -> bool {
 
 /// All that a flow entry would hold of a packet's fate.
 fn fate(image: &SessionImage, side: Side, tuple: &IpTuple) -> Option<(u16, bool, KeyFields)> {
-    let found = image.classifier.classify(&PacketView { side, tuple })?;
+    let found = image.classifier.classify(&PacketView { side, tuple });
+    let found = found.filter(Match::is_decided)?;
     Some((
         found.decision.pdr,
         image
@@ -88,7 +90,13 @@ proptest! {
         let Some(image) = image(rules.clone(), &network) else { return Ok(()) };
         for sent in packets {
             let Some((side, tuple)) = seen(&network, &sent) else { continue };
-            let verdict = interpret(&rules, &network, sent.ingress, &sent.bytes);
+            let conditions = Conditions {
+                metering: Metering::Colour(Colour::Green),
+                quotas: Quotas::default(),
+                host: FlowHost::Undecided,
+                is_solicited: true,
+            };
+            let verdict = interpret_with(&rules, &network, sent.ingress, &sent.bytes, conditions);
             let unknown = [DropReason::UnknownTeid, DropReason::UnknownUeAddress].map(Outcome::Dropped);
             prop_assert_eq!(!unknown.contains(&verdict.outcome), is_owned(&image, side, &tuple));
             if is_owned(&image, side, &tuple) {

@@ -4,12 +4,12 @@
 //! What a UE sends begins a connection, of any protocol, or keeps it. What comes from a data network passes if it
 //! belongs to one: how far from its other end, the [`Filtering`] says (RFC 4787 §5, RFC 5382 §4.3). It is asked about
 //! when a flow is decided, and again once in each period while the flow is in use (`lookup::validity`), so that a
-//! connection lives as long as its flows, and no packet of a known flow costs anything. Lifetimes are longer by a period
-//! for that.
+//! connection lives as long as its flows, and no packet of a known flow costs anything. Lifetimes are longer by a
+//! period for that.
 //!
-//! A SYN of the UE leaves no flow entry: the segment after it shows that the connection is established, if its other end
-//! has answered. What a UE only answers with begins nothing: RST, SYN with ACK, ICMP errors and replies. So others cannot
-//! have it use up what it may have.
+//! A SYN of the UE leaves no flow entry: the segment after it shows that the connection is established, if its other
+//! end has answered. What a UE only answers with begins nothing: RST, SYN with ACK, ICMP errors and replies. So others
+//! cannot have it use up what it may have.
 //!
 //! A session that was another worker's or another process's has connections of which nothing is known here. As long as
 //! they may live, what does not open a connection is taken for a part of one.
@@ -237,7 +237,8 @@ impl Connections {
             .filter(|known| ticks(now) < known & UNTIL)
             .unwrap_or_default();
         let flags = match segment {
-            Segment::Opens => live & ANSWERED * u32::from(live & CLOSED == 0),
+            Segment::Opens if live & CLOSED != 0 => 0,
+            Segment::Opens => live & ANSWERED,
             _ if self.may_have(owner.session, tuple.proto, now) => ANSWERED | live & CLOSED,
             _ => live & (ANSWERED | CLOSED),
         };
@@ -266,8 +267,8 @@ impl Connections {
 
     /// A segment with FIN or RST, of the UE or to it: its connection ends soon. `tuple` is that of what the UE sends.
     ///
-    /// Where others than one other end may send, a segment to the UE may be anyone's, and another connection may be taken
-    /// for the same: there only the UE closes, and what it sends next opens again.
+    /// Where others than one other end may send, a segment to the UE may be anyone's, and another connection may be
+    /// taken for the same: there only the UE closes, and what it sends next opens again.
     #[cold]
     pub fn close(&mut self, owner: Owner, tuple: &IpTuple, is_uplink: bool, now: Nanos) {
         let flag = match (owner.policy.filtering, is_uplink) {

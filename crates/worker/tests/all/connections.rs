@@ -437,7 +437,7 @@ fn a_session_from_elsewhere_goes_on() {
             .expect("there is room");
     };
     install(&mut world, true);
-    // Whoever sends begins nothing: the UE's own packets do.
+    // What comes begins nothing: the UE's own packets do.
     for port in 1..200 {
         assert!(gets(&mut world, &UserPacket::udp(OTHER, UE, 53, port).bytes()));
     }

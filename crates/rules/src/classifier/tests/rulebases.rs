@@ -3,9 +3,7 @@
 use super::*;
 use crate::model::{Edit, FarId, PdrId, Precedence, Qer, QerId, Urr, UrrId};
 use crate::model::{Predefined, PredefinedRule};
-use crate::reference_interpreter::{Conditions, Metering, Quotas, interpret_with};
 use crate::testing::{any_flow_host, runnable_rules_with};
-use flow::meter::Colour;
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
@@ -26,9 +24,11 @@ proptest! {
                 metering: Metering::Colour(Colour::Green),
                 quotas: Quotas::default(),
                 host: host.borrowed(),
+                is_solicited: true,
             };
             let verdict = interpret_with(&rules, &network, sent.ingress, &sent.bytes, conditions);
-            let found = image.classifier.classify_with(&PacketView { side, tuple: &tuple }, host.borrowed());
+            let view = PacketView { side, tuple: &tuple };
+            let found = image.classifier.classify_with(&view, host.borrowed()).filter(Match::is_decided);
             let denied = verdict.outcome == Outcome::Dropped(DropReason::AccessList);
             prop_assert_eq!(found.is_some_and(|found| found.decision.is_denied()), denied);
             if denied {
