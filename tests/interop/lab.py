@@ -167,6 +167,8 @@ class Namespace:
         self.name = f"slu{os.getpid()}{name}"
         sh(f"ip netns add {self.name}")
         self.run("ip link set lo up")
+        # tshark takes packets of none of these ports for some protocol.
+        self.run("sysctl -q -w net.ipv4.ip_local_port_range=50000\\ 54000")
 
     def run(self, command, check=True):
         return sh(f"ip netns exec {self.name} {command}", check)

@@ -32,7 +32,7 @@ class Rule:
         self.is_v4 = draw.random() < 0.5
         self.prefix = self._prefix(draw) if self.protocol is None or draw.random() < 0.9 else None
         # No port that tshark has a protocol for.
-        first = draw.randrange(40_000, 43_000)
+        first = draw.randrange(41_200, 44_200)
         has_ports = self.protocol is not None and draw.random() < 0.8
         self.ports = (first, first + draw.choice([0, 0, 3, 60])) if has_ports else None
 
@@ -76,7 +76,7 @@ class Rule:
         if bits == "28":
             start, _, last = address.rpartition(".")
             address = f"{start}.{int(last) + draw.randrange(16)}"
-        port = draw.randint(*self.ports) if self.ports else draw.randrange(40_000, 44_000)
+        port = draw.randint(*self.ports) if self.ports else draw.randrange(41_200, 44_300)
         return self.protocol or draw.choice([6, 17]), address, port
 
 

@@ -94,7 +94,7 @@ class Ends:
     def ask(self):
         """The UE asks over UDP, and is answered."""
         client = self._socket(self.lab.ue, socket.SOCK_DGRAM, self.ue)
-        port = self.draw.randrange(20_000, 30_000)
+        port = self.draw.randrange(45_600, 46_900)
         with contextlib.closing(self._socket(self.lab.dn, socket.SOCK_DGRAM, self.host, port)) as server:
             client.sendto(b"question", (self.host, port))
             _, source = server.recvfrom(100)
@@ -111,7 +111,7 @@ class Ends:
     def answer_from_elsewhere(self):
         if self.flows:
             client, port = self.draw.choice(self.flows)
-            self._host_sends(port + 10_000, client.getsockname()[1])
+            self._host_sends(port + 2_000, client.getsockname()[1])
 
     def call(self):
         """The UE opens a connection of TCP, and keeps it."""

@@ -281,7 +281,7 @@ impl SlowPath {
             && !descriptor.verdict.flags.contains(FlowFlags::DENIED)
         {
             let is_uplink = matches!(descriptor.side, Side::Tunnel { .. });
-            let sent = if is_uplink { tuple } else { tuple.reversed() };
+            let sent = as_sent_by_ue(descriptor.side, tuple);
             self.connections.close(owner, &sent, is_uplink, now);
         }
     }
@@ -421,6 +421,14 @@ impl SlowPath {
                 continue;
             };
             slot.classifier.prefetch_rest();
+            if self.connections.is_on() {
+                let descriptor = &burst.descriptors[usize::from(wanted.index)];
+                let tuple = burst.keys.tuple(wanted.index.into(), descriptor.family, false);
+                if let (Some(owner), Some(tuple)) = (decision::owner(slot), tuple) {
+                    let sent = as_sent_by_ue(descriptor.side, tuple);
+                    self.connections.prefetch(owner, &sent);
+                }
+            }
             if self.inspection.is_on() && slot.classifier.may_read_host() {
                 let (index, family) = (
                     wanted.index.into(),
@@ -567,6 +575,14 @@ fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side, has_inspecte
         Side::Plain { .. } => Direction::Downlink,
     };
     sessions.blocks.prefetch_read_line(slot.installed.block, likely);
+}
+
+/// The tuple of what the UE sends to the other end of a packet's connection.
+fn as_sent_by_ue(side: Side, tuple: IpTuple) -> IpTuple {
+    match side {
+        Side::Tunnel { .. } => tuple,
+        Side::Plain { .. } => tuple.reversed(),
+    }
 }
 
 /// Whether a packet opens a connection between ends that have a flow.

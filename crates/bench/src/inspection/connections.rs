@@ -75,7 +75,8 @@ pub struct Connections {
     /// Those whose next packet goes this way, by direction.
     waiting: [VecDeque<u32>; 2],
     free: VecDeque<Buf>,
-    windows: [VecDeque<Buf>; 2],
+    /// Frames that are made, and whose they are: the next one is made when this one was given.
+    windows: [VecDeque<(Buf, u32)>; 2],
     counts: Counts,
     is_open: bool,
 }
@@ -171,8 +172,7 @@ impl Connections {
                 let frame = self.frames.make(what, place, made.host, made.port);
                 buf.fill(PortId(side as u16), frame.contents, frame.octets);
             }
-            self.windows[side].push_back(buf);
-            self.wait(number);
+            self.windows[side].push_back((buf, number));
         }
         self.counts.port_ticks += cycles::now().wrapping_sub(before);
     }
@@ -198,10 +198,11 @@ impl Io for Connections {
             self.refill(direction);
         }
         while out.room() > 0 {
-            let Some(buf) = self.windows[side].pop_front() else {
+            let Some((buf, number)) = self.windows[side].pop_front() else {
                 break;
             };
             self.counts.given += 1;
+            self.wait(number);
             let _ = out.push(buf);
         }
     }

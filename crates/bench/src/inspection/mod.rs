@@ -17,6 +17,7 @@ mod target;
 
 use std::collections::BTreeMap;
 
+use ::rules::model::AccessAction;
 use packet::DropReason;
 use worker::Stats;
 
@@ -41,12 +42,19 @@ const MIX: Mix = Mix { tls: 70, http: 15 };
 const RULES: Size = Size {
     hosts: 40_000,
     prefixes: 10_000,
+    otherwise: AccessAction::Permit,
 };
 
 /// An access list alone.
 const LIST: Size = Size {
     hosts: 0,
     prefixes: 10_000,
+    otherwise: AccessAction::Permit,
+};
+/// One that asks for connections.
+const SOLICITED: Size = Size {
+    otherwise: AccessAction::Solicited,
+    ..LIST
 };
 
 /// Measures it.
@@ -56,7 +64,7 @@ const LIST: Size = Size {
 pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Inspected, BenchError> {
     let few = Size {
         hosts: 1_000,
-        prefixes: 10_000,
+        ..RULES
     };
     let only = |tls, http| Mix { tls, http };
     let all = [
@@ -68,6 +76,12 @@ pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Inspected, 
         ("UDP alone, each 5-tuple", only(0, 0), RULES, Base::Tuple),
         ("access list, each tunnel", MIX, LIST, Base::Tunnel),
         ("access list, each 5-tuple", MIX, LIST, Base::Tuple),
+        (
+            "access list, solicited, each 5-tuple",
+            MIX,
+            SOLICITED,
+            Base::Tuple,
+        ),
     ];
     let mut compared = Vec::new();
     for (name, mix, size, base) in all
@@ -98,7 +112,10 @@ fn compare(
 ) -> Result<Compared, BenchError> {
     // An access list has no hosts.
     let (added, with_base) = match size.hosts {
-        0 => (Added::AccessList(rules::access_list(size.prefixes)?), base),
+        0 => (
+            Added::AccessList(rules::access_list(size.prefixes, size.otherwise)?),
+            base,
+        ),
         _ => (Added::Rulebase(rules::predefined(size)?), Base::Tunnel),
     };
     let hosts = size.hosts.max(1);

@@ -37,6 +37,8 @@ pub struct Size {
     pub hosts: u32,
     /// Prefixes.
     pub prefixes: u32,
+    /// What becomes of packets that no prefix describes, in an access list.
+    pub otherwise: AccessAction,
 }
 
 fn rule(precedence: u32) -> PredefinedRule {
@@ -68,11 +70,12 @@ fn prefix(number: u32) -> Result<SdfFilter, BenchError> {
     })
 }
 
-/// An access list that denies this many prefixes, with which none of the packets is exchanged.
+/// An access list that denies this many prefixes, with which none of the packets is exchanged; `otherwise` is for all
+/// packets then.
 ///
 /// # Errors
 /// None: all of them are valid.
-pub fn access_list(prefixes: u32) -> Result<Arc<AccessList>, BenchError> {
+pub fn access_list(prefixes: u32, otherwise: AccessAction) -> Result<Arc<AccessList>, BenchError> {
     let rule = |number: u32| {
         Ok(AccessRule {
             name: number.to_string().into(),
@@ -82,7 +85,7 @@ pub fn access_list(prefixes: u32) -> Result<Arc<AccessList>, BenchError> {
         })
     };
     let rules = (0..prefixes).map(rule).collect::<Result<_, BenchError>>()?;
-    let list = AccessList::new("z", rules, AccessAction::Permit);
+    let list = AccessList::new("z", rules, otherwise);
     list.map(Arc::new)
         .map_err(|error| BenchError::of(format!("{error:?}")))
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ::rules::compile::compile;
 use ::rules::image::SessionChange;
 use flow::{Nanos, OpId, SessionIndex, cycles};
-use worker::{Command, IdleTimes, InspectionLimits, Stats, Worker, control_channel};
+use worker::{Command, ConnectionLimits, IdleTimes, InspectionLimits, Stats, Worker, control_channel};
 
 use super::super::clock::{Presence, Rounds, nanos};
 use super::super::error::BenchError;
@@ -23,6 +23,8 @@ const ROUND: u64 = 4_096;
 /// Room for flow entries, and how long they idle: connections come and go faster than entries age by default.
 const FLOWS: u32 = 4 << 20;
 const IDLE: Duration = Duration::from_secs(2);
+/// Room for connections of UEs.
+const CONNECTIONS: usize = 8 << 20;
 
 /// What flow entries are of where no rule asks for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,12 @@ impl Side {
         let mut config = setting.config(&network)?;
         config.force_five_tuple = base == Base::Tuple;
         config.idle = IdleTimes::all(IDLE);
+        // They live for a minute and more behind the last packet: there are as many as the measurement has.
+        config.connections = ConnectionLimits {
+            connections: CONNECTIONS,
+            per_session: u32::MAX,
+            lifetimes: IdleTimes::all(IDLE),
+        };
         // A tenth of all packets take the slow path, which is what is measured.
         config.slow_share_percent = 100;
         config.content_counters = arguments.active as usize * 50;

@@ -18,8 +18,8 @@ pub struct ConnectionsConfig {
     /// Those of one session; 4,096.
     #[serde(default = "ConnectionsConfig::default_per_session")]
     pub per_session: Bounded<1, 16_777_216>,
-    /// How long one lives behind its last packet, in seconds, and a minute more. Those of TCP are transitory until a
-    /// segment of the UE follows its SYN, and from a FIN or RST on.
+    /// How long one lives behind its last packet, in seconds, and up to 70 more. Those of TCP are transitory until the
+    /// UE sends after its other end has answered, and from a FIN or RST on.
     #[serde(default)]
     pub lifetime_s: IdleConfig,
 }

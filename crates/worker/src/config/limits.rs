@@ -113,7 +113,7 @@ pub struct ConnectionLimits {
     pub connections: usize,
     /// Those of one session.
     pub per_session: u32,
-    /// How long one lives behind the last packet that keeps it, and a minute more. RFC 6092 §3 asks for 2 hours and 4
+    /// How long one lives behind the last packet that keeps it, and up to 70 s more. RFC 6092 §3 asks for 2 hours and 4
     /// minutes of an established connection of TCP, 4 minutes of another, and 2 minutes of UDP at least.
     pub lifetimes: IdleTimes,
 }

@@ -46,8 +46,8 @@ impl Valid {
         self.advance(PARTS.into());
     }
 
-    /// What is kept in an entry that is made now. Entries with another `spread` are decided anew at other times: what was
-    /// decided at once is not again.
+    /// What is kept in an entry that is made now. Entries with another `spread` are decided anew at other times: what
+    /// was decided at once is not again.
     pub fn of(self, validity: Validity, spread: u32) -> u16 {
         let number = match validity.is_periodic {
             true => self.part.wrapping_sub((spread % u32::from(SPREAD)) as u16) & PART | PERIODIC,

@@ -158,6 +158,11 @@ impl Connections {
         }
     }
 
+    /// Asks for the memory of a connection. `tuple` is that of what the UE sends.
+    pub fn prefetch(&self, owner: Owner, tuple: &IpTuple) {
+        self.known.prefetch(&self.key(owner, tuple));
+    }
+
     /// A packet of the UE begins a connection, or keeps it.
     ///
     /// # Errors
