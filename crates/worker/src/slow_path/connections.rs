@@ -72,8 +72,10 @@ pub(crate) enum Segment {
     Opens,
     /// SYN and ACK.
     Accepts,
-    /// FIN or RST.
-    Closes,
+    /// FIN.
+    Finishes,
+    /// RST.
+    Resets,
 }
 
 /// The UE, or the worker, has as many connections as there may be.
@@ -273,13 +275,13 @@ impl Connections {
     /// A segment with FIN or RST, of the UE or to it: its connection ends soon. `tuple` is that of what the UE sends.
     ///
     /// Where others than one other end may send, a segment to the UE may be anyone's, and another connection may be
-    /// taken for the same: there only the UE closes, and what it sends next opens again.
+    /// taken for the same: there only the UE closes, and its next segment opens again.
     #[cold]
     pub fn close(&mut self, owner: Owner, tuple: &IpTuple, is_uplink: bool, now: Nanos) {
         let flag = match (owner.policy.filtering, is_uplink) {
             (Filtering::AddressAndPortDependent, _) => CLOSED,
-            (Filtering::AddressDependent, true) => 0,
-            (Filtering::AddressDependent, false) | (Filtering::EndpointIndependent, _) => return,
+            (Filtering::AddressDependent | Filtering::EndpointIndependent, true) => 0,
+            (Filtering::AddressDependent | Filtering::EndpointIndependent, false) => return,
         };
         let key = self.key(owner, tuple);
         let soon = ticks(now) + self.lifetime(tuple.proto, true);
@@ -305,7 +307,7 @@ impl Connections {
             _ => times.other,
         };
         let ticks = lifetime.as_nanos().div_ceil(Tick::LENGTH.as_nanos());
-        u32::try_from(ticks).unwrap_or(u32::MAX / 4).min(u32::MAX / 4) + PERIOD_TICKS
+        ticks.min(u128::from(UNTIL / 2)) as u32 + PERIOD_TICKS
     }
 
     fn key(&self, owner: Owner, tuple: &IpTuple) -> [u32; 4] {

@@ -159,10 +159,14 @@ fn note_connection(
             &with_layout(tuple, descriptor, bytes),
             user_packet(descriptor, bytes),
         );
-        let segment = segment(packet, descriptor.flags);
+        let segment = segment(packet, descriptor);
         if look.connections.send(owner, packet, segment, look.now).is_err() {
             look.stats.connections_refused += 1;
             return Err(DropReason::ConnectionLimit);
+        }
+        if segment == Segment::Finishes {
+            // It has no entry by which that is found later.
+            look.connections.close(owner, tuple, true, look.now);
         }
         is_within = segment == Segment::Within;
     }
@@ -202,22 +206,23 @@ fn belongs(
             &with_layout(tuple, descriptor, bytes),
             user_packet(descriptor, bytes),
         );
-        let segment = segment(packet, descriptor.flags);
+        let segment = segment(packet, descriptor);
         look.connections.admits(owner, packet, segment, look.now)
     })
 }
 
 /// What a packet that starts with its IP header does to a connection of TCP.
-fn segment((tuple, user): (&IpTuple, &[u8]), flags: PacketFlags) -> Segment {
-    let acknowledges = || {
-        let octet = user.get(usize::from(tuple.l4_offset) + tcp::FLAGS_AT);
-        octet.is_some_and(|octet| octet & tcp::flags::ACK != 0)
-    };
-    match () {
-        () if flags.any(PacketFlags::CLOSING) => Segment::Closes,
-        () if !flags.any(PacketFlags::OPENING) => Segment::Within,
-        () if acknowledges() => Segment::Accepts,
-        () => Segment::Opens,
+fn segment((tuple, user): (&IpTuple, &[u8]), descriptor: &Descriptor) -> Segment {
+    if !descriptor.flags.any(PacketFlags::TRANSITORY) {
+        return Segment::Within;
+    }
+    let octet = user.get(usize::from(tuple.l4_offset) + tcp::FLAGS_AT);
+    let has = |flag| octet.is_some_and(|octet| octet & flag != 0);
+    match descriptor.flags.any(PacketFlags::OPENING) {
+        true if has(tcp::flags::ACK) => Segment::Accepts,
+        true => Segment::Opens,
+        false if has(tcp::flags::RST) => Segment::Resets,
+        false => Segment::Finishes,
     }
 }
 
@@ -228,8 +233,8 @@ fn user_packet<'a>(descriptor: &Descriptor, bytes: &'a [u8]) -> &'a [u8] {
 
 /// The tuple of a packet that is read further. That of a key does not say where its message begins.
 fn with_layout(tuple: &IpTuple, descriptor: &Descriptor, bytes: &[u8]) -> IpTuple {
-    let is_opening = descriptor.flags.any(PacketFlags::OPENING);
-    let is_read = is_opening || matches!(tuple.proto, proto::ICMP | proto::ICMPV6);
+    let is_transitory = descriptor.flags.any(PacketFlags::TRANSITORY);
+    let is_read = is_transitory || matches!(tuple.proto, proto::ICMP | proto::ICMPV6);
     let layout = is_read.then(|| descriptor.tuple(bytes).ok()).flatten();
     layout.unwrap_or(*tuple)
 }

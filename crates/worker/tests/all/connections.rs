@@ -207,6 +207,7 @@ fn a_connection_of_tcp_that_was_closed_ends_soon_whatever_its_ends_send() {
         (Filtering::AddressAndPortDependent, true, RST),
         (Filtering::AddressAndPortDependent, false, RST),
         (Filtering::AddressDependent, true, FIN),
+        (Filtering::EndpointIndependent, true, FIN),
         (Filtering::AddressDependent, true, RST),
     ] {
         let mut world = world_with(filtering, |_| ());
@@ -247,6 +248,22 @@ fn a_segment_from_outside_shortens_no_connection_that_others_may_belong_to() {
         wait(&mut world, Duration::from_secs(7_400));
         assert!(gets(&mut world, &tcp(false, ACK)), "{filtering:?}");
     }
+}
+
+/// A UE whose flows find no room for entries closes its connections all the same.
+#[test]
+fn a_fin_of_a_flow_without_an_entry_closes() {
+    let mut world = world_with(Filtering::AddressDependent, |config| {
+        config.flow_limits.per_session = 1;
+        config.connections.connections = 100;
+    });
+    assert!(sends(&mut world, &udp_to(REMOTE, 53)));
+    establish(&mut world);
+    assert!(sends(&mut world, &tcp(true, FIN)));
+    for _ in 0..5 {
+        wait(&mut world, Duration::from_secs(100));
+    }
+    assert_eq!(world.workers[0].holdings().connections, 0);
 }
 
 /// What the UE answers to others begins nothing: they cannot use up what it may have.
