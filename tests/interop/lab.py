@@ -168,7 +168,8 @@ class Namespace:
         sh(f"ip netns add {self.name}")
         self.run("ip link set lo up")
         # tshark takes packets of none of these ports for some protocol.
-        self.run("sysctl -q -w net.ipv4.ip_local_port_range=50000\\ 54000")
+        with self.entered(), open("/proc/sys/net/ipv4/ip_local_port_range", "w") as ports:
+            ports.write("50000 54000")
 
     def run(self, command, check=True):
         return sh(f"ip netns exec {self.name} {command}", check)
