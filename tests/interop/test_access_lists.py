@@ -67,7 +67,7 @@ class Rule:
             words += ["meta l4proto", str(self.protocol)]
         if self.ports:
             words += [PROTOCOLS[self.protocol], f"dport {self.ports[0]}-{self.ports[1]}"]
-        return f"add rule inet oracle sent {' '.join(words)} counter accept comment \"{self.name}\""
+        return f"{' '.join(words)} counter accept comment \"{self.name}\""
 
     def packet(self, draw):
         """Protocol, address and port of a packet that it describes, if no rule before it does."""
@@ -118,18 +118,24 @@ def counted(namespace):
 
 
 @contextlib.contextmanager
-def oracle(lab, ue4, ue6):
-    nft(lab.ue, "add table inet oracle", "add chain inet oracle sent {type filter hook output priority 0; policy accept;}",
-        'add rule inet oracle sent oifname != "ue0" accept', *(rule.nft() for rule in LIST),
-        'add rule inet oracle sent counter accept comment "otherwise"')
-    nft(lab.dn, "add table inet oracle", "add chain inet oracle came {type filter hook prerouting priority -300; policy accept;}",
-        f'add rule inet oracle came ip saddr {ue4} counter accept comment "v4"',
-        f'add rule inet oracle came ip6 saddr {ue6} counter accept comment "v6"')
+def oracle(*chains):
+    """Namespaces with a chain each of nftables: at this hook and priority, of these rules."""
+    for namespace, hook, priority, rules in chains:
+        nft(namespace, "add table inet oracle",
+            f"add chain inet oracle {hook} {{type filter hook {hook} priority {priority}; policy accept;}}",
+            *(f"add rule inet oracle {hook} {rule}" for rule in rules))
     try:
         yield
     finally:
-        for namespace in (lab.ue, lab.dn):
+        for namespace, *_ in chains:
             nft(namespace, "delete table inet oracle")
+
+
+def of_list(lab, ue4, ue6):
+    """The rules of the list as packets leave the UE; and what arrives of it."""
+    sent = ['oifname != "ue0" accept', *(rule.nft() for rule in LIST), 'counter accept comment "otherwise"']
+    came = [f'ip saddr {ue4} counter accept comment "v4"', f'ip6 saddr {ue6} counter accept comment "v6"']
+    return oracle((lab.ue, "output", 0, sent), (lab.dn, "prerouting", -300, came))
 
 
 def send(lab, ue4, ue6, protocol, address, port):
@@ -156,7 +162,7 @@ def test_each_rule_drops_what_nftables_counts_for_it(lab):
     draw = random.Random(SEED + 1)
     sock = lab.gnb_socket()
     before = dropped(lab)
-    with sock, kernel_ue(lab, sock) as (_, ue4, ue6), oracle(lab, ue4, ue6):
+    with sock, kernel_ue(lab, sock) as (_, ue4, ue6), of_list(lab, ue4, ue6):
         began = time.monotonic()
         for number in range(PACKETS):
             send(lab, ue4, ue6, *draw.choice(LIST).packet(draw))

@@ -20,7 +20,7 @@ from scapy.all import ICMP, IP, UDP, ICMPv6DestUnreach, IPv6, Raw
 
 from conftest import serve
 from lab import API_CONFIGURATION, DN, DN6, Lab, eventually, kernel_ue, shown
-from test_access_lists import attempt, counted, nft
+from test_access_lists import attempt, counted, oracle
 
 STEPS = 500
 SEED = int(os.environ.get("SLUICE_SEED", "") or random.SystemRandom().getrandbits(32))
@@ -45,24 +45,12 @@ def lab(request):
     yield from serve(request, lab, lab.associate)
 
 
-@contextlib.contextmanager
-def oracle(lab, ue4, ue6):
+def kernels_view(lab, ue4, ue6):
     """The kernel of the data network counts what it sends to the UE, that of the UE what arrives."""
-    to_ue = lambda words, name: [f'add rule inet oracle sent ip daddr {ue4} {words} counter accept comment "{name}4"',
-                                 f'add rule inet oracle sent ip6 daddr {ue6} {words} counter accept comment "{name}6"']
-    nft(lab.dn, "add table inet oracle", "add chain inet oracle sent {type filter hook output priority 0; policy accept;}",
-        *to_ue("ct state established,related", "solicited"), *to_ue("", "unsolicited"))
-    for of in ("udp_timeout", "udp_timeout_stream"):
-        # As long as Sluice has it at least, for the test.
-        lab.dn.run(f"sysctl -q -w net.netfilter.nf_conntrack_{of}=300")
-    nft(lab.ue, "add table inet oracle", "add chain inet oracle came {type filter hook prerouting priority -300; policy accept;}",
-        'add rule inet oracle came iifname != "ue0" accept', f'add rule inet oracle came ip daddr {ue4} counter accept comment "v4"',
-        f'add rule inet oracle came ip6 daddr {ue6} counter accept comment "v6"')
-    try:
-        yield
-    finally:
-        for namespace in (lab.ue, lab.dn):
-            nft(namespace, "delete table inet oracle")
+    to_ue = lambda words, name: [f'ip daddr {ue4} {words} counter accept comment "{name}4"',
+                                 f'ip6 daddr {ue6} {words} counter accept comment "{name}6"']
+    sent = to_ue("ct state established,related", "solicited") + to_ue("", "unsolicited")
+    return oracle((lab.dn, "output", 0, sent), (lab.ue, "prerouting", -300, ['iifname != "ue0" accept', *to_ue("", "v")]))
 
 
 def dropped(lab):
@@ -190,7 +178,10 @@ class Ends:
 def test_what_the_kernel_calls_unsolicited_is_dropped(lab):
     draw = random.Random(SEED)
     sock = lab.gnb_socket()
-    with sock, kernel_ue(lab, sock) as (_, ue4, ue6), oracle(lab, ue4, ue6):
+    with sock, kernel_ue(lab, sock) as (_, ue4, ue6), kernels_view(lab, ue4, ue6):
+        for of in ("udp_timeout", "udp_timeout_stream"):
+            # As long as Sluice has it at least, for the test.
+            lab.dn.run(f"sysctl -q -w net.netfilter.nf_conntrack_{of}=300")
         before = dropped(lab)
         both = [Ends(lab, draw, ue4, DN), Ends(lab, draw, ue6, DN6)]
         with both[0].sockets, both[1].sockets:

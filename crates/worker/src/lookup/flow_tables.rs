@@ -6,7 +6,8 @@
 //!
 //! An entry whose generation is no longer its block's is *dead*: it counts for no session, is removed by the packet
 //! that meets it, and else ages, or is reaped where the dead take much of the room. An entry of an older *snapshot* of
-//! the rules that all sessions share is softly stale: in use until the slow path has time for it.
+//! the rules that all sessions share is softly stale: in use until the slow path has time for it. So is one that held
+//! for a period, when that is over ([`validity`]).
 //!
 //! The few entries whose packets a NAT translates have a line of [`Extensions`] each, which goes with its entry.
 

@@ -9,13 +9,12 @@
 //!
 //! A SYN of the UE leaves no flow entry: the segment after it shows that the connection is established, if its other
 //! end has answered. What a UE only answers with begins nothing: RST, SYN with ACK, ICMP errors and replies. So others
-//! cannot have it use up what it may have.
+//! can have it use up what it may have only by a server over UDP that a rule opens to them.
 //!
 //! A session that was another worker's or another process's has connections of which nothing is known here. As long as
 //! they may live, what does not open a connection is taken for a part of one.
 
 use std::hash::BuildHasher;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use flow::{Nanos, SessionIndex, Tick};
@@ -28,6 +27,7 @@ use rules::model::{ConnectionPolicy, Filtering};
 use crate::ConnectionLimits;
 use crate::lookup::validity::PERIOD;
 use crate::sessions::fixed_map::FixedMap;
+use crate::slow_path::inspection::bits;
 
 /// The whole table is looked at once in this time, for connections that have ended.
 const ROUND: Duration = Duration::from_secs(64);
@@ -371,13 +371,6 @@ const fn has_ports(protocol: u8) -> bool {
         protocol,
         proto::TCP | proto::UDP | proto::UDP_LITE | proto::SCTP | proto::DCCP
     )
-}
-
-fn bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => v4.to_bits().into(),
-        IpAddr::V6(v6) => v6.to_bits(),
-    }
 }
 
 /// What a packet is to connections.

@@ -143,7 +143,8 @@ impl KnownHost {
 /// One end of a flow.
 type End = (IpAddr, u16);
 
-fn bits(address: IpAddr) -> u128 {
+/// An address as a number, for hashes; one of IPv6 may have that of one of IPv4.
+pub(super) fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_bits().into(),
         IpAddr::V6(v6) => v6.to_bits(),

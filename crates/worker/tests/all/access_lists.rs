@@ -1,19 +1,17 @@
 //! Access lists: what becomes of flows that they deny.
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use flow::PortId;
 use packet::DropReason;
-use rules::SessionRules;
-use rules::model::{AccessAction, AccessList, AccessRule, LocalPolicy, SdfFilter};
-use rules::network::{BoundAccessList, Network, SessionScope};
-use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
+use rules::model::{AccessAction, AccessList, AccessRule, SdfFilter};
+use rules::network::Network;
+use rules::testing::{N3_ADDRESS, UE, UserPacket, tunnelled};
 use worker::{AccessCount, WorkerConfig};
 
 use crate::common::World;
-use crate::common::one_session::{REMOTE, TEID, session};
+use crate::common::one_session::{self, REMOTE, TEID, session_in};
 
 /// A network whose sessions may not send to port 25, and not be sent from port 9.
 fn network() -> Network {
@@ -35,28 +33,12 @@ fn network_with(otherwise: AccessAction) -> Network {
         rule("mail", AccessAction::Deny, 25),
         rule("discard", AccessAction::Reject, 9),
     ];
-    let list = AccessList::new("list", rules, otherwise).expect("few");
-    let bound = BoundAccessList {
-        list: Arc::new(list),
-        scope: SessionScope::default(),
-    };
-    testing::network()
-        .with_access_lists(vec![bound])
-        .expect("one list")
-}
-
-fn rules(network: &Network) -> SessionRules {
-    let mut rules = session();
-    rules.set_local_policy(LocalPolicy {
-        access_list: network.access_lists().of(None, None).cloned(),
-        ..LocalPolicy::default()
-    });
-    rules
+    one_session::network_with(AccessList::new("list", rules, otherwise).expect("few"))
 }
 
 fn world(configure: impl Fn(&mut WorkerConfig)) -> World {
     let network = network();
-    let rules = rules(&network);
+    let rules = session_in(&network);
     let mut world = World::with(network, 1, configure);
     world.install(1, rules);
     world
@@ -148,7 +130,7 @@ fn who_is_rejected_gets_an_icmp_error() {
 #[test]
 fn who_sends_from_anothers_address_gets_no_error() {
     let network = network_with(AccessAction::Reject);
-    let rules = rules(&network);
+    let rules = session_in(&network);
     let mut world = World::with(network, 1, |_| ());
     world.install(1, rules);
     let spoofed = UserPacket::udp(Ipv4Addr::new(10, 45, 0, 99), REMOTE, 4000, 53).bytes();
@@ -162,7 +144,7 @@ fn who_sends_from_anothers_address_gets_no_error() {
 #[test]
 fn our_own_messages_pass_lists_that_deny_all_else() {
     let network = network_with(AccessAction::Reject);
-    let rules = rules(&network);
+    let rules = session_in(&network);
     let mut world = World::with(network, 1, |_| ());
     world.install(1, rules);
     // There is an entry for downlink packets that are denied.

@@ -7,18 +7,15 @@ use std::time::Duration;
 use flow::SessionIndex;
 use packet::DropReason;
 use packet::tuple::proto;
-use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange};
-use rules::model::{
-    AccessAction, AccessList, ApplyAction, ConnectionPolicy, FarId, FarUpdate, Filtering, LocalPolicy,
-};
-use rules::network::{BoundAccessList, Network, SessionScope};
-use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
+use rules::model::{AccessAction, AccessList, ApplyAction, ConnectionPolicy, FarId, FarUpdate, Filtering};
+use rules::network::Network;
+use rules::testing::{N3_ADDRESS, UE, UserPacket, tunnelled};
 use worker::WorkerConfig;
 
 use crate::common::World;
 use crate::common::buffering::{BUFF, LIMITS};
-use crate::common::one_session::{REMOTE, TEID, events, session};
+use crate::common::one_session::{REMOTE, TEID, events, network_with, session, session_in};
 
 /// Another host of the data network.
 const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
@@ -27,27 +24,12 @@ const PERIOD: Duration = Duration::from_secs(70);
 
 fn network(filtering: Filtering, rejects: bool) -> Network {
     let list = AccessList::new("list", Vec::new(), AccessAction::Solicited).expect("few");
-    let bound = BoundAccessList {
-        list: Arc::new(list.with_policy(ConnectionPolicy { filtering, rejects })),
-        scope: SessionScope::default(),
-    };
-    testing::network()
-        .with_access_lists(vec![bound])
-        .expect("one list")
-}
-
-fn rules(network: &Network) -> SessionRules {
-    let mut rules = session();
-    rules.set_local_policy(LocalPolicy {
-        access_list: network.access_lists().of(None, None).cloned(),
-        ..LocalPolicy::default()
-    });
-    rules
+    network_with(list.with_policy(ConnectionPolicy { filtering, rejects }))
 }
 
 fn world_with(filtering: Filtering, configure: impl Fn(&mut WorkerConfig)) -> World {
     let network = network(filtering, false);
-    let rules = rules(&network);
+    let rules = session_in(&network);
     let mut world = World::with(network, 1, configure);
     world.install(1, rules);
     world
@@ -168,7 +150,7 @@ fn the_filtering_says_who_may_answer() {
 #[test]
 fn who_is_unsolicited_gets_an_icmp_error_if_the_list_says_so() {
     let network = network(Filtering::AddressDependent, true);
-    let rules = rules(&network);
+    let rules = session_in(&network);
     let mut world = World::with(network, 1, |_| ());
     world.install(1, rules);
     let answers = world.send(1, &udp_from(REMOTE, 53));
@@ -393,7 +375,7 @@ fn a_session_takes_its_connections_with_it() {
     let mut world = world_with(Filtering::AddressDependent, |config| {
         config.connections.connections = 4;
     });
-    let rules = rules(&world.network);
+    let rules = session_in(&world.network);
     for _ in 0..10 {
         for port in 0..4 {
             let user = UserPacket::udp(UE, REMOTE, 5000 + port, 53).bytes();
@@ -416,7 +398,7 @@ fn another_filtering_takes_the_place_of_the_one_before() {
         config.connections.per_session = 4;
     });
     let image = world
-        .image(1, &Arc::new(rules(&world.network)), None)
+        .image(1, &Arc::new(session_in(&world.network)), None)
         .expect("good rules");
     for port in 0..4 {
         assert!(sends(
@@ -424,7 +406,7 @@ fn another_filtering_takes_the_place_of_the_one_before() {
             &UserPacket::udp(UE, REMOTE, 5000 + port, 53).bytes()
         ));
     }
-    let other = rules(&network(Filtering::AddressAndPortDependent, false));
+    let other = session_in(&network(Filtering::AddressAndPortDependent, false));
     world.change(&image, ImmediateActions::default(), |rules| *rules = other);
     assert!(gets(&mut world, &UserPacket::udp(REMOTE, UE, 53, 5000).bytes()));
     for port in 0..4 {
@@ -441,7 +423,7 @@ fn another_filtering_takes_the_place_of_the_one_before() {
 #[test]
 fn a_session_from_elsewhere_goes_on() {
     let network = network(Filtering::AddressDependent, false);
-    let rules = rules(&network);
+    let rules = session_in(&network);
     let mut world = World::with(network, 1, |_| ());
     let rules = Arc::new(rules);
     let install = |world: &mut World, comes_from_elsewhere: bool| {
@@ -484,7 +466,7 @@ fn a_session_from_elsewhere_goes_on() {
 #[test]
 fn a_list_that_comes_later_ends_no_connection() {
     let with_list = network(Filtering::AddressDependent, false);
-    let (before, after) = (session(), rules(&with_list));
+    let (before, after) = (session(), session_in(&with_list));
     let mut world = World::with(with_list, 1, |_| ());
     let old = world.install(1, before);
     assert!(gets(&mut world, &tcp(false, ACK)));
@@ -497,7 +479,7 @@ fn a_list_that_comes_later_ends_no_connection() {
 #[test]
 fn what_is_unsolicited_pages_no_ue() {
     let network = network(Filtering::AddressDependent, false);
-    let rules = rules(&network);
+    let rules = session_in(&network);
     let mut world = World::with(network, 1, |config| config.buffers = LIMITS);
     let image = world.install(1, rules);
     assert!(sends(&mut world, &udp_to(REMOTE, 53)));

@@ -1,11 +1,13 @@
 //! One PDU session in one worker, its packets, and what becomes of them.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use packet::{DropReason, Teid, checksum};
 use rules::SessionRules;
-use rules::model::OuterHeaderCreation;
-use rules::testing::{GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
+use rules::model::{AccessList, LocalPolicy, OuterHeaderCreation};
+use rules::network::{BoundAccessList, Network, SessionScope};
+use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
 use worker::Event;
 
 use super::{World, frame};
@@ -20,6 +22,27 @@ pub const GNB_TEID: u32 = 77;
 /// The session.
 pub fn session() -> SessionRules {
     pdu_session(TEID, OuterHeaderCreation::gtpu_ipv4(Teid(GNB_TEID), GNB))
+}
+
+/// A network in which this is the list of all sessions.
+pub fn network_with(list: AccessList) -> Network {
+    let bound = BoundAccessList {
+        list: Arc::new(list),
+        scope: SessionScope::default(),
+    };
+    testing::network()
+        .with_access_lists(vec![bound])
+        .expect("one list")
+}
+
+/// The session, with the access list that this network has for it.
+pub fn session_in(network: &Network) -> SessionRules {
+    let mut rules = session();
+    rules.set_local_policy(LocalPolicy {
+        access_list: network.access_lists().of(None, None).cloned(),
+        ..LocalPolicy::default()
+    });
+    rules
 }
 
 /// One worker that has it.
