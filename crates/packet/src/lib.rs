@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod arp;
 pub mod buf;
 pub mod build;

@@ -11,46 +11,25 @@
 //! A stateless server cannot distinguish an acknowledgement from a keep-alive probe: both get no answer. A piece that
 //! is lost is not sent again, since only the client knows, and it has nothing to repeat.
 
-use zerocopy::IntoBytes;
+use crate::answer::{LAST, Say, Segment, cut, response, write_segment};
+use crate::{Addrs, DropReason, HeaderOption, IpTuple, tcp};
 
-use crate::checksum::Sum;
-use crate::tuple::proto;
-use crate::udp::pseudo_header;
-use crate::{Addrs, DropReason, Fragment, HeaderOption, IpTuple, ipv4, ipv6, tcp};
+pub use crate::answer::{LONGEST, LONGEST_URL, Request, SEGMENT, is_url};
 
 /// The port of HTTP.
 pub const HTTP: u16 = 80;
-/// Octets of the longest answer: what every link carries (RFC 8200 §5).
-pub const LONGEST: usize = 1_280;
-/// Octets of the longest URL: with it a response fits into one segment.
-pub const LONGEST_URL: usize = 1_024;
 /// Octets of the longest segment to a client that takes shorter ones than [`SEGMENT`]: what every host takes (RFC 9293
 /// §3.7.1).
 pub const SHORT_SEGMENT: u16 = 536;
-/// Octets of the longest segment to others: no response is longer.
-pub const SEGMENT: u16 = 1_220;
 /// In the number that the server begins with: the client takes no longer segments than [`SHORT_SEGMENT`].
 pub const TAKES_SHORT: u32 = 1 << 31;
 
-const BEFORE_URL: &[u8] = b"HTTP/1.1 302 Found\r\nLocation: ";
-const BEHIND_URL: &[u8] = b"\r\nContent-Length: 0\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n";
-
-const _: () = assert!(BEFORE_URL.len() + LONGEST_URL + BEHIND_URL.len() <= SEGMENT as usize);
-const _: () = assert!(ipv6::HEADER_LEN + tcp::HEADER_LEN + SEGMENT as usize <= LONGEST);
-
 /// The option Maximum Segment Size, of 1,220 octets: what a client sends fits any link, too.
 const MSS: [u8; 4] = [tcp::Options::MSS, 4, (SEGMENT >> 8) as u8, SEGMENT as u8];
-/// The TTL or hop limit of answers.
-const TTL: u8 = 64;
 
 /// What hashes the sequence numbers; to be drawn at random when the process starts, and the same for all workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Secret(pub [u64; 2]);
-
-/// Whether `url` can be redirected to: visible ASCII, 1 to [`LONGEST_URL`] octets.
-pub fn is_url(url: &[u8]) -> bool {
-    (1..=LONGEST_URL).contains(&url.len()) && url.iter().all(u8::is_ascii_graphic)
-}
 
 /// The number that the server's side of a client's connection begins with, without [`TAKES_SHORT`].
 pub fn initial_sequence(secret: Secret, client: &IpTuple) -> u32 {
@@ -71,17 +50,6 @@ pub fn initial_sequence(secret: Secret, client: &IpTuple) -> u32 {
     sip_hash(secret.0, &octets) as u32 & !TAKES_SHORT
 }
 
-/// A packet of a client: what an answer depends on.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// The packet from its IP header to the end of its TCP header at least. The payload may be in other buffers.
-    pub headers: &'a [u8],
-    /// What the headers say.
-    pub client: &'a IpTuple,
-    /// The sum over the whole segment: TCP header and payload.
-    pub sum: Sum,
-}
-
 /// What the server says to one packet of a client, in IP, written to the start of `out`; its octets.
 ///
 /// # Errors
@@ -91,40 +59,23 @@ pub struct Request<'a> {
 /// no room.
 pub fn answer(secret: Secret, url: &[u8], request: Request<'_>, out: &mut [u8]) -> Result<usize, DropReason> {
     let client = request.client;
-    if client.proto != proto::TCP || client.fragment != Fragment::None {
-        return Err(DropReason::NotRedirected);
-    }
-    let segment_len = client.total_len.checked_sub(client.l4_offset);
-    let segment_len = segment_len.ok_or(DropReason::TruncatedTcp)?;
-    let received = request.headers.get(client.l4_offset.into()..).unwrap_or_default();
-    let (header, header_len) = tcp::Header::parse(received, segment_len.into())?;
-    if !request
-        .sum
-        .after(pseudo_header(&client.addrs, proto::TCP, segment_len))
-        .is_right()
-    {
-        return Err(DropReason::NotRedirected);
-    }
-    let options = received.get(tcp::HEADER_LEN..header_len);
-    let options = options.ok_or(DropReason::TruncatedTcp)?;
+    let segment = Segment::read(request)?.ok_or(DropReason::NotRedirected)?;
     let seen = Seen {
-        flags: header.flags,
-        sequence: header.sequence.get(),
-        acknowledges: header.acknowledgement.get(),
-        octets: (usize::from(segment_len) - header_len) as u32,
         is_http: client.dst_port == HTTP,
-        takes_short: takes_short(options, client.addrs.is_v4()),
+        takes_short: takes_short(segment.options, client.addrs.is_v4()),
+        segment,
     };
-    let response = [BEFORE_URL, url, BEHIND_URL];
+    let response = response(url);
     let response_len = response.iter().map(|part| part.len() as u32).sum();
     let start = initial_sequence(secret, client);
-    let say = seen.reply(start, response_len).ok_or(DropReason::NotRedirected)?;
-    let options: &[u8] = if say.flags & tcp::flags::SYN != 0 {
+    let reply = seen.reply(start, response_len).ok_or(DropReason::NotRedirected)?;
+    let options: &[u8] = if reply.say.flags & tcp::flags::SYN != 0 {
         &MSS
     } else {
         &[]
     };
-    write(client, &say, options, cut(response, say.from, say.octets), out).ok_or(DropReason::NoHeadroom)
+    let body = cut(response, reply.from, reply.octets);
+    write_segment(client, &reply.say, options, body, out).ok_or(DropReason::NoHeadroom)
 }
 
 /// Whether a client that begins with these options takes no more than the least that there must be.
@@ -140,178 +91,90 @@ fn takes_short(options: &[u8], is_v4: bool) -> bool {
     sizes.next().unwrap_or(unsaid) < SEGMENT
 }
 
-/// `octets` of what the parts are together, behind the first `from`.
-fn cut(parts: [&[u8]; 3], from: u32, octets: u32) -> [&[u8]; 3] {
-    let (mut from, mut left) = (from as usize, octets as usize);
-    parts.map(|part| {
-        let start = from.min(part.len());
-        let end = part.len().min(start + left);
-        from -= start;
-        left -= end - start;
-        part.get(start..end).unwrap_or_default()
-    })
-}
-
 const SYN_ACK: u8 = tcp::flags::SYN | tcp::flags::ACK;
-const LAST: u8 = tcp::flags::PSH | tcp::flags::ACK | tcp::flags::FIN;
 const FIN_ACK: u8 = tcp::flags::FIN | tcp::flags::ACK;
-const RST_ACK: u8 = tcp::flags::RST | tcp::flags::ACK;
 
-/// A client's segment.
-struct Seen {
-    flags: u8,
-    sequence: u32,
-    acknowledges: u32,
-    octets: u32,
+/// A client's segment, and what else its answer depends on.
+struct Seen<'a> {
+    segment: Segment<'a>,
     is_http: bool,
     takes_short: bool,
 }
 
 /// A segment of the server's.
-struct Say {
-    flags: u8,
-    sequence: u32,
-    acknowledges: u32,
+struct Reply {
+    say: Say,
     /// The part of the response in it: behind how many octets, and how many.
     from: u32,
     octets: u32,
 }
 
-impl Seen {
-    fn has(&self, flag: u8) -> bool {
-        self.flags & flag != 0
-    }
-
-    /// The number behind the segment.
-    fn end(&self) -> u32 {
-        let numbers =
-            self.octets + u32::from(self.has(tcp::flags::SYN)) + u32::from(self.has(tcp::flags::FIN));
-        self.sequence.wrapping_add(numbers)
-    }
-
-    /// An answer without data.
-    fn say(&self, flags: u8, sequence: u32) -> Say {
-        Say {
-            flags,
-            sequence,
-            acknowledges: self.end(),
+impl From<Say> for Reply {
+    /// Without data.
+    fn from(say: Say) -> Reply {
+        Reply {
+            say,
             from: 0,
             octets: 0,
         }
     }
+}
 
+impl Seen<'_> {
     /// The answer of a server that begins with `start` and has a response of a given length in octets.
-    fn reply(&self, start: u32, response_len: u32) -> Option<Say> {
+    fn reply(&self, start: u32, response_len: u32) -> Option<Reply> {
         use tcp::flags::{ACK, FIN, RST, SYN};
-        if self.has(RST) {
+        let segment = &self.segment;
+        if segment.has(RST) {
             return None;
         }
-        if !self.is_http || (self.has(SYN) && self.has(ACK)) {
-            return Some(self.reset());
+        if !self.is_http || (segment.has(SYN) && segment.has(ACK)) {
+            return Some(segment.reset().into());
         }
-        if self.has(SYN) {
+        if segment.has(SYN) {
             let start = if self.takes_short {
                 start | TAKES_SHORT
             } else {
                 start
             };
             // Data with it is not taken, and comes again.
-            return Some(Say {
-                acknowledges: self.sequence.wrapping_add(1),
-                ..self.say(SYN_ACK, start)
-            });
+            let say = Say {
+                acknowledges: segment.sequence.wrapping_add(1),
+                ..segment.say(SYN_ACK, start)
+            };
+            return Some(say.into());
         }
-        if !self.has(ACK) {
+        if !segment.has(ACK) {
             return None;
         }
         let starts = [(start, SEGMENT), (start | TAKES_SHORT, SHORT_SEGMENT)];
         let begun = starts.into_iter().find_map(|(start, most)| {
             let first = start.wrapping_add(1);
-            let had = self.acknowledges.wrapping_sub(first);
+            let had = segment.acknowledges.wrapping_sub(first);
             (had <= response_len + 1).then_some((first, had, u32::from(most)))
         });
         let Some((first, had, most)) = begun else {
-            return Some(self.reset());
+            return Some(segment.reset().into());
         };
-        let (asks, closes) = (self.octets > 0, self.has(FIN));
+        let (asks, closes) = (segment.octets > 0, segment.has(FIN));
         match had {
-            0 if !asks => closes.then(|| self.say(FIN_ACK, first)),
+            0 if !asks => closes.then(|| segment.say(FIN_ACK, first).into()),
             // Our FIN without a response.
-            1 if !asks => closes.then(|| self.say(ACK, self.acknowledges)),
-            _ if had > response_len => (asks || closes).then(|| self.say(ACK, self.acknowledges)),
+            1 if !asks => closes.then(|| segment.say(ACK, segment.acknowledges).into()),
+            _ if had > response_len => {
+                (asks || closes).then(|| segment.say(ACK, segment.acknowledges).into())
+            }
             _ => {
                 let octets = most.min(response_len - had);
                 let flags = if had + octets == response_len { LAST } else { ACK };
-                Some(Say {
+                Some(Reply {
+                    say: segment.say(flags, segment.acknowledges),
                     from: had,
                     octets,
-                    ..self.say(flags, self.acknowledges)
                 })
             }
         }
     }
-
-    /// RFC 9293 §3.10.7.1.
-    fn reset(&self) -> Say {
-        if self.has(tcp::flags::ACK) {
-            return Say {
-                acknowledges: 0,
-                ..self.say(tcp::flags::RST, self.acknowledges)
-            };
-        }
-        self.say(RST_ACK, 0)
-    }
-}
-
-/// Writes a segment to the client.
-fn write(client: &IpTuple, say: &Say, options: &[u8], body: [&[u8]; 3], out: &mut [u8]) -> Option<usize> {
-    let segment_len = tcp::HEADER_LEN + options.len() + body.iter().map(|part| part.len()).sum::<usize>();
-    let (addrs, ip_len) = match client.addrs {
-        Addrs::V4 { src, dst } => (Addrs::V4 { src: dst, dst: src }, ipv4::HEADER_LEN),
-        Addrs::V6 { src, dst } => (Addrs::V6 { src: dst, dst: src }, ipv6::HEADER_LEN),
-    };
-    let out = out.get_mut(..ip_len + segment_len)?;
-    let (ip, segment) = out.split_at_mut(ip_len);
-    write_ip(&addrs, segment_len, ip)?;
-    let mut header = tcp::Header::new(client.dst_port, client.src_port, say.sequence, say.flags);
-    header.acknowledgement = say.acknowledges.into();
-    header.data_offset = (((tcp::HEADER_LEN + options.len()) / 4) << 4) as u8;
-    let mut at = 0;
-    for part in [header.as_bytes(), options].into_iter().chain(body) {
-        segment.get_mut(at..at + part.len())?.copy_from_slice(part);
-        at += part.len();
-    }
-    tcp::fill_checksum(&addrs, segment)?;
-    Some(ip_len + segment_len)
-}
-
-fn write_ip(addrs: &Addrs, payload_len: usize, out: &mut [u8]) -> Option<()> {
-    match *addrs {
-        Addrs::V4 { src, dst } => {
-            let fields = ipv4::Fields {
-                src: src.into(),
-                dst: dst.into(),
-                proto: proto::TCP,
-                ttl: TTL,
-                tos: 0,
-                id: 0,
-                dont_fragment: true,
-            };
-            out.copy_from_slice(fields.header(payload_len)?.as_bytes());
-        }
-        Addrs::V6 { src, dst } => {
-            let fields = ipv6::Fields {
-                src: src.into(),
-                dst: dst.into(),
-                next_header: proto::TCP,
-                hop_limit: TTL,
-                traffic_class: 0,
-                flow_label: 0,
-            };
-            out.copy_from_slice(fields.header(payload_len)?.as_bytes());
-        }
-    }
-    Some(())
 }
 
 /// SipHash-2-4 of Aumasson and Bernstein.
@@ -354,6 +217,8 @@ fn sip_round([a, b, c, d]: &mut [u64; 4]) {
 mod tests {
     use super::*;
     use crate::build::packet as build;
+    use crate::checksum::Sum;
+    use crate::ipv4;
     use crate::tcp::flags::{ACK, FIN, PSH, RST, SYN};
     use proptest::prelude::*;
     use std::net::SocketAddr;
