@@ -1,7 +1,7 @@
 //! Inspection of any packets: flows that are opened, inspected, closed and expired as the input says, and each parser
 //! on the input itself. Nothing is left behind, and no state is used twice.
 
-use dpi::dns::{MOST_RECORDS, Response};
+use dpi::dns::{self, MOST_ADDED, MOST_RECORDS, Query, Response, Sinkhole};
 use dpi::hosts::{ApplicationIndex, HostTableBuilder};
 use dpi::http1::{Requests, Step};
 use dpi::{
@@ -106,6 +106,27 @@ fn parse(input: &[u8]) {
     }
 }
 
+/// A query and no other message gets an answer, which is no query and not much longer.
+fn sink(input: &[u8]) {
+    let sinkholes = [
+        Sinkhole::default(),
+        Sinkhole {
+            ipv4: Some([192, 0, 2, 1]),
+            ipv6: Some([7; 16]),
+            ttl_s: 60,
+        },
+    ];
+    for sinkhole in sinkholes {
+        let (query, mut out) = (Query::parse(input), [0; 512]);
+        let len = dns::answer(input, &sinkhole, &mut out);
+        assert_eq!(query.is_some(), len.is_some());
+        if let Some(len) = len {
+            assert!(len <= input.len() + MOST_ADDED);
+            assert_eq!(Query::parse(&out[..len]), None);
+        }
+    }
+}
+
 /// A connection in two pieces has the requests that it has in one.
 fn follow(input: &[u8], cut: usize) {
     let whole = requests(&[input]);
@@ -150,6 +171,7 @@ pub fn run(input: &[u8]) {
     };
     inspect(rest);
     parse(rest);
+    sink(rest);
     follow(rest, usize::from(*cut));
     rule(rest);
 }

@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use dpi::dns::Response;
+use dpi::dns::{Query, Response, Sinkhole, answer};
 use dpi::hosts::{ApplicationIndex, HostTableBuilder};
 use dpi::{HostName, Inspector, Layer4, Sender, Settings, Transport, Verdict};
 
@@ -105,6 +105,17 @@ fn initial_packets_are_opened_without_allocation_in_rust() {
     // The first time AWS-LC looks what the processor has.
     until_found(&mut inspector, Transport::Udp, &datagram);
     assert_eq!(until_found(&mut inspector, Transport::Udp, &datagram), 0);
+}
+
+#[test]
+fn queries_are_read_and_answered_without_allocation() {
+    let query = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\x07example\0\0\x01\0\x01";
+    let mut found = (false, None);
+    let count = allocations(|| {
+        found.0 = Query::parse(query).is_some();
+        found.1 = answer(query, &Sinkhole::default(), &mut [0; 64]);
+    });
+    assert_eq!((count, found), (0, (true, Some(query.len()))));
 }
 
 #[test]

@@ -112,6 +112,8 @@ fn inspected() -> Vec<Vec<u8>> {
         &[0x80, 0x22, 0, 3, 97, 98, 99, 0],
     ]
     .concat();
+    let query = b"\0\x07\x01\0\0\x01\0\0\0\0\0\x01\x01a\x07example\0\0\x1c\0\x01\
+        \0\0\x29\x04\xd0\0\0\x80\0\0\x06\0\x0c\0\x02\0\0";
     let rtp = |number: u8| [0x80, 0, 0, number, 0, 0, 0, 0, 1, 2, 3, 4, 9, 9];
     let tcp = |payload: &[u8]| [vec![60], step(0, 0, &[]), step(3, 0, payload)].concat();
     let udp = |payloads: &[&[u8]]| {
@@ -129,8 +131,10 @@ fn inspected() -> Vec<Vec<u8>> {
         tcp(&hello),
         tcp(request),
         udp(&[&stun]),
+        udp(&[query]),
         udp(&rtp.each_ref().map(|packet| &packet[..])),
         udp(&[initial]),
+        whole(query),
         whole(&hello),
         whole(request),
         whole(initial),
