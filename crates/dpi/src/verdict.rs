@@ -1,5 +1,6 @@
 //! What an inspection says of a flow.
 
+use crate::dns::Query;
 use crate::fault::Fault;
 use crate::host_name::HostName;
 use crate::hosts::LONGEST_PATH;
@@ -20,6 +21,8 @@ pub enum Protocol {
     Rtp,
     /// WireGuard.
     WireGuard,
+    /// Queries of DNS over UDP. Each query of a flow may be for another name: what is found is that of one.
+    Dns,
 }
 
 /// The start of a path: as much as rules of hosts can name.
@@ -62,7 +65,8 @@ impl core::fmt::Debug for PathStart {
 pub struct Found {
     /// The protocol.
     pub protocol: Protocol,
-    /// The host that the client names, if it names one: server name of TLS and QUIC, host of the first request of HTTP.
+    /// The host that the client names, if it names one: server name of TLS and QUIC, host of the first request of HTTP,
+    /// of DNS the name that is asked for, which is no host that the flow is for.
     pub host: Option<HostName>,
     /// Of HTTP the path of the first request; else nothing.
     pub path: Option<PathStart>,
@@ -79,6 +83,13 @@ impl Found {
             alpn: hello.alpn,
             offers_ech: hello.offers_ech,
             ..Found::of(protocol)
+        }
+    }
+
+    pub(crate) fn of_query(query: &Query) -> Found {
+        Found {
+            host: Some(*query.name()),
+            ..Found::of(Protocol::Dns)
         }
     }
 

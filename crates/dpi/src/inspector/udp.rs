@@ -1,10 +1,18 @@
-//! UDP: QUIC, and what is recognised by its form.
+//! UDP: QUIC, queries of DNS, and what is recognised by its form.
+//!
+//! A query begins with a number that may be any, so that it may begin as another protocol does. It is looked for behind
+//! QUIC and before the others. Of QUIC's versions none has the octets of a query's flags and counts where its version
+//! is, and STUN has its cookie where a query has a count of one: neither can be the other. A query with a number and a
+//! length of its sender's choice has the form of a handshake of WireGuard, or of a packet of RTP, of which few octets
+//! are fixed. The reverse does not happen by chance: of a query all octets but number, flags, name and type are fixed,
+//! and it ends where its lengths say.
 
 use core::ops::Range;
 
 use super::flow::{Flow, State};
 use super::packet::Sender;
 use super::resources::{Outcome, Resources};
+use crate::dns::Query;
 use crate::heuristics::{Rtp, is_stun, is_wireguard_handshake, may_be_rtp};
 use crate::quic::{self, KeySource, crypto_frames};
 use crate::reassembly::BLOCK_OCTETS;
@@ -29,6 +37,9 @@ pub(super) fn look(
                 return Err(Reason::NoQuic);
             }
             look_at_quic(resources, flow, KeySource::default(), payload)
+        }
+        State::Udp(_) if is_from_client && let Some(query) = Query::parse(payload) => {
+            Ok(resources.found(Found::of_query(&query)))
         }
         State::Udp(rtp) => recognise(&mut rtp[sender as usize], payload).map(|recognised| match recognised {
             Some(protocol) => resources.found(Found::of(protocol)),

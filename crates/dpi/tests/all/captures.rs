@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use dpi::{FlowIndex, Inspector, Layer4, Sender, Settings, Transport, Verdict};
+use dpi::dns::Query;
+use dpi::{FlowIndex, Inspector, Layer4, Protocol, Sender, Settings, Transport, Verdict};
 
 /// A packet of a capture: protocol, source, destination, payload of its IP packet.
 struct Packet<'f> {
@@ -116,8 +117,14 @@ fn found(file: &[u8]) -> Vec<String> {
         }
         let Verdict::Found(found) = verdict else { continue };
         let Some(host) = found.host else { continue };
-        let (name, path) = (if packet.protocol == 6 { "tcp" } else { "udp" }, found.path);
-        let path = path.map(|path| String::from_utf8_lossy(path.as_bytes()).into_owned());
+        let name = match (found.protocol, packet.protocol) {
+            (Protocol::Dns, _) => "dns",
+            (_, 6) => "tcp",
+            _ => "udp",
+        };
+        let path = found
+            .path
+            .map(|path| String::from_utf8_lossy(path.as_bytes()).into_owned());
         let line = format!(
             "{name} {} {} {} {} {host} {}",
             from.0,
@@ -147,11 +154,32 @@ fn all_hosts_of_the_captures_are_found() {
     for capture in captures() {
         let expected =
             std::fs::read_to_string(capture.with_extension("hosts")).expect("hosts of the capture");
-        let is_wanted = |line: &&str| cfg!(feature = "quic") || line.starts_with("tcp ");
+        let is_wanted = |line: &&str| cfg!(feature = "quic") || !line.starts_with("udp ");
         let expected: Vec<&str> = expected.lines().filter(is_wanted).collect();
         let file = std::fs::read(&capture).expect("a capture");
         assert_eq!(found(&file), expected, "{}", capture.display());
         hosts += expected.len();
     }
-    assert!(hosts > 40, "{hosts}");
+    assert!(hosts > 80, "{hosts}");
+}
+
+/// The name of each query of a capture, in order.
+fn names(file: &[u8]) -> Vec<String> {
+    let packets = ip_packets(file).into_iter().filter_map(packet);
+    let datagrams = packets.filter(|packet| packet.protocol == 17);
+    let queries = datagrams.filter_map(|datagram| Query::parse(layer4(&datagram).payload()));
+    queries.map(|query| query.name().to_string()).collect()
+}
+
+#[test]
+fn all_queries_of_the_captures_have_their_names() {
+    let mut queries = 0;
+    for capture in captures() {
+        let expected = std::fs::read_to_string(capture.with_extension("names")).unwrap_or_default();
+        let expected: Vec<&str> = expected.lines().collect();
+        let file = std::fs::read(&capture).expect("a capture");
+        assert_eq!(names(&file), expected, "{}", capture.display());
+        queries += expected.len();
+    }
+    assert!(queries > 40, "{queries}");
 }

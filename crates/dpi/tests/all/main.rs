@@ -1,6 +1,7 @@
 //! The tests of inspection in one program: it is compiled and linked once.
 
 mod captures;
+mod dns_flows;
 mod dns_queries;
 mod floods;
 mod flows;

@@ -473,6 +473,11 @@ impl Inspection {
 /// The state of a flow of which this was found.
 fn known(hosts: &mut HostPool, found: &Found, stats: &mut Stats) -> FlowState {
     let place = match &found.host {
+        // The name of a query is no host that its flow is for: a tunnel in queries would pass as that host.
+        _ if found.protocol == Protocol::Dns => {
+            stats.undetected_flows += 1;
+            None
+        }
         Some(host) => {
             let place = hosts.take(host, found.path.as_ref());
             stats.hosts_found += u64::from(place.is_some());
