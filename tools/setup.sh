@@ -61,6 +61,8 @@ need_test() {
     have ping || missing+=(iputils-ping)
     have tcpdump || missing+=(tcpdump)
     have nft || missing+=(nftables)
+    have dnsmasq || missing+=(dnsmasq-base)
+    have dig || missing+=(bind9-dnsutils)
     have tshark || missing+=(tshark)
     have valgrind || missing+=(valgrind)
     have chromium || missing+=(chromium)

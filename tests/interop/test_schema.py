@@ -67,7 +67,9 @@ access_lists:
   - name: l
     slice: {sst: 1, sd: "000002"}
     dnn: internet
-    rules: [{name: r, action: reject, direction: uplink, flows: [permit out 6 from any 25 to assigned], tos: [4, 252]}]
+    rules: [{name: r, action: reject, direction: uplink, flows: [permit out 6 from any 25 to assigned], tos: [4, 252]},
+            {action: redirect, redirect_to: "http://a.example/", hosts: [b.example], protocols: [tls], applications: [a]},
+            {action: sinkhole, protocols: [dns], sinkhole: {ipv4: 192.0.2.1, ipv6: "2001:db8::1", ttl_s: 9}}]
     otherwise: solicited
     connections: {filtering: endpoint_independent, unsolicited: reject}
 connections: {per_worker: 100, per_session: 10, lifetime_s: {tcp_established: 1, tcp_transitory: 1, udp: 1, icmp: 1, other: 1}}
@@ -76,13 +78,14 @@ predefined:
   fars: [{id: 0x80000001, action: forward, instance: internet, tos: 4}]
   qers: [{id: 0x80000001, gate_uplink: closed, qfi: 3, mbr_uplink_kbit: 5}]
   urrs: [{id: 0x80000001}]
-  applications: [{name: v, hosts: ["*.video.example"]}]
+  applications: [{name: v, hosts: ["*.video.example"], protocols: [rtp]}, {name: a, hosts: [c.example]}]
   rulebases:
     - name: r
       rules:
         - precedence: 1
           flows: [permit out ip from any to assigned]
           hosts: [shop.example/api]
+          protocols: [http]
           applications: [v]
           tos: [1, 255]
           far: 0x80000001

@@ -185,7 +185,7 @@ mod tests {
         let rule = rules::model::PredefinedRule {
             precedence: rules::model::Precedence(1),
             filters: Vec::new(),
-            hosts: Vec::new(),
+            detection: Default::default(),
             far: None,
             qers: Vec::new(),
             urrs: Vec::new(),

@@ -40,7 +40,7 @@ fn rulebase(count: u32) -> Result<Predefined, Box<dyn Error>> {
         };
         Ok::<_, Box<dyn Error>>(PredefinedRule {
             precedence: Precedence(precedence),
-            hosts: Vec::new(),
+            detection: Default::default(),
             filters: text.map(filter).transpose()?.into_iter().collect(),
             far: None::<FarId>,
             qers: Vec::new(),

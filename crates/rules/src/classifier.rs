@@ -42,7 +42,7 @@ pub(crate) use self::tunnels::{Tunnel, tunnels};
 use crate::compile_error::CompileError;
 use crate::model::{AccessDecision, AccessList, ConnectionPolicy, SessionRules};
 use crate::network::{LocalId, Network};
-pub use crate::packet_view::{FlowHost, PacketView, Side};
+pub use crate::packet_view::{DetectedFlow, Detection, PacketView, Side};
 use crate::sdf::{FieldReader, matches, ue_end};
 
 /// The PDR that detects a packet.
@@ -57,9 +57,9 @@ pub struct Match {
     /// Whether the answer would be another with other ports or another SPI. Fragments behind the first have neither,
     /// so theirs is the answer that their first fragment gets.
     pub reads_ports: bool,
-    /// Whether the answer would be another with another host of the flow ([`FlowHost`]). The key is the 5-tuple
-    /// then.
-    pub reads_host: bool,
+    /// Whether the answer would be another if the flow were found to be something else ([`Detection`]). The key is the
+    /// 5-tuple then.
+    pub reads_detection: bool,
     /// What the access list says, if the session has one. What it denies has a decision that
     /// [is denied](Decision::is_denied).
     pub access: Option<AccessDecision>,
@@ -69,7 +69,7 @@ impl Match {
     /// Whether a PDR detects the packet, or the access list denies it. Else there is no PDR for it, and the list asks
     /// for its connection first.
     pub fn is_decided(&self) -> bool {
-        !self.decision.is_denied() || self.access.is_some_and(|access| access.action.denies())
+        !self.decision.is_denied() || self.access.is_some_and(|access| access.effect.denies())
     }
 
     /// What becomes of a packet that belongs to no connection, where the access list asks for one.
@@ -77,7 +77,7 @@ impl Match {
     pub fn unsolicited(self) -> Self {
         Self {
             decision: Decision::denied(self.decision.direction),
-            reads_host: false,
+            reads_detection: false,
             ..self
         }
     }
@@ -176,36 +176,41 @@ impl Classifier {
     }
 
     /// The PDR of a packet that belongs to this session, if its access list permits it: the one with the lowest
-    /// precedence value of those that match (TS 29.244 §5.2.1). Nothing is known of the host of its flow.
+    /// precedence value of those that match (TS 29.244 §5.2.1). Nothing is known of its flow yet.
     pub fn classify(&self, packet: &PacketView<'_>) -> Option<Match> {
-        self.classify_with(packet, FlowHost::Undecided)
+        self.classify_with(packet, Detection::Undecided)
     }
 
-    /// The same of a packet of a flow with this host.
-    pub fn classify_with(&self, packet: &PacketView<'_>, host: FlowHost<'_>) -> Option<Match> {
+    /// The same of a packet of a flow of which this is known.
+    pub fn classify_with(&self, packet: &PacketView<'_>, detection: Detection<'_>) -> Option<Match> {
         let list = self.shared().and_then(|shared| shared.access_list.as_deref());
-        self.find(packet, host, list)
+        self.find(packet, detection, list)
     }
 
     /// The same of a message of this node, about which no access list is asked: an answer for this packet alone.
     pub fn classify_own(&self, packet: &PacketView<'_>) -> Option<Match> {
-        self.find(packet, FlowHost::Undecided, None)
+        self.find(packet, Detection::Undecided, None)
     }
 
     #[inline]
-    fn find(&self, packet: &PacketView<'_>, host: FlowHost<'_>, list: Option<&AccessList>) -> Option<Match> {
+    fn find(
+        &self,
+        packet: &PacketView<'_>,
+        detection: Detection<'_>,
+        list: Option<&AccessList>,
+    ) -> Option<Match> {
         let view = View::of(self.words());
         let reader = FieldReader::new(packet, &view.patterns, view.has_long_prefix);
-        let mut reader = reader.with_host(host);
+        let mut reader = reader.with_detection(detection);
         let interfaces = interfaces(&view, packet.side);
         let shared = self.shared();
         let access = list.map(|list| list.judge(interfaces.direction(), &mut reader));
-        if let Some(access) = access.filter(|access| access.action.denies()) {
+        if let Some(access) = access.filter(|access| access.effect.denies()) {
             return Some(Match {
                 decision: Decision::denied(access.direction),
                 key: reader.fields(),
                 reads_ports: reader.has_read_ports(),
-                reads_host: false,
+                reads_detection: reader.has_read_detection(),
                 access: Some(access),
             });
         }
@@ -233,7 +238,7 @@ impl Classifier {
             decision,
             key: reader.fields(),
             reads_ports: reader.has_read_ports(),
-            reads_host: reader.has_read_host(),
+            reads_detection: reader.has_read_detection(),
             access,
         })
     }
@@ -243,11 +248,15 @@ impl Classifier {
         self.shared()?.access_list.as_deref()?.connections()
     }
 
-    /// Whether there may be packets for which [`classify_with`](Self::classify_with) finds something with one host,
-    /// and nothing with another.
-    pub fn may_read_host(&self) -> bool {
-        self.shared()
-            .is_some_and(|shared| shared.activations.has_hosts() || !shared.named.is_empty())
+    /// Whether there may be packets for which [`classify_with`](Self::classify_with) finds something of one flow, and
+    /// nothing of another.
+    pub fn may_read_detection(&self) -> bool {
+        let asks = |list: &Arc<AccessList>| list.asks();
+        self.shared().is_some_and(|shared| {
+            shared.activations.asks()
+                || !shared.named.is_empty()
+                || shared.access_list.as_ref().is_some_and(asks)
+        })
     }
 
     /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first

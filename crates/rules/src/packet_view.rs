@@ -1,6 +1,6 @@
 //! A packet as rules see it: where it came in, and the headers of the user packet.
 
-use dpi::HostName;
+use dpi::{HostName, Protocol};
 use flow::{LocalId, VrfId};
 use packet::{IpTuple, Qfi, Teid};
 
@@ -32,14 +32,33 @@ pub enum Side {
     },
 }
 
-/// What is known of the host of the flow that a packet is of.
+/// What is known of the flow that a packet is of, by what its first packets carry.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum FlowHost<'a> {
+pub enum Detection<'a> {
     /// Nothing yet: its packets are being looked into, or would be.
     #[default]
     Undecided,
-    /// The host that it is for; of HTTP with the start of the path, as far as rules can name it.
-    Host(&'a HostName, Option<&'a [u8]>),
+    /// What it is.
+    Found(DetectedFlow<'a>),
     /// Nothing, and that stays so.
     Undetected,
+}
+
+/// What a flow is found to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DetectedFlow<'a> {
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// The host that it is for, if its client names one; of DNS the name that is asked for.
+    pub name: Option<&'a HostName>,
+    /// Of HTTP the start of the path, as far as rules can name it.
+    pub path: Option<&'a [u8]>,
+}
+
+impl<'a> DetectedFlow<'a> {
+    /// The host that it is for, and the start of the path there. A query of DNS is for none.
+    pub fn host(&self) -> Option<(&'a HostName, Option<&'a [u8]>)> {
+        let name = self.name.filter(|_| self.protocol != Protocol::Dns)?;
+        Some((name, self.path))
+    }
 }

@@ -51,7 +51,7 @@ use self::session::{Session, direction};
 pub use self::verdict::{Billed, Counted, Duplicate, Outcome, Verdict};
 use crate::model::{MeasurementMethod, Pdr, Qer, SessionRules, SourceInterface, Urr};
 use crate::network::{InstanceId, Network};
-use crate::packet_view::FlowHost;
+use crate::packet_view::Detection;
 
 /// Under which conditions a packet is evaluated.
 pub struct Conditions<'a> {
@@ -60,7 +60,7 @@ pub struct Conditions<'a> {
     /// Which quotas are exhausted (TS 29.244 §5.2.2.2.1).
     pub quotas: Quotas<'a>,
     /// What the packet's flow is for.
-    pub host: FlowHost<'a>,
+    pub detection: Detection<'a>,
     /// The packet belongs to a connection that the UE has begun, as its access list asks.
     pub is_solicited: bool,
 }
@@ -82,7 +82,7 @@ pub fn interpret(rules: &SessionRules, network: &Network, ingress: InstanceId, p
     let conditions = Conditions {
         metering: Metering::Colour(Colour::Green),
         quotas: Quotas::default(),
-        host: FlowHost::Undecided,
+        detection: Detection::Undecided,
         is_solicited: false,
     };
     interpret_with(rules, network, ingress, packet, conditions)
@@ -100,7 +100,7 @@ pub fn interpret_with(
         rules,
         network,
         quotas: conditions.quotas,
-        host: conditions.host,
+        detection: conditions.detection,
         is_solicited: conditions.is_solicited,
     };
     match conditions.metering {

@@ -5,6 +5,7 @@
 //! random rules often match random packets.
 
 mod access_lists;
+mod detections;
 mod filters;
 mod networks;
 mod packets;
@@ -17,11 +18,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use flow::AdjacencyId;
 use packet::{Qfi, Teid};
 
+pub use self::detections::{OwnedDetection, any_detection};
 pub use self::networks::{MIRROR, any_network, policies};
 pub use self::packets::{Sent, UserPacket, any_sent, any_user_packet, tunnelled};
-pub use self::predefined::{
-    Activation, OwnedHost, any_activation, any_flow_host, any_predefined, runnable_rules_with,
-};
+pub use self::predefined::{Activation, any_activation, any_predefined, runnable_rules_with};
 pub use self::rules::{Edited, any_edit, any_rules, runnable_rules};
 pub use self::urrs::any_urr;
 use crate::Adjacencies;

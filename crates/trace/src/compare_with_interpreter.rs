@@ -7,10 +7,10 @@
 use flow::meter::Colour;
 use packet::DropReason;
 use packet::eth::L2;
-use rules::FlowHost;
+use rules::Detection;
 use rules::network::{InstanceId, Network};
 use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, Verdict, interpret_with};
-use worker::{Traced, TracedEnd, TracedFrame, TracedHost, TracedLookup, TracedSession};
+use worker::{Traced, TracedDetection, TracedEnd, TracedFrame, TracedLookup, TracedSession};
 
 /// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn interpreted(
     let conditions = Conditions {
         metering: Metering::Colour(colour),
         quotas,
-        host: host_of(traced),
+        detection: detection_of(traced),
         // The UE's connections are as the worker knows them.
         is_solicited: !matches!(traced.end, TracedEnd::Dropped(DropReason::AccessList)),
     };
@@ -96,21 +96,23 @@ fn interpreted(
 }
 
 /// What is known of the packet's flow.
-fn host_of(traced: &Traced) -> FlowHost<'_> {
-    let content = traced.flow.host.as_deref();
-    content.map_or(FlowHost::Undecided, TracedHost::as_flow_host)
+pub(crate) fn detection_of(traced: &Traced) -> Detection<'_> {
+    let known = traced.flow.detection.as_deref();
+    // Nothing passes because of what a flow may turn out to be that is not looked into.
+    known.map_or(Detection::Undetected, TracedDetection::as_detection)
 }
 
-/// Whether the worker may have decided by something that it has forgotten since: what the flow is for.
+/// Whether the worker may have decided by something that it has forgotten since: what the flow is.
 fn may_have_forgotten(traced: &Traced) -> bool {
     let session = traced.session.as_ref();
     let mut rulebases = session.iter().flat_map(|session| {
         let pdrs = session.rules.pdrs();
         pdrs.iter().flat_map(|pdr| pdr.rulebases.iter())
     });
-    traced.flow.host.is_none()
+    let list = session.and_then(|session| session.rules.access_list());
+    traced.flow.detection.is_none()
         && matches!(traced.flow.lookup, TracedLookup::Hit { .. })
-        && rulebases.any(|rulebase| rulebase.has_hosts())
+        && (rulebases.any(|rulebase| rulebase.asks()) || list.is_some_and(|list| list.asks()))
 }
 
 /// A frame without its link layer header, with zeros in place of octets that the trace did not keep.
@@ -405,8 +407,8 @@ mod tests {
                 lookup: TracedLookup::Hit { outdated: true },
                 is_postponed,
                 entry: None,
-                host: None,
-                shows_host: false,
+                detection: None,
+                shows_detection: false,
             },
             session: Some(TracedSession {
                 session: SessionIndex(1),

@@ -7,15 +7,16 @@ use flow::{Direction, KeyFields, PortId};
 use packet::eth::ether_type;
 use packet::gtpu::MessageType;
 use packet::{DropReason, MacAddr};
+use rules::Detection;
 use rules::model::{AccessAction, Pdr, Qer, SessionRules};
 use rules::network::{InstanceId, Network};
 use rules::reference_interpreter::{Outcome, Verdict, evaluate_access, evaluate_pdrs};
 use worker::{
-    LagPorts, TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedHost,
+    LagPorts, TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame,
     TracedLookup, TracedSession,
 };
 
-use super::compare_with_interpreter::{Compared, Comparison, compare_with_interpreter};
+use super::compare_with_interpreter::{Compared, Comparison, compare_with_interpreter, detection_of};
 use super::fields::{self, Outer, Parsed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -157,7 +158,7 @@ impl Explainer {
         if let Some(session) = &traced.session {
             if let Some((ingress, packet)) = &Self::arrived(traced) {
                 let access = (!traced.is_own)
-                    .then(|| self.access((*ingress, packet), session, &traced.end))
+                    .then(|| self.access((*ingress, packet), session, (detection_of(traced), &traced.end)))
                     .flatten();
                 if access.as_ref().is_none_or(|(_, is_permitted)| *is_permitted) {
                     told.tried = self.tried((*ingress, packet), session);
@@ -215,15 +216,25 @@ impl Explainer {
         &self,
         (ingress, packet): (InstanceId, &[u8]),
         session: &TracedSession,
-        end: &TracedEnd,
+        (detection, end): (Detection<'_>, &TracedEnd),
     ) -> Option<(String, bool)> {
-        let access = evaluate_access(&session.rules, &self.network, ingress, packet)?;
+        let access = evaluate_access(&session.rules, &self.network, ingress, packet, detection)?;
         let (list, rule) = (access.list, access.rule);
         let is_denied = matches!(end, TracedEnd::Dropped(DropReason::AccessList));
+        if access.is_provisional {
+            let words = format!(
+                "permitted by list {} until it is known what its flow is",
+                list.name()
+            );
+            return Some((words, true));
+        }
         let (action, is_permitted) = match rule.action {
             AccessAction::Permit => ("permitted", true),
             AccessAction::Deny => ("denied", false),
             AccessAction::Reject => ("rejected", false),
+            AccessAction::Reset => ("reset", false),
+            AccessAction::Redirect(_) => ("redirected", false),
+            AccessAction::Sinkhole(_) => ("led into a sinkhole", false),
             AccessAction::Solicited if is_denied => ("denied, as the UE has no such connection,", false),
             AccessAction::Solicited => ("permitted", true),
         };
@@ -417,18 +428,26 @@ fn flow_in_words(flow: &TracedFlow, is_tunnelled: bool) -> FlowTrace {
         entry: flow.entry.map(|(fields, _)| key_in_words(fields, is_tunnelled)),
         installed: flow.entry.is_some() && lookup != "hit",
         outdated,
-        host: flow.host.as_deref().map(host_in_words),
-        shows_host: flow.shows_host,
+        protocol: flow.detection.as_deref().and_then(protocol_in_words),
+        host: flow.detection.as_deref().and_then(host_in_words),
+        shows_host: flow.shows_detection,
     }
 }
 
-fn host_in_words(host: &TracedHost) -> String {
-    match host {
-        TracedHost::Undecided => "undecided".into(),
-        TracedHost::Undetected => "undetected".into(),
-        TracedHost::Host(host, path) => {
+fn protocol_in_words(detection: &TracedDetection) -> Option<String> {
+    match detection {
+        TracedDetection::Found { protocol, .. } => Some(protocol.name().into()),
+        TracedDetection::Unseen | TracedDetection::Undecided | TracedDetection::Undetected => None,
+    }
+}
+
+fn host_in_words(detection: &TracedDetection) -> Option<String> {
+    match detection {
+        TracedDetection::Unseen | TracedDetection::Undecided => Some("undecided".into()),
+        TracedDetection::Undetected => Some("undetected".into()),
+        TracedDetection::Found { name, path, .. } => {
             let path = path.as_deref().unwrap_or_default();
-            format!("{}{}", host.as_str(), path.escape_ascii())
+            Some(format!("{}{}", name.as_ref()?.as_str(), path.escape_ascii()))
         }
     }
 }

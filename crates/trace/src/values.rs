@@ -136,11 +136,15 @@ pub struct FlowTrace {
     /// The entry that was hit was from before rules changed that all sessions share.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub outdated: bool,
-    /// What its flow is for, where rules name hosts: `undecided`, `undetected`, or a host, of HTTP with the start of
-    /// the path.
+    /// What its flow is, where rules ask for that: `tls`, `quic`, `http`, `dns`, `stun`, `rtp`, `wireguard`; absent as
+    /// long as it is not known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub protocol: Option<String>,
+    /// What its flow is for, where rules ask for that: `undecided`, `undetected`, or a host, of HTTP with the start of
+    /// the path; of DNS the name that is asked for. Absent of a protocol that names none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub host: Option<String>,
-    /// This packet has shown what the flow is for.
+    /// This packet has shown what the flow is.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub shows_host: bool,
 }
@@ -428,12 +432,18 @@ impl FlowTrace {
     }
 
     fn host_text(&self) -> String {
-        match (self.host.as_deref(), self.shows_host) {
-            (None, _) => String::new(),
-            (Some("undecided"), _) => "; its host is not known yet".into(),
-            (Some("undetected"), _) => "; no host is known of it".into(),
-            (Some(host), true) => format!("; this packet shows that it is for {host}"),
-            (Some(host), false) => format!("; it is for {host}"),
+        let shows = if self.shows_host {
+            "this packet shows that "
+        } else {
+            ""
+        };
+        match (self.protocol.as_deref(), self.host.as_deref()) {
+            (None, None) => String::new(),
+            (None, Some("undecided")) => "; its host is not known yet".into(),
+            (None, Some(_)) => "; no host is known of it".into(),
+            (Some("dns"), Some(name)) => format!("; {shows}it asks for {name}"),
+            (Some(_), Some(host)) => format!("; {shows}it is for {host}"),
+            (Some(protocol), None) => format!("; {shows}it is {protocol}, for no host that is known"),
         }
     }
 
@@ -443,7 +453,7 @@ impl FlowTrace {
             ("hit", entry) => format!(
                 "hit{}{}",
                 entry.map_or_else(String::new, |key| format!(", entry of {key}")),
-                match (self.outdated, &self.host) {
+                match (self.outdated, self.protocol.as_ref().or(self.host.as_ref())) {
                     (false, _) => "",
                     (true, None) => ", decided under older rules",
                     (true, Some(_)) => ", inspected",

@@ -56,7 +56,7 @@ pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{
     MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceSource, TraceTerms, Traced,
-    TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedHost, TracedLookup, TracedSession, mirror,
+    TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession, mirror,
     trace,
 };
 pub use view::{Holdings, SessionView};

@@ -429,7 +429,7 @@ impl SlowPath {
                     self.connections.prefetch(owner, &sent);
                 }
             }
-            if self.inspection.is_on() && slot.classifier.may_read_host() {
+            if self.inspection.is_on() && slot.classifier.may_read_detection() {
                 let (index, family) = (
                     wanted.index.into(),
                     burst.descriptors[usize::from(wanted.index)].family,

@@ -235,6 +235,9 @@ stats! {
     duplicates_lost,
     /// ICMP errors to the senders of discarded user packets; they count in `originated`, too.
     icmp_errors,
+    /// Resets of TCP, redirections of HTTP and answers of DNS to the senders of packets that access lists deny; they
+    /// count in `originated`, too.
+    denials_answered,
     /// Packets longer than the MTU of their path that left in fragments; duplicates and copies for mirrors, too.
     fragmented,
     /// The fragments of those behind the first; they count in `originated`, too.

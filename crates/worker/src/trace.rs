@@ -15,7 +15,7 @@ pub(crate) mod request;
 pub(crate) mod tracer;
 
 pub use self::report::{
-    TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedHost, TracedLookup,
+    TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
     TracedSession,
 };
 pub use self::request::{

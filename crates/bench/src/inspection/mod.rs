@@ -17,7 +17,6 @@ mod target;
 
 use std::collections::BTreeMap;
 
-use ::rules::model::AccessAction;
 use packet::DropReason;
 use worker::Stats;
 
@@ -42,18 +41,18 @@ const MIX: Mix = Mix { tls: 70, http: 15 };
 const RULES: Size = Size {
     hosts: 40_000,
     prefixes: 10_000,
-    otherwise: AccessAction::Permit,
+    is_solicited: false,
 };
 
 /// An access list alone.
 const LIST: Size = Size {
     hosts: 0,
     prefixes: 10_000,
-    otherwise: AccessAction::Permit,
+    is_solicited: false,
 };
 /// One that asks for connections.
 const SOLICITED: Size = Size {
-    otherwise: AccessAction::Solicited,
+    is_solicited: true,
     ..LIST
 };
 
@@ -113,7 +112,7 @@ fn compare(
     // An access list has no hosts.
     let (added, with_base) = match size.hosts {
         0 => (
-            Added::AccessList(rules::access_list(size.prefixes, size.otherwise)?),
+            Added::AccessList(rules::access_list(size.prefixes, size.is_solicited)?),
             base,
         ),
         _ => (Added::Rulebase(rules::predefined(size)?), Base::Tunnel),

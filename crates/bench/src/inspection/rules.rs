@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use rules::model::{
-    AccessAction, AccessList, AccessRule, Content, EditError, HostRule, LocalPolicy, PdrId, PdrUpdate,
-    Precedence, PredefinedRule, SdfFilter,
+    AccessAction, AccessList, AccessRule, Content, DetectionPattern, EditError, HostRule, LocalPolicy, PdrId,
+    PdrUpdate, Precedence, PredefinedRule, SdfFilter,
 };
 use rules::{Predefined, SessionRules};
 
@@ -37,15 +37,15 @@ pub struct Size {
     pub hosts: u32,
     /// Prefixes.
     pub prefixes: u32,
-    /// What becomes of packets that no prefix describes, in an access list.
-    pub otherwise: AccessAction,
+    /// In an access list: of packets that no prefix describes, those pass alone that belong to connections.
+    pub is_solicited: bool,
 }
 
 fn rule(precedence: u32) -> PredefinedRule {
     PredefinedRule {
         precedence: Precedence(precedence),
         filters: Vec::new(),
-        hosts: Vec::new(),
+        detection: Default::default(),
         far: None,
         qers: Vec::new(),
         urrs: Vec::new(),
@@ -70,21 +70,26 @@ fn prefix(number: u32) -> Result<SdfFilter, BenchError> {
     })
 }
 
-/// An access list that denies this many prefixes, with which none of the packets is exchanged; `otherwise` is for all
-/// packets then.
+/// An access list that denies this many prefixes, with which none of the packets is exchanged. Of others all pass, or
+/// those that belong to connections.
 ///
 /// # Errors
 /// None: all of them are valid.
-pub fn access_list(prefixes: u32, otherwise: AccessAction) -> Result<Arc<AccessList>, BenchError> {
+pub fn access_list(prefixes: u32, is_solicited: bool) -> Result<Arc<AccessList>, BenchError> {
     let rule = |number: u32| {
         Ok(AccessRule {
             name: number.to_string().into(),
             action: AccessAction::Deny,
             direction: None,
             filters: vec![prefix(number)?],
+            detection: DetectionPattern::default(),
         })
     };
     let rules = (0..prefixes).map(rule).collect::<Result<_, BenchError>>()?;
+    let otherwise = match is_solicited {
+        true => AccessAction::Solicited,
+        false => AccessAction::Permit,
+    };
     let list = AccessList::new("z", rules, otherwise);
     list.map(Arc::new)
         .map_err(|error| BenchError::of(format!("{error:?}")))
@@ -99,7 +104,7 @@ pub fn predefined(size: Size) -> Result<Predefined, BenchError> {
     for number in 0..size.hosts {
         let host = HostRule::parse(&host(number)).map_err(BenchError::of)?;
         rules.push(PredefinedRule {
-            hosts: vec![host],
+            detection: DetectionPattern::of_hosts(vec![host]),
             ..rule(number)
         });
     }

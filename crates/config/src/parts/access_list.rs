@@ -3,26 +3,43 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use dpi::dns::Sinkhole;
 use flow::Direction;
+use packet::answer::is_url;
 use rules::model::{
     AccessAction, AccessList, AccessRule, AccessRuleId, ConnectionPolicy, Filtering, TooManyFilters,
 };
 use rules::network::{BoundAccessList, SessionScope};
 
-use super::predefined::filters;
+use super::rule_conditions::{Applications, Conditions};
 use super::scope::scope;
 use crate::error::Fault;
 use crate::schema::{
     AccessActionConfig, AccessListConfig, AccessRuleConfig, Config, ConnectionPolicyConfig, DirectionConfig,
-    FilteringConfig, UnsolicitedConfig,
+    FilteringConfig, ProtocolConfig, UnsolicitedConfig,
 };
 
 impl AccessActionConfig {
-    const fn action(self) -> AccessAction {
+    /// The action; one that needs more than its name is nothing for packets that no rule describes.
+    fn action(self, rule: Option<&AccessRuleConfig>) -> AccessAction {
         match self {
             Self::Permit => AccessAction::Permit,
             Self::Deny => AccessAction::Deny,
             Self::Reject => AccessAction::Reject,
+            Self::Reset => AccessAction::Reset,
+            Self::Redirect => match rule.and_then(|rule| rule.redirect_to.as_ref()) {
+                Some(url) => AccessAction::Redirect(url.value.as_str().into()),
+                // `check` has refused it.
+                None => AccessAction::Reset,
+            },
+            Self::Sinkhole => {
+                let sinkhole = rule.and_then(|rule| rule.sinkhole).unwrap_or_default();
+                AccessAction::Sinkhole(Sinkhole {
+                    ipv4: sinkhole.ipv4.map(|address| address.octets()),
+                    ipv6: sinkhole.ipv6.map(|address| address.octets()),
+                    ttl_s: sinkhole.ttl_s.value() as u32,
+                })
+            }
             Self::Solicited => AccessAction::Solicited,
         }
     }
@@ -48,16 +65,30 @@ impl AccessRuleConfig {
         own.unwrap_or_else(|| (place + 1).to_string())
     }
 
-    fn rule(&self, place: usize) -> AccessRule {
-        AccessRule {
+    fn conditions(&self) -> Conditions<'_> {
+        Conditions {
+            flows: &self.flows,
+            tos: self.tos,
+            hosts: &self.hosts,
+            protocols: &self.protocols,
+            applications: &self.applications,
+        }
+    }
+
+    /// The rules that this one stands for, of one name: one for each alternative.
+    fn rules(&self, place: usize, applications: &Applications<'_>) -> Vec<AccessRule> {
+        let rule = |(filters, detection)| AccessRule {
             name: self.name(place).into(),
-            action: self.action.action(),
+            action: self.action.action(Some(self)),
             direction: self.direction.map(|direction| match direction {
                 DirectionConfig::Uplink => Direction::Uplink,
                 DirectionConfig::Downlink => Direction::Downlink,
             }),
-            filters: filters(&self.flows.iter().collect::<Vec<_>>(), self.tos),
-        }
+            filters,
+            detection,
+        };
+        let alternatives = self.conditions().alternatives(applications);
+        alternatives.into_iter().map(rule).collect()
     }
 }
 
@@ -66,10 +97,10 @@ impl AccessListConfig {
         scope(self.slice.as_ref(), self.dnn.as_ref())
     }
 
-    fn list(&self) -> Result<AccessList, TooManyFilters> {
+    fn list(&self, applications: &Applications<'_>) -> Result<AccessList, TooManyFilters> {
         let rules = self.rules.iter().enumerate();
-        let rules = rules.map(|(place, rule)| rule.rule(place)).collect();
-        let list = AccessList::new(&self.name.value, rules, self.otherwise.action())?;
+        let rules = rules.flat_map(|(place, rule)| rule.rules(place, applications));
+        let list = AccessList::new(&self.name.value, rules.collect(), self.otherwise.action(None))?;
         Ok(list.with_policy(self.connections.policy()))
     }
 }
@@ -77,9 +108,10 @@ impl AccessListConfig {
 impl Config {
     /// The access lists in their order. One that cannot be made is none: [`check`] has refused it.
     pub(super) fn access_lists(&self) -> Vec<BoundAccessList> {
+        let applications = self.predefined.applications();
         let bound = |one: &AccessListConfig| {
             Some(BoundAccessList {
-                list: Arc::new(one.list().ok()?),
+                list: Arc::new(one.list(&applications).ok()?),
                 scope: one.scope().ok()?,
             })
         };
@@ -88,7 +120,11 @@ impl Config {
 
     /// The rules of access lists that never decide, since one before them describes all their packets, in words.
     pub fn shadowed_access_rules(&self) -> Vec<String> {
-        let lists = self.access_lists.iter().filter_map(|one| one.list().ok());
+        let applications = self.predefined.applications();
+        let lists = self
+            .access_lists
+            .iter()
+            .filter_map(|one| one.list(&applications).ok());
         let mut words = Vec::new();
         for list in lists {
             for shadowed in list.shadowed() {
@@ -109,6 +145,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let mut names = HashSet::new();
     let mut scopes = Vec::new();
     let mut rules = 0;
+    let applications = config.predefined.applications();
     for one in &config.access_lists {
         let name = &one.name;
         let fault = |message: &str| {
@@ -131,7 +168,13 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
             return fault("another is for the same sessions");
         }
         scopes.push(scope);
-        check_rule_names(one)?;
+        check_rules(one, &applications)?;
+        if matches!(
+            one.otherwise,
+            AccessActionConfig::Redirect | AccessActionConfig::Sinkhole
+        ) {
+            return fault("otherwise: only a rule may redirect, or lead into a sinkhole");
+        }
         rules += one.rules.len() + 1;
         if rules >= AccessRuleId::COUNT {
             return fault(&format!(
@@ -139,14 +182,14 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
                 AccessRuleId::COUNT - 1
             ));
         }
-        if one.list().is_err() {
+        if one.list(&applications).is_err() {
             return fault("its rules have more filters, prefixes or ports than can be numbered");
         }
     }
     Ok(())
 }
 
-fn check_rule_names(list: &AccessListConfig) -> Result<(), Fault> {
+fn check_rules(list: &AccessListConfig, applications: &Applications<'_>) -> Result<(), Fault> {
     let mut names = HashSet::from([AccessList::OTHERWISE.to_owned()]);
     for (place, rule) in list.rules.iter().enumerate() {
         let name = rule.name(place);
@@ -164,7 +207,33 @@ fn check_rule_names(list: &AccessListConfig) -> Result<(), Fault> {
         if names.contains(&name) {
             return fault("another has this name");
         }
+        if let Err(message) = check_answer(rule) {
+            return fault(message);
+        }
+        rule.conditions().check(applications)?;
         names.insert(name);
+    }
+    Ok(())
+}
+
+/// Finds what an action lacks, or what is said of another.
+fn check_answer(rule: &AccessRuleConfig) -> Result<(), &'static str> {
+    let is_redirect = rule.action == AccessActionConfig::Redirect;
+    match &rule.redirect_to {
+        None if is_redirect => {
+            return Err("redirect_to: missing; it is the URL that requests are redirected to");
+        }
+        Some(_) if !is_redirect => return Err("redirect_to: only with the action `redirect`"),
+        Some(url) if !is_url(url.value.as_bytes()) => {
+            return Err("redirect_to: not 1 to 1024 printable ASCII characters without spaces");
+        }
+        _ => {}
+    }
+    if rule.sinkhole.is_some() && rule.action != AccessActionConfig::Sinkhole {
+        return Err("sinkhole: only with the action `sinkhole`");
+    }
+    if rule.action == AccessActionConfig::Sinkhole && !rule.protocols.contains(&ProtocolConfig::Dns) {
+        return Err("sinkhole: only of a rule with `protocols: [dns]`");
     }
     Ok(())
 }

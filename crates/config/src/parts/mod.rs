@@ -14,6 +14,7 @@ pub(crate) mod pools;
 pub(crate) mod predefined;
 pub(crate) mod records;
 pub(crate) mod rings;
+mod rule_conditions;
 mod scope;
 pub(crate) mod store;
 mod unreachable_hosts;

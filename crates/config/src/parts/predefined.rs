@@ -1,6 +1,6 @@
 //! Predefined rules: checks, and the rules as sessions activate them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use flow::InstanceId;
@@ -9,82 +9,59 @@ use rules::Predefined;
 use rules::model::{Application, NamedPfd, NamedPfds, PredefinedError, PredefinedRule};
 use rules::model::{
     ApplyAction, BitRates, BitsPerSecond, DestinationInterface, Far, FarId, ForwardingParameters, Gate,
-    Precedence, Qer, QerId, RuleRef, SdfFilter, TosTrafficClass, Urr, UrrId,
+    Precedence, Qer, QerId, RuleRef, TosTrafficClass, Urr, UrrId,
 };
 use serde_saphyr::Spanned;
 
+use super::rule_conditions::{Applications, Conditions, protocols};
 use crate::error::Fault;
 use crate::schema::{
-    ApplicationConfig, Config, ContentConfig, Flow, GateConfig, Number, PredefinedAction, PredefinedConfig,
+    ApplicationConfig, Config, ContentConfig, GateConfig, Number, PredefinedAction, PredefinedConfig,
     PredefinedFar, PredefinedQer, PredefinedRuleConfig, QerKbit, Role,
 };
 
 /// The most FARs, QERs, URRs, and rules of all rulebases together.
 const MOST: usize = 100_000;
 
-/// The applications of the configuration, by name.
-type Applications<'a> = HashMap<&'a str, &'a ApplicationConfig>;
-
 impl PredefinedRuleConfig {
-    /// The rules that this one stands for: one, and another for the flow descriptions of its applications.
-    fn rules(&self, applications: &Applications<'_>) -> Vec<PredefinedRule> {
-        let named = || {
-            self.applications
-                .iter()
-                .filter_map(|name| applications.get(&*name.value))
-        };
-        let hosts: Vec<_> = self
-            .hosts
-            .iter()
-            .chain(named().flat_map(|one| &one.hosts))
-            .collect();
-        let own_flows: Vec<_> = named().flat_map(|one| &one.flows).collect();
-        let by_hosts = self.applications.is_empty() || !hosts.is_empty();
-        let by_hosts = by_hosts.then(|| PredefinedRule {
-            hosts: hosts.into_iter().map(|host| host.0.clone()).collect(),
-            ..self.rule(&self.flows.iter().collect::<Vec<_>>())
-        });
-        let by_flows = (!own_flows.is_empty()).then(|| self.rule(&own_flows));
-        by_hosts.into_iter().chain(by_flows).collect()
+    fn conditions(&self) -> Conditions<'_> {
+        Conditions {
+            flows: &self.flows,
+            tos: self.tos,
+            hosts: &self.hosts,
+            protocols: &self.protocols,
+            applications: &self.applications,
+        }
     }
 
-    /// The rule for packets of these flows, or for all.
-    fn rule(&self, flows: &[&Flow]) -> PredefinedRule {
-        PredefinedRule {
+    /// The rules that this one stands for, one for each alternative.
+    fn rules(&self, applications: &Applications<'_>) -> Vec<PredefinedRule> {
+        let rule = |(filters, detection)| PredefinedRule {
             precedence: Precedence(self.precedence.value() as u32),
-            filters: filters(flows, self.tos),
-            hosts: Vec::new(),
+            filters,
+            detection,
             far: self.far.map(|id| FarId(id.value() as u32)),
             qers: self.qers.iter().map(|id| QerId(id.value() as u32)).collect(),
             urrs: self.urrs.iter().map(|id| UrrId(id.value() as u32)).collect(),
             content: self.content.as_ref().map(ContentConfig::content),
-        }
+        };
+        let alternatives = self.conditions().alternatives(applications);
+        alternatives.into_iter().map(rule).collect()
     }
-}
-
-/// The filters for packets of these flows, or if there are none, of all that have this TOS or Traffic Class.
-pub(super) fn filters(flows: &[&Flow], tos: Option<[u8; 2]>) -> Vec<SdfFilter> {
-    let tos_traffic_class = tos.map(|[value, mask]| TosTrafficClass { value, mask });
-    let filter = |flow: Option<&Flow>| SdfFilter {
-        flow_description: flow.map(|flow| flow.0.clone()),
-        tos_traffic_class,
-        ..SdfFilter::default()
-    };
-    let mut filters: Vec<SdfFilter> = flows.iter().map(|flow| filter(Some(flow))).collect();
-    if filters.is_empty() && tos.is_some() {
-        filters.push(filter(None));
-    }
-    filters
 }
 
 impl ApplicationConfig {
     fn application(&self) -> Application {
-        let hosts = self.hosts.iter().map(|host| host.0.clone().into());
-        let pfd = NamedPfd {
-            urls: hosts.collect(),
+        let by_hosts = NamedPfd {
+            urls: self.hosts.iter().map(|host| host.0.clone().into()).collect(),
             ..NamedPfd::default()
         };
-        let named = if pfd.urls.is_empty() { vec![] } else { vec![pfd] };
+        let by_protocols = NamedPfd {
+            protocols: protocols(&self.protocols),
+            ..NamedPfd::default()
+        };
+        let mut named = vec![by_hosts, by_protocols];
+        named.retain(|pfd| *pfd != NamedPfd::default());
         Application {
             id: self.name.value.as_bytes().into(),
             flows: self.flows.iter().map(|flow| flow.0.clone()).collect(),
@@ -229,8 +206,11 @@ fn check_applications(own: &PredefinedConfig) -> Result<(), Fault> {
     let mut names = HashSet::new();
     for application in &own.applications {
         let name = &application.name;
-        if application.hosts.is_empty() && application.flows.is_empty() {
-            let fault = format!("application `{}` has neither hosts nor flows", name.value);
+        if application.hosts.is_empty() && application.flows.is_empty() && application.protocols.is_empty() {
+            let fault = format!(
+                "application `{}` has neither hosts nor flows nor protocols",
+                name.value
+            );
             return Err(Fault::new(name, fault));
         }
         if !names.insert(&*name.value) {
@@ -240,28 +220,11 @@ fn check_applications(own: &PredefinedConfig) -> Result<(), Fault> {
     }
     let applications = own.applications();
     let mut rules = own.rulebases.iter().flat_map(|rulebase| &rulebase.rules);
-    rules.try_for_each(|rule| check_rule(rule, &applications))
-}
-
-fn check_rule(rule: &PredefinedRuleConfig, applications: &Applications<'_>) -> Result<(), Fault> {
-    for name in &rule.applications {
-        let Some(application) = applications.get(&*name.value) else {
-            let fault = format!("applications: no application is named `{}`", name.value);
-            return Err(Fault::new(name, fault));
-        };
-        if !rule.flows.is_empty() && !application.flows.is_empty() {
-            let fault = format!(
-                "applications: `{}` has flows, which may not be beside those of the rule",
-                name.value
-            );
-            return Err(Fault::new(name, fault));
-        }
-    }
-    Ok(())
+    rules.try_for_each(|rule| rule.conditions().check(&applications))
 }
 
 impl PredefinedConfig {
-    fn applications(&self) -> Applications<'_> {
+    pub(super) fn applications(&self) -> Applications<'_> {
         let named = self.applications.iter().map(|one| (&*one.name.value, one));
         named.collect()
     }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::iter::{once, successors};
 
-use rules::model::{HostRule, PredefinedRule, Rulebase};
+use dpi::Protocol;
+use rules::model::{DetectionPattern, HostRule, PredefinedRule, Rulebase};
 
 use crate::schema::Config;
 
@@ -31,15 +32,15 @@ fn unreachable(rulebase: &Rulebase) -> Vec<(&HostRule, u32, u32)> {
     for rule in rulebase.rules() {
         let PredefinedRule {
             precedence,
-            hosts,
+            detection: DetectionPattern { hosts, protocols },
             filters,
             ..
         } = rule;
-        for host in hosts {
+        for host in hosts.iter().filter(|_| !protocols.contains(Protocol::Dns)) {
             let first = covering(host).filter_map(|key| before.get(&key)).min();
             found.extend(first.map(|first| (host, precedence.0, *first)));
         }
-        if !filters.is_empty() {
+        if !filters.is_empty() || !protocols.is_empty() {
             continue;
         }
         for host in hosts {

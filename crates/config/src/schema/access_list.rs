@@ -1,11 +1,14 @@
 //! Access lists: which packets of the sessions of a slice or a data network may pass.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
 use super::policer::SliceConfig;
-use super::predefined::Flow;
+use super::predefined::{Flow, Host, ProtocolConfig};
+use crate::bounded::Bounded;
 
 /// One access list. A session has the narrowest that is for it: for its data network within its slice, for its data
 /// network, for its slice, for all.
@@ -87,6 +90,57 @@ pub struct AccessRuleConfig {
     /// The TOS or Traffic Class of its packets as `[value, mask]`; any.
     #[serde(default)]
     pub tos: Option<[u8; 2]>,
+    /// Hosts that flows are for, any of them, by TLS, QUIC or HTTP/1; none: all flows, also those of which no host is
+    /// known. Beside `flows` both have to match.
+    #[serde(default)]
+    pub hosts: Vec<Host>,
+    /// Protocols that flows have, any of them; none: any, but DNS, whose names are no hosts of flows. Beside `flows` or
+    /// `hosts` all have to match.
+    #[serde(default)]
+    pub protocols: Vec<ProtocolConfig>,
+    /// Applications of `predefined`, any of them, beside `hosts`. Those with flow descriptions of their own may not be
+    /// beside `flows`.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub applications: Vec<Spanned<String>>,
+    /// With the action `redirect` the URL that requests of HTTP are redirected to.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub redirect_to: Option<Spanned<String>>,
+    /// With the action `sinkhole` what queries of DNS are answered with; that there is no such name.
+    #[serde(default)]
+    pub sinkhole: Option<SinkholeConfig>,
+}
+
+/// What queries of DNS are answered with: these addresses, or without any that there is no such name.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SinkholeConfig {
+    /// The IPv4 address; none.
+    #[serde(default)]
+    pub ipv4: Option<Ipv4Addr>,
+    /// The IPv6 address; none.
+    #[serde(default)]
+    pub ipv6: Option<Ipv6Addr>,
+    /// How long clients may keep them, in seconds; 60.
+    #[serde(default = "SinkholeConfig::default_ttl")]
+    pub ttl_s: Bounded<0, 86_400>,
+}
+
+impl SinkholeConfig {
+    fn default_ttl() -> Bounded<0, 86_400> {
+        Bounded::new(60)
+    }
+}
+
+impl Default for SinkholeConfig {
+    fn default() -> Self {
+        Self {
+            ipv4: None,
+            ipv6: None,
+            ttl_s: Self::default_ttl(),
+        }
+    }
 }
 
 /// What becomes of packets.
@@ -100,6 +154,13 @@ pub enum AccessActionConfig {
     Deny,
     /// They are dropped, and their senders are notified by ICMP.
     Reject,
+    /// They are dropped. Connections of TCP are reset towards their sender, others are notified by ICMP.
+    Reset,
+    /// They are dropped. Requests of HTTP/1 in clear are answered with a redirection to `redirect_to`; other
+    /// connections of TCP are reset, others are notified by ICMP.
+    Redirect,
+    /// They are dropped. Queries of DNS over UDP are answered as `sinkhole` says.
+    Sinkhole,
     /// What the UE sends is permitted. What comes from a data network is if it belongs to a connection that the UE has
     /// begun, and else dropped.
     Solicited,

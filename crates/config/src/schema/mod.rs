@@ -74,7 +74,7 @@ pub use vlan::VlanConfig;
 
 pub(crate) use instance::{is_special, parse_mac};
 pub(crate) use policer::Kbit as PolicerKbit;
-pub use predefined::{ApplicationConfig, Host};
+pub use predefined::{ApplicationConfig, Host, ProtocolConfig};
 pub(crate) use predefined::{ContentConfig, Flow, Kbit as QerKbit, Number};
 pub(crate) use routers::Groups;
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
+use dpi::Protocol;
 use rules::model::{Content, HostRule};
 use rules::sdf::FlowDescription;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -110,7 +111,8 @@ pub struct PredefinedUrr {
     pub id: Spanned<Number>,
 }
 
-/// An application: what its flows are for, and where they go. A flow is of it by any host, or by any flow description.
+/// An application: what its flows are for, and where they go. A flow is of it by any host, by any flow description, or
+/// by any protocol.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplicationConfig {
@@ -123,6 +125,43 @@ pub struct ApplicationConfig {
     /// Flow descriptions.
     #[serde(default)]
     pub flows: Vec<Flow>,
+    /// Protocols of its flows.
+    #[serde(default)]
+    pub protocols: Vec<ProtocolConfig>,
+}
+
+/// A protocol that is recognised in the first packets of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProtocolConfig {
+    /// TLS over TCP.
+    Tls,
+    /// QUIC, version 1 or 2.
+    Quic,
+    /// HTTP/1 in clear.
+    Http,
+    /// STUN, and what comes with it in one flow: TURN, WebRTC.
+    Stun,
+    /// RTP.
+    Rtp,
+    /// WireGuard.
+    Wireguard,
+    /// Queries of DNS over UDP; `hosts` beside it are the names that are asked for.
+    Dns,
+}
+
+impl ProtocolConfig {
+    pub(crate) const fn protocol(self) -> Protocol {
+        match self {
+            Self::Tls => Protocol::Tls,
+            Self::Quic => Protocol::Quic,
+            Self::Http => Protocol::Http1,
+            Self::Stun => Protocol::Stun,
+            Self::Rtp => Protocol::Rtp,
+            Self::Wireguard => Protocol::WireGuard,
+            Self::Dns => Protocol::Dns,
+        }
+    }
 }
 
 /// Rules that are activated together.
@@ -152,6 +191,10 @@ pub struct PredefinedRuleConfig {
     /// known. Beside `flows` both have to match.
     #[serde(default)]
     pub hosts: Vec<Host>,
+    /// Protocols that flows have, any of them; none: any, but DNS, whose names are no hosts of flows. Beside `flows` or
+    /// `hosts` all have to match.
+    #[serde(default)]
+    pub protocols: Vec<ProtocolConfig>,
     /// Applications, any of them, beside `hosts`. Those with flow descriptions of their own may not be beside `flows`.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]

@@ -22,7 +22,7 @@ fn access_lists_are_for_slices_and_data_networks() {
     let rules: Vec<_> = all.list.rules().collect();
     let said = rules
         .iter()
-        .map(|(id, rule)| (id.0, &*rule.name, rule.action, rule.filters.len()));
+        .map(|(id, rule)| (id.0, &*rule.name, rule.action.clone(), rule.filters.len()));
     use rules::model::AccessAction::{Deny, Permit, Reject};
     let expected = [
         (1, "mail", Reject, 1),
@@ -35,7 +35,7 @@ fn access_lists_are_for_slices_and_data_networks() {
     assert_eq!(
         gold.list
             .rules()
-            .map(|(id, rule)| (id.0, rule.action))
+            .map(|(id, rule)| (id.0, rule.action.clone()))
             .collect::<Vec<_>>(),
         [(5, Deny)]
     );

@@ -32,7 +32,7 @@ fn a_rule_stands_for_the_hosts_and_for_the_flows_of_its_applications() {
         .rules()
         .iter()
         .map(|rule| {
-            let hosts: Vec<_> = rule.hosts.iter().map(ToString::to_string).collect();
+            let hosts: Vec<_> = rule.detection.hosts.iter().map(ToString::to_string).collect();
             (rule.precedence.0, hosts.join(" "), rule.filters.len())
         })
         .collect();

@@ -7,11 +7,12 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dpi::HostName;
+use dpi::{HostName, Protocol};
 use n4::Config;
 use pfcp::IeType;
 use pfcp::ie::{Cause, FailedRuleId, UsageReportTrigger};
 use pfcp::message::Message;
+use rules::DetectedFlow;
 use rules::model::Application;
 use session::Export;
 
@@ -225,7 +226,12 @@ fn named(world: &World, host: &str, path: Option<&str>) -> Vec<u32> {
     let host = HostName::parse(host.as_bytes()).expect("a host");
     let pdrs = world.only_session().rules().pdrs();
     let application = pdrs[0].pdi.optional.application.as_ref().expect("an application");
-    let places = application.named.places(&host, path.map(str::as_bytes));
+    let flow = DetectedFlow {
+        protocol: path.map_or(Protocol::Tls, |_| Protocol::Http1),
+        name: Some(&host),
+        path: path.map(str::as_bytes),
+    };
+    let places = application.named.places(flow);
     let mut places: Vec<u32> = places.collect();
     places.sort_unstable();
     places

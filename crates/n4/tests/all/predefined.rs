@@ -33,7 +33,7 @@ fn rule(precedence: u32, flow: Option<&str>) -> PredefinedRule {
     PredefinedRule {
         precedence: Precedence(precedence),
         filters: flow.map(filter).into_iter().collect(),
-        hosts: Vec::new(),
+        detection: Default::default(),
         far: None,
         qers: Vec::new(),
         urrs: Vec::new(),

@@ -217,6 +217,7 @@ static COUNTS: &[WorkerCount] = &[
     count("duplicated", "sluice_worker_duplicated_packets", "Duplicates of packets of FARs that duplicate."),
     count("duplicates_lost", "sluice_worker_duplicated_lost_packets", "Duplicates that were not made."),
     count("icmp_errors", "sluice_worker_icmp_errors", "ICMP errors sent to the senders of discarded user packets."),
+    count("denials_answered", "sluice_worker_denials_answered", "Resets, redirections and DNS answers sent to the senders of packets that access lists deny."),
     count("fragmented", "sluice_worker_fragmented_packets", "Packets that left in fragments."),
     count("fragments_made", "sluice_worker_fragments_made", "Fragments behind the first of these."),
     count("mss_clamped", "sluice_worker_mss_clamped_packets", "SYNs of users whose maximum segment size was lowered."),

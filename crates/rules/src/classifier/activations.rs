@@ -120,7 +120,7 @@ pub(super) struct Activations {
     /// By PDR, those of each in the order of their activation.
     rulebases: Box<[ActivatedRulebase]>,
     /// Whether any rule of them names a host.
-    has_hosts: bool,
+    asks: bool,
     /// The slot of the counter for contents that have none: flows that workers have decided count in it, so another
     /// slot is another classification.
     content_rest: Option<u8>,
@@ -136,7 +136,7 @@ impl Activations {
         if rules.pdrs().iter().all(|pdr| pdr.rulebases.is_empty()) {
             return Ok(Self {
                 rulebases: Box::default(),
-                has_hosts: false,
+                asks: false,
                 content_rest: None,
             });
         }
@@ -156,15 +156,15 @@ impl Activations {
             }
         }
         Ok(Self {
-            has_hosts: rulebases.iter().any(|one| one.rulebase.has_hosts()),
+            asks: rulebases.iter().any(|one| one.rulebase.asks()),
             rulebases: rulebases.into(),
             content_rest: slots.content_rest(),
         })
     }
 
     /// Whether any rule of them names a host.
-    pub(super) fn has_hosts(&self) -> bool {
-        self.has_hosts
+    pub(super) fn asks(&self) -> bool {
+        self.asks
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -62,7 +62,7 @@ impl NamedApplication {
         };
         // Only where a PFD's flows fit does it matter what the flow is for.
         let may_be = (0..self.flows.len() as u32).any(|place| fits(place, reader));
-        let host = may_be.then(|| reader.host()).flatten();
-        host.is_some_and(|(host, path)| self.pfds.places(host, path).any(|place| fits(place, reader)))
+        let flow = may_be.then(|| reader.detected()).flatten();
+        flow.is_some_and(|flow| self.pfds.places(flow).any(|place| fits(place, reader)))
     }
 }

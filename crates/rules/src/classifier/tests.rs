@@ -93,7 +93,7 @@ proptest! {
             let conditions = Conditions {
                 metering: Metering::Colour(Colour::Green),
                 quotas: Quotas::default(),
-                host: FlowHost::Undecided,
+                detection: Detection::Undecided,
                 is_solicited: true,
             };
             let verdict = interpret_with(&rules, &network, sent.ingress, &sent.bytes, conditions);

@@ -5,13 +5,17 @@
 //! rules is one for all packets.
 
 use core::fmt;
+use std::sync::Arc;
 
+use dpi::dns::Sinkhole;
 use flow::Direction;
 
-use crate::sdf::{FieldReader, FilterSet, FilterTable, SdfFilter, TooManyPatterns};
+use super::detection_pattern::DetectionPattern;
+use super::rule_table::{RuleTable, TableRule};
+use crate::sdf::{FieldReader, SdfFilter, TooManyPatterns};
 
 /// What becomes of the packets that a rule of an access list describes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AccessAction {
     /// PDRs decide about them.
     Permit,
@@ -19,15 +23,53 @@ pub enum AccessAction {
     Deny,
     /// They are dropped, and their sources are notified by ICMP, as far as its rate allows.
     Reject,
+    /// They are dropped. Connections of TCP are reset towards the sender; other sources are notified by ICMP.
+    Reset,
+    /// They are dropped. Requests of HTTP are answered with a redirection to this URL, which
+    /// [is one](packet::answer::is_url); connections of TCP are reset otherwise, and other sources are notified by
+    /// ICMP.
+    Redirect(Arc<str>),
+    /// They are dropped. Queries of DNS are answered with this; other packets have no answer.
+    Sinkhole(Sinkhole),
     /// PDRs decide about what the UE sends, and of what comes from a data network about what belongs to a connection
     /// that the UE has begun. The rest is dropped.
     Solicited,
 }
 
 impl AccessAction {
+    /// What it does.
+    pub const fn effect(&self) -> AccessEffect {
+        match self {
+            Self::Permit => AccessEffect::Permit,
+            Self::Solicited => AccessEffect::Solicited,
+            Self::Deny => AccessEffect::Deny,
+            Self::Reject | Self::Reset | Self::Redirect(_) | Self::Sinkhole(_) => AccessEffect::DenyAndAnswer,
+        }
+    }
+
     /// Whether all packets are dropped.
+    pub const fn denies(&self) -> bool {
+        self.effect().denies()
+    }
+}
+
+/// What an access list does with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessEffect {
+    /// PDRs decide.
+    Permit,
+    /// PDRs decide, if the packet belongs to a connection, or begins one.
+    Solicited,
+    /// It is dropped.
+    Deny,
+    /// It is dropped, and its source gets an answer, as far as the rate of these allows.
+    DenyAndAnswer,
+}
+
+impl AccessEffect {
+    /// Whether the packet is dropped.
     pub const fn denies(self) -> bool {
-        matches!(self, Self::Deny | Self::Reject)
+        matches!(self, Self::Deny | Self::DenyAndAnswer)
     }
 }
 
@@ -74,6 +116,8 @@ pub struct AccessRule {
     pub direction: Option<Direction>,
     /// Patterns over the user packet, any of them; none: every packet.
     pub filters: Vec<SdfFilter>,
+    /// What the packet's flow has to be, beside `filters`.
+    pub detection: DetectionPattern,
 }
 
 impl AccessRule {
@@ -99,13 +143,15 @@ impl From<TooManyPatterns> for TooManyFilters {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessDecision {
     /// What becomes of it.
-    pub action: AccessAction,
+    pub effect: AccessEffect,
     /// By which rule.
     pub rule: AccessRuleId,
     /// Which way it goes.
     pub direction: Direction,
     /// What the UE sends begins a connection; what comes to it passes if it belongs to one.
     pub connections: Option<ConnectionPolicy>,
+    /// What the flow of the packet is is not known yet, and a rule before may permit it: it passes until that is known.
+    pub is_provisional: bool,
 }
 
 /// An access list. One is equal to itself alone: sessions compare theirs, and there are very many; a configuration that
@@ -117,8 +163,10 @@ pub struct AccessList {
     rules: Box<[AccessRule]>,
     /// The numbers of the rules.
     ids: Box<[AccessRuleId]>,
+    /// The places of the rules, by number.
+    places: Box<[(AccessRuleId, u32)]>,
     /// By direction; what is found is the place of a rule.
-    tables: [FilterTable<u32>; 2],
+    tables: [RuleTable<u32>; 2],
     policy: ConnectionPolicy,
     keeps_connections: bool,
 }
@@ -142,19 +190,21 @@ impl AccessList {
             action: otherwise,
             direction: None,
             filters: Vec::new(),
+            detection: DetectionPattern::default(),
         });
         let table = |direction| {
             let own = (0..).zip(&rules).filter(|(_, rule)| rule.is_of(direction));
-            FilterTable::new(own.map(|(place, rule)| FilterSet {
+            RuleTable::new(own.map(|(place, rule)| TableRule {
                 precedence: place,
                 filters: &rule.filters,
-                is_partial: false,
+                detection: &rule.detection,
                 value: place,
             }))
         };
         Ok(Self {
             name: name.into(),
             ids: vec![AccessRuleId::NONE; rules.len()].into(),
+            places: Box::default(),
             tables: [table(Direction::Uplink)?, table(Direction::Downlink)?],
             policy: ConnectionPolicy::default(),
             keeps_connections: rules.iter().any(|rule| rule.action == AccessAction::Solicited),
@@ -174,6 +224,8 @@ impl AccessList {
         for (id, rule) in self.ids.iter_mut().zip(&self.rules) {
             *id = number(rule);
         }
+        self.places = self.ids.iter().copied().zip(0..).collect();
+        self.places.sort_unstable();
         self
     }
 
@@ -197,25 +249,44 @@ impl AccessList {
         self.keeps_connections.then_some(self.policy)
     }
 
+    /// Whether one of its rules asks what flows are.
+    pub fn asks(&self) -> bool {
+        self.tables.iter().any(RuleTable::asks)
+    }
+
+    /// What becomes of the packets of the rule with this number.
+    pub fn action(&self, id: AccessRuleId) -> Option<&AccessAction> {
+        let at = self.places.partition_point(|(own, _)| *own < id);
+        let (_, place) = self.places.get(at).filter(|(own, _)| *own == id)?;
+        Some(&self.rules[*place as usize].action)
+    }
+
     /// What it says of a packet of this direction.
     pub(crate) fn judge(&self, direction: Direction, reader: &mut FieldReader<'_>) -> AccessDecision {
         let table = &self.tables[direction as usize];
-        let entry = table.find(table.count_before(None), direction, reader);
+        let entry = table.find(None, direction, reader);
         // There is one for every packet.
-        let place = entry
-            .and_then(|entry| table.entry(entry))
-            .map(|entry| entry.value);
+        let place = entry.and_then(|entry| table.at(entry)).map(|entry| entry.value);
         let place = place.map_or(self.rules.len() - 1, |place| place as usize);
-        let action = self.rules[place].action;
+        let own = self.rules[place].action.effect();
+        let is_provisional = own.denies() && reader.is_undecided() && {
+            let permits = |place: &u32| !self.rules[*place as usize].action.denies();
+            table.may_be(entry.unwrap_or(u32::MAX), permits, direction, reader)
+        };
+        let (effect, rule) = match is_provisional {
+            true => (AccessEffect::Permit, AccessRuleId::NONE),
+            false => (own, self.ids[place]),
+        };
         let matters = match direction {
-            Direction::Uplink => !action.denies(),
-            Direction::Downlink => action == AccessAction::Solicited,
+            Direction::Uplink => !effect.denies(),
+            Direction::Downlink => effect == AccessEffect::Solicited,
         };
         AccessDecision {
-            action,
-            rule: self.ids[place],
+            effect,
+            rule,
             direction,
             connections: self.connections().filter(|_| matters),
+            is_provisional,
         }
     }
 }

@@ -5,10 +5,12 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use dpi::HostName;
 use dpi::hosts::{ApplicationIndex, HostTable, HostTableBuilder};
+use dpi::{Protocol, Protocols};
 
+use super::detection_pattern::admits;
 use super::name_pattern::{Carrier, NameKind, NamePattern};
+use crate::packet_view::DetectedFlow;
 use crate::sdf::FlowDescription;
 
 /// An application and how its packets are known, by the Packet Flow Descriptions (PFDs) of the moment. A PDR has a copy
@@ -33,19 +35,23 @@ pub struct NamedPfd {
     pub urls: Vec<NamePattern>,
     /// The same, by domain names.
     pub domains: Vec<NamePattern>,
+    /// The protocols that it may have; none: any, but DNS, in which names are asked for.
+    pub protocols: Protocols,
 }
 
 impl NamedPfd {
-    /// Whether a flow for this host and path is meant.
-    pub fn names(&self, host: &HostName, path: Option<&[u8]>) -> bool {
-        let any = |patterns: &[NamePattern]| {
-            patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(host, path))
-        };
-        any(&self.urls) && any(&self.domains)
+    /// Whether such a flow is meant.
+    pub fn is_of(&self, flow: &DetectedFlow<'_>) -> bool {
+        let matches = |pattern: &NamePattern| flow.name.is_some_and(|name| pattern.matches(name, flow.path));
+        let any = |patterns: &[NamePattern]| patterns.is_empty() || patterns.iter().any(matches);
+        admits(self.protocols, flow.protocol) && any(&self.urls) && any(&self.domains)
     }
 
     /// Its names, if one that matches is enough, and all are written out.
     fn written_out(&self) -> Option<&[NamePattern]> {
+        if !self.protocols.is_empty() {
+            return None;
+        }
         let names = match (&self.urls[..], &self.domains[..]) {
             (names, []) | ([], names) => names,
             _ => return None,
@@ -89,20 +95,20 @@ impl NamedPfds {
         &self.all
     }
 
-    /// The places of those that mean a flow for this host and path, some of them more than once.
-    pub fn places<'a>(
-        &'a self,
-        host: &'a HostName,
-        path: Option<&'a [u8]>,
-    ) -> impl Iterator<Item = u32> + use<'a> {
-        let found = self.table.lookup(host, path);
+    /// The places of those that mean such a flow, some of them more than once.
+    pub fn places<'a>(&'a self, flow: DetectedFlow<'a>) -> impl Iterator<Item = u32> + use<'a> {
+        let path = flow.path;
+        let host = flow.host().map(|(host, _)| host);
+        let found = host
+            .into_iter()
+            .flat_map(move |host| self.table.lookup(host, path));
         let carried = move |ApplicationIndex(entry)| {
             let carrier = Carrier::ALL.get(entry as usize % Carrier::ALL.len())?;
             carrier.is_of(path).then_some(entry / Carrier::ALL.len() as u32)
         };
         let names = move |place: &u32| {
             let pfd = self.all.get(*place as usize);
-            pfd.is_some_and(|pfd| pfd.names(host, path))
+            pfd.is_some_and(|pfd| pfd.is_of(&flow))
         };
         found
             .filter_map(carried)
@@ -146,11 +152,14 @@ impl fmt::Debug for NamedPfds {
     }
 }
 
-/// Writes it in lines, each a word and what it is: `flow`, `url`, `domain`, `server-name`.
+/// Writes it in lines, each a word and what it is: `flow`, `protocol`, `url`, `domain`, `server-name`.
 impl fmt::Display for NamedPfd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for flow in &self.flows {
             writeln!(f, "flow {flow}")?;
+        }
+        for protocol in self.protocols.iter() {
+            writeln!(f, "protocol {}", protocol.name())?;
         }
         for name in self.urls.iter().chain(&self.domains) {
             writeln!(f, "{} {}", word(name.kind()), name.text())?;
@@ -177,33 +186,43 @@ impl FromStr for NamedPfd {
 
     fn from_str(text: &str) -> Result<Self, NotAPfd> {
         let mut pfd = Self::default();
+        let mut protocols = Vec::new();
         for line in text.lines() {
             let (what, rest) = line.split_once(' ').ok_or(NotAPfd)?;
             let name = |kind| NamePattern::parse(kind, rest.as_bytes()).map_err(|_| NotAPfd);
             match what {
                 "flow" => pfd.flows.push(rest.parse().map_err(|_| NotAPfd)?),
+                "protocol" => protocols.push(Protocol::named(rest).ok_or(NotAPfd)?),
                 "url" => pfd.urls.push(name(NameKind::Url)?),
                 "domain" => pfd.domains.push(name(NameKind::Domain)?),
                 "server-name" => pfd.domains.push(name(NameKind::ServerName)?),
                 _ => return Err(NotAPfd),
             }
         }
-        let has_names = !pfd.urls.is_empty() || !pfd.domains.is_empty();
-        has_names.then_some(pfd).ok_or(NotAPfd)
+        pfd.protocols = protocols.into_iter().collect();
+        let asks = !pfd.urls.is_empty() || !pfd.domains.is_empty() || !pfd.protocols.is_empty();
+        asks.then_some(pfd).ok_or(NotAPfd)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use dpi::HostName;
+
     use super::*;
 
     fn pfd(text: &str) -> NamedPfd {
         text.parse().expect("a PFD")
     }
 
-    fn places(pfds: &NamedPfds, host: &str, path: Option<&str>) -> Vec<u32> {
+    fn places(pfds: &NamedPfds, protocol: Protocol, host: &str, path: Option<&str>) -> Vec<u32> {
         let host = HostName::parse(host.as_bytes()).expect("a host");
-        let mut places: Vec<u32> = pfds.places(&host, path.map(str::as_bytes)).collect();
+        let flow = DetectedFlow {
+            protocol,
+            name: Some(&host),
+            path: path.map(str::as_bytes),
+        };
+        let mut places: Vec<u32> = pfds.places(flow).collect();
         places.sort_unstable();
         places.dedup();
         places
@@ -217,18 +236,23 @@ mod tests {
                 pfd("url http://a.example/video\nserver-name a.example\n"),
                 pfd("url ^http://.*/video\ndomain a.example\n"),
                 pfd("server-name a.example\n"),
+                pfd("protocol stun\nprotocol dns\n"),
+                pfd("protocol dns\ndomain a.example\n"),
             ],
             1,
         );
-        assert_eq!(places(&pfds, "a.example", None), [0, 3]);
-        assert_eq!(places(&pfds, "a.example", Some("/video/1")), [0, 2]);
-        assert_eq!(places(&pfds, "c.b.example", Some("/video/1")), [0]);
-        assert!(places(&pfds, "c.example", None).is_empty());
+        use Protocol::{Dns, Http1, Stun, Tls};
+        assert_eq!(places(&pfds, Tls, "a.example", None), [0, 3]);
+        assert_eq!(places(&pfds, Http1, "a.example", Some("/video/1")), [0, 2]);
+        assert_eq!(places(&pfds, Http1, "c.b.example", Some("/video/1")), [0]);
+        assert!(places(&pfds, Tls, "c.example", None).is_empty());
+        assert_eq!(places(&pfds, Stun, "c.example", None), [4]);
+        assert_eq!(places(&pfds, Dns, "a.example", None), [4, 5]);
     }
 
     #[test]
     fn a_pfd_is_read_as_it_is_written() {
-        let text = "flow permit out 6 from 198.51.100.7/32 443 to assigned\nurl https://a.example/\ndomain *.b.example\nserver-name ^c\\.example$\n";
+        let text = "flow permit out 6 from 198.51.100.7/32 443 to assigned\nprotocol tls\nprotocol quic\nurl https://a.example/\ndomain *.b.example\nserver-name ^c\\.example$\n";
         assert_eq!(pfd(text).to_string(), text);
         for text in [
             "",
@@ -236,6 +260,7 @@ mod tests {
             "domain\n",
             "domain a b\n",
             "name a.example\n",
+            "protocol any\n",
         ] {
             assert_eq!(text.parse::<NamedPfd>(), Err(NotAPfd), "{text}");
         }

@@ -6,6 +6,7 @@
 mod access_list;
 mod application;
 mod credit_pool;
+mod detection_pattern;
 mod edit;
 mod endpoint;
 mod far;
@@ -21,6 +22,7 @@ mod qer;
 mod qfis;
 mod rule_ids;
 mod rule_list;
+mod rule_table;
 mod rulebase;
 mod s_nssai;
 mod session_rules;
@@ -31,11 +33,12 @@ mod urr;
 mod urr_update;
 
 pub use self::access_list::{
-    AccessAction, AccessDecision, AccessList, AccessRule, AccessRuleId, ConnectionPolicy, Filtering,
-    TooManyFilters,
+    AccessAction, AccessDecision, AccessEffect, AccessList, AccessRule, AccessRuleId, ConnectionPolicy,
+    Filtering, TooManyFilters,
 };
 pub use self::application::{Application, NamedPfd, NamedPfds, NotAPfd};
 pub use self::credit_pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault};
+pub use self::detection_pattern::DetectionPattern;
 pub use self::edit::Edit;
 pub use self::endpoint::{FramedRoutesUpdate, TrafficEndpoint, TrafficEndpointUpdate};
 pub use self::far::{

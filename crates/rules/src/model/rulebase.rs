@@ -7,15 +7,13 @@
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use dpi::HostName;
-use dpi::hosts::{ApplicationIndex, HostTable, HostTableBuilder};
 use flow::{ContentId, Direction};
 
-use super::host_rule::HostRule;
+use super::detection_pattern::DetectionPattern;
 use super::ids::{FarId, Precedence, QerId, UrrId};
-use crate::sdf::{FieldReader, FilterSet, FilterTable, SdfFilter, TableEntry, TooManyPatterns};
+use super::rule_table::{RuleTable, TableRule};
+use crate::sdf::{FieldReader, SdfFilter, TableEntry, TooManyPatterns};
 
 /// One predefined rule: which packets of a session are its, and what it adds to the PDR that activates it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -25,9 +23,8 @@ pub struct PredefinedRule {
     pub precedence: Precedence,
     /// Patterns over the user packet, any of them; none: every packet. Without ids: those are the sessions'.
     pub filters: Vec<SdfFilter>,
-    /// Hosts that the packet's flow is for, any of them, beside `filters`; none: all flows, also those of which no host
-    /// is known.
-    pub hosts: Vec<HostRule>,
+    /// What the packet's flow has to be, beside `filters`.
+    pub detection: DetectionPattern,
     /// What happens to the packet, where the PDR says nothing of it.
     pub far: Option<FarId>,
     /// QoS rules beside those of the PDR.
@@ -64,12 +61,11 @@ pub(crate) struct RuleAction {
 }
 
 /// Predefined rules that are activated together, by name.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Rulebase {
     name: Box<[u8]>,
     rules: Box<[PredefinedRule]>,
-    table: FilterTable<RuleAction>,
-    hosts: RuleHosts,
+    table: RuleTable<RuleAction>,
     fars: Box<[FarId]>,
     qers: Box<[QerId]>,
     urrs: Box<[UrrId]>,
@@ -103,10 +99,10 @@ impl Rulebase {
                 content: rule.content.as_ref().map_or(ContentId::NONE, &content_id),
             }
         };
-        let table = FilterTable::new(rules.iter().map(|rule| FilterSet {
+        let table = RuleTable::new(rules.iter().map(|rule| TableRule {
             precedence: rule.precedence.0,
             filters: &rule.filters,
-            is_partial: !rule.hosts.is_empty(),
+            detection: &rule.detection,
             value: action(rule),
         }))?;
         let mut contents: Vec<ContentId> = table.values().map(|action| action.content).collect();
@@ -115,7 +111,6 @@ impl Rulebase {
         contents.dedup();
         Ok(Self {
             name: name.into(),
-            hosts: RuleHosts::of(&rules),
             rules: rules.into(),
             table,
             fars,
@@ -155,9 +150,9 @@ impl Rulebase {
         &self.contents
     }
 
-    /// Whether any of its rules names a host.
-    pub fn has_hosts(&self) -> bool {
-        self.hosts.first.is_some()
+    /// Whether any of its rules asks what flows are.
+    pub fn asks(&self) -> bool {
+        self.table.asks()
     }
 
     /// The first rule that a packet matches, of those with a precedence below `before`.
@@ -167,69 +162,18 @@ impl Rulebase {
         direction: Direction,
         reader: &mut FieldReader<'_>,
     ) -> Option<&TableEntry<RuleAction>> {
-        let before = self.table.count_before(before);
-        let found = self.table.find(before, direction, reader);
-        // Only where a rule with hosts comes before does it matter what the flow is for.
-        let end = found.unwrap_or(before);
-        let host = self.hosts.is_asked(end).then(|| reader.host()).flatten();
-        let places = host
-            .into_iter()
-            .flat_map(|(host, path)| self.hosts.places(host, path));
-        let by_host = places.filter(|place| {
-            let entry = self.table.entry(*place).filter(|_| *place < end);
-            entry.is_some_and(|entry| self.table.fits(entry, direction, reader))
-        });
-        self.table.entry(by_host.min().or(found)?)
+        self.table.at(self.table.find(before, direction, reader)?)
     }
 }
 
-/// The rules of a rulebase that name hosts, by host: made of the rules, with which they are compared.
-#[derive(Clone)]
-struct RuleHosts {
-    table: Arc<HostTable>,
-    /// The place of the first such rule.
-    first: Option<u32>,
-}
-
-impl RuleHosts {
-    fn of(rules: &[PredefinedRule]) -> Self {
-        let mut builder = HostTableBuilder::default();
-        for (place, rule) in (0..).zip(rules) {
-            for host in &rule.hosts {
-                host.add_to(&mut builder, ApplicationIndex(place));
-            }
-        }
-        let first = rules.iter().position(|rule| !rule.hosts.is_empty());
-        Self {
-            // The names are the operator's own: none is made to collide with others.
-            table: Arc::new(builder.build(0).0),
-            first: first.map(|place| place as u32),
-        }
-    }
-
-    /// Whether a rule with hosts is below `end`.
-    fn is_asked(&self, end: u32) -> bool {
-        self.first.is_some_and(|first| first < end)
-    }
-
-    /// The places of the rules with this host.
-    fn places<'a>(
-        &'a self,
-        host: &'a HostName,
-        path: Option<&'a [u8]>,
-    ) -> impl Iterator<Item = u32> + use<'a> {
-        let found = self.table.lookup(host, path);
-        found.map(|ApplicationIndex(place)| place)
+/// All that is made of the rules follows from them, but the numbers of contents.
+impl PartialEq for Rulebase {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.rules == other.rules && self.table.values().eq(other.table.values())
     }
 }
 
-impl PartialEq for RuleHosts {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for RuleHosts {}
+impl Eq for Rulebase {}
 
 impl fmt::Debug for Rulebase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -41,7 +41,9 @@ impl AccessList {
                     by: &rules[by].name,
                 });
             }
-            own.for_each(|pattern| before.add(place, pattern));
+            if rule.detection.is_empty() {
+                own.for_each(|pattern| before.add(place, pattern));
+            }
         }
         shadowed
     }
@@ -138,7 +140,7 @@ impl<'a> Before<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::AccessAction;
+    use crate::model::{AccessAction, DetectionPattern};
 
     fn rule(name: &str, direction: Option<Direction>, flows: &[&str]) -> AccessRule {
         AccessRule {
@@ -152,6 +154,7 @@ mod tests {
                     ..SdfFilter::default()
                 })
                 .collect(),
+            detection: DetectionPattern::default(),
         }
     }
 

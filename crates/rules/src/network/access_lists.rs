@@ -125,9 +125,10 @@ mod tests {
     fn list(name: &str, rules: &[(&str, AccessAction)]) -> Arc<AccessList> {
         let rules = rules.iter().map(|(name, action)| AccessRule {
             name: (*name).into(),
-            action: *action,
+            action: action.clone(),
             direction: None,
             filters: Vec::new(),
+            detection: Default::default(),
         });
         Arc::new(AccessList::new(name, rules.collect(), AccessAction::Permit).expect("few"))
     }

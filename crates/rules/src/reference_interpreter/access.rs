@@ -4,21 +4,21 @@ use flow::Direction;
 use packet::IpTuple;
 
 use super::arrival::Arrival;
-use super::detect::{fits, names};
+use super::detect::{fits, is_found, may_be_found, names};
 use super::session::{Quotas, Session};
 use crate::model::{
-    AccessAction, AccessList, AccessRule, DestinationInterface, Pdr, SessionRules, SourceInterface,
+    AccessEffect, AccessList, AccessRule, DestinationInterface, Pdr, SessionRules, SourceInterface,
 };
 use crate::network::{InstanceId, Network};
-use crate::packet_view::FlowHost;
+use crate::packet_view::Detection;
 
 /// Whether a packet is dropped before any PDR is evaluated.
 pub(super) fn is_denied(session: Session<'_>, arrival: &Arrival<'_>, tuple: &IpTuple) -> bool {
-    let rule = deciding_rule(session, arrival, tuple).map(|(_, rule)| rule);
-    rule.is_some_and(|rule| match rule.action {
-        AccessAction::Permit => false,
-        AccessAction::Deny | AccessAction::Reject => true,
-        AccessAction::Solicited => matches!(arrival, Arrival::Plain { .. }) && !session.is_solicited,
+    let decided = deciding_rule(session, arrival, tuple);
+    decided.is_some_and(|decided| match decided.rule.action.effect() {
+        AccessEffect::Permit => false,
+        AccessEffect::Deny | AccessEffect::DenyAndAnswer => !decided.is_provisional,
+        AccessEffect::Solicited => matches!(arrival, Arrival::Plain { .. }) && !session.is_solicited,
     })
 }
 
@@ -35,6 +35,9 @@ pub struct EvaluatedAccess<'a> {
     pub tuple: IpTuple,
     /// It came in without a tunnel.
     pub is_plain: bool,
+    /// The rule denies it, and it passes all the same until it is known what its flow is: a rule before may permit
+    /// that.
+    pub is_provisional: bool,
 }
 
 /// The access list of a session, and its rule that decides about a packet; `None` without a list, or a user packet.
@@ -43,20 +46,26 @@ pub fn evaluate_access<'a>(
     network: &'a Network,
     ingress: InstanceId,
     packet: &[u8],
+    detection: Detection<'a>,
 ) -> Option<EvaluatedAccess<'a>> {
     let session = Session {
         rules,
         network,
         quotas: Quotas::default(),
-        host: FlowHost::Undecided,
+        detection,
         is_solicited: false,
     };
     let arrival = Arrival::parse(network, ingress, packet).ok()?;
     let tuple = arrival.user_tuple().ok()?;
-    let (list, rule) = deciding_rule(session, &arrival, &tuple)?;
+    let Decided {
+        list,
+        rule,
+        is_provisional,
+    } = deciding_rule(session, &arrival, &tuple)?;
     Some(EvaluatedAccess {
         list,
         rule,
+        is_provisional,
         direction: match is_uplink(session, &arrival) {
             true => Direction::Uplink,
             false => Direction::Downlink,
@@ -66,11 +75,14 @@ pub fn evaluate_access<'a>(
     })
 }
 
-fn deciding_rule<'a>(
-    session: Session<'a>,
-    arrival: &Arrival<'_>,
-    tuple: &IpTuple,
-) -> Option<(&'a AccessList, &'a AccessRule)> {
+/// The rule that decides about a packet.
+struct Decided<'a> {
+    list: &'a AccessList,
+    rule: &'a AccessRule,
+    is_provisional: bool,
+}
+
+fn deciding_rule<'a>(session: Session<'a>, arrival: &Arrival<'_>, tuple: &IpTuple) -> Option<Decided<'a>> {
     // What this node answers itself passes.
     let list = session
         .rules
@@ -85,9 +97,20 @@ fn deciding_rule<'a>(
         let mut filters = rule.filters.iter();
         rule.filters.is_empty() || filters.any(|filter| fits(session, filter, interface, tuple))
     };
-    let mut rules = list.rules().map(|(_, rule)| rule);
-    let first = rules.find(|rule| rule.direction.is_none_or(|own| own == direction) && describes(rule));
-    Some((list, first?))
+    let fits = |rule: &&AccessRule| rule.direction.is_none_or(|own| own == direction) && describes(rule);
+    let mut rules = list.rules().map(|(_, rule)| rule).filter(fits);
+    let mut may_be_permitted = false;
+    let rule = rules.find(|rule| {
+        let is_it = is_found(session, &rule.detection, tuple);
+        may_be_permitted |= !is_it && !rule.action.denies();
+        is_it
+    })?;
+    let is_undecided = session.detection == Detection::Undecided && may_be_found(tuple);
+    Some(Decided {
+        list,
+        rule,
+        is_provisional: is_undecided && may_be_permitted && rule.action.denies(),
+    })
 }
 
 /// Whether a UE has sent a packet, as a PDR for its tunnel says.

@@ -9,9 +9,9 @@ use packet::{DropReason, IpTuple, Qfi};
 use super::arrival::{Arrival, Tunnelled};
 use super::session::Session;
 use crate::model::{Application, DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
-use crate::model::{Content, NamedPfd, PredefinedRule};
+use crate::model::{Content, DetectionPattern, NamedPfd, PredefinedRule};
 use crate::network::{Roles, VrfId};
-use crate::packet_view::FlowHost;
+use crate::packet_view::Detection;
 use crate::sdf::{Address, Endpoint, FlowDescription};
 
 /// A PDR with what a predefined rule adds to it, and what that rule's packets are billed as.
@@ -71,7 +71,7 @@ pub(super) fn with_rule<'a>(
     let describes = |rule: &&PredefinedRule| {
         let interface = pdr.pdi.source_interface;
         let fits_filter = |filter| tuple.is_none_or(|tuple| fits(session, filter, interface, tuple));
-        let is_for = tuple.is_none_or(|tuple| is_for_host(session, rule, tuple));
+        let is_for = tuple.is_none_or(|tuple| is_found(session, &rule.detection, tuple));
         is_for && (rule.filters.is_empty() || rule.filters.iter().any(fits_filter))
     };
     let rules = pdr.rulebases.iter().flat_map(|rulebase| rulebase.rules());
@@ -83,16 +83,18 @@ pub(super) fn with_rule<'a>(
     Some((Cow::Owned(pdr), rule.content.as_ref()))
 }
 
-/// Whether the packet's flow is for one of the rule's hosts, if it has any.
-fn is_for_host(session: Session<'_>, rule: &PredefinedRule, tuple: &IpTuple) -> bool {
-    let mut hosts = rule.hosts.iter();
-    match session.host {
-        _ if rule.hosts.is_empty() => true,
-        FlowHost::Host(host, path) if matches!(tuple.proto, proto::TCP | proto::UDP) => {
-            hosts.any(|rule| rule.matches(host, path))
-        }
-        _ => false,
+/// Whether the packet's flow is found to be what a rule asks for, if it asks for anything.
+pub(super) fn is_found(session: Session<'_>, pattern: &DetectionPattern, tuple: &IpTuple) -> bool {
+    match session.detection {
+        _ if pattern.is_empty() => true,
+        Detection::Found(flow) => may_be_found(tuple) && pattern.matches(&flow),
+        Detection::Undecided | Detection::Undetected => false,
     }
+}
+
+/// Whether flows of such packets are looked into.
+pub(super) fn may_be_found(tuple: &IpTuple) -> bool {
+    matches!(tuple.proto, proto::TCP | proto::UDP)
 }
 
 /// The first PDR that names the tunnel of a message without a user packet, and its QFI if it has one.
@@ -219,10 +221,9 @@ fn is_named(
     describes: impl Fn(&FlowDescription) -> bool,
     tuple: &IpTuple,
 ) -> bool {
-    let has_names = matches!(tuple.proto, proto::TCP | proto::UDP);
-    let is_for = match session.host {
-        FlowHost::Host(host, path) => has_names && pfd.names(host, path),
-        FlowHost::Undecided | FlowHost::Undetected => false,
+    let is_for = match session.detection {
+        Detection::Found(flow) => may_be_found(tuple) && pfd.is_of(&flow),
+        Detection::Undecided | Detection::Undetected => false,
     };
     is_for && (pfd.flows.is_empty() || pfd.flows.iter().any(describes))
 }

@@ -12,7 +12,7 @@ use super::detect::{
 use super::session::{Quotas, Session};
 use crate::model::{Pdr, PdrId, Precedence, SessionRules};
 use crate::network::{InstanceId, Network};
-use crate::packet_view::FlowHost;
+use crate::packet_view::Detection;
 
 /// A PDR that was evaluated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +75,7 @@ pub fn evaluate_pdrs(
         rules,
         network,
         quotas: Quotas::default(),
-        host: FlowHost::Undecided,
+        detection: Detection::Undecided,
         is_solicited: false,
     };
     let arrival = Arrival::parse(network, ingress, packet)?;

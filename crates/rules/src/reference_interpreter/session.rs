@@ -4,7 +4,7 @@ use flow::Direction;
 
 use crate::model::{Pdr, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::Network;
-use crate::packet_view::FlowHost;
+use crate::packet_view::Detection;
 
 /// Which quotas are used up, and whether a packet is exempt from them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Session<'a> {
     pub(super) rules: &'a SessionRules,
     pub(super) network: &'a Network,
     pub(super) quotas: Quotas<'a>,
-    pub(super) host: FlowHost<'a>,
+    pub(super) detection: Detection<'a>,
     /// The packet belongs to a connection that the UE has begun.
     pub(super) is_solicited: bool,
 }

@@ -2,13 +2,12 @@
 
 use std::net::IpAddr;
 
-use dpi::HostName;
 use flow::{Direction, KeyFields};
 use packet::tuple::proto;
 use packet::{IpTuple, ipv6};
 
 use super::packed::PatternView;
-use crate::packet_view::{FlowHost, PacketView, Side};
+use crate::packet_view::{DetectedFlow, Detection, PacketView, Side};
 use crate::prefix::{IpPrefix, is_link_local, owns};
 
 /// Bits of an IPv6 address that a key's ADDRESS holds.
@@ -68,8 +67,8 @@ pub(crate) struct FieldReader<'a> {
     has_long_prefix: bool,
     is_plain: bool,
     has_read_ports: bool,
-    host: FlowHost<'a>,
-    has_read_host: bool,
+    detection: Detection<'a>,
+    has_read_detection: bool,
     fields: KeyFields,
 }
 
@@ -84,8 +83,8 @@ impl<'a> FieldReader<'a> {
             has_long_prefix,
             is_plain,
             has_read_ports: false,
-            host: FlowHost::Undecided,
-            has_read_host: false,
+            detection: Detection::Undecided,
+            has_read_detection: false,
             fields: KeyFields::NONE,
         };
         if is_plain {
@@ -95,27 +94,32 @@ impl<'a> FieldReader<'a> {
         reads
     }
 
-    /// The same packet, of a flow with this host.
-    pub(crate) fn with_host(self, host: FlowHost<'a>) -> Self {
-        Self { host, ..self }
+    /// The same packet, of a flow of which this is known.
+    pub(crate) fn with_detection(self, detection: Detection<'a>) -> Self {
+        Self { detection, ..self }
     }
 
-    /// Whether the answer depends on the host of the packet's flow.
-    pub(crate) fn has_read_host(&self) -> bool {
-        self.has_read_host
+    /// Whether the answer depends on what the packet's flow is found to be.
+    pub(crate) fn has_read_detection(&self) -> bool {
+        self.has_read_detection
     }
 
-    /// The host that the packet's flow is for, and the start of the path there, if they are known. Only flows of TCP
-    /// and UDP are for hosts; a fragment behind the first is of the flow of the first.
-    pub(crate) fn host(&mut self) -> Option<(&'a HostName, Option<&'a [u8]>)> {
+    /// Whether it does, and nothing is known of the flow yet.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.has_read_detection && self.detection == Detection::Undecided
+    }
+
+    /// What the packet's flow is found to be, if it is. Only flows of TCP and UDP are looked into; a fragment behind
+    /// the first is of the flow of the first.
+    pub(crate) fn detected(&mut self) -> Option<DetectedFlow<'a>> {
         if !matches!(self.protocol(), proto::TCP | proto::UDP) {
             return None;
         }
         self.has_read_ports = true;
-        self.has_read_host = true;
-        match self.host {
-            FlowHost::Host(host, path) => Some((host, path)),
-            FlowHost::Undecided | FlowHost::Undetected => None,
+        self.has_read_detection = true;
+        match self.detection {
+            Detection::Found(flow) => Some(flow),
+            Detection::Undecided | Detection::Undetected => None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flow::Direction;
 use proptest::prelude::*;
 
+use super::detections::any_detection_pattern;
 use super::filters::any_filter;
 use crate::model::{AccessAction, AccessList, AccessRule, AccessRuleId, ConnectionPolicy, Filtering};
 use crate::sdf::SdfFilter;
@@ -18,7 +19,8 @@ pub(super) fn any_access_list() -> BoxedStrategy<Arc<AccessList>> {
     };
     let direction = prop::option::of(prop::sample::select(&Direction::BOTH[..]));
     let filters = prop::collection::vec(any_filter(), 0..3);
-    let rule = (action(), direction, filters).prop_map(|(action, direction, mut filters)| {
+    let rule = (action(), direction, filters, any_detection_pattern());
+    let rule = rule.prop_map(|(action, direction, mut filters, detection)| {
         // They are the configuration's: they have no numbers, and say something.
         filters.iter_mut().for_each(|filter| filter.filter_id = None);
         filters.retain(SdfFilter::has_pattern);
@@ -27,6 +29,7 @@ pub(super) fn any_access_list() -> BoxedStrategy<Arc<AccessList>> {
             action,
             direction,
             filters,
+            detection,
         }
     });
     let rules = prop::collection::vec(rule, 0..4);

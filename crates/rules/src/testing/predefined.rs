@@ -1,16 +1,15 @@
 //! Predefined rules at random, and sessions that activate them.
 
-use dpi::HostName;
 use proptest::prelude::*;
 
+use super::detections::any_detection_pattern;
 use super::filters::DESCRIPTIONS;
 use super::rules::{any_far, any_qer, runnable_rules};
-use crate::model::{Content, HostRule, Predefined, PredefinedRule};
+use crate::model::{Content, Predefined, PredefinedRule};
 use crate::model::{
     Edit, EditError, Far, FarId, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, SdfFilter, SessionRules,
     TosTrafficClass, Urr, UrrId,
 };
-use crate::packet_view::FlowHost;
 
 const FARS: u32 = 3;
 const QERS: u32 = 3;
@@ -33,57 +32,26 @@ fn any_filter() -> BoxedStrategy<SdfFilter> {
         .boxed()
 }
 
-/// Hosts of rules, which those of [`any_flow_host`] often match.
-fn any_hosts() -> BoxedStrategy<Vec<HostRule>> {
-    let host = prop::sample::select(&["a.example", "*.example", "*.b.example", "192.0.2.1"][..]);
-    let path = prop::sample::select(&["", "/", "/video"][..]);
-    let rule = (host, path)
-        .prop_map(|(host, path)| HostRule::parse(&format!("{host}{path}")).expect("a host and a path"));
-    prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(rule, 1..3)].boxed()
-}
-
-/// What a flow is for, with the memory for it.
-#[derive(Clone, Debug)]
-pub enum OwnedHost {
-    /// Nothing is known yet, or nothing will be.
-    None(bool),
-    /// A host, and a path.
-    Host(Box<HostName>, Option<&'static [u8]>),
-}
-
-impl OwnedHost {
-    /// The same, borrowed.
-    pub fn borrowed(&self) -> FlowHost<'_> {
-        match self {
-            OwnedHost::None(false) => FlowHost::Undecided,
-            OwnedHost::None(true) => FlowHost::Undetected,
-            OwnedHost::Host(host, path) => FlowHost::Host(host, *path),
-        }
-    }
-}
-
-/// Contents of flows, which rules of [`any_predefined`] often name.
-pub fn any_flow_host() -> BoxedStrategy<OwnedHost> {
-    let host = prop::sample::select(&["a.example", "example", "c.b.example", "nexample", "192.0.2.1"][..]);
-    let path = prop::sample::select(vec![None, Some(&b"/"[..]), Some(b"/video/1")]);
-    let host = (host, path).prop_map(|(host, path)| {
-        OwnedHost::Host(Box::new(HostName::parse(host.as_bytes()).expect("a host")), path)
-    });
-    prop_oneof![1 => any::<bool>().prop_map(OwnedHost::None), 4 => host].boxed()
-}
-
 fn any_rule() -> BoxedStrategy<PredefinedRule> {
     let filters = prop_oneof![1 => Just(Vec::new()), 4 => prop::collection::vec(any_filter(), 1..3)];
     let far = prop::option::weighted(0.8, 0..FARS);
     let qers = prop::collection::vec(0..QERS, 0..3);
     let urrs = prop::collection::vec(0..URRS, 0..3);
     let content = prop::option::weighted(0.7, (0..4u32, 0..2u32));
-    let all = (0..4u32, filters, any_hosts(), far, qers, urrs, content);
+    let all = (
+        0..4u32,
+        filters,
+        any_detection_pattern(),
+        far,
+        qers,
+        urrs,
+        content,
+    );
     all.prop_map(
-        |(precedence, filters, hosts, far, qers, urrs, content)| PredefinedRule {
+        |(precedence, filters, detection, far, qers, urrs, content)| PredefinedRule {
             precedence: Precedence(precedence),
             filters,
-            hosts,
+            detection,
             far: far.map(|place| FarId(number(place))),
             qers: qers.into_iter().map(|place| QerId(number(place))).collect(),
             urrs: urrs.into_iter().map(|place| UrrId(number(place))).collect(),

@@ -3,11 +3,13 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use dpi::Protocols;
 use flow::meter::{PacketRate, PacketsPer, TimeUnit};
 use packet::{Ppi, Qfi, Teid};
 use proptest::prelude::*;
 
 use super::access_lists::any_access_list;
+use super::detections::any_protocols;
 use super::filters::{DESCRIPTIONS, any_filter};
 use super::packets::TEIDS;
 use super::{ALL_EVENTS, EVENTFUL, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
@@ -90,7 +92,7 @@ fn any_flows() -> BoxedStrategy<Vec<FlowDescription>> {
     prop::collection::vec(flow, 0..3).boxed()
 }
 
-/// A PFD whose names those of [`any_flow_host`](super::predefined::any_flow_host) often match.
+/// A PFD whose names those of [`any_detection`](super::detections::any_detection) often match.
 fn any_named_pfd() -> BoxedStrategy<NamedPfd> {
     let names = |kinds: &'static [NameKind], texts: &'static [&'static str]| {
         let kind = prop::sample::select(kinds);
@@ -111,8 +113,14 @@ fn any_named_pfd() -> BoxedStrategy<NamedPfd> {
         &[NameKind::Domain, NameKind::ServerName],
         &["a.example", "*.b.example", r"(^|\.)example$"],
     );
-    (any_flows(), urls, domains)
-        .prop_map(|(flows, urls, domains)| NamedPfd { flows, urls, domains })
+    let protocols = prop_oneof![2 => Just(Protocols::NONE), 1 => any_protocols()];
+    (any_flows(), urls, domains, protocols)
+        .prop_map(|(flows, urls, domains, protocols)| NamedPfd {
+            flows,
+            urls,
+            domains,
+            protocols,
+        })
         .boxed()
 }
 
@@ -124,7 +132,7 @@ pub(super) fn any_application() -> BoxedStrategy<Application> {
     ];
     (any_flows(), named)
         .prop_map(|(flows, mut named)| {
-            named.retain(|pfd| !pfd.urls.is_empty() || !pfd.domains.is_empty());
+            named.retain(|pfd| !pfd.urls.is_empty() || !pfd.domains.is_empty() || !pfd.protocols.is_empty());
             Application {
                 id: EVENTFUL.into(),
                 flows: flows.into(),

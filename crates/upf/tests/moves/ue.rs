@@ -70,7 +70,7 @@ pub fn predefined() -> Predefined {
             flow_description: flow.parse().ok(),
             ..SdfFilter::default()
         })),
-        hosts: Vec::new(),
+        detection: Default::default(),
         far: None,
         qers: Vec::new(),
         urrs: Vec::new(),

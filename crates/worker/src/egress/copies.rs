@@ -15,6 +15,7 @@ use crate::egress::fragmentation::Fragmenter;
 use crate::egress::linearize::linearize;
 use crate::egress::ports::{OwnPacket, Ports};
 use crate::io::{Io, PacketMetadata};
+use crate::local::denial_answer::AnswerKind;
 use crate::stats::Stats;
 
 /// A packet of our own, made of another.
@@ -75,11 +76,19 @@ impl<B: PacketBuf + PacketMetadata> Copies<B> {
         }
     }
 
-    /// Takes an ICMP error to the sender of a packet, which has that packet's ingress.
-    pub fn add_icmp_error(&mut self, stats: &mut Stats, OwnPacket { port, packet }: OwnPacket<B>) {
+    /// Takes an answer to the sender of a packet, which has that packet's ingress.
+    pub fn add_answer(
+        &mut self,
+        stats: &mut Stats,
+        kind: AnswerKind,
+        OwnPacket { port, packet }: OwnPacket<B>,
+    ) {
         let spec = None;
         if self.duplicates.push(Originated { packet, port, spec }).is_ok() {
-            stats.icmp_errors += 1;
+            match kind {
+                AnswerKind::IcmpError => stats.icmp_errors += 1,
+                AnswerKind::OfEnd => stats.denials_answered += 1,
+            }
             stats.originated += 1;
         }
     }

@@ -17,7 +17,7 @@ pub(crate) struct LocalLimits {
     /// ICMP Echo Requests.
     pub pings: SourceRateLimit,
     pub error_indications: ErrorIndications,
-    /// Responses to redirected packets.
+    /// Responses to redirected packets, and in the name of others to what access lists deny.
     pub redirects: GeneratedPacketRateLimit,
     /// ICMP errors to the senders of user packets.
     pub icmp_errors: GeneratedPacketRateLimit,

@@ -3,7 +3,7 @@
 use flow::{Blocks, ContentId, Direction, FlowFlags, ForwardKind, KeyFields, Nanos, Verdict};
 use packet::tuple::proto;
 use packet::{DropReason, Fragment, IpTuple, tcp};
-use rules::classifier::{Match, PacketView, Side};
+use rules::classifier::{Detection, Match, PacketView, Side};
 use rules::image::Decision;
 use rules::model::{AccessDecision, AccessRuleId};
 
@@ -11,7 +11,7 @@ use crate::burst::descriptor::{Descriptor, Kind, PacketFlags};
 use crate::sessions::Slot;
 use crate::slow_path::connections::{Connections, Owner, Segment};
 use crate::slow_path::denial::denied;
-use crate::slow_path::inspection::{Inspected, InspectedPacket, Inspection, KnownHost};
+use crate::slow_path::inspection::{Inspected, InspectedPacket, Inspection, KnownFlow};
 use crate::stats::Stats;
 
 /// What was decided about a packet.
@@ -245,7 +245,7 @@ struct Classified {
     inspected: Option<Inspected>,
 }
 
-/// Classifies a packet. Where its flow's host matters, this is looked for first.
+/// Classifies a packet. Where it matters what its flow is, this is looked for first.
 #[inline]
 fn classify(
     slot: &Slot,
@@ -272,28 +272,38 @@ fn classify(
     }
     let found = found.filter(Match::is_decided);
     let matters = match &found {
-        Some(found) => found.reads_host,
-        None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_host(),
+        Some(found) => found.reads_detection,
+        None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_detection(),
     };
-    // A fragment behind the first waits for that, or belongs to no flow.
-    let inspected = match matters && view.tuple.fragment != Fragment::Later {
-        true => inspect(slot, (view, found.as_ref()), packet, look),
-        false => None,
-    };
-    match inspected.map(|inspected| look.inspection.host(&inspected)) {
-        // What was found without a host is found of all flows of which none is known.
-        None | Some(KnownHost::Undecided | KnownHost::Undetected) => Classified { found, inspected },
-        Some(host) => Classified {
-            found: slot
-                .classifier
-                .classify_with(view, host.as_flow_host())
-                .filter(Match::is_decided),
-            inspected,
-        },
+    if !matters {
+        return Classified {
+            found,
+            inspected: None,
+        };
     }
+    // A fragment behind the first waits for that, or belongs to no flow.
+    let inspected = match view.tuple.fragment {
+        Fragment::Later => None,
+        _ => inspect(slot, (view, found.as_ref()), packet, look),
+    };
+    let known = inspected.map_or(KnownFlow::Undetected, |inspected| {
+        look.inspection.known(&inspected)
+    });
+    let passes_until_known =
+        || found.is_some_and(|found| found.access.is_some_and(|access| access.is_provisional));
+    let found = match known.as_detection() {
+        Detection::Undecided => found,
+        // What was found of a flow of which nothing is known yet is found of all of which nothing will be.
+        Detection::Undetected if !passes_until_known() => found,
+        detection => slot
+            .classifier
+            .classify_with(view, detection)
+            .filter(Match::is_decided),
+    };
+    Classified { found, inspected }
 }
 
-/// Whether a packet may be of a flow for a host.
+/// Whether a packet may be of a flow that is looked into.
 fn is_tcp_or_udp(tuple: &IpTuple) -> bool {
     matches!(tuple.proto, proto::TCP | proto::UDP)
 }

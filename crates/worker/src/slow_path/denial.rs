@@ -2,7 +2,7 @@
 
 use flow::{FlowFlags, Nanos, TokenLevel, TokenRate, Verdict};
 use rules::classifier::Match;
-use rules::model::AccessAction;
+use rules::model::AccessEffect;
 
 use crate::WorkerConfig;
 use crate::slow_path::idle_time;
@@ -41,7 +41,7 @@ pub(crate) fn denied(verdict: Verdict, found: &Match) -> Verdict {
     let access = found.access;
     let is_rejected = access.is_some_and(|access| match access.connections {
         Some(policy) => policy.rejects,
-        None => access.action == AccessAction::Reject,
+        None => access.effect == AccessEffect::DenyAndAnswer,
     });
     Verdict {
         flags: (verdict.flags | FlowFlags::DENIED).with_if(FlowFlags::REJECTED, is_rejected),

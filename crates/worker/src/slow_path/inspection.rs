@@ -1,13 +1,14 @@
-//! Inspection: what flows are for, where rules ask for that.
+//! Inspection: what flows are, and which hosts they are for, where rules ask for that.
 //!
-//! A flow whose decision would be another with another host ([`Match::reads_host`](rules::classifier::Match))
-//! has a record here, one for both directions. As long as nothing is known of it, its entries are provisional
-//! (`Flows::stage` in `lookup`): its packets go by them, and those that carry something come to the slow path, too,
-//! which shows them to the [`Inspector`]. Then the flow is decided, and its packets come here no more. No packet waits.
+//! A flow whose decision would be another if it were something else
+//! ([`Match::reads_detection`](rules::classifier::Match)) has a record here, one for both directions. As long as
+//! nothing is known of it, its entries are provisional (`Flows::stage` in `lookup`): its packets go by them, and those
+//! that carry something come to the slow path, too, which shows them to the [`Inspector`]. Then the flow is decided,
+//! and its packets come here no more. No packet waits.
 //!
 //! The record stays, for decisions that are made anew when rules or the session change. In HTTP/1 each request may be
 //! for something else: what the client sends keeps coming here, and a request for another host or path outdates the
-//! entry of what the server sends.
+//! entry of what the server sends. So it is with queries of DNS.
 //!
 //! A flow of which only packets to the UE have come has a record and is not inspected: senders in the data network
 //! take none of a session's share. All memory is bounded, and each session has at most its share of the flows that are
@@ -20,13 +21,16 @@ mod layer4;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
+use dpi::dns::Query;
 use dpi::http1::may_start_request;
-use dpi::{Found, Inspector, Layer4, PathStart, Protocol, Reason, Sender, Settings, Transport, Verdict};
+use dpi::{
+    Found, HostName, Inspector, Layer4, PathStart, Protocol, Reason, Sender, Settings, Transport, Verdict,
+};
 use flow::{KeyFields, Nanos, SessionIndex};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
 use packet::tuple::proto;
-use rules::classifier::FlowHost;
+use rules::classifier::{DetectedFlow, Detection};
 
 use self::flow_records::{FlowRecords, FlowState};
 pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
@@ -37,7 +41,7 @@ use crate::burst::descriptor::{Descriptor, PacketKey};
 use crate::lookup::flow_tables::Flows;
 use crate::stats::Stats;
 
-/// A packet of a flow whose host matters.
+/// A packet of a flow of which it matters what it is.
 pub(crate) struct InspectedPacket<'a> {
     /// The session that it belongs to, and its SEID: a session that follows may have the same index.
     pub session: SessionIndex,
@@ -116,26 +120,32 @@ pub(crate) struct Inspection {
     has_any: bool,
 }
 
-/// What a flow is for.
+/// What is known of a flow.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
-pub(crate) enum KnownHost {
-    /// Nothing is known yet.
+pub(crate) enum KnownFlow {
+    /// Nothing, and nothing of the UE's has come: it is not inspected yet.
+    Unseen,
+    /// Nothing yet.
     Undecided,
-    /// Nothing is known, and nothing will be.
+    /// Nothing, and nothing will be.
     Undetected,
-    /// A host, and of HTTP the start of a path.
-    Host(HostAndPath),
+    /// What it is; the host that it is for, and of HTTP the start of a path, or the name that it asks for.
+    Found(Protocol, Option<HostAndPath>),
 }
 
-impl KnownHost {
-    /// As rules take it.
-    pub fn as_flow_host(&self) -> FlowHost<'_> {
+impl KnownFlow {
+    /// As rules take it. As long as the UE has sent nothing, nothing passes because of what it may turn out to be.
+    pub fn as_detection(&self) -> Detection<'_> {
         match self {
-            Self::Undecided => FlowHost::Undecided,
-            Self::Undetected => FlowHost::Undetected,
-            Self::Host(HostAndPath { host, path }) => {
-                FlowHost::Host(host, path.as_ref().map(PathStart::as_bytes))
-            }
+            Self::Undecided => Detection::Undecided,
+            Self::Unseen | Self::Undetected => Detection::Undetected,
+            Self::Found(protocol, named) => Detection::Found(DetectedFlow {
+                protocol: *protocol,
+                name: named.as_ref().map(|named| &named.host),
+                path: named
+                    .as_ref()
+                    .and_then(|named| named.path.as_ref().map(PathStart::as_bytes)),
+            }),
         }
     }
 }
@@ -191,7 +201,7 @@ impl Inspection {
         self.records.is_on()
     }
 
-    /// Whether the host of any flow has mattered so far.
+    /// Whether it has mattered of any flow so far what it is.
     pub fn has_any(&self) -> bool {
         self.has_any
     }
@@ -333,9 +343,14 @@ impl Inspection {
             FlowState::Requests { host, next } if sender == Sender::Initiator => {
                 self.advance_requests(record, (host, next), layer4, packet, stats)
             }
-            FlowState::Requests { .. } | FlowState::Known(_) | FlowState::Undetected | FlowState::Unseen => {
-                state
+            FlowState::Queries(name) if sender == Sender::Initiator => {
+                FlowState::Queries(self.next_query(name, layer4, stats))
             }
+            FlowState::Requests { .. }
+            | FlowState::Queries(_)
+            | FlowState::Known(..)
+            | FlowState::Undetected
+            | FlowState::Unseen => state,
         };
         if let Some(own) = self.records.at_mut(record) {
             own.state = next;
@@ -388,17 +403,31 @@ impl Inspection {
         FlowState::Requests { host, next: None }
     }
 
+    /// What a client of DNS asks for behind its first query.
+    fn next_query(
+        &mut self,
+        before: Option<HostPlace>,
+        layer4: &Layer4<'_>,
+        stats: &mut Stats,
+    ) -> Option<HostPlace> {
+        let Some(query) = Query::parse(layer4.payload()) else {
+            return before;
+        };
+        before.into_iter().for_each(|name| self.hosts.give_back(name));
+        take(&mut self.hosts, query.name(), None, stats)
+    }
+
     fn inspected(&mut self, record: RecordPlace, sender: Sender, before: FlowState) -> Inspected {
         let mut outdates = None;
         let (mut is_open, mut wants_entry, mut has_shown) = (false, false, false);
         if let Some(own) = self.records.at_mut(record) {
-            let is_requests = matches!(own.state, FlowState::Requests { .. });
+            let is_requests = matches!(own.state, FlowState::Requests { .. } | FlowState::Queries(_));
             let is_undecided = matches!(own.state, FlowState::Undecided(_));
             wants_entry = own.state == FlowState::Unseen
                 || ((is_requests || is_undecided) && sender == Sender::Responder);
             is_open = is_undecided || (is_requests && sender == Sender::Initiator);
-            let is_other = own.state.host() != before.host();
-            has_shown = is_other && own.state.host().is_some();
+            let is_other = own.state.found() != before.found();
+            has_shown = is_other && own.state.found().is_some();
             if is_other || (before == FlowState::Unseen && own.state != before) {
                 outdates = own.responder.take();
             }
@@ -419,31 +448,35 @@ impl Inspection {
         }
     }
 
-    /// What a flow is for, as it is known now.
-    pub fn host(&self, inspected: &Inspected) -> KnownHost {
-        self.host_of(inspected.record)
+    /// What is known of a flow now.
+    pub fn known(&self, inspected: &Inspected) -> KnownFlow {
+        self.known_of(inspected.record)
     }
 
-    /// What the flow of a packet of the session with this SEID is for; `None`: there is no record of it.
-    pub fn host_of_flow(&self, seid: u64, tuple: &IpTuple) -> Option<KnownHost> {
+    /// What is known of the flow of a packet of the session with this SEID; `None`: there is no record of it.
+    pub fn known_of_flow(&self, seid: u64, tuple: &IpTuple) -> Option<KnownFlow> {
         let record = self.records.peek(self.id(seid, tuple))?;
-        Some(self.host_of(record))
+        Some(self.known_of(record))
     }
 
-    fn host_of(&self, record: RecordPlace) -> KnownHost {
-        let state = self.records.at(record).map(|record| record.state);
-        if let Some(FlowState::Undecided(_) | FlowState::Unseen) = state {
-            return KnownHost::Undecided;
+    fn known_of(&self, record: RecordPlace) -> KnownFlow {
+        match self.records.at(record).map(|record| record.state) {
+            Some(FlowState::Unseen) => KnownFlow::Unseen,
+            Some(FlowState::Undecided(_)) => KnownFlow::Undecided,
+            state => match state.and_then(FlowState::found) {
+                Some((protocol, named)) => {
+                    KnownFlow::Found(protocol, named.and_then(|named| self.hosts.at(named)))
+                }
+                None => KnownFlow::Undetected,
+            },
         }
-        let host = state.and_then(|state| self.hosts.at(state.host()?));
-        host.map_or(KnownHost::Undetected, KnownHost::Host)
     }
 
     /// Gives back what a record has that is no more.
     fn give_back(&mut self, state: FlowState) {
         let (host, flow) = match state {
             FlowState::Undecided(flow) => (None, Some(flow)),
-            FlowState::Known(host) => (Some(host), None),
+            FlowState::Known(_, host) | FlowState::Queries(host) => (host, None),
             FlowState::Requests { host, next } => (host, next),
             FlowState::Undetected | FlowState::Unseen => (None, None),
         };
@@ -473,27 +506,31 @@ impl Inspection {
 /// The state of a flow of which this was found.
 fn known(hosts: &mut HostPool, found: &Found, stats: &mut Stats) -> FlowState {
     let place = match &found.host {
-        // The name of a query is no host that its flow is for: a tunnel in queries would pass as that host.
-        _ if found.protocol == Protocol::Dns => {
-            stats.undetected_flows += 1;
-            None
-        }
-        Some(host) => {
-            let place = hosts.take(host, found.path.as_ref());
-            stats.hosts_found += u64::from(place.is_some());
-            stats.hosts_lost += u64::from(place.is_none());
-            place
-        }
+        Some(host) => take(hosts, host, found.path.as_ref(), stats),
         None => {
             stats.undetected_flows += 1;
             None
         }
     };
-    if found.protocol == Protocol::Http1 {
-        return FlowState::Requests {
+    match found.protocol {
+        Protocol::Http1 => FlowState::Requests {
             host: place,
             next: None,
-        };
+        },
+        Protocol::Dns => FlowState::Queries(place),
+        protocol => FlowState::Known(protocol, place),
     }
-    place.map_or(FlowState::Undetected, FlowState::Known)
+}
+
+/// The place of what one more flow is for; `None`: there is no room.
+fn take(
+    hosts: &mut HostPool,
+    host: &HostName,
+    path: Option<&PathStart>,
+    stats: &mut Stats,
+) -> Option<HostPlace> {
+    let place = hosts.take(host, path);
+    stats.hosts_found += u64::from(place.is_some());
+    stats.hosts_lost += u64::from(place.is_none());
+    place
 }

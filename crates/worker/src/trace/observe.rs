@@ -19,10 +19,11 @@ use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::SlowPath;
+use crate::slow_path::inspection::KnownFlow;
 use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{
-    TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedHost, TracedLookup,
+    TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
     TracedSession, keep,
 };
 use crate::trace::request::TraceFilter;
@@ -293,8 +294,8 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
                 is_postponed: matches!(head.lookup, TracedLookup::Hit { outdated: true })
                     && self.slow_path.has_put_off(index),
                 entry: self.entry_of(index),
-                host: self.host_of(index, head).map(Box::new),
-                shows_host: self.slow_path.has_shown(index),
+                detection: self.detection_of(index, head).map(Box::new),
+                shows_detection: self.slow_path.has_shown(index),
             },
             session: self.traced_session(index, direction),
             decision,
@@ -322,16 +323,26 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         is_there.then(|| (descriptor.shape, verdict.direction()))
     }
 
-    /// What its flow is for, if it was inspected.
-    fn host_of(&self, index: usize, head: &Head) -> Option<TracedHost> {
+    /// What its flow is, if it was inspected.
+    fn detection_of(&self, index: usize, head: &Head) -> Option<TracedDetection> {
         let inspection = &self.slow_path.inspection;
         if !inspection.is_on() {
             return None;
         }
         let tuple = self.user_tuple(index, head)?;
         let seid = self.slot_of(index)?.image.seid;
-        let host = inspection.host_of_flow(seid, &tuple)?;
-        Some(TracedHost::from(host.as_flow_host()))
+        Some(match inspection.known_of_flow(seid, &tuple)? {
+            KnownFlow::Unseen => TracedDetection::Unseen,
+            KnownFlow::Undecided => TracedDetection::Undecided,
+            KnownFlow::Undetected => TracedDetection::Undetected,
+            KnownFlow::Found(protocol, named) => TracedDetection::Found {
+                protocol,
+                path: named
+                    .as_ref()
+                    .and_then(|named| Some(named.path.as_ref()?.as_bytes().to_vec())),
+                name: named.map(|named| named.host),
+            },
+        })
     }
 
     fn traced_decision(&self, index: usize) -> Option<TracedDecision> {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use dpi::HostName;
+use dpi::{HostName, Protocol};
 use flow::{Direction, InstanceId, KeyFields, Nanos, PortId, SessionIndex, UrrCount, WorkerId};
 use packet::{DropReason, PacketBuf};
 use rules::model::{PdrId, QerId, UrrId};
-use rules::{FlowHost, SessionRules};
+use rules::{DetectedFlow, Detection, SessionRules};
 
 /// Where a worker had a packet from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,35 +42,38 @@ pub enum TracedLookup {
     Stale,
 }
 
-/// What a packet's flow is for, where its rules name hosts.
+/// What is known of a packet's flow, where its rules ask for that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "reports have it in a box")]
-pub enum TracedHost {
-    /// Its host is not known yet.
+pub enum TracedDetection {
+    /// Nothing, and the UE has sent nothing yet.
+    Unseen,
+    /// Nothing yet.
     Undecided,
-    /// It is not known, and will not be.
+    /// Nothing, and nothing will be.
     Undetected,
-    /// The host, and of HTTP the start of the path.
-    Host(HostName, Option<Vec<u8>>),
+    /// What it is.
+    Found {
+        /// Its protocol.
+        protocol: Protocol,
+        /// The host that it is for, or of DNS the name that is asked for.
+        name: Option<HostName>,
+        /// Of HTTP the start of the path.
+        path: Option<Vec<u8>>,
+    },
 }
 
-impl TracedHost {
+impl TracedDetection {
     /// As rules take it.
-    pub fn as_flow_host(&self) -> FlowHost<'_> {
+    pub fn as_detection(&self) -> Detection<'_> {
         match self {
-            Self::Undecided => FlowHost::Undecided,
-            Self::Undetected => FlowHost::Undetected,
-            Self::Host(host, path) => FlowHost::Host(host, path.as_deref()),
-        }
-    }
-}
-
-impl From<FlowHost<'_>> for TracedHost {
-    fn from(host: FlowHost<'_>) -> Self {
-        match host {
-            FlowHost::Undecided => Self::Undecided,
-            FlowHost::Undetected => Self::Undetected,
-            FlowHost::Host(host, path) => Self::Host(*host, path.map(<[u8]>::to_vec)),
+            Self::Undecided => Detection::Undecided,
+            Self::Unseen | Self::Undetected => Detection::Undetected,
+            Self::Found { protocol, name, path } => Detection::Found(DetectedFlow {
+                protocol: *protocol,
+                name: name.as_ref(),
+                path: path.as_deref(),
+            }),
         }
     }
 }
@@ -84,10 +87,10 @@ pub struct TracedFlow {
     pub is_postponed: bool,
     /// The fields of the key of the entry that is there now, and its direction.
     pub entry: Option<(KeyFields, Direction)>,
-    /// What it is for, if it was inspected, and that is remembered.
-    pub host: Option<Box<TracedHost>>,
-    /// This packet has shown what it is for.
-    pub shows_host: bool,
+    /// What it is, if it was inspected, and that is remembered.
+    pub detection: Option<Box<TracedDetection>>,
+    /// This packet has shown what it is.
+    pub shows_detection: bool,
 }
 
 /// The session of a packet, as its worker has it.

@@ -21,8 +21,8 @@ use crate::ingress::parse::{gather, parse};
 use crate::ingress::rx_backlog::Look;
 use crate::ingress::worker_selection::select_workers;
 use crate::io::{Io, PacketMetadata};
+use crate::local::discard_answers::DiscardAnswers;
 use crate::local::error_indication;
-use crate::local::icmp_errors::IcmpErrors;
 use crate::local::own_address_packets::OwnAddressPackets;
 use crate::local::redirect::Redirection;
 use crate::lookup::flow_tables::SoftHits;
@@ -569,8 +569,9 @@ impl<I: Io> Worker<I> {
             copying.copy_burst(&mut self.burst);
         }
         if !self.burst.outcome.undelivered.is_empty() {
-            let mut errors = IcmpErrors {
-                limit: &mut self.local.icmp_errors,
+            let mut answers = DiscardAnswers {
+                errors: &mut self.local.icmp_errors,
+                answers: &mut self.local.redirects,
                 io: &mut self.ports.io,
                 copies: &mut self.copies,
                 interfaces: &self.tables.interfaces,
@@ -579,7 +580,7 @@ impl<I: Io> Worker<I> {
                 stats: &mut self.stats,
                 now,
             };
-            errors.notify_senders(&mut self.burst);
+            answers.answer_senders(&mut self.burst);
         }
     }
 

@@ -28,6 +28,7 @@ fn network_with(otherwise: AccessAction) -> Network {
             flow_description: format!("permit out 17 from any {port} to assigned").parse().ok(),
             ..SdfFilter::default()
         }],
+        detection: Default::default(),
     };
     let rules = vec![
         rule("mail", AccessAction::Deny, 25),

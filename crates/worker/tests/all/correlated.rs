@@ -128,7 +128,7 @@ impl Trial {
             Conditions {
                 metering: Metering::Meters(&mut self.meters, taken),
                 quotas: Quotas::default(),
-                host: rules::FlowHost::Undecided,
+                detection: rules::Detection::Undetected,
                 is_solicited: false,
             },
         );

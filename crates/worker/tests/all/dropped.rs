@@ -181,7 +181,7 @@ fn of_predefined_rule(rules: &SessionRules, packets: u64) -> SessionRules {
                 ..SdfFilter::default()
             })
             .collect(),
-        hosts: Vec::new(),
+        detection: Default::default(),
         far: None,
         qers: Vec::new(),
         urrs,

@@ -11,13 +11,15 @@ use packet::checksum;
 use packet::tcp::flags::{ACK, FIN, SYN};
 use rules::image::ImmediateActions;
 use rules::model::{
-    HostRule, PdrId, PdrUpdate, Precedence, PredefinedRule, SdfFilter, TosTrafficClass, Urr, UrrId,
+    DetectionPattern, HostRule, PdrId, PdrUpdate, Precedence, PredefinedRule, SdfFilter, TosTrafficClass,
+    Urr, UrrId,
 };
 use rules::testing::{N3_ADDRESS, UE, tunnelled};
 use rules::{Predefined, SessionRules};
 use worker::{Command, InspectionLimits, WorkerConfig};
 
 use common::World;
+use common::first_payloads::{client_hello, get, segment};
 use common::one_session::{TEID, session};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
@@ -39,10 +41,11 @@ fn rules_after(video: &str, first: Option<SdfFilter>) -> SessionRules {
     let rule = |precedence, host: Option<&str>, urr| PredefinedRule {
         precedence: Precedence(precedence),
         filters: Vec::new(),
-        hosts: host
-            .into_iter()
-            .map(|host| HostRule::parse(host).expect("a host"))
-            .collect(),
+        detection: DetectionPattern::of_hosts(
+            host.into_iter()
+                .map(|host| HostRule::parse(host).expect("a host"))
+                .collect(),
+        ),
         far: None,
         qers: Vec::new(),
         urrs: vec![urr],
@@ -146,56 +149,6 @@ impl Case {
     fn stats(&self) -> worker::Stats {
         self.world.workers[0].stats().clone()
     }
-}
-
-fn segment(
-    from: (Ipv4Addr, u16),
-    to: (Ipv4Addr, u16),
-    (sequence, flags): (u32, u8),
-    payload: &[u8],
-) -> Vec<u8> {
-    let len = (40 + payload.len()) as u16;
-    let mut packet = vec![0x45, 0];
-    packet.extend(len.to_be_bytes());
-    packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
-    packet.extend(from.0.octets());
-    packet.extend(to.0.octets());
-    let sum = checksum::of(&packet);
-    packet[10..12].copy_from_slice(&sum.to_be_bytes());
-    packet.extend(from.1.to_be_bytes());
-    packet.extend(to.1.to_be_bytes());
-    packet.extend(sequence.to_be_bytes());
-    packet.extend([0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
-    packet.extend(payload);
-    packet
-}
-
-/// A ClientHello (RFC 8446 §4.1.2) with a server name (RFC 6066 §3), in a record.
-fn client_hello(host: &str) -> Vec<u8> {
-    let len = |octets: usize| (octets as u16).to_be_bytes();
-    let mut name = vec![0];
-    name.extend(len(host.len()));
-    name.extend(host.as_bytes());
-    let mut extension = vec![0, 0];
-    extension.extend(len(name.len() + 2));
-    extension.extend(len(name.len()));
-    extension.extend(name);
-    let mut hello = vec![3, 3];
-    hello.extend([7; 32]);
-    hello.extend([0, 0, 2, 0x13, 1, 1, 0]);
-    hello.extend(len(extension.len()));
-    hello.extend(extension);
-    let mut message = vec![1, 0];
-    message.extend(len(hello.len()));
-    message.extend(hello);
-    let mut record = vec![22, 3, 1];
-    record.extend(len(message.len()));
-    record.extend(message);
-    record
-}
-
-fn get(host: &str, path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes()
 }
 
 #[test]

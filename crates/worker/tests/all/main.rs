@@ -2,6 +2,7 @@
 //! own are `allocation`, which counts what the allocator does, and `dpdk`, which needs the EAL.
 
 mod access_lists;
+mod access_lists_by_flow;
 mod actions;
 mod addresses;
 mod begun_connections;

@@ -128,7 +128,7 @@ fn interpret_green(
     let conditions = Conditions {
         metering: Metering::Colour(Colour::Green),
         quotas: Quotas::default(),
-        host: rules::FlowHost::Undecided,
+        detection: rules::Detection::Undetected,
         is_solicited,
     };
     interpret_with(rules, network, ingress, packet, conditions)
@@ -301,12 +301,18 @@ impl Trial {
             is_answer,
         };
         let network = &self.world.network;
-        let access = evaluate_access(&self.rules, network, ingress, packet);
+        let access = evaluate_access(
+            &self.rules,
+            network,
+            ingress,
+            packet,
+            rules::Detection::Undetected,
+        );
         let is_solicited = access.is_some_and(|access| self.begun.have(&access, packet));
         let conditions = Conditions {
             metering: Metering::Meters(&mut self.meters, now),
             quotas,
-            host: rules::FlowHost::Undecided,
+            detection: rules::Detection::Undetected,
             is_solicited,
         };
         let verdict = interpret_with(&self.rules, network, ingress, packet, conditions);
@@ -608,7 +614,7 @@ fn random_worlds_reach_every_way() {
     let (mut sums, mut yellow, mut substituted, mut before_qos) = (Sums::default(), 0, 0, 0);
     let (mut events, mut no_events, mut pooled) = (0, 0, [0; 2]);
     let (mut filled, mut solicited, mut unsolicited) = (0, 0, 0);
-    for number in 0..600 {
+    for number in 0..1_200 {
         let (rules, network, packets, steps) = draw(40).expect("they are drawn without conditions").current();
         let Some(mut trial) = Trial::start(rules, network, (false, number % 2 == 0)) else {
             continue;

@@ -195,7 +195,7 @@ fn run(rules: SessionRules, network: Network, packets: &[Sent], public: Public) 
             let conditions = Conditions {
                 metering: Metering::Meters(&mut meters, taken),
                 quotas: Quotas::default(),
-                host: rules::FlowHost::Undecided,
+                detection: rules::Detection::Undetected,
                 is_solicited: false,
             };
             let network = &world.network;

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod buffering;
+pub mod first_payloads;
 pub mod one_session;
 
 use std::net::IpAddr;

@@ -229,7 +229,7 @@ fn with_a_rulebase() -> n4::Config {
     let everything = rules::model::PredefinedRule {
         precedence: rules::model::Precedence(1),
         filters: Vec::new(),
-        hosts: Vec::new(),
+        detection: Default::default(),
         far: None,
         qers: Vec::new(),
         urrs: Vec::new(),

@@ -52,6 +52,9 @@ fn rule_status(id: AccessRuleId, rule: &AccessRule, counts: &[Vec<AccessCount>])
             AccessAction::Permit => "permit",
             AccessAction::Deny => "deny",
             AccessAction::Reject => "reject",
+            AccessAction::Reset => "reset",
+            AccessAction::Redirect(_) => "redirect",
+            AccessAction::Sinkhole(_) => "sinkhole",
             AccessAction::Solicited => "solicited",
         }
         .into(),

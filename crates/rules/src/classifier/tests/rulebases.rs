@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{Edit, FarId, PdrId, Precedence, Qer, QerId, Urr, UrrId};
 use crate::model::{Predefined, PredefinedRule};
-use crate::testing::{any_flow_host, runnable_rules_with};
+use crate::testing::{any_detection, runnable_rules_with};
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
@@ -11,11 +11,11 @@ proptest! {
     #[test]
     fn it_decides_as_the_interpreter_does(
         (rules, _) in runnable_rules_with(),
-        packets in prop::collection::vec((any_sent(), any_flow_host()), 1..12),
+        packets in prop::collection::vec((any_sent(), any_detection()), 1..12),
     ) {
         let network = testing::network();
         let Some(image) = image(rules.clone(), &network) else { return Ok(()) };
-        for (sent, host) in packets {
+        for (sent, detection) in packets {
             let Some((side, tuple)) = seen(&network, &sent) else { continue };
             if !is_owned(&image, side, &tuple) {
                 continue;
@@ -23,12 +23,12 @@ proptest! {
             let conditions = Conditions {
                 metering: Metering::Colour(Colour::Green),
                 quotas: Quotas::default(),
-                host: host.borrowed(),
+                detection: detection.borrowed(),
                 is_solicited: true,
             };
             let verdict = interpret_with(&rules, &network, sent.ingress, &sent.bytes, conditions);
             let view = PacketView { side, tuple: &tuple };
-            let found = image.classifier.classify_with(&view, host.borrowed()).filter(Match::is_decided);
+            let found = image.classifier.classify_with(&view, detection.borrowed()).filter(Match::is_decided);
             let denied = verdict.outcome == Outcome::Dropped(DropReason::AccessList);
             prop_assert_eq!(found.is_some_and(|found| found.decision.is_denied()), denied);
             if denied {
@@ -49,19 +49,19 @@ proptest! {
     }
 
     #[test]
-    fn the_host_counts_only_where_the_answer_says_so(
+    fn the_flow_counts_only_where_the_answer_says_so(
         (rules, _) in runnable_rules_with(),
-        packets in prop::collection::vec((any_sent(), any_flow_host(), any_flow_host()), 1..12),
+        packets in prop::collection::vec((any_sent(), any_detection(), any_detection()), 1..12),
     ) {
         let network = testing::network();
         let Some(image) = image(rules, &network) else { return Ok(()) };
         for (sent, one, other) in &packets {
             let Some((side, tuple)) = seen(&network, sent) else { continue };
-            let answer = |host| image.classifier.classify_with(&PacketView { side, tuple: &tuple }, host);
+            let answer = |detection| image.classifier.classify_with(&PacketView { side, tuple: &tuple }, detection);
             let found = answer(one.borrowed());
-            let depends = found.is_none_or(|found| found.reads_host);
+            let depends = found.is_none_or(|found| found.reads_detection);
             prop_assert!(depends || found == answer(other.borrowed()));
-            let is_tuple = found.is_none_or(|found| !found.reads_host || found.key.contains(KeyFields::TUPLE));
+            let is_tuple = found.is_none_or(|found| !found.reads_detection || found.key.contains(KeyFields::TUPLE));
             prop_assert!(is_tuple);
         }
     }
@@ -103,7 +103,7 @@ fn ports(count: u16) -> Predefined {
                 .ok(),
             ..SdfFilter::default()
         }],
-        hosts: Vec::new(),
+        detection: Default::default(),
         far: None,
         qers: vec![QerId(number(u32::from(port) % 2))],
         urrs: vec![UrrId(number(u32::from(port) % 2))],

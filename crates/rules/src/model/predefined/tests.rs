@@ -17,7 +17,7 @@ fn rule(precedence: u32, qers: &[QerId]) -> PredefinedRule {
     PredefinedRule {
         precedence: Precedence(precedence),
         filters: Vec::new(),
-        hosts: Vec::new(),
+        detection: Default::default(),
         far: Some(FAR),
         qers: qers.to_vec(),
         urrs: vec![URR],

@@ -3,7 +3,7 @@
 //! A fixed number of records in sets of four. Where a set is full, the record that has not been looked at for longest
 //! gives way: its flow keeps its entries, and is as if it had just begun when it is decided anew.
 
-use dpi::FlowIndex;
+use dpi::{FlowIndex, Protocol};
 use flow::{KeyFields, Nanos, prefetch};
 use rules::classifier::Side;
 
@@ -21,22 +21,25 @@ pub(super) enum FlowState {
     Undecided(FlowIndex),
     /// Nothing, and nothing will be.
     Undetected,
-    /// What it is for.
-    Known(HostPlace),
+    /// What it is, and for.
+    Known(Protocol, Option<HostPlace>),
     /// Requests of HTTP/1, each of which may be for something else. What the last one is for, and the inspection of the
     /// next one, whose head has come in part.
     Requests {
         host: Option<HostPlace>,
         next: Option<FlowIndex>,
     },
+    /// Queries of DNS, each of which may ask for something else. What the last one asks for.
+    Queries(Option<HostPlace>),
 }
 
 impl FlowState {
-    /// What the flow is for, if that is known.
-    pub(super) fn host(self) -> Option<HostPlace> {
+    /// What the flow is, and for, if that is known.
+    pub(super) fn found(self) -> Option<(Protocol, Option<HostPlace>)> {
         match self {
-            Self::Known(host) => Some(host),
-            Self::Requests { host, .. } => host,
+            Self::Known(protocol, host) => Some((protocol, host)),
+            Self::Requests { host, .. } => Some((Protocol::Http1, host)),
+            Self::Queries(name) => Some((Protocol::Dns, name)),
             Self::Unseen | Self::Undecided(_) | Self::Undetected => None,
         }
     }

@@ -1,16 +1,18 @@
-//! ICMP errors to the senders of discarded user packets: that the TTL expired (RFC 792, RFC 4443 §3.3), how long a
-//! packet may be (RFC 1191 §4, RFC 4443 §3.2), or that an access list rejects it (RFC 1812 §5.2.7.1, RFC 4443 §3.1).
+//! Answers to the senders of discarded user packets: ICMP errors, that the TTL expired (RFC 792, RFC 4443 §3.3), how
+//! long a packet may be (RFC 1191 §4, RFC 4443 §3.2), or that an access list rejects it (RFC 1812 §5.2.7.1, RFC 4443
+//! §3.1); and what else a rule of an access list says ([`denial_answer`](super::denial_answer)).
 //!
-//! It comes from our address on the data network's link, as from any router there. A UE gets it as if the data network
-//! had sent it, so that what its session's rules say of packets for it applies; a host of the data network gets it from
-//! the station that its packet came by. What goes from tunnel to tunnel has no router here, and gets no error. A
-//! session, and the worker, have a rate each (`icmp` in the configuration), and no error is about an error (RFC 1122
-//! §3.2.2).
+//! An ICMP error comes from our address on the data network's link, as from any router there; other answers come from
+//! the address that the packet was for. A UE gets them as if the data network had sent them, so that what its session's
+//! rules say of packets for it applies; a host of the data network gets them from the station that its packet came by.
+//! What goes from tunnel to tunnel has no router here, and gets none. A session, and the worker, have a rate each
+//! (`icmp` in the configuration, and that of redirected HTTP), and no error is about an error (RFC 1122 §3.2.2).
 
 use flow::{ForwardKind, InstanceId, Nanos, PortId, SessionBlock, SessionIndex};
 use packet::icmp::IcmpError;
 use packet::{Addrs, PacketBuf};
 use rules::SourceCheck;
+use rules::model::AccessRuleId;
 use transport::{Adjacency, Interface, replies};
 
 use crate::apply_rules::encap::{self, Cut, Hop};
@@ -22,18 +24,22 @@ use crate::egress::fragmentation::DONT_FRAGMENT;
 use crate::egress::ports::OwnPacket;
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::io::{Io, PacketMetadata};
+use crate::local::denial_answer::{self, AnswerKind};
 use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
-/// Octets of the longest: what IPv6 allows it to quote (RFC 4443 §3.1).
+/// Octets of the longest: what IPv6 allows an error to quote (RFC 4443 §3.1).
 const LONGEST: usize = 1280;
 
-/// State of the worker that ICMP errors are made with.
-pub(crate) struct IcmpErrors<'a, I: Io> {
-    pub limit: &'a mut GeneratedPacketRateLimit,
+/// State of the worker that answers are made with.
+pub(crate) struct DiscardAnswers<'a, I: Io> {
+    /// The rate of ICMP errors.
+    pub errors: &'a mut GeneratedPacketRateLimit,
+    /// The rate of other answers.
+    pub answers: &'a mut GeneratedPacketRateLimit,
     pub io: &'a mut I,
     pub copies: &'a mut Copies<I::Buf>,
     pub interfaces: &'a L3Interfaces,
@@ -43,50 +49,75 @@ pub(crate) struct IcmpErrors<'a, I: Io> {
     pub now: Nanos,
 }
 
-impl<I: Io> IcmpErrors<'_, I> {
-    /// Makes the errors to the senders of this burst's discarded packets.
+impl<I: Io> DiscardAnswers<'_, I> {
+    /// Makes the answers to the senders of this burst's discarded packets.
     #[cold]
     #[inline(never)]
-    pub fn notify_senders(&mut self, burst: &mut Burst<I::Buf>) {
+    pub fn answer_senders(&mut self, burst: &mut Burst<I::Buf>) {
         while let Some(undelivered) = burst.outcome.undelivered.pop_first() {
-            if let Some(error) = self.notify_sender(burst, undelivered) {
-                self.copies.add_icmp_error(self.stats, error);
+            if let Some((kind, answer)) = self.answer_sender(burst, undelivered) {
+                self.copies.add_answer(self.stats, kind, answer);
             }
         }
     }
 
-    fn notify_sender(
+    fn answer_sender(
         &mut self,
         burst: &mut Burst<I::Buf>,
-        undelivered: Undelivered,
-    ) -> Option<OwnPacket<I::Buf>> {
-        let index = usize::from(undelivered.index);
-        let session = self
-            .sessions
-            .blocks
-            .get(burst.descriptors[index].verdict.block)?
-            .session();
-        if !self.limit.has_one(session, self.now) {
+        Undelivered { index, why }: Undelivered,
+    ) -> Option<(AnswerKind, OwnPacket<I::Buf>)> {
+        let index = usize::from(index);
+        let WholeVerdict { verdict, .. } = self
+            .flows
+            .extended()
+            .whole(&burst.descriptors[index].verdict, index);
+        let session = self.sessions.blocks.get(verdict.block)?.session();
+        let sessions = self.sessions;
+        let action = match why {
+            Why::Prohibited => {
+                let list = sessions.at(session)?.image.rules.access_list();
+                list.and_then(|list| list.action(AccessRuleId(verdict.content)))
+            }
+            Why::Expired | Why::TooLong(_) => None,
+        };
+        let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
+        let kind = denial_answer::kind(action, descriptor.tuple(packet.data()).ok()?.proto);
+        let now = self.now;
+        if !self.limit(kind).has_one(session, now) {
             return None;
         }
-        if undelivered.why == Why::Prohibited && self.is_spoofed(burst, index, session) {
+        if why == Why::Prohibited && self.is_spoofed(burst, index, session) {
             return None;
         }
-        let home = self.home_of_router(burst, index, undelivered.why)?;
-        let quoted = usize::from(burst.descriptors[index].offset) + LONGEST;
+        let home = self.home_of_router(burst, index, why)?;
         let packet = &mut burst.packets[index];
+        let from_ue = burst.descriptors[index].tunnel.is_some() || packet.ingress().recirculations() > 0;
+        let quoted = usize::from(burst.descriptors[index].offset) + LONGEST;
         packet.gather(quoted.min(packet.len()));
-        let (error, length) = error_about(burst, index, undelivered.why, &home)?;
+        let mut out = [0; LONGEST];
+        let length = match (kind, action) {
+            (AnswerKind::OfEnd, Some(action)) => {
+                denial_answer::write(action, burst, index, from_ue, &mut out)?
+            }
+            _ => write_error(burst, index, why, &home, &mut out)?,
+        };
+        let answer = out.get(..length)?;
         let mut buf = self.io.alloc()?;
         let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
-        let from_ue = descriptor.tunnel.is_some() || packet.ingress().recirculations() > 0;
         buf.set_ingress(packet.ingress().owning(from_ue));
         let port = match from_ue {
-            true => towards_ue(&mut buf, &error[..length], &home),
-            false => towards_network(&mut buf, &error[..length], (descriptor, packet), &home),
+            true => towards_ue(&mut buf, answer, &home),
+            false => towards_network(&mut buf, answer, (descriptor, packet), &home),
         };
-        let port = port.filter(|_| self.limit.take(session, self.now))?;
-        Some(OwnPacket { port, packet: buf })
+        let port = port.filter(|_| self.limit(kind).take(session, now))?;
+        Some((kind, OwnPacket { port, packet: buf }))
+    }
+
+    fn limit(&mut self, kind: AnswerKind) -> &mut GeneratedPacketRateLimit {
+        match kind {
+            AnswerKind::IcmpError => self.errors,
+            AnswerKind::OfEnd => self.answers,
+        }
     }
 
     /// The link to the data network that a packet came from, or was to leave by: the error comes from a router there.
@@ -129,14 +160,15 @@ impl<I: Io> IcmpErrors<'_, I> {
     }
 }
 
-/// The error about a packet, and how many octets it has. `None` where there is none: it might have been fragmented, or
-/// there is no own address to send it from.
-fn error_about<B: PacketBuf>(
+/// Writes the error about a packet; how many octets it has. `None` where there is none: it might have been fragmented,
+/// or there is no own address to send it from.
+fn write_error<B: PacketBuf>(
     burst: &Burst<B>,
     index: usize,
     why: Why,
     home: &Interface,
-) -> Option<([u8; LONGEST], usize)> {
+    out: &mut [u8],
+) -> Option<usize> {
     let (descriptor, bytes) = (&burst.descriptors[index], burst.packets[index].data());
     let tuple = descriptor.tuple(bytes).ok()?;
     let start = usize::from(descriptor.offset);
@@ -156,9 +188,7 @@ fn error_about<B: PacketBuf>(
             (home.ipv6?.into(), IcmpError::packet_too_big_v6(mtu.into()))
         }
     };
-    let mut out = [0; LONGEST];
-    let length = error.write(&mut out, source, packet, &tuple)?;
-    Some((out, length))
+    error.write(out, source, packet, &tuple)
 }
 
 /// Makes `buf` a packet that is recirculated as if the data network had sent it.

@@ -1,0 +1,101 @@
+//! What rules of rulebases and of access lists ask of packets: the alternatives that one rule of the configuration
+//! stands for.
+
+use std::collections::HashMap;
+
+use dpi::Protocols;
+use rules::model::{DetectionPattern, HostRule, SdfFilter, TosTrafficClass};
+use serde_saphyr::Spanned;
+
+use crate::error::Fault;
+use crate::schema::{ApplicationConfig, Flow, Host, ProtocolConfig};
+
+/// The applications of the configuration, by name.
+pub(super) type Applications<'a> = HashMap<&'a str, &'a ApplicationConfig>;
+
+/// The conditions of a rule as they are configured.
+#[derive(Clone, Copy)]
+pub(super) struct Conditions<'a> {
+    pub flows: &'a [Flow],
+    pub tos: Option<[u8; 2]>,
+    pub hosts: &'a [Host],
+    pub protocols: &'a [ProtocolConfig],
+    pub applications: &'a [Spanned<String>],
+}
+
+/// One alternative: what a packet has to have of both.
+pub(super) type Alternative = (Vec<SdfFilter>, DetectionPattern);
+
+impl Conditions<'_> {
+    /// What is enough for a packet to be of the rule. One alternative is for hosts, of the rule and of its applications;
+    /// others are for the protocols and for the flow descriptions of these.
+    pub fn alternatives(&self, applications: &Applications<'_>) -> Vec<Alternative> {
+        let named = || {
+            let named = self.applications.iter();
+            named.filter_map(|name| applications.get(&*name.value).copied())
+        };
+        let protocols = protocols(self.protocols);
+        let hosts = self.hosts.iter().chain(named().flat_map(|one| &one.hosts));
+        let hosts: Vec<HostRule> = hosts.map(|host| host.0.clone()).collect();
+        let own_flows = filters(&self.flows.iter().collect::<Vec<_>>(), self.tos);
+        let mut all = Vec::new();
+        if self.applications.is_empty() || !hosts.is_empty() {
+            all.push((own_flows.clone(), DetectionPattern { hosts, protocols }));
+        }
+        let theirs: Protocols = named()
+            .flat_map(|one| &one.protocols)
+            .map(|one| one.protocol())
+            .filter(|one| protocols.is_empty() || protocols.contains(*one))
+            .collect();
+        let of_protocols = |protocols| DetectionPattern {
+            hosts: Vec::new(),
+            protocols,
+        };
+        if !theirs.is_empty() {
+            all.push((own_flows, of_protocols(theirs)));
+        }
+        let flows: Vec<&Flow> = named().flat_map(|one| &one.flows).collect();
+        if !flows.is_empty() {
+            all.push((filters(&flows, self.tos), of_protocols(protocols)));
+        }
+        all
+    }
+
+    /// Finds the first application that is not there, or whose flow descriptions would be beside those of the rule.
+    pub fn check(&self, applications: &Applications<'_>) -> Result<(), Fault> {
+        for name in self.applications {
+            let Some(application) = applications.get(&*name.value) else {
+                let fault = format!("applications: no application is named `{}`", name.value);
+                return Err(Fault::new(name, fault));
+            };
+            if !self.flows.is_empty() && !application.flows.is_empty() {
+                let fault = format!(
+                    "applications: `{}` has flows, which may not be beside those of the rule",
+                    name.value
+                );
+                return Err(Fault::new(name, fault));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The filters for packets of these flows, or if there are none, of all that have this TOS or Traffic Class.
+fn filters(flows: &[&Flow], tos: Option<[u8; 2]>) -> Vec<SdfFilter> {
+    let tos_traffic_class = tos.map(|[value, mask]| TosTrafficClass { value, mask });
+    let filter = |flow: Option<&Flow>| SdfFilter {
+        flow_description: flow.map(|flow| flow.0.clone()),
+        tos_traffic_class,
+        ..SdfFilter::default()
+    };
+    let mut filters: Vec<SdfFilter> = flows.iter().map(|flow| filter(Some(flow))).collect();
+    if filters.is_empty() && tos.is_some() {
+        filters.push(filter(None));
+    }
+    filters
+}
+
+/// The set of these.
+pub(super) fn protocols(protocols: &[ProtocolConfig]) -> Protocols {
+    protocols.iter().map(|one| one.protocol()).collect()
+}
