@@ -35,7 +35,7 @@ access_lists:
 """
 
 
-@pytest.fixture(scope="module", params=[("af_packet", 1), ("af_xdp", 2)], ids=lambda of: f"{of[0]}-{of[1]}")
+@pytest.fixture(scope="module", params=[("af_packet", 1), ("af_packet", 2), ("af_xdp", 1)], ids=lambda of: f"{of[0]}-{of[1]}")
 def lab(request):
     driver, workers = request.param
     lab = Lab(os.environ["SLUICE"], driver, workers, configuration=CONFIGURATION)

@@ -62,10 +62,7 @@ impl Floors {
     pub fn measure(flows: u32, sessions: u32, seconds: f64) -> Result<Self, BenchError> {
         let size = Size { flows, sessions };
         // The floor's memory is freed before the world is made: only one of both has to fit.
-        let sketch = {
-            let mut sketch = Sketch::new(size, POOL).map_err(BenchError::of)?;
-            floor(|| sketch.measure(Duration::ZERO), seconds)
-        };
+        let sketch = BuiltSketch::new(flows, sessions)?.measure(seconds);
         let mut workload = Workload::new(size).map_err(BenchError::of)?;
         let memory = workload.built().memory.clone();
         Ok(Self {
@@ -77,6 +74,25 @@ impl Floors {
             memory_octets: memory.octets,
             huge_octets: memory.huge(),
         })
+    }
+}
+
+/// The sketch alone, with its memory.
+pub struct BuiltSketch(Sketch);
+
+impl BuiltSketch {
+    /// Of this size.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn new(flows: u32, sessions: u32) -> Result<Self, BenchError> {
+        let sketch = Sketch::new(Size { flows, sessions }, POOL);
+        sketch.map(Self).map_err(BenchError::of)
+    }
+
+    /// Measures it for `seconds`.
+    pub fn measure(&mut self, seconds: f64) -> FloorFigure {
+        floor(|| self.0.measure(Duration::ZERO), seconds)
     }
 }
 

@@ -296,10 +296,11 @@ fn run_scaling(runner: &mut Runner<'_>) -> Result<(), BenchError> {
         runner.progress.stage(format!("{workers} workers"));
         let scaling = scaling(model, workers, most.max(2), runner.plan.effort, runner.progress)?;
         runner.progress.print(format!(
-            "  {workers} workers: {} Mpps together; each {} to {}",
+            "  {workers} workers: {} Mpps together; each {} to {}; the sketch floor on as many cores: {} Mpps",
             short(scaling.mpps()),
             short(scaling.spread().min),
-            short(scaling.spread().max)
+            short(scaling.spread().max),
+            short(scaling.sketch_mpps())
         ));
         let differences = scaling.figures.first().map(|figure| figure.settings.clone());
         runner.say(&format!("{workers} workers"), differences.unwrap_or_default());

@@ -1,4 +1,7 @@
 //! Scaling (T11): N self-fed workers on N threads against one, each with sessions and tables of its own.
+//!
+//! On the same cores the sketch floor runs at the same time N times, too: what it loses the machine takes, whose cores
+//! share a clock, caches, memory, or are two threads of one core. Sketches share nothing.
 
 use std::sync::Barrier;
 use std::thread;
@@ -7,6 +10,7 @@ use serde::Serialize;
 
 use super::clock::Spread;
 use super::error::BenchError;
+use super::floors::{BuiltSketch, FloorFigure};
 use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
@@ -21,6 +25,8 @@ pub struct Scaling {
     pub workers: u16,
     /// Each worker's figure.
     pub figures: Vec<Figure>,
+    /// The sketch floor on each of these cores, all at the same time, of as many flows and sessions.
+    pub sketches: Vec<FloorFigure>,
 }
 
 impl Scaling {
@@ -28,6 +34,15 @@ impl Scaling {
     #[must_use]
     pub fn mpps(&self) -> f64 {
         self.figures.iter().map(|figure| figure.mpps.median).sum()
+    }
+
+    /// Million packets a second of all sketches together.
+    #[must_use]
+    pub fn sketch_mpps(&self) -> f64 {
+        self.sketches
+            .iter()
+            .map(|sketch| 1_000.0 / sketch.round.median)
+            .sum()
     }
 
     /// The slowest and the fastest worker.
@@ -51,7 +66,7 @@ pub fn scaling(
 ) -> Result<Scaling, BenchError> {
     progress.begin("workers", 1);
     let barrier = Barrier::new(workers.into());
-    let one = |id: u16| -> Result<Figure, BenchError> {
+    let one = |id: u16| -> Result<(Figure, FloorFigure), BenchError> {
         let _pinned = dpdk::pin_current_thread(id.into());
         let silent = Progress::silent();
         let setting = Setting {
@@ -65,15 +80,14 @@ pub fn scaling(
         // Every thread gets here, so that none waits for ever.
         barrier.wait();
         let load = Load::saturated(&model, model.flows());
-        measure(
-            &mut world?,
-            format!("worker {id} of {workers}"),
-            load,
-            effort,
-            &silent,
-        )
+        let name = format!("worker {id} of {workers}");
+        let figure = world.and_then(|mut world| measure(&mut world, name, load, effort, &silent));
+        let sketch = BuiltSketch::new(model.flows(), model.sessions);
+        barrier.wait();
+        let sketch = sketch.map(|mut sketch| sketch.measure(effort.seconds));
+        Ok((figure?, sketch?))
     };
-    let figures: Result<Vec<Figure>, BenchError> = thread::scope(|scope| {
+    let measured: Result<Vec<_>, BenchError> = thread::scope(|scope| {
         let threads: Vec<_> = (0..workers).map(|id| scope.spawn(move || one(id))).collect();
         threads
             .into_iter()
@@ -84,8 +98,10 @@ pub fn scaling(
             })
             .collect()
     });
+    let (figures, sketches) = measured?.into_iter().unzip();
     Ok(Scaling {
         workers,
-        figures: figures?,
+        figures,
+        sketches,
     })
 }

@@ -26,6 +26,7 @@ pub fn targets(results: &Results) -> Vec<Target> {
         t8(results),
         t14(results),
         t11(results),
+        t11_sketch(results),
         t12(results),
         t12_control(results),
         accounting(results),
@@ -424,6 +425,22 @@ fn t11(results: &Results) -> Option<Target> {
             .but_if(most.workers < 2, "one core")
             .but_if(!sound, "a worker's figure is unsound"),
     )
+}
+
+/// What the workers keep of one's throughput, over what sketches keep that share nothing: what Sluice loses, and not the
+/// machine.
+fn t11_sketch(results: &Results) -> Option<Target> {
+    let (one, most) = (results.scaling.first()?, results.scaling.last()?);
+    let kept = most.mpps() / one.mpps();
+    let kept_by_sketches = most.sketch_mpps() / one.sketch_mpps();
+    let target = Target::at_least(
+        "T11.sketch",
+        "the same over what the sketch floor keeps on as many cores at once",
+        kept / kept_by_sketches,
+        "of the sketch's",
+        0.9,
+    );
+    Some(target.but_if(most.workers < 2, "one core"))
 }
 
 fn t12(results: &Results) -> Option<Target> {

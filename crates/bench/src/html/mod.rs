@@ -360,7 +360,7 @@ fn scaling(results: &Results) -> Result<String, BenchError> {
     let Some(one) = results.scaling.first() else {
         return Ok(String::new());
     };
-    let one = one.mpps();
+    let (one, one_sketch) = (one.mpps(), one.sketch_mpps());
     let points = || results.scaling.iter().map(|point| f64::from(point.workers));
     let series = [
         Series::measured(
@@ -383,11 +383,13 @@ fn scaling(results: &Results) -> Result<String, BenchError> {
         .scaling
         .iter()
         .map(|point| {
-            let ratio = point.mpps() / (f64::from(point.workers) * one);
+            let of_one =
+                |together: f64, one: f64| format!("{:.3}", together / (f64::from(point.workers) * one));
             vec![
                 point.workers.to_string(),
                 short(point.mpps()),
-                format!("{ratio:.3}"),
+                of_one(point.mpps(), one),
+                of_one(point.sketch_mpps(), one_sketch),
             ]
         })
         .collect();
@@ -395,7 +397,10 @@ fn scaling(results: &Results) -> Result<String, BenchError> {
         Axis::linear("workers"),
         Axis::linear("Mpps together"),
         &series,
-        &table(&["workers", "Mpps", "of N x one"], &rows),
+        &table(
+            &["workers", "Mpps", "of N x one", "sketch floor, of N x one"],
+            &rows,
+        ),
     )?;
     Ok(section("Workers", &body))
 }
