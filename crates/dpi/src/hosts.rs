@@ -11,4 +11,6 @@ mod builder;
 mod table;
 
 pub use builder::{HostTableBuilder, InvalidRule, Remarks};
-pub use table::{ApplicationIndex, HostTable, LONGEST_PATH, MOST_LABELS};
+pub use table::{ApplicationIndex, HostTable, LONGEST_PATH};
+
+pub use crate::suffixes::MOST_LABELS;

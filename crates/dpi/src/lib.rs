@@ -3,7 +3,7 @@
 //! [`Inspector`] looks at the first payloads of flows and gives one [`Verdict`] for each. Below it are parsers of
 //! the protocols that name a host in clear or under keys that all can derive: [`tls`], [`quic`], [`http1`]. [`dns`]
 //! gives the addresses of names, [`heuristics`] recognises protocols without names. [`hosts::HostTable`] says which
-//! applications a host is of.
+//! applications a host is of, [`domain_lists::DomainLists`] of which categories of content.
 //!
 //! It is sans-IO: payloads and the time are passed in. It knows no sessions, rules or flow tables; owners and flows are
 //! numbers of the caller. Nothing is allocated for a packet: all memory is there from the start, and each owner has at
@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dns;
+pub mod domain_lists;
 mod fault;
 pub mod heuristics;
 mod host_name;
@@ -41,6 +42,7 @@ pub mod quic;
 mod reader;
 pub mod reassembly;
 pub mod shares;
+mod suffixes;
 pub mod tls;
 mod verdict;
 

@@ -5,6 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use dpi::dns::{Query, Response, Sinkhole, answer};
+use dpi::domain_lists::{Categories, CategoryId, DomainListsBuilder};
 use dpi::hosts::{ApplicationIndex, HostTableBuilder};
 use dpi::{HostName, Inspector, Layer4, Sender, Settings, Transport, Verdict};
 
@@ -125,13 +126,19 @@ fn lookups_and_responses_are_read_without_allocation() {
         .add(".example.com", "", ApplicationIndex(3))
         .expect("a rule");
     let (table, _) = builder.build(1);
+    let category = CategoryId::new(4).expect("a category");
+    let listed = HostName::parse(b"example.com").expect("a name");
+    let mut lists = DomainListsBuilder::new(1);
+    lists.add(category, &listed).expect("a domain");
+    let lists = lists.build().expect("lists");
     let response = b"\0\x07\x81\x80\0\x01\0\x01\0\0\0\0\x01a\x07example\0\0\x01\0\x01\
         \xc0\x0c\0\x01\0\x01\0\0\0\x09\0\x04\xc0\0\x02\x01";
-    let mut found = (0, 0);
+    let mut found = (0, 0, Categories::NONE);
     let count = allocations(|| {
         let host = HostName::parse(b"www.example.com").expect("a name");
         found.0 = table.lookup(&host, None).count();
+        found.2 = lists.lookup(&host);
         found.1 = Response::parse(response).expect("a response").answers().count();
     });
-    assert_eq!((count, found), (0, (1, 1)));
+    assert_eq!((count, found), (0, (1, 1, category.into())));
 }

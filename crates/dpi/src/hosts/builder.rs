@@ -5,8 +5,9 @@ use core::fmt;
 
 use hashbrown::HashTable;
 
-use super::table::{ApplicationIndex, Entry, HostTable, LONGEST_PATH, MOST_LABELS, PathRule, hash, seeded};
+use super::table::{ApplicationIndex, Entry, HostTable, LONGEST_PATH, PathRule, seeded};
 use crate::host_name::{HostKind, HostName, InvalidName};
+use crate::suffixes::{MOST_LABELS, hash, labels};
 
 /// Why a rule is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,8 +210,4 @@ fn remove_duplicates(rules: &mut Vec<Rule>, text: &[u8]) -> Remarks {
 fn octets(text: &[u8], at: u32, len: u8) -> &[u8] {
     let at = at as usize;
     text.get(at..at + usize::from(len)).unwrap_or_default()
-}
-
-fn labels(name: &[u8]) -> usize {
-    1 + name.iter().filter(|octet| **octet == b'.').count()
 }

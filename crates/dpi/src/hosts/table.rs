@@ -1,17 +1,13 @@
 //! The table of rules, and lookups in it.
 
-use core::hash::{BuildHasher, Hasher};
-
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
-use memchr::memrchr_iter;
 
 use crate::host_name::HostName;
 use crate::reader::Reader;
+use crate::suffixes::{hash, suffixes};
 
-/// The most labels of a rule's host. A lookup tries as many suffixes, at most.
-pub const MOST_LABELS: usize = 16;
 /// The longest start of a path that a rule may name, octets.
 pub const LONGEST_PATH: usize = 255;
 
@@ -126,27 +122,6 @@ impl<'t> Iterator for Rules<'t> {
     }
 }
 
-pub(super) fn hash(hasher: &SeedableRandomState, name: &[u8]) -> u64 {
-    let mut hasher = hasher.build_hasher();
-    hasher.write(name);
-    hasher.finish()
-}
-
 pub(super) fn seeded(seed: u64) -> SeedableRandomState {
     SeedableRandomState::with_seed(seed, SharedSeed::global_fixed())
-}
-
-/// Where the suffixes of a name start, the longest first: those of whole labels, at most [`MOST_LABELS`] of them. With
-/// each its number of labels.
-fn suffixes(name: &[u8]) -> impl Iterator<Item = (usize, usize)> {
-    let mut starts = [0u8; MOST_LABELS];
-    let mut count = 0;
-    let behind_dots = memrchr_iter(b'.', name).map(|at| at + 1).chain([0]);
-    for (slot, start) in starts.iter_mut().zip(behind_dots) {
-        *slot = start as u8;
-        count += 1;
-    }
-    (0..count)
-        .rev()
-        .map(move |nth| (usize::from(starts[nth]), nth + 1))
 }

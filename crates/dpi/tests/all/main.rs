@@ -3,6 +3,7 @@
 mod captures;
 mod dns_flows;
 mod dns_queries;
+mod domain_lists;
 mod floods;
 mod flows;
 mod host_rules;
