@@ -2,6 +2,7 @@
 //! toolchain calls them, too (`crates/trace/tests/fuzz.rs`).
 
 pub mod capture_file;
+pub mod domain_lists;
 pub mod dpi;
 pub mod icmp;
 pub mod lacp;

@@ -145,6 +145,20 @@ fn inspected() -> Vec<Vec<u8>> {
     ]
 }
 
+/// Inputs of `domain_lists`: the seed, the limits, and lists.
+fn lists() -> Vec<Vec<u8>> {
+    let plain = b"# a category\na.example\nwww.a.example\nb.co.example\r\n\n192.0.2.1\n2001:db8::1\n";
+    let hosts =
+        b"127.0.0.1 localhost\n0.0.0.0 a.example b.example # two\n::1 C.Example.\n.d.example\n*.e.example";
+    let bad = b"com\na b\nhttp://a.example/\na..example\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a\n";
+    let with = |limits: [u8; 4], lists: &[&[u8]]| [&limits[..], &lists.join(&12)].concat();
+    vec![
+        with([1, 100, 100, 60], &[plain]),
+        with([2, 200, 50, 3], &[hosts, plain]),
+        with([3, 40, 9, 0], &[plain, bad, hosts]),
+    ]
+}
+
 fn flow_descriptions() -> Vec<Vec<u8>> {
     let texts = [
         "permit out ip from any to assigned",
@@ -174,6 +188,7 @@ fn all() -> Vec<Target> {
     let record = root().join("crates/session/tests/records/session_v1.bin");
     vec![
         ("capture_file", targets::capture_file::run, captures.collect()),
+        ("domain_lists", targets::domain_lists::run, lists()),
         ("dpi", targets::dpi::run, inspected()),
         (
             "icmp",
