@@ -3,10 +3,14 @@
 The data network has a web server for every host and dnsmasq as its resolver. What a client receives is judged by the client;
 that nothing of a denied host went on is what tshark says of the capture on N6, and the log of the server.
 """
+import atexit
 import contextlib
 import os
+import pathlib
 import re
+import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -16,10 +20,20 @@ from test_inspection import servers, web
 
 PORTAL = "http://portal.example/blocked?by=list"
 SINK, SINK6, REAL = "203.0.113.9", "2001:db8:bad::9", "192.0.2.200"
+LISTS = tempfile.mkdtemp(prefix="sluice-lists-")
+# Many domains, and among them those that are asked for.
+DOMAINS = {"adult": ["adult.good.example"], "gambling": ["0.0.0.0 bets.good.example"]}
+for category, domains in DOMAINS.items():
+    others = [f"host{number}.{category}{number % 977}.example" for number in range(200_000)]
+    pathlib.Path(LISTS, category).write_text("\n".join(["# domains", *others, *domains, ""]))
+atexit.register(shutil.rmtree, LISTS)
 CONFIGURATION = API_CONFIGURATION + f"""
 predefined:
   applications:
     - {{{{name: shops, hosts: [shop.example], flows: [permit out 6 from {DN} 8443 to assigned]}}}}
+domain_lists:
+  - {{{{category: adult, file: "{LISTS}/adult"}}}}
+  - {{{{category: gambling, file: "{LISTS}/gambling"}}}}
 access_lists:
   - name: schools
     dnn: internet
@@ -30,6 +44,8 @@ access_lists:
       - {{{{name: resolver, action: permit, flows: [permit out 17 from {DN} 53 to assigned, permit out 17 from {DN6} 53 to assigned]}}}}
       - {{{{name: games, action: redirect, hosts: ["*.games.example", good.example/games], redirect_to: "{PORTAL}"}}}}
       - {{{{name: shops, action: deny, applications: [shops]}}}}
+      - {{{{name: youth, action: reset, categories: [adult, gambling]}}}}
+      - {{{{name: youth-dns, action: sinkhole, categories: [gambling], protocols: [dns]}}}}
       - {{{{name: good, action: permit, hosts: ["*.good.example"]}}}}
     otherwise: reset
 """
@@ -110,14 +126,17 @@ def test_hosts_are_permitted_reset_and_redirected(lab):
         assert curl(lab, "https://chess.games.example/")[0] in (BROKE_TLS, WAS_RESET)
         assert curl(lab, "https://other.example/")[0] in (BROKE_TLS, WAS_RESET)
         assert curl(lab, "http://other.example/")[0] == WAS_RESET
+        for listed in "adult", "www.adult", "bets":
+            assert curl(lab, f"https://{listed}.good.example/")[0] in (BROKE_TLS, WAS_RESET), listed
         # It is denied, and receives nothing.
         assert curl(lab, "http://shop.example/", "--max-time", "2")[0] == TIMED_OUT
         assert curl(lab, "https://good.example:8443/", "--connect-timeout", "2")[0] == TIMED_OUT
     hosts = {what.partition("/")[0] for _, _, what in asked}
     assert hosts == {"good.example", "www.good.example"}, asked
     assert not [what for _, _, what in asked if what.startswith("good.example/games")]
+    assert not [what for _, _, what in asked if "adult" in what or "bets" in what]
     lab.stop_captures()
-    on_n6 = {name for name in names_on_n6(lab) if not name.endswith("good.example")}
+    on_n6 = {name for name in names_on_n6(lab) if not name.endswith("good.example") or "adult" in name or "bets" in name}
     assert not on_n6, on_n6
     counts = {name: count - before[name] for name, count in dropped(lab).items()}
     assert counts["good"] == counts["resolver"] == 0 and min(counts["games"], counts["shops"], counts["otherwise"]) > 0, counts
@@ -136,6 +155,8 @@ def test_names_are_led_into_a_sinkhole(lab):
             status, answers, said = dig(lab.ue, "nowhere.example", "a", server=server)
             assert (status, answers) == ("NXDOMAIN", []) and "EDE: 17" in said, said
             assert dig(lab.ue, "nowhere.example", "a", "+noedns", server=server)[:2] == ("NXDOMAIN", [])
+            assert dig(lab.ue, "www.bets.good.example", "a", server=server)[:2] == ("NXDOMAIN", [])
+            assert dig(lab.ue, "adult.good.example", "a", server=server)[1] == [(0, REAL)]
             assert dig(lab.ue, "below.nowhere.example", "a", server=server)[1] == [(0, REAL)]
     names = {name for _, name in asked}
     assert {"www.good.example", "below.nowhere.example"} <= names

@@ -68,10 +68,11 @@ access_lists:
     slice: {sst: 1, sd: "000002"}
     dnn: internet
     rules: [{name: r, action: reject, direction: uplink, flows: [permit out 6 from any 25 to assigned], tos: [4, 252]},
-            {action: redirect, redirect_to: "http://a.example/", hosts: [b.example], protocols: [tls], applications: [a]},
+            {action: redirect, redirect_to: "http://a.example/", hosts: [b.example], categories: [g], protocols: [tls], applications: [a]},
             {action: sinkhole, protocols: [dns], sinkhole: {ipv4: 192.0.2.1, ipv6: "2001:db8::1", ttl_s: 9}}]
     otherwise: solicited
     connections: {filtering: endpoint_independent, unsolicited: reject}
+domain_lists: [{category: g, file: /proc/version}]
 connections: {per_worker: 100, per_session: 10, lifetime_s: {tcp_established: 1, tcp_transitory: 1, udp: 1, icmp: 1, other: 1}}
 events: [{application: a, detect: [packet]}]
 predefined:
@@ -85,6 +86,7 @@ predefined:
         - precedence: 1
           flows: [permit out ip from any to assigned]
           hosts: [shop.example/api]
+          categories: [g]
           protocols: [http]
           applications: [v]
           tos: [1, 255]

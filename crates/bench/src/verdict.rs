@@ -427,8 +427,8 @@ fn t11(results: &Results) -> Option<Target> {
     )
 }
 
-/// What the workers keep of one's throughput, over what sketches keep that share nothing: what Sluice loses, and not the
-/// machine.
+/// What the workers keep of one's throughput, over what sketches keep that share nothing: what Sluice loses, and not
+/// the machine.
 fn t11_sketch(results: &Results) -> Option<Target> {
     let (one, most) = (results.scaling.first()?, results.scaling.last()?);
     let kept = most.mpps() / one.mpps();

@@ -187,6 +187,8 @@ pub(crate) const RULES: &[FieldRule] = &[
     live("forwarding_policies[].*"),
     live("policers").keyed(&["name"]),
     live("policers[].*"),
+    live("domain_lists"),
+    live("domain_lists[].*"),
     live("access_lists").keyed(&["name"]),
     live("access_lists[].*"),
     restart("events").keyed(&["application"]),

@@ -15,6 +15,7 @@ mod error;
 pub mod json_schema;
 mod load;
 mod parts;
+mod read_lists;
 mod schema;
 
 pub use bounded::Bounded;

@@ -28,12 +28,14 @@ impl Config {
         String::from_utf8(octets).map_err(|error| ConfigError::unreadable(path, &error.utf8_error()))
     }
 
-    /// Reads and checks `text`; `file` names it in errors.
+    /// Reads and checks `text`, and the files of its domain lists; `file` names it in errors.
     ///
     /// # Errors
     /// Syntax, an unknown field, a value outside its bound, a dangling reference: with file, line and column.
     pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
-        let config: Self = serde_saphyr::from_str(text).map_err(|error| ConfigError::syntax(file, &error))?;
+        let mut config: Self =
+            serde_saphyr::from_str(text).map_err(|error| ConfigError::syntax(file, &error))?;
+        config.read_lists = parts::domain_lists::read(&config).map_err(|fault| fault.at(file, text))?;
         let checked = parts::network::check(&config)
             .and_then(|()| parts::host::check(&config))
             .and_then(|()| parts::idle::check(&config))

@@ -5,6 +5,7 @@ mod alarms;
 mod applications;
 mod changes;
 mod control;
+mod domain_lists;
 mod links;
 mod rings;
 

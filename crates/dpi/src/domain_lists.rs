@@ -10,19 +10,20 @@
 //!
 //! # The table
 //!
-//! It has no names, but 64 bits for each domain: 48 of its keyed hash, and the index of its set of categories. Eight of
-//! them are a bucket, which is a cache line. A hash leads to a bucket by its high bits; a bucket has 5 domains in the
-//! mean, and the next takes what a full one cannot (one in seven is full). A lookup hashes all suffixes in question, and
-//! reads their buckets without a branch between them, so that the processor waits for all of them together: once, as a
-//! rule. Suffixes of as many labels as no listed domain has are not in question.
+//! It has no names, but 64 bits for each domain: 48 of its keyed hash, and the index of its set of categories. Eight
+//! of them are a bucket, which is a cache line. A hash leads to a bucket by its high bits; a bucket has 5 domains in
+//! the mean, and the next takes what a full one cannot (one in seven is full). A lookup hashes all suffixes in
+//! question, and reads their buckets without a branch between them, so that the processor waits for all of them
+//! together: once, as a rule. Suffixes of as many labels as no listed domain has are not in question.
 //!
 //! A domain that is listed is always found, with just its categories: no two are taken for each other, for
-//! [`DomainListsBuilder::build`] takes another key where they would be. A suffix that is not listed is found all the same
-//! with a probability of 2·10⁻¹⁴ (6 entries of 2⁻⁴⁸), so a host of four labels with less than 10⁻¹³. Of all domains that
-//! are registered in the world, 4·10⁸, one is taken for another with a probability of 10⁻⁵.
+//! [`DomainListsBuilder::build`] takes another key where they would be. A suffix that is not listed is found all the
+//! same with a probability of 2·10⁻¹⁴ (6 entries of 2⁻⁴⁸), so a host of four labels with less than 10⁻¹³. Of all
+//! domains that are registered in the world, 4·10⁸, one is taken for another with a probability of 10⁻⁵.
 //!
-//! A table that keeps names and compares them was measured, too: it takes 52 MiB rather than 27 for 2.2 million domains,
-//! and a host that is listed waits for memory twice, which takes twice as long. `examples/domain_lists_bench.rs` measures.
+//! A table that keeps names and compares them was measured, too: it takes 52 MiB rather than 27 for 2.2 million
+//! domains, and a host that is listed waits for memory twice, which takes twice as long.
+//! `examples/domain_lists_bench.rs` measures.
 //!
 //! ```
 //! use dpi::HostName;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use dpi::dns::Sinkhole;
+use dpi::domain_lists::DomainLists;
 use flow::Direction;
 use packet::answer::is_url;
 use rules::model::{
@@ -11,7 +12,7 @@ use rules::model::{
 };
 use rules::network::{BoundAccessList, SessionScope};
 
-use super::rule_conditions::{Applications, Conditions};
+use super::rule_conditions::{Conditions, Named};
 use super::scope::scope;
 use crate::error::Fault;
 use crate::schema::{
@@ -70,13 +71,14 @@ impl AccessRuleConfig {
             flows: &self.flows,
             tos: self.tos,
             hosts: &self.hosts,
+            categories: &self.categories,
             protocols: &self.protocols,
             applications: &self.applications,
         }
     }
 
     /// The rules that this one stands for, of one name: one for each alternative.
-    fn rules(&self, place: usize, applications: &Applications<'_>) -> Vec<AccessRule> {
+    fn rules(&self, place: usize, known: &Named<'_>) -> Vec<AccessRule> {
         let rule = |(filters, detection)| AccessRule {
             name: self.name(place).into(),
             action: self.action.action(Some(self)),
@@ -87,7 +89,7 @@ impl AccessRuleConfig {
             filters,
             detection,
         };
-        let alternatives = self.conditions().alternatives(applications);
+        let alternatives = self.conditions().alternatives(known);
         alternatives.into_iter().map(rule).collect()
     }
 }
@@ -97,10 +99,11 @@ impl AccessListConfig {
         scope(self.slice.as_ref(), self.dnn.as_ref())
     }
 
-    fn list(&self, applications: &Applications<'_>) -> Result<AccessList, TooManyFilters> {
+    fn list(&self, known: &Named<'_>, lists: &Arc<DomainLists>) -> Result<AccessList, TooManyFilters> {
         let rules = self.rules.iter().enumerate();
-        let rules = rules.flat_map(|(place, rule)| rule.rules(place, applications));
-        let list = AccessList::new(&self.name.value, rules.collect(), self.otherwise.action(None))?;
+        let rules = rules.flat_map(|(place, rule)| rule.rules(place, known));
+        let (rules, otherwise) = (rules.collect(), self.otherwise.action(None));
+        let list = AccessList::with_categories(&self.name.value, rules, otherwise, Arc::clone(lists))?;
         Ok(list.with_policy(self.connections.policy()))
     }
 }
@@ -108,10 +111,10 @@ impl AccessListConfig {
 impl Config {
     /// The access lists in their order. One that cannot be made is none: [`check`] has refused it.
     pub(super) fn access_lists(&self) -> Vec<BoundAccessList> {
-        let applications = self.predefined.applications();
+        let (known, lists) = (self.names_of_rules(), self.domain_lists());
         let bound = |one: &AccessListConfig| {
             Some(BoundAccessList {
-                list: Arc::new(one.list(&applications).ok()?),
+                list: Arc::new(one.list(&known, lists).ok()?),
                 scope: one.scope().ok()?,
             })
         };
@@ -120,11 +123,11 @@ impl Config {
 
     /// The rules of access lists that never decide, since one before them describes all their packets, in words.
     pub fn shadowed_access_rules(&self) -> Vec<String> {
-        let applications = self.predefined.applications();
+        let (known, lists) = (self.names_of_rules(), self.domain_lists());
         let lists = self
             .access_lists
             .iter()
-            .filter_map(|one| one.list(&applications).ok());
+            .filter_map(|one| one.list(&known, lists).ok());
         let mut words = Vec::new();
         for list in lists {
             for shadowed in list.shadowed() {
@@ -145,7 +148,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let mut names = HashSet::new();
     let mut scopes = Vec::new();
     let mut rules = 0;
-    let applications = config.predefined.applications();
+    let (known, lists) = (config.names_of_rules(), config.domain_lists());
     for one in &config.access_lists {
         let name = &one.name;
         let fault = |message: &str| {
@@ -168,7 +171,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
             return fault("another is for the same sessions");
         }
         scopes.push(scope);
-        check_rules(one, &applications)?;
+        check_rules(one, &known)?;
         if matches!(
             one.otherwise,
             AccessActionConfig::Redirect | AccessActionConfig::Sinkhole
@@ -182,14 +185,14 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
                 AccessRuleId::COUNT - 1
             ));
         }
-        if one.list(&applications).is_err() {
+        if one.list(&known, lists).is_err() {
             return fault("its rules have more filters, prefixes or ports than can be numbered");
         }
     }
     Ok(())
 }
 
-fn check_rules(list: &AccessListConfig, applications: &Applications<'_>) -> Result<(), Fault> {
+fn check_rules(list: &AccessListConfig, known: &Named<'_>) -> Result<(), Fault> {
     let mut names = HashSet::from([AccessList::OTHERWISE.to_owned()]);
     for (place, rule) in list.rules.iter().enumerate() {
         let name = rule.name(place);
@@ -210,7 +213,7 @@ fn check_rules(list: &AccessListConfig, applications: &Applications<'_>) -> Resu
         if let Err(message) = check_answer(rule) {
             return fault(message);
         }
-        rule.conditions().check(applications)?;
+        rule.conditions().check(known)?;
         names.insert(name);
     }
     Ok(())

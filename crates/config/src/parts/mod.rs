@@ -3,6 +3,7 @@
 pub(crate) mod access_list;
 pub(crate) mod alarms;
 pub(crate) mod control;
+pub(crate) mod domain_lists;
 pub(crate) mod events;
 pub(crate) mod host;
 pub(crate) mod idle;

@@ -13,7 +13,7 @@ use rules::model::{
 };
 use serde_saphyr::Spanned;
 
-use super::rule_conditions::{Applications, Conditions, protocols};
+use super::rule_conditions::{Applications, Conditions, Named, protocols};
 use crate::error::Fault;
 use crate::schema::{
     ApplicationConfig, Config, ContentConfig, GateConfig, Number, PredefinedAction, PredefinedConfig,
@@ -29,13 +29,14 @@ impl PredefinedRuleConfig {
             flows: &self.flows,
             tos: self.tos,
             hosts: &self.hosts,
+            categories: &self.categories,
             protocols: &self.protocols,
             applications: &self.applications,
         }
     }
 
     /// The rules that this one stands for, one for each alternative.
-    fn rules(&self, applications: &Applications<'_>) -> Vec<PredefinedRule> {
+    fn rules(&self, known: &Named<'_>) -> Vec<PredefinedRule> {
         let rule = |(filters, detection)| PredefinedRule {
             precedence: Precedence(self.precedence.value() as u32),
             filters,
@@ -45,7 +46,7 @@ impl PredefinedRuleConfig {
             urrs: self.urrs.iter().map(|id| UrrId(id.value() as u32)).collect(),
             content: self.content.as_ref().map(ContentConfig::content),
         };
-        let alternatives = self.conditions().alternatives(applications);
+        let alternatives = self.conditions().alternatives(known);
         alternatives.into_iter().map(rule).collect()
     }
 }
@@ -121,7 +122,7 @@ impl Config {
 
     fn try_predefined(&self) -> Result<Predefined, (usize, PredefinedError)> {
         let own = &self.predefined;
-        let applications = own.applications();
+        let known = self.names_of_rules();
         let mut predefined = Predefined::new(
             own.fars.iter().map(|far| self.predefined_far(far)),
             own.qers.iter().map(PredefinedQer::qer),
@@ -131,8 +132,9 @@ impl Config {
         )
         .map_err(|error| (0, error))?;
         for (place, rulebase) in own.rulebases.iter().enumerate() {
-            let rules = rulebase.rules.iter().flat_map(|rule| rule.rules(&applications));
-            let added = predefined.add(rulebase.name.value.as_bytes(), rules.collect());
+            let rules = rulebase.rules.iter().flat_map(|rule| rule.rules(&known));
+            let name = rulebase.name.value.as_bytes();
+            let added = predefined.add_with_categories(name, rules.collect(), self.domain_lists());
             added.map_err(|error| (place, error))?;
         }
         Ok(predefined)
@@ -167,7 +169,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let own = &config.predefined;
     own.fars.iter().try_for_each(|far| check_instance(config, far))?;
     check_counts(own)?;
-    check_applications(own)?;
+    check_applications(config)?;
     let Err((place, error)) = config.try_predefined() else {
         return Ok(());
     };
@@ -202,7 +204,8 @@ fn check_counts(own: &PredefinedConfig) -> Result<(), Fault> {
     surplus.map_or(Ok(()), |rulebase| Err(Fault::new(&rulebase.name, too_many)))
 }
 
-fn check_applications(own: &PredefinedConfig) -> Result<(), Fault> {
+fn check_applications(config: &Config) -> Result<(), Fault> {
+    let own = &config.predefined;
     let mut names = HashSet::new();
     for application in &own.applications {
         let name = &application.name;
@@ -218,13 +221,23 @@ fn check_applications(own: &PredefinedConfig) -> Result<(), Fault> {
             return Err(Fault::new(name, fault));
         }
     }
-    let applications = own.applications();
+    let known = config.names_of_rules();
     let mut rules = own.rulebases.iter().flat_map(|rulebase| &rulebase.rules);
-    rules.try_for_each(|rule| rule.conditions().check(&applications))
+    rules.try_for_each(|rule| rule.conditions().check(&known))
+}
+
+impl Config {
+    /// What the names in the conditions of rules stand for.
+    pub(super) fn names_of_rules(&self) -> Named<'_> {
+        Named {
+            applications: self.predefined.applications(),
+            categories: self.category_numbers(),
+        }
+    }
 }
 
 impl PredefinedConfig {
-    pub(super) fn applications(&self) -> Applications<'_> {
+    fn applications(&self) -> Applications<'_> {
         let named = self.applications.iter().map(|one| (&*one.name.value, one));
         named.collect()
     }

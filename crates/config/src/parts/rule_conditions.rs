@@ -7,6 +7,7 @@ use dpi::Protocols;
 use rules::model::{DetectionPattern, HostRule, SdfFilter, TosTrafficClass};
 use serde_saphyr::Spanned;
 
+use super::domain_lists::{CategoryNumbers, categories};
 use crate::error::Fault;
 use crate::schema::{ApplicationConfig, Flow, Host, ProtocolConfig};
 
@@ -19,28 +20,42 @@ pub(super) struct Conditions<'a> {
     pub flows: &'a [Flow],
     pub tos: Option<[u8; 2]>,
     pub hosts: &'a [Host],
+    pub categories: &'a [Spanned<String>],
     pub protocols: &'a [ProtocolConfig],
     pub applications: &'a [Spanned<String>],
+}
+
+/// What the names in conditions stand for.
+pub(super) struct Named<'a> {
+    pub applications: Applications<'a>,
+    pub categories: CategoryNumbers<'a>,
 }
 
 /// One alternative: what a packet has to have of both.
 pub(super) type Alternative = (Vec<SdfFilter>, DetectionPattern);
 
 impl Conditions<'_> {
-    /// What is enough for a packet to be of the rule. One alternative is for hosts, of the rule and of its applications;
-    /// others are for the protocols and for the flow descriptions of these.
-    pub fn alternatives(&self, applications: &Applications<'_>) -> Vec<Alternative> {
+    /// What is enough for a packet to be of the rule. One alternative is for hosts, of the rule and of its
+    /// applications; others are for the protocols and for the flow descriptions of these.
+    pub fn alternatives(&self, known: &Named<'_>) -> Vec<Alternative> {
         let named = || {
             let named = self.applications.iter();
-            named.filter_map(|name| applications.get(&*name.value).copied())
+            named.filter_map(|name| known.applications.get(&*name.value).copied())
         };
+        // `check` has found that each is there.
+        let categories = categories(self.categories, &known.categories).unwrap_or_default();
         let protocols = protocols(self.protocols);
         let hosts = self.hosts.iter().chain(named().flat_map(|one| &one.hosts));
         let hosts: Vec<HostRule> = hosts.map(|host| host.0.clone()).collect();
         let own_flows = filters(&self.flows.iter().collect::<Vec<_>>(), self.tos);
         let mut all = Vec::new();
-        if self.applications.is_empty() || !hosts.is_empty() {
-            all.push((own_flows.clone(), DetectionPattern { hosts, protocols }));
+        if self.applications.is_empty() || !hosts.is_empty() || !categories.is_empty() {
+            let pattern = DetectionPattern {
+                hosts,
+                categories,
+                protocols,
+            };
+            all.push((own_flows.clone(), pattern));
         }
         let theirs: Protocols = named()
             .flat_map(|one| &one.protocols)
@@ -48,8 +63,8 @@ impl Conditions<'_> {
             .filter(|one| protocols.is_empty() || protocols.contains(*one))
             .collect();
         let of_protocols = |protocols| DetectionPattern {
-            hosts: Vec::new(),
             protocols,
+            ..DetectionPattern::default()
         };
         if !theirs.is_empty() {
             all.push((own_flows, of_protocols(theirs)));
@@ -61,10 +76,16 @@ impl Conditions<'_> {
         all
     }
 
-    /// Finds the first application that is not there, or whose flow descriptions would be beside those of the rule.
-    pub fn check(&self, applications: &Applications<'_>) -> Result<(), Fault> {
+    /// Finds the first category or application that is not there, or whose flow descriptions would be beside those of
+    /// the rule.
+    pub fn check(&self, known: &Named<'_>) -> Result<(), Fault> {
+        let is_unknown = |name: &&Spanned<String>| !known.categories.contains_key(&*name.value);
+        if let Some(name) = self.categories.iter().find(is_unknown) {
+            let fault = format!("categories: no domain list is of the category `{}`", name.value);
+            return Err(Fault::new(name, fault));
+        }
         for name in self.applications {
-            let Some(application) = applications.get(&*name.value) else {
+            let Some(application) = known.applications.get(&*name.value) else {
                 let fault = format!("applications: no application is named `{}`", name.value);
                 return Err(Fault::new(name, fault));
             };

@@ -32,7 +32,7 @@ fn unreachable(rulebase: &Rulebase) -> Vec<(&HostRule, u32, u32)> {
     for rule in rulebase.rules() {
         let PredefinedRule {
             precedence,
-            detection: DetectionPattern { hosts, protocols },
+            detection: DetectionPattern { hosts, protocols, .. },
             filters,
             ..
         } = rule;

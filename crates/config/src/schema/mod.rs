@@ -5,6 +5,7 @@ mod alarms;
 mod caller_role;
 mod connections;
 mod control;
+mod domain_lists;
 mod events;
 mod flows;
 mod gtpu;
@@ -29,6 +30,7 @@ mod store;
 mod system;
 mod vlan;
 
+use crate::read_lists::ReadLists;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +47,7 @@ pub use connections::ConnectionsConfig;
 pub use control::{
     AuditConfig, BadSubjectName, ControlConfig, HttpsClient, HttpsConfig, SubjectName, WhenUnaudited,
 };
+pub use domain_lists::DomainListConfig;
 pub use events::{EventConfig, EventLogicConfig};
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig, ReassemblyConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
@@ -166,7 +169,13 @@ pub struct Config {
     /// What is counted as an event of an application, by URRs that count events.
     #[serde(default)]
     pub events: Vec<EventConfig>,
+    /// Domains by category, which rules may name.
+    #[serde(default)]
+    pub domain_lists: Vec<DomainListConfig>,
     /// Rules that SMFs activate by name or by number; with any rulebase, ADPDP is announced.
     #[serde(default)]
     pub predefined: PredefinedConfig,
+    /// The files of `domain_lists` as they were when the configuration was read.
+    #[serde(skip)]
+    pub(crate) read_lists: ReadLists,
 }

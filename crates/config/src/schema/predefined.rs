@@ -191,6 +191,10 @@ pub struct PredefinedRuleConfig {
     /// known. Beside `flows` both have to match.
     #[serde(default)]
     pub hosts: Vec<Host>,
+    /// Categories of `domain_lists` that the host of a flow is of, any of them, or of `hosts`.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub categories: Vec<Spanned<String>>,
     /// Protocols that flows have, any of them; none: any, but DNS, whose names are no hosts of flows. Beside `flows` or
     /// `hosts` all have to match.
     #[serde(default)]

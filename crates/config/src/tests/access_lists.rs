@@ -75,3 +75,78 @@ fn access_lists_are_for_slices_and_data_networks() {
         assert!(text.contains(words), "{text}");
     }
 }
+
+#[test]
+fn rules_name_hosts_protocols_and_applications() {
+    let with = |rules: &str| {
+        format!(
+            "{GOOD}predefined: {{applications: [{{name: shops, hosts: [shop.example], flows: [permit out 6 from \
+             192.0.2.0/24 to assigned], protocols: [rtp]}}]}}\naccess_lists: [{{name: a, rules: [{rules}]}}]\n"
+        )
+    };
+    let text = with(
+        "{action: redirect, redirect_to: 'http://portal.example/', hosts: [a.example], protocols: [tls, http]}, \
+         {action: reset, applications: [shops], hosts: [b.example]}, \
+         {action: sinkhole, protocols: [dns], hosts: [c.example], sinkhole: {ipv4: 192.0.2.1}}",
+    );
+    let network = network(&text);
+    let list = &network.access_lists().all()[0].list;
+    let said: Vec<_> = list
+        .rules()
+        .map(|(id, rule)| {
+            let hosts: Vec<_> = rule.detection.hosts.iter().map(ToString::to_string).collect();
+            let protocols: Vec<_> = rule.detection.protocols.iter().map(dpi::Protocol::name).collect();
+            (id.0, hosts.join(" "), protocols.join(" "), rule.filters.len())
+        })
+        .collect();
+    let line =
+        |id, hosts: &str, protocols: &str, filters| (id, hosts.to_owned(), protocols.to_owned(), filters);
+    // A rule with an application is several, of one number.
+    assert_eq!(
+        said,
+        [
+            line(1, "a.example", "tls http", 0),
+            line(2, "b.example shop.example", "", 0),
+            line(2, "", "rtp", 0),
+            line(2, "", "", 1),
+            line(3, "c.example", "dns", 0),
+            line(4, "", "", 0),
+        ]
+    );
+    for (rules, words) in [
+        ("{action: redirect, hosts: [a.example]}", "redirect_to: missing"),
+        (
+            "{action: redirect, redirect_to: 'http://a b/'}",
+            "redirect_to: not 1 to 1024",
+        ),
+        (
+            "{action: deny, redirect_to: 'http://a/'}",
+            "redirect_to: only with",
+        ),
+        ("{action: deny, sinkhole: {}}", "sinkhole: only with"),
+        (
+            "{action: sinkhole, hosts: [a.example]}",
+            "sinkhole: only of a rule with `protocols: [dns]`",
+        ),
+        (
+            "{action: deny, applications: [none]}",
+            "no application is named `none`",
+        ),
+        (
+            "{action: deny, categories: [none]}",
+            "no domain list is of the category `none`",
+        ),
+        (
+            "{action: deny, applications: [shops], flows: [permit out ip from any to assigned]}",
+            "may not be beside those of the rule",
+        ),
+        ("{action: deny, protocols: [ftp]}", "ftp"),
+    ] {
+        let text = refusal(&with(rules));
+        assert!(text.contains(words), "{text}");
+    }
+    let text = refusal(&format!(
+        "{GOOD}access_lists: [{{name: a, otherwise: redirect}}]\n"
+    ));
+    assert!(text.contains("otherwise: only a rule"), "{text}");
+}

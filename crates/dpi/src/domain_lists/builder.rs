@@ -42,6 +42,7 @@ pub struct DomainListsBuilder {
     listed: Vec<Listed>,
     text: Vec<u8>,
     kinds: Kinds,
+    digest: u64,
 }
 
 impl DomainListsBuilder {
@@ -53,6 +54,7 @@ impl DomainListsBuilder {
             listed: Vec::new(),
             text: Vec::new(),
             kinds: Kinds::default(),
+            digest: 0,
         }
     }
 
@@ -89,6 +91,7 @@ impl DomainListsBuilder {
             category,
         });
         self.text.extend_from_slice(name);
+        self.digest = self.digest.wrapping_add(digest_of(category, name));
         Ok(())
     }
 
@@ -107,12 +110,12 @@ impl DomainListsBuilder {
         reader: impl BufRead,
         limits: ReadLimits,
     ) -> Result<Read, ReadError> {
-        let before = (self.listed.len(), self.text.len(), self.kinds);
+        let before = (self.listed.len(), self.text.len(), self.kinds, self.digest);
         let read = list::read(reader, limits, |domain| self.add(category, domain));
         if read.is_err() {
             self.listed.truncate(before.0);
             self.text.truncate(before.1);
-            self.kinds = before.2;
+            (self.kinds, self.digest) = (before.2, before.3);
         }
         read
     }
@@ -146,7 +149,7 @@ impl DomainListsBuilder {
         });
 
         let domains = self.listed.chunk_by(is_same).count();
-        let mut writer = Writer::new(self.hasher.clone(), domains, self.kinds);
+        let mut writer = Writer::new(self.hasher.clone(), domains, (self.kinds, self.digest));
         let mut sets = Sets::default();
         for same in self.listed.chunk_by(is_same) {
             let Some(first) = same.first() else { continue };
@@ -165,6 +168,11 @@ impl DomainListsBuilder {
             listed.hash = hash(&self.hasher, listed.name(&self.text));
         }
     }
+}
+
+/// What a domain of a list adds to the digest of all, whatever seed keys the table.
+fn digest_of(category: CategoryId, name: &[u8]) -> u64 {
+    hash(&seeded(u64::from(category.number())), name)
 }
 
 /// The different sets of categories of domains, in the order in which they came.

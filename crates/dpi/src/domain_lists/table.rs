@@ -78,6 +78,7 @@ pub struct DomainLists {
     sets: Box<[Categories]>,
     domains: usize,
     kinds: Kinds,
+    digest: u64,
 }
 
 /// Which kinds of domains are listed.
@@ -91,12 +92,17 @@ pub(super) struct Kinds {
 impl DomainLists {
     /// Lists without domains.
     pub fn empty() -> DomainLists {
-        Writer::new(seeded(0), 0, Kinds::default()).finish(Vec::new())
+        Writer::new(seeded(0), 0, (Kinds::default(), 0)).finish(Vec::new())
     }
 
     /// Domains of the table. One that is on several lists is one.
     pub fn domains(&self) -> usize {
         self.domains
+    }
+
+    /// Whether both are of the same lists: whether the domains that were added have the same digest of 64 bits.
+    pub fn say_the_same_as(&self, other: &DomainLists) -> bool {
+        (self.digest, self.domains) == (other.digest, other.domains)
     }
 
     /// Memory of the table, octets.
@@ -178,8 +184,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// For as many `domains`.
-    pub(super) fn new(hasher: SeedableRandomState, domains: usize, kinds: Kinds) -> Writer {
+    /// For as many `domains`, of these kinds and with this digest.
+    pub(super) fn new(hasher: SeedableRandomState, domains: usize, (kinds, digest): (Kinds, u64)) -> Writer {
         let homes = domains.div_ceil(MEAN);
         Writer {
             lists: DomainLists {
@@ -189,6 +195,7 @@ impl Writer {
                 sets: Box::default(),
                 domains: 0,
                 kinds,
+                digest,
             },
             buckets: Vec::with_capacity(homes + 1),
         }
@@ -255,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_a_full_bucket_cannot_take_is_in_the_next() {
-        let mut writer = Writer::new(seeded(1), 3 * MEAN, Kinds::default());
+        let mut writer = Writer::new(seeded(1), 3 * MEAN, (Kinds::default(), 0));
         let hashes = (0..2 * SLOTS as u64 + 3).chain([u64::MAX - 1, u64::MAX]);
         for (nth, hash) in hashes.clone().enumerate().skip(2) {
             assert_eq!(writer.push(hash, nth as u16), Ok(()));
@@ -271,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_last_bucket_may_be_behind_those_of_hashes() {
-        let mut writer = Writer::new(seeded(1), MEAN, Kinds::default());
+        let mut writer = Writer::new(seeded(1), MEAN, (Kinds::default(), 0));
         for nth in 0..2 * SLOTS as u64 {
             assert_eq!(writer.push(nth + 1, nth as u16), Ok(()));
         }
@@ -283,7 +290,7 @@ mod tests {
 
     #[test]
     fn domains_that_a_lookup_confuses_are_refused() {
-        let mut writer = Writer::new(seeded(1), MEAN, Kinds::default());
+        let mut writer = Writer::new(seeded(1), MEAN, (Kinds::default(), 0));
         assert_eq!(writer.push(0, 0), Ok(()));
         // No entry has a tag of 0.
         assert_eq!(writer.push(1, 0), Err(SameTag));

@@ -8,6 +8,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use dpi::dns::Sinkhole;
+use dpi::domain_lists::DomainLists;
 use flow::Direction;
 
 use super::detection_pattern::DetectionPattern;
@@ -108,7 +109,7 @@ impl AccessRuleId {
 /// One rule of an access list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccessRule {
-    /// Its name, in its list.
+    /// Its name, in its list. Rules that have one name have one number, and do the same.
     pub name: Box<str>,
     /// What becomes of its packets.
     pub action: AccessAction,
@@ -169,6 +170,8 @@ pub struct AccessList {
     tables: [RuleTable<u32>; 2],
     policy: ConnectionPolicy,
     keeps_connections: bool,
+    /// The lists that its rules' categories are of.
+    lists: Arc<DomainLists>,
 }
 
 impl AccessList {
@@ -180,10 +183,19 @@ impl AccessList {
     ///
     /// # Errors
     /// [`TooManyFilters`].
-    pub fn new(
+    pub fn new(name: &str, rules: Vec<AccessRule>, otherwise: AccessAction) -> Result<Self, TooManyFilters> {
+        Self::with_categories(name, rules, otherwise, Arc::new(DomainLists::empty()))
+    }
+
+    /// The same of rules that name categories of these lists.
+    ///
+    /// # Errors
+    /// [`TooManyFilters`].
+    pub fn with_categories(
         name: &str,
         mut rules: Vec<AccessRule>,
         otherwise: AccessAction,
+        lists: Arc<DomainLists>,
     ) -> Result<Self, TooManyFilters> {
         rules.push(AccessRule {
             name: Self::OTHERWISE.into(),
@@ -194,12 +206,13 @@ impl AccessList {
         });
         let table = |direction| {
             let own = (0..).zip(&rules).filter(|(_, rule)| rule.is_of(direction));
-            RuleTable::new(own.map(|(place, rule)| TableRule {
+            let own = own.map(|(place, rule)| TableRule {
                 precedence: place,
                 filters: &rule.filters,
                 detection: &rule.detection,
                 value: place,
-            }))
+            });
+            RuleTable::new(own, &lists)
         };
         Ok(Self {
             name: name.into(),
@@ -209,6 +222,7 @@ impl AccessList {
             policy: ConnectionPolicy::default(),
             keeps_connections: rules.iter().any(|rule| rule.action == AccessAction::Solicited),
             rules: rules.into(),
+            lists,
         })
     }
 
@@ -239,9 +253,14 @@ impl AccessList {
         self.ids.iter().copied().zip(&self.rules)
     }
 
-    /// Whether both have the same rules, whatever their numbers, and the same policy.
+    /// Whether both have the same rules, whatever their numbers, of the same domain lists, and the same policy.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
-        self.rules == other.rules && self.policy == other.policy
+        self.rules == other.rules && self.policy == other.policy && self.lists.say_the_same_as(&other.lists)
+    }
+
+    /// The lists that its rules' categories are of.
+    pub fn lists(&self) -> &Arc<DomainLists> {
+        &self.lists
     }
 
     /// How it takes connections; `None` where no rule asks for them.

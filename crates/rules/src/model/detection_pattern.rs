@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dpi::domain_lists::{Categories, DomainLists};
 use dpi::hosts::{ApplicationIndex, HostTable, HostTableBuilder};
 use dpi::{HostName, Protocol, Protocols};
 
@@ -12,8 +13,11 @@ use crate::packet_view::DetectedFlow;
 /// those of which nothing is known.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct DetectionPattern {
-    /// Hosts that the flow is for, any of them. With [`Protocol::Dns`] among the protocols, names that are asked for, too.
+    /// Hosts that the flow is for, any of them. With [`Protocol::Dns`] among the protocols, names that are asked for,
+    /// too.
     pub hosts: Vec<HostRule>,
+    /// Categories of [domain lists](dpi::domain_lists) that the host is of, any of them; or any of `hosts`.
+    pub categories: Categories,
     /// Protocols, any of them.
     pub protocols: Protocols,
 }
@@ -21,19 +25,29 @@ pub struct DetectionPattern {
 impl DetectionPattern {
     /// Of hosts alone.
     pub fn of_hosts(hosts: Vec<HostRule>) -> Self {
-        let protocols = Protocols::NONE;
-        Self { hosts, protocols }
+        Self {
+            hosts,
+            ..Self::default()
+        }
     }
 
     /// Whether it asks for nothing.
     pub fn is_empty(&self) -> bool {
-        self.hosts.is_empty() && self.protocols.is_empty()
+        !self.asks_for_name() && self.protocols.is_empty()
+    }
+
+    fn asks_for_name(&self) -> bool {
+        !self.hosts.is_empty() || !self.categories.is_empty()
     }
 
     /// Whether it describes a flow. The slow way, for one rule.
-    pub fn matches(&self, flow: &DetectedFlow<'_>) -> bool {
-        let names = |host: &HostRule| flow.name.is_some_and(|name| host.matches(name, flow.path));
-        admits(self.protocols, flow.protocol) && (self.hosts.is_empty() || self.hosts.iter().any(names))
+    pub fn matches(&self, flow: &DetectedFlow<'_>, lists: &DomainLists) -> bool {
+        let is_named = |name: &HostName| {
+            let mut hosts = self.hosts.iter();
+            hosts.any(|host| host.matches(name, flow.path))
+                || (!self.categories.is_empty() && lists.lookup(name).contains_any(self.categories))
+        };
+        admits(self.protocols, flow.protocol) && (!self.asks_for_name() || flow.name.is_some_and(is_named))
     }
 }
 
@@ -51,29 +65,40 @@ pub(super) struct DetectionIndex {
     protocols: Box<[Protocols]>,
     /// The places of the rules with a pattern, in rising order.
     asking: Box<[u32]>,
-    /// Of them, those without hosts.
-    without_hosts: Box<[u32]>,
+    /// Of them, those of protocols alone.
+    without_names: Box<[u32]>,
+    /// Of them, those with categories, and these.
+    by_category: Box<[(u32, Categories)]>,
+    lists: Arc<DomainLists>,
 }
 
 impl DetectionIndex {
-    /// Of the rules at the places 0, 1, ...
-    pub(super) fn of<'a>(patterns: impl Iterator<Item = &'a DetectionPattern>) -> Self {
+    /// Of the rules at the places 0, 1, ..., whose categories are those of these lists.
+    pub(super) fn of<'a>(
+        patterns: impl Iterator<Item = &'a DetectionPattern>,
+        lists: &Arc<DomainLists>,
+    ) -> Self {
         let mut hosts = HostTableBuilder::default();
-        let (mut protocols, mut asking, mut without_hosts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut protocols, mut asking) = (Vec::new(), Vec::new());
+        let (mut without_names, mut by_category) = (Vec::new(), Vec::new());
         for (place, pattern) in (0..).zip(patterns) {
             for host in &pattern.hosts {
                 host.add_to(&mut hosts, ApplicationIndex(place));
             }
             protocols.push(pattern.protocols);
             asking.extend((!pattern.is_empty()).then_some(place));
-            without_hosts.extend((!pattern.is_empty() && pattern.hosts.is_empty()).then_some(place));
+            without_names.extend((!pattern.is_empty() && !pattern.asks_for_name()).then_some(place));
+            let categories = pattern.categories;
+            by_category.extend((!categories.is_empty()).then_some((place, categories)));
         }
         Self {
             // The names are the operator's own: none is made to collide with others.
             hosts: Arc::new(hosts.build(0).0),
             protocols: protocols.into(),
             asking: asking.into(),
-            without_hosts: without_hosts.into(),
+            without_names: without_names.into(),
+            by_category: by_category.into(),
+            lists: Arc::clone(lists),
         }
     }
 
@@ -87,9 +112,13 @@ impl DetectionIndex {
     pub(super) fn places<'a>(&'a self, flow: DetectedFlow<'a>) -> impl Iterator<Item = u32> + use<'a> {
         let by_host = move |name: &'a HostName| self.hosts.lookup(name, flow.path);
         let by_host = flow.name.into_iter().flat_map(by_host);
+        let name = flow.name.filter(|_| !self.by_category.is_empty());
+        let categories = name.map_or(Categories::NONE, |name| self.lists.lookup(name));
+        let is_of = move |(place, own): &(u32, Categories)| own.contains_any(categories).then_some(*place);
         by_host
             .map(|ApplicationIndex(place)| place)
-            .chain(self.without_hosts.iter().copied())
+            .chain(self.by_category.iter().filter_map(is_of))
+            .chain(self.without_names.iter().copied())
             .filter(move |place| {
                 let protocols = self.protocols.get(*place as usize);
                 protocols.is_some_and(|protocols| admits(*protocols, flow.protocol))
@@ -99,14 +128,28 @@ impl DetectionIndex {
 
 #[cfg(test)]
 mod tests {
+    use dpi::domain_lists::{CategoryId, DomainListsBuilder};
+
     use super::*;
 
     fn pattern(hosts: &[&str], protocols: &[Protocol]) -> DetectionPattern {
         let hosts = hosts.iter().map(|host| HostRule::parse(host).expect("a host"));
         DetectionPattern {
             hosts: hosts.collect(),
+            categories: Categories::NONE,
             protocols: protocols.iter().copied().collect(),
         }
+    }
+
+    /// `a.example` is of category 3, and all below `b.example` of 5.
+    fn lists() -> Arc<DomainLists> {
+        let mut builder = DomainListsBuilder::new(1);
+        for (category, name) in [(3, "a.example"), (5, "b.example")] {
+            let category = CategoryId::new(category).expect("less than 64");
+            let name = HostName::parse(name.as_bytes()).expect("a host");
+            builder.add(category, &name).expect("there is room");
+        }
+        Arc::new(builder.build().expect("few"))
     }
 
     #[test]
@@ -119,20 +162,33 @@ mod tests {
             pattern(&[], &[Stun, Dns]),
             pattern(&["a.example/video"], &[Http1]),
             pattern(&["a.example/video"], &[Tls]),
+            DetectionPattern {
+                categories: Categories::from_bits(1 << 3 | 1 << 7),
+                ..pattern(&["c.example"], &[])
+            },
+            DetectionPattern {
+                categories: Categories::from_bits(1 << 5),
+                ..pattern(&[], &[Tls, Dns])
+            },
         ];
-        let index = DetectionIndex::of(patterns.iter());
+        let lists = lists();
+        let index = DetectionIndex::of(patterns.iter(), &lists);
         assert_eq!(
-            (index.asking(9), index.asking(3)),
-            (&[0, 2, 3, 4, 5][..], &[0, 2][..])
+            (index.asking(7), index.asking(3)),
+            (&[0, 2, 3, 4, 5, 6][..], &[0, 2][..])
         );
-        let name = HostName::parse(b"a.example").expect("a host");
-        for (protocol, path, expected) in [
-            (Tls, None, &[0][..]),
-            (Quic, None, &[0, 2]),
-            (Dns, None, &[2, 3]),
-            (Stun, None, &[0, 3]),
-            (Http1, Some(&b"/video"[..]), &[0, 4]),
+        for (name, protocol, path, expected) in [
+            ("a.example", Tls, None, &[0, 6][..]),
+            ("a.example", Quic, None, &[0, 2, 6]),
+            ("a.example", Dns, None, &[2, 3]),
+            ("a.example", Stun, None, &[0, 3, 6]),
+            ("a.example", Http1, Some(&b"/video"[..]), &[0, 4, 6]),
+            ("x.b.example", Tls, None, &[7]),
+            ("b.example", Dns, None, &[3, 7]),
+            ("c.example", Tls, None, &[6]),
+            ("d.example", Tls, None, &[]),
         ] {
+            let name = HostName::parse(name.as_bytes()).expect("a host");
             let flow = DetectedFlow {
                 protocol,
                 name: Some(&name),
@@ -143,7 +199,7 @@ mod tests {
             assert_eq!(places, expected, "{protocol:?}");
             for (place, pattern) in (0..).zip(&patterns).filter(|(_, pattern)| !pattern.is_empty()) {
                 assert_eq!(
-                    pattern.matches(&flow),
+                    pattern.matches(&flow, &lists),
                     expected.contains(&place),
                     "{protocol:?} {place}"
                 );

@@ -10,6 +10,7 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dpi::domain_lists::DomainLists;
 use flow::{BlockImage, ContentId};
 
 use super::far::Far;
@@ -58,6 +59,19 @@ impl Predefined {
     /// Its name is another's, empty or too long; it has no rules; a rule names a FAR, QER or URR that is not predefined
     /// here; or it names more of them, or has more filters, than one session has room for.
     pub fn add(&mut self, name: &[u8], rules: Vec<PredefinedRule>) -> Result<(), PredefinedError> {
+        self.add_with_categories(name, rules, &Arc::new(DomainLists::empty()))
+    }
+
+    /// The same of rules that name categories of these lists.
+    ///
+    /// # Errors
+    /// Those of [`add`](Self::add).
+    pub fn add_with_categories(
+        &mut self,
+        name: &[u8],
+        rules: Vec<PredefinedRule>,
+        lists: &Arc<DomainLists>,
+    ) -> Result<(), PredefinedError> {
         if name.is_empty() || name.len() > Self::MAX_NAME {
             return Err(PredefinedError::Name);
         }
@@ -72,7 +86,7 @@ impl Predefined {
         let marks = |id: QerId| self.qer(id).is_some_and(Qer::marks);
         let numbers = self.number_contents(&rules);
         let content = |content: &Content| numbers.get(content).copied().unwrap_or_default();
-        let rulebase = Rulebase::new(name, rules, marks, content)?;
+        let rulebase = Rulebase::new(name, rules, marks, content, lists)?;
         self.rulebases.insert(name.into(), Arc::new(rulebase));
         for content in rulebase_contents(&numbers) {
             if self.contents.insert(content.0.clone(), content.1).is_none() {

@@ -1,5 +1,8 @@
 //! Rules in their order, by the headers of packets and by what their flows are found to be.
 
+use std::sync::Arc;
+
+use dpi::domain_lists::DomainLists;
 use flow::Direction;
 
 use super::detection_pattern::{DetectionIndex, DetectionPattern};
@@ -25,11 +28,12 @@ pub(super) struct TableRule<'a, T> {
 }
 
 impl<T> RuleTable<T> {
-    /// A table of these rules, in the order of matching.
+    /// A table of these rules, in the order of matching. Their categories are those of `lists`.
     pub(super) fn new<'a>(
         rules: impl Iterator<Item = TableRule<'a, T>> + Clone,
+        lists: &Arc<DomainLists>,
     ) -> Result<Self, TooManyPatterns> {
-        let detections = DetectionIndex::of(rules.clone().map(|rule| rule.detection));
+        let detections = DetectionIndex::of(rules.clone().map(|rule| rule.detection), lists);
         let filters = FilterTable::new(rules.map(|rule| FilterSet {
             precedence: rule.precedence,
             filters: rule.filters,

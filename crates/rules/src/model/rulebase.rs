@@ -7,7 +7,9 @@
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use dpi::domain_lists::DomainLists;
 use flow::{ContentId, Direction};
 
 use super::detection_pattern::DetectionPattern;
@@ -66,6 +68,8 @@ pub struct Rulebase {
     name: Box<[u8]>,
     rules: Box<[PredefinedRule]>,
     table: RuleTable<RuleAction>,
+    /// The lists that its rules' categories are of.
+    lists: Arc<DomainLists>,
     fars: Box<[FarId]>,
     qers: Box<[QerId]>,
     urrs: Box<[UrrId]>,
@@ -84,6 +88,7 @@ impl Rulebase {
         mut rules: Vec<PredefinedRule>,
         marks: impl Fn(QerId) -> bool,
         content_id: impl Fn(&Content) -> ContentId,
+        lists: &Arc<DomainLists>,
     ) -> Result<Self, TooManyPatterns> {
         rules.sort_by_key(|rule| rule.precedence);
         let fars = each_once(rules.iter().filter_map(|rule| rule.far));
@@ -99,12 +104,13 @@ impl Rulebase {
                 content: rule.content.as_ref().map_or(ContentId::NONE, &content_id),
             }
         };
-        let table = RuleTable::new(rules.iter().map(|rule| TableRule {
+        let packed = rules.iter().map(|rule| TableRule {
             precedence: rule.precedence.0,
             filters: &rule.filters,
             detection: &rule.detection,
             value: action(rule),
-        }))?;
+        });
+        let table = RuleTable::new(packed, lists)?;
         let mut contents: Vec<ContentId> = table.values().map(|action| action.content).collect();
         contents.retain(|content| content.is_some());
         contents.sort_unstable();
@@ -113,6 +119,7 @@ impl Rulebase {
             name: name.into(),
             rules: rules.into(),
             table,
+            lists: Arc::clone(lists),
             fars,
             qers,
             urrs,
@@ -150,6 +157,11 @@ impl Rulebase {
         &self.contents
     }
 
+    /// The lists that its rules' categories are of.
+    pub fn lists(&self) -> &Arc<DomainLists> {
+        &self.lists
+    }
+
     /// Whether any of its rules asks what flows are.
     pub fn asks(&self) -> bool {
         self.table.asks()
@@ -169,7 +181,10 @@ impl Rulebase {
 /// All that is made of the rules follows from them, but the numbers of contents.
 impl PartialEq for Rulebase {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && self.rules == other.rules && self.table.values().eq(other.table.values())
+        self.name == other.name
+            && self.rules == other.rules
+            && self.lists.say_the_same_as(&other.lists)
+            && self.table.values().eq(other.table.values())
     }
 }
 

@@ -35,7 +35,9 @@ impl AccessList {
                 direction: rule.direction,
             });
             let by: Option<Vec<usize>> = own.clone().map(|pattern| before.covering(pattern)).collect();
-            if let Some(by) = by.into_iter().flatten().max() {
+            let by = by.into_iter().flatten().max();
+            // Alternatives of one rule have one name.
+            if let Some(by) = by.filter(|by| rules[*by].name != rule.name) {
                 shadowed.push(ShadowedRule {
                     rule: &rule.name,
                     by: &rules[by].name,

@@ -53,7 +53,7 @@ impl AccessLists {
     }
 
     /// The same lists in the place of `older` ones: what says the same is the same list, and a rule keeps the number of
-    /// its name.
+    /// its name, which several rules of a list may have.
     ///
     /// # Errors
     /// [`TooManyAccessRules`].
@@ -68,14 +68,13 @@ impl AccessLists {
                 one.list = Arc::clone(&old.list);
                 continue;
             }
-            let known: HashMap<&str, AccessRuleId> = before
+            let mut known: HashMap<Box<str>, AccessRuleId> = before
                 .into_iter()
                 .flat_map(|old| old.list.rules())
-                .map(|(id, rule)| (&*rule.name, id))
+                .map(|(id, rule)| (rule.name.clone(), id))
                 .collect();
             let list = AccessList::clone(&one.list).numbered(|rule| {
-                let id = known.get(&*rule.name).copied();
-                id.unwrap_or_else(|| {
+                *known.entry(rule.name.clone()).or_insert_with(|| {
                     let id = free.next();
                     is_full |= id.is_none();
                     self.fresh.extend(id);

@@ -101,7 +101,7 @@ fn deciding_rule<'a>(session: Session<'a>, arrival: &Arrival<'_>, tuple: &IpTupl
     let mut rules = list.rules().map(|(_, rule)| rule).filter(fits);
     let mut may_be_permitted = false;
     let rule = rules.find(|rule| {
-        let is_it = is_found(session, &rule.detection, tuple);
+        let is_it = is_found(session, (&rule.detection, list.lists()), tuple);
         may_be_permitted |= !is_it && !rule.action.denies();
         is_it
     })?;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use dpi::domain_lists::DomainLists;
 use packet::tuple::proto;
 use packet::{DropReason, IpTuple, Qfi};
 
@@ -68,14 +69,17 @@ pub(super) fn with_rule<'a>(
     if pdr.rulebases.is_empty() {
         return Some((Cow::Borrowed(pdr), None));
     }
-    let describes = |rule: &&PredefinedRule| {
+    let describes = |(lists, rule): &(&DomainLists, &PredefinedRule)| {
         let interface = pdr.pdi.source_interface;
         let fits_filter = |filter| tuple.is_none_or(|tuple| fits(session, filter, interface, tuple));
-        let is_for = tuple.is_none_or(|tuple| is_found(session, &rule.detection, tuple));
+        let is_for = tuple.is_none_or(|tuple| is_found(session, (&rule.detection, lists), tuple));
         is_for && (rule.filters.is_empty() || rule.filters.iter().any(fits_filter))
     };
-    let rules = pdr.rulebases.iter().flat_map(|rulebase| rulebase.rules());
-    let rule = rules.filter(describes).min_by_key(|rule| rule.precedence)?;
+    let rules = pdr.rulebases.iter().flat_map(|rulebase| {
+        let rules = rulebase.rules().iter();
+        rules.map(|rule| (&**rulebase.lists(), rule))
+    });
+    let (_, rule) = rules.filter(describes).min_by_key(|(_, rule)| rule.precedence)?;
     let mut pdr = pdr.clone();
     pdr.far = pdr.far.or(rule.far);
     pdr.qers.extend(rule.qers.iter().copied());
@@ -84,10 +88,14 @@ pub(super) fn with_rule<'a>(
 }
 
 /// Whether the packet's flow is found to be what a rule asks for, if it asks for anything.
-pub(super) fn is_found(session: Session<'_>, pattern: &DetectionPattern, tuple: &IpTuple) -> bool {
+pub(super) fn is_found(
+    session: Session<'_>,
+    (pattern, lists): (&DetectionPattern, &DomainLists),
+    tuple: &IpTuple,
+) -> bool {
     match session.detection {
         _ if pattern.is_empty() => true,
-        Detection::Found(flow) => may_be_found(tuple) && pattern.matches(&flow),
+        Detection::Found(flow) => may_be_found(tuple) && pattern.matches(&flow, lists),
         Detection::Undecided | Detection::Undetected => false,
     }
 }

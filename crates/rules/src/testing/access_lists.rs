@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flow::Direction;
 use proptest::prelude::*;
 
-use super::detections::any_detection_pattern;
+use super::detections::{any_detection_pattern, domain_lists};
 use super::filters::any_filter;
 use crate::model::{AccessAction, AccessList, AccessRule, AccessRuleId, ConnectionPolicy, Filtering};
 use crate::sdf::SdfFilter;
@@ -42,7 +42,7 @@ pub(super) fn any_access_list() -> BoxedStrategy<Arc<AccessList>> {
         (filtering, any::<bool>()).prop_map(|(filtering, rejects)| ConnectionPolicy { filtering, rejects });
     (rules, action(), policy)
         .prop_map(|(rules, otherwise, policy)| {
-            let list = AccessList::new("list", rules, otherwise).expect("few");
+            let list = AccessList::with_categories("list", rules, otherwise, domain_lists()).expect("few");
             let list = list.with_policy(policy);
             let mut ids = (1..).map(AccessRuleId);
             Arc::new(list.numbered(|_| ids.next().unwrap_or_default()))

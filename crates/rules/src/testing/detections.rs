@@ -1,5 +1,8 @@
 //! What flows are found to be, and what rules ask of that, at random.
 
+use std::sync::Arc;
+
+use dpi::domain_lists::{Categories, CategoryId, DomainLists, DomainListsBuilder};
 use dpi::{HostName, Protocol, Protocols};
 use proptest::prelude::*;
 
@@ -14,7 +17,13 @@ pub(super) fn any_detection_pattern() -> BoxedStrategy<DetectionPattern> {
         .prop_map(|(host, path)| HostRule::parse(&format!("{host}{path}")).expect("a host and a path"));
     let hosts = prop_oneof![1 => Just(Vec::new()), 3 => prop::collection::vec(rule, 1..3)];
     let protocols = prop_oneof![2 => Just(Protocols::NONE), 1 => any_protocols()];
-    let pattern = (hosts, protocols).prop_map(|(hosts, protocols)| DetectionPattern { hosts, protocols });
+    let categories = prop_oneof![3 => Just(0u64), 1 => 1..8u64].prop_map(Categories::from_bits);
+    let pattern =
+        (hosts, protocols, categories).prop_map(|(hosts, protocols, categories)| DetectionPattern {
+            hosts,
+            categories,
+            protocols,
+        });
     prop_oneof![2 => Just(DetectionPattern::default()), 1 => pattern].boxed()
 }
 
@@ -28,6 +37,22 @@ pub(super) fn any_protocols() -> BoxedStrategy<Protocols> {
 
 fn any_protocol() -> BoxedStrategy<Protocol> {
     prop::sample::select(&Protocol::ALL[..]).boxed()
+}
+
+/// Lists of the domains that those of [`any_detection`] are, or are below, in the categories 0, 1 and 2.
+pub(super) fn domain_lists() -> Arc<DomainLists> {
+    let mut builder = DomainListsBuilder::new(7);
+    for (category, name) in [
+        (0, "a.example"),
+        (1, "b.example"),
+        (2, "a.example"),
+        (2, "192.0.2.1"),
+    ] {
+        let category = CategoryId::new(category).expect("less than 64");
+        let name = HostName::parse(name.as_bytes()).expect("a host");
+        builder.add(category, &name).expect("there is room");
+    }
+    Arc::new(builder.build().expect("few"))
 }
 
 /// What is known of a flow, with the memory for it.

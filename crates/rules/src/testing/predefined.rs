@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::detections::any_detection_pattern;
+use super::detections::{any_detection_pattern, domain_lists};
 use super::filters::DESCRIPTIONS;
 use super::rules::{any_far, any_qer, runnable_rules};
 use crate::model::{Content, Predefined, PredefinedRule};
@@ -83,8 +83,10 @@ pub fn any_predefined() -> BoxedStrategy<Predefined> {
             });
             let urrs = (0..URRS).map(|place| Urr::volume(UrrId(number(place))));
             let mut predefined = Predefined::new(fars, qers, urrs).expect("the numbers differ");
+            let lists = domain_lists();
             for (name, rules) in NAMES.iter().zip(rulebases) {
-                predefined.add(name, rules).expect("all that is named is there");
+                let added = predefined.add_with_categories(name, rules, &lists);
+                added.expect("all that is named is there");
             }
             predefined
         })

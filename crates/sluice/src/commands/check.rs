@@ -19,6 +19,9 @@ pub fn check(path: &Path, ports: bool) -> ExitCode {
             for line in config.unreachable_hosts() {
                 println!("Note       {line}");
             }
+            for line in config.domain_lists_in_words() {
+                println!("Note       {line}");
+            }
             for line in config.shadowed_access_rules() {
                 println!("Note       {line}");
             }

@@ -1,5 +1,5 @@
-//! What the sender of a packet receives that an access list denies, in the name of the end that the packet was for: a reset
-//! of TCP, a redirection of HTTP, an answer of DNS.
+//! What the sender of a packet receives that an access list denies, in the name of the end that the packet was for: a
+//! reset of TCP, a redirection of HTTP, an answer of DNS.
 
 use dpi::dns;
 use packet::checksum::Sum;

@@ -35,12 +35,17 @@ fn status(one: &BoundAccessList, counts: &[Vec<AccessCount>]) -> AccessListStatu
         name: one.list.name().to_owned(),
         slice: one.scope.slice.map(|slice| slice.to_string()),
         dnn: one.scope.dnn.clone(),
-        rules: one
-            .list
-            .rules()
+        rules: rules(one)
             .map(|(id, rule)| rule_status(id, rule, counts))
             .collect(),
     }
+}
+
+/// The rules of a list; of those with one number, alternatives of one rule, the first.
+fn rules(one: &BoundAccessList) -> impl Iterator<Item = (AccessRuleId, &AccessRule)> {
+    let mut last = AccessRuleId::NONE;
+    let all = one.list.rules();
+    all.filter(move |(id, _)| std::mem::replace(&mut last, *id) != *id)
 }
 
 fn rule_status(id: AccessRuleId, rule: &AccessRule, counts: &[Vec<AccessCount>]) -> AccessRuleStatus {
