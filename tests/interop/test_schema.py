@@ -72,7 +72,7 @@ access_lists:
             {action: sinkhole, protocols: [dns], sinkhole: {ipv4: 192.0.2.1, ipv6: "2001:db8::1", ttl_s: 9}}]
     otherwise: solicited
     connections: {filtering: endpoint_independent, unsolicited: reject}
-domain_lists: [{category: g, file: /proc/version}]
+domain_lists: [{category: g, file: /etc/passwd}]
 connections: {per_worker: 100, per_session: 10, lifetime_s: {tcp_established: 1, tcp_transitory: 1, udp: 1, icmp: 1, other: 1}}
 events: [{application: a, detect: [packet]}]
 predefined:

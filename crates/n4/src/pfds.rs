@@ -3,7 +3,7 @@
 //! An application's packets are those that any of its PFDs describes; a PFD has flow descriptions, URLs and domain
 //! names. Names are looked for in what packets carry: where nothing is inspected, a request with any is refused whole,
 //! so that no application counts as detected that is not. So is custom content, of which none is known, and a domain
-//! name that is to be looked for in DNS or in certificates. Belongs to the endpoint; the sessions' PDRs have copies,
+//! name that is to be looked for in certificates. Belongs to the endpoint; the sessions' PDRs have copies,
 //! which [`pfd_management`](crate::pfd_management) keeps up to date.
 
 use pfcp::IeType;
@@ -430,7 +430,8 @@ fn kind(protocol: &[u8]) -> Result<NameKind, Reject> {
     match protocol {
         b"" => Ok(NameKind::Domain),
         b"TLS_SNI" => Ok(NameKind::ServerName),
-        b"DNS_QNAME" | b"TLS_SAN" | b"TLS_SCN" => Err(NOT_SUPPORTED),
+        b"DNS_QNAME" => Ok(NameKind::QueryName),
+        b"TLS_SAN" | b"TLS_SCN" => Err(NOT_SUPPORTED),
         _ => Err(BAD),
     }
 }

@@ -54,11 +54,3 @@ pub struct DetectedFlow<'a> {
     /// Of HTTP the start of the path, as far as rules can name it.
     pub path: Option<&'a [u8]>,
 }
-
-impl<'a> DetectedFlow<'a> {
-    /// The host that it is for, and the start of the path there. A query of DNS is for none.
-    pub fn host(&self) -> Option<(&'a HostName, Option<&'a [u8]>)> {
-        let name = self.name.filter(|_| self.protocol != Protocol::Dns)?;
-        Some((name, self.path))
-    }
-}

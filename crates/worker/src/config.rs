@@ -102,8 +102,8 @@ pub struct WorkerConfig {
     pub echoes: PacketRates,
     /// Answers a second to pings of our addresses, and of them those to one source. Default 1,000 and 100; 0 is as 1.
     pub pings: PacketRates,
-    /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and to what access lists reset, redirect or lead into a
-    /// sinkhole, each; and of them to one session. Default 10,000 and 100; 0
+    /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and as many to what UEs send and access lists
+    /// reset, redirect or lead into a sinkhole; and of them to one session. Default 10,000 and 100; 0
     /// for none.
     pub redirects: PacketRates,
     /// ICMP errors a second about discarded user packets, and of them those about packets of one session.

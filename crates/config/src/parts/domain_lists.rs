@@ -14,6 +14,10 @@ use crate::error::Fault;
 use crate::read_lists::ReadLists;
 use crate::schema::{Config, DomainListConfig};
 
+/// Files at most, and octets of all of them: they are read while nothing else about the configuration is asked for.
+const MOST_LISTS: usize = 256;
+const MOST_OCTETS: u64 = 256 << 20;
+
 /// The numbers of categories, by name.
 pub(super) type CategoryNumbers<'a> = HashMap<&'a str, CategoryId>;
 
@@ -73,14 +77,24 @@ pub(crate) fn read(config: &Config) -> Result<ReadLists, Fault> {
     // The key of the table is unknown to those who write lists, and to those who send packets.
     let mut builder = DomainListsBuilder::new(RandomState::new().hash_one(0));
     let mut bad_lines = Vec::new();
+    if let Some(surplus) = config.domain_lists.get(MOST_LISTS) {
+        let fault = format!("domain lists: more than {MOST_LISTS}");
+        return Err(Fault::new(&surplus.file, fault));
+    }
+    let mut octets = MOST_OCTETS;
     for list in &config.domain_lists {
         let category = check_category(list, &numbers)?;
         let file = &list.file.value;
         let fault =
             |words: String| Fault::new(&list.file, format!("domain list {}: {words}", file.display()));
-        let reader = open(file).map_err(|error| fault(error.to_string()))?;
+        let (reader, len) = open(file, octets).map_err(|error| fault(error.to_string()))?;
+        octets -= len;
+        let limits = ReadLimits {
+            octets: len,
+            ..ReadLimits::default()
+        };
         let read = builder
-            .read_list(category, reader, ReadLimits::default())
+            .read_list(category, reader, limits)
             .map_err(|error| fault(error.to_string()))?;
         // What is in the line is not said: a client that may check a configuration could read any file.
         if let Some(first) = read.first_bad_lines.first() {
@@ -113,10 +127,22 @@ fn check_category(list: &DomainListConfig, numbers: &CategoryNumbers<'_>) -> Res
     })
 }
 
-/// A regular file: others may have no end, or wait for someone to write.
-fn open(file: &Path) -> io::Result<BufReader<File>> {
-    if !std::fs::metadata(file)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file"));
+/// A regular file that has octets, no more than `most`, and how many: others may have no end, or wait for someone to
+/// write.
+fn open(file: &Path, most: u64) -> io::Result<(BufReader<File>, u64)> {
+    let invalid = |words: String| Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+    let metadata = std::fs::metadata(file)?;
+    if !metadata.is_file() || metadata.len() == 0 {
+        return invalid("no regular file, or an empty one".into());
     }
-    Ok(BufReader::with_capacity(1 << 16, File::open(file)?))
+    if metadata.len() > most {
+        return invalid(format!(
+            "all lists together are longer than {} MiB",
+            MOST_OCTETS >> 20
+        ));
+    }
+    Ok((
+        BufReader::with_capacity(1 << 16, File::open(file)?),
+        metadata.len(),
+    ))
 }

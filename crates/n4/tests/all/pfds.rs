@@ -223,11 +223,17 @@ fn inspecting() -> World {
 
 /// The places of the PFDs with names that a flow for this host and path is of, in the only session.
 fn named(world: &World, host: &str, path: Option<&str>) -> Vec<u32> {
+    let protocol = path.map_or(Protocol::Tls, |_| Protocol::Http1);
+    found(world, protocol, host, path)
+}
+
+/// The same of a flow of this protocol.
+fn found(world: &World, protocol: Protocol, host: &str, path: Option<&str>) -> Vec<u32> {
     let host = HostName::parse(host.as_bytes()).expect("a host");
     let pdrs = world.only_session().rules().pdrs();
     let application = pdrs[0].pdi.optional.application.as_ref().expect("an application");
     let flow = DetectedFlow {
-        protocol: path.map_or(Protocol::Tls, |_| Protocol::Http1),
+        protocol,
         name: Some(&host),
         path: path.map(str::as_bytes),
     };
@@ -258,7 +264,14 @@ fn names_of_all_kinds_are_known_and_sessions_follow() {
         &[
             counted(b"*.video.example"),
             counted(b"TLS_SNI"),
-            several(&["cdn.example", "", r"^c\d+\.example$", "TLS_SNI"]),
+            several(&[
+                "cdn.example",
+                "",
+                r"^c\d+\.example$",
+                "TLS_SNI",
+                "asked.example",
+                "DNS_QNAME",
+            ]),
         ],
     );
     let music = contents(0x04, &[counted(b"music.example")]);
@@ -271,6 +284,7 @@ fn names_of_all_kinds_are_known_and_sessions_follow() {
     assert_eq!(named(&world, "a.video.example", None), [1]);
     assert_eq!(named(&world, "cdn.example", Some("/")), [1]);
     assert_eq!(named(&world, "c12.example", None), [1]);
+    assert_eq!(found(&world, Protocol::Dns, "asked.example", None), [1]);
     assert_eq!(named(&world, "music.example", None), [2]);
     assert_eq!(named(&world, "only.example", None), [3]);
     for (host, path) in [
@@ -278,9 +292,11 @@ fn names_of_all_kinds_are_known_and_sessions_follow() {
         ("secure.example", Some("/")),
         ("a.video.example", Some("/")),
         ("c12.example", Some("/")),
+        ("asked.example", None),
     ] {
         assert_eq!(named(&world, host, path), [0; 0], "{host} {path:?}");
     }
+    assert_eq!(found(&world, Protocol::Dns, "cdn.example", None), [0; 0]);
     assert_eq!(world.reaches(), [YES, NO], "the PFD with a flow alone");
     world
         .provision(&[application("video", &[flow(TO_OTHER)])])
@@ -359,7 +375,6 @@ fn names_that_cannot_be_looked_for_are_refused_with_what_is_wrong() {
     };
     let not_supported = [
         contents(0x08, &[counted(b"of our own")]),
-        domain("a.example", "DNS_QNAME"),
         domain("a.example", "TLS_SAN"),
         domain("a.example", "TLS_SCN"),
     ];

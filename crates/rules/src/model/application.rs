@@ -8,7 +8,6 @@ use std::sync::Arc;
 use dpi::hosts::{ApplicationIndex, HostTable, HostTableBuilder};
 use dpi::{Protocol, Protocols};
 
-use super::detection_pattern::admits;
 use super::name_pattern::{Carrier, NameKind, NamePattern};
 use crate::packet_view::DetectedFlow;
 use crate::sdf::FlowDescription;
@@ -35,16 +34,18 @@ pub struct NamedPfd {
     pub urls: Vec<NamePattern>,
     /// The same, by domain names.
     pub domains: Vec<NamePattern>,
-    /// The protocols that it may have; none: any, but DNS, in which names are asked for.
+    /// The protocols that it may have; none: any. Names are those of their kind.
     pub protocols: Protocols,
 }
 
 impl NamedPfd {
     /// Whether such a flow is meant.
     pub fn is_of(&self, flow: &DetectedFlow<'_>) -> bool {
-        let matches = |pattern: &NamePattern| flow.name.is_some_and(|name| pattern.matches(name, flow.path));
-        let any = |patterns: &[NamePattern]| patterns.is_empty() || patterns.iter().any(matches);
-        admits(self.protocols, flow.protocol) && any(&self.urls) && any(&self.domains)
+        let any = |patterns: &[NamePattern]| {
+            patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(flow))
+        };
+        let is_of_protocol = self.protocols.is_empty() || self.protocols.contains(flow.protocol);
+        is_of_protocol && any(&self.urls) && any(&self.domains)
     }
 
     /// Its names, if one that matches is enough, and all are written out.
@@ -97,14 +98,13 @@ impl NamedPfds {
 
     /// The places of those that mean such a flow, some of them more than once.
     pub fn places<'a>(&'a self, flow: DetectedFlow<'a>) -> impl Iterator<Item = u32> + use<'a> {
-        let path = flow.path;
-        let host = flow.host().map(|(host, _)| host);
-        let found = host
-            .into_iter()
-            .flat_map(move |host| self.table.lookup(host, path));
+        let found = flow.name.into_iter();
+        let found = found.flat_map(move |name| self.table.lookup(name, flow.path));
         let carried = move |ApplicationIndex(entry)| {
             let carrier = Carrier::ALL.get(entry as usize % Carrier::ALL.len())?;
-            carrier.is_of(path).then_some(entry / Carrier::ALL.len() as u32)
+            carrier
+                .is_of(flow.protocol)
+                .then_some(entry / Carrier::ALL.len() as u32)
         };
         let names = move |place: &u32| {
             let pfd = self.all.get(*place as usize);
@@ -152,7 +152,8 @@ impl fmt::Debug for NamedPfds {
     }
 }
 
-/// Writes it in lines, each a word and what it is: `flow`, `protocol`, `url`, `domain`, `server-name`.
+/// Writes it in lines, each a word and what it is: `flow`, `protocol`, `url`, `domain`, `server-name`,
+/// `query-name`.
 impl fmt::Display for NamedPfd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for flow in &self.flows {
@@ -173,6 +174,7 @@ const fn word(kind: NameKind) -> &'static str {
         NameKind::Url => "url",
         NameKind::Domain => "domain",
         NameKind::ServerName => "server-name",
+        NameKind::QueryName => "query-name",
     }
 }
 
@@ -196,6 +198,7 @@ impl FromStr for NamedPfd {
                 "url" => pfd.urls.push(name(NameKind::Url)?),
                 "domain" => pfd.domains.push(name(NameKind::Domain)?),
                 "server-name" => pfd.domains.push(name(NameKind::ServerName)?),
+                "query-name" => pfd.domains.push(name(NameKind::QueryName)?),
                 _ => return Err(NotAPfd),
             }
         }
@@ -237,7 +240,8 @@ mod tests {
                 pfd("url ^http://.*/video\ndomain a.example\n"),
                 pfd("server-name a.example\n"),
                 pfd("protocol stun\nprotocol dns\n"),
-                pfd("protocol dns\ndomain a.example\n"),
+                pfd("query-name a.example\nserver-name b.example\n"),
+                pfd("query-name ^a\\.ex\n"),
             ],
             1,
         );
@@ -247,12 +251,13 @@ mod tests {
         assert_eq!(places(&pfds, Http1, "c.b.example", Some("/video/1")), [0]);
         assert!(places(&pfds, Tls, "c.example", None).is_empty());
         assert_eq!(places(&pfds, Stun, "c.example", None), [4]);
-        assert_eq!(places(&pfds, Dns, "a.example", None), [4, 5]);
+        assert_eq!(places(&pfds, Dns, "a.example", None), [4, 5, 6]);
+        assert_eq!(places(&pfds, Tls, "b.example", None), [0, 5]);
     }
 
     #[test]
     fn a_pfd_is_read_as_it_is_written() {
-        let text = "flow permit out 6 from 198.51.100.7/32 443 to assigned\nprotocol tls\nprotocol quic\nurl https://a.example/\ndomain *.b.example\nserver-name ^c\\.example$\n";
+        let text = "flow permit out 6 from 198.51.100.7/32 443 to assigned\nprotocol tls\nprotocol quic\nurl https://a.example/\ndomain *.b.example\nserver-name ^c\\.example$\nquery-name d.example\n";
         assert_eq!(pfd(text).to_string(), text);
         for text in [
             "",

@@ -53,7 +53,7 @@ impl DetectionPattern {
 
 /// Whether rules with these protocols take a flow of this one. What DNS asks for is no flow for a host: a rule takes it
 /// only if it names DNS.
-pub(super) fn admits(protocols: Protocols, protocol: Protocol) -> bool {
+fn admits(protocols: Protocols, protocol: Protocol) -> bool {
     (protocols.is_empty() && protocol != Protocol::Dns) || protocols.contains(protocol)
 }
 

@@ -9,12 +9,13 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use dpi::HostName;
+use dpi::Protocol;
 use regex_automata::dfa::{Automaton, StartKind, dense};
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, MatchKind};
 
 use super::host_rule::HostRule;
+use crate::packet_view::DetectedFlow;
 
 /// Octets of a name at most.
 const LONGEST: usize = 1_024;
@@ -31,6 +32,8 @@ pub enum NameKind {
     Domain,
     /// A domain name that a TLS ClientHello names (TLS_SNI), that of QUIC among them.
     ServerName,
+    /// A domain name that a query of DNS asks for (DNS_QNAME).
+    QueryName,
 }
 
 /// What is wrong with a name.
@@ -78,18 +81,21 @@ pub(super) enum Carrier {
     Http,
     /// TLS and QUIC.
     Tls,
+    /// Queries of DNS.
+    Dns,
 }
 
 impl Carrier {
     /// In the order of their numbers.
-    pub(super) const ALL: [Self; 3] = [Self::Any, Self::Http, Self::Tls];
+    pub(super) const ALL: [Self; 4] = [Self::Any, Self::Http, Self::Tls, Self::Dns];
 
-    /// Whether a flow has it that shows this path, or none.
-    pub(super) fn is_of(self, path: Option<&[u8]>) -> bool {
+    /// Whether it is of a flow of this protocol. What DNS asks for is no host of a flow.
+    pub(super) fn is_of(self, protocol: Protocol) -> bool {
         match self {
-            Self::Any => true,
-            Self::Http => path.is_some(),
-            Self::Tls => path.is_none(),
+            Self::Any => protocol != Protocol::Dns,
+            Self::Http => protocol == Protocol::Http1,
+            Self::Tls => matches!(protocol, Protocol::Tls | Protocol::Quic),
+            Self::Dns => protocol == Protocol::Dns,
         }
     }
 }
@@ -144,18 +150,21 @@ impl NamePattern {
         }
     }
 
-    /// Whether a flow for this host, and this start of a path if it is of HTTP, is meant.
-    pub fn matches(&self, host: &HostName, path: Option<&[u8]>) -> bool {
+    /// Whether such a flow is meant.
+    pub fn matches(&self, flow: &DetectedFlow<'_>) -> bool {
+        let Some(name) = flow.name else { return false };
         match &self.form {
-            Form::Written { host: own, carrier } => carrier.is_of(path) && own.matches(host, path),
-            Form::Expression(_) if self.kind == NameKind::ServerName && path.is_some() => false,
-            Form::Expression(automaton) => match self.kind {
-                NameKind::Url => {
-                    let scheme: &[u8] = path.map_or(b"https://", |_| b"http://");
-                    finds(automaton, [scheme, host.as_bytes(), path.unwrap_or(b"/")])
-                }
-                NameKind::Domain | NameKind::ServerName => finds(automaton, [host.as_bytes(), b"", b""]),
-            },
+            Form::Written { host, carrier } => carrier.is_of(flow.protocol) && host.matches(name, flow.path),
+            Form::Expression(automaton) => {
+                let url_scheme: &[u8] = flow.path.map_or(b"https://", |_| b"http://");
+                let parts: [&[u8]; 3] = match self.kind {
+                    NameKind::Url => [url_scheme, name.as_bytes(), flow.path.unwrap_or(b"/")],
+                    NameKind::Domain | NameKind::ServerName | NameKind::QueryName => {
+                        [name.as_bytes(), b"", b""]
+                    }
+                };
+                carrier_of(self.kind).is_of(flow.protocol) && finds(automaton, parts)
+            }
         }
     }
 }
@@ -210,13 +219,21 @@ fn is_expression(kind: NameKind, text: &str) -> bool {
         || [".*", ".+", ".?", "(?"].iter().any(|part| path.contains(part))
 }
 
+/// What carries names of a kind that do not say so themselves.
+const fn carrier_of(kind: NameKind) -> Carrier {
+    match kind {
+        NameKind::Url | NameKind::Domain => Carrier::Any,
+        NameKind::ServerName => Carrier::Tls,
+        NameKind::QueryName => Carrier::Dns,
+    }
+}
+
 fn written(kind: NameKind, text: &str) -> Result<Form, InvalidName> {
     let (carrier, rest) = match (kind, text.split_once("://")) {
         (NameKind::Url, Some(("http", rest))) => (Carrier::Http, rest),
         (NameKind::Url, Some(("https", rest))) => (Carrier::Tls, rest),
         (_, Some(_)) => return Err(InvalidName::Host),
-        (NameKind::ServerName, None) => (Carrier::Tls, text),
-        (NameKind::Url | NameKind::Domain, None) => (Carrier::Any, text),
+        (kind, None) => (carrier_of(kind), text),
     };
     if kind != NameKind::Url && rest.contains('/') {
         return Err(InvalidName::Host);
@@ -272,6 +289,7 @@ fn finds(automaton: &dense::DFA<Vec<u32>>, parts: [&[u8]; 3]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use dpi::HostName;
     use proptest::prelude::*;
 
     use super::*;
@@ -279,7 +297,11 @@ mod tests {
     fn matches(kind: NameKind, text: &str, host: &str, path: Option<&str>) -> bool {
         let pattern = NamePattern::parse(kind, text.as_bytes()).expect("a name");
         let host = HostName::parse(host.as_bytes()).expect("a host");
-        pattern.matches(&host, path.map(str::as_bytes))
+        pattern.matches(&DetectedFlow {
+            protocol: path.map_or(Protocol::Quic, |_| Protocol::Http1),
+            name: Some(&host),
+            path: path.map(str::as_bytes),
+        })
     }
 
     #[test]

@@ -110,7 +110,7 @@ fn any_named_pfd() -> BoxedStrategy<NamedPfd> {
         ],
     );
     let domains = names(
-        &[NameKind::Domain, NameKind::ServerName],
+        &[NameKind::Domain, NameKind::ServerName, NameKind::QueryName],
         &["a.example", "*.b.example", r"(^|\.)example$"],
     );
     let protocols = prop_oneof![2 => Just(Protocols::NONE), 1 => any_protocols()];

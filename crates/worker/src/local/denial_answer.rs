@@ -2,9 +2,10 @@
 //! reset of TCP, a redirection of HTTP, an answer of DNS.
 
 use dpi::dns;
+use dpi::http1::may_start_request;
 use packet::checksum::Sum;
 use packet::tuple::proto;
-use packet::{Fragment, IpTuple, PacketBuf, answer, udp};
+use packet::{Fragment, IpTuple, PacketBuf, answer, tcp, udp};
 use rules::model::AccessAction;
 
 use crate::burst::Burst;
@@ -51,7 +52,9 @@ pub(crate) fn write<B: PacketBuf>(
         sum: packet.sum_of(segment),
     };
     match action {
-        AccessAction::Redirect(url) if from_ue => answer::redirect(url.as_bytes(), request, out).ok(),
+        AccessAction::Redirect(url) if from_ue && may_be_request(user, &tuple) => {
+            answer::redirect(url.as_bytes(), request, out).ok()
+        }
         AccessAction::Reset | AccessAction::Redirect(_) => answer::reset(request, out).ok(),
         AccessAction::Sinkhole(sinkhole) if from_ue => {
             let mut message = [0; LONGEST_OF_DNS];
@@ -60,6 +63,16 @@ pub(crate) fn write<B: PacketBuf>(
         }
         _ => None,
     }
+}
+
+/// Whether a segment carries nothing, or what may begin a request of HTTP.
+fn may_be_request(user: &[u8], tuple: &IpTuple) -> bool {
+    let segment = user.get(usize::from(tuple.l4_offset)..usize::from(tuple.total_len).min(user.len()));
+    let payload = segment.and_then(|segment| {
+        let (_, header_len) = tcp::Header::parse(segment, segment.len()).ok()?;
+        segment.get(header_len..)
+    });
+    payload.is_some_and(|payload| payload.is_empty() || may_start_request(payload))
 }
 
 /// What a datagram carries that is in one piece, and whose checksum is right.

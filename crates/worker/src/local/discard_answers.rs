@@ -36,9 +36,9 @@ const LONGEST: usize = 1280;
 
 /// State of the worker that answers are made with.
 pub(crate) struct DiscardAnswers<'a, I: Io> {
-    /// The rate of ICMP errors.
+    /// The rate of ICMP errors, and of what hosts of data networks receive.
     pub errors: &'a mut GeneratedPacketRateLimit,
-    /// The rate of other answers.
+    /// The rate of other answers to UEs.
     pub answers: &'a mut GeneratedPacketRateLimit,
     pub io: &'a mut I,
     pub copies: &'a mut Copies<I::Buf>,
@@ -83,7 +83,12 @@ impl<I: Io> DiscardAnswers<'_, I> {
         let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
         let kind = denial_answer::kind(action, descriptor.tuple(packet.data()).ok()?.proto);
         let now = self.now;
-        if !self.limit(kind).has_one(session, now) {
+        // What the data network sends takes nothing from the answers to UEs.
+        let rate = match burst.descriptors[index].tunnel.is_some() {
+            true => kind,
+            false => AnswerKind::IcmpError,
+        };
+        if !self.limit(rate).has_one(session, now) {
             return None;
         }
         if why == Why::Prohibited && self.is_spoofed(burst, index, session) {
@@ -109,7 +114,7 @@ impl<I: Io> DiscardAnswers<'_, I> {
             true => towards_ue(&mut buf, answer, &home),
             false => towards_network(&mut buf, answer, (descriptor, packet), &home),
         };
-        let port = port.filter(|_| self.limit(kind).take(session, now))?;
+        let port = port.filter(|_| self.limit(rate).take(session, now))?;
         Some((kind, OwnPacket { port, packet: buf }))
     }
 

@@ -17,8 +17,10 @@ pub(crate) struct LocalLimits {
     /// ICMP Echo Requests.
     pub pings: SourceRateLimit,
     pub error_indications: ErrorIndications,
-    /// Responses to redirected packets, and in the name of others to what access lists deny.
+    /// Responses to redirected packets.
     pub redirects: GeneratedPacketRateLimit,
+    /// Answers in the name of others to what UEs send and access lists deny.
+    pub denials: GeneratedPacketRateLimit,
     /// ICMP errors to the senders of user packets.
     pub icmp_errors: GeneratedPacketRateLimit,
 }
@@ -37,6 +39,7 @@ impl LocalLimits {
                 notifications: TokenBucket::new(config.notifications),
             },
             redirects: GeneratedPacketRateLimit::new(config.redirects),
+            denials: GeneratedPacketRateLimit::new(config.redirects),
             icmp_errors: GeneratedPacketRateLimit::new(config.icmp_errors),
         }
     }

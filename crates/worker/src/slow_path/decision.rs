@@ -90,7 +90,9 @@ pub(super) fn decide(
         Some(_) if decision.is_denied() => Connection::None,
         Some(_) => note_connection(slot, (descriptor, bytes), &tuple, found.access, look)?,
     };
-    let has_key = descriptor.defect.is_none() && !look.is_own && connection.may_have_entry();
+    // Others of the flow may be looked at, and go another way.
+    let is_alone = inspected.is_some_and(|inspected| inspected.is_unread && inspected.is_undecided);
+    let has_key = descriptor.defect.is_none() && !look.is_own && !is_alone && connection.may_have_entry();
     let key = has_key.then_some((found.key, found.reads_ports));
     let mut verdict = verdict(home, decision);
     if decision.is_denied() {
@@ -289,18 +291,35 @@ fn classify(
     let known = inspected.map_or(KnownFlow::Undetected, |inspected| {
         look.inspection.known(&inspected)
     });
+    let is_unread = inspected.is_some_and(|inspected| inspected.is_unread);
     let passes_until_known =
         || found.is_some_and(|found| found.access.is_some_and(|access| access.is_provisional));
-    let found = match known.as_detection() {
+    let detection = match known.as_detection() {
+        // What is not looked at does not pass because of what may be seen later.
+        Detection::Undecided if is_unread => Detection::Undetected,
+        detection => detection,
+    };
+    let found = match detection {
         Detection::Undecided => found,
         // What was found of a flow of which nothing is known yet is found of all of which nothing will be.
         Detection::Undetected if !passes_until_known() => found,
-        detection => slot
-            .classifier
-            .classify_with(view, detection)
-            .filter(Match::is_decided),
+        detection => reclassify(slot, (view, detection), packet, look),
     };
     Classified { found, inspected }
+}
+
+/// Classifies a packet of a flow of which this is known.
+fn reclassify(
+    slot: &Slot,
+    (view, detection): (&PacketView<'_>, Detection<'_>),
+    packet: (&Descriptor, &[u8]),
+    look: &mut Look<'_>,
+) -> Option<Match> {
+    let found = slot.classifier.classify_with(view, detection);
+    match found {
+        Some(found) if is_unsolicited(slot, &found, view, packet, look) => Some(found.unsolicited()),
+        found => found.filter(Match::is_decided),
+    }
 }
 
 /// Whether a packet may be of a flow that is looked into.

@@ -8,7 +8,7 @@
 //!
 //! The record stays, for decisions that are made anew when rules or the session change. In HTTP/1 each request may be
 //! for something else: what the client sends keeps coming here, and a request for another host or path outdates the
-//! entry of what the server sends. So it is with queries of DNS.
+//! entry of what the server sends. Each query of DNS says by itself what it asks for, and its answer asks for nothing.
 //!
 //! A flow of which only packets to the UE have come has a record and is not inspected: senders in the data network
 //! take none of a session's share. All memory is bounded, and each session has at most its share of the flows that are
@@ -68,8 +68,26 @@ pub(crate) struct Inspected {
     pub outdates: Option<ResponderEntry>,
     /// This packet has shown what the flow is for.
     pub has_shown: bool,
+    /// What it carries was not looked at: it is a fragment, or cannot be read.
+    pub is_unread: bool,
+    /// Nothing is known of its flow yet.
+    pub is_undecided: bool,
+    /// What it asks for, in a flow of DNS.
+    asks_for: Asked,
     /// The entry of this direction is to be noted ([`Inspection::note_responder`]).
     pub wants_entry: bool,
+}
+
+/// What a packet asks for in a flow of DNS.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
+enum Asked {
+    /// Nothing: it carries nothing, or is of the resolver's side.
+    Nothing,
+    /// A name.
+    Name(HostName),
+    /// It is no query.
+    NoQuery,
 }
 
 impl Inspected {
@@ -101,13 +119,21 @@ impl Inspected {
     }
 }
 
-/// Whether a packet carries something that inspection looks at.
+/// Whether a packet carries something that inspection looks at, or that cannot be read.
 pub(crate) fn has_payload(bytes: &[u8], descriptor: &Descriptor) -> bool {
     let Ok(layout) = descriptor.tuple(bytes) else {
         return false;
     };
     let user = bytes.get(usize::from(descriptor.offset)..).unwrap_or_default();
-    layer4(user, &layout).is_some_and(|layer4| !layer4.payload().is_empty())
+    layer4(user, &layout).is_none_or(|layer4| !layer4.payload().is_empty())
+}
+
+/// The name that a packet asks for, if it is a query of DNS.
+pub(crate) fn query_of(bytes: &[u8], descriptor: &Descriptor) -> Option<HostName> {
+    let layout = descriptor.tuple(bytes).ok()?;
+    let user = bytes.get(usize::from(descriptor.offset)..)?;
+    let query = Query::parse(layer4(user, &layout)?.payload())?;
+    Some(*query.name())
 }
 
 /// The inspection of one worker's flows.
@@ -236,7 +262,7 @@ impl Inspection {
         let known = self.records.find(id, packet.now);
         let opens = opens_connection(packet.bytes, packet.layout);
         let record = match known {
-            Some(record) if !opens => record,
+            Some(record) if !(opens && self.begins_anew(record, is_from_low)) => record,
             // Where the first packet was not seen, the UE is taken for the client.
             _ => {
                 let is_from_client = opens || packet.is_uplink;
@@ -255,7 +281,36 @@ impl Inspection {
         if let Some(layer4) = &layer4 {
             self.advance(record, (sender, layer4), packet, stats);
         }
-        Some(self.inspected(record, sender, before))
+        Some(Inspected {
+            is_unread: layer4.is_none(),
+            asks_for: self.asked(record, sender, layer4.as_ref()),
+            ..self.inspected(record, sender, before)
+        })
+    }
+
+    /// Whether a SYN begins a flow anew that has this record. One of the other end, which a host of the data network may
+    /// forge, ends nothing that is known.
+    fn begins_anew(&self, record: RecordPlace, is_from_low: bool) -> bool {
+        self.records.at(record).is_none_or(|own| {
+            own.initiator_is_low == is_from_low
+                || matches!(own.state, FlowState::Undetected | FlowState::Unseen)
+        })
+    }
+
+    /// What a packet asks for, where its flow is one of DNS.
+    fn asked(&self, record: RecordPlace, sender: Sender, layer4: Option<&Layer4<'_>>) -> Asked {
+        let is_queries = self
+            .records
+            .at(record)
+            .is_some_and(|own| own.state == FlowState::Queries);
+        if !is_queries || sender != Sender::Initiator {
+            return Asked::Nothing;
+        }
+        match layer4.map(Layer4::payload) {
+            Some([]) => Asked::Nothing,
+            Some(message) => Query::parse(message).map_or(Asked::NoQuery, |query| Asked::Name(*query.name())),
+            None => Asked::NoQuery,
+        }
     }
 
     /// Begins the record of a flow whose first packet this is, anew if it is `known`.
@@ -343,11 +398,8 @@ impl Inspection {
             FlowState::Requests { host, next } if sender == Sender::Initiator => {
                 self.advance_requests(record, (host, next), layer4, packet, stats)
             }
-            FlowState::Queries(name) if sender == Sender::Initiator => {
-                FlowState::Queries(self.next_query(name, layer4, stats))
-            }
             FlowState::Requests { .. }
-            | FlowState::Queries(_)
+            | FlowState::Queries
             | FlowState::Known(..)
             | FlowState::Undetected
             | FlowState::Unseen => state,
@@ -377,7 +429,12 @@ impl Inspection {
             next => next,
         };
         let Some(flow) = opened else {
-            return same;
+            if !begins {
+                return same;
+            }
+            // It may be for another host, and there is no room to read it.
+            host.into_iter().for_each(|old| self.hosts.give_back(old));
+            return FlowState::Requests { host: None, next };
         };
         let host = match self.inspector.inspect(flow, Sender::Initiator, layer4) {
             Verdict::Undecided => {
@@ -403,29 +460,16 @@ impl Inspection {
         FlowState::Requests { host, next: None }
     }
 
-    /// What a client of DNS asks for behind its first query.
-    fn next_query(
-        &mut self,
-        before: Option<HostPlace>,
-        layer4: &Layer4<'_>,
-        stats: &mut Stats,
-    ) -> Option<HostPlace> {
-        let Some(query) = Query::parse(layer4.payload()) else {
-            return before;
-        };
-        before.into_iter().for_each(|name| self.hosts.give_back(name));
-        take(&mut self.hosts, query.name(), None, stats)
-    }
-
     fn inspected(&mut self, record: RecordPlace, sender: Sender, before: FlowState) -> Inspected {
         let mut outdates = None;
         let (mut is_open, mut wants_entry, mut has_shown) = (false, false, false);
         if let Some(own) = self.records.at_mut(record) {
-            let is_requests = matches!(own.state, FlowState::Requests { .. } | FlowState::Queries(_));
+            let is_requests = matches!(own.state, FlowState::Requests { .. });
             let is_undecided = matches!(own.state, FlowState::Undecided(_));
             wants_entry = own.state == FlowState::Unseen
                 || ((is_requests || is_undecided) && sender == Sender::Responder);
-            is_open = is_undecided || (is_requests && sender == Sender::Initiator);
+            let is_by_message = is_requests || own.state == FlowState::Queries;
+            is_open = is_undecided || (is_by_message && sender == Sender::Initiator);
             let is_other = own.state.found() != before.found();
             has_shown = is_other && own.state.found().is_some();
             if is_other || (before == FlowState::Unseen && own.state != before) {
@@ -438,6 +482,12 @@ impl Inspection {
             outdates,
             has_shown,
             wants_entry,
+            is_unread: false,
+            is_undecided: matches!(
+                self.records.at(record).map(|own| own.state),
+                Some(FlowState::Undecided(_))
+            ),
+            asks_for: Asked::Nothing,
         }
     }
 
@@ -450,7 +500,11 @@ impl Inspection {
 
     /// What is known of a flow now.
     pub fn known(&self, inspected: &Inspected) -> KnownFlow {
-        self.known_of(inspected.record)
+        match inspected.asks_for {
+            Asked::Nothing => self.known_of(inspected.record),
+            Asked::Name(host) => KnownFlow::Found(Protocol::Dns, Some(HostAndPath { host, path: None })),
+            Asked::NoQuery => KnownFlow::Undetected,
+        }
     }
 
     /// What is known of the flow of a packet of the session with this SEID; `None`: there is no record of it.
@@ -476,9 +530,9 @@ impl Inspection {
     fn give_back(&mut self, state: FlowState) {
         let (host, flow) = match state {
             FlowState::Undecided(flow) => (None, Some(flow)),
-            FlowState::Known(_, host) | FlowState::Queries(host) => (host, None),
+            FlowState::Known(_, host) => (host, None),
             FlowState::Requests { host, next } => (host, next),
-            FlowState::Undetected | FlowState::Unseen => (None, None),
+            FlowState::Queries | FlowState::Undetected | FlowState::Unseen => (None, None),
         };
         if let Some(host) = host {
             self.hosts.give_back(host);
@@ -496,7 +550,14 @@ impl Inspection {
             };
             own.state = match own.state {
                 FlowState::Undecided(_) => FlowState::Undetected,
-                FlowState::Requests { host, .. } => FlowState::Requests { host, next: None },
+                FlowState::Requests { host, .. } => {
+                    // The request whose head has come in part may be for another host.
+                    host.into_iter().for_each(|old| self.hosts.give_back(old));
+                    FlowState::Requests {
+                        host: None,
+                        next: None,
+                    }
+                }
                 other => other,
             };
         }
@@ -505,8 +566,18 @@ impl Inspection {
 
 /// The state of a flow of which this was found.
 fn known(hosts: &mut HostPool, found: &Found, stats: &mut Stats) -> FlowState {
+    if found.protocol == Protocol::Dns {
+        // Each query says by itself what it asks for.
+        stats.hosts_found += 1;
+        return FlowState::Queries;
+    }
     let place = match &found.host {
-        Some(host) => take(hosts, host, found.path.as_ref(), stats),
+        Some(host) => {
+            let place = hosts.take(host, found.path.as_ref());
+            stats.hosts_found += u64::from(place.is_some());
+            stats.hosts_lost += u64::from(place.is_none());
+            place
+        }
         None => {
             stats.undetected_flows += 1;
             None
@@ -517,20 +588,6 @@ fn known(hosts: &mut HostPool, found: &Found, stats: &mut Stats) -> FlowState {
             host: place,
             next: None,
         },
-        Protocol::Dns => FlowState::Queries(place),
         protocol => FlowState::Known(protocol, place),
     }
-}
-
-/// The place of what one more flow is for; `None`: there is no room.
-fn take(
-    hosts: &mut HostPool,
-    host: &HostName,
-    path: Option<&PathStart>,
-    stats: &mut Stats,
-) -> Option<HostPlace> {
-    let place = hosts.take(host, path);
-    stats.hosts_found += u64::from(place.is_some());
-    stats.hosts_lost += u64::from(place.is_none());
-    place
 }

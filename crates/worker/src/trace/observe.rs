@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dpi::Protocol;
 use flow::{Direction, KeyFields, Nanos, PortId, WorkerId};
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::Side;
@@ -19,7 +20,7 @@ use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::SlowPath;
-use crate::slow_path::inspection::KnownFlow;
+use crate::slow_path::inspection::{KnownFlow, has_payload, query_of};
 use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{
@@ -335,6 +336,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             KnownFlow::Unseen => TracedDetection::Unseen,
             KnownFlow::Undecided => TracedDetection::Undecided,
             KnownFlow::Undetected => TracedDetection::Undetected,
+            KnownFlow::Found(Protocol::Dns, _) => self.query_in(index, head),
             KnownFlow::Found(protocol, named) => TracedDetection::Found {
                 protocol,
                 path: named
@@ -343,6 +345,20 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
                 name: named.map(|named| named.host),
             },
         })
+    }
+
+    /// What a packet of a flow of DNS asks for.
+    fn query_in(&self, index: usize, head: &Head) -> TracedDetection {
+        let (descriptor, octets) = (&self.burst.descriptors[index], &head.frame.octets);
+        let name = query_of(octets, descriptor);
+        match name.is_none() && descriptor.tunnel.is_some() && has_payload(octets, descriptor) {
+            true => TracedDetection::Undetected,
+            false => TracedDetection::Found {
+                protocol: Protocol::Dns,
+                name,
+                path: None,
+            },
+        }
     }
 
     fn traced_decision(&self, index: usize) -> Option<TracedDecision> {

@@ -571,7 +571,7 @@ impl<I: Io> Worker<I> {
         if !self.burst.outcome.undelivered.is_empty() {
             let mut answers = DiscardAnswers {
                 errors: &mut self.local.icmp_errors,
-                answers: &mut self.local.redirects,
+                answers: &mut self.local.denials,
                 io: &mut self.ports.io,
                 copies: &mut self.copies,
                 interfaces: &self.tables.interfaces,

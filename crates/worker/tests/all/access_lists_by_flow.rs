@@ -32,6 +32,7 @@ fn rule(name: &str, action: AccessAction, hosts: &[&str], protocols: &[Protocol]
         detection: DetectionPattern {
             hosts: hosts.collect(),
             protocols: protocols.iter().copied().collect::<Protocols>(),
+            ..DetectionPattern::default()
         },
     }
 }
@@ -296,4 +297,90 @@ fn a_query_for_a_denied_name_is_answered_with_the_sinkhole() {
     // A connection for the host itself is not meant.
     case.open();
     assert_eq!(case.up(PSH | ACK, &client_hello("c2.malware.example")).len(), 1);
+}
+
+fn datagram(payload: &[u8], port: u16) -> Vec<u8> {
+    let (from, to) = (SocketAddr::from((UE, 40_000)), SocketAddr::from((REMOTE, port)));
+    build::udp(from, to, payload).expect("a packet")
+}
+
+/// Gives an IPv4 packet these flags and offset, and the checksum for them.
+fn as_fragment(packet: &mut [u8], flags: [u8; 2]) {
+    packet[6..8].copy_from_slice(&flags);
+    packet[10..12].fill(0);
+    let sum = packet::checksum::of(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+#[test]
+fn what_cannot_be_read_does_not_pass_because_of_what_a_flow_may_be() {
+    let rules = vec![rule("good", AccessAction::Permit, &["good.example"], &[])];
+    let mut case = Case::new(rules, AccessAction::Deny);
+    // A datagram that may begin a flow of RTP, which is looked into: the entry is there.
+    let mut rtp = vec![0x80, 0x60, 0, 1];
+    rtp.extend([7; 20]);
+    assert_eq!(case.send_up(&datagram(&rtp, 9_000)).len(), 1);
+    let mut fragment = datagram(&[7; 64], 9_000);
+    as_fragment(&mut fragment, [0x20, 0]);
+    // A length that ends before what is carried.
+    let mut surplus = datagram(&[7; 64], 9_000);
+    surplus[24..26].copy_from_slice(&8u16.to_be_bytes());
+    surplus[26..28].fill(0);
+    for _ in 0..3 {
+        assert!(case.send_up(&fragment).is_empty());
+        assert!(case.send_up(&surplus).is_empty());
+    }
+    assert_eq!(case.denied(), 6);
+    case.world.assert_conserved();
+}
+
+#[test]
+fn a_syn_of_the_other_end_ends_nothing_that_is_known() {
+    let rules = vec![rule("good", AccessAction::Permit, &["good.example"], &[])];
+    let mut case = Case::new(rules, AccessAction::Deny);
+    case.open();
+    assert_eq!(case.up(PSH | ACK, &client_hello("good.example")).len(), 1);
+    let forged = segment((REMOTE, 80), (UE, case.port), (9_999, SYN), &[]);
+    assert_eq!(case.world.send(1, &forged).len(), 1);
+    assert_eq!(case.down(ACK, &[0x16; 500]).len(), 1);
+    assert_eq!(case.up(ACK, &[0x17; 50]).len(), 1);
+    assert_eq!(case.denied(), 0);
+}
+
+#[test]
+fn only_queries_pass_in_a_flow_of_queries_and_each_answer() {
+    let rules = vec![
+        rule("ok", AccessAction::Permit, &["ok.example"], &[Protocol::Dns]),
+        rule("bad", AccessAction::Deny, &["bad.example"], &[Protocol::Dns]),
+        rule("answers", AccessAction::Permit, &[], &[Protocol::Dns]),
+    ];
+    let mut case = Case::new(rules, AccessAction::Deny);
+    let answer = |case: &mut Case| {
+        let (from, to) = (SocketAddr::from((REMOTE, 53)), SocketAddr::from((UE, 40_000)));
+        case.world.send(
+            1,
+            &build::udp(from, to, &[0x12, 0x34, 0x80, 0]).expect("a packet"),
+        )
+    };
+    for _ in 0..2 {
+        assert_eq!(case.send_up(&datagram(&query("ok.example"), 53)).len(), 1);
+        assert!(case.send_up(&datagram(&query("bad.example"), 53)).is_empty());
+        assert_eq!(answer(&mut case).len(), 1, "it is that to the query before");
+        assert!(case.send_up(&datagram(b"a tunnel", 53)).is_empty());
+    }
+    assert_eq!(case.denied(), 4);
+}
+
+#[test]
+fn a_connection_without_requests_is_reset_and_not_redirected() {
+    let rules = vec![rule(
+        "blocked",
+        AccessAction::Redirect(URL.into()),
+        &["*.blocked.example"],
+        &[],
+    )];
+    let mut case = Case::new(rules, AccessAction::Permit);
+    case.open();
+    let (port, flags, ..) = segment_of(&case.up(PSH | ACK, &client_hello("www.blocked.example")));
+    assert_eq!((port, flags), (N3_PORT, RST));
 }

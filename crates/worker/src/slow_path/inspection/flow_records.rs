@@ -29,8 +29,8 @@ pub(super) enum FlowState {
         host: Option<HostPlace>,
         next: Option<FlowIndex>,
     },
-    /// Queries of DNS, each of which may ask for something else. What the last one asks for.
-    Queries(Option<HostPlace>),
+    /// Queries of DNS, each of which may ask for something else.
+    Queries,
 }
 
 impl FlowState {
@@ -39,7 +39,7 @@ impl FlowState {
         match self {
             Self::Known(protocol, host) => Some((protocol, host)),
             Self::Requests { host, .. } => Some((Protocol::Http1, host)),
-            Self::Queries(name) => Some((Protocol::Dns, name)),
+            Self::Queries => Some((Protocol::Dns, None)),
             Self::Unseen | Self::Undecided(_) | Self::Undetected => None,
         }
     }

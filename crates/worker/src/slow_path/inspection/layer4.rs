@@ -4,8 +4,8 @@ use dpi::Layer4;
 use packet::tuple::proto;
 use packet::{Fragment, IpTuple, tcp, udp};
 
-/// The segment or datagram of a whole packet that starts at `bytes[0]`; nothing of a fragment, of another protocol, or
-/// of one that cannot be read.
+/// The segment or datagram of a whole packet that starts at `bytes[0]`; nothing of a fragment, of another protocol, of
+/// one that cannot be read, or where there is more behind a datagram.
 pub(super) fn layer4<'a>(bytes: &'a [u8], tuple: &IpTuple) -> Option<Layer4<'a>> {
     if tuple.fragment != Fragment::None {
         return None;
@@ -23,6 +23,9 @@ pub(super) fn layer4<'a>(bytes: &'a [u8], tuple: &IpTuple) -> Option<Layer4<'a>>
         }
         proto::UDP => {
             let octets = udp::announced_len(above, above.len()).ok()?;
+            if octets < above.len() {
+                return None;
+            }
             let payload = above.get(udp::HEADER_LEN..octets)?;
             Some(Layer4::Udp { payload })
         }
