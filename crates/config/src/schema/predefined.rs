@@ -199,7 +199,8 @@ pub struct PredefinedRuleConfig {
     /// `hosts` all have to match.
     #[serde(default)]
     pub protocols: Vec<ProtocolConfig>,
-    /// Applications, any of them, or any of `hosts`. Those with flow descriptions of their own may not be beside `flows`.
+    /// Applications, any of them, or any of `hosts`. Those with flow descriptions of their own may not be beside
+    /// `flows`.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub applications: Vec<Spanned<String>>,

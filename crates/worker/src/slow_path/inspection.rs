@@ -288,8 +288,8 @@ impl Inspection {
         })
     }
 
-    /// Whether a SYN begins a flow anew that has this record. One of the other end, which a host of the data network may
-    /// forge, ends nothing that is known.
+    /// Whether a SYN begins a flow anew that has this record. One of the other end, which a host of the data network
+    /// may forge, ends nothing that is known.
     fn begins_anew(&self, record: RecordPlace, is_from_low: bool) -> bool {
         self.records.at(record).is_none_or(|own| {
             own.initiator_is_low == is_from_low

@@ -554,7 +554,7 @@ proptest! {
 fn random_runs_ask_ports() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut filled = 0;
-    for _ in 0..1_000 {
+    for _ in 0..2_000 {
         let drawn = any_run()
             .new_tree(&mut runner)
             .expect("it is drawn without conditions");
