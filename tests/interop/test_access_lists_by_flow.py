@@ -41,11 +41,11 @@ access_lists:
       - {{{{name: malware, action: sinkhole, protocols: [dns], hosts: ["*.malware.example"],
            sinkhole: {{{{ipv4: {SINK}, ipv6: "{SINK6}", ttl_s: 77}}}}}}}}
       - {{{{name: typo, action: sinkhole, protocols: [dns], hosts: [nowhere.example]}}}}
+      - {{{{name: youth-dns, action: sinkhole, categories: [gambling], protocols: [dns]}}}}
       - {{{{name: resolver, action: permit, flows: [permit out 17 from {DN} 53 to assigned, permit out 17 from {DN6} 53 to assigned]}}}}
       - {{{{name: games, action: redirect, hosts: ["*.games.example", good.example/games], redirect_to: "{PORTAL}"}}}}
       - {{{{name: shops, action: deny, applications: [shops]}}}}
       - {{{{name: youth, action: reset, categories: [adult, gambling]}}}}
-      - {{{{name: youth-dns, action: sinkhole, categories: [gambling], protocols: [dns]}}}}
       - {{{{name: good, action: permit, hosts: ["*.good.example"]}}}}
     otherwise: reset
 """
