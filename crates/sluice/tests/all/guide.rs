@@ -151,6 +151,7 @@ fn every_part_of_a_configuration_in_the_guide_is_good() {
         let is_ours = commented.contains(&format!("\n{key}:")) || commented.contains(&format!("\n# {key}:"));
         is_word && is_ours && (rest.is_empty() || rest.starts_with(' '))
     };
+    let domain_lists = domain_lists();
     let mut parts = 0;
     for page in files("docs/guide", "md") {
         let text = fs::read_to_string(&page).expect("a page");
@@ -161,6 +162,7 @@ fn every_part_of_a_configuration_in_the_guide_is_good() {
             .filter(|value| value.get("node").is_some());
         let bases: Vec<Value> = own.chain([example.clone()]).collect();
         let text = text.replace("/etc/sluice/tls", &certificates);
+        let text = text.replace("/var/lib/sluice/lists", &domain_lists);
         let blocks = indented_blocks(&text);
         for (number, block) in blocks.iter().map(|block| block.trim()).enumerate() {
             if !block.lines().next().is_some_and(is_field) {
@@ -190,6 +192,16 @@ fn every_part_of_a_configuration_in_the_guide_is_good() {
         }
     }
     assert!(parts > 15, "{parts}");
+}
+
+/// A folder with the domain lists that the guide names.
+fn domain_lists() -> String {
+    let folder = format!("{}/guide-lists", env!("CARGO_TARGET_TMPDIR"));
+    fs::create_dir_all(&folder).expect("a folder");
+    for name in ["adult-2026-11", "gambling-2026-11", "betting-2026-11"] {
+        fs::write(format!("{folder}/{name}"), "domain.example\n").expect("a file");
+    }
+    folder
 }
 
 /// An example as values.
