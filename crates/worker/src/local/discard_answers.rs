@@ -1,6 +1,6 @@
 //! Answers to the senders of discarded user packets: ICMP errors, that the TTL expired (RFC 792, RFC 4443 §3.3), how
 //! long a packet may be (RFC 1191 §4, RFC 4443 §3.2), or that an access list rejects it (RFC 1812 §5.2.7.1, RFC 4443
-//! §3.1); and what else a rule of an access list says ([`denial_answer`](super::denial_answer)).
+//! §3.1); and what else a rule of an access list says ([`denial_answer`]).
 //!
 //! An ICMP error comes from our address on the data network's link, as from any router there; other answers come from
 //! the address that the packet was for. A UE gets them as if the data network had sent them, so that what its session's
