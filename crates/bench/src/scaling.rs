@@ -82,6 +82,8 @@ pub fn scaling(
         let load = Load::saturated(&model, model.flows());
         let name = format!("worker {id} of {workers}");
         let figure = world.and_then(|mut world| measure(&mut world, name, load, effort, &silent));
+        // While any worker is measured, no sketch is made.
+        barrier.wait();
         let sketch = BuiltSketch::new(model.flows(), model.sessions);
         barrier.wait();
         let sketch = sketch.map(|mut sketch| sketch.measure(effort.seconds));

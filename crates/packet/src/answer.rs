@@ -14,7 +14,7 @@ use zerocopy::IntoBytes;
 use crate::checksum::Sum;
 use crate::tuple::proto;
 use crate::udp::pseudo_header;
-use crate::{Addrs, DropReason, Fragment, IpTuple, ipv4, ipv6, tcp, udp};
+use crate::{Addrs, DropReason, Fragment, IpTuple, ipv6, own_ip_header, tcp, udp};
 
 /// Octets of the longest answer of TCP: what every link carries (RFC 8200 §5).
 pub const LONGEST: usize = 1_280;
@@ -22,9 +22,6 @@ pub const LONGEST: usize = 1_280;
 pub const LONGEST_URL: usize = 1_024;
 /// Octets of the longest segment: no response is longer.
 pub const SEGMENT: u16 = 1_220;
-
-/// The TTL or hop limit of answers.
-const TTL: u8 = 64;
 
 const BEFORE_URL: &[u8] = b"HTTP/1.1 302 Found\r\nLocation: ";
 const BEHIND_URL: &[u8] = b"\r\nContent-Length: 0\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n";
@@ -261,47 +258,14 @@ fn write<'o>(
 ) -> Option<(Addrs, usize, &'o mut [u8])> {
     let payload_len = parts.iter().map(|part| part.len()).sum();
     let addrs = client.reversed().addrs;
-    let ip_len = if addrs.is_v4() {
-        ipv4::HEADER_LEN
-    } else {
-        ipv6::HEADER_LEN
-    };
+    let ip_len = own_ip_header::len(&addrs);
     let written = ip_len + payload_len;
     let (ip, payload) = out.get_mut(..written)?.split_at_mut(ip_len);
-    write_ip(&addrs, proto, payload_len, ip)?;
+    own_ip_header::write(ip, &addrs, proto, payload_len)?;
     let mut at = 0;
     for part in parts {
         payload.get_mut(at..at + part.len())?.copy_from_slice(part);
         at += part.len();
     }
     Some((addrs, written, payload))
-}
-
-fn write_ip(addrs: &Addrs, proto: u8, payload_len: usize, out: &mut [u8]) -> Option<()> {
-    match *addrs {
-        Addrs::V4 { src, dst } => {
-            let fields = ipv4::Fields {
-                src: src.into(),
-                dst: dst.into(),
-                proto,
-                ttl: TTL,
-                tos: 0,
-                id: 0,
-                dont_fragment: true,
-            };
-            out.copy_from_slice(fields.header(payload_len)?.as_bytes());
-        }
-        Addrs::V6 { src, dst } => {
-            let fields = ipv6::Fields {
-                src: src.into(),
-                dst: dst.into(),
-                next_header: proto,
-                hop_limit: TTL,
-                traffic_class: 0,
-                flow_label: 0,
-            };
-            out.copy_from_slice(fields.header(payload_len)?.as_bytes());
-        }
-    }
-    Some(())
 }

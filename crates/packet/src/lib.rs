@@ -32,6 +32,7 @@ pub mod martian;
 pub mod mss;
 pub mod offload_completion;
 pub mod overlay;
+mod own_ip_header;
 pub mod psc;
 pub mod redirect;
 pub mod rewrite;

@@ -6,7 +6,7 @@
 use zerocopy::IntoBytes;
 
 use crate::tuple::proto;
-use crate::{Addrs, ipv4, ipv6, udp};
+use crate::{Addrs, ipv4, ipv6, own_ip_header, udp};
 
 /// VXLAN's port (RFC 7348 §5).
 pub const VXLAN_PORT: u16 = 4789;
@@ -19,7 +19,6 @@ const BRIDGING: u16 = 0x6558;
 const KEY_PRESENT: u16 = 0x2000;
 /// VXLAN's flag I: the identifier is valid; and 24 reserved bits.
 const VNI_VALID: u32 = 0x0800_0000;
-const TTL: u8 = 64;
 
 /// A tunnel for frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +56,7 @@ impl Overlay {
     ///
     /// `None` when the packet would be longer than 65,535 octets, or `out` is shorter than that.
     pub fn write(self, out: &mut [u8], addrs: &Addrs, payload: usize, flow: u16) -> Option<usize> {
-        let ip = if addrs.is_v4() {
-            ipv4::HEADER_LEN
-        } else {
-            ipv6::HEADER_LEN
-        };
+        let ip = own_ip_header::len(addrs);
         let len = self.len(addrs.is_v4());
         let out = out.get_mut(..len)?;
         let (head, rest) = out.split_at_mut_checked(ip)?;
@@ -87,39 +82,9 @@ impl Overlay {
             Self::Gre { .. } => proto::GRE,
             Self::Vxlan { .. } => proto::UDP,
         };
-        write_ip(head, addrs, proto, behind)?;
+        own_ip_header::write(head, addrs, proto, behind)?;
         Some(len)
     }
-}
-
-/// Writes an IP header of `proto` with `payload_len` octets behind it.
-fn write_ip(head: &mut [u8], addrs: &Addrs, proto: u8, payload_len: usize) -> Option<()> {
-    match *addrs {
-        Addrs::V4 { src, dst } => {
-            let fields = ipv4::Fields {
-                src: src.into(),
-                dst: dst.into(),
-                proto,
-                ttl: TTL,
-                tos: 0,
-                id: 0,
-                dont_fragment: true,
-            };
-            head.copy_from_slice(fields.header(payload_len)?.as_bytes());
-        }
-        Addrs::V6 { src, dst } => {
-            let fields = ipv6::Fields {
-                src: src.into(),
-                dst: dst.into(),
-                next_header: proto,
-                hop_limit: TTL,
-                traffic_class: 0,
-                flow_label: 0,
-            };
-            head.copy_from_slice(fields.header(payload_len)?.as_bytes());
-        }
-    }
-    Some(())
 }
 
 #[cfg(test)]

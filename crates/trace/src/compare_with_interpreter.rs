@@ -113,14 +113,14 @@ fn may_have_forgotten(traced: &Traced) -> bool {
         pdrs.iter().flat_map(|pdr| pdr.rulebases.iter())
     });
     let list = session.and_then(|session| session.rules.access_list());
-    // An entry that was made before may be of a time when less was known, and a packet that carries nothing goes by it.
-    let is_unsure = matches!(
-        traced.flow.detection.as_deref(),
-        None | Some(TracedDetection::Undetected)
-    );
-    is_unsure
-        && matches!(traced.flow.lookup, TracedLookup::Hit { .. })
-        && (rulebases.any(|rulebase| rulebase.asks()) || list.is_some_and(|list| list.asks()))
+    let list_asks = list.is_some_and(|list| list.asks());
+    let may_be = match traced.flow.detection.as_deref() {
+        None => list_asks || rulebases.any(|rulebase| rulebase.asks()),
+        // What carries nothing passes by the entry of before, when a rule might still have permitted its flow.
+        Some(TracedDetection::Undetected) => list_asks,
+        Some(_) => false,
+    };
+    may_be && matches!(traced.flow.lookup, TracedLookup::Hit { .. })
 }
 
 /// A frame without its link layer header, with zeros in place of octets that the trace did not keep.

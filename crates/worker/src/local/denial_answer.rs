@@ -1,14 +1,15 @@
 //! What the sender of a packet receives that an access list denies, in the name of the end that the packet was for: a
 //! reset of TCP, a redirection of HTTP, an answer of DNS.
 
-use dpi::dns;
 use dpi::http1::may_start_request;
+use dpi::{Layer4, dns};
 use packet::checksum::Sum;
 use packet::tuple::proto;
-use packet::{Fragment, IpTuple, PacketBuf, answer, tcp, udp};
+use packet::{IpTuple, PacketBuf, answer, udp};
 use rules::model::AccessAction;
 
 use crate::burst::Burst;
+use crate::slow_path::inspection::layer4;
 
 /// Octets of the longest answer of DNS: more than a name, a question and a record of an address.
 const LONGEST_OF_DNS: usize = 512;
@@ -67,18 +68,20 @@ pub(crate) fn write<B: PacketBuf>(
 
 /// Whether a segment carries nothing, or what may begin a request of HTTP.
 fn may_be_request(user: &[u8], tuple: &IpTuple) -> bool {
-    let segment = user.get(usize::from(tuple.l4_offset)..usize::from(tuple.total_len).min(user.len()));
-    let payload = segment.and_then(|segment| {
-        let (_, header_len) = tcp::Header::parse(segment, segment.len()).ok()?;
-        segment.get(header_len..)
-    });
-    payload.is_some_and(|payload| payload.is_empty() || may_start_request(payload))
+    layer4(user, tuple).is_some_and(|layer4| {
+        let payload = layer4.payload();
+        payload.is_empty() || may_start_request(payload)
+    })
 }
 
 /// What a datagram carries that is in one piece, and whose checksum is right.
 fn datagram<'a>(user: &'a [u8], tuple: &IpTuple) -> Option<&'a [u8]> {
     let datagram = user.get(usize::from(tuple.l4_offset)..usize::from(tuple.total_len))?;
-    let is_udp = tuple.proto == proto::UDP && tuple.fragment == Fragment::None;
-    let is_right = udp::verify_checksum(&tuple.addrs, datagram, Sum::default(), false).is_ok();
-    datagram.get(udp::HEADER_LEN..).filter(|_| is_udp && is_right)
+    match layer4(user, tuple)? {
+        Layer4::Udp { payload } => {
+            udp::verify_checksum(&tuple.addrs, datagram, Sum::default(), false).ok()?;
+            Some(payload)
+        }
+        Layer4::Tcp { .. } => None,
+    }
 }

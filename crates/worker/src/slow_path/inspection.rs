@@ -35,7 +35,8 @@ use rules::classifier::{DetectedFlow, Detection};
 use self::flow_records::{FlowRecords, FlowState};
 pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
 use self::host_pool::{HostAndPath, HostPlace, HostPool};
-use self::layer4::{layer4, opens_connection};
+pub(crate) use self::layer4::layer4;
+use self::layer4::opens_connection;
 use crate::InspectionLimits;
 use crate::burst::descriptor::{Descriptor, PacketKey};
 use crate::lookup::flow_tables::Flows;
@@ -80,12 +81,11 @@ pub(crate) struct Inspected {
 
 /// What a packet asks for in a flow of DNS.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 enum Asked {
     /// Nothing: it carries nothing, or is of the resolver's side.
     Nothing,
-    /// A name.
-    Name(HostName),
+    /// The name that [`Inspection`] has of it.
+    Name,
     /// It is no query.
     NoQuery,
 }
@@ -142,6 +142,8 @@ pub(crate) struct Inspection {
     records: FlowRecords,
     hosts: HostPool,
     hasher: RandomState,
+    /// What the query asks for that was looked at last: of the packet that is decided.
+    asked_name: Option<HostName>,
     /// There has been a record.
     has_any: bool,
 }
@@ -218,6 +220,7 @@ impl Inspection {
             records: FlowRecords::new(limits.records),
             hosts: HostPool::new(of(limits.hosts)),
             hasher: RandomState::default(),
+            asked_name: None,
             has_any: false,
         }
     }
@@ -298,7 +301,7 @@ impl Inspection {
     }
 
     /// What a packet asks for, where its flow is one of DNS.
-    fn asked(&self, record: RecordPlace, sender: Sender, layer4: Option<&Layer4<'_>>) -> Asked {
+    fn asked(&mut self, record: RecordPlace, sender: Sender, layer4: Option<&Layer4<'_>>) -> Asked {
         let is_queries = self
             .records
             .at(record)
@@ -306,9 +309,14 @@ impl Inspection {
         if !is_queries || sender != Sender::Initiator {
             return Asked::Nothing;
         }
-        match layer4.map(Layer4::payload) {
-            Some([]) => Asked::Nothing,
-            Some(message) => Query::parse(message).map_or(Asked::NoQuery, |query| Asked::Name(*query.name())),
+        let message = match layer4.map(Layer4::payload) {
+            Some([]) => return Asked::Nothing,
+            message => message,
+        };
+        let query = message.and_then(Query::parse);
+        self.asked_name = query.map(|query| *query.name());
+        match self.asked_name {
+            Some(_) => Asked::Name,
             None => Asked::NoQuery,
         }
     }
@@ -502,7 +510,10 @@ impl Inspection {
     pub fn known(&self, inspected: &Inspected) -> KnownFlow {
         match inspected.asks_for {
             Asked::Nothing => self.known_of(inspected.record),
-            Asked::Name(host) => KnownFlow::Found(Protocol::Dns, Some(HostAndPath { host, path: None })),
+            Asked::Name => {
+                let named = self.asked_name.map(|host| HostAndPath { host, path: None });
+                KnownFlow::Found(Protocol::Dns, named)
+            }
             Asked::NoQuery => KnownFlow::Undetected,
         }
     }

@@ -213,16 +213,18 @@ fn a_reset_ends_the_connection_at_both_ends() {
     case.world.assert_conserved();
 }
 
-#[test]
-fn a_request_for_a_denied_host_is_redirected() {
-    let rules = vec![rule(
-        "blocked",
-        AccessAction::Redirect(URL.into()),
-        &["*.blocked.example"],
-        &[],
-    )];
+/// An open connection of a session whose requests for `*.blocked.example` are redirected.
+fn redirecting() -> Case {
+    let redirect = AccessAction::Redirect(URL.into());
+    let rules = vec![rule("blocked", redirect, &["*.blocked.example"], &[])];
     let mut case = Case::new(rules, AccessAction::Permit);
     case.open();
+    case
+}
+
+#[test]
+fn a_request_for_a_denied_host_is_redirected() {
+    let mut case = redirecting();
     assert_eq!(case.up(PSH | ACK, &get("www.good.example", "/")).len(), 1);
     assert_eq!(case.down(ACK, b"HTTP/1.1 200 OK\r\n").len(), 1);
     let request = get("www.blocked.example", "/page");
@@ -373,14 +375,7 @@ fn only_queries_pass_in_a_flow_of_queries_and_each_answer() {
 
 #[test]
 fn a_connection_without_requests_is_reset_and_not_redirected() {
-    let rules = vec![rule(
-        "blocked",
-        AccessAction::Redirect(URL.into()),
-        &["*.blocked.example"],
-        &[],
-    )];
-    let mut case = Case::new(rules, AccessAction::Permit);
-    case.open();
+    let mut case = redirecting();
     let (port, flags, ..) = segment_of(&case.up(PSH | ACK, &client_hello("www.blocked.example")));
     assert_eq!((port, flags), (N3_PORT, RST));
 }

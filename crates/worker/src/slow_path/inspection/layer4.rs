@@ -6,7 +6,7 @@ use packet::{Fragment, IpTuple, tcp, udp};
 
 /// The segment or datagram of a whole packet that starts at `bytes[0]`; nothing of a fragment, of another protocol, of
 /// one that cannot be read, or where there is more behind a datagram.
-pub(super) fn layer4<'a>(bytes: &'a [u8], tuple: &IpTuple) -> Option<Layer4<'a>> {
+pub(crate) fn layer4<'a>(bytes: &'a [u8], tuple: &IpTuple) -> Option<Layer4<'a>> {
     if tuple.fragment != Fragment::None {
         return None;
     }
