@@ -8,7 +8,7 @@ import time
 
 from scapy.all import IP, UDP, Raw
 
-from lab import DN, Tunnel
+from lab import DN, Tunnel, shown
 
 PACKETS, PER_S = 6_000, 2_000
 # Of asm-generic/socket.h: Python does not name it.
@@ -81,3 +81,53 @@ def test_a_commit_under_traffic_loses_no_packet(api_lab):
     assert status == 0, said
     assert file.read_text() == before
     api_lab.smf("delete", up_seid=session["up_seid"])
+
+
+def test_a_commit_takes_a_changed_file_of_applications(api_lab):
+    file = api_lab.files / "sluice.yaml"
+    before = file.read_text()
+    shops = api_lab.files / "applications" / "shops.yaml"
+    shops.parent.mkdir()
+    shops.write_text("- {name: shop, hosts: [shop.example]}\n")
+    # The file is elsewhere: applications are those beside the daemon's.
+    candidate = api_lab.files / "elsewhere" / "candidate.yaml"
+    candidate.parent.mkdir()
+    candidate.write_text(before + "predefined: {application_files: ['applications/*.yaml']}\n")
+    status, said = config(api_lab, "commit", candidate)
+    assert status == 0 and "+ predefined.applications[shop]" in said, said
+    assert [one["id"] for one in shown(api_lab, "applications")["applications"]] == ["shop"]
+
+    # One that another file has already: neither counts, and both places are named.
+    more = shops.with_name("more.yaml")
+    more.write_text("# Of partners\n- {name: shop, hosts: [other.example]}\n")
+    status, said = config(api_lab, "commit", file)
+    assert status == 1 and "applications/shops.yaml: line 1" in said and "first in applications/more.yaml line 2" in said, said
+    assert check(file) == (2, said.partition("applications/shops.yaml: ")[2].splitlines()[0])
+
+    # Another host, which is written twice: a note. Nothing waits for the next start.
+    more.unlink()
+    shops.write_text("- {name: shop, hosts: [shop.example, www.shop.example, www.shop.example]}\n")
+    note = "application `shop`: `www.shop.example` is written twice"
+    assert check(file) == (0, note)
+    status, said = config(api_lab, "check", file)
+    assert status == 0 and f"note: {note}" in said and "predefined.applications[shop].hosts" in said, said
+    assert "application files have been edited" in config(api_lab, "show")[1]
+    status, said = config(api_lab, "commit", file)
+    assert status == 0 and "predefined.applications[shop].hosts" in said and "are others" not in said, said
+    assert [one["urls"] for one in shown(api_lab, "applications")["applications"]] == [3]
+
+    # A rollback takes the application of before, and says that the file has another one.
+    status, said = config(api_lab, "rollback")
+    assert status == 0 and "the application files beside the configuration are others" in said, said
+    assert [one["urls"] for one in shown(api_lab, "applications")["applications"]] == [1]
+    file.write_text(before)
+    status, said = config(api_lab, "commit", file)
+    assert status == 0, said
+    assert shown(api_lab, "applications")["applications"] == []
+
+
+def check(file):
+    """Exit status of `sluice check`, and its last note or what its error says of an application file."""
+    done = subprocess.run([os.environ["SLUICE"], "check", "-c", file], capture_output=True, text=True, timeout=30)
+    notes = [line.removeprefix("Note").strip() for line in done.stdout.splitlines() if line.startswith("Note")]
+    return done.returncode, notes[-1] if notes else done.stderr.splitlines()[0].partition("applications/shops.yaml: ")[2]

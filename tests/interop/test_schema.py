@@ -80,6 +80,7 @@ predefined:
   qers: [{id: 0x80000001, gate_uplink: closed, qfi: 3, mbr_uplink_kbit: 5}]
   urrs: [{id: 0x80000001}]
   applications: [{name: v, hosts: ["*.video.example"], protocols: [rtp]}, {name: a, hosts: [c.example]}]
+  application_files: [more.yaml]
   rulebases:
     - name: r
       rules:
@@ -117,6 +118,7 @@ def schema():
 
 def accepts(file, document):
     """Whether `sluice check` does."""
+    file.with_name("more.yaml").write_text("- {name: w, hosts: [w.example]}\n")
     file.write_text(json.dumps(document))
     done = subprocess.run([SLUICE, "check", "-c", file], capture_output=True, text=True)
     assert done.returncode in (0, 2), done.stderr

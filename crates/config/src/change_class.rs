@@ -201,6 +201,7 @@ pub(crate) const RULES: &[FieldRule] = &[
     live("predefined.urrs[].*"),
     live("predefined.applications").keyed(&["name"]),
     live("predefined.applications[].*"),
+    live("predefined.application_files"),
     live("predefined.rulebases").keyed(&["name"]),
     live("predefined.rulebases[].*"),
     live("predefined.rulebases[].rules").keyed(&["precedence"]),

@@ -1,6 +1,6 @@
 //! The differences of two configurations, field by field, with defaults filled in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use serde_json::Value;
@@ -81,25 +81,23 @@ impl Differences {
             self.note(place, list(before), list(after), is_removal);
             return;
         };
-        let find = |keys: &[String], values: &[Value], key: &String| {
-            let place = keys.iter().position(|other| other == key);
-            place.and_then(|place| values.get(place)).cloned()
-        };
+        let (old_by_key, new_by_key) = (by_key(&old, before), by_key(&new, after));
         for (name, element) in old.iter().zip(before) {
             let element_place = place.element(name);
-            match find(&new, after, name) {
-                Some(other) => self.compare(&element_place, element, &other),
+            match new_by_key.get(&**name) {
+                Some(other) => self.compare(&element_place, element, other),
                 None => self.note_element(place, &element_place, (element.clone(), Value::Null)),
             }
         }
-        for (name, element) in new.iter().zip(after).filter(|(name, _)| !old.contains(name)) {
+        let is_new = |name: &String| !old_by_key.contains_key(&**name);
+        for (name, element) in new.iter().zip(after).filter(|(name, _)| is_new(name)) {
             self.note_element(place, &place.element(name), (Value::Null, element.clone()));
         }
-        let kept = |keys: &[String], others: &[String]| {
-            let kept = keys.iter().filter(|key| others.contains(key));
+        let kept = |keys: &[String], others: &HashMap<&str, &Value>| {
+            let kept = keys.iter().filter(|key| others.contains_key(&***key));
             Value::Array(kept.cloned().map(Value::String).collect())
         };
-        let (order_before, order_after) = (kept(&old, &new), kept(&new, &old));
+        let (order_before, order_after) = (kept(&old, &new_by_key), kept(&new, &old_by_key));
         if order_before != order_after {
             self.note(place, order_before, order_after, true);
         }
@@ -181,6 +179,11 @@ fn keys(values: &[Value], fields: &[&str]) -> Option<Vec<String>> {
     let keys = values.iter().map(key).collect::<Option<Vec<_>>>()?;
     let different: BTreeSet<&String> = keys.iter().collect();
     (different.len() == keys.len()).then_some(keys)
+}
+
+/// The elements of a list by their keys.
+fn by_key<'a>(keys: &'a [String], values: &'a [Value]) -> HashMap<&'a str, &'a Value> {
+    keys.iter().map(|key| &**key).zip(values).collect()
 }
 
 /// Whether all elements are among the others, in the same order.

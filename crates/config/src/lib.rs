@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod application_files;
 mod bounded;
 pub mod bounded_file;
 mod change_class;
@@ -18,6 +19,7 @@ mod parts;
 mod read_lists;
 mod schema;
 
+pub use application_files::ApplicationFiles;
 pub use bounded::Bounded;
 pub use change_class::ChangeClass;
 pub use difference::{Change, Differences};

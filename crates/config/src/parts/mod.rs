@@ -2,6 +2,7 @@
 
 pub(crate) mod access_list;
 pub(crate) mod alarms;
+mod application_notes;
 pub(crate) mod control;
 pub(crate) mod domain_lists;
 pub(crate) mod events;

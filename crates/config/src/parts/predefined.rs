@@ -1,6 +1,5 @@
 //! Predefined rules: checks, and the rules as sessions activate them.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use flow::InstanceId;
@@ -169,7 +168,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let own = &config.predefined;
     own.fars.iter().try_for_each(|far| check_instance(config, far))?;
     check_counts(own)?;
-    check_applications(config)?;
+    check_rules(config)?;
     let Err((place, error)) = config.try_predefined() else {
         return Ok(());
     };
@@ -204,23 +203,8 @@ fn check_counts(own: &PredefinedConfig) -> Result<(), Fault> {
     surplus.map_or(Ok(()), |rulebase| Err(Fault::new(&rulebase.name, too_many)))
 }
 
-fn check_applications(config: &Config) -> Result<(), Fault> {
+fn check_rules(config: &Config) -> Result<(), Fault> {
     let own = &config.predefined;
-    let mut names = HashSet::new();
-    for application in &own.applications {
-        let name = &application.name;
-        if application.hosts.is_empty() && application.flows.is_empty() && application.protocols.is_empty() {
-            let fault = format!(
-                "application `{}` has neither hosts nor flows nor protocols",
-                name.value
-            );
-            return Err(Fault::new(name, fault));
-        }
-        if !names.insert(&*name.value) {
-            let fault = format!("application `{}` is configured twice", name.value);
-            return Err(Fault::new(name, fault));
-        }
-    }
     let known = config.names_of_rules();
     let mut rules = own.rulebases.iter().flat_map(|rulebase| &rulebase.rules);
     rules.try_for_each(|rule| rule.conditions().check(&known))

@@ -7,6 +7,7 @@ mod connections;
 mod control;
 mod domain_lists;
 mod events;
+mod file_pattern;
 mod flows;
 mod gtpu;
 mod host;
@@ -49,6 +50,7 @@ pub use control::{
 };
 pub use domain_lists::DomainListConfig;
 pub use events::{EventConfig, EventLogicConfig};
+pub use file_pattern::FilePattern;
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig, ReassemblyConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
 pub use host::HostConfig;

@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_saphyr::Spanned;
 
+use super::file_pattern::FilePattern;
 use crate::bounded::Bounded;
 
 /// The number of a predefined FAR, QER or URR: the top bit is set.
@@ -34,6 +35,11 @@ pub struct PredefinedConfig {
     /// What rules of rulebases detect by name.
     #[serde(default)]
     pub applications: Vec<ApplicationConfig>,
+    /// Files with more of them, each a list of applications, below the folder of this file; a `*` in the name of a file
+    /// stands for any characters. They are read at the start and with each commit: 1,000 files and 16 MiB at most.
+    #[serde(default)]
+    #[schemars(with = "Vec<FilePattern>")]
+    pub application_files: Vec<Spanned<FilePattern>>,
     /// Packet detection rules, in groups with names.
     #[serde(default)]
     pub rulebases: Vec<RulebaseConfig>,

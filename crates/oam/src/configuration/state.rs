@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{Change, ChangeClass, Config, Differences};
+use config::{ApplicationFiles, Change, ChangeClass, Config, ConfigError, Differences};
 use sha2::{Digest, Sha256};
 
 use super::disk::{Disk, SystemDisk};
@@ -15,6 +15,8 @@ use super::version::{StoredVersion, Version};
 const RETRY: Duration = Duration::from_secs(1);
 /// What a version that was read at a start is said to be made by.
 const FILE: &str = "file";
+/// What a configuration is called in errors.
+const NAME: &str = "configuration";
 
 /// A time, by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct Author {
 pub struct Commit {
     /// The whole file.
     pub text: String,
+    /// The application files that it names; none: as they are now.
+    pub files: Option<ApplicationFiles>,
     /// Who wants it.
     pub author: Author,
     /// The ETag of the configuration that it replaces; `*` for any.
@@ -127,6 +131,7 @@ pub struct RolledBack {
 struct Held {
     version: Version,
     text: Arc<str>,
+    files: ApplicationFiles,
     config: Arc<Config>,
 }
 
@@ -135,6 +140,7 @@ impl Held {
         StoredVersion {
             version: self.version.clone(),
             text: self.text.to_string(),
+            files: self.files.clone(),
         }
     }
 }
@@ -184,23 +190,22 @@ pub struct Configuration<D = SystemDisk> {
 }
 
 impl<D: Disk> Configuration<D> {
-    /// The configuration of a daemon that has been started with the file of `store`, which said `text`. What a process
-    /// before left unfinished is finished or discarded.
+    /// The configuration of a daemon that has been started with the file of `store`, which said `text`, and with the
+    /// application files that it names. What a process before left unfinished is finished or discarded.
     ///
     /// # Errors
     /// The versions on disk cannot be read, or `text` has a mistake.
-    pub fn open(store: Store<D>, text: String, at: Moment) -> Result<Self, Refusal> {
-        let config = parse(&text)?;
+    pub fn open(store: Store<D>, text: String, files: ApplicationFiles, at: Moment) -> Result<Self, Refusal> {
+        let config = Config::parse_with(&text, NAME, &files).map_err(mistake)?;
         let recovered = store.recover().map_err(Refusal::Store)?;
         let mut versions = recovered.versions;
         let mut next_number = versions.last().map_or(0, |last| last.number) + 1;
         if let Some(lost) = &recovered.unconfirmed {
             next_number = next_number.max(lost.number + 1);
         }
-        let known = versions
-            .last()
-            .filter(|_| recovered.last_text.as_ref() == Some(&text));
-        let version = known.cloned().unwrap_or_else(|| {
+        let known = recovered.last;
+        let known = known.filter(|known| known.text == text && known.files == files);
+        let version = known.map(|known| known.version).unwrap_or_else(|| {
             let version = Version {
                 number: next_number,
                 at_ms: at.unix_ms,
@@ -214,12 +219,14 @@ impl<D: Disk> Configuration<D> {
         let next_start = StoredVersion {
             version: version.clone(),
             text: text.clone(),
+            files: files.clone(),
         };
         Ok(Self {
             store,
             running: Held {
                 version,
                 text: text.into(),
+                files,
                 config: Arc::new(config),
             },
             next_start,
@@ -264,6 +271,14 @@ impl<D: Disk> Configuration<D> {
             .text()
             .ok()
             .is_none_or(|text| text != self.next_start.text)
+    }
+
+    /// Whether application files say something else than those of the version of the next start: a start, and each
+    /// commit, takes them as they are.
+    #[must_use]
+    pub fn are_files_edited(&self) -> bool {
+        let files = ApplicationFiles::beside(&self.next_start.text, self.store.folder());
+        files.ok().is_none_or(|files| files != self.next_start.files)
     }
 
     /// The version of the next start, where that is another than the confirmed one in effect.
@@ -319,7 +334,7 @@ impl<D: Disk> Configuration<D> {
     }
 
     /// What names the state that a commit is about: it changes with what is in effect, with the version of the next
-    /// start, and with the file.
+    /// start, with the file, and with application files.
     #[must_use]
     pub fn etag(&self) -> String {
         let mut hash = Sha256::new();
@@ -332,17 +347,45 @@ impl<D: Disk> Configuration<D> {
         if let Ok(text) = self.store.text() {
             hash.update(text);
         }
+        let now = ApplicationFiles::beside(&self.next_start.text, self.store.folder());
+        let files = self
+            .running
+            .files
+            .iter()
+            .chain(now.iter().flat_map(ApplicationFiles::iter));
+        for part in files.flat_map(|(name, text)| [name, text]) {
+            hash.update([0]);
+            hash.update(part);
+        }
         let hash = hash.finalize();
         let digits: String = hash.iter().take(16).map(|octet| format!("{octet:02x}")).collect();
         format!("\"{digits}\"")
     }
 
-    /// What `text` would change.
+    /// What `text` means, with these application files or those that are there now; and what it would change.
     ///
     /// # Errors
     /// It has a mistake.
-    pub fn differences_to(&self, text: &str) -> Result<Differences, Refusal> {
-        Ok(Differences::between(&self.running.config, &parse(text)?))
+    pub fn differences_to(
+        &self,
+        text: &str,
+        files: Option<ApplicationFiles>,
+    ) -> Result<(Config, Differences), Refusal> {
+        let (config, _) = self.parse(text, files)?;
+        let differences = Differences::between(&self.running.config, &config);
+        Ok((config, differences))
+    }
+
+    fn parse(
+        &self,
+        text: &str,
+        files: Option<ApplicationFiles>,
+    ) -> Result<(Config, ApplicationFiles), Refusal> {
+        let parsed = match files {
+            Some(files) => Config::parse_with(text, NAME, &files).map(|config| (config, files)),
+            None => Config::parse_in(text, NAME, self.store.folder()),
+        };
+        parsed.map_err(mistake)
     }
 
     /// Begins to take a configuration into effect.
@@ -357,9 +400,10 @@ impl<D: Disk> Configuration<D> {
             Some(tag) if !matches(tag) => return Err(Refusal::Changed),
             Some(_) => {}
         }
-        let config = parse(&commit.text)?;
+        let (config, files) = self.parse(&commit.text, commit.files)?;
         let is_edited = self.is_file_edited();
-        if *self.running.text == commit.text && self.next_start().is_none() && !is_edited {
+        let is_same = *self.running.text == commit.text && self.running.files == files;
+        if is_same && self.next_start().is_none() && !is_edited {
             return Err(Refusal::Same);
         }
         let Differences { changes } = Differences::between(&self.running.config, &config);
@@ -376,6 +420,7 @@ impl<D: Disk> Configuration<D> {
                 comment: commit.author.comment,
             },
             text: commit.text.into(),
+            files,
             config: Arc::new(config),
         };
         self.prepare(&next, is_edited).map_err(Refusal::Store)?;
@@ -509,13 +554,14 @@ impl<D: Disk> Configuration<D> {
             .to
             .or(before.map(|version| version.number))
             .ok_or(Refusal::NoVersion(own.saturating_sub(1)))?;
-        let text = self.stored(to)?.text;
+        let StoredVersion { text, files, .. } = self.stored(to)?;
         let mut author = rollback.author;
         if author.comment.is_empty() {
             author.comment = format!("rollback to {to}");
         }
         let commit = Commit {
             text,
+            files: Some(files),
             author,
             if_match: Some(rollback.if_match.unwrap_or_else(|| "*".to_owned())),
             confirm_within: None,
@@ -626,6 +672,6 @@ impl Waiting {
     }
 }
 
-fn parse(text: &str) -> Result<Config, Refusal> {
-    Config::parse(text, "configuration").map_err(|error| Refusal::Mistake(error.to_string()))
+fn mistake(error: ConfigError) -> Refusal {
+    Refusal::Mistake(error.to_string())
 }

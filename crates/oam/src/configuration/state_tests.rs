@@ -360,7 +360,7 @@ fn the_file_keeps_its_mode_and_a_link_stays_a_link() {
     let link = files.directory().join("link.yaml");
     symlink(files.file(), &link).unwrap();
     let store = super::Store::of(&link, None).unwrap();
-    let mut state = Configuration::open(store, files.read(), at(0)).unwrap();
+    let mut state = Configuration::open(store, files.read(), files.applications(), at(0)).unwrap();
     committed(&mut state, 1, &text("debug", "new"));
     assert!(link.symlink_metadata().unwrap().is_symlink());
     assert_eq!(files.read(), text("debug", "new"));
@@ -383,4 +383,101 @@ fn a_version_that_is_damaged_is_none() {
     assert_eq!(numbers(&again), [2]);
     assert!(!files.versions().join("pending.json").exists());
     assert_eq!(committed(&mut again, 1, &text("info", "more")), 3);
+}
+
+/// `text` with application files, of which there is one.
+fn with_files(files: &Files, text: &str, hosts: &str) -> String {
+    files.write("apps/a.yaml", &format!("- {{name: shop, hosts: [{hosts}]}}\n"));
+    format!("{text}predefined: {{application_files: ['apps/*.yaml']}}\n")
+}
+
+/// The hosts of the first application in effect.
+fn hosts(state: &Configuration) -> String {
+    let application = &state.config().predefined.applications[0];
+    application.hosts.iter().map(|host| host.0.to_string()).collect()
+}
+
+#[test]
+fn a_commit_takes_application_files_as_they_are() {
+    let files = Files::with("");
+    let text = with_files(&files, &text("info", "old"), "a.example");
+    fs::write(files.file(), &text).unwrap();
+    let mut state = files.start();
+    assert_eq!(hosts(&state), "a.example");
+    assert!(!state.are_files_edited() && !state.is_file_edited());
+    let refused = state.begin(at(1), commit(&text, None)).unwrap_err();
+    assert!(matches!(refused, Refusal::Same), "{refused}");
+
+    let before = state.etag();
+    files.write("apps/a.yaml", "- {name: shop, hosts: [b.example]}\n");
+    assert!(state.are_files_edited() && !state.is_file_edited());
+    assert_ne!(state.etag(), before);
+    assert_eq!(hosts(&state), "a.example");
+    let mut own = commit(&text, None);
+    own.if_match = Some(before);
+    let refused = state.begin(at(1), own).unwrap_err();
+    assert!(matches!(refused, Refusal::Changed), "{refused}");
+    let (_, differences) = state.differences_to(&text, None).unwrap();
+    let paths: Vec<_> = differences.changes.iter().map(|change| &*change.path).collect();
+    assert_eq!(paths, ["predefined.applications[shop].hosts"]);
+    assert_eq!(committed(&mut state, 2, &text), 2);
+    assert_eq!(hosts(&state), "b.example");
+    assert!(!state.are_files_edited());
+
+    // A bad one changes nothing.
+    files.write("apps/b.yaml", "- {name: shop, hosts: [c.example]}\n");
+    let refused = state.begin(at(3), commit(&text, None)).unwrap_err().to_string();
+    assert!(refused.contains("apps/b.yaml: line 1"), "{refused}");
+    assert!(refused.contains("first in apps/a.yaml line 1"), "{refused}");
+    assert_eq!((hosts(&state).as_str(), state.version().number), ("b.example", 2));
+
+    // A start knows the version by its text and its files.
+    fs::remove_file(files.directory().join("apps/b.yaml")).unwrap();
+    assert_eq!(numbers(&files.start()), [1, 2]);
+    files.write("apps/a.yaml", "- {name: shop, hosts: [d.example]}\n");
+    assert_eq!(numbers(&files.start()), [1, 2, 3]);
+}
+
+#[test]
+fn a_rollback_takes_the_application_files_of_its_version() {
+    let files = Files::with("");
+    let text = with_files(&files, &text("info", "old"), "a.example");
+    fs::write(files.file(), &text).unwrap();
+    let mut state = files.start();
+    files.write("apps/a.yaml", "- {name: shop, hosts: [b.example]}\n");
+    // What is not confirmed.
+    let begun = state.begin(at(1), commit(&text, Some(60)));
+    finish(&mut state, 1, begun).unwrap();
+    assert_eq!(hosts(&state), "b.example");
+    let effect = state.expire(at(61).now).unwrap();
+    assert_eq!(
+        effect.new.predefined.applications[0].hosts[0].0.to_string(),
+        "a.example"
+    );
+    state.applied(at(61), Ok(())).unwrap();
+    assert_eq!(hosts(&state), "a.example");
+    // The file is the operator's, and says otherwise.
+    assert!(state.are_files_edited());
+
+    // An earlier version.
+    assert_eq!(committed(&mut state, 70, &text), 3);
+    assert_eq!(hosts(&state), "b.example");
+    let (config, _) = state
+        .differences_to(&text, Some(state.stored(1).unwrap().files))
+        .unwrap();
+    assert_eq!(
+        config.predefined.applications[0].hosts[0].0.to_string(),
+        "a.example"
+    );
+    let to = Rollback {
+        to: Some(1),
+        ..Rollback::default()
+    };
+    let begun = state.begin_rollback(at(80), to);
+    finish(&mut state, 80, begun).unwrap();
+    assert_eq!((hosts(&state).as_str(), state.version().number), ("a.example", 4));
+    assert!(state.are_files_edited());
+    files.write("apps/a.yaml", "- {name: shop, hosts: [a.example]}\n");
+    assert!(!state.are_files_edited());
+    assert_eq!(files.start().version().number, 4);
 }

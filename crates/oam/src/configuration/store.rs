@@ -16,9 +16,9 @@ use super::version::{StoredVersion, Version};
 
 /// Versions that are kept.
 pub const MOST_VERSIONS: usize = 50;
-/// Octets of the file at most, and of a version with what JSON adds.
+/// Octets of the file at most, and of a version with what its application files and JSON add.
 const LONGEST: u64 = 16 << 20;
-const LONGEST_VERSION: u64 = 100 << 20;
+const LONGEST_VERSION: u64 = 200 << 20;
 const PENDING: &str = "pending.json";
 
 /// The file and the directory of its versions.
@@ -34,8 +34,8 @@ pub struct Store<D = SystemDisk> {
 pub(super) struct Recovered {
     /// The versions, oldest first.
     pub(super) versions: Vec<Version>,
-    /// The text of the last one.
-    pub(super) last_text: Option<String>,
+    /// The last one.
+    pub(super) last: Option<StoredVersion>,
     /// A version that was in effect and not confirmed when the process ended.
     pub(super) unconfirmed: Option<Version>,
 }
@@ -73,6 +73,11 @@ impl<D: Disk> Store<D> {
         &self.file
     }
 
+    /// The folder of the file, where application files are looked for.
+    pub(super) fn folder(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new("/"))
+    }
+
     /// What the file says now.
     pub(super) fn text(&self) -> io::Result<String> {
         let octets = bounded_file::read(&self.file, LONGEST)?;
@@ -100,8 +105,8 @@ impl<D: Disk> Store<D> {
             let Ok(stored) = self.read(&self.named(number)) else {
                 continue;
             };
-            recovered.versions.push(stored.version);
-            recovered.last_text = Some(stored.text);
+            recovered.versions.push(stored.version.clone());
+            recovered.last = Some(stored);
         }
         Ok(recovered)
     }
@@ -172,8 +177,7 @@ impl<D: Disk> Store<D> {
             let _ = self.disk.remove(&new);
             return Err(error);
         }
-        let directory = self.file.parent().unwrap_or(Path::new("/"));
-        self.disk.sync_directory(directory)
+        self.disk.sync_directory(self.folder())
     }
 
     /// Gives the pending version its name, unless an attempt before has done that.

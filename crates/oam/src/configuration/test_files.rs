@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use config::ApplicationFiles;
+
 use super::{Author, Commit, Configuration, Disk, Moment, Store};
 
 /// A configuration that logs at this level, with a comment.
@@ -33,6 +35,13 @@ impl Files {
         Self(path)
     }
 
+    /// Writes another file beside it.
+    pub(super) fn write(&self, name: &str, text: &str) {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
     pub(super) fn file(&self) -> PathBuf {
         self.0.join("sluice.yaml")
     }
@@ -45,15 +54,20 @@ impl Files {
         fs::read_to_string(self.file()).unwrap()
     }
 
+    /// The application files that the file names.
+    pub(super) fn applications(&self) -> ApplicationFiles {
+        ApplicationFiles::beside(&self.read(), &self.0).unwrap()
+    }
+
     /// As a process that starts finds it.
     pub(super) fn start(&self) -> Configuration {
         let store = Store::of(&self.file(), None).unwrap();
-        Configuration::open(store, self.read(), at(0)).unwrap()
+        Configuration::open(store, self.read(), self.applications(), at(0)).unwrap()
     }
 
     pub(super) fn start_on<D: Disk>(&self, disk: D) -> Configuration<D> {
         let store = Store::on(disk, &self.file(), None).unwrap();
-        Configuration::open(store, self.read(), at(0)).unwrap()
+        Configuration::open(store, self.read(), self.applications(), at(0)).unwrap()
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -79,6 +93,7 @@ pub(super) fn at(seconds: u64) -> Moment {
 pub(super) fn commit(text: &str, seconds: Option<u64>) -> Commit {
     Commit {
         text: text.to_owned(),
+        files: None,
         author: Author {
             by: "uid:0".into(),
             comment: "a test".into(),

@@ -1,5 +1,6 @@
 //! A version of the configuration.
 
+use config::ApplicationFiles;
 use serde::{Deserialize, Serialize};
 
 /// Who made which version of the configuration, and when.
@@ -15,7 +16,7 @@ pub struct Version {
     pub comment: String,
 }
 
-/// A version with its text, as it is on disk.
+/// A version with its text and files, as it is on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredVersion {
     /// The version.
@@ -23,4 +24,7 @@ pub struct StoredVersion {
     pub version: Version,
     /// The whole file, comments included.
     pub text: String,
+    /// The application files that it named, as they were.
+    #[serde(default, skip_serializing_if = "ApplicationFiles::is_empty")]
+    pub files: ApplicationFiles,
 }

@@ -1,5 +1,6 @@
 //! The configuration of a running daemon: what is in effect, versions, and differences.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use config::Change;
@@ -20,6 +21,10 @@ pub struct ConfigStatus {
     pub file: String,
     /// Whether another program has written the file since the daemon read or replaced it. A commit replaces it.
     pub file_edited: bool,
+    /// Whether application files say something else than those of the version of the next start: a commit or a start
+    /// takes them as they are then.
+    #[serde(default)]
+    pub application_files_edited: bool,
     /// Whether the version in effect waits to be confirmed: it is not in the file.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unconfirmed: Option<UnconfirmedVersion>,
@@ -77,13 +82,16 @@ pub struct ConfigVersionList {
     pub versions: Vec<ConfigVersion>,
 }
 
-/// A version with its text.
+/// A version with its text and files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConfigVersionText {
     /// The version.
     pub version: ConfigVersion,
     /// The whole text, comments included.
     pub text: String,
+    /// The application files that it named, by their names, as they were.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub application_files: BTreeMap<String, String>,
 }
 
 /// What a document would change.
@@ -95,6 +103,9 @@ pub struct ConfigDifferences {
     pub live: bool,
     /// Each field that differs, with defaults filled in.
     pub changes: Vec<ConfigChange>,
+    /// What is no mistake and worth a word: hosts and rules that never count, what applications have twice.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// A field that differs.
@@ -126,6 +137,9 @@ pub struct CommitReport {
     /// Seconds until it is rolled back, unless it is confirmed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub seconds: Option<u64>,
+    /// As of [`ConfigStatus`], now.
+    #[serde(default)]
+    pub application_files_edited: bool,
     /// What the version changed.
     pub changes: Vec<ConfigChange>,
 }
@@ -196,6 +210,12 @@ impl ConfigStatus {
         if self.file_edited {
             let _ = writeln!(text, "# {} has been edited since it was read", self.file);
         }
+        if self.application_files_edited {
+            let _ = writeln!(
+                text,
+                "# application files have been edited since they were read: a commit or a start takes them as they are"
+            );
+        }
         text.push_str(&self.text);
         text
     }
@@ -241,7 +261,14 @@ impl CommitReport {
             }
             (CommitState::RolledBack, _) => format!("{version}: rolled back; these changes are undone"),
         };
-        format!("{said}\n{}", lines(&self.changes))
+        let edited = match self.application_files_edited {
+            true => {
+                "the application files beside the configuration are others: put back those of this version, or the \
+                     next start takes them as they are\n"
+            }
+            false => "",
+        };
+        format!("{said}\n{edited}{}", lines(&self.changes))
     }
 }
 

@@ -16,13 +16,7 @@ pub fn check(path: &Path, ports: bool) -> ExitCode {
     match Config::load(path) {
         Ok(config) => {
             print!("{}", explain(&config));
-            for line in config.unreachable_hosts() {
-                println!("Note       {line}");
-            }
-            for line in config.domain_lists_in_words() {
-                println!("Note       {line}");
-            }
-            for line in config.shadowed_access_rules() {
+            for line in config.notes() {
                 println!("Note       {line}");
             }
             if let Err(why) = check_https(&config) {

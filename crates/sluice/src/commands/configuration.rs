@@ -294,7 +294,8 @@ fn read(file: &Path) -> Result<String, Failure> {
         let words = format!("{}: longer than {} MiB", file.display(), LONGEST >> 20);
         return Err(Failure::Configuration(words));
     }
-    Config::parse(&text, &file.display().to_string())
+    // Application files are those beside the daemon's configuration, which it reads itself.
+    Config::check_alone(&text, &file.display().to_string())
         .map_err(|error| Failure::Configuration(error.to_string()))?;
     Ok(text)
 }
@@ -315,9 +316,10 @@ fn checked(found: &ConfigDifferences) -> String {
             )
         }
     };
+    let notes: String = found.notes.iter().map(|note| format!("note: {note}\n")).collect();
     match found.changes.is_empty() {
-        true => format!("{said}\n"),
-        false => format!("{said}\n{}", found.text()),
+        true => format!("{said}\n{notes}"),
+        false => format!("{said}\n{notes}{}", found.text()),
     }
 }
 

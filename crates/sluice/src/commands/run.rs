@@ -23,10 +23,11 @@ use crate::daemon::{self, Source};
 pub fn run(path: &Path, sessions: Option<&Path>, json: bool) -> ExitCode {
     let log = LogControl::start();
     let read = Config::read(path).and_then(|text| {
-        let config = Config::parse(&text, &path.display().to_string())?;
-        Ok((config, text))
+        let folder = Config::folder(path)?;
+        let (config, files) = Config::parse_in(&text, &path.display().to_string(), &folder)?;
+        Ok((config, Source { path, text, files }))
     });
-    let (config, text) = match read {
+    let (config, source) = match read {
         Ok(read) => read,
         Err(error) => {
             eprintln!("{error}");
@@ -44,7 +45,6 @@ pub fn run(path: &Path, sessions: Option<&Path>, json: bool) -> ExitCode {
             return ExitCode::from(RUN_ERROR);
         }
     }
-    let source = Source { path, text };
     match daemon::run(&config, source, sessions, &stop, &log) {
         Ok(stats) => {
             info!("stopped");

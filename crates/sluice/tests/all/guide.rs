@@ -152,6 +152,7 @@ fn every_part_of_a_configuration_in_the_guide_is_good() {
         is_word && is_ours && (rest.is_empty() || rest.starts_with(' '))
     };
     let domain_lists = domain_lists();
+    write_application_files();
     let mut parts = 0;
     for page in files("docs/guide", "md") {
         let text = fs::read_to_string(&page).expect("a page");
@@ -202,6 +203,21 @@ fn domain_lists() -> String {
         fs::write(format!("{folder}/{name}"), "domain.example\n").expect("a file");
     }
     folder
+}
+
+/// Files with applications beside the configurations: the guide's list, and one more that it names.
+fn write_application_files() {
+    let page = read("docs/guide/applications.md");
+    let mut blocks = indented_blocks(&page).into_iter();
+    let list = blocks.find(|block| block.trim().starts_with("- name:"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    fs::create_dir_all(folder.join("applications")).expect("a folder");
+    fs::write(folder.join("applications/guide.yaml"), list.expect("a list")).expect("a file");
+    fs::write(
+        folder.join("shops.yaml"),
+        "- {name: shops, hosts: [shop.example]}\n",
+    )
+    .expect("a file");
 }
 
 /// An example as values.

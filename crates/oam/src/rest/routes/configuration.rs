@@ -1,5 +1,6 @@
 //! The configuration in effect, its versions, and how it changes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
@@ -7,6 +8,7 @@ use axum::extract::rejection::{PathRejection, StringRejection};
 use axum::extract::{Extension, Path, State};
 use axum::http::header::{ETAG, IF_MATCH};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
+use config::ApplicationFiles;
 
 use crate::configuration::{
     Applied, Author, Commit, CommitOutcome, Configuration, Moment, Refusal, Rollback, Version,
@@ -82,11 +84,13 @@ pub(super) async fn version_text(
     Ok(Json(ConfigVersionText {
         version: version(&stored.version),
         text: stored.text,
+        application_files: texts(&stored.files),
     }))
 }
 
-/// What a document would change; nothing is changed. The body is a whole configuration file, or `from` names a version
-/// that takes its place.
+/// What a document would change, and what is worth a word of it; nothing is changed. The body is a whole configuration
+/// file, or `version` names a version that takes its place. Application files are those beside the daemon's file, or of
+/// the version.
 #[utoipa::path(
     post,
     path = "/v1/config/diff",
@@ -108,22 +112,27 @@ pub(super) async fn differences(
     let number = request::config_version(pairs(asked)?)?;
     let text = text(sent)?;
     let differences = of(&service)?.with(move |state, _| {
-        let text = match number {
-            Some(number) => state.stored(number)?.text,
-            None => text,
+        let (text, files) = match number {
+            Some(number) => {
+                let stored = state.stored(number)?;
+                (stored.text, Some(stored.files))
+            }
+            None => (text, None),
         };
-        let differences = state.differences_to(&text)?;
+        let (config, differences) = state.differences_to(&text, files)?;
         Ok::<_, Refusal>(ConfigDifferences {
             etag: state.etag(),
             live: differences.not_live().next().is_none(),
             changes: differences.changes.iter().map(ConfigChange::from).collect(),
+            notes: config.notes(),
         })
     });
     let differences = differences.await?;
     Ok(([(ETAG, differences.etag.clone())], Json(differences)))
 }
 
-/// Takes a configuration into effect: all of it or nothing, at burst boundaries, if all that changes is live.
+/// Takes a configuration into effect, with application files as they are beside the daemon's file now: all of it or
+/// nothing, at burst boundaries, if all that changes is live.
 #[utoipa::path(
     put,
     path = "/v1/config",
@@ -155,6 +164,7 @@ pub(super) async fn commit(
     let wanted = request::commit(pairs(asked)?)?;
     let commit = Commit {
         text: text(sent)?,
+        files: None,
         author: author(&caller, wanted.comment),
         if_match: if_match(&headers)?,
         confirm_within: wanted.confirm_s.map(Duration::from_secs),
@@ -218,6 +228,14 @@ pub(super) async fn rollback(
     report(own, own.roll_back(rollback).await?).await
 }
 
+/// Files by their names.
+fn texts(files: &ApplicationFiles) -> BTreeMap<String, String> {
+    let files = files.iter();
+    files
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .collect()
+}
+
 fn of(service: &Service) -> Result<&ConfigurationService, Problem> {
     let none = || {
         Problem::new(
@@ -267,6 +285,7 @@ fn status(state: &Configuration, at: Moment) -> ConfigStatus {
         running: version(state.version()),
         file: state.file().display().to_string(),
         file_edited: state.is_file_edited(),
+        application_files_edited: state.are_files_edited(),
         unconfirmed: unconfirmed.map(|waiting| UnconfirmedVersion {
             number: waiting.number,
             seconds_left: waiting.left.map(|left| left.as_secs()),
@@ -281,7 +300,9 @@ fn status(state: &Configuration, at: Moment) -> ConfigStatus {
 }
 
 async fn report(own: &ConfigurationService, outcome: CommitOutcome) -> Tagged<CommitReport> {
-    let etag = own.with(|state, _| state.etag()).await;
+    let (etag, application_files_edited) = own
+        .with(|state, _| (state.etag(), state.are_files_edited()))
+        .await;
     let (state, seconds) = match outcome.applied {
         Applied::Confirmed => (CommitState::Confirmed, None),
         Applied::Until(time) => (CommitState::Unconfirmed, Some(time.as_secs())),
@@ -293,6 +314,7 @@ async fn report(own: &ConfigurationService, outcome: CommitOutcome) -> Tagged<Co
         version: version(&outcome.version),
         state,
         seconds,
+        application_files_edited,
         changes: outcome.changes.iter().map(ConfigChange::from).collect(),
     };
     Ok(([(ETAG, etag)], Json(report)))
