@@ -289,3 +289,20 @@ def test_applications_of_pfds_are_counted_by_their_names(lab):
             assert abs(octets[application] - counted[application]) <= race, (application, octets, counted, race)
         assert counted["api"] > 20_000 and counted["vod"] > 76_000 and counted["here"] > 5_000, counted
         assert counted["video"] > 120_000, counted
+
+
+def test_what_can_be_taken_of_several_applications_is(lab):
+    """By go-pfcp, to which the IE of R19 is one that it does not know."""
+    several = {"music": [{"domain": "music.example"}], "probe": [{"domain": "probe.example", "protocol": "TLS_SAN"}],
+               "wrong": [{"flow": "deny out ip from any to assigned"}], "video": [{"domain": "video.example"}]}
+    known = lambda: {one["id"] for one in shown(lab, "applications")["applications"]} & {*several}
+    refused = lab.smf("several", applications=several)
+    assert refused["cause"] in (69, 76) and refused["failed"] == {}
+    assert known() == {"video"}, "the configured one"
+    features = bytes.fromhex(lab.smf("partial_pfds")["features"])
+    assert len(features) == 12 and features[10] == 0x40
+    # A syntax error; what is not supported; what is configured.
+    assert lab.smf("several", applications=several) == {"cause": 3, "failed": {"wrong": 90, "probe": 76, "video": 69}}
+    assert known() == {"video", "music"}
+    lab.smf("pfds", application="music", pfds=[])
+    assert known() == {"video"}

@@ -145,7 +145,8 @@ impl AssociationControl {
         let node = shared.config.node.clone();
         let mut response = AssociationSetupResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
         response.recovery_time_stamp = Some(shared.recovery());
-        response.up_function_features = Some(shared.features_for(request.path.from.ip()));
+        let features = setup.cp_function_features.unwrap_or(CpFunctionFeatures::empty());
+        response.up_function_features = Some(shared.features_for(request.path.from.ip(), features));
         response.pfcpasrsp_flags = retained.then_some(pfcp::ie::PfcpAsRspFlags::PSREI);
         shared.respond(now, request, &response);
     }
@@ -250,7 +251,9 @@ impl AssociationControl {
         };
         let node = shared.config.node.clone();
         let mut response = AssociationUpdateResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
-        response.up_function_features = Some(shared.features_for(request.path.from.ip()));
+        let features = shared.associations.get(id).map(|one| one.features);
+        let features = features.unwrap_or(CpFunctionFeatures::empty());
+        response.up_function_features = Some(shared.features_for(request.path.from.ip(), features));
         shared.respond(now, request, &response);
         let flags = update.pfcpaureq_flags;
         let association = shared.associations.get(id);

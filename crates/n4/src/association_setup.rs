@@ -9,7 +9,7 @@
 
 use flow::Nanos;
 use pfcp::Frame;
-use pfcp::ie::RecoveryTimeStamp;
+use pfcp::ie::{CpFunctionFeatures, RecoveryTimeStamp};
 use pfcp::message::{AssociationSetupRequest, AssociationSetupResponse, Body};
 use session::AssociationId;
 use std::net::SocketAddr;
@@ -209,7 +209,7 @@ impl AssociationSetups {
         };
         let node = shared.config.node.clone();
         let mut request = AssociationSetupRequest::new(node.as_ie(), shared.recovery());
-        request.up_function_features = Some(shared.features_for(address));
+        request.up_function_features = Some(shared.features_for(address, CpFunctionFeatures::empty()));
         shared.send_request(now, path, None, Purpose::Setup(place), &request)
     }
 

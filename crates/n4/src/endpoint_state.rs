@@ -115,10 +115,10 @@ impl Shared {
         RecoveryTimeStamp::from_unix(self.config.recovery_unix)
     }
 
-    /// The UP Function Features that a peer at `address` receives.
-    pub(crate) fn features_for(&self, address: IpAddr) -> UpFunctionFeatures {
+    /// The UP Function Features that a peer at `address` receives, which has these of its own.
+    pub(crate) fn features_for(&self, address: IpAddr, peer: CpFunctionFeatures) -> UpFunctionFeatures {
         let interfaces = self.config.interfaces_of(address);
-        up_function_features(&self.config, &self.network, interfaces)
+        up_function_features(&self.config, &self.network, interfaces, peer)
     }
 
     /// The path of our own requests to `peer`, an address of the association's peer.
@@ -166,6 +166,22 @@ impl Shared {
             Some(node_id) => self.association_of(node_id, request.path).map(drop),
             None if self.associations.knows(request.path.from.ip()) => Ok(()),
             None => Err(Reject::of(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION)),
+        }
+    }
+
+    /// Whether the sender of a request that [`check_known`](Self::check_known) has let pass takes partial acceptance of
+    /// PFDs (PAPFD, §5.42): without a Node ID all that may be it.
+    pub(crate) fn takes_partial_pfds(&self, request: Request, node_id: Option<NodeId<'_>>) -> bool {
+        let takes = |one: &Association| one.features.contains(CpFunctionFeatures::PAPFD);
+        match node_id.map(NodeName::of) {
+            Some(node) => node
+                .and_then(|node| self.associations.by_node(&node))
+                .is_some_and(takes),
+            None => {
+                let address = request.path.from.ip();
+                let mut senders = self.associations.iter().filter(|one| one.is_at(address));
+                senders.all(takes)
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The UP Function Features that peers receive (TS 29.244 §8.2.25): exactly what is implemented.
 
-use pfcp::ie::UpFunctionFeatures as Features;
+use pfcp::ie::{CpFunctionFeatures, UpFunctionFeatures as Features};
 use pfcp::{Interface, Interfaces};
 
 use rules::network::Network;
@@ -44,8 +44,14 @@ const ALWAYS: [Features; 21] = [
 /// where there are forwarding policies (TRST), predefined PDRs activated where there are rulebases (ADPDP). Sets of
 /// SMFs control sessions in turn (SSET, MPAS): to say so calls for UEIP (TS 29.244 §5.22.2 item 8, §5.22.3 item 9).
 /// Packets are counted against the packet rates of a session (CIOT). A peer receives the features of the reference
-/// points that it uses.
-pub(crate) fn up_function_features(config: &Config, network: &Network, on: Interfaces) -> Features {
+/// points that it uses. PFDs are accepted partially for peers that take that (PAPFD); others do not receive the bit: it
+/// makes the IE longer than some have room for.
+pub(crate) fn up_function_features(
+    config: &Config,
+    network: &Network,
+    on: Interfaces,
+    peer: CpFunctionFeatures,
+) -> Features {
     let of = |feature, is_there| if is_there { feature } else { Features::empty() };
     let by_pools = Features::UEIP | Features::SSET | Features::MPAS;
     let pools = of(by_pools, !config.sessions.pools.is_empty());
@@ -54,10 +60,14 @@ pub(crate) fn up_function_features(config: &Config, network: &Network, on: Inter
     let rulebases = of(Features::ADPDP, has_rulebases);
     // On Sxb packet rates are those of all PDN connections to an APN (§5.4.15.3), which are not kept together here.
     let packet_rates = of(Features::CIOT, on.has(Interface::N4));
-    let all = ALWAYS
-        .into_iter()
-        .fold(pools | policies | rulebases | packet_rates, |all, one| all | one);
-    Features::from_bits(all.bits() & of_interfaces(on)).on_octets(8)
+    let partial_pfds = of(Features::PAPFD, peer.contains(CpFunctionFeatures::PAPFD));
+    let all = ALWAYS.into_iter().fold(
+        pools | policies | rulebases | packet_rates | partial_pfds,
+        |all, one| all | one,
+    );
+    let all = Features::from_bits(all.bits() & of_interfaces(on));
+    // Octets come in pairs from the eleventh on (figure 8.2.25-1).
+    all.on_octets(if all.octets() > 8 { 12 } else { 8 })
 }
 
 /// The features that are of one of these reference points (the table of §8.2.25, column "Interface"), as bits.
@@ -107,6 +117,7 @@ fn of_interfaces(on: Interfaces) -> u128 {
         Features::L2TP,
         Features::RESPS,
         Features::RATP,
+        Features::PAPFD,
     ]);
     let places = [
         (Interface::N4, !not_of_n4),
@@ -131,7 +142,8 @@ mod tests {
     fn a_peer_gets_the_features_of_its_interface() {
         let config = Config::new(NodeName::from(std::net::IpAddr::from([192, 0, 2, 1])), 1);
         let network = Network::default();
-        let told = |on| up_function_features(&config, &network, on);
+        let none = CpFunctionFeatures::empty();
+        let told = |on| up_function_features(&config, &network, on, none);
         let has = |on, feature| told(on).contains(feature);
         for (feature, on_n4, on_sxa, on_sxb) in [
             (Features::FTUP, true, true, true),
@@ -161,7 +173,11 @@ mod tests {
             dscp: None,
         };
         let network = Network::default();
-        let bits = |config: &Config| up_function_features(config, &network, Interfaces::ANY).bits();
+        let none = CpFunctionFeatures::empty();
+        let of = |config: &Config, network: &Network, peer| {
+            up_function_features(config, network, Interfaces::ANY, peer)
+        };
+        let bits = |config: &Config| of(config, &network, none).bits();
         let always = bits(&config);
         let downlink = Features::DDND | Features::DLBD | Features::UDBC | Features::DDDS;
         let sessions = Features::PDIU | Features::FRRT | Features::IP6PL;
@@ -178,8 +194,13 @@ mod tests {
         });
         let by_pools = Features::UEIP | Features::SSET | Features::MPAS;
         assert_eq!(bits(&config), always | by_pools.bits());
+        let partial = of(&config, &network, CpFunctionFeatures::PAPFD);
+        assert_eq!(partial.bits(), bits(&config) | Features::PAPFD.bits());
+        assert_eq!((partial.octets(), of(&config, &network, none).octets()), (12, 8));
+        let on_sxa = up_function_features(&config, &network, Interfaces::SXA, CpFunctionFeatures::PAPFD);
+        assert!(!on_sxa.contains(Features::PAPFD) && on_sxa.octets() == 8);
         let steers = Network::default().with_policies(vec![steering]).unwrap();
-        let steers = up_function_features(&config, &steers, Interfaces::ANY).bits();
+        let steers = of(&config, &steers, none).bits();
         assert_eq!(steers, bits(&config) | Features::TRST.bits());
         let mut predefined = rules::Predefined::default();
         let rule = rules::model::PredefinedRule {

@@ -5,7 +5,9 @@
 //! nothing until there are new ones.
 
 use flow::Nanos;
-use pfcp::ie::Cause;
+use pfcp::Repeated;
+use pfcp::group::PfdPartialFailureInformation;
+use pfcp::ie::{ApplicationId, Cause};
 use pfcp::message::{PfdManagementRequest, PfdManagementResponse};
 use rules::model::{Application, Edit, PdiUpdate, PdrUpdate, SessionRules, Urr, UrrTermsUpdate, UrrUpdate};
 use session::{Changes, Done, Refusal, Seid};
@@ -13,15 +15,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cause::Reject;
 use crate::endpoint_state::Shared;
 use crate::flow_descriptions::Descriptions;
-use crate::pfds::Pfds;
+use crate::pfds::{FailedPfds, Pfds};
 use crate::transactions::Request;
 
 /// Sessions that are changed at a time.
 const MOST_AT_A_TIME: usize = 256;
 /// After how long a session is tried again that could not be changed.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// What a PFD Partial Failure Information takes beside its Application ID, and what all of a response may take.
+const FAILURE_OCTETS: usize = 13;
+const MOST_FAILURE_OCTETS: usize = 60_000;
 
 /// The PFDs, and the sessions that are yet to follow a change of them.
 #[derive(Debug)]
@@ -62,7 +69,8 @@ impl PfdManagement {
         self.under_way.remove(&ticket.0)
     }
 
-    /// PFD Management: all of it or nothing.
+    /// PFD Management: all of it or nothing; for control planes that take partial acceptance, whole applications of it
+    /// (PAPFD, §5.42).
     pub(crate) fn serve_pfds(
         &mut self,
         shared: &mut Shared,
@@ -74,22 +82,54 @@ impl PfdManagement {
         let provisioned = shared
             .check_known(request, sent.node_id)
             .and_then(|()| shared.check_keeping())
-            .and_then(|()| self.pfds.read(sent, shared.config.inspects))
-            .and_then(|provision| self.pfds.provision(provision));
+            .and_then(|()| self.provision(shared, request, sent));
         if self.pfds.version() != before {
             shared.journal.applications_changed();
         }
-        if let Err(reject) = provisioned {
-            return shared.reject_request(now, request, reject);
-        }
+        let failed = match provisioned {
+            Ok(failed) => failed,
+            Err(reject) => return shared.reject_request(now, request, reject),
+        };
+        let failed: Vec<_> = failed
+            .iter()
+            .map(|one| PfdPartialFailureInformation::new(ApplicationId(one.id), one.cause()))
+            .collect();
         let node = shared.config.node.clone();
-        let mut response = PfdManagementResponse::new(Cause::REQUEST_ACCEPTED);
+        let mut response = PfdManagementResponse::new(match failed.is_empty() {
+            true => Cause::REQUEST_ACCEPTED,
+            false => Cause::REQUEST_PARTIALLY_ACCEPTED,
+        });
         response.node_id = Some(node.as_ie());
+        response.pfd_partial_failure_information = Repeated::new(&failed);
         shared.respond(now, request, &response);
         if self.pfds.version() == before {
             return;
         }
         self.follow_change(shared, now);
+    }
+
+    /// Takes what can be taken of a request, and gives the applications that cannot.
+    ///
+    /// # Errors
+    /// None can be, the sender takes all or nothing, or there would be too many.
+    fn provision<'a>(
+        &mut self,
+        shared: &Shared,
+        request: Request,
+        sent: &PfdManagementRequest<'a>,
+    ) -> Result<Vec<FailedPfds<'a>>, Reject> {
+        let (provision, failed) = self.pfds.read(sent, shared.config.inspects)?;
+        let takes_part = || {
+            let octets: usize = failed.iter().map(|one| FAILURE_OCTETS + one.id.len()).sum();
+            octets <= MOST_FAILURE_OCTETS && shared.takes_partial_pfds(request, sent.node_id)
+        };
+        if let Some(first) = failed.first()
+            && (provision.is_empty() || !takes_part())
+        {
+            return Err(first.reject);
+        }
+        self.pfds.provision(provision)?;
+        Ok(failed)
     }
 
     /// Applications are those of the configuration, and those that control planes describe.

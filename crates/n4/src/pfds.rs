@@ -1,8 +1,8 @@
 //! Packet Flow Descriptions: what applications are known by (TS 29.244 §6.2.5), for all sessions of all control planes.
 //!
 //! An application's packets are those that any of its PFDs describes; a PFD has flow descriptions, URLs and domain
-//! names. Names are looked for in what packets carry: where nothing is inspected, a request with any is refused whole,
-//! so that no application counts as detected that is not. So is custom content, of which none is known, and a domain
+//! names. Names are looked for in what packets carry: where nothing is inspected, an application with any is refused,
+//! so that none counts as detected that is not. So is one with custom content, of which none is known, or a domain
 //! name that is to be looked for in certificates. Belongs to the endpoint; the sessions' PDRs have copies,
 //! which [`pfd_management`](crate::pfd_management) keeps up to date.
 
@@ -166,6 +166,30 @@ pub(crate) struct Provision {
     forgets_all: bool,
 }
 
+/// An application of a request whose PFDs are not taken, and why: as of all of the request, and of this one alone.
+#[derive(Clone, Copy)]
+pub(crate) struct FailedPfds<'a> {
+    pub(crate) id: &'a [u8],
+    pub(crate) reject: Reject,
+}
+
+impl FailedPfds<'_> {
+    /// The Failure Cause of PFD Partial Failure Information (TS 29.244 §8.2.1).
+    pub(crate) fn cause(&self) -> Cause {
+        match self.reject {
+            BAD => Cause::PFD_CONTENTS_SYNTAX_ERROR,
+            reject => reject.cause,
+        }
+    }
+}
+
+impl Provision {
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.named.is_empty() && !self.forgets_all
+    }
+}
+
 impl Pfds {
     /// None. `seed` is of hashes over names that peers choose.
     pub(crate) fn new(seed: u64) -> Self {
@@ -195,34 +219,49 @@ impl Pfds {
         self.configured = configured;
     }
 
-    /// Reads a request to its end before anything changes. `inspects`: flows are looked into for names.
+    /// Reads a request to its end before anything changes; gives the applications that fail beside the others.
+    /// `inspects`: flows are looked into for names.
     ///
     /// # Errors
-    /// Cause 76 for what is not understood, 69 for what cannot be read or is configured here, each with the IE; 75 for
-    /// too many.
-    pub(crate) fn read(
+    /// Too many regular expressions: 75. An application fails by cause 76 for what is not understood, 69 for what
+    /// cannot be read or is configured here, each with the IE; 75 for too many.
+    pub(crate) fn read<'a>(
         &self,
-        request: &PfdManagementRequest<'_>,
+        request: &PfdManagementRequest<'a>,
         inspects: bool,
-    ) -> Result<Provision, Reject> {
+    ) -> Result<(Provision, Vec<FailedPfds<'a>>), Reject> {
         let counts = request.application_ids_pfds.iter().map(|one| count(&one));
         let all = counts.fold(Names::default(), Names::and);
         if all.expressions > MOST_EXPRESSIONS_AT_ONCE {
             return Err(FULL);
         }
         let mut named = BTreeMap::new();
+        let mut failed = Vec::new();
         for one in request.application_ids_pfds.iter() {
             let id = one.application_id.0;
-            if self.configured.contains_key(id) || id.len() > LONGEST_ID {
-                return Err(Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::APPLICATION_ID));
+            match self.known_by(&one, inspects) {
+                Ok(known) => _ = named.insert(Arc::from(id), known),
+                Err(reject) => failed.push(FailedPfds { id, reject }),
             }
-            let pfds = pfds(&one, inspects)?;
-            named.insert(Arc::from(id), KnownBy::new(pfds, self.seed));
         }
-        Ok(Provision {
+        // One that is there twice is taken whole or not at all.
+        for FailedPfds { id, .. } in &failed {
+            named.remove(*id);
+        }
+        let provision = Provision {
             named,
             forgets_all: request.application_ids_pfds.is_empty(),
-        })
+        };
+        Ok((provision, failed))
+    }
+
+    /// What an application of a request is known by.
+    fn known_by(&self, application: &ApplicationIdsPfds<'_>, inspects: bool) -> Result<KnownBy, Reject> {
+        let id = application.application_id.0;
+        if self.configured.contains_key(id) || id.len() > LONGEST_ID {
+            return Err(Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::APPLICATION_ID));
+        }
+        Ok(KnownBy::new(pfds(application, inspects)?, self.seed))
     }
 
     /// The application with this identifier.

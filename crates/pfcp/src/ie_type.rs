@@ -1,6 +1,8 @@
-//! The IE types of TS 29.244 R17, Table 8.1.2-1: number, name and the place that defines each.
+//! The IE types of TS 29.244 R17, Table 8.1.2-1, and those of R19 that are used: number, name and the place that
+//! defines each.
 
-/// The type of an IE, as on the wire (TS 29.244 §8.1.2). Any number is valid; those of R17 have constants.
+/// The type of an IE, as on the wire (TS 29.244 §8.1.2). Any number is valid; those that are known have
+/// constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IeType(pub u16);
 
@@ -19,7 +21,7 @@ macro_rules! ie_types {
                 pub const $constant: Self = Self($number);
             )*
 
-            /// The IE's name in TS 29.244, or what little is known of a number that R17 does not have.
+            /// The IE's name in TS 29.244, or what little is known of any other number.
             pub const fn name(self) -> &'static str {
                 match self.0 {
                     $($number => $name,)*
@@ -28,7 +30,7 @@ macro_rules! ie_types {
                 }
             }
 
-            /// The clause or table of TS 29.244 R17 that defines the IE; empty for a number that R17 does not have.
+            /// The clause or table of TS 29.244 that defines the IE; empty for a number that is not known.
             pub const fn clause(self) -> &'static str {
                 match self.0 {
                     $($number => $clause,)*
@@ -36,7 +38,7 @@ macro_rules! ie_types {
                 }
             }
 
-            /// All types of R17, in the order of their numbers.
+            /// All types that are known, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self($number)),*];
         }
     };
@@ -362,4 +364,5 @@ ie_types! {
     319 QER_INDICATIONS "QER Indications" "§8.2.216",
     320 VENDOR_SPECIFIC_NODE_REPORT_TYPE "Vendor-Specific Node Report Type" "§8.2.217",
     321 CONFIGURED_TIME_DOMAIN "Configured Time Domain" "§8.2.218",
+    397 PFD_PARTIAL_FAILURE_INFORMATION "PFD Partial Failure Information" "Table 7.4.3.2-2",
 }

@@ -3,6 +3,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use pfcp::IeType;
+use pfcp::group::PfdPartialFailureInformation;
 use pfcp::ie::*;
 
 #[path = "common/vector.rs"]
@@ -193,6 +195,28 @@ fn peers_and_pools() {
     );
     vector(&format!("01 {V6_HEX}"), IpMulticastAddress::Ipv6(V6, None));
     assert!(IpMulticastAddress::decode(&[3, 0, 0, 0, 0]).is_err());
+}
+
+#[test]
+fn failed_applications() {
+    let failed = |id, cause| PfdPartialFailureInformation::new(ApplicationId(id), cause);
+    assert_eq!(PfdPartialFailureInformation::TYPE, IeType(397));
+    vector(
+        "0018 0004 73686f70 0013 0001 5a",
+        failed(b"shop", Cause::PFD_CONTENTS_SYNTAX_ERROR),
+    );
+    vector(
+        "0018 0001 61 0013 0001 4c",
+        failed(b"a", Cause::SERVICE_NOT_SUPPORTED),
+    );
+    // Both are mandatory.
+    for (part, missing) in [
+        ("0018 0001 61", IeType::CAUSE),
+        ("0013 0001 4c", IeType::APPLICATION_ID),
+    ] {
+        let error = PfdPartialFailureInformation::decode(vector::octets(part)).unwrap_err();
+        assert_eq!(error.offending, Some(missing));
+    }
 }
 
 #[test]

@@ -236,6 +236,65 @@ func (c *Client) ProvisionPFDs(application string, pfds ...PFD) error {
 	return accepted(response.Cause)
 }
 
+// TakePartialPFDs tells the UPF that part of a request about PFDs may be accepted (PAPFD), and returns its features then.
+func (c *Client) TakePartialPFDs() ([]byte, error) {
+	m := message.NewAssociationUpdateRequest(c.NextSequence(), ie.NewNodeIDHeuristic(c.NodeID),
+		ie.New(ie.CPFunctionFeatures, []byte{0, 0x04}))
+	response, err := request[*message.AssociationUpdateResponse](c, m)
+	if err != nil {
+		return nil, err
+	}
+	if err := accepted(response.Cause); err != nil {
+		return nil, err
+	}
+	return response.UPFunctionFeatures.UPFunctionFeatures()
+}
+
+// pfdPartialFailureInformation is the type of an IE of R19, which go-pfcp has not.
+const pfdPartialFailureInformation = 397
+
+// ProvisionSeveral sends what several applications are known by, and returns the cause of the response, and that of each
+// application that has failed.
+func (c *Client) ProvisionSeveral(applications map[string][]PFD) (uint8, map[string]uint8, error) {
+	var all []*ie.IE
+	for application, pfds := range applications {
+		ies := []*ie.IE{ie.NewApplicationID(application)}
+		for _, pfd := range pfds {
+			ies = append(ies, pfd.context())
+		}
+		all = append(all, ie.NewApplicationIDsPFDs(ies...))
+	}
+	response, err := request[*message.PFDManagementResponse](c, message.NewPFDManagementRequest(c.NextSequence(), all...))
+	if err != nil {
+		return 0, nil, err
+	}
+	cause, err := response.Cause.Cause()
+	if err != nil {
+		return 0, nil, err
+	}
+	failed := map[string]uint8{}
+	for _, one := range response.IEs {
+		if one.Type != pfdPartialFailureInformation {
+			continue
+		}
+		members, err := ie.ParseMultiIEs(one.Payload)
+		if err != nil {
+			return 0, nil, err
+		}
+		if len(members) != 2 {
+			return 0, nil, fmt.Errorf("%d members of PFD Partial Failure Information", len(members))
+		}
+		application, err := members[0].ApplicationID()
+		if err != nil {
+			return 0, nil, err
+		}
+		if failed[application], err = members[1].Cause(); err != nil {
+			return 0, nil, err
+		}
+	}
+	return cause, failed, nil
+}
+
 // tunnels reads the F-TEIDs over IPv4 of Created PDRs.
 func tunnels(created []*ie.IE) (map[uint16]Tunnel, error) {
 	found := map[uint16]Tunnel{}

@@ -16,6 +16,7 @@ mod interfaces;
 mod load;
 mod lossy;
 mod node_reports;
+mod partial_pfds;
 mod peers;
 mod pfds;
 mod policers;

@@ -22,26 +22,26 @@ use support::*;
 
 const VIDEO: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 const OTHER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 8);
-const TO_VIDEO: &str = "permit out ip from 198.51.100.7 to assigned";
-const TO_OTHER: &str = "permit out ip from 198.51.100.8 to assigned";
+pub(super) const TO_VIDEO: &str = "permit out ip from 198.51.100.7 to assigned";
+pub(super) const TO_OTHER: &str = "permit out ip from 198.51.100.8 to assigned";
 const REFUSED: Cause = Cause::RULE_CREATION_MODIFICATION_FAILURE;
 
 /// Octets behind their length.
-fn counted(octets: &[u8]) -> Octets {
+pub(super) fn counted(octets: &[u8]) -> Octets {
     [&(octets.len() as u16).to_be_bytes()[..], octets].concat()
 }
 
 /// PFD Contents with these flags and fields.
-fn contents(flags: u8, fields: &[Octets]) -> Octets {
+pub(super) fn contents(flags: u8, fields: &[Octets]) -> Octets {
     ie(61, [&[flags, 0][..], &fields.concat()].concat())
 }
 
-fn flow(text: &str) -> Octets {
+pub(super) fn flow(text: &str) -> Octets {
     contents(1, &[counted(text.as_bytes())])
 }
 
 /// An application with one PFD for each of these.
-fn application(id: &str, pfds: &[Octets]) -> Octets {
+pub(super) fn application(id: &str, pfds: &[Octets]) -> Octets {
     let contexts = pfds.iter().map(|pfd| group(59, std::slice::from_ref(pfd)));
     let ies: Vec<_> = [ie(24, id)].into_iter().chain(contexts).collect();
     group(58, &ies)
@@ -91,12 +91,12 @@ fn session(cp: u64, ue: Ipv4Addr) -> Vec<Octets> {
 }
 
 impl World {
-    fn provision(&mut self, applications: &[Octets]) -> Reply {
+    pub(super) fn provision(&mut self, applications: &[Octets]) -> Reply {
         self.ask(3, None, applications)
     }
 
     /// With an application and a session that names it.
-    fn with_video() -> World {
+    pub(super) fn with_video() -> World {
         let mut world = World::associated();
         world
             .provision(&[application("video", &[flow(TO_VIDEO)])])
@@ -106,7 +106,7 @@ impl World {
     }
 
     /// Which of the two servers the only session exchanges packets with, up and down.
-    fn reaches(&self) -> [[bool; 2]; 2] {
+    pub(super) fn reaches(&self) -> [[bool; 2]; 2] {
         let session = self.only_session();
         let rules = session.rules();
         let teid = rules.pdrs()[0].pdi.f_teid.unwrap().teid.0;
@@ -119,8 +119,8 @@ impl World {
     }
 }
 
-const YES: [bool; 2] = [true; 2];
-const NO: [bool; 2] = [false; 2];
+pub(super) const YES: [bool; 2] = [true; 2];
+pub(super) const NO: [bool; 2] = [false; 2];
 
 #[test]
 fn an_application_is_its_flows_in_both_directions() {

@@ -14,6 +14,12 @@ groups! {
         61 Mn pfd_contents: PfdContents<'a>,
     }
 
+    /// PFD Partial Failure Information, of R19.
+    PfdPartialFailureInformation = 397, "7.4.3.2-2" {
+        24 M application_id: ApplicationId<'a>,
+        19 M failure_cause: Cause,
+    }
+
     /// PFCP Session Retention Information.
     PfcpSessionRetentionInformation = 183, "7.4.4.1-2" {
         185 On cp_pfcp_entity_ip_address: CpPfcpEntityIpAddress,

@@ -62,6 +62,9 @@ causes! {
     84 L2TP_TUNNEL_RELEASE "L2TP tunnel release",
     85 L2TP_SESSION_RELEASE "L2TP session release",
     86 RESTORATION_RESOURCE_NOT_AVAILABLE "Session restoration failure, requested resource not available",
+    90 PFD_CONTENTS_SYNTAX_ERROR "PFD Contents syntax error",
+    91 PFD_CONTENTS_SEMANTICS_ERROR "PFD Contents semantics error",
+    92 PFD_APPLICATION_ID_UNKNOWN "PFD Application ID unknown",
 }
 
 impl Cause {
@@ -277,6 +280,7 @@ growing_flags! {
         EPPPI = 11/4 "Enhanced provisioning of Paging Policy Indicators",
         RATP = 11/5 "Redirection to ports",
         UPIDP = 11/6 "User plane inactivity detection per PDR",
+        PAPFD = 15/7 "Partial acceptance of PFDs",
     }
     /// What the CP function can do, as far as it concerns the UP function.
     CpFunctionFeatures: u64, 1 to 8 octets = 89, "§8.2.58" {
@@ -290,6 +294,7 @@ growing_flags! {
         UIAUR = 5/8 "UE IP address usage reporting",
         PSUCC = 6/1 "Partial success",
         RPGUR = 6/2 "Reporting of peer GTP-U entity restarts",
+        PAPFD = 6/3 "Partial acceptance of PFDs",
     }
 }
 

@@ -26,6 +26,7 @@ messages! {
         19 M cause: Cause,
         40 C offending_ie: OffendingIe,
         60 O node_id: NodeId<'a>,
+        397 Cn pfd_partial_failure_information: PfdPartialFailureInformation<'a>,
     }
 
     /// PFCP Association Setup Request.

@@ -196,7 +196,7 @@ fn usage_that_is_not_measured_is_refused() {
 #[test]
 fn announced_features_are_those_documented_as_set() {
     let features = document::features();
-    assert_eq!(features.len(), 7 * 8 - 2, "from 5/1 to 11/6");
+    assert_eq!(features.len(), 7 * 8 - 2 + 1, "from 5/1 to 11/6, and 15/7");
     let mut with_pools = World::config(2);
     with_pools.sessions.pools.push(session::Pool {
         name: "pool".into(),
@@ -208,6 +208,7 @@ fn announced_features_are_those_documented_as_set() {
         ("pools", World::with(with_pools)),
         ("rulebases", World::with(with_a_rulebase())),
         ("policies", with_a_policy("gold")),
+        (PARTIAL_PFDS, World::new()),
     ];
     let known = worlds.each_ref().map(|(with, _)| *with);
     for (with, mut world) in worlds {
@@ -221,7 +222,9 @@ fn announced_features_are_those_documented_as_set() {
         };
         let said = features.iter().filter(|(_, feature)| is_set(feature));
         let said: BTreeSet<_> = said.map(|(bit, _)| *bit).collect();
-        assert_eq!(announced_features(&mut world), said, "with {with}");
+        // CP Function Features: PAPFD.
+        let own = (with == PARTIAL_PFDS).then(|| ie(89, [0, 0x04]));
+        assert_eq!(announced_features(&mut world, own), said, "with {with}");
     }
 }
 
@@ -242,9 +245,13 @@ fn with_a_rulebase() -> n4::Config {
     config
 }
 
+/// What a peer has that gets PAPFD.
+const PARTIAL_PFDS: &str = "PAPFD";
+
 /// Octet and bit of each feature that an Association Setup Response has.
-fn announced_features(world: &mut World) -> BTreeSet<(usize, usize)> {
-    let reply = world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(100)]);
+fn announced_features(world: &mut World, own: Option<Octets>) -> BTreeSet<(usize, usize)> {
+    let setup = [node_v4(SMF_ADDRESS), recovery(100)].into_iter().chain(own);
+    let reply = world.ask(5, None, &setup.collect::<Vec<_>>());
     let mut ies = refused::tlvs(&reply.0.bytes[8..]).into_iter();
     let (_, octets) = ies.find(|(ie_type, _)| *ie_type == UP_FUNCTION_FEATURES).unwrap();
     let bits = (0..octets.len() * 8).filter(|bit| octets[bit / 8] & 1 << (bit % 8) != 0);

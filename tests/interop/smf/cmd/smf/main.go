@@ -35,6 +35,8 @@ type command struct {
 	// An application, and what it is known by.
 	Application string    `json:"application"`
 	PFDs        []smf.PFD `json:"pfds"`
+	// Several applications.
+	Applications map[string][]smf.PFD `json:"applications"`
 }
 
 func run(client *smf.Client, c command) (any, error) {
@@ -54,6 +56,12 @@ func run(client *smf.Client, c command) (any, error) {
 		return struct{}{}, client.SetRedirect(c.UPSEID, c.URL)
 	case "pfds":
 		return struct{}{}, client.ProvisionPFDs(c.Application, c.PFDs...)
+	case "partial_pfds":
+		features, err := client.TakePartialPFDs()
+		return map[string]string{"features": hex.EncodeToString(features)}, err
+	case "several":
+		cause, failed, err := client.ProvisionSeveral(c.Applications)
+		return map[string]any{"cause": cause, "failed": failed}, err
 	case "delete":
 		usage, err := client.Delete(c.UPSEID)
 		return map[string][]smf.Usage{"usage": usage}, err
