@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { redraw } from "./chart.js";
-import { h, put, say } from "./dom.js";
+import { h, notice, put, say } from "./dom.js";
 import { duration } from "./format.js";
 import * as live from "./live.js";
 import { alarms } from "./views/alarms.js";
@@ -73,7 +73,7 @@ function show() {
   const why = known.routes.has(lacks)
     ? `${name} needs the role ${known.routes.get(lacks)}; you are ${known.role}.`
     : `This daemon does not have ${lacks}.`;
-  place.append(h("h1", {}, name), h("p", { class: "notice warn" }, why));
+  place.append(h("h1", {}, name), notice("warn", why));
   end = null;
 }
 
@@ -210,7 +210,7 @@ async function main() {
       await learn();
       break;
     } catch (error) {
-      put(by("main"), h("p", { class: "notice bad" }, `The daemon does not answer: ${error.message}. It is asked again.`));
+      put(by("main"), notice("bad", `The daemon does not answer: ${error.message}. It is asked again.`));
       await new Promise((done) => setTimeout(done, wait));
     }
   }

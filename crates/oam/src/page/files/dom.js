@@ -127,3 +127,7 @@ export function choice(label, options, chosen, choose) {
   }
   return h("div", { class: "choice", role: "group", "aria-label": label }, buttons);
 }
+
+// Words that stand out: "warn" or "bad".
+export const notice = (kind, words) => h("p", { class: `notice ${kind}` }, words);
+export const fault = (place, error) => put(place, notice("bad", error.message));

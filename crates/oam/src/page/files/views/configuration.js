@@ -1,7 +1,7 @@
 // The configuration in effect: what a changed text would change, commits with a time to confirm, versions.
 
 import { get, query, send } from "../api.js";
-import { facts, h, put, say, section, state, table } from "../dom.js";
+import { facts, fault, h, notice, put, say, section, state, table } from "../dom.js";
 import { date, duration } from "../format.js";
 import { faults, poll } from "./poll.js";
 
@@ -80,7 +80,7 @@ export function configuration(place, { known }) {
     try {
       await what();
     } catch (error) {
-      put(said, h("p", { class: "notice bad" }, error.message));
+      fault(said, error);
     }
   }
 
@@ -160,8 +160,9 @@ export function configuration(place, { known }) {
     const lost = status.rolled_back;
     put(head,
       status.unconfirmed && waiting(status.unconfirmed),
-      lost && h("p", { class: "notice warn" }, `Version ${lost.version.number} was rolled back: ${lost.why}.`),
-      status.file_edited && h("p", { class: "notice warn" }, "Another program has written the file since; a commit replaces it."),
+      lost && notice("warn", `Version ${lost.version.number} was rolled back: ${lost.why}.`),
+      status.file_edited && notice("warn", "The file was edited since; a commit replaces it."),
+      status.application_files_edited && notice("warn", "Files of applications were edited since; a commit or a start takes them."),
       facts([
         ["Version", `${status.running.number}, by ${status.running.by} at ${date(status.running.at)}`],
         ["File", status.file],

@@ -1,6 +1,6 @@
 // Asks the API now and then, while a view is there.
 
-import { h, put } from "../dom.js";
+import { fault, h, put } from "../dom.js";
 
 // Calls `ask` at once and every `seconds` after its answer. Faults are shown in `place`. Returns what ends it.
 export function poll(seconds, place, ask) {
@@ -12,7 +12,7 @@ export function poll(seconds, place, ask) {
         put(place);
       } catch (error) {
         if (stop.signal.aborted) return;
-        put(place, h("p", { class: "notice bad" }, error.message));
+        fault(place, error);
       }
       await new Promise((done) => setTimeout(done, seconds * 1000));
     }

@@ -1,7 +1,7 @@
 // Sessions: a page of them, or those that are searched for.
 
 import { get, query } from "../api.js";
-import { h, put, say, state, table } from "../dom.js";
+import { fault, h, put, say, state, table } from "../dom.js";
 import { grouped } from "../format.js";
 
 const ROWS = 50;
@@ -105,7 +105,7 @@ export function sessions(place, { fields }) {
     } catch (error) {
       if (mine !== turn) return;
       field.setAttribute("aria-invalid", "true");
-      put(wrong, h("p", { class: "notice bad" }, error.message));
+      fault(wrong, error);
     }
   }
 
@@ -115,7 +115,7 @@ export function sessions(place, { fields }) {
       const got = await collect(meaning, after, turn);
       if (got) tell(got, meaning, false);
     } catch (error) {
-      put(wrong, h("p", { class: "notice bad" }, error.message));
+      fault(wrong, error);
     }
   });
   const submit = (event) => {

@@ -1,7 +1,7 @@
 // Packets explained one by one, as they come.
 
 import { lines, query } from "../api.js";
-import { facts, h, put, say } from "../dom.js";
+import { facts, fault, h, put, say } from "../dom.js";
 import { bitRate, grouped, plain } from "../format.js";
 import * as live from "../live.js";
 
@@ -153,7 +153,7 @@ export function trace(place, { fields }) {
       else {
         say(status, "");
         inputs.find(([name]) => name === error.field)?.[2].setAttribute("aria-invalid", "true");
-        put(wrong, h("p", { class: "notice bad" }, error.message));
+        fault(wrong, error);
       }
     }
     if (stop === mine) stop = null;
