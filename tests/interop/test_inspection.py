@@ -118,6 +118,12 @@ def billed(lab, session):
     return collections.Counter({one["content"]: total(one["counts"]) for one in contents})
 
 
+def totals(lab):
+    """What all sessions have counted since the start of the daemon."""
+    rows = shown(lab, "contents")["contents"]
+    return collections.Counter({one["name"]: one["uplink_octets"] + one["downlink_octets"] for one in rows})
+
+
 def settled(lab, session):
     """What is billed once no packet is under way any more."""
     last = [None]
@@ -150,6 +156,7 @@ def check(lab, session, ue, asked):
 
 def test_contents_are_billed_as_the_servers_say(lab):
     sock = lab.gnb_socket()
+    before = totals(lab)
     with sock, kernel_ue(lab, sock, activate=["web"]) as (session, ue, _):
         with servers(lab) as asked:
             web(lab, "get", "https://video.example/200000", "https://www.example/3000", "https://cdn.video.example/5000")
@@ -160,6 +167,9 @@ def test_contents_are_billed_as_the_servers_say(lab):
             curl(lab, "http://shop.example/index")
         counted = check(lab, session, ue, asked)
         assert counted["video"] > 330_000 and counted["quic"] > 60_000 and counted["api"] > 2_000
+        eventually(lambda: totals(lab) - before == counted, "the totals are what the session was billed")
+    # They stay when the session has ended.
+    assert totals(lab) - before == counted
 
 
 def test_each_request_of_a_connection_is_billed_by_itself(lab):

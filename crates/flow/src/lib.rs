@@ -31,9 +31,9 @@ mod key;
 mod table;
 
 pub use block::{
-    BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentUsage, Counted, CounterLimit, Flows, Installed,
-    LimitAction, LiveBlock, MarkedBlock, Millisecond, PackedForward, PacketTimes, Reached, Red, ReplaceMap,
-    SessionBlock, UrrCount, Volumes, Weight,
+    BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentTotal, ContentUsage, Counted, CounterLimit,
+    Flows, Installed, LimitAction, LiveBlock, MarkedBlock, Millisecond, PackedForward, PacketTimes, Reached,
+    Red, ReplaceMap, SessionBlock, UrrCount, Volumes, Weight,
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags, Verdict};

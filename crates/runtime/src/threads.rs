@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use dpdk::{Eal, Registration, pin_current_thread};
-use flow::Nanos;
 use flow::slab::OutOfMemory;
+use flow::{ContentTotal, Nanos};
 use worker::{AccessCount, Holdings, Io, Stats, Worker};
 
 use super::idle::Idle;
@@ -101,6 +101,21 @@ pub type PublishedHoldings = Published<Holdings>;
 /// What the rules of access lists have decided in a worker, by their numbers; published every second.
 pub type PublishedAccessCounts = Published<Vec<AccessCount>>;
 
+/// What a worker's sessions have counted of each content, by its number; 1,024 contents are published at a time.
+pub type PublishedContentTotals = Published<Vec<ContentTotal>>;
+
+/// Contents that are published at a time.
+const CONTENTS_AT_ONCE: usize = 1_024;
+
+/// Brings a part of what is published up to date, from `from` on: where the next part begins.
+fn write_part(published: &mut Vec<ContentTotal>, totals: &[ContentTotal], from: usize) -> usize {
+    published.resize(totals.len(), ContentTotal::default());
+    let from = if from < totals.len() { from } else { 0 };
+    let end = totals.len().min(from + CONTENTS_AT_ONCE);
+    published[from..end].copy_from_slice(&totals[from..end]);
+    end
+}
+
 /// How a worker's thread runs.
 pub struct ThreadConfig {
     /// The core to pin the thread to.
@@ -185,6 +200,7 @@ pub struct WorkerThread {
     published: PublishedStats,
     holdings: PublishedHoldings,
     access_counts: PublishedAccessCounts,
+    content_totals: PublishedContentTotals,
     made: Receiver<Result<Vec<Range<usize>>, ThreadError>>,
 }
 
@@ -224,6 +240,9 @@ impl WorkerThread {
         let held = holdings.clone();
         let access_counts = PublishedAccessCounts::default();
         let access = access_counts.clone();
+        let content_totals = PublishedContentTotals::default();
+        let contents = content_totals.clone();
+        let mut contents_from = 0;
         let (outcome, made) = sync_channel(1);
         let body = move || {
             // Sending fails, and is ignored, where the starter does not wait for the outcome.
@@ -253,6 +272,9 @@ impl WorkerThread {
                             counts.extend_from_slice(worker.access_counts());
                         });
                     }
+                    contents.offer(|totals| {
+                        contents_from = write_part(totals, worker.content_totals(), contents_from)
+                    });
                     times = times.wrapping_add(1);
                     next = now + PUBLISH;
                 }
@@ -268,6 +290,7 @@ impl WorkerThread {
             published,
             holdings,
             access_counts,
+            content_totals,
             made,
         }
     }
@@ -296,6 +319,12 @@ impl WorkerThread {
     #[must_use]
     pub fn access_counts(&self) -> &PublishedAccessCounts {
         &self.access_counts
+    }
+
+    /// What its sessions have counted of each content, as it publishes it.
+    #[must_use]
+    pub fn content_totals(&self) -> &PublishedContentTotals {
+        &self.content_totals
     }
 
     /// Whether the thread has ended, which it does before `stop` only when it failed.

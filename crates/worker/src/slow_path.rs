@@ -88,6 +88,7 @@ impl Tables<'_> {
     /// else of the session has none.
     #[cold]
     fn bill(&mut self, session: SessionIndex, content: ContentId, verdict: &mut Verdict) {
+        self.sessions.blocks.decided_content(content);
         if let Some(number) = self.sessions.blocks.content(session, content) {
             verdict.content = number;
             return;

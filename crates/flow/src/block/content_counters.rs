@@ -15,6 +15,7 @@ use zerocopy::FromZeros;
 
 use super::UrrCount;
 use super::allocator::LineAllocator;
+use super::content_totals::ContentTotals;
 use crate::prefetch;
 use crate::slab::{OutOfMemory, Slab};
 use crate::{ContentId, Direction, Nanos, SessionIndex};
@@ -69,6 +70,8 @@ struct Counter {
     counts: [Count; 2],
     first: u64,
     last: u64,
+    /// The content.
+    content: u32,
 }
 
 const _: () = assert!(size_of::<Counter>() == 64);
@@ -117,6 +120,8 @@ pub(super) struct ContentCounters {
     allocator: LineAllocator,
     /// By session.
     runs: Box<[Run]>,
+    /// What all sessions have counted.
+    totals: ContentTotals,
     in_use: usize,
     /// The session that is looked at next for what is due.
     at: usize,
@@ -146,6 +151,10 @@ impl ContentCounters {
             contents: Slab::new(lines)?,
             allocator: LineAllocator::new(lines),
             runs: vec![Run::default(); if lines == 0 { 0 } else { sessions }].into(),
+            totals: match lines {
+                0 => ContentTotals::default(),
+                _ => ContentTotals::new(),
+            },
             in_use: 0,
             at: 0,
         })
@@ -215,7 +224,10 @@ impl ContentCounters {
         }
         let run = self.runs.get_mut(session.index())?;
         let place = run.first as usize + usize::from(run.len);
-        *self.lines.get_mut(place)? = Counter::new_zeroed();
+        *self.lines.get_mut(place)? = Counter {
+            content: content.0,
+            ..Counter::new_zeroed()
+        };
         *self.contents.get_mut(place)? = content.0;
         run.len += 1;
         self.in_use += 1;
@@ -264,6 +276,7 @@ impl ContentCounters {
         now: Nanos,
     ) {
         if let Some(counter) = self.at(session, number) {
+            let content = ContentId(counter.content);
             if counter.is_zero() {
                 counter.first = now.0;
             }
@@ -273,6 +286,7 @@ impl ContentCounters {
                 Direction::Uplink => uplink.add(octets),
                 Direction::Downlink => downlink.add(octets),
             };
+            self.totals.count(content, direction, octets);
         }
     }
 
@@ -280,7 +294,19 @@ impl ContentCounters {
     pub(super) fn uncount(&mut self, session: SessionIndex, number: u16, direction: Direction, octets: u64) {
         if let Some(counter) = self.at(session, number) {
             counter.counts[direction as usize].take_back(octets);
+            let content = ContentId(counter.content);
+            self.totals.take_back(content, direction, octets);
         }
+    }
+
+    /// What all sessions have counted of each content.
+    pub(super) const fn totals(&self) -> &ContentTotals {
+        &self.totals
+    }
+
+    /// The same, for one who adds to it.
+    pub(super) const fn totals_mut(&mut self) -> &mut ContentTotals {
+        &mut self.totals
     }
 
     /// What a session has counted of each content, since that was last taken.
@@ -459,6 +485,7 @@ mod tests {
                     Step::Count { session, content, up, octets } => {
                         let number = blocks.content(SessionIndex(session), ContentId(content)).unwrap();
                         let block = installed[session as usize].block;
+                        blocks.decided_content(ContentId(content));
                         blocks.count_content(block, number, way(up), octets, now);
                         add(&mut counted, session, &one(content, up, octets));
                     }
@@ -491,6 +518,20 @@ mod tests {
                 prop_assert_eq!(left, usage.clone());
                 usage.iter().for_each(|usage| add(&mut taken, session, usage));
                 blocks.retain_contents(SessionIndex(session), |_| false);
+            }
+            let mut totals = BTreeMap::new();
+            for ((_, content), sum) in &counted {
+                let total: &mut UrrCount = totals.entry(*content).or_default();
+                total.ul_packets += sum.ul_packets;
+                total.ul_octets += sum.ul_octets;
+                total.dl_packets += sum.dl_packets;
+                total.dl_octets += sum.dl_octets;
+            }
+            for content in 0..40 {
+                let total = blocks.content_totals().get(content as usize).copied().unwrap_or_default();
+                let sum = totals.get(&content).copied().unwrap_or_default();
+                prop_assert_eq!(total.packets, [sum.ul_packets, sum.dl_packets]);
+                prop_assert_eq!(total.octets, [sum.ul_octets, sum.dl_octets]);
             }
             prop_assert_eq!(taken, counted);
             prop_assert_eq!(blocks.contents_in_use(), 0);

@@ -2,7 +2,7 @@
 
 use super::content_counters::ContentCounters;
 use super::lines::Line;
-use super::{BlockRef, Blocks, ContentUsage};
+use super::{BlockRef, Blocks, ContentTotal, ContentUsage};
 use crate::slab::OutOfMemory;
 use crate::{ContentId, Direction, Nanos, SessionIndex};
 
@@ -21,6 +21,17 @@ impl Blocks {
     /// Content counters that sessions have.
     pub const fn contents_in_use(&self) -> usize {
         self.contents.in_use()
+    }
+
+    /// What all sessions together have counted of each content since the start, by its number: up to the last of which
+    /// there were flows.
+    pub fn content_totals(&self) -> &[ContentTotal] {
+        self.contents.totals().all()
+    }
+
+    /// A flow is decided to be of a content.
+    pub fn decided_content(&mut self, content: ContentId) {
+        self.contents.totals_mut().decided(content);
     }
 
     /// The number of a session's counter of `content`, which is made if there is none yet; `None` when there is no room

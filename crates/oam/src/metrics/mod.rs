@@ -4,6 +4,7 @@
 //! metric has a series for each UE or session; that is what the API is for. What peers name (slices, DNNs, SMFs) is
 //! bounded.
 
+mod contents;
 mod control;
 mod exposition;
 mod load;
@@ -74,6 +75,8 @@ fn write(format: Format, most: usize, scrape: &Scrape) -> Exposition {
         store::write(&mut to, store);
     }
     worker::write(&mut to, &scrape.workers, &scrape.control.port_names);
+    // Last: of these there may be more than there is room for.
+    contents::write(&mut to, &scrape.contents);
     let (series, omitted) = (to.series(), to.omitted());
     to.grow(LAST);
     to.single(&SERIES, series);
@@ -90,8 +93,8 @@ mod tests {
 
     use super::*;
     use crate::values::{
-        N4Message, N4Status, PortList, PortRow, RecordsState, RecordsStatus, RestoredSessions, StoreState,
-        StoreStatus, UnreportedCounts,
+        ContentRow, N4Message, N4Status, PortList, PortRow, RecordsState, RecordsStatus, RestoredSessions,
+        StoreState, StoreStatus, UnreportedCounts,
     };
 
     /// Compares a page of docs/reference with what the code says; `SLUICE_GOLDEN=write` writes it.
@@ -179,7 +182,21 @@ mod tests {
             },
             records: Some(records()),
             store: Some(store()),
+            contents: vec![content("video", Some(100)), content("video", None)],
             busiest_worker: 0.2,
+        }
+    }
+
+    fn content(name: &str, rating_group: Option<u32>) -> ContentRow {
+        ContentRow {
+            name: name.into(),
+            rating_group,
+            service_id: None,
+            flows: 1,
+            uplink_packets: 2,
+            uplink_octets: 3,
+            downlink_packets: 4,
+            downlink_octets: 5,
         }
     }
 
@@ -256,6 +273,11 @@ mod tests {
         assert!(text.contains("\nsluice_load_ratio 0.3\n"), "{text}");
         assert!(text.contains("sluice_worker_stage_seconds_total{stage=\"rx\",worker=\"0\"} 0.5\n"));
         assert!(text.contains("sluice_smf_sessions{smf=\"smf\\\"1\"} 30\n"));
+        let content = "content=\"video\",rating_group=\"100\",direction=\"downlink\"";
+        assert!(
+            text.contains(&format!("sluice_content_bytes_total{{{content}}} 5\n")),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! All that a scrape shows.
 
-use crate::values::{RecordsStatus, StoreStatus};
+use crate::values::{ContentRow, RecordsStatus, StoreStatus};
 
 use super::control::ControlSnapshot;
 use super::worker::WorkerSnapshot;
@@ -16,6 +16,8 @@ pub struct Scrape {
     pub records: Option<RecordsStatus>,
     /// Of the store of sessions, where there is one.
     pub store: Option<StoreStatus>,
+    /// Of the contents of predefined rules.
+    pub contents: Vec<ContentRow>,
     /// The share of time that the busiest worker worked of late, 0 to 1.
     pub busiest_worker: f64,
 }

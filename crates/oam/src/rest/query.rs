@@ -6,9 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::Nanos;
+use flow::{ContentId, Nanos};
 use rtrb::Consumer;
 use rules::AdjacencyRef;
+use rules::model::Content;
 use rules::network::{BoundAccessList, Network};
 use session::{Export, Seid};
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -89,6 +90,9 @@ enum Query {
     },
     Applications {
         reply: oneshot::Sender<ApplicationList>,
+    },
+    Contents {
+        reply: oneshot::Sender<Vec<(Content, ContentId)>>,
     },
     Routes {
         after: Option<u32>,
@@ -314,6 +318,14 @@ impl QueryClient {
         self.ask(|reply| Query::Applications { reply }).await
     }
 
+    /// The contents of predefined rules, by name, with their numbers.
+    ///
+    /// # Errors
+    /// `QueryTimeout`.
+    pub async fn contents(&self) -> Result<Vec<(Content, ContentId)>, QueryTimeout> {
+        self.ask(|reply| Query::Contents { reply }).await
+    }
+
     /// A page of routes.
     ///
     /// # Errors
@@ -475,6 +487,11 @@ impl QueryServer {
             Query::Applications { reply } => {
                 let _ = reply.send(views::applications(control));
             }
+            Query::Contents { reply } => {
+                let predefined = control.endpoint().sessions().predefined();
+                let contents = predefined.contents().map(|(content, id)| (content.clone(), id));
+                let _ = reply.send(contents.collect());
+            }
             Query::Routes { after, most, reply } => {
                 let _ = reply.send(views::routes(control, after, most));
             }
@@ -535,6 +552,7 @@ impl Query {
             Self::Paths { reply } => reply.is_closed(),
             Self::AccessLists { reply } => reply.is_closed(),
             Self::Applications { reply } => reply.is_closed(),
+            Self::Contents { reply } => reply.is_closed(),
             Self::Routes { reply, .. } => reply.is_closed(),
             Self::Neighbours { reply, .. } => reply.is_closed(),
             Self::Export { reply, .. } => reply.is_closed(),

@@ -7,6 +7,7 @@ mod access_lists;
 mod alarms;
 mod caller;
 mod configuration;
+mod contents;
 mod export;
 mod live;
 mod log;
@@ -58,6 +59,7 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(n4::associations))
         .routes(routes!(n4::applications))
         .routes(routes!(access_lists::access_lists))
+        .routes(routes!(contents::contents))
         .routes(routes!(log::log_level, log::set_log_level))
         .routes(routes!(configuration::running, configuration::commit))
         .routes(routes!(configuration::versions))

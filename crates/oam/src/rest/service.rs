@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use flow::ContentTotal;
 use worker::{AccessCount, Holdings, MAX_TRACES, Stats};
 
 use super::Auditor;
@@ -29,6 +30,8 @@ pub struct WorkerGauges {
     pub holdings: Reader<Vec<Holdings>>,
     /// What the rules of access lists have decided in each, by their numbers.
     pub access_counts: Reader<Vec<Vec<AccessCount>>>,
+    /// What each has counted of contents, by their numbers.
+    pub content_totals: Reader<Vec<Vec<ContentTotal>>>,
     /// The packet buffers of each.
     pub buffers: Reader<Vec<PacketBuffers>>,
     /// Ticks of the processor's clock in a second.

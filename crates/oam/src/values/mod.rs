@@ -8,6 +8,7 @@ mod access_lists;
 mod alarms;
 mod applications;
 mod configuration;
+mod contents;
 mod detail;
 mod drop_advice;
 mod live;
@@ -32,6 +33,7 @@ pub use configuration::{
     CommitReport, CommitState, ConfigChange, ConfigDifferences, ConfigStatus, ConfigVersion,
     ConfigVersionList, ConfigVersionText, RolledBackVersion, UnconfirmedVersion,
 };
+pub use contents::{ContentList, ContentRow, InspectedFlows};
 pub use detail::{
     Bar, ContentCounts, Correlation, Counts, CpFSeid, Endpoint, Far, Pdr, Qer, Rates, SessionDetail,
     SessionState, Tunnel, Urr, Volume,

@@ -173,6 +173,11 @@ impl Predefined {
         numbers
     }
 
+    /// The contents that rules are of, by name, with their numbers.
+    pub fn contents(&self) -> impl Iterator<Item = (&Content, ContentId)> {
+        self.contents.iter().map(|(content, id)| (content, *id))
+    }
+
     /// What a content is.
     pub fn content(&self, id: ContentId) -> Option<&Content> {
         self.names.get(id.index().checked_sub(1)?)

@@ -14,9 +14,9 @@ use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use config::Config;
 use oam::rest::{ClientError, default_path, get};
 use oam::values::{
-    AccessLists, AlarmList, ApplicationList, AssociationList, LONGEST_PAGE, N4Status, NeighbourList,
-    PathList, PortList, RecordsStatus, RouteList, Runtime, SessionDetail, SessionList, StoreStatus,
-    USUAL_PAGE,
+    AccessLists, AlarmList, ApplicationList, AssociationList, ContentList, LONGEST_PAGE, N4Status,
+    NeighbourList, PathList, PortList, RecordsStatus, RouteList, Runtime, SessionDetail, SessionList,
+    StoreStatus, USUAL_PAGE,
 };
 use upf::identifiers::{self, read_imsi, read_seid, read_teid};
 
@@ -77,6 +77,8 @@ enum What {
     AccessLists,
     /// Applications that PDRs may name: how many flows, URLs and domain names they are known by.
     Applications,
+    /// Contents of predefined rules: flows, packets and octets of all sessions, and flows without a host.
+    Contents,
     /// PFCP sessions in the order of their SEIDs; with several conditions, those that meet all.
     Sessions {
         /// With this address of the UE, or in a network behind it.
@@ -157,6 +159,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         What::Paths => whole(socket, "/v1/paths", json, PathList::text),
         What::AccessLists => whole(socket, "/v1/access-lists", json, AccessLists::text),
         What::Applications => whole(socket, "/v1/applications", json, ApplicationList::text),
+        What::Contents => whole(socket, "/v1/contents", json, ContentList::text),
         What::Routes { after, limit } => {
             let rows = |list: &mut RouteList| (std::mem::take(&mut list.routes), list.next);
             let (routes, mut last) = numbered(socket, "/v1/routes", after, limit, rows)?;
@@ -248,6 +251,7 @@ pub(super) fn everything(socket: &Path, with_subscribers: bool) -> impl Iterator
         ("associations", What::Associations { after, limit }),
         ("access_lists", What::AccessLists),
         ("applications", What::Applications),
+        ("contents", What::Contents),
         ("records", What::Records),
         ("store", What::Store),
     ];

@@ -6,7 +6,7 @@ use dpdk::Eal;
 use oam::metrics::PacketBuffers;
 use oam::rest::WorkerGauges;
 use ports::Ports;
-use runtime::{PublishedAccessCounts, PublishedHoldings, WorkerThread};
+use runtime::{PublishedAccessCounts, PublishedContentTotals, PublishedHoldings, WorkerThread};
 
 /// Flow entries that each worker has room for.
 pub(super) fn flow_entries(workers: &[(worker::WorkerConfig, worker::WorkerEnd)]) -> u64 {
@@ -26,6 +26,10 @@ pub(super) fn worker_gauges(
         .iter()
         .map(|thread| thread.access_counts().clone())
         .collect();
+    let contents: Vec<_> = threads
+        .iter()
+        .map(|thread| thread.content_totals().clone())
+        .collect();
     let pools = ports.pools().to_vec();
     let buffers = move || {
         let pools = pools.iter();
@@ -38,6 +42,7 @@ pub(super) fn worker_gauges(
     WorkerGauges {
         holdings: Arc::new(move || holdings.iter().map(PublishedHoldings::read).collect()),
         access_counts: Arc::new(move || access.iter().map(PublishedAccessCounts::read).collect()),
+        content_totals: Arc::new(move || contents.iter().map(PublishedContentTotals::read).collect()),
         buffers: Arc::new(buffers),
         ticks_per_second: eal.tsc_hz(),
         flow_entries_limit,

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use flow::meter::SharedMeters;
 use flow::slab::OutOfMemory;
-use flow::{FlowKey4, Nanos, PortId, SessionIndex};
+use flow::{ContentTotal, FlowKey4, Nanos, PortId, SessionIndex};
 use packet::rewrite::Rewrite;
 use rtrb::Consumer;
 use transport::Adjacencies;
@@ -242,6 +242,11 @@ impl<I: Io> Worker<I> {
     /// What each rule of the access lists has decided here, by the rule's number.
     pub fn access_counts(&self) -> &[AccessCount] {
         self.access.all()
+    }
+
+    /// What it has counted of each content, by its number.
+    pub fn content_totals(&self) -> &[ContentTotal] {
+        self.sessions.blocks.content_totals()
     }
 
     /// Its packet I/O.

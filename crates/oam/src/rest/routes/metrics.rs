@@ -8,6 +8,7 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName};
 
 use crate::metrics::{Format, Scrape, WorkerSnapshot, render, render_ts28552};
+use crate::rest::routes::contents::content_rows;
 use crate::rest::service::Service;
 use crate::values::Problem;
 
@@ -63,12 +64,14 @@ async fn scrape(service: &Service) -> Result<Scrape, Problem> {
         workers.ticks_per_second = gauges.ticks_per_second;
         workers.flow_entries_limit = gauges.flow_entries_limit;
     }
+    let contents = content_rows(service).await?;
     let uptime = Duration::from_secs_f64(control.uptime);
     let mut load = service.load.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Scrape {
         busiest_worker: load.busiest(uptime, workers.busy_seconds()),
         records: service.records.as_ref().map(|read| read()),
         store: service.store.as_ref().map(|read| read()),
+        contents,
         control,
         workers,
     })
