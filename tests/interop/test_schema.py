@@ -28,7 +28,7 @@ control: {socket: /tmp/s, group: root, versions: /tmp/v}
 log: {level: info}
 flows: {idle_s: {udp: 5}}
 fragments: {held: 3}
-inspection: {hosts: 64}
+inspection: {hosts: 64, resolvers: [10.45.0.53/32], addresses: 64, address_lifetime_s: {least: 0}}
 reassembly: {held: 3}
 buffering: {packets: 5}
 records: {directory: /var/spool/sluice}

@@ -99,6 +99,7 @@ impl Config {
         parts::network::check(self)
             .and_then(|()| parts::host::check(self))
             .and_then(|()| parts::idle::check(self))
+            .and_then(|()| parts::inspection::check(self))
             .and_then(|()| parts::pools::check(self))
             .and_then(|()| parts::policy::check(self))
             .and_then(|()| parts::policer::check(self))

@@ -2,8 +2,10 @@
 //! that was asked for.
 
 mod query;
+mod question;
 mod response;
 mod wire;
 
 pub use query::{MOST_ADDED, Query, Sinkhole, answer};
+pub use question::Question;
 pub use response::{Answer, MOST_RECORDS, Response};

@@ -42,7 +42,7 @@ pub(crate) use self::tunnels::{Tunnel, tunnels};
 use crate::compile_error::CompileError;
 use crate::model::{AccessDecision, AccessList, ConnectionPolicy, SessionRules};
 use crate::network::{LocalId, Network};
-pub use crate::packet_view::{DetectedFlow, Detection, PacketView, Side};
+pub use crate::packet_view::{DetectedFlow, Detection, NameSource, PacketView, Side};
 use crate::sdf::{FieldReader, matches, ue_end};
 
 /// The PDR that detects a packet.
@@ -201,7 +201,7 @@ impl Classifier {
     ) -> Option<Match> {
         let view = View::of(self.words());
         let reader = FieldReader::new(packet, &view.patterns, view.has_long_prefix);
-        let mut reader = reader.with_detection(detection);
+        let mut reader = reader.with_detection(detection.of_access_lists());
         let interfaces = interfaces(&view, packet.side);
         let shared = self.shared();
         let access = list.map(|list| list.judge(interfaces.direction(), &mut reader));
@@ -218,6 +218,7 @@ impl Classifier {
         if asks.is_some() {
             reader.note_connection();
         }
+        let mut reader = reader.with_detection(detection);
         let detected = view.rules.iter().find_map(|rule| {
             let is_match = interfaces.contains(rule.interface())
                 && detects(rule, &view, packet.side, &mut reader)

@@ -43,6 +43,6 @@ pub use compile_error::{CompileError, CompileFault};
 pub use image::{SessionChange, SessionImage, UsageSnapshot};
 pub use model::{Predefined, SessionRules};
 pub use network::Network;
-pub use packet_view::{DetectedFlow, Detection, PacketView, Side};
+pub use packet_view::{DetectedFlow, Detection, NameSource, PacketView, Side};
 pub use prefix::IpPrefix;
 pub use worker_selection::{WorkerSelectionChange, WorkerSelectionKey};

@@ -7,9 +7,9 @@
 use flow::meter::Colour;
 use packet::DropReason;
 use packet::eth::L2;
-use rules::Detection;
 use rules::network::{InstanceId, Network};
 use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, Verdict, interpret_with};
+use rules::{Detection, NameSource};
 use worker::{Traced, TracedDetection, TracedEnd, TracedFrame, TracedLookup, TracedSession};
 
 /// Result of a comparison.
@@ -105,7 +105,8 @@ pub(crate) fn detection_of(traced: &Traced) -> Detection<'_> {
     known.map_or(Detection::Undetected, TracedDetection::as_detection)
 }
 
-/// Whether the worker may have decided by something that it has forgotten since: what the flow is.
+/// Whether the worker may have decided by something that it has forgotten since, or had not known yet: what the flow
+/// is. Answers of resolvers come and end while a flow has its entry.
 fn may_have_forgotten(traced: &Traced) -> bool {
     let session = traced.session.as_ref();
     let mut rulebases = session.iter().flat_map(|session| {
@@ -114,8 +115,13 @@ fn may_have_forgotten(traced: &Traced) -> bool {
     });
     let list = session.and_then(|session| session.rules.access_list());
     let list_asks = list.is_some_and(|list| list.asks());
+    let mut any_asks = || list_asks || rulebases.any(|rulebase| rulebase.asks());
+    let is_shown = |name: &Option<_>, source: &NameSource| name.is_some() && *source == NameSource::Client;
     let may_be = match traced.flow.detection.as_deref() {
-        None => list_asks || rulebases.any(|rulebase| rulebase.asks()),
+        None => any_asks(),
+        Some(TracedDetection::Unseen) => false,
+        Some(TracedDetection::Found { name, source, .. }) if is_shown(name, source) => false,
+        Some(_) if traced.flow.heeds_resolvers => any_asks(),
         // What carries nothing passes by the entry of before, when a rule might still have permitted its flow.
         Some(TracedDetection::Undetected) => list_asks,
         Some(_) => false,
@@ -414,6 +420,7 @@ mod tests {
                 entry: None,
                 detection: None,
                 shows_detection: false,
+                heeds_resolvers: false,
             },
             session: Some(TracedSession {
                 session: SessionIndex(1),

@@ -7,10 +7,10 @@ use flow::{Direction, KeyFields, PortId};
 use packet::eth::ether_type;
 use packet::gtpu::MessageType;
 use packet::{DropReason, MacAddr};
-use rules::Detection;
 use rules::model::{AccessAction, Pdr, Qer, SessionRules};
 use rules::network::{InstanceId, Network};
 use rules::reference_interpreter::{Outcome, Verdict, evaluate_access, evaluate_pdrs};
+use rules::{Detection, NameSource};
 use worker::{
     LagPorts, TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame,
     TracedLookup, TracedSession,
@@ -431,13 +431,26 @@ fn flow_in_words(flow: &TracedFlow, is_tunnelled: bool) -> FlowTrace {
         protocol: flow.detection.as_deref().and_then(protocol_in_words),
         host: flow.detection.as_deref().and_then(host_in_words),
         shows_host: flow.shows_detection,
+        resolved: flow.detection.as_deref().is_some_and(is_resolved),
     }
 }
 
 fn protocol_in_words(detection: &TracedDetection) -> Option<String> {
     match detection {
-        TracedDetection::Found { protocol, .. } => Some(protocol.name().into()),
-        TracedDetection::Unseen | TracedDetection::Undecided | TracedDetection::Undetected => None,
+        TracedDetection::Found { protocol, .. } => Some(protocol.as_ref()?.name().into()),
+        TracedDetection::Unseen
+        | TracedDetection::Undecided
+        | TracedDetection::Undetected
+        | TracedDetection::Presumed(_) => None,
+    }
+}
+
+/// Whether a resolver's answer alone says what it is for.
+fn is_resolved(detection: &TracedDetection) -> bool {
+    match detection {
+        TracedDetection::Presumed(_) => true,
+        TracedDetection::Found { source, .. } => *source == NameSource::Resolver,
+        TracedDetection::Unseen | TracedDetection::Undecided | TracedDetection::Undetected => false,
     }
 }
 
@@ -445,6 +458,7 @@ fn host_in_words(detection: &TracedDetection) -> Option<String> {
     match detection {
         TracedDetection::Unseen | TracedDetection::Undecided => Some("undecided".into()),
         TracedDetection::Undetected => Some("undetected".into()),
+        TracedDetection::Presumed(host) => Some(host.as_str().into()),
         TracedDetection::Found { name, path, .. } => {
             let path = path.as_deref().unwrap_or_default();
             Some(format!("{}{}", name.as_ref()?.as_str(), path.escape_ascii()))

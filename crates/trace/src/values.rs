@@ -147,6 +147,9 @@ pub struct FlowTrace {
     /// This packet has shown what the flow is.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub shows_host: bool,
+    /// No packet of the flow names its host: a resolver has given the UE the address of the other end for it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub resolved: bool,
 }
 
 /// A PDR that was tried.
@@ -438,6 +441,7 @@ impl FlowTrace {
             ""
         };
         match (self.protocol.as_deref(), self.host.as_deref()) {
+            (_, Some(host)) if self.resolved => format!("; it is for {host}, by a DNS answer"),
             (None, None) => String::new(),
             (None, Some("undecided")) => "; its host is not known yet".into(),
             (None, Some(_)) => "; no host is known of it".into(),

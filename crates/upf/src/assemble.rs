@@ -88,6 +88,7 @@ pub fn worker_config(
         worker.content_counters = share(all, count);
     }
     worker.inspection = config.inspection.limits();
+    worker.resolvers = config.inspection.resolver_limits();
     let flows = worker.max_flows_v4 + worker.max_flows_v6;
     worker.connections = config.connections.limits(flows);
     if let Some(records) = &config.records {

@@ -11,7 +11,7 @@ use rules::network::Network;
 
 use crate::{
     Budgets, BufferLimits, ConnectionLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes,
-    InspectionLimits, LagPorts, PacketRates, ReassemblyLimits,
+    InspectionLimits, LagPorts, PacketRates, ReassemblyLimits, ResolverLimits,
 };
 
 /// How one worker is to work. Everything but its network is fixed from its start.
@@ -77,6 +77,8 @@ pub struct WorkerConfig {
     pub buffers: BufferLimits,
     /// How much is inspected of flows whose rules name hosts. Default: nothing, no host is known.
     pub inspection: InspectionLimits,
+    /// Whose answers say which hosts addresses are of. Default: none.
+    pub resolvers: ResolverLimits,
     /// The connections of UEs that it knows.
     pub connections: ConnectionLimits,
     /// Commands applied in one poll. Default 32.
@@ -168,6 +170,7 @@ impl WorkerConfig {
             reassembly: ReassemblyLimits::OFF,
             buffers: BufferLimits::OFF,
             inspection: InspectionLimits::OFF,
+            resolvers: ResolverLimits::default(),
             connections: ConnectionLimits::default(),
             commands_per_poll: 32,
             idle: IdleTimes::default(),

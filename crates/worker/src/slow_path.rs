@@ -32,6 +32,7 @@ use crate::WorkerConfig;
 use crate::access_counts::AccessCounts;
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, PacketFlags, PacketKey};
+use crate::io::PacketMetadata;
 use crate::lookup::extensions;
 use crate::lookup::flow_tables::{Flows, NewEntry, RemovedFlow};
 use crate::lookup::validity::Validity;
@@ -141,7 +142,7 @@ impl SlowPath {
             limits: AdmissionLimits::new(config.flow_limits),
             idle: Idle::new(config.idle),
             denied: DeniedEntries::new(config),
-            inspection: Inspection::new(&config.inspection, config.max_sessions),
+            inspection: Inspection::new(&config.inspection, &config.resolvers, config.max_sessions),
             connections: Connections::new(config.connections, config.max_sessions),
             force_five_tuple: config.force_five_tuple,
             follows_fragments: config.fragments.datagrams > 0,
@@ -181,7 +182,7 @@ impl SlowPath {
 
     /// Decides about every open user packet that has no verdict or a soft one, within budget; how many it was. `hits`
     /// packets of the burst have found their entry.
-    pub fn decide<B: PacketBuf>(
+    pub fn decide<B: PacketBuf + PacketMetadata>(
         &mut self,
         tables: &mut Tables<'_>,
         burst: &mut Burst<'_, B>,
@@ -442,7 +443,7 @@ impl SlowPath {
     }
 
     /// Decides about one packet.
-    fn judge<B: PacketBuf>(
+    fn judge<B: PacketBuf + PacketMetadata>(
         &mut self,
         tables: &mut Tables<'_>,
         burst: &mut Burst<'_, B>,
@@ -470,6 +471,7 @@ impl SlowPath {
             stats: &mut *tables.stats,
             now,
             is_own: burst.own >> (index % BURST) & 1 == 1,
+            is_recirculated: packet.ingress().recirculations() > 0,
         };
         let answer = decide(home, descriptor, known, packet.data(), &mut look);
         let shape = answer.as_ref().ok().and_then(|answer| {

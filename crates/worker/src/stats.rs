@@ -202,6 +202,10 @@ stats! {
     hosts_lost,
     /// Flows whose inspection has ended without a host.
     undetected_flows,
+    /// Addresses in answers of resolvers that have got a name, or the same again.
+    addresses_bound,
+    /// Those for which, or for whose name, there was no room.
+    addresses_refused,
     /// Flow entries whose idle time was lowered by a FIN or RST.
     closed,
     /// Flow entries removed after their idle time.

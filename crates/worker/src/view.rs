@@ -63,4 +63,6 @@ pub struct Holdings {
     pub inspected: usize,
     /// Connections of UEs, a few that have ended included.
     pub connections: usize,
+    /// Addresses that have names by answers of resolvers, a few that have ended included.
+    pub resolved_addresses: usize,
 }

@@ -115,6 +115,9 @@ impl<I: Io> Worker<I> {
         if self.slow_path.inspection.is_on() {
             self.slow_path.inspection.expire(now);
         }
+        if self.slow_path.inspection.heeds_resolvers() {
+            self.slow_path.inspection.age(now);
+        }
         if self.slow_path.connections.is_on() {
             self.flows.set_time(now);
             self.slow_path.connections.age(now);

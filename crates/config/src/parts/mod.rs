@@ -8,6 +8,7 @@ pub(crate) mod domain_lists;
 pub(crate) mod events;
 pub(crate) mod host;
 pub(crate) mod idle;
+pub(crate) mod inspection;
 pub(crate) mod lag;
 pub(crate) mod network;
 pub(crate) mod policer;

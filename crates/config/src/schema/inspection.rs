@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use rules::IpPrefix;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use worker::InspectionLimits;
+use serde_saphyr::Spanned;
+use worker::{InspectionLimits, ResolverLimits};
 
+use super::Prefix;
 use crate::bounded::Bounded;
 
 /// Inspection of flows whose rules or PFDs name hosts, in each worker.
@@ -35,6 +38,51 @@ pub struct InspectionConfig {
     /// Milliseconds for which a flow is inspected; 10,000.
     #[serde(default = "InspectionConfig::default_timeout")]
     pub timeout_ms: Bounded<100, 600_000>,
+    /// Resolvers, as prefixes, 64 at most; none. What they answer UEs over UDP says for which hosts flows are that do
+    /// not say it themselves.
+    #[serde(default)]
+    #[schemars(with = "Vec<Prefix>")]
+    pub resolvers: Vec<Spanned<Prefix>>,
+    /// Addresses in such answers that are kept; 65,536. Further ones are passed over.
+    #[serde(default = "InspectionConfig::default_addresses")]
+    pub addresses: Bounded<64, 4_194_304>,
+    /// Those of one session; 256. Further ones push out those that it was given longest ago.
+    #[serde(default = "InspectionConfig::default_addresses_per_session")]
+    pub addresses_per_session: Bounded<1, 65_535>,
+    /// How long they are kept, whatever their TTL.
+    #[serde(default)]
+    #[schemars(with = "Option<AddressLifetimeConfig>")]
+    pub address_lifetime_s: Option<Spanned<AddressLifetimeConfig>>,
+}
+
+/// How long addresses in answers of resolvers are kept: their TTL, but within these bounds.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddressLifetimeConfig {
+    /// At least, in seconds; 60. Clients use addresses longer than their TTLs say.
+    #[serde(default = "AddressLifetimeConfig::default_least")]
+    pub least: Bounded<0, 86_400>,
+    /// At most, in seconds; 3,600.
+    #[serde(default = "AddressLifetimeConfig::default_most")]
+    pub most: Bounded<1, 86_400>,
+}
+
+impl AddressLifetimeConfig {
+    const fn default_least() -> Bounded<0, 86_400> {
+        Bounded::new(60)
+    }
+    const fn default_most() -> Bounded<1, 86_400> {
+        Bounded::new(3_600)
+    }
+}
+
+impl Default for AddressLifetimeConfig {
+    fn default() -> Self {
+        Self {
+            least: Self::default_least(),
+            most: Self::default_most(),
+        }
+    }
 }
 
 /// Flows that are inspected at the same time, for each that may have a message in several packets.
@@ -63,6 +111,35 @@ impl InspectionConfig {
     }
     const fn default_timeout() -> Bounded<100, 600_000> {
         Bounded::new(10_000)
+    }
+
+    const fn default_addresses() -> Bounded<64, 4_194_304> {
+        Bounded::new(65_536)
+    }
+    const fn default_addresses_per_session() -> Bounded<1, 65_535> {
+        Bounded::new(256)
+    }
+
+    /// The resolvers and their bounds, as a worker takes them.
+    #[must_use]
+    pub fn resolver_limits(&self) -> ResolverLimits {
+        let prefixes = self.resolvers.iter().map(|prefix| &prefix.value);
+        let prefixes = prefixes.filter_map(|prefix| IpPrefix::new(prefix.address, prefix.length));
+        let lifetime = self.address_lifetime_s.as_ref().map(|lifetime| lifetime.value);
+        let (lifetime, seconds) = (lifetime.unwrap_or_default(), Duration::from_secs);
+        ResolverLimits {
+            prefixes: prefixes.collect(),
+            addresses: self.addresses.value() as u32,
+            per_session: self.addresses_per_session.value() as u32,
+            least: seconds(lifetime.least.value()),
+            most: seconds(lifetime.most.value()),
+        }
+    }
+
+    /// Whether answers of resolvers are heeded.
+    #[must_use]
+    pub fn heeds_resolvers(&self) -> bool {
+        self.flows.value() > 0 && !self.resolvers.is_empty()
     }
 
     /// As a worker takes them.
@@ -94,6 +171,10 @@ impl Default for InspectionConfig {
             packets: Self::default_packets(),
             bytes: Self::default_bytes(),
             timeout_ms: Self::default_timeout(),
+            resolvers: Vec::new(),
+            addresses: Self::default_addresses(),
+            addresses_per_session: Self::default_addresses_per_session(),
+            address_lifetime_s: None,
         }
     }
 }
@@ -104,6 +185,8 @@ mod tests {
 
     #[test]
     fn the_defaults_are_the_workers() {
-        assert_eq!(InspectionConfig::default().limits(), InspectionLimits::default());
+        let inspection = InspectionConfig::default();
+        assert_eq!(inspection.limits(), InspectionLimits::default());
+        assert_eq!(inspection.resolver_limits(), ResolverLimits::default());
     }
 }

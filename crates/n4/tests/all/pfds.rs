@@ -12,8 +12,8 @@ use n4::Config;
 use pfcp::IeType;
 use pfcp::ie::{Cause, FailedRuleId, UsageReportTrigger};
 use pfcp::message::Message;
-use rules::DetectedFlow;
 use rules::model::Application;
+use rules::{DetectedFlow, NameSource};
 use session::Export;
 
 use support::traffic::{Fate, downlink, uplink};
@@ -233,9 +233,10 @@ fn found(world: &World, protocol: Protocol, host: &str, path: Option<&str>) -> V
     let pdrs = world.only_session().rules().pdrs();
     let application = pdrs[0].pdi.optional.application.as_ref().expect("an application");
     let flow = DetectedFlow {
-        protocol,
+        protocol: Some(protocol),
         name: Some(&host),
         path: path.map(str::as_bytes),
+        source: NameSource::Client,
     };
     let places = application.named.places(flow);
     let mut places: Vec<u32> = places.collect();

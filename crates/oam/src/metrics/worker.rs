@@ -140,6 +140,11 @@ const CONNECTIONS: Metric = Metric::gauge(
     WORKER,
     "Connections of UEs that access lists ask for, a few that have ended included.",
 );
+const RESOLVED_ADDRESSES: Metric = Metric::gauge(
+    "sluice_worker_resolved_addresses",
+    WORKER,
+    "Addresses that have names by answers of resolvers, a few that have ended included.",
+);
 const FLOW_LIMIT: Metric = Metric::gauge(
     "sluice_worker_flow_entries_limit",
     WORKER,
@@ -206,6 +211,8 @@ static COUNTS: &[WorkerCount] = &[
     count("hosts_found", "sluice_worker_hosts_found", "Flows, and of HTTP requests, whose host was found."),
     count("hosts_lost", "sluice_worker_hosts_lost", "Flows and requests whose host was found and found no room."),
     count("undetected_flows", "sluice_worker_undetected_flows", "Flows whose inspection has ended without a host."),
+    count("addresses_bound", "sluice_worker_addresses_bound", "Addresses in answers of resolvers that have got a name, or the same again."),
+    count("addresses_refused", "sluice_worker_addresses_refused", "Addresses in answers of resolvers for which, or for whose name, there was no room."),
     count("closed", "sluice_worker_flows_closed", "Flow entries whose idle time was lowered by a FIN or RST."),
     count("aged", "sluice_worker_flows_aged", "Flow entries removed after their idle time."),
     count("reaped", "sluice_worker_flows_reaped", "Flow entries removed because no packet could use them."),
@@ -348,6 +355,10 @@ fn write_holdings(to: &mut Exposition, workers: &WorkerSnapshot) {
     gauge(
         &CONNECTIONS,
         &mut holdings.iter().map(|held| held.connections as u64),
+    );
+    gauge(
+        &RESOLVED_ADDRESSES,
+        &mut holdings.iter().map(|held| held.resolved_addresses as u64),
     );
     gauge(&SESSIONS, &mut holdings.iter().map(|held| held.sessions as u64));
     gauge(&BUFFERS_USED, &mut buffers.iter().map(|pool| pool.used));

@@ -44,7 +44,8 @@ impl NamedPfd {
         let any = |patterns: &[NamePattern]| {
             patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(flow))
         };
-        let is_of_protocol = self.protocols.is_empty() || self.protocols.contains(flow.protocol);
+        let contains = |protocol| self.protocols.contains(protocol);
+        let is_of_protocol = self.protocols.is_empty() || flow.protocol.is_some_and(contains);
         is_of_protocol && any(&self.urls) && any(&self.domains)
     }
 
@@ -102,9 +103,7 @@ impl NamedPfds {
         let found = found.flat_map(move |name| self.table.lookup(name, flow.path));
         let carried = move |ApplicationIndex(entry)| {
             let carrier = Carrier::ALL.get(entry as usize % Carrier::ALL.len())?;
-            carrier
-                .is_of(flow.protocol)
-                .then_some(entry / Carrier::ALL.len() as u32)
+            carrier.is_of(&flow).then_some(entry / Carrier::ALL.len() as u32)
         };
         let names = move |place: &u32| {
             let pfd = self.all.get(*place as usize);
@@ -213,6 +212,7 @@ mod tests {
     use dpi::HostName;
 
     use super::*;
+    use crate::packet_view::NameSource;
 
     fn pfd(text: &str) -> NamedPfd {
         text.parse().expect("a PFD")
@@ -221,9 +221,10 @@ mod tests {
     fn places(pfds: &NamedPfds, protocol: Protocol, host: &str, path: Option<&str>) -> Vec<u32> {
         let host = HostName::parse(host.as_bytes()).expect("a host");
         let flow = DetectedFlow {
-            protocol,
+            protocol: Some(protocol),
             name: Some(&host),
             path: path.map(str::as_bytes),
+            source: NameSource::Client,
         };
         let mut places: Vec<u32> = pfds.places(flow).collect();
         places.sort_unstable();

@@ -51,10 +51,11 @@ impl DetectionPattern {
     }
 }
 
-/// Whether rules with these protocols take a flow of this one. What DNS asks for is no flow for a host: a rule takes it
-/// only if it names DNS.
-fn admits(protocols: Protocols, protocol: Protocol) -> bool {
-    (protocols.is_empty() && protocol != Protocol::Dns) || protocols.contains(protocol)
+/// Whether rules with these protocols take a flow of this one, or of one that is not known. What DNS asks for is no
+/// flow for a host: a rule takes it only if it names DNS.
+fn admits(protocols: Protocols, protocol: Option<Protocol>) -> bool {
+    (protocols.is_empty() && protocol != Some(Protocol::Dns))
+        || protocol.is_some_and(|protocol| protocols.contains(protocol))
 }
 
 /// The patterns of the rules of a table, by host and by protocol.
@@ -131,6 +132,7 @@ mod tests {
     use dpi::domain_lists::{CategoryId, DomainListsBuilder};
 
     use super::*;
+    use crate::packet_view::NameSource;
 
     fn pattern(hosts: &[&str], protocols: &[Protocol]) -> DetectionPattern {
         let hosts = hosts.iter().map(|host| HostRule::parse(host).expect("a host"));
@@ -178,21 +180,24 @@ mod tests {
             (&[0, 2, 3, 4, 5, 6][..], &[0, 2][..])
         );
         for (name, protocol, path, expected) in [
-            ("a.example", Tls, None, &[0, 6][..]),
-            ("a.example", Quic, None, &[0, 2, 6]),
-            ("a.example", Dns, None, &[2, 3]),
-            ("a.example", Stun, None, &[0, 3, 6]),
-            ("a.example", Http1, Some(&b"/video"[..]), &[0, 4, 6]),
-            ("x.b.example", Tls, None, &[7]),
-            ("b.example", Dns, None, &[3, 7]),
-            ("c.example", Tls, None, &[6]),
-            ("d.example", Tls, None, &[]),
+            ("a.example", Some(Tls), None, &[0, 6][..]),
+            ("a.example", Some(Quic), None, &[0, 2, 6]),
+            ("a.example", Some(Dns), None, &[2, 3]),
+            ("a.example", Some(Stun), None, &[0, 3, 6]),
+            ("a.example", Some(Http1), Some(&b"/video"[..]), &[0, 4, 6]),
+            ("a.example", None, None, &[0, 6]),
+            ("x.b.example", Some(Tls), None, &[7]),
+            ("x.b.example", None, None, &[]),
+            ("b.example", Some(Dns), None, &[3, 7]),
+            ("c.example", Some(Tls), None, &[6]),
+            ("d.example", Some(Tls), None, &[]),
         ] {
             let name = HostName::parse(name.as_bytes()).expect("a host");
             let flow = DetectedFlow {
                 protocol,
                 name: Some(&name),
                 path,
+                source: NameSource::Client,
             };
             let mut places: Vec<u32> = index.places(flow).collect();
             places.sort_unstable();

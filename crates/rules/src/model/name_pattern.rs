@@ -15,7 +15,7 @@ use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, MatchKind};
 
 use super::host_rule::HostRule;
-use crate::packet_view::DetectedFlow;
+use crate::packet_view::{DetectedFlow, NameSource};
 
 /// Octets of a name at most.
 const LONGEST: usize = 1_024;
@@ -76,6 +76,7 @@ enum Form {
 /// What has to carry a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Carrier {
+    /// Any, or an answer of DNS.
     Any,
     /// HTTP that is not encrypted: what shows a path.
     Http,
@@ -89,13 +90,15 @@ impl Carrier {
     /// In the order of their numbers.
     pub(super) const ALL: [Self; 4] = [Self::Any, Self::Http, Self::Tls, Self::Dns];
 
-    /// Whether it is of a flow of this protocol. What DNS asks for is no host of a flow.
-    pub(super) fn is_of(self, protocol: Protocol) -> bool {
+    /// Whether it carries the name of a flow. What DNS asks for is no host of a flow, and its answers are no URL and no
+    /// server name.
+    pub(super) fn is_of(self, flow: &DetectedFlow<'_>) -> bool {
+        let is_by_client = flow.source == NameSource::Client;
         match self {
-            Self::Any => protocol != Protocol::Dns,
-            Self::Http => protocol == Protocol::Http1,
-            Self::Tls => matches!(protocol, Protocol::Tls | Protocol::Quic),
-            Self::Dns => protocol == Protocol::Dns,
+            Self::Any => flow.protocol != Some(Protocol::Dns),
+            Self::Http => is_by_client && flow.protocol == Some(Protocol::Http1),
+            Self::Tls => is_by_client && matches!(flow.protocol, Some(Protocol::Tls | Protocol::Quic)),
+            Self::Dns => flow.protocol == Some(Protocol::Dns),
         }
     }
 }
@@ -150,11 +153,12 @@ impl NamePattern {
         }
     }
 
-    /// Whether such a flow is meant.
+    /// Whether such a flow is meant. An answer of DNS gives no URL for an expression.
     pub fn matches(&self, flow: &DetectedFlow<'_>) -> bool {
         let Some(name) = flow.name else { return false };
         match &self.form {
-            Form::Written { host, carrier } => carrier.is_of(flow.protocol) && host.matches(name, flow.path),
+            Form::Written { host, carrier } => carrier.is_of(flow) && host.matches(name, flow.path),
+            Form::Expression(_) if self.kind == NameKind::Url && flow.source == NameSource::Resolver => false,
             Form::Expression(automaton) => {
                 let url_scheme: &[u8] = flow.path.map_or(b"https://", |_| b"http://");
                 let parts: [&[u8]; 3] = match self.kind {
@@ -163,7 +167,7 @@ impl NamePattern {
                         [name.as_bytes(), b"", b""]
                     }
                 };
-                carrier_of(self.kind).is_of(flow.protocol) && finds(automaton, parts)
+                carrier_of(self.kind).is_of(flow) && finds(automaton, parts)
             }
         }
     }
@@ -298,9 +302,10 @@ mod tests {
         let pattern = NamePattern::parse(kind, text.as_bytes()).expect("a name");
         let host = HostName::parse(host.as_bytes()).expect("a host");
         pattern.matches(&DetectedFlow {
-            protocol: path.map_or(Protocol::Quic, |_| Protocol::Http1),
+            protocol: Some(path.map_or(Protocol::Quic, |_| Protocol::Http1)),
             name: Some(&host),
             path: path.map(str::as_bytes),
+            source: NameSource::Client,
         })
     }
 
@@ -366,6 +371,31 @@ mod tests {
         for text in ["www.example", r"^www\.example$"] {
             assert!(matches(ServerName, text, "www.example", None));
             assert!(!matches(ServerName, text, "www.example", Some("/")));
+        }
+    }
+
+    #[test]
+    fn an_answer_of_dns_is_no_url_and_no_server_name() {
+        use NameKind::{Domain, ServerName, Url};
+        let host = HostName::parse(b"www.example").expect("a host");
+        let flow = DetectedFlow {
+            protocol: None,
+            name: Some(&host),
+            path: None,
+            source: NameSource::Resolver,
+        };
+        for (kind, text, expected) in [
+            (Domain, "*.example", true),
+            (Domain, r"^www\.", true),
+            (Url, "www.example", true),
+            (Url, "https://www.example/", false),
+            (Url, "http://www.example/", false),
+            (Url, r"^https://www\.example", false),
+            (ServerName, "www.example", false),
+            (ServerName, r"^www\.", false),
+        ] {
+            let pattern = NamePattern::parse(kind, text.as_bytes()).expect("a name");
+            assert_eq!(pattern.matches(&flow), expected, "{kind:?} {text}");
         }
     }
 

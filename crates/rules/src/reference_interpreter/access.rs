@@ -83,6 +83,10 @@ struct Decided<'a> {
 }
 
 fn deciding_rule<'a>(session: Session<'a>, arrival: &Arrival<'_>, tuple: &IpTuple) -> Option<Decided<'a>> {
+    let session = Session {
+        detection: session.detection.of_access_lists(),
+        ..session
+    };
     // What this node answers itself passes.
     let list = session
         .rules

@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::model::{Application, DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
 use crate::model::{Content, DetectionPattern, NamedPfd, PredefinedRule};
 use crate::network::{Roles, VrfId};
-use crate::packet_view::Detection;
+use crate::packet_view::DetectedFlow;
 use crate::sdf::{Address, Endpoint, FlowDescription};
 
 /// A PDR with what a predefined rule adds to it, and what that rule's packets are billed as.
@@ -93,11 +93,8 @@ pub(super) fn is_found(
     (pattern, lists): (&DetectionPattern, &DomainLists),
     tuple: &IpTuple,
 ) -> bool {
-    match session.detection {
-        _ if pattern.is_empty() => true,
-        Detection::Found(flow) => may_be_found(tuple) && pattern.matches(&flow, lists),
-        Detection::Undecided | Detection::Undetected => false,
-    }
+    let describes = |flow: DetectedFlow<'_>| may_be_found(tuple) && pattern.matches(&flow, lists);
+    pattern.is_empty() || session.detection.flow().is_some_and(describes)
 }
 
 /// Whether flows of such packets are looked into.
@@ -229,10 +226,8 @@ fn is_named(
     describes: impl Fn(&FlowDescription) -> bool,
     tuple: &IpTuple,
 ) -> bool {
-    let is_for = match session.detection {
-        Detection::Found(flow) => may_be_found(tuple) && pfd.is_of(&flow),
-        Detection::Undecided | Detection::Undetected => false,
-    };
+    let describes_flow = |flow: DetectedFlow<'_>| may_be_found(tuple) && pfd.is_of(&flow);
+    let is_for = session.detection.flow().is_some_and(describes_flow);
     is_for && (pfd.flows.is_empty() || pfd.flows.iter().any(describes))
 }
 

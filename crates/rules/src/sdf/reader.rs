@@ -117,10 +117,7 @@ impl<'a> FieldReader<'a> {
         }
         self.has_read_ports = true;
         self.has_read_detection = true;
-        match self.detection {
-            Detection::Found(flow) => Some(flow),
-            Detection::Undecided | Detection::Undetected => None,
-        }
+        self.detection.flow()
     }
 
     /// What was read, as the fields of a key.

@@ -7,7 +7,7 @@ use dpi::{HostName, Protocol, Protocols};
 use proptest::prelude::*;
 
 use crate::model::{DetectionPattern, HostRule};
-use crate::packet_view::{DetectedFlow, Detection};
+use crate::packet_view::{DetectedFlow, Detection, NameSource};
 
 /// What rules ask of flows, which those of [`any_detection`] often are.
 pub(super) fn any_detection_pattern() -> BoxedStrategy<DetectionPattern> {
@@ -60,8 +60,10 @@ pub(super) fn domain_lists() -> Arc<DomainLists> {
 pub enum OwnedDetection {
     /// Nothing yet, or nothing at all.
     None(bool),
-    /// A protocol, and perhaps a name and a path.
-    Found(Protocol, Option<Box<HostName>>, Option<&'static [u8]>),
+    /// A protocol, and perhaps a name and a path, and who gives the name.
+    Found(Protocol, Option<Box<HostName>>, Option<&'static [u8]>, NameSource),
+    /// A name by an answer of DNS; of a flow of which nothing else will be known, or not yet.
+    Resolved(Box<HostName>, bool),
 }
 
 impl OwnedDetection {
@@ -70,11 +72,24 @@ impl OwnedDetection {
         match self {
             Self::None(false) => Detection::Undecided,
             Self::None(true) => Detection::Undetected,
-            Self::Found(protocol, name, path) => Detection::Found(DetectedFlow {
-                protocol: *protocol,
+            Self::Found(protocol, name, path, source) => Detection::Found(DetectedFlow {
+                protocol: Some(*protocol),
                 name: name.as_deref(),
                 path: *path,
+                source: *source,
             }),
+            Self::Resolved(name, is_final) => {
+                let flow = DetectedFlow {
+                    protocol: None,
+                    name: Some(name),
+                    path: None,
+                    source: NameSource::Resolver,
+                };
+                match is_final {
+                    true => Detection::Found(flow),
+                    false => Detection::Presumed(flow),
+                }
+            }
         }
     }
 }
@@ -84,10 +99,19 @@ pub fn any_detection() -> BoxedStrategy<OwnedDetection> {
     let host = prop::sample::select(&["a.example", "example", "c.b.example", "nexample", "192.0.2.1"][..]);
     let host = host.prop_map(|host| Box::new(HostName::parse(host.as_bytes()).expect("a host")));
     let path = prop::sample::select(vec![None, Some(&b"/"[..]), Some(b"/video/1")]);
-    let found = (any_protocol(), prop::option::weighted(0.8, host), path);
-    let found = found.prop_map(|(protocol, host, path)| {
-        let path = path.filter(|_| protocol == Protocol::Http1 && host.is_some());
-        OwnedDetection::Found(protocol, host, path)
+    let resolved = (host.clone(), any::<bool>());
+    let resolved = resolved.prop_map(|(host, is_final)| OwnedDetection::Resolved(host, is_final));
+    let source = prop::sample::select(&[NameSource::Client, NameSource::Resolver][..]);
+    let found = (any_protocol(), prop::option::weighted(0.8, host), path, source);
+    let found = found.prop_map(|(protocol, host, path, source)| {
+        let is_by_resolver = source == NameSource::Resolver && protocol != Protocol::Dns;
+        let path = path.filter(|_| protocol == Protocol::Http1 && host.is_some() && !is_by_resolver);
+        let source = if is_by_resolver {
+            source
+        } else {
+            NameSource::Client
+        };
+        OwnedDetection::Found(protocol, host, path, source)
     });
-    prop_oneof![1 => any::<bool>().prop_map(OwnedDetection::None), 4 => found].boxed()
+    prop_oneof![1 => any::<bool>().prop_map(OwnedDetection::None), 1 => resolved, 4 => found].boxed()
 }

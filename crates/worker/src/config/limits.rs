@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use rules::IpPrefix;
+
 use crate::BURST;
 
 /// Decisions that the slow path may make in one burst, by what they are about. What is over budget is dropped and
@@ -209,7 +211,7 @@ impl Default for ReassemblyLimits {
 /// How much a worker inspects, and with how much memory, of flows whose rules name hosts; see `slow_path::inspection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InspectionLimits {
-    /// Flows, both directions together, of which it is known what they are for (some 48 octets each). 0: nothing is
+    /// Flows, both directions together, of which it is known what they are for (64 octets each). 0: nothing is
     /// inspected, and no flow is for a host that is known.
     pub records: u32,
     /// Hosts, and of HTTP paths, that they are for, in blocks of 52 octets (some 90 octets each).
@@ -257,6 +259,46 @@ impl Default for InspectionLimits {
             blocks: 512,
             blocks_per_session: 16,
             ..Self::OFF
+        }
+    }
+}
+
+/// The resolvers whose answers say which hosts addresses are of, and how many of those a worker keeps; see
+/// `slow_path::inspection`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolverLimits {
+    /// The addresses of the resolvers; none: answers say nothing, and take no memory.
+    pub prefixes: Vec<IpPrefix>,
+    /// Addresses with a name that the sessions of a worker may have (some 190 octets each, with the name).
+    pub addresses: u32,
+    /// Those of one session.
+    pub per_session: u32,
+    /// How long one is kept at least, and at most, whatever its TTL.
+    pub least: Duration,
+    /// The same at most.
+    pub most: Duration,
+}
+
+impl ResolverLimits {
+    /// How many addresses there is to be room for.
+    pub(crate) fn room(&self) -> u32 {
+        if self.prefixes.is_empty() {
+            0
+        } else {
+            self.addresses
+        }
+    }
+}
+
+impl Default for ResolverLimits {
+    /// No resolvers; else 65,536 addresses, 256 of one session, for 60 s to an hour.
+    fn default() -> Self {
+        Self {
+            prefixes: Vec::new(),
+            addresses: 65_536,
+            per_session: 256,
+            least: Duration::from_secs(60),
+            most: Duration::from_secs(3_600),
         }
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Look<'a> {
     pub now: Nanos,
     /// It is a message of this node.
     pub is_own: bool,
+    /// It was here before: a UE may have sent it, or another node.
+    pub is_recirculated: bool,
 }
 
 /// A session, and the blocks that its own is among.
@@ -93,7 +95,11 @@ pub(super) fn decide(
     // Others of the flow may be looked at, and go another way.
     let is_alone = inspected.is_some_and(|inspected| inspected.is_unread && inspected.is_undecided);
     let has_key = descriptor.defect.is_none() && !look.is_own && !is_alone && connection.may_have_entry();
-    let key = has_key.then_some((found.key, found.reads_ports));
+    let fields = match may_concern_resolvers(slot, look) {
+        true => Inspection::without_wide_key(found.key),
+        false => found.key,
+    };
+    let key = has_key.then_some((fields, found.reads_ports));
     let mut verdict = verdict(home, decision);
     if decision.is_denied() {
         verdict = denied(verdict, &found);
@@ -273,8 +279,9 @@ fn classify(
         };
     }
     let found = found.filter(Match::is_decided);
+    let is_with_resolver = look.inspection.is_with_resolver(view) && may_concern_resolvers(slot, look);
     let matters = match &found {
-        Some(found) => found.reads_detection,
+        Some(found) => found.reads_detection || is_with_resolver,
         None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_detection(),
     };
     if !matters {
@@ -284,19 +291,28 @@ fn classify(
         };
     }
     // A fragment behind the first waits for that, or belongs to no flow.
-    let inspected = match view.tuple.fragment {
-        Fragment::Later => None,
-        _ => inspect(slot, (view, found.as_ref()), packet, look),
-    };
-    let known = inspected.map_or(KnownFlow::Undetected, |inspected| {
-        look.inspection.known(&inspected)
+    let layout = packet.0.tuple(packet.1).ok();
+    let shown = layout
+        .as_ref()
+        .filter(|_| view.tuple.fragment != Fragment::Later)
+        .and_then(|layout| shown(slot, (view, layout, found.as_ref()), packet, look.now));
+    let shown = shown.map(|shown| InspectedPacket {
+        is_with_resolver,
+        ..shown
+    });
+    let inspected = shown
+        .as_ref()
+        .and_then(|shown| look.inspection.look(shown, look.stats));
+    let both = shown.as_ref().zip(inspected.as_ref());
+    let known = both.map_or(KnownFlow::Undetected, |(shown, inspected)| {
+        look.inspection.known(shown, inspected)
     });
     let is_unread = inspected.is_some_and(|inspected| inspected.is_unread);
     let passes_until_known =
         || found.is_some_and(|found| found.access.is_some_and(|access| access.is_provisional));
     let detection = match known.as_detection() {
         // What is not looked at does not pass because of what may be seen later.
-        Detection::Undecided if is_unread => Detection::Undetected,
+        Detection::Undecided | Detection::Presumed(_) if is_unread => Detection::Undetected,
         detection => detection,
     };
     let found = match detection {
@@ -305,6 +321,19 @@ fn classify(
         Detection::Undetected if !passes_until_known() => found,
         detection => reclassify(slot, (view, detection), packet, look),
     };
+    let passes = || found.is_some_and(|found| !found.decision.is_denied());
+    if let Some((shown, inspected)) = both
+        && is_with_resolver
+        && passes()
+    {
+        match view.side {
+            Side::Tunnel { .. } if shown.is_uplink => look.inspection.note_question(shown, inspected),
+            Side::Plain { .. } if !shown.is_uplink && !look.is_recirculated => {
+                look.inspection.learn(shown, inspected, look.stats);
+            }
+            _ => (),
+        }
+    }
     Classified { found, inspected }
 }
 
@@ -322,34 +351,39 @@ fn reclassify(
     }
 }
 
+/// Whether what resolvers answer the UE of a session may say something of its flows.
+#[inline]
+fn may_concern_resolvers(slot: &Slot, look: &Look<'_>) -> bool {
+    look.inspection.heeds_resolvers() && slot.classifier.may_read_detection()
+}
+
 /// Whether a packet may be of a flow that is looked into.
 fn is_tcp_or_udp(tuple: &IpTuple) -> bool {
     matches!(tuple.proto, proto::TCP | proto::UDP)
 }
 
-/// Shows a packet to inspection. `found` is what detects it as long as nothing is known of its flow.
+/// A packet as it is shown to inspection. `found` is what detects it as long as nothing is known of its flow.
 #[cold]
-fn inspect(
+fn shown<'a>(
     slot: &Slot,
-    (view, found): (&PacketView<'_>, Option<&Match>),
-    (descriptor, bytes): (&Descriptor, &[u8]),
-    look: &mut Look<'_>,
-) -> Option<Inspected> {
-    let layout = descriptor.tuple(bytes).ok()?;
+    (view, layout, found): (&PacketView<'a>, &'a IpTuple, Option<&Match>),
+    (descriptor, bytes): (&Descriptor, &'a [u8]),
+    now: Nanos,
+) -> Option<InspectedPacket<'a>> {
     let is_uplink = match found {
         Some(found) => found.decision.direction == Direction::Uplink,
         None => matches!(view.side, Side::Tunnel { .. }),
     };
-    let packet = InspectedPacket {
+    Some(InspectedPacket {
         session: slot.image.session,
         seid: slot.image.seid,
         bytes: bytes.get(usize::from(descriptor.offset)..)?,
         tuple: view.tuple,
-        layout: &layout,
+        layout,
         is_uplink,
-        now: look.now,
-    };
-    look.inspection.look(&packet, look.stats)
+        is_with_resolver: false,
+        now,
+    })
 }
 
 /// Whether a data network is at either end, so that this node is a router to the packet.

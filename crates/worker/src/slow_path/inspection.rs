@@ -11,12 +11,17 @@
 //! entry of what the server sends. Each query of DNS says by itself what it asks for, and its answer asks for nothing.
 //!
 //! A flow of which only packets to the UE have come has a record and is not inspected: senders in the data network
-//! take none of a session's share. All memory is bounded, and each session has at most its share of the flows that are
+//! take none of a session's share. What resolvers answer UEs says what flows are for that do not say it themselves
+//! ([`answers`]). All memory is bounded, and each session has at most its share of the flows that are
 //! inspected at a time. What finds no room is not detected.
 
+mod address_names;
+mod answers;
 mod flow_records;
 mod host_pool;
 mod layer4;
+mod questions;
+mod resolvers;
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -30,17 +35,20 @@ use flow::{KeyFields, Nanos, SessionIndex};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
 use packet::tuple::proto;
-use rules::classifier::{DetectedFlow, Detection};
+use rules::classifier::{DetectedFlow, Detection, NameSource};
 
+use self::address_names::Owner;
 use self::flow_records::{FlowRecords, FlowState};
 pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
 use self::host_pool::{HostAndPath, HostPlace, HostPool};
 pub(crate) use self::layer4::layer4;
 use self::layer4::opens_connection;
-use crate::InspectionLimits;
+use self::questions::Questions;
+use self::resolvers::Resolvers;
 use crate::burst::descriptor::{Descriptor, PacketKey};
 use crate::lookup::flow_tables::Flows;
 use crate::stats::Stats;
+use crate::{InspectionLimits, ResolverLimits};
 
 /// A packet of a flow of which it matters what it is.
 pub(crate) struct InspectedPacket<'a> {
@@ -55,7 +63,31 @@ pub(crate) struct InspectedPacket<'a> {
     pub tuple: &'a IpTuple,
     /// Whether the UE sends it.
     pub is_uplink: bool,
+    /// It is between the UE and a resolver whose answers count.
+    pub is_with_resolver: bool,
     pub now: Nanos,
+}
+
+impl InspectedPacket<'_> {
+    fn owner(&self) -> Owner {
+        Owner {
+            session: self.session,
+            seid: self.seid,
+        }
+    }
+
+    /// The address of the UE's other end.
+    fn other_end(&self) -> IpAddr {
+        other_end(self.tuple, self.is_uplink)
+    }
+}
+
+/// The address of the UE's other end.
+fn other_end(tuple: &IpTuple, is_uplink: bool) -> IpAddr {
+    match is_uplink {
+        true => tuple.addrs.dst(),
+        false => tuple.addrs.src(),
+    }
 }
 
 /// What is known of a packet's flow.
@@ -111,6 +143,11 @@ impl Inspected {
         }
     }
 
+    /// Whether the packet is a query of DNS.
+    fn is_query(&self) -> bool {
+        matches!(self.asks_for, Asked::Name)
+    }
+
     /// Whether packets of an entry with these fields are to come here, too. Of the responder's entries the last one is
     /// noted; where it may have several, each of its packets asks anew.
     pub fn is_provisional(&self, shape: KeyFields) -> bool {
@@ -141,6 +178,7 @@ pub(crate) struct Inspection {
     inspector: Inspector,
     records: FlowRecords,
     hosts: HostPool,
+    resolvers: Resolvers,
     hasher: RandomState,
     /// What the query asks for that was looked at last: of the packet that is decided.
     asked_name: Option<HostName>,
@@ -153,27 +191,58 @@ pub(crate) struct Inspection {
 pub(crate) enum KnownFlow {
     /// Nothing, and nothing of the UE's has come: it is not inspected yet.
     Unseen,
-    /// Nothing yet.
-    Undecided,
+    /// Nothing yet but what a resolver has answered: the host that it is for.
+    Undecided(Option<HostName>),
     /// Nothing, and nothing will be.
     Undetected,
-    /// What it is; the host that it is for, and of HTTP the start of a path, or the name that it asks for.
-    Found(Protocol, Option<HostAndPath>),
+    /// What it is, or for.
+    Found(FoundFlow),
+}
+
+/// What a flow is, or for.
+pub(crate) struct FoundFlow {
+    /// `None`: that is not known.
+    pub protocol: Option<Protocol>,
+    /// The host that it is for, and of HTTP the start of a path, or the name that it asks for.
+    pub named: Option<HostAndPath>,
+    /// Who names it.
+    pub source: NameSource,
+}
+
+impl FoundFlow {
+    /// Of a host that an answer of a resolver names.
+    fn resolved(protocol: Option<Protocol>, host: HostName) -> Self {
+        Self {
+            protocol,
+            named: Some(HostAndPath { host, path: None }),
+            source: NameSource::Resolver,
+        }
+    }
+
+    fn as_detected(&self) -> DetectedFlow<'_> {
+        let path = self.named.as_ref().and_then(|named| named.path.as_ref());
+        DetectedFlow {
+            protocol: self.protocol,
+            name: self.named.as_ref().map(|named| &named.host),
+            path: path.map(PathStart::as_bytes),
+            source: self.source,
+        }
+    }
 }
 
 impl KnownFlow {
     /// As rules take it. As long as the UE has sent nothing, nothing passes because of what it may turn out to be.
     pub fn as_detection(&self) -> Detection<'_> {
         match self {
-            Self::Undecided => Detection::Undecided,
-            Self::Unseen | Self::Undetected => Detection::Undetected,
-            Self::Found(protocol, named) => Detection::Found(DetectedFlow {
-                protocol: *protocol,
-                name: named.as_ref().map(|named| &named.host),
-                path: named
-                    .as_ref()
-                    .and_then(|named| named.path.as_ref().map(PathStart::as_bytes)),
+            Self::Undecided(None) => Detection::Undecided,
+            Self::Undecided(Some(host)) => Detection::Presumed(DetectedFlow {
+                protocol: None,
+                name: Some(host),
+                path: None,
+                source: NameSource::Resolver,
             }),
+            Self::Unseen | Self::Undetected => Detection::Undetected,
+            Self::Found(found) => Detection::Found(found.as_detected()),
         }
     }
 }
@@ -202,8 +271,10 @@ fn ends(tuple: &IpTuple) -> ([End; 2], bool) {
 
 impl Inspection {
     /// With all its memory. Sessions are numbers below `sessions`.
-    pub fn new(limits: &InspectionLimits, sessions: usize) -> Self {
+    pub fn new(limits: &InspectionLimits, resolvers: &ResolverLimits, sessions: usize) -> Self {
         let is_on = limits.records > 0;
+        let off = ResolverLimits::default();
+        let resolvers = if is_on { resolvers } else { &off };
         let of = |count: u32| if is_on { count } else { 0 };
         let settings = Settings {
             flows: of(limits.undecided),
@@ -218,7 +289,9 @@ impl Inspection {
         Self {
             inspector: Inspector::new(settings),
             records: FlowRecords::new(limits.records),
-            hosts: HostPool::new(of(limits.hosts)),
+            // Names of addresses have room of their own, each a block.
+            hosts: HostPool::new(of(limits.hosts).saturating_add(resolvers.room())),
+            resolvers: Resolvers::new(resolvers, sessions),
             hasher: RandomState::default(),
             asked_name: None,
             has_any: false,
@@ -284,10 +357,16 @@ impl Inspection {
         if let Some(layer4) = &layer4 {
             self.advance(record, (sender, layer4), packet, stats);
         }
+        let asks_for = self.asked(record, sender, layer4.as_ref());
+        let mut inspected = self.inspected(record, sender, before);
+        if packet.is_with_resolver {
+            let state = self.records.at(record)?.state;
+            inspected.is_open |= matches!(state, FlowState::Queries(_));
+        }
         Some(Inspected {
             is_unread: layer4.is_none(),
-            asks_for: self.asked(record, sender, layer4.as_ref()),
-            ..self.inspected(record, sender, before)
+            asks_for,
+            ..inspected
         })
     }
 
@@ -302,11 +381,8 @@ impl Inspection {
 
     /// What a packet asks for, where its flow is one of DNS.
     fn asked(&mut self, record: RecordPlace, sender: Sender, layer4: Option<&Layer4<'_>>) -> Asked {
-        let is_queries = self
-            .records
-            .at(record)
-            .is_some_and(|own| own.state == FlowState::Queries);
-        if !is_queries || sender != Sender::Initiator {
+        let state = self.records.at(record).map(|own| own.state);
+        if sender != Sender::Initiator || !matches!(state, Some(FlowState::Queries(_))) {
             return Asked::Nothing;
         }
         let message = match layer4.map(Layer4::payload) {
@@ -407,7 +483,7 @@ impl Inspection {
                 self.advance_requests(record, (host, next), layer4, packet, stats)
             }
             FlowState::Requests { .. }
-            | FlowState::Queries
+            | FlowState::Queries(_)
             | FlowState::Known(..)
             | FlowState::Undetected
             | FlowState::Unseen => state,
@@ -476,7 +552,7 @@ impl Inspection {
             let is_undecided = matches!(own.state, FlowState::Undecided(_));
             wants_entry = own.state == FlowState::Unseen
                 || ((is_requests || is_undecided) && sender == Sender::Responder);
-            let is_by_message = is_requests || own.state == FlowState::Queries;
+            let is_by_message = is_requests || matches!(own.state, FlowState::Queries(_));
             is_open = is_undecided || (is_by_message && sender == Sender::Initiator);
             let is_other = own.state.found() != before.found();
             has_shown = is_other && own.state.found().is_some();
@@ -506,35 +582,61 @@ impl Inspection {
         }
     }
 
-    /// What is known of a flow now.
-    pub fn known(&self, inspected: &Inspected) -> KnownFlow {
+    /// What is known of a packet's flow now.
+    pub fn known(&self, packet: &InspectedPacket<'_>, inspected: &Inspected) -> KnownFlow {
+        let resolved = || self.resolved(packet.owner(), packet.other_end(), packet.now);
         match inspected.asks_for {
-            Asked::Nothing => self.known_of(inspected.record),
-            Asked::Name => {
-                let named = self.asked_name.map(|host| HostAndPath { host, path: None });
-                KnownFlow::Found(Protocol::Dns, named)
-            }
+            Asked::Nothing => self.known_of(inspected.record, resolved),
+            Asked::Name => KnownFlow::Found(FoundFlow {
+                protocol: Some(Protocol::Dns),
+                named: self.asked_name.map(|host| HostAndPath { host, path: None }),
+                source: NameSource::Client,
+            }),
             Asked::NoQuery => KnownFlow::Undetected,
         }
     }
 
-    /// What is known of the flow of a packet of the session with this SEID; `None`: there is no record of it.
-    pub fn known_of_flow(&self, seid: u64, tuple: &IpTuple) -> Option<KnownFlow> {
+    /// What is known of the flow of a packet of this session; `None`: there is no record of it.
+    pub fn known_of_flow(
+        &self,
+        (session, seid): (SessionIndex, u64),
+        (tuple, is_uplink): (&IpTuple, bool),
+        now: Nanos,
+    ) -> Option<KnownFlow> {
         let record = self.records.peek(self.id(seid, tuple))?;
-        Some(self.known_of(record))
+        let owner = Owner { session, seid };
+        let resolved = || self.resolved(owner, other_end(tuple, is_uplink), now);
+        Some(self.known_of(record, resolved))
     }
 
-    fn known_of(&self, record: RecordPlace) -> KnownFlow {
-        match self.records.at(record).map(|record| record.state) {
-            Some(FlowState::Unseen) => KnownFlow::Unseen,
-            Some(FlowState::Undecided(_)) => KnownFlow::Undecided,
-            state => match state.and_then(FlowState::found) {
-                Some((protocol, named)) => {
-                    KnownFlow::Found(protocol, named.and_then(|named| self.hosts.at(named)))
-                }
-                None => KnownFlow::Undetected,
-            },
+    /// What is known of a record's flow. `resolved`: the host that it is for by an answer of a resolver, which counts
+    /// where its client names none. A flow in which the UE has sent nothing is for none.
+    fn known_of(&self, record: RecordPlace, resolved: impl FnOnce() -> Option<HostName>) -> KnownFlow {
+        let found = match self.records.at(record).map(|record| record.state) {
+            Some(FlowState::Unseen) => return KnownFlow::Unseen,
+            Some(FlowState::Undecided(_)) => return KnownFlow::Undecided(resolved()),
+            state => state.and_then(FlowState::found),
+        };
+        let (protocol, named) = match found {
+            None => (None, None),
+            Some((protocol, named)) => (Some(protocol), named.and_then(|named| self.hosts.at(named))),
+        };
+        let says_itself = named.is_some() || protocol == Some(Protocol::Dns);
+        let resolved = (!says_itself).then(resolved).flatten();
+        match resolved {
+            Some(host) => KnownFlow::Found(FoundFlow::resolved(protocol, host)),
+            None if protocol.is_none() => KnownFlow::Undetected,
+            None => KnownFlow::Found(FoundFlow {
+                protocol,
+                named,
+                source: NameSource::Client,
+            }),
         }
+    }
+
+    /// A session has ended here.
+    pub fn forget(&mut self, session: SessionIndex) {
+        self.resolvers.names.forget(session);
     }
 
     /// Gives back what a record has that is no more.
@@ -543,7 +645,7 @@ impl Inspection {
             FlowState::Undecided(flow) => (None, Some(flow)),
             FlowState::Known(_, host) => (host, None),
             FlowState::Requests { host, next } => (host, next),
-            FlowState::Queries | FlowState::Undetected | FlowState::Unseen => (None, None),
+            FlowState::Queries(_) | FlowState::Undetected | FlowState::Unseen => (None, None),
         };
         if let Some(host) = host {
             self.hosts.give_back(host);
@@ -580,7 +682,7 @@ fn known(hosts: &mut HostPool, found: &Found, stats: &mut Stats) -> FlowState {
     if found.protocol == Protocol::Dns {
         // Each query says by itself what it asks for.
         stats.hosts_found += 1;
-        return FlowState::Queries;
+        return FlowState::Queries(Questions::default());
     }
     let place = match &found.host {
         Some(host) => {

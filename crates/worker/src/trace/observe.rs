@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dpi::Protocol;
 use flow::{Direction, KeyFields, Nanos, PortId, WorkerId};
 use packet::{DropReason, IpTuple, PacketBuf};
+use rules::NameSource;
 use rules::classifier::Side;
 use transport::Adjacencies;
 
@@ -20,7 +21,7 @@ use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::SlowPath;
-use crate::slow_path::inspection::{KnownFlow, has_payload, query_of};
+use crate::slow_path::inspection::{FoundFlow, KnownFlow, has_payload, query_of};
 use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{
@@ -295,8 +296,9 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
                 is_postponed: matches!(head.lookup, TracedLookup::Hit { outdated: true })
                     && self.slow_path.has_put_off(index),
                 entry: self.entry_of(index),
-                detection: self.detection_of(index, head).map(Box::new),
+                detection: self.detection_of(index, head, now).map(Box::new),
                 shows_detection: self.slow_path.has_shown(index),
+                heeds_resolvers: self.slow_path.inspection.heeds_resolvers(),
             },
             session: self.traced_session(index, direction),
             decision,
@@ -325,24 +327,36 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
     }
 
     /// What its flow is, if it was inspected.
-    fn detection_of(&self, index: usize, head: &Head) -> Option<TracedDetection> {
+    fn detection_of(&self, index: usize, head: &Head, now: Nanos) -> Option<TracedDetection> {
         let inspection = &self.slow_path.inspection;
         if !inspection.is_on() {
             return None;
         }
         let tuple = self.user_tuple(index, head)?;
-        let seid = self.slot_of(index)?.image.seid;
-        Some(match inspection.known_of_flow(seid, &tuple)? {
+        let image = &self.slot_of(index)?.image;
+        let direction = self.burst.descriptors[index].verdict.direction();
+        let flow = (&tuple, direction == Direction::Uplink);
+        let known = inspection.known_of_flow((image.session, image.seid), flow, now)?;
+        Some(match known {
             KnownFlow::Unseen => TracedDetection::Unseen,
-            KnownFlow::Undecided => TracedDetection::Undecided,
+            KnownFlow::Undecided(None) => TracedDetection::Undecided,
+            KnownFlow::Undecided(Some(host)) => TracedDetection::Presumed(host),
             KnownFlow::Undetected => TracedDetection::Undetected,
-            KnownFlow::Found(Protocol::Dns, _) => self.query_in(index, head),
-            KnownFlow::Found(protocol, named) => TracedDetection::Found {
+            KnownFlow::Found(FoundFlow {
+                protocol: Some(Protocol::Dns),
+                ..
+            }) => self.query_in(index, head),
+            KnownFlow::Found(FoundFlow {
+                protocol,
+                named,
+                source,
+            }) => TracedDetection::Found {
                 protocol,
                 path: named
                     .as_ref()
                     .and_then(|named| Some(named.path.as_ref()?.as_bytes().to_vec())),
                 name: named.map(|named| named.host),
+                source,
             },
         })
     }
@@ -354,9 +368,10 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         match name.is_none() && descriptor.tunnel.is_some() && has_payload(octets, descriptor) {
             true => TracedDetection::Undetected,
             false => TracedDetection::Found {
-                protocol: Protocol::Dns,
+                protocol: Some(Protocol::Dns),
                 name,
                 path: None,
+                source: NameSource::Client,
             },
         }
     }

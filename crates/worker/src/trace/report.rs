@@ -6,7 +6,7 @@ use dpi::{HostName, Protocol};
 use flow::{Direction, InstanceId, KeyFields, Nanos, PortId, SessionIndex, UrrCount, WorkerId};
 use packet::{DropReason, PacketBuf};
 use rules::model::{PdrId, QerId, UrrId};
-use rules::{DetectedFlow, Detection, SessionRules};
+use rules::{DetectedFlow, Detection, NameSource, SessionRules};
 
 /// Where a worker had a packet from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,6 @@ pub enum TracedLookup {
 
 /// What is known of a packet's flow, where its rules ask for that.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "reports have it in a box")]
 pub enum TracedDetection {
     /// Nothing, and the UE has sent nothing yet.
     Unseen,
@@ -52,14 +51,18 @@ pub enum TracedDetection {
     Undecided,
     /// Nothing, and nothing will be.
     Undetected,
+    /// Nothing yet but what a resolver has answered: the host that it is for.
+    Presumed(HostName),
     /// What it is.
     Found {
-        /// Its protocol.
-        protocol: Protocol,
+        /// Its protocol; `None`: a resolver alone says what it is for.
+        protocol: Option<Protocol>,
         /// The host that it is for, or of DNS the name that is asked for.
         name: Option<HostName>,
         /// Of HTTP the start of the path.
         path: Option<Vec<u8>>,
+        /// Who names it.
+        source: NameSource,
     },
 }
 
@@ -69,10 +72,22 @@ impl TracedDetection {
         match self {
             Self::Undecided => Detection::Undecided,
             Self::Unseen | Self::Undetected => Detection::Undetected,
-            Self::Found { protocol, name, path } => Detection::Found(DetectedFlow {
+            Self::Presumed(host) => Detection::Presumed(DetectedFlow {
+                protocol: None,
+                name: Some(host),
+                path: None,
+                source: NameSource::Resolver,
+            }),
+            Self::Found {
+                protocol,
+                name,
+                path,
+                source,
+            } => Detection::Found(DetectedFlow {
                 protocol: *protocol,
                 name: name.as_ref(),
                 path: path.as_deref(),
+                source: *source,
             }),
         }
     }
@@ -91,6 +106,8 @@ pub struct TracedFlow {
     pub detection: Option<Box<TracedDetection>>,
     /// This packet has shown what it is.
     pub shows_detection: bool,
+    /// What resolvers answer counts: what is known of it may come and end between its packets.
+    pub heeds_resolvers: bool,
 }
 
 /// The session of a packet, as its worker has it.

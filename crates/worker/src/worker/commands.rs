@@ -255,10 +255,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// A session has another image, or has ended; this is its image before, if it had one.
+    /// A session has another image, or has ended, with what its answers of resolvers have said; this is its image
+    /// before, if it had one.
     fn note_connections(&mut self, session: SessionIndex, old: Option<&SessionImage>, now: Nanos) {
         let connections = &mut self.slow_path.connections;
         let Some(slot) = self.sessions.at(session) else {
+            self.slow_path.inspection.forget(session);
             return connections.forget(session);
         };
         match old.filter(|old| old.seid == slot.image.seid) {

@@ -236,6 +236,7 @@ impl<I: Io> Worker<I> {
             flows: self.flows.len(),
             inspected: self.slow_path.inspection.undecided(),
             connections: self.slow_path.connections.len(),
+            resolved_addresses: self.slow_path.inspection.addresses(),
         }
     }
 

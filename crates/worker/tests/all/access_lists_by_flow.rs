@@ -13,7 +13,7 @@ use rules::testing::{N3_ADDRESS, UE, tunnelled};
 use worker::{InspectionLimits, WorkerConfig};
 
 use crate::common::World;
-use crate::common::first_payloads::{client_hello, get, segment};
+use crate::common::first_payloads::{client_hello, get, query, segment};
 use crate::common::one_session::{REMOTE, TEID, network_with, session_in};
 
 const N3_PORT: PortId = PortId(0);
@@ -249,16 +249,6 @@ fn a_request_for_a_denied_host_is_redirected() {
         (N6_PORT, RST),
         "a host of the data network receives no more than it sends"
     );
-}
-
-fn query(name: &str) -> Vec<u8> {
-    let mut message = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    for label in name.split('.') {
-        message.push(label.len() as u8);
-        message.extend(label.as_bytes());
-    }
-    message.extend([0, 0, 1, 0, 1]);
-    message
 }
 
 #[test]

@@ -23,19 +23,19 @@ use common::first_payloads::{client_hello, get, segment};
 use common::one_session::{TEID, session};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
-const VIDEO: UrrId = UrrId(0x8000_0001);
-const API: UrrId = UrrId(0x8000_0002);
-const REST: UrrId = UrrId(0x8000_0003);
+pub const VIDEO: UrrId = UrrId(0x8000_0001);
+pub const API: UrrId = UrrId(0x8000_0002);
+pub const REST: UrrId = UrrId(0x8000_0003);
 const SESSION: SessionIndex = SessionIndex(1);
 
 /// The rules of a session both of whose PDRs count by host: `*.video.example`, the path `/api` of `shop.example`, and
 /// all else.
-fn rules_with(video: &str) -> SessionRules {
+pub fn rules_with(video: &str) -> SessionRules {
     rules_after(video, None)
 }
 
 /// The same after another rule of all else, if one is given.
-fn rules_after(video: &str, first: Option<SdfFilter>) -> SessionRules {
+pub fn rules_after(video: &str, first: Option<SdfFilter>) -> SessionRules {
     let urrs = [VIDEO, API, REST].map(Urr::volume);
     let mut predefined = Predefined::new([], [], urrs).expect("their numbers fit");
     let rule = |precedence, host: Option<&str>, urr| PredefinedRule {

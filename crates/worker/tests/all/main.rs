@@ -39,6 +39,7 @@ mod recirculation;
 mod redirect;
 mod relays;
 mod residency;
+mod resolvers;
 mod restoring;
 mod robust;
 mod slow_path;

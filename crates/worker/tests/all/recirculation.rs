@@ -25,7 +25,7 @@ const BOB: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 3);
 const UNASSIGNED: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 4);
 const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-fn network(hairpin: impl Fn(Vec<IpPrefix>) -> Hairpin) -> Network {
+pub fn network(hairpin: impl Fn(Vec<IpPrefix>) -> Hairpin) -> Network {
     let mut instances = testing::network().instances().to_vec();
     instances[N6.index()].hairpin = hairpin(vec!["10.45.0.0/16".parse().expect("a prefix")]);
     Network::new(instances).expect("no contradictions")
@@ -74,7 +74,7 @@ fn for_ue(ue: Ipv4Addr) -> Pdi {
 }
 
 /// A PDU session of this UE on N3, towards a gNB that has this TEID.
-fn pdu_session(ue: Ipv4Addr, teid: u32, gnb_teid: u32) -> SessionRules {
+pub fn pdu_session(ue: Ipv4Addr, teid: u32, gnb_teid: u32) -> SessionRules {
     let to_n6 = ForwardingParameters::new(DestinationInterface::Core);
     let to_gnb = tunnel(DestinationInterface::Access, gnb_teid, GNB);
     session(

@@ -1,4 +1,4 @@
-//! Segments of TCP, and the messages that show what their connections are for.
+//! Segments of TCP, and the messages that show what connections are for, those of DNS among them.
 
 use std::net::Ipv4Addr;
 
@@ -58,4 +58,29 @@ pub fn client_hello(host: &str) -> Vec<u8> {
 
 pub fn get(host: &str, path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes()
+}
+
+/// A query of DNS for the IPv4 addresses of a name (RFC 1035 §4.1).
+pub fn query(name: &str) -> Vec<u8> {
+    let mut message = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        message.push(label.len() as u8);
+        message.extend(label.as_bytes());
+    }
+    message.extend([0, 0, 1, 0, 1]);
+    message
+}
+
+/// The response to it that gives these addresses.
+pub fn response(name: &str, ttl_s: u32, addresses: &[Ipv4Addr]) -> Vec<u8> {
+    let mut message = query(name);
+    message[2..4].copy_from_slice(&[0x81, 0x80]);
+    message[7] = addresses.len() as u8;
+    for address in addresses {
+        message.extend([0xc0, 12, 0, 1, 0, 1]);
+        message.extend(ttl_s.to_be_bytes());
+        message.extend([0, 4]);
+        message.extend(address.octets());
+    }
+    message
 }

@@ -8,6 +8,7 @@ use flow::{KeyFields, Nanos, prefetch};
 use rules::classifier::Side;
 
 use super::host_pool::HostPlace;
+use super::questions::Questions;
 
 /// Records of a set.
 const WAYS: usize = 4;
@@ -29,8 +30,8 @@ pub(super) enum FlowState {
         host: Option<HostPlace>,
         next: Option<FlowIndex>,
     },
-    /// Queries of DNS, each of which may ask for something else.
-    Queries,
+    /// Queries of DNS, each of which may ask for something else. Those to a resolver that wait for their answers.
+    Queries(Questions),
 }
 
 impl FlowState {
@@ -39,7 +40,7 @@ impl FlowState {
         match self {
             Self::Known(protocol, host) => Some((protocol, host)),
             Self::Requests { host, .. } => Some((Protocol::Http1, host)),
-            Self::Queries => Some((Protocol::Dns, None)),
+            Self::Queries(_) => Some((Protocol::Dns, None)),
             Self::Unseen | Self::Undecided(_) | Self::Undetected => None,
         }
     }

@@ -13,6 +13,11 @@ use crate::sessions::fixed_map::FixedMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HostPlace(u32);
 
+impl HostPlace {
+    /// That of no host.
+    pub(super) const NONE: Self = Self(NONE);
+}
+
 /// Octets of a host in one block.
 const OCTETS: usize = 52;
 /// No block.
@@ -102,6 +107,12 @@ impl HostPool {
         // There is room for as many keys as for blocks.
         let _ = self.places.insert(key, place);
         Some(HostPlace(place))
+    }
+
+    /// How many blocks hosts have.
+    #[cfg(test)]
+    pub(super) fn in_use(&self) -> u32 {
+        self.in_use
     }
 
     /// Whether the host at a place is this one.
