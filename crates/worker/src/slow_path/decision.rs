@@ -308,8 +308,7 @@ fn classify(
         look.inspection.known(shown, inspected)
     });
     let is_unread = inspected.is_some_and(|inspected| inspected.is_unread);
-    let passes_until_known =
-        || found.is_some_and(|found| found.access.is_some_and(|access| access.is_provisional));
+    let is_final = |found: &Match| !found.access.is_some_and(|access| access.is_provisional);
     let detection = match known.as_detection() {
         // What is not looked at does not pass because of what may be seen later.
         Detection::Undecided | Detection::Presumed(_) if is_unread => Detection::Undetected,
@@ -317,22 +316,17 @@ fn classify(
     };
     let found = match detection {
         Detection::Undecided => found,
-        // What was found of a flow of which nothing is known yet is found of all of which nothing will be.
-        Detection::Undetected if !passes_until_known() => found,
+        // What was found of a flow of which nothing is known yet is found of all of which nothing will be. What no PDR
+        // detects may have passed its access list because of what it might turn out to be.
+        Detection::Undetected if found.as_ref().is_some_and(is_final) => found,
         detection => reclassify(slot, (view, detection), packet, look),
     };
     let passes = || found.is_some_and(|found| !found.decision.is_denied());
-    if let Some((shown, inspected)) = both
-        && is_with_resolver
+    if is_with_resolver
+        && let Some((shown, inspected)) = both
         && passes()
     {
-        match view.side {
-            Side::Tunnel { .. } if shown.is_uplink => look.inspection.note_question(shown, inspected),
-            Side::Plain { .. } if !shown.is_uplink && !look.is_recirculated => {
-                look.inspection.learn(shown, inspected, look.stats);
-            }
-            _ => (),
-        }
+        heed(view, (shown, inspected), look);
     }
     Classified { found, inspected }
 }
@@ -348,6 +342,18 @@ fn reclassify(
     match found {
         Some(found) if is_unsolicited(slot, &found, view, packet, look) => Some(found.unsolicited()),
         found => found.filter(Match::is_decided),
+    }
+}
+
+/// A packet passes between the UE and a resolver: notes what it asks, or what it is answered.
+#[cold]
+fn heed(view: &PacketView<'_>, (shown, inspected): (&InspectedPacket<'_>, &Inspected), look: &mut Look<'_>) {
+    match view.side {
+        Side::Tunnel { .. } if shown.is_uplink => look.inspection.note_question(shown, inspected),
+        Side::Plain { .. } if !shown.is_uplink && !look.is_recirculated => {
+            look.inspection.learn(shown, inspected, look.stats);
+        }
+        _ => (),
     }
 }
 

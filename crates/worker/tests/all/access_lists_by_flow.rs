@@ -8,13 +8,15 @@ use flow::PortId;
 use packet::DropReason;
 use packet::build::packet as build;
 use packet::tcp::flags::{ACK, FIN, PSH, RST, SYN};
-use rules::model::{AccessAction, AccessList, AccessRule, DetectionPattern, HostRule};
+use rules::model::{
+    AccessAction, AccessList, AccessRule, DetectionPattern, HostRule, PdiUpdate, PdrId, PdrUpdate, SdfFilter,
+};
 use rules::testing::{N3_ADDRESS, UE, tunnelled};
 use worker::{InspectionLimits, WorkerConfig};
 
 use crate::common::World;
 use crate::common::first_payloads::{client_hello, get, query, segment};
-use crate::common::one_session::{REMOTE, TEID, network_with, session_in};
+use crate::common::one_session::{REMOTE, TEID, network_with, reason, session_in};
 
 const N3_PORT: PortId = PortId(0);
 const N6_PORT: PortId = PortId(1);
@@ -368,4 +370,31 @@ fn a_connection_without_requests_is_reset_and_not_redirected() {
     let mut case = redirecting();
     let (port, flags, ..) = segment_of(&case.up(PSH | ACK, &client_hello("www.blocked.example")));
     assert_eq!((port, flags), (N3_PORT, RST));
+}
+
+/// What is permitted for what a flow may turn out to be is denied where nothing will be known of it, also if no PDR
+/// detects it.
+#[test]
+fn a_packet_of_which_nothing_will_be_known_is_denied_before_no_pdr_detects_it() {
+    let rules = vec![rule("good", AccessAction::Permit, &["good.example"], &[])];
+    let network = network_with(AccessList::new("list", rules, AccessAction::Deny).expect("few"));
+    let mut rules = session_in(&network);
+    let filter = SdfFilter {
+        flow_description: "permit out 17 from any to assigned".parse().ok(),
+        ..SdfFilter::default()
+    };
+    let update = PdrUpdate {
+        pdi: Some(PdiUpdate {
+            sdf_filters: Some(vec![filter]),
+            ..PdiUpdate::default()
+        }),
+        ..PdrUpdate::new(PdrId(2))
+    };
+    rules.update_pdr(update).expect("it is there");
+    for limits in [InspectionLimits::OFF, InspectionLimits::default()] {
+        let mut world = World::with(network.clone(), 1, |config| config.inspection = limits);
+        world.install(1, rules.clone());
+        let packet = segment((REMOTE, 80), (UE, 40_000), (77, ACK), &[]);
+        assert_eq!(reason(&mut world, 1, &packet), Some(DropReason::AccessList));
+    }
 }
