@@ -90,6 +90,7 @@ predefined:
           categories: [g]
           protocols: [http]
           applications: [v]
+          confirmed_by_dns: true
           tos: [1, 255]
           far: 0x80000001
           qers: [0x80000001]

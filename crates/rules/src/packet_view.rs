@@ -85,6 +85,8 @@ pub enum NameSource {
     /// Its client, in the flow's own packets.
     #[default]
     Client,
+    /// Its client, and a resolver has given the session the address of the other end for this very name.
+    Confirmed,
     /// No packet of the flow. A resolver has given the session the address of the other end for this name.
     Resolver,
 }

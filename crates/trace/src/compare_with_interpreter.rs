@@ -116,7 +116,7 @@ fn may_have_forgotten(traced: &Traced) -> bool {
     let list = session.and_then(|session| session.rules.access_list());
     let list_asks = list.is_some_and(|list| list.asks());
     let mut any_asks = || list_asks || rulebases.any(|rulebase| rulebase.asks());
-    let is_shown = |name: &Option<_>, source: &NameSource| name.is_some() && *source == NameSource::Client;
+    let is_shown = |name: &Option<_>, source: &NameSource| name.is_some() && *source != NameSource::Resolver;
     let may_be = match traced.flow.detection.as_deref() {
         None => any_asks(),
         Some(TracedDetection::Unseen) => false,

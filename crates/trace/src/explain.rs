@@ -423,6 +423,7 @@ fn flow_in_words(flow: &TracedFlow, is_tunnelled: bool) -> FlowTrace {
         TracedLookup::Miss => ("miss", false),
         TracedLookup::Stale => ("stale", false),
     };
+    let source = flow.detection.as_deref().and_then(source);
     FlowTrace {
         lookup: lookup.into(),
         entry: flow.entry.map(|(fields, _)| key_in_words(fields, is_tunnelled)),
@@ -431,7 +432,8 @@ fn flow_in_words(flow: &TracedFlow, is_tunnelled: bool) -> FlowTrace {
         protocol: flow.detection.as_deref().and_then(protocol_in_words),
         host: flow.detection.as_deref().and_then(host_in_words),
         shows_host: flow.shows_detection,
-        resolved: flow.detection.as_deref().is_some_and(is_resolved),
+        resolved: source == Some(NameSource::Resolver),
+        confirmed: source == Some(NameSource::Confirmed),
     }
 }
 
@@ -445,12 +447,12 @@ fn protocol_in_words(detection: &TracedDetection) -> Option<String> {
     }
 }
 
-/// Whether a resolver's answer alone says what it is for.
-fn is_resolved(detection: &TracedDetection) -> bool {
+/// Who says what it is for.
+fn source(detection: &TracedDetection) -> Option<NameSource> {
     match detection {
-        TracedDetection::Presumed(_) => true,
-        TracedDetection::Found { source, .. } => *source == NameSource::Resolver,
-        TracedDetection::Unseen | TracedDetection::Undecided | TracedDetection::Undetected => false,
+        TracedDetection::Presumed(_) => Some(NameSource::Resolver),
+        TracedDetection::Found { source, .. } => Some(*source),
+        TracedDetection::Unseen | TracedDetection::Undecided | TracedDetection::Undetected => None,
     }
 }
 

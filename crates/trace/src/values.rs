@@ -150,6 +150,9 @@ pub struct FlowTrace {
     /// No packet of the flow names its host: a resolver has given the UE the address of the other end for it.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub resolved: bool,
+    /// The client names the host, and a resolver has given the UE the address of the other end for it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub confirmed: bool,
 }
 
 /// A PDR that was tried.
@@ -446,6 +449,9 @@ impl FlowTrace {
             (None, Some("undecided")) => "; its host is not known yet".into(),
             (None, Some(_)) => "; no host is known of it".into(),
             (Some("dns"), Some(name)) => format!("; {shows}it asks for {name}"),
+            (Some(_), Some(host)) if self.confirmed => {
+                format!("; {shows}it is for {host}, confirmed by a DNS answer")
+            }
             (Some(_), Some(host)) => format!("; {shows}it is for {host}"),
             (Some(protocol), None) => format!("; {shows}it is {protocol}, for no host that is known"),
         }

@@ -74,6 +74,7 @@ impl AccessRuleConfig {
             categories: &self.categories,
             protocols: &self.protocols,
             applications: &self.applications,
+            confirmed_by_dns: self.confirmed_by_dns.as_ref(),
         }
     }
 

@@ -31,6 +31,7 @@ impl PredefinedRuleConfig {
             categories: &self.categories,
             protocols: &self.protocols,
             applications: &self.applications,
+            confirmed_by_dns: self.confirmed_by_dns.as_ref(),
         }
     }
 
@@ -211,11 +212,12 @@ fn check_rules(config: &Config) -> Result<(), Fault> {
 }
 
 impl Config {
-    /// What the names in the conditions of rules stand for.
+    /// What the names in the conditions of rules stand for, and whether resolvers can confirm them.
     pub(super) fn names_of_rules(&self) -> Named<'_> {
         Named {
             applications: self.predefined.applications(),
             categories: self.category_numbers(),
+            heeds_resolvers: self.inspection.heeds_resolvers(),
         }
     }
 }

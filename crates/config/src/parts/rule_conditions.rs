@@ -23,12 +23,15 @@ pub(super) struct Conditions<'a> {
     pub categories: &'a [Spanned<String>],
     pub protocols: &'a [ProtocolConfig],
     pub applications: &'a [Spanned<String>],
+    pub confirmed_by_dns: Option<&'a Spanned<bool>>,
 }
 
 /// What the names in conditions stand for.
 pub(super) struct Named<'a> {
     pub applications: Applications<'a>,
     pub categories: CategoryNumbers<'a>,
+    /// There are resolvers whose answers count.
+    pub heeds_resolvers: bool,
 }
 
 /// One alternative: what a packet has to have of both.
@@ -54,6 +57,7 @@ impl Conditions<'_> {
                 hosts,
                 categories,
                 protocols,
+                is_confirmed: self.confirmed_by_dns.is_some_and(|confirmed| confirmed.value),
             };
             all.push((own_flows.clone(), pattern));
         }
@@ -77,7 +81,7 @@ impl Conditions<'_> {
     }
 
     /// Finds the first category or application that is not there, or whose flow descriptions would be beside those of
-    /// the rule.
+    /// the rule; and hosts that nothing confirms.
     pub fn check(&self, known: &Named<'_>) -> Result<(), Fault> {
         let is_unknown = |name: &&Spanned<String>| !known.categories.contains_key(&*name.value);
         if let Some(name) = self.categories.iter().find(is_unknown) {
@@ -97,7 +101,29 @@ impl Conditions<'_> {
                 return Err(Fault::new(name, fault));
             }
         }
-        Ok(())
+        let confirmed = self.confirmed_by_dns.filter(|confirmed| confirmed.value);
+        let fault = self.unconfirmed(known);
+        match confirmed.zip(fault) {
+            Some((confirmed, fault)) => Err(Fault::new(confirmed, format!("confirmed_by_dns: {fault}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Why resolvers confirm none of its hosts.
+    fn unconfirmed(&self, known: &Named<'_>) -> Option<&'static str> {
+        let mut named = self.applications.iter();
+        let of_application = |name: &Spanned<String>| known.applications.get(&*name.value);
+        let has_hosts = !self.hosts.is_empty()
+            || !self.categories.is_empty()
+            || named.any(|name| of_application(name).is_some_and(|one| !one.hosts.is_empty()));
+        if !known.heeds_resolvers {
+            return Some("there is no resolver to confirm hosts; inspection.resolvers names them");
+        }
+        if !has_hosts {
+            return Some("the rule has no hosts and no categories");
+        }
+        let is_of_dns = self.protocols.contains(&ProtocolConfig::Dns);
+        is_of_dns.then_some("what DNS asks for is no host of a flow, and confirmed by nothing")
     }
 }
 

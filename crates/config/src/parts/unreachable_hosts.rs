@@ -32,7 +32,13 @@ fn unreachable(rulebase: &Rulebase) -> Vec<(&HostRule, u32, u32)> {
     for rule in rulebase.rules() {
         let PredefinedRule {
             precedence,
-            detection: DetectionPattern { hosts, protocols, .. },
+            detection:
+                DetectionPattern {
+                    hosts,
+                    protocols,
+                    is_confirmed,
+                    ..
+                },
             filters,
             ..
         } = rule;
@@ -40,7 +46,7 @@ fn unreachable(rulebase: &Rulebase) -> Vec<(&HostRule, u32, u32)> {
             let first = covering(host).filter_map(|key| before.get(&key)).min();
             found.extend(first.map(|first| (host, precedence.0, *first)));
         }
-        if !filters.is_empty() || !protocols.is_empty() {
+        if !filters.is_empty() || !protocols.is_empty() || *is_confirmed {
             continue;
         }
         for host in hosts {

@@ -107,6 +107,11 @@ pub struct AccessRuleConfig {
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub applications: Vec<Spanned<String>>,
+    /// Hosts and categories count only of flows that name the host themselves, to an address that one of
+    /// `inspection.resolvers` has given the UE for this very name; no.
+    #[serde(default)]
+    #[schemars(with = "Option<bool>")]
+    pub confirmed_by_dns: Option<Spanned<bool>>,
     /// With the action `redirect` the URL that requests of HTTP are redirected to.
     #[serde(default)]
     #[schemars(with = "Option<String>")]

@@ -210,6 +210,11 @@ pub struct PredefinedRuleConfig {
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub applications: Vec<Spanned<String>>,
+    /// Hosts and categories count only of flows that name the host themselves, to an address that one of
+    /// `inspection.resolvers` has given the UE for this very name; no.
+    #[serde(default)]
+    #[schemars(with = "Option<bool>")]
+    pub confirmed_by_dns: Option<Spanned<bool>>,
     /// The FAR, for PDRs without one of their own.
     #[serde(default)]
     pub far: Option<Number>,

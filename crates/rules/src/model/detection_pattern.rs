@@ -7,7 +7,7 @@ use dpi::hosts::{ApplicationIndex, HostTable, HostTableBuilder};
 use dpi::{HostName, Protocol, Protocols};
 
 use super::host_rule::HostRule;
-use crate::packet_view::DetectedFlow;
+use crate::packet_view::{DetectedFlow, NameSource};
 
 /// A pattern over what flows are found to be. Each kind of condition that it has must match; none: every flow, also
 /// those of which nothing is known.
@@ -20,6 +20,9 @@ pub struct DetectionPattern {
     pub categories: Categories,
     /// Protocols, any of them.
     pub protocols: Protocols,
+    /// A name counts only if the client says it, and a resolver has given the session the address for it
+    /// ([`NameSource::Confirmed`]).
+    pub is_confirmed: bool,
 }
 
 impl DetectionPattern {
@@ -47,7 +50,15 @@ impl DetectionPattern {
             hosts.any(|host| host.matches(name, flow.path))
                 || (!self.categories.is_empty() && lists.lookup(name).contains_any(self.categories))
         };
-        admits(self.protocols, flow.protocol) && (!self.asks_for_name() || flow.name.is_some_and(is_named))
+        let is_enough = !self.wants_confirmed() || flow.source == NameSource::Confirmed;
+        admits(self.protocols, flow.protocol)
+            && is_enough
+            && (!self.asks_for_name() || flow.name.is_some_and(is_named))
+    }
+
+    /// Whether the word of a client alone, or of a resolver, is not enough.
+    fn wants_confirmed(&self) -> bool {
+        self.is_confirmed && self.asks_for_name()
     }
 }
 
@@ -62,8 +73,8 @@ fn admits(protocols: Protocols, protocol: Option<Protocol>) -> bool {
 #[derive(Clone)]
 pub(super) struct DetectionIndex {
     hosts: Arc<HostTable>,
-    /// The protocols of each rule.
-    protocols: Box<[Protocols]>,
+    /// The protocols of each rule, and whether its hosts have to be confirmed.
+    conditions: Box<[(Protocols, bool)]>,
     /// The places of the rules with a pattern, in rising order.
     asking: Box<[u32]>,
     /// Of them, those of protocols alone.
@@ -80,13 +91,13 @@ impl DetectionIndex {
         lists: &Arc<DomainLists>,
     ) -> Self {
         let mut hosts = HostTableBuilder::default();
-        let (mut protocols, mut asking) = (Vec::new(), Vec::new());
+        let (mut conditions, mut asking) = (Vec::new(), Vec::new());
         let (mut without_names, mut by_category) = (Vec::new(), Vec::new());
         for (place, pattern) in (0..).zip(patterns) {
             for host in &pattern.hosts {
                 host.add_to(&mut hosts, ApplicationIndex(place));
             }
-            protocols.push(pattern.protocols);
+            conditions.push((pattern.protocols, pattern.wants_confirmed()));
             asking.extend((!pattern.is_empty()).then_some(place));
             without_names.extend((!pattern.is_empty() && !pattern.asks_for_name()).then_some(place));
             let categories = pattern.categories;
@@ -95,7 +106,7 @@ impl DetectionIndex {
         Self {
             // The names are the operator's own: none is made to collide with others.
             hosts: Arc::new(hosts.build(0).0),
-            protocols: protocols.into(),
+            conditions: conditions.into(),
             asking: asking.into(),
             without_names: without_names.into(),
             by_category: by_category.into(),
@@ -121,8 +132,11 @@ impl DetectionIndex {
             .chain(self.by_category.iter().filter_map(is_of))
             .chain(self.without_names.iter().copied())
             .filter(move |place| {
-                let protocols = self.protocols.get(*place as usize);
-                protocols.is_some_and(|protocols| admits(*protocols, flow.protocol))
+                let conditions = self.conditions.get(*place as usize);
+                conditions.is_some_and(|(protocols, is_confirmed)| {
+                    admits(*protocols, flow.protocol)
+                        && (!is_confirmed || flow.source == NameSource::Confirmed)
+                })
             })
     }
 }
@@ -132,7 +146,6 @@ mod tests {
     use dpi::domain_lists::{CategoryId, DomainListsBuilder};
 
     use super::*;
-    use crate::packet_view::NameSource;
 
     fn pattern(hosts: &[&str], protocols: &[Protocol]) -> DetectionPattern {
         let hosts = hosts.iter().map(|host| HostRule::parse(host).expect("a host"));
@@ -140,6 +153,46 @@ mod tests {
             hosts: hosts.collect(),
             categories: Categories::NONE,
             protocols: protocols.iter().copied().collect(),
+            is_confirmed: false,
+        }
+    }
+
+    #[test]
+    fn a_name_that_has_to_be_confirmed_is_by_its_client_and_a_resolver() {
+        let confirmed = |hosts: &[&str], protocols: &[Protocol]| DetectionPattern {
+            is_confirmed: true,
+            ..pattern(hosts, protocols)
+        };
+        let patterns = [
+            confirmed(&["*.a.example"], &[]),
+            confirmed(&[], &[Protocol::Tls]),
+            pattern(&["a.example"], &[]),
+            DetectionPattern {
+                categories: Categories::from_bits(1 << 3),
+                ..confirmed(&[], &[])
+            },
+        ];
+        let lists = lists();
+        let index = DetectionIndex::of(patterns.iter(), &lists);
+        let name = HostName::parse(b"a.example").expect("a host");
+        for (source, expected) in [
+            (NameSource::Client, &[1, 2][..]),
+            (NameSource::Confirmed, &[0, 1, 2, 3]),
+            (NameSource::Resolver, &[1, 2]),
+        ] {
+            let flow = DetectedFlow {
+                protocol: Some(Protocol::Tls),
+                name: Some(&name),
+                path: None,
+                source,
+            };
+            let mut places: Vec<u32> = index.places(flow).collect();
+            places.sort_unstable();
+            assert_eq!(places, expected, "{source:?}");
+            let matching = (0..)
+                .zip(&patterns)
+                .filter(|(_, pattern)| pattern.matches(&flow, &lists));
+            assert_eq!(matching.map(|(place, _)| place).collect::<Vec<u32>>(), expected);
         }
     }
 

@@ -93,7 +93,7 @@ impl Carrier {
     /// Whether it carries the name of a flow. What DNS asks for is no host of a flow, and its answers are no URL and no
     /// server name.
     pub(super) fn is_of(self, flow: &DetectedFlow<'_>) -> bool {
-        let is_by_client = flow.source == NameSource::Client;
+        let is_by_client = flow.source != NameSource::Resolver;
         match self {
             Self::Any => flow.protocol != Some(Protocol::Dns),
             Self::Http => is_by_client && flow.protocol == Some(Protocol::Http1),

@@ -18,12 +18,13 @@ pub(super) fn any_detection_pattern() -> BoxedStrategy<DetectionPattern> {
     let hosts = prop_oneof![1 => Just(Vec::new()), 3 => prop::collection::vec(rule, 1..3)];
     let protocols = prop_oneof![2 => Just(Protocols::NONE), 1 => any_protocols()];
     let categories = prop_oneof![3 => Just(0u64), 1 => 1..8u64].prop_map(Categories::from_bits);
-    let pattern =
-        (hosts, protocols, categories).prop_map(|(hosts, protocols, categories)| DetectionPattern {
-            hosts,
-            categories,
-            protocols,
-        });
+    let pattern = (hosts, protocols, categories, prop::bool::weighted(0.3));
+    let pattern = pattern.prop_map(|(hosts, protocols, categories, is_confirmed)| DetectionPattern {
+        hosts,
+        categories,
+        protocols,
+        is_confirmed,
+    });
     prop_oneof![2 => Just(DetectionPattern::default()), 1 => pattern].boxed()
 }
 
@@ -101,16 +102,17 @@ pub fn any_detection() -> BoxedStrategy<OwnedDetection> {
     let path = prop::sample::select(vec![None, Some(&b"/"[..]), Some(b"/video/1")]);
     let resolved = (host.clone(), any::<bool>());
     let resolved = resolved.prop_map(|(host, is_final)| OwnedDetection::Resolved(host, is_final));
-    let source = prop::sample::select(&[NameSource::Client, NameSource::Resolver][..]);
+    let source = prop::sample::select(&[NameSource::Client, NameSource::Confirmed, NameSource::Resolver][..]);
     let found = (any_protocol(), prop::option::weighted(0.8, host), path, source);
     let found = found.prop_map(|(protocol, host, path, source)| {
-        let is_by_resolver = source == NameSource::Resolver && protocol != Protocol::Dns;
-        let path = path.filter(|_| protocol == Protocol::Http1 && host.is_some() && !is_by_resolver);
-        let source = if is_by_resolver {
-            source
-        } else {
+        // What DNS asks for is its client's word.
+        let source = if protocol == Protocol::Dns {
             NameSource::Client
+        } else {
+            source
         };
+        let is_by_client = source != NameSource::Resolver;
+        let path = path.filter(|_| protocol == Protocol::Http1 && host.is_some() && is_by_client);
         OwnedDetection::Found(protocol, host, path, source)
     });
     prop_oneof![1 => any::<bool>().prop_map(OwnedDetection::None), 1 => resolved, 4 => found].boxed()

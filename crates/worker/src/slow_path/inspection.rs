@@ -303,6 +303,12 @@ impl Inspection {
         self.records.is_on()
     }
 
+    /// Whether there are resolvers whose answers count. Where rules ask what flows are, no key is without the 5-tuple
+    /// then: an entry with a wider one would keep questions and answers from coming here.
+    pub fn heeds_resolvers(&self) -> bool {
+        self.is_on() && !self.resolvers.is_empty()
+    }
+
     /// Whether it has mattered of any flow so far what it is.
     pub fn has_any(&self) -> bool {
         self.has_any
@@ -359,6 +365,9 @@ impl Inspection {
         }
         let asks_for = self.asked(record, sender, layer4.as_ref());
         let mut inspected = self.inspected(record, sender, before);
+        if inspected.has_shown && self.heeds_resolvers() {
+            self.note_confirmation(record, packet);
+        }
         if packet.is_with_resolver {
             let state = self.records.at(record)?.state;
             inspected.is_open |= matches!(state, FlowState::Queries(_));
@@ -629,8 +638,40 @@ impl Inspection {
             None => KnownFlow::Found(FoundFlow {
                 protocol,
                 named,
-                source: NameSource::Client,
+                source: self.source(record),
             }),
+        }
+    }
+
+    /// The name that the other end of a session's flow has by an answer of a resolver.
+    fn resolved(&self, owner: Owner, address: IpAddr, now: Nanos) -> Option<HostName> {
+        let place = self.resolvers.names.name(owner, address, now)?;
+        Some(self.hosts.at(place)?.host)
+    }
+
+    /// Notes whether resolvers have given the session the address for what a packet has shown its flow to be for. That
+    /// stays so as long as the flow is for it.
+    fn note_confirmation(&mut self, record: RecordPlace, packet: &InspectedPacket<'_>) {
+        let state = self.records.at(record).map(|record| record.state);
+        let named = match state.and_then(FlowState::found) {
+            Some((protocol, Some(named))) if protocol != Protocol::Dns => self.hosts.at(named),
+            _ => None,
+        };
+        let is_confirmed = named.is_some_and(|named| {
+            let given = (packet.other_end(), &named.host);
+            self.resolvers.names.has(packet.owner(), given, packet.now)
+        });
+        if let Some(own) = self.records.at_mut(record) {
+            own.is_confirmed = is_confirmed;
+        }
+    }
+
+    /// Who names what a record's flow is for, if its client does.
+    fn source(&self, record: RecordPlace) -> NameSource {
+        let is_confirmed = self.records.at(record).is_some_and(|record| record.is_confirmed);
+        match is_confirmed {
+            true => NameSource::Confirmed,
+            false => NameSource::Client,
         }
     }
 

@@ -36,6 +36,11 @@ pub fn rules_with(video: &str) -> SessionRules {
 
 /// The same after another rule of all else, if one is given.
 pub fn rules_after(video: &str, first: Option<SdfFilter>) -> SessionRules {
+    rules_where(video, first, false)
+}
+
+/// The same; the host of video has to be confirmed, or not.
+pub fn rules_where(video: &str, first: Option<SdfFilter>, is_confirmed: bool) -> SessionRules {
     let urrs = [VIDEO, API, REST].map(Urr::volume);
     let mut predefined = Predefined::new([], [], urrs).expect("their numbers fit");
     let rule = |precedence, host: Option<&str>, urr| PredefinedRule {
@@ -56,6 +61,7 @@ pub fn rules_after(video: &str, first: Option<SdfFilter>) -> SessionRules {
         rule(2, Some("shop.example/api"), API),
         rule(3, None, REST),
     ];
+    all[0].detection.is_confirmed = is_confirmed;
     all.extend(first.map(|filter| PredefinedRule {
         filters: vec![filter],
         ..rule(0, None, REST)

@@ -17,7 +17,7 @@ use worker::{InspectionLimits, ResolverLimits, Stats, WorkerConfig};
 use crate::common::World;
 use crate::common::first_payloads::{client_hello, query, response, segment};
 use crate::common::one_session::{TEID, network_with, session_in};
-use crate::inspection::{API, REST, VIDEO, rules_after, rules_with};
+use crate::inspection::{API, REST, VIDEO, rules_after, rules_where, rules_with};
 use crate::recirculation;
 
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
@@ -589,4 +589,63 @@ fn a_question_that_is_denied_is_answered_by_nobody() {
     assert_eq!(case.stats().addresses_bound, 0);
     case.resolve(HOST, 300);
     assert_eq!(case.stats().addresses_bound, 1);
+}
+
+/// The rules of a session whose video has to be confirmed.
+fn confirmed_rules() -> SessionRules {
+    rules_where("*.video.example", None, true)
+}
+
+/// What of a connection counts as video: all of its octets, or none.
+fn is_hello_video(case: &mut Case, host: &str) -> bool {
+    case.port += 1;
+    assert!(case.up(SYN, &[]) && case.down(SYN | ACK, &[]));
+    let before = case.octets();
+    let hello = client_hello(host);
+    assert!(case.up(ACK, &hello) && case.down(ACK, &[0x16; 60]));
+    let counted = 40 + hello.len() as u64 + 100;
+    let after = case.octets();
+    assert_eq!(after[0] + after[2], before[0] + before[2] + counted);
+    assert!([0, counted].contains(&(after[0] - before[0])));
+    after[0] > before[0]
+}
+
+#[test]
+fn a_host_that_has_to_be_confirmed_counts_at_an_address_that_a_resolver_gave_for_it() {
+    let mut case = Case::with(confirmed_rules(), |_| ());
+    assert!(!is_hello_video(&mut case, HOST), "the client alone says so");
+    case.resolve("www.video.example", 60);
+    assert!(!is_hello_video(&mut case, HOST), "another name");
+    case.resolve(HOST, 120);
+    assert!(is_hello_video(&mut case, HOST));
+    assert!(
+        is_hello_video(&mut case, "www.video.example"),
+        "an address has several"
+    );
+    assert!(!is_hello_video(&mut case, "other.video.example"));
+    assert!(!case.is_video(), "the resolver alone says so");
+    case.wait(60);
+    assert!(!is_hello_video(&mut case, "www.video.example") && is_hello_video(&mut case, HOST));
+    case.wait(60);
+    assert!(!is_hello_video(&mut case, HOST));
+    case.world.assert_conserved();
+}
+
+#[test]
+fn what_is_confirmed_once_stays_so_for_its_flow() {
+    let mut case = Case::with(confirmed_rules(), |_| ());
+    case.resolve(HOST, 60);
+    assert!(is_hello_video(&mut case, HOST));
+    case.wait(61);
+    case.world.tell_all(|| worker::Command::Revalidate);
+    let before = case.octets();
+    assert!(case.up(ACK, &[1; 60]) && case.down(ACK, &[2; 60]));
+    assert_eq!(case.octets()[0], before[0] + 200);
+}
+
+#[test]
+fn without_resolvers_nothing_is_confirmed() {
+    let mut case = Case::with(confirmed_rules(), |config| config.resolvers.prefixes.clear());
+    case.resolve(HOST, 300);
+    assert!(!is_hello_video(&mut case, HOST));
 }

@@ -158,6 +158,18 @@ impl AddressNames {
         counts.then_some(binding.host)
     }
 
+    /// Whether this address has this very name in a session, among others.
+    pub(super) fn has(&self, owner: Owner, (address, name): (IpAddr, &HostName), now: Nanos) -> bool {
+        if self.pairs.is_empty() {
+            return false;
+        }
+        let Some(place) = self.pairs.at(&self.pair(owner, address, name)) else {
+            return false;
+        };
+        let binding = self.bindings.get(place as usize);
+        self.is_live(place) && binding.is_some_and(|binding| seconds(now) < binding.until)
+    }
+
     /// A session has ended here, with its bindings.
     pub(super) fn forget(&mut self, session: SessionIndex) {
         if let Some(held) = self.held.get_mut(session.index()) {
@@ -441,6 +453,13 @@ mod tests {
             own.push((end, name, before.max(until)));
         }
 
+        fn has(&self, owner: Owner, given: (u8, u8), now: u64) -> bool {
+            self.sessions.get(&owner.session.0).is_some_and(|(seid, own)| {
+                let mut own = own.iter();
+                *seid == owner.seid && own.any(|known| (known.0, known.1) == given && now < known.2)
+            })
+        }
+
         fn name(&self, owner: Owner, end: u8, now: u64) -> Option<u8> {
             let (seid, own) = self.sessions.get(&owner.session.0)?;
             let last = own.iter().rev().find(|known| known.0 == end)?;
@@ -477,6 +496,10 @@ mod tests {
                     let expected = model.name(owner(own), end, now).map(name);
                     // One that has ended may hide one of the same address that has not.
                     prop_assert_eq!(found, expected);
+                    for host in 0..3 {
+                        let has = names.has(owner(own), (address(end), &name(host)), at(now));
+                        prop_assert_eq!(has, model.has(owner(own), (end, host), now));
+                    }
                 }
             }
             (0..SESSIONS as u32).for_each(|session| names.forget(SessionIndex(session)));

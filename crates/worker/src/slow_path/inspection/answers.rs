@@ -5,14 +5,11 @@
 //! sender of packets with a resolver's address as their source has to know that and the UE's port; the UE itself knows
 //! them, so that such packets are to be kept out at the network's border.
 
-use std::net::IpAddr;
-
+use dpi::Layer4;
 use dpi::dns::{Question, Response};
-use dpi::{HostName, Layer4};
 use flow::{KeyFields, Nanos};
 use rules::classifier::PacketView;
 
-use super::address_names::Owner;
 use super::flow_records::{FlowRecord, FlowState};
 use super::layer4::layer4;
 use super::questions::Questions;
@@ -20,12 +17,6 @@ use super::{Inspected, InspectedPacket, Inspection};
 use crate::stats::Stats;
 
 impl Inspection {
-    /// Whether there are resolvers whose answers count. Where rules ask what flows are, no key is without the 5-tuple
-    /// then: an entry with a wider one would keep questions and answers from coming here.
-    pub fn heeds_resolvers(&self) -> bool {
-        self.is_on() && !self.resolvers.is_empty()
-    }
-
     /// The fields of a key that keeps no packets of other flows from coming here.
     pub fn without_wide_key(fields: KeyFields) -> KeyFields {
         KeyFields::from_bits(fields.bits() & !KeyFields::ADDRESS.bits()) | KeyFields::TUPLE
@@ -37,7 +28,6 @@ impl Inspection {
     }
 
     /// A packet passes from the UE to a resolver: notes what it asks.
-    #[cold]
     pub fn note_question(&mut self, packet: &InspectedPacket<'_>, inspected: &Inspected) {
         let layer4 = layer4(packet.bytes, packet.layout);
         let question = layer4.as_ref().and_then(|layer4| Question::of(layer4.payload()));
@@ -49,7 +39,6 @@ impl Inspection {
     }
 
     /// A packet passes to the UE that comes from a resolver: binds its addresses to the name that the UE has asked for.
-    #[cold]
     pub fn learn(&mut self, packet: &InspectedPacket<'_>, inspected: &Inspected, stats: &mut Stats) {
         let layer4 = layer4(packet.bytes, packet.layout);
         let message = layer4.as_ref().map(Layer4::payload).unwrap_or_default();
@@ -69,12 +58,6 @@ impl Inspection {
                 Err(_) => stats.addresses_refused += 1,
             }
         }
-    }
-
-    /// The name that the other end of a session's flow has by an answer of a resolver.
-    pub(super) fn resolved(&self, owner: Owner, address: IpAddr, now: Nanos) -> Option<HostName> {
-        let place = self.resolvers.names.name(owner, address, now)?;
-        Some(self.hosts.at(place)?.host)
     }
 
     /// Forgets the answers that have ended.

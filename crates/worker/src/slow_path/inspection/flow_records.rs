@@ -69,9 +69,13 @@ pub(super) struct FlowRecord {
     /// When it was looked at last, in units of 0.5 s.
     touched: u32,
     is_used: bool,
+    /// A resolver had given the session the address of the other end for what the flow is for, when it was found.
+    pub(super) is_confirmed: bool,
     /// Whether the lower end opened the flow.
     pub(super) initiator_is_low: bool,
 }
+
+const _: () = assert!(size_of::<FlowRecord>() == 64);
 
 impl FlowRecord {
     const FREE: Self = Self {
@@ -80,6 +84,7 @@ impl FlowRecord {
         responder: None,
         touched: 0,
         is_used: false,
+        is_confirmed: false,
         initiator_is_low: false,
     };
 }
