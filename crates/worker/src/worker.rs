@@ -113,7 +113,7 @@ impl<I: Io> Worker<I> {
         self.stats.aged += self.flows.age(&mut self.sessions, Tick::of(now), buckets) as u64;
         self.stats.reaped += self.flows.reap(&self.sessions.blocks, buckets) as u64;
         if self.slow_path.inspection.is_on() {
-            self.slow_path.inspection.expire(now);
+            self.slow_path.inspection.expire(now, &mut self.stats);
         }
         if self.slow_path.inspection.heeds_resolvers() {
             self.slow_path.inspection.age(now);

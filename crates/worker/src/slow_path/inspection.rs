@@ -19,6 +19,7 @@ mod address_names;
 mod answers;
 mod flow_records;
 mod host_pool;
+mod host_shares;
 mod layer4;
 mod questions;
 mod resolvers;
@@ -40,7 +41,8 @@ use rules::classifier::{DetectedFlow, Detection, NameSource};
 use self::address_names::Owner;
 use self::flow_records::{FlowRecords, FlowState};
 pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
-use self::host_pool::{HostAndPath, HostPlace, HostPool};
+use self::host_pool::{HostAndPath, HostPlace};
+use self::host_shares::HostShares;
 pub(crate) use self::layer4::layer4;
 use self::layer4::opens_connection;
 use self::questions::Questions;
@@ -177,7 +179,7 @@ pub(crate) fn query_of(bytes: &[u8], descriptor: &Descriptor) -> Option<HostName
 pub(crate) struct Inspection {
     inspector: Inspector,
     records: FlowRecords,
-    hosts: HostPool,
+    hosts: HostShares,
     resolvers: Resolvers,
     hasher: RandomState,
     /// What the query asks for that was looked at last: of the packet that is decided.
@@ -290,7 +292,11 @@ impl Inspection {
             inspector: Inspector::new(settings),
             records: FlowRecords::new(limits.records),
             // Names of addresses have room of their own, each a block.
-            hosts: HostPool::new(of(limits.hosts).saturating_add(resolvers.room())),
+            hosts: HostShares::new(
+                of(limits.hosts).saturating_add(resolvers.room()),
+                limits.records,
+                sessions,
+            ),
             resolvers: Resolvers::new(resolvers, sessions),
             hasher: RandomState::default(),
             asked_name: None,
@@ -338,7 +344,7 @@ impl Inspection {
         if !self.is_on() {
             return None;
         }
-        self.expire(packet.now);
+        self.expire(packet.now, stats);
         let (_, is_from_low) = ends(packet.tuple);
         let id = self.id(packet.seid, packet.tuple);
         let known = self.records.find(id, packet.now);
@@ -348,7 +354,8 @@ impl Inspection {
             // Where the first packet was not seen, the UE is taken for the client.
             _ => {
                 let is_from_client = opens || packet.is_uplink;
-                self.begin(known, id, is_from_low == is_from_client, packet.now)?
+                let of = (id, packet.session);
+                self.begin(known, of, is_from_low == is_from_client, packet.now)?
             }
         };
         let sender = match self.records.at(record)?.initiator_is_low == is_from_low {
@@ -410,20 +417,20 @@ impl Inspection {
     fn begin(
         &mut self,
         known: Option<RecordPlace>,
-        id: u64,
+        of: (u64, SessionIndex),
         initiator_is_low: bool,
         now: Nanos,
     ) -> Option<RecordPlace> {
         let record = match known {
             Some(record) => {
-                let old = self.records.at(record)?.state;
-                self.give_back(old);
+                let old = self.records.at(record)?;
+                self.give_back(old.session, old.state);
                 record
             }
             None => {
-                let (record, old) = self.records.make(id, initiator_is_low, now)?;
+                let (record, old) = self.records.make(of, initiator_is_low, now)?;
                 if let Some(old) = old {
-                    self.give_back(old);
+                    self.give_back(old.session, old.state);
                 }
                 record
             }
@@ -482,7 +489,10 @@ impl Inspection {
         let next = match state {
             FlowState::Undecided(flow) => match self.inspector.inspect(flow, sender, layer4) {
                 Verdict::Undecided => state,
-                Verdict::Found(found) => known(&mut self.hosts, found, stats),
+                Verdict::Found(found) => {
+                    let of = (record, packet.session);
+                    known(of, found, (&mut self.hosts, &mut self.records), stats)
+                }
                 Verdict::Undetected(_) => {
                     stats.undetected_flows += 1;
                     FlowState::Undetected
@@ -513,6 +523,7 @@ impl Inspection {
         stats: &mut Stats,
     ) -> FlowState {
         let same = FlowState::Requests { host, next };
+        let session = packet.session;
         let Layer4::Tcp { payload, .. } = layer4 else {
             return same;
         };
@@ -526,27 +537,30 @@ impl Inspection {
                 return same;
             }
             // It may be for another host, and there is no room to read it.
-            host.into_iter().for_each(|old| self.hosts.give_back(old));
+            self.give_back_host(session, host);
             return FlowState::Requests { host: None, next };
         };
         let host = match self.inspector.inspect(flow, Sender::Initiator, layer4) {
             Verdict::Undecided => {
                 return FlowState::Requests { host, next: opened };
             }
-            Verdict::Found(found) => match known(&mut self.hosts, found, stats) {
-                FlowState::Requests { host: new, .. } => {
-                    host.into_iter().for_each(|old| self.hosts.give_back(old));
-                    new
+            Verdict::Found(found) => {
+                let room = (&mut self.hosts, &mut self.records);
+                match known((record, session), found, room, stats) {
+                    FlowState::Requests { host: new, .. } => {
+                        self.give_back_host(session, host);
+                        new
+                    }
+                    other => {
+                        self.give_back(session, other);
+                        host
+                    }
                 }
-                other => {
-                    self.give_back(other);
-                    host
-                }
-            },
+            }
             // A body that looked like a request.
             Verdict::Undetected(Reason::Malformed | Reason::Unknown) => host,
             Verdict::Undetected(_) => {
-                host.into_iter().for_each(|old| self.hosts.give_back(old));
+                self.give_back_host(session, host);
                 None
             }
         };
@@ -628,7 +642,7 @@ impl Inspection {
         };
         let (protocol, named) = match found {
             None => (None, None),
-            Some((protocol, named)) => (Some(protocol), named.and_then(|named| self.hosts.at(named))),
+            Some((protocol, named)) => (Some(protocol), named.and_then(|named| self.hosts.pool.at(named))),
         };
         let says_itself = named.is_some() || protocol == Some(Protocol::Dns);
         let resolved = (!says_itself).then(resolved).flatten();
@@ -646,7 +660,7 @@ impl Inspection {
     /// The name that the other end of a session's flow has by an answer of a resolver.
     fn resolved(&self, owner: Owner, address: IpAddr, now: Nanos) -> Option<HostName> {
         let place = self.resolvers.names.name(owner, address, now)?;
-        Some(self.hosts.at(place)?.host)
+        Some(self.hosts.pool.at(place)?.host)
     }
 
     /// Notes whether resolvers have given the session the address for what a packet has shown its flow to be for. That
@@ -654,7 +668,7 @@ impl Inspection {
     fn note_confirmation(&mut self, record: RecordPlace, packet: &InspectedPacket<'_>) {
         let state = self.records.at(record).map(|record| record.state);
         let named = match state.and_then(FlowState::found) {
-            Some((protocol, Some(named))) if protocol != Protocol::Dns => self.hosts.at(named),
+            Some((protocol, Some(named))) if protocol != Protocol::Dns => self.hosts.pool.at(named),
             _ => None,
         };
         let is_confirmed = named.is_some_and(|named| {
@@ -680,33 +694,41 @@ impl Inspection {
         self.resolvers.names.forget(session);
     }
 
-    /// Gives back what a record has that is no more.
-    fn give_back(&mut self, state: FlowState) {
+    fn give_back_host(&mut self, session: SessionIndex, host: Option<HostPlace>) {
+        if let Some(host) = host {
+            self.hosts.give_back(session, host);
+        }
+    }
+
+    /// Gives back what a record of a session has that is no more.
+    fn give_back(&mut self, session: SessionIndex, state: FlowState) {
         let (host, flow) = match state {
             FlowState::Undecided(flow) => (None, Some(flow)),
             FlowState::Known(_, host) => (host, None),
             FlowState::Requests { host, next } => (host, next),
             FlowState::Queries(_) | FlowState::Undetected | FlowState::Unseen => (None, None),
         };
-        if let Some(host) = host {
-            self.hosts.give_back(host);
-        }
+        self.give_back_host(session, host);
         if let Some(flow) = flow {
             self.inspector.close(flow);
         }
     }
 
     /// Ends inspections that have taken too long.
-    pub fn expire(&mut self, now: Nanos) {
+    pub fn expire(&mut self, now: Nanos, stats: &mut Stats) {
         while let Some(token) = self.inspector.expire(now.0) {
             let Some(own) = self.records.at_mut(RecordPlace(token)) else {
                 continue;
             };
             own.state = match own.state {
-                FlowState::Undecided(_) => FlowState::Undetected,
+                FlowState::Undecided(_) => {
+                    stats.undetected_flows += 1;
+                    FlowState::Undetected
+                }
                 FlowState::Requests { host, .. } => {
                     // The request whose head has come in part may be for another host.
-                    host.into_iter().for_each(|old| self.hosts.give_back(old));
+                    host.into_iter()
+                        .for_each(|old| self.hosts.give_back(own.session, old));
                     FlowState::Requests {
                         host: None,
                         next: None,
@@ -718,8 +740,13 @@ impl Inspection {
     }
 }
 
-/// The state of a flow of which this was found.
-fn known(hosts: &mut HostPool, found: &Found, stats: &mut Stats) -> FlowState {
+/// The state of the flow of a session's record of which this was found.
+fn known(
+    of: (RecordPlace, SessionIndex),
+    found: &Found,
+    (hosts, records): (&mut HostShares, &mut FlowRecords),
+    stats: &mut Stats,
+) -> FlowState {
     if found.protocol == Protocol::Dns {
         // Each query says by itself what it asks for.
         stats.hosts_found += 1;
@@ -727,7 +754,7 @@ fn known(hosts: &mut HostPool, found: &Found, stats: &mut Stats) -> FlowState {
     }
     let place = match &found.host {
         Some(host) => {
-            let place = hosts.take(host, found.path.as_ref());
+            let place = hosts.take(of, (host, found.path.as_ref()), records);
             stats.hosts_found += u64::from(place.is_some());
             stats.hosts_lost += u64::from(place.is_none());
             place

@@ -22,6 +22,7 @@ mod host;
 mod icmp_errors;
 mod inactivity;
 mod inspection;
+mod inspection_shares;
 mod lag;
 mod lost_packets;
 mod mss_clamping;

@@ -53,7 +53,13 @@ impl Inspection {
             let lifetime_s = self.resolvers.lifetime(answer.ttl_s);
             let given = (answer.address, response.name());
             let names = &mut self.resolvers.names;
-            match names.bind(packet.owner(), given, lifetime_s, &mut self.hosts, packet.now) {
+            match names.bind(
+                packet.owner(),
+                given,
+                lifetime_s,
+                &mut self.hosts.pool,
+                packet.now,
+            ) {
                 Ok(()) => stats.addresses_bound += 1,
                 Err(_) => stats.addresses_refused += 1,
             }
@@ -62,7 +68,7 @@ impl Inspection {
 
     /// Forgets the answers that have ended.
     pub fn age(&mut self, now: Nanos) {
-        self.resolvers.names.age(&mut self.hosts, now);
+        self.resolvers.names.age(&mut self.hosts.pool, now);
     }
 
     /// Addresses that have names by answers of resolvers, a few that have ended included.

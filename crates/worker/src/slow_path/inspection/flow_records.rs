@@ -1,10 +1,12 @@
 //! What is known of the flows whose host matters: one record for both directions of each.
 //!
-//! A fixed number of records in sets of four. Where a set is full, the record that has not been looked at for longest
-//! gives way: its flow keeps its entries, and is as if it had just begun when it is decided anew.
+//! A fixed number of records in sets of four. Where a set is full, one gives way: its flow keeps its entries, and is as if
+//! it had just begun when it is decided anew. It is one of the same session, so that those of one UE push out no more than
+//! a quarter of the others'; else one of a flow in which no UE has sent anything; else any, and of several the one that
+//! has not been looked at for longest.
 
 use dpi::{FlowIndex, Protocol};
-use flow::{KeyFields, Nanos, prefetch};
+use flow::{KeyFields, Nanos, SessionIndex, prefetch};
 use rules::classifier::Side;
 
 use super::host_pool::HostPlace;
@@ -58,12 +60,14 @@ pub(crate) struct ResponderEntry {
     pub flow_label: u32,
 }
 
-/// The record of a flow.
+/// The record of a flow. A cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct FlowRecord {
     /// A keyed hash of session, addresses, ports and protocol.
     id: u64,
     pub(super) state: FlowState,
+    pub(super) session: SessionIndex,
     /// The entry of what the server sends, where the client's next request may outdate it.
     pub(super) responder: Option<ResponderEntry>,
     /// When it was looked at last, in units of 0.5 s.
@@ -81,6 +85,7 @@ impl FlowRecord {
     const FREE: Self = Self {
         id: 0,
         state: FlowState::Undetected,
+        session: SessionIndex(0),
         responder: None,
         touched: 0,
         is_used: false,
@@ -102,6 +107,8 @@ pub(crate) struct RecordPlace(pub(super) u32);
 pub(super) struct FlowRecords {
     records: Box<[FlowRecord]>,
     sets: u32,
+    /// The place that is looked at next for one that gives way.
+    hand: usize,
 }
 
 impl FlowRecords {
@@ -111,6 +118,7 @@ impl FlowRecords {
         Self {
             records: vec![FlowRecord::FREE; sets as usize * WAYS].into(),
             sets,
+            hand: 0,
         }
     }
 
@@ -150,31 +158,55 @@ impl FlowRecords {
         Some(RecordPlace((first + way) as u32))
     }
 
-    /// A place for the record of a flow that has none, which is free then; and the state of the flow whose record gave
-    /// way for it.
+    /// A place for the record of a session's flow that has none, which is free then; and the record that gave way for it.
     pub(super) fn make(
         &mut self,
-        id: u64,
+        (id, session): (u64, SessionIndex),
         initiator_is_low: bool,
         now: Nanos,
-    ) -> Option<(RecordPlace, Option<FlowState>)> {
+    ) -> Option<(RecordPlace, Option<FlowRecord>)> {
         let first = self.first_of(id);
         let set = self.records.get_mut(first..first + WAYS)?;
         let now = half_seconds(now);
         let idle = |record: &FlowRecord| now.wrapping_sub(record.touched);
-        let (way, record) = set
-            .iter_mut()
-            .enumerate()
-            .max_by_key(|(_, record)| (!record.is_used, idle(record)))?;
-        let old = record.is_used.then_some(record.state);
+        let (way, record) = set.iter_mut().enumerate().max_by_key(|(_, record)| {
+            let is_unseen = record.state == FlowState::Unseen;
+            (
+                !record.is_used,
+                record.session == session,
+                is_unseen,
+                idle(record),
+            )
+        })?;
+        let old = record.is_used.then_some(*record);
         *record = FlowRecord {
             id,
+            session,
             touched: now,
             is_used: true,
             initiator_is_low,
             ..FlowRecord::FREE
         };
         Some((RecordPlace((first + way) as u32), old))
+    }
+
+    /// The next record, if its flow is for a host and nothing is read for another: with its session and its host.
+    pub(super) fn next_with_host(&mut self) -> Option<(RecordPlace, SessionIndex, HostPlace)> {
+        let place = self.hand;
+        self.hand = (place + 1) % self.records.len().max(1);
+        let record = self.records.get(place).filter(|record| record.is_used)?;
+        let host = match record.state {
+            FlowState::Known(_, host) | FlowState::Requests { host, next: None } => host?,
+            _ => return None,
+        };
+        Some((RecordPlace(place as u32), record.session, host))
+    }
+
+    /// Frees the place of a record. What it has of elsewhere has been given back, or will be.
+    pub(super) fn free(&mut self, place: RecordPlace) {
+        if let Some(record) = self.at_mut(place) {
+            *record = FlowRecord::FREE;
+        }
     }
 
     pub(super) fn at(&self, RecordPlace(place): RecordPlace) -> Option<&FlowRecord> {
@@ -199,20 +231,50 @@ mod tests {
         let mut records = FlowRecords::new(1);
         let known = |place| FlowState::Undecided(FlowIndex(place));
         for id in 1..=4 {
-            let (place, old) = records.make(id, true, at(id)).expect("there is room");
-            assert_eq!(old, None);
+            let of = (id, SessionIndex(id as u32));
+            let (place, old) = records.make(of, true, at(id)).expect("there is room");
+            assert!(old.is_none());
             records.at_mut(place).expect("it is there").state = known(id as u32);
         }
         assert!(records.find(1, at(5)).is_some());
-        let (_, old) = records.make(5, true, at(6)).expect("there is room");
-        assert_eq!(old, Some(known(2)));
+        let (_, old) = records
+            .make((5, SessionIndex(5)), true, at(6))
+            .expect("there is room");
+        assert_eq!(old.map(|old| old.state), Some(known(2)));
         assert!(records.find(2, at(6)).is_none());
         assert!([1, 3, 4, 5].iter().all(|id| records.find(*id, at(7)).is_some()));
     }
 
     #[test]
+    fn those_of_the_same_session_and_those_in_which_the_ue_sent_nothing_give_way_first() {
+        let mut records = FlowRecords::new(1);
+        let mut make = |id, session, state, time| {
+            let made = records.make((id, SessionIndex(session)), true, at(time));
+            let (place, old) = made.expect("there is room");
+            records.at_mut(place).expect("it is there").state = state;
+            old.map(|old| old.id)
+        };
+        let known = FlowState::Known(Protocol::Tls, None);
+        for (id, session, state) in [
+            (1, 1, known),
+            (2, 2, known),
+            (3, 3, FlowState::Unseen),
+            (4, 2, known),
+        ] {
+            assert_eq!(make(id, session, state, id), None);
+        }
+        // One session's flood pushes out one record of others at most, and that one of nobody's wish.
+        assert_eq!(make(5, 9, known, 5), Some(3));
+        assert_eq!(make(6, 9, known, 6), Some(5));
+        // Of its own ones the one that was not looked at for longest.
+        assert_eq!(make(7, 2, known, 7), Some(2));
+    }
+
+    #[test]
     fn without_room_there_are_none() {
         let mut records = FlowRecords::new(0);
-        assert!(records.make(1, true, at(0)).is_none() && records.find(1, at(0)).is_none());
+        assert!(
+            records.make((1, SessionIndex(1)), true, at(0)).is_none() && records.find(1, at(0)).is_none()
+        );
     }
 }

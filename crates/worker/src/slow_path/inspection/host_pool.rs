@@ -40,6 +40,11 @@ struct Block {
 
 const _: () = assert!(size_of::<Block>() == 64);
 
+/// Blocks for so many octets.
+const fn blocks_for(octets: usize) -> u32 {
+    octets.div_ceil(OCTETS) as u32
+}
+
 /// A host, and of HTTP the start of a path there.
 #[derive(Clone, Debug)]
 pub(crate) struct HostAndPath {
@@ -134,7 +139,7 @@ impl HostPool {
     /// Writes a host into free blocks; its first one.
     fn store(&mut self, whole: &HostAndPath) -> Option<u32> {
         let [host, path] = whole.len();
-        let wanted = (usize::from(host) + usize::from(path)).div_ceil(OCTETS) as u32;
+        let wanted = blocks_for(usize::from(host) + usize::from(path));
         if self.in_use + wanted > self.blocks.len() as u32 {
             return None;
         }
@@ -178,6 +183,13 @@ impl HostPool {
             self.in_use -= 1;
             next = following;
         }
+    }
+
+    /// Blocks of the host at a place that is taken.
+    pub(super) fn blocks_of(&self, HostPlace(place): HostPlace) -> u32 {
+        let octets = |first: &Block| usize::from(first.host) + usize::from(first.path);
+        let first = self.blocks.get(place as usize);
+        first.map_or(0, |first| blocks_for(octets(first)))
     }
 
     /// The host and the path at a place that is taken.

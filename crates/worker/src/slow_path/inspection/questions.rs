@@ -9,9 +9,12 @@ use foldhash::quality::RandomState;
 /// of a server.
 const MOST: usize = 3;
 
-/// The last questions of a flow that wait for their answers, as hashes whose key is this process's own; 0: none.
+/// The last questions of a flow that wait for their answers, as hashes whose key is this process's own; zeros: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Questions([u64; MOST]);
+pub(super) struct Questions([Hash; MOST]);
+
+/// In two halves, which ask for less alignment.
+type Hash = [u32; 2];
 
 impl Questions {
     /// The UE asks. The same question again, as of one that gets no answer, is one.
@@ -29,14 +32,15 @@ impl Questions {
         let hash = hash(question, hasher);
         let place = self.0.iter().position(|own| *own == hash);
         place.is_some_and(|place| {
-            self.0[place] = 0;
+            self.0[place] = Hash::default();
             true
         })
     }
 }
 
-fn hash(question: &Question<'_>, hasher: &RandomState) -> u64 {
-    hasher.hash_one(question) | 1
+fn hash(question: &Question<'_>, hasher: &RandomState) -> Hash {
+    let hash = hasher.hash_one(question);
+    [(hash >> 32) as u32, hash as u32 | 1]
 }
 
 #[cfg(test)]
