@@ -28,6 +28,12 @@ impl Shares {
         }
     }
 
+    /// Whether `owner` has one left.
+    pub fn has_left(&self, owner: u32) -> bool {
+        let taken = self.taken.get(owner as usize);
+        taken.is_some_and(|taken| *taken < self.most)
+    }
+
     /// Gives back one of `owner`.
     pub fn give_back(&mut self, owner: u32) {
         if let Some(taken) = self.taken.get_mut(owner as usize) {

@@ -16,17 +16,19 @@ use crate::bounded::Bounded;
 #[serde(deny_unknown_fields)]
 pub struct InspectionConfig {
     /// Flows of which it is known what they are for; 0: nothing is inspected; 262,144. One that finds no room pushes
-    /// out the one that was looked at least recently, which keeps its decision until rules change.
+    /// out one of the same session, or the one that was looked at least recently, which keeps its decision until rules
+    /// change.
     #[serde(default = "InspectionConfig::default_flows")]
     pub flows: Bounded<0, 67_108_864>,
-    /// Hosts, and of HTTP paths, that these flows are for, in units of 52 octets; 131,072. Flows for further ones are
-    /// undetected.
+    /// Hosts, and of HTTP paths, that these flows are for, in units of 52 octets; 131,072. Further ones push
+    /// out flows of the sessions that have the most.
     #[serde(default = "InspectionConfig::default_hosts")]
     pub hosts: Bounded<64, 4_194_304>,
-    /// Flows that are inspected at the same time; 16,384. Further ones are undetected.
+    /// Flows that are inspected at the same time; 16,384. Further ones push out the one that began first, which is
+    /// undetected.
     #[serde(default = "InspectionConfig::default_undecided")]
     pub undecided: Bounded<64, 4_194_304>,
-    /// Those of one session; 64.
+    /// Those of one session; 64. Further ones are undetected.
     #[serde(default = "InspectionConfig::default_undecided_per_session")]
     pub undecided_per_session: Bounded<1, 65_535>,
     /// Packets with a payload of a flow that are looked at, of each end; 8.

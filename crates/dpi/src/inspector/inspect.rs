@@ -18,6 +18,11 @@ pub enum NotOpened {
     NoState,
 }
 
+/// Flows with a block that are compared for one that gives way.
+const COMPARED: usize = 8;
+/// States that are looked at for each of them, at most.
+const MOST_OF_A_BLOCK: u32 = 128;
+
 /// Inspects the flows of one worker.
 #[derive(Debug)]
 pub struct Inspector {
@@ -25,6 +30,8 @@ pub struct Inspector {
     flows: Flows,
     flow_shares: Shares,
     resources: Resources,
+    /// States that are looked at for some with a block.
+    looked_at: usize,
 }
 
 impl Inspector {
@@ -34,6 +41,11 @@ impl Inspector {
             flows: Flows::new(settings.flows),
             flow_shares: Shares::new(settings.owners, settings.flows_of_owner),
             resources: Resources::new(&settings),
+            looked_at: COMPARED
+                * settings
+                    .flows
+                    .div_ceil(settings.blocks.max(1))
+                    .min(MOST_OF_A_BLOCK) as usize,
             settings,
         }
     }
@@ -61,6 +73,28 @@ impl Inspector {
             self.flow_shares.give_back(owner);
             NotOpened::NoState
         })
+    }
+
+    /// Ends the inspection of the oldest flow, where there is no state for another, and gives its token: it stays
+    /// undetected.
+    pub fn close_oldest(&mut self) -> Option<u32> {
+        let flow = self.flows.close_oldest(|_| true)?;
+        Some(self.end(flow))
+    }
+
+    /// Where all blocks are in use, and a flow has none, ends the inspection of another one that has, and gives its
+    /// token: of some, one whose owner has the most.
+    pub fn make_room_for(&mut self, index: FlowIndex) -> Option<u32> {
+        let flow = self.flows.get_mut(index)?;
+        let shares = &self.resources.block_shares;
+        let has_room = flow.block.is_some() || self.resources.blocks.free() > 0;
+        if has_room || !shares.has_left(flow.owner) {
+            return None;
+        }
+        let some = self.flows.some_with_block(self.looked_at).take(COMPARED);
+        let (other, _) = some.max_by_key(|(_, owner)| shares.taken(*owner))?;
+        let flow = self.flows.close(other)?;
+        Some(self.end(flow))
     }
 
     /// Looks at the next packet of a flow.
@@ -101,9 +135,14 @@ impl Inspector {
         let flow = self
             .flows
             .close_oldest(|flow| now.saturating_sub(flow.opened_at) >= longest)?;
+        Some(self.end(flow))
+    }
+
+    /// Gives back what a flow has that is over, and gives its token.
+    fn end(&mut self, flow: Flow) -> u32 {
         let token = flow.token;
         self.give_back(flow);
-        Some(token)
+        token
     }
 
     /// Flows that are inspected.

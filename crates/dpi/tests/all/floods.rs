@@ -17,16 +17,19 @@ fn settings() -> Settings {
 
 /// A flow with the first part of a ClientHello, which needs a block.
 fn half_open(inspector: &mut Inspector, owner: u32, now: u64) -> (FlowIndex, Verdict<'_>) {
+    let opened = inspector.open(owner, owner, Transport::Tcp, now);
+    let flow = opened.expect("a state");
+    (flow, send_half(inspector, flow))
+}
+
+fn send_half(inspector: &mut Inspector, flow: FlowIndex) -> Verdict<'_> {
     let stream = records(&client_hello("www.example.com", 0), 9_999);
-    let flow = inspector
-        .open(owner, owner, Transport::Tcp, now)
-        .expect("a state");
     let packet = Layer4::Tcp {
         sequence: 1,
         has_syn: false,
         payload: &stream[..40],
     };
-    (flow, inspector.inspect(flow, Sender::Initiator, &packet))
+    inspector.inspect(flow, Sender::Initiator, &packet)
 }
 
 #[test]
@@ -92,6 +95,50 @@ fn a_flood_of_half_messages_of_one_owner_leaves_the_others_their_blocks() {
     for _ in 0..5 {
         assert_eq!(half_open(&mut inspector, 4, 0).1, Verdict::Undecided);
     }
+}
+
+#[test]
+fn where_no_state_is_left_the_oldest_gives_way() {
+    let mut inspector = Inspector::new(settings());
+    assert_eq!(inspector.close_oldest(), None);
+    for token in 0..100 {
+        let opened = inspector.open(token / 25, token, Transport::Udp, 0);
+        assert!(opened.is_ok());
+    }
+    for oldest in 0..30 {
+        assert_eq!(inspector.close_oldest(), Some(oldest));
+        assert!(inspector.open(9, 1_000, Transport::Udp, 0).is_ok());
+    }
+    assert_eq!(inspector.flows(), 100);
+}
+
+#[test]
+fn where_no_block_is_left_one_of_who_has_many_gives_way() {
+    let mut inspector = Inspector::new(settings());
+    for owner in [0, 1, 2] {
+        for _ in 0..5 {
+            half_open(&mut inspector, owner, 0);
+        }
+    }
+    for owner in [3, 4, 5, 6, 6] {
+        half_open(&mut inspector, owner, 0);
+    }
+    let flow = inspector.open(7, 7, Transport::Tcp, 0).expect("a state");
+    assert!(inspector.make_room_for(flow).is_some_and(|owner| owner < 3));
+    assert_eq!(
+        inspector.make_room_for(flow),
+        None,
+        "there is room for the next one"
+    );
+    assert_eq!(send_half(&mut inspector, flow), Verdict::Undecided);
+    assert_eq!((inspector.flows(), inspector.blocks()), (20, 20));
+    assert_eq!(inspector.make_room_for(flow), None, "it has one");
+    // Who has its share takes nothing from others.
+    let full = (0..3).find(|owner| {
+        let flow = inspector.open(*owner, 8, Transport::Tcp, 0).expect("a state");
+        inspector.make_room_for(flow).is_none()
+    });
+    assert!(full.is_some());
 }
 
 #[test]

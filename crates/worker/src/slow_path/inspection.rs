@@ -23,19 +23,17 @@ mod host_shares;
 mod layer4;
 mod questions;
 mod resolvers;
+mod room;
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 use dpi::dns::Query;
 use dpi::http1::may_start_request;
-use dpi::{
-    Found, HostName, Inspector, Layer4, PathStart, Protocol, Reason, Sender, Settings, Transport, Verdict,
-};
+use dpi::{Found, HostName, Inspector, Layer4, PathStart, Protocol, Reason, Sender, Settings, Verdict};
 use flow::{KeyFields, Nanos, SessionIndex};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
-use packet::tuple::proto;
 use rules::classifier::{DetectedFlow, Detection, NameSource};
 
 use self::address_names::Owner;
@@ -454,27 +452,6 @@ impl Inspection {
         Some(())
     }
 
-    /// Begins an inspection for a record, if there is room.
-    fn open(
-        &mut self,
-        RecordPlace(token): RecordPlace,
-        packet: &InspectedPacket<'_>,
-        stats: &mut Stats,
-    ) -> Option<dpi::FlowIndex> {
-        let transport = match packet.tuple.proto {
-            proto::TCP => Transport::Tcp,
-            _ => Transport::Udp,
-        };
-        let opened = self
-            .inspector
-            .open(packet.session.0, token, transport, packet.now.0);
-        match opened {
-            Ok(_) => stats.inspections += 1,
-            Err(_) => stats.inspections_refused += 1,
-        }
-        opened.ok()
-    }
-
     /// Shows a packet to the inspector, where that may change what is known of its flow.
     fn advance(
         &mut self,
@@ -486,6 +463,12 @@ impl Inspection {
         let Some(state) = self.records.at(record).map(|record| record.state) else {
             return;
         };
+        if let FlowState::Undecided(flow) = state
+            && sender == Sender::Initiator
+            && !layer4.payload().is_empty()
+        {
+            self.make_room(flow, stats);
+        }
         let next = match state {
             FlowState::Undecided(flow) => match self.inspector.inspect(flow, sender, layer4) {
                 Verdict::Undecided => state,
@@ -540,6 +523,7 @@ impl Inspection {
             self.give_back_host(session, host);
             return FlowState::Requests { host: None, next };
         };
+        self.make_room(flow, stats);
         let host = match self.inspector.inspect(flow, Sender::Initiator, layer4) {
             Verdict::Undecided => {
                 return FlowState::Requests { host, next: opened };
@@ -711,31 +695,6 @@ impl Inspection {
         self.give_back_host(session, host);
         if let Some(flow) = flow {
             self.inspector.close(flow);
-        }
-    }
-
-    /// Ends inspections that have taken too long.
-    pub fn expire(&mut self, now: Nanos, stats: &mut Stats) {
-        while let Some(token) = self.inspector.expire(now.0) {
-            let Some(own) = self.records.at_mut(RecordPlace(token)) else {
-                continue;
-            };
-            own.state = match own.state {
-                FlowState::Undecided(_) => {
-                    stats.undetected_flows += 1;
-                    FlowState::Undetected
-                }
-                FlowState::Requests { host, .. } => {
-                    // The request whose head has come in part may be for another host.
-                    host.into_iter()
-                        .for_each(|old| self.hosts.give_back(own.session, old));
-                    FlowState::Requests {
-                        host: None,
-                        next: None,
-                    }
-                }
-                other => other,
-            };
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What is known of the flows whose host matters: one record for both directions of each.
 //!
-//! A fixed number of records in sets of four. Where a set is full, one gives way: its flow keeps its entries, and is as if
-//! it had just begun when it is decided anew. It is one of the same session, so that those of one UE push out no more than
-//! a quarter of the others'; else one of a flow in which no UE has sent anything; else any, and of several the one that
-//! has not been looked at for longest.
+//! A fixed number of records in sets of four. Where a set is full, one gives way: its flow keeps its entries, and is as
+//! if it had just begun when it is decided anew. It is one of the same session, so that the flows of one UE push out no
+//! more than a quarter of all records; else one of a flow in which no UE has sent anything; else any, and of several the
+//! one that has not been looked at for longest.
 
 use dpi::{FlowIndex, Protocol};
 use flow::{KeyFields, Nanos, SessionIndex, prefetch};
@@ -158,7 +158,8 @@ impl FlowRecords {
         Some(RecordPlace((first + way) as u32))
     }
 
-    /// A place for the record of a session's flow that has none, which is free then; and the record that gave way for it.
+    /// A place for the record of a session's flow that has none, which is free then; and the record that gave way for
+    /// it.
     pub(super) fn make(
         &mut self,
         (id, session): (u64, SessionIndex),
@@ -263,7 +264,7 @@ mod tests {
         ] {
             assert_eq!(make(id, session, state, id), None);
         }
-        // One session's flood pushes out one record of others at most, and that one of nobody's wish.
+        // One session's flood pushes out one record of others at most, and that one first in which no UE has sent.
         assert_eq!(make(5, 9, known, 5), Some(3));
         assert_eq!(make(6, 9, known, 6), Some(5));
         // Of its own ones the one that was not looked at for longest.

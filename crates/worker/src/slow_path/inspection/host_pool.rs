@@ -40,7 +40,7 @@ struct Block {
 
 const _: () = assert!(size_of::<Block>() == 64);
 
-/// Blocks for so many octets.
+/// Blocks for this number of octets.
 const fn blocks_for(octets: usize) -> u32 {
     octets.div_ceil(OCTETS) as u32
 }

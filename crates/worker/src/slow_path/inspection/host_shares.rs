@@ -1,7 +1,7 @@
 //! The hosts that flows are for, and how much of their room the flows of each session have.
 //!
-//! All sessions share the room. Where none is left, a few records are looked at, and the one gives way whose session has
-//! the most of it. Those of a session that has an eighth of it or more push out only its own ones.
+//! All sessions share the room. Where none is left, a few records are looked at, and the one gives way whose session
+//! has the most of it. Those of a session that has an eighth of it or more push out only its own ones.
 
 use dpi::{HostName, PathStart};
 use flow::SessionIndex;
@@ -41,8 +41,8 @@ impl HostShares {
         }
     }
 
-    /// Counts one more flow that is for this, that of a record of this session; others give way for it. `None`: there is
-    /// no room for another host.
+    /// Counts one more flow that is for this, that of a record of this session; others give way for it. `None`: there
+    /// is no room for another host.
     pub(super) fn take(
         &mut self,
         (record, session): (RecordPlace, SessionIndex),
