@@ -62,6 +62,7 @@ need_test() {
     have tcpdump || missing+=(tcpdump)
     have nft || missing+=(nftables)
     have dnsmasq || missing+=(dnsmasq-base)
+    have nginx || missing+=(nginx-light)
     have dig || missing+=(bind9-dnsutils)
     have tshark || missing+=(tshark)
     have valgrind || missing+=(valgrind)

@@ -8,6 +8,7 @@ The UPF's namespace has no addresses on the two veths: every packet there is Slu
 namespace's loopback. All that is made here carries the process id in its name and goes when the lab is closed.
 """
 import contextlib
+import copy
 import ctypes
 import fcntl
 import ipaddress
@@ -25,6 +26,7 @@ from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
+SO_RCVBUFFORCE = 33
 
 GNB, N3 = "10.100.0.2", "10.100.0.1"
 OTHER_GNB, SMF_GTPU = "10.100.0.3", "10.100.0.4"
@@ -353,6 +355,16 @@ class Lab:
         smf("associate")
         return smf
 
+    @contextlib.contextmanager
+    def other_ue(self):
+        """The same laboratory with another UE's kernel."""
+        other = copy.copy(self)
+        other.ue = Namespace("ue2")
+        try:
+            yield other
+        finally:
+            other.ue.close()
+
     def said(self):
         return Path(self.log.name).read_text()
 
@@ -376,7 +388,10 @@ class Lab:
     def gnb_socket(self, address=GNB):
         """A gNB's GTP-U socket."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        return self._socket(self.ran, family, socket.SOCK_DGRAM, 0, (address, 2152))
+        gnb = self._socket(self.ran, family, socket.SOCK_DGRAM, 0, (address, 2152))
+        # It loses nothing that the UPF has sent.
+        gnb.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
+        return gnb
 
     def n4_socket(self, address):
         """A socket for PFCP at this address of the UPF's loopback."""
