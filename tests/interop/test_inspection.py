@@ -16,8 +16,8 @@ import nginx
 from conftest import serve
 from lab import API_CONFIGURATION, DN, OTHER_GNB, Lab, eventually, kernel_ue, shown
 
-# Hosts, and of one the path; nothing of what is not billed by its host.
-CONTENTS = {"video.example": "video", "cdn.video.example": "video", "shop.example/api": "api", "h3.example": "quic"}
+# Hosts, of one all below it, and of one the path; nothing of what is not billed by its host.
+CONTENTS = {"video.example": "video", ".video.example": "video", "shop.example/api": "api", "h3.example": "quic"}
 CONFIGURATION = API_CONFIGURATION + f"""
 predefined:
   applications:
@@ -87,8 +87,8 @@ def curl(lab, url, *options):
 def content_of(what):
     """How what a server was asked for is billed."""
     host, slash, path = what.partition("/")
-    fits = [content for rule, content in CONTENTS.items() if (host + slash + path).startswith(rule) and (
-        "/" in rule or host == rule)]
+    fits = [content for rule, content in CONTENTS.items() if host == rule or (rule[0] == "." and host.endswith(rule)) or (
+        "/" in rule and (host + slash + path).startswith(rule))]
     return fits[0] if fits else "unknown"
 
 
@@ -121,7 +121,7 @@ def packets(capture, ue):
 def expected(capture, ue):
     """Octets by content as tshark sees them, and how many may belong to what came before it, or to what comes behind: of flows of
     HTTP, and of others."""
-    octets, race = collections.Counter(), collections.Counter()
+    octets, doubtful, race = collections.Counter(), collections.Counter(), collections.Counter()
     now, begun, http, asking = {}, set(), set(), set()
     for time, flow, is_up, length, payload, is_odd, name in packets(capture, ue):
         content, since = now.get(flow, ("unknown", 0))
@@ -140,7 +140,9 @@ def expected(capture, ue):
         # What was sent again before another request may be charged behind it, and what follows a request in the same burst,
         # before it.
         if is_amid or is_behind and not payload or is_odd and (flow in http or flow not in now):
-            race["http" if flow in http else "other"] += length
+            doubtful[flow] += length
+    for flow in now:
+        race["http" if flow in http else "other"] += doubtful[flow]
     return octets, race, now
 
 
