@@ -199,19 +199,22 @@ def two_ues(lab):
             yield (lab, session, ue), (other, other_session, other_ue)
 
 
-def test_contents_are_billed_as_the_servers_say(lab):
+@pytest.mark.parametrize("serve_all", [servers, nginx_servers], ids=["go", "nginx"])
+def test_contents_are_billed_as_the_servers_say(lab, serve_all):
     sock = lab.gnb_socket()
     before = totals(lab)
     with sock, kernel_ue(lab, sock, activate=["web"]) as (session, ue, _):
-        with servers(lab) as asked:
+        with serve_all(lab) as asked:
             web(lab, "get", "https://video.example/200000", "https://www.example/3000", "https://cdn.video.example/5000")
-            web(lab, "get", "h3://h3.example/60000", "h3://www.example/100", "h3://cdn.video.example/30000")
+            if serve_all is servers:
+                web(lab, "get", "h3://h3.example/60000", "h3://www.example/100", "h3://cdn.video.example/30000")
             curl(lab, "https://cdn.video.example/100000")
             curl(lab, "https://cdn.video.example/1000", "--tlsv1.2", "--tls-max", "1.2")
             curl(lab, "http://shop.example/api/orders/2000")
             curl(lab, "http://shop.example/index")
         counted = check(lab, session, ue, asked)
-        assert counted["video"] > 330_000 and counted["quic"] > 60_000 and counted["api"] > 2_000
+        assert counted["video"] > 300_000 and counted["api"] > 2_000
+        assert counted["quic"] > 60_000 or serve_all is nginx_servers
         eventually(lambda: totals(lab) - before == counted, "the totals are what the session was billed")
     # They stay when the session has ended.
     assert totals(lab) - before == counted
