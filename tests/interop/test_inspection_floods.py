@@ -16,7 +16,7 @@ import subprocess
 
 import nginx
 from lab import DN, OTHER_GNB, PATIENCE, UE4, Lab, Tunnel, eventually, kernel_ue, shown
-from test_inspection import CONFIGURATION, check
+from test_inspection import CONFIGURATION, check, settled
 
 SEED = int(os.environ.get("SLUICE_SEED", "") or random.SystemRandom().getrandbits(32))
 # Nothing answers there: a reset would end the flood's flows.
@@ -25,6 +25,9 @@ ECHO = 7007
 SYN, PSH_ACK = 0x02, 0x18
 # Of halves, of names of one UE, and of names of many: flows in one flood, and UEs.
 FLOWS, MANY_FLOWS, UES, NAMING_UES = 10_000, 40_000, 10_000, 2_000
+# Some more than it takes to have all blocks for what is in several segments, with 16 of each, and all states of flows that are
+# not decided, with 64 of each.
+FEW_UES, MORE_UES = 40, 320
 # Flows of the flood to one datagram of the other UE each way, and those whose SYNs come together.
 AT_ONCE, WAVE = 16, 128
 # Units of 52 octets: a name of the flood takes four. One UE's are twice as many as there is room for, and those of many, too;
@@ -72,9 +75,9 @@ class Flood:
         tcp = struct.pack("!HHIIBBHHH", port, 443, sequence, 1, 0x50, flags, 65_535, 0, 0)
         return head[:10] + struct.pack("!H", ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF) + head[12:] + tcp + payload
 
-    def halves(self):
+    def halves(self, flows=FLOWS):
         """Half a ClientHello in each flow, of one UE after the other, behind the SYNs of some flows."""
-        senders = itertools.islice(itertools.cycle(self.tunnels), FLOWS)
+        senders = itertools.islice(itertools.cycle(self.tunnels), flows)
         while flows := [(ue, tunnel, next(self.ports)) for ue, tunnel in itertools.islice(senders, WAVE)]:
             for ue, tunnel, port in flows:
                 tunnel.send(self.segment(ue, port, 0, SYN))
@@ -82,6 +85,12 @@ class Flood:
             for ue, tunnel, port in flows:
                 tunnel.send(self.segment(ue, port, 1, PSH_ACK, self.HALF))
                 yield
+
+    def syns(self, flows):
+        """Nothing but a SYN in each flow, of one UE after the other."""
+        for ue, tunnel in itertools.islice(itertools.cycle(self.tunnels), flows):
+            tunnel.send(self.segment(ue, next(self.ports), 0, SYN))
+            yield
 
     def names(self, flows, ues=1):
         """A host that was never there before in each flow, the same number of each UE."""
@@ -252,3 +261,28 @@ def test_ten_thousand_ues_take_nothing_from_others():
         (halves, _), (names, _) = run(lab, beside, (flood.halves(), FLOWS), (flood.names(MANY_FLOWS, NAMING_UES), MANY_FLOWS))
         assert halves["undetected_flows"] > FLOWS / 2 and halves["hosts_lost"] == 0, halves
         assert names["hosts_found"] + names["hosts_lost"] >= MANY_FLOWS and names["hosts_lost"] > 0, names
+
+
+def billed_behind(lab, beside, flood, start):
+    """What is billed to a host of which a connection is begun behind a flood."""
+    with nginx.serving(lab) as requests:
+        for number, _ in enumerate(flood):
+            if number % (2 * AT_ONCE) == 0:
+                beside.exchange()
+        beside.exchange()
+        assert start().wait(30) == 0
+    assert len(requests) == 1
+    print(*(+of for of in counts(lab)), sep="\n")
+    return settled(lab, beside.session)["video"]
+
+
+def test_a_host_in_two_segments_is_found_while_others_never_say_theirs():
+    """Go's ClientHello has a key of ML-KEM, and takes two segments, as those of browsers do."""
+    with flooded(1, FEW_UES, ROOM) as (lab, flood, beside):
+        go = lambda: lab.ue.popen("env", f"WEB_SERVER={DN}", os.environ["WEB"], "get", "https://new.video.example/50000")
+        assert billed_behind(lab, beside, flood.halves(FEW_UES * 32), go) > 50_000
+
+
+def test_a_host_is_found_while_others_begin_flows_and_no_more():
+    with flooded(1, MORE_UES, ROOM) as (lab, flood, beside):
+        assert billed_behind(lab, beside, flood.syns(MORE_UES * 64), lambda: beside.start("new")) > 50_000
