@@ -33,6 +33,8 @@ AT_ONCE, WAVE = 16, 128
 # Units of 52 octets: a name of the flood takes four. One UE's are twice as many as there is room for, and those of many, too;
 # then each of those has room for six and more, and the other UE has five.
 ROOM, MANY_ROOM = 2 * FLOWS, 32_768
+# Flows of a flood whose hosts may find no room: of the records that are looked at none may have a host.
+FEW_LOST = 100
 # No flow is given up because of its age before the flood is over.
 INSPECTION = "inspection: {{{{hosts: {hosts}, timeout_ms: 600000}}}}\nlimits: {{{{sessions: 16384}}}}\n"
 # What the daemon may grow by in a flood, for each worker, as tables have memory when they are first used: those of inspection
@@ -252,7 +254,7 @@ def test_one_ue_that_never_says_its_hosts_takes_nothing_from_others():
 def test_one_ue_with_ever_new_hosts_takes_nothing_from_others():
     with flooded(1, 1, ROOM) as (lab, flood, beside):
         (counted, _), (_, grown) = run(lab, beside, (flood.names(FLOWS), FLOWS), (flood.names(FLOWS), FLOWS))
-        assert counted["hosts_found"] + counted["hosts_lost"] >= FLOWS and counted["hosts_lost"] > 0, counted
+        assert counted["hosts_found"] >= FLOWS - FEW_LOST, counted
         assert grown <= MOST_GROWTH_AGAIN_KIB
 
 
@@ -260,7 +262,7 @@ def test_ten_thousand_ues_take_nothing_from_others():
     with flooded(2, UES, MANY_ROOM) as (lab, flood, beside):
         (halves, _), (names, _) = run(lab, beside, (flood.halves(), FLOWS), (flood.names(MANY_FLOWS, NAMING_UES), MANY_FLOWS))
         assert halves["undetected_flows"] > FLOWS / 2 and halves["hosts_lost"] == 0, halves
-        assert names["hosts_found"] + names["hosts_lost"] >= MANY_FLOWS and names["hosts_lost"] > 0, names
+        assert names["hosts_found"] >= MANY_FLOWS - FEW_LOST, names
 
 
 def billed_behind(lab, beside, flood, start):

@@ -75,6 +75,13 @@ impl Pieces {
 #[derive(Debug, PartialEq, Eq)]
 pub struct BlockIndex(u32);
 
+impl BlockIndex {
+    /// Which of the pool's blocks it is, from 0.
+    pub fn place(&self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Blocks for the starts of streams, allocated once.
 #[derive(Debug)]
 pub struct BlockPool {

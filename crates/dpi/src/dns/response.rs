@@ -12,6 +12,9 @@ use crate::reader::Reader;
 /// Most records of a response that are looked at.
 pub const MOST_RECORDS: u16 = 64;
 
+/// Most pointers of one name. Servers write one; each may lead to another (RFC 1035 §4.1.4).
+const MOST_POINTERS: u8 = 16;
+
 /// QR set; query, no truncation, no error (RFC 1035 §4.1.1).
 const FLAGS_MASK: u16 = 0b1111_1010_0000_1111;
 const RESPONSE: u16 = 0b1000_0000_0000_0000;
@@ -148,6 +151,7 @@ fn record(message: &[u8], at: usize) -> Option<Record<'_>> {
 fn name(message: &[u8], at: usize) -> Option<(HostName, usize)> {
     let mut text = [0; LONGEST_NAME + 1];
     let (mut len, mut place, mut earliest, mut own_end) = (0, at, at, None);
+    let mut pointers = 0;
     loop {
         match part(message, place)? {
             (Part::Label(label), end) => {
@@ -163,7 +167,8 @@ fn name(message: &[u8], at: usize) -> Option<(HostName, usize)> {
                 place = end;
             }
             (Part::Pointer(to), end) => {
-                if to >= earliest {
+                pointers += 1;
+                if to >= earliest || pointers > MOST_POINTERS {
                     return None;
                 }
                 own_end.get_or_insert(end);

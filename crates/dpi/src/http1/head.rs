@@ -24,13 +24,24 @@ pub struct Head<'o> {
     pub path: &'o [u8],
     /// How long the body is that follows.
     pub body: Body,
-    /// Octets of the head, its empty line included.
+    /// Octets of the head, its empty line and those in front of it included.
     pub octets: usize,
 }
 
+/// What is behind the empty lines that servers pass over in front of a request (RFC 9112 §2.2).
+fn behind_empty_lines(octets: &[u8]) -> &[u8] {
+    let is_end = |octet: &u8| matches!(octet, b'\r' | b'\n');
+    let lines = octets.iter().take_while(|octet| is_end(octet)).count();
+    octets.get(lines..).unwrap_or_default()
+}
+
 /// Whether octets may be the start of a request: a method of upper-case letters and hyphens, as all registered ones
-/// are, and a space.
+/// are, and a space; behind empty lines, or in part.
 pub fn may_start_request(octets: &[u8]) -> bool {
+    let octets = match behind_empty_lines(octets) {
+        [] => return !octets.is_empty(),
+        behind => behind,
+    };
     let method = octets.iter().take(LONGEST_METHOD + 1);
     let letters = method
         .take_while(|octet| octet.is_ascii_uppercase() || **octet == b'-')
@@ -52,7 +63,7 @@ pub fn read_head(octets: &[u8]) -> Result<Option<Head<'_>>, Fault> {
     if !may_start_request(octets) {
         return Err(Fault::Malformed);
     }
-    let mut lines = Lines::new(octets);
+    let mut lines = Lines::behind(octets, octets.len() - behind_empty_lines(octets).len());
     let Some(request_line) = lines.next()? else {
         return Ok(None);
     };
@@ -74,8 +85,9 @@ struct Lines<'o> {
 }
 
 impl<'o> Lines<'o> {
-    fn new(octets: &'o [u8]) -> Lines<'o> {
-        Lines { octets, at: 0 }
+    /// Those from this place on.
+    fn behind(octets: &'o [u8], at: usize) -> Lines<'o> {
+        Lines { octets, at }
     }
 
     fn read(&self) -> usize {
@@ -184,6 +196,20 @@ mod tests {
         Ok(Some((Some(host.to_string()), path.to_string())))
     }
 
+    /// RFC 9112 §2.2.
+    #[test]
+    fn empty_lines_in_front_of_a_request_are_passed_over() {
+        let request = "\r\n\n\r\nGET /a HTTP/1.1\r\nHost: a.example\r\n\r\n";
+        assert_eq!(host_and_path(request), found("a.example", "/a"));
+        let head = read_head(request.as_bytes()).expect("a head").expect("all of it");
+        assert_eq!(head.octets, request.len());
+        for end in 1..request.len() {
+            assert!(may_start_request(&request.as_bytes()[..end]), "{end}");
+            assert_eq!(host_and_path(&request[..end]), Ok(None));
+        }
+        assert!(!may_start_request(b"\r\nget / HTTP/1.1\r\n"));
+    }
+
     #[test]
     fn all_forms_of_targets_have_their_host() {
         assert_eq!(
@@ -256,7 +282,6 @@ mod tests {
             "GET / HTTP/1.1\r\nHost: user@a.example\r\n\r\n",
             "GET / HTTP/1.1\r\nno colon\r\n\r\n",
             "SSH-2.0-OpenSSH_9.2\r\n",
-            "\r\nGET / HTTP/1.1\r\n\r\n",
         ] {
             assert_eq!(host_and_path(octets), Err(Fault::Malformed), "{octets:?}");
         }

@@ -22,8 +22,6 @@ pub(super) struct Flows {
     oldest: u32,
     newest: u32,
     in_use: u32,
-    /// The slot that is looked at next for a flow with a block.
-    hand: usize,
 }
 
 impl Flows {
@@ -39,7 +37,6 @@ impl Flows {
             oldest: NONE,
             newest: NONE,
             in_use: 0,
-            hand: 0,
         }
     }
 
@@ -92,18 +89,6 @@ impl Flows {
             return None;
         }
         self.close(FlowIndex(self.oldest))
-    }
-
-    /// Of the next `most` slots, the flows that have a block, with their owners.
-    pub(super) fn some_with_block(&mut self, most: usize) -> impl Iterator<Item = (FlowIndex, u32)> {
-        (0..most).filter_map(|_| {
-            let place = self.hand;
-            self.hand = (place + 1) % self.slots.len().max(1);
-            let flow = self.slots.get(place)?.flow.as_ref()?;
-            flow.block
-                .is_some()
-                .then_some((FlowIndex(place as u32), flow.owner))
-        })
     }
 
     fn set_newer(&mut self, of: u32, newer: u32) {

@@ -6,6 +6,7 @@ use super::packet::{Layer4, Sender, Transport};
 use super::resources::{Outcome, Resources};
 use super::settings::Settings;
 use super::{tcp, udp};
+use crate::reassembly::BlockIndex;
 use crate::shares::Shares;
 use crate::verdict::{Reason, Verdict};
 
@@ -20,8 +21,6 @@ pub enum NotOpened {
 
 /// Flows with a block that are compared for one that gives way.
 const COMPARED: usize = 8;
-/// States that are looked at for each of them, at most.
-const MOST_OF_A_BLOCK: u32 = 128;
 
 /// Inspects the flows of one worker.
 #[derive(Debug)]
@@ -30,8 +29,10 @@ pub struct Inspector {
     flows: Flows,
     flow_shares: Shares,
     resources: Resources,
-    /// States that are looked at for some with a block.
-    looked_at: usize,
+    /// The flow that had each block last.
+    holders: Box<[FlowIndex]>,
+    /// The block that is looked at next for one that gives way.
+    hand: usize,
 }
 
 impl Inspector {
@@ -41,11 +42,8 @@ impl Inspector {
             flows: Flows::new(settings.flows),
             flow_shares: Shares::new(settings.owners, settings.flows_of_owner),
             resources: Resources::new(&settings),
-            looked_at: COMPARED
-                * settings
-                    .flows
-                    .div_ceil(settings.blocks.max(1))
-                    .min(MOST_OF_A_BLOCK) as usize,
+            holders: vec![FlowIndex(0); settings.blocks as usize].into(),
+            hand: 0,
             settings,
         }
     }
@@ -86,15 +84,22 @@ impl Inspector {
     /// token: of some, one whose owner has the most.
     pub fn make_room_for(&mut self, index: FlowIndex) -> Option<u32> {
         let flow = self.flows.get_mut(index)?;
-        let shares = &self.resources.block_shares;
         let has_room = flow.block.is_some() || self.resources.blocks.free() > 0;
-        if has_room || !shares.has_left(flow.owner) {
+        if has_room || !self.resources.block_shares.has_left(flow.owner) {
             return None;
         }
-        let some = self.flows.some_with_block(self.looked_at).take(COMPARED);
-        let (other, _) = some.max_by_key(|(_, owner)| shares.taken(*owner))?;
+        let blocks = (0..COMPARED).filter_map(|_| self.next_block());
+        let (other, _) = blocks.max_by_key(|(_, taken)| *taken)?;
         let flow = self.flows.close(other)?;
         Some(self.end(flow))
+    }
+
+    /// The flow that has the next block, and how many its owner has.
+    fn next_block(&mut self) -> Option<(FlowIndex, u16)> {
+        let index = *self.holders.get(self.hand)?;
+        self.hand = (self.hand + 1) % self.holders.len();
+        let flow = self.flows.get_mut(index).filter(|flow| flow.block.is_some())?;
+        Some((index, self.resources.block_shares.taken(flow.owner)))
     }
 
     /// Looks at the next packet of a flow.
@@ -108,6 +113,10 @@ impl Inspector {
             }
             outcome => outcome,
         };
+        let place = flow.block.as_ref().map(BlockIndex::place);
+        if let Some(holder) = place.and_then(|place| self.holders.get_mut(place)) {
+            *holder = index;
+        }
         match outcome {
             Outcome::Undecided => Verdict::Undecided,
             Outcome::Found => {

@@ -3,8 +3,8 @@
 //! A flow whose decision would be another if it were something else
 //! ([`Match::reads_detection`](rules::classifier::Match)) has a record here, one for both directions. As long as
 //! nothing is known of it, its entries are provisional (`Flows::stage` in `lookup`): its packets go by them, and those
-//! that carry something come to the slow path, too, which shows them to the [`Inspector`]. Then the flow is decided,
-//! and its packets come here no more. No packet waits.
+//! that carry something come to the slow path, too, which shows them to the [`Inspector`](dpi::Inspector). Then the
+//! flow is decided, and its packets come here no more. No packet waits.
 //!
 //! The record stays, for decisions that are made anew when rules or the session change. In HTTP/1 each request may be
 //! for something else: what the client sends keeps coming here, and a request for another host or path outdates the
@@ -20,20 +20,23 @@ mod answers;
 mod flow_records;
 mod host_pool;
 mod host_shares;
+mod inspections;
 mod layer4;
 mod questions;
 mod resolvers;
-mod room;
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 use dpi::dns::Query;
 use dpi::http1::may_start_request;
-use dpi::{Found, HostName, Inspector, Layer4, PathStart, Protocol, Reason, Sender, Settings, Verdict};
+use dpi::{
+    FlowIndex, Found, HostName, Layer4, PathStart, Protocol, Reason, Sender, Settings, Transport, Verdict,
+};
 use flow::{KeyFields, Nanos, SessionIndex};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
+use packet::tuple::proto;
 use rules::classifier::{DetectedFlow, Detection, NameSource};
 
 use self::address_names::Owner;
@@ -41,6 +44,7 @@ use self::flow_records::{FlowRecords, FlowState};
 pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
 use self::host_pool::{HostAndPath, HostPlace};
 use self::host_shares::HostShares;
+use self::inspections::Inspections;
 pub(crate) use self::layer4::layer4;
 use self::layer4::opens_connection;
 use self::questions::Questions;
@@ -175,7 +179,7 @@ pub(crate) fn query_of(bytes: &[u8], descriptor: &Descriptor) -> Option<HostName
 
 /// The inspection of one worker's flows.
 pub(crate) struct Inspection {
-    inspector: Inspector,
+    inspections: Inspections,
     records: FlowRecords,
     hosts: HostShares,
     resolvers: Resolvers,
@@ -287,14 +291,9 @@ impl Inspection {
             longest_ns: u64::try_from(limits.longest.as_nanos()).unwrap_or(u64::MAX),
         };
         Self {
-            inspector: Inspector::new(settings),
+            inspections: Inspections::new(settings),
             records: FlowRecords::new(limits.records),
-            // Names of addresses have room of their own, each a block.
-            hosts: HostShares::new(
-                of(limits.hosts).saturating_add(resolvers.room()),
-                limits.records,
-                sessions,
-            ),
+            hosts: HostShares::new(of(limits.hosts), limits.records, sessions),
             resolvers: Resolvers::new(resolvers, sessions),
             hasher: RandomState::default(),
             asked_name: None,
@@ -320,7 +319,7 @@ impl Inspection {
 
     /// Flows that are inspected now.
     pub fn undecided(&self) -> usize {
-        self.inspector.flows() as usize
+        self.inspections.len()
     }
 
     /// Asks for the memory of the record of a packet's flow, in the session with this SEID.
@@ -353,7 +352,12 @@ impl Inspection {
             _ => {
                 let is_from_client = opens || packet.is_uplink;
                 let of = (id, packet.session);
-                self.begin(known, of, is_from_low == is_from_client, packet.now)?
+                self.begin(
+                    known,
+                    (of, packet.is_uplink),
+                    is_from_low == is_from_client,
+                    packet.now,
+                )?
             }
         };
         let sender = match self.records.at(record)?.initiator_is_low == is_from_low {
@@ -361,6 +365,9 @@ impl Inspection {
             false => Sender::Responder,
         };
         let before = self.records.at(record)?.state;
+        if sender == Sender::Initiator {
+            self.forget_lost_request(record);
+        }
         if before == FlowState::Unseen && packet.is_uplink {
             self.open_record(record, packet, stats)?;
         }
@@ -415,7 +422,7 @@ impl Inspection {
     fn begin(
         &mut self,
         known: Option<RecordPlace>,
-        of: (u64, SessionIndex),
+        (of, is_uplink): ((u64, SessionIndex), bool),
         initiator_is_low: bool,
         now: Nanos,
     ) -> Option<RecordPlace> {
@@ -426,7 +433,7 @@ impl Inspection {
                 record
             }
             None => {
-                let (record, old) = self.records.make(of, initiator_is_low, now)?;
+                let (record, old) = self.records.make((of, is_uplink), initiator_is_low, now)?;
                 if let Some(old) = old {
                     self.give_back(old.session, old.state);
                 }
@@ -452,6 +459,36 @@ impl Inspection {
         Some(())
     }
 
+    /// Begins an inspection for a record, if there is room.
+    fn open(
+        &mut self,
+        record: RecordPlace,
+        packet: &InspectedPacket<'_>,
+        stats: &mut Stats,
+    ) -> Option<FlowIndex> {
+        let transport = match packet.tuple.proto {
+            proto::TCP => Transport::Tcp,
+            _ => Transport::Udp,
+        };
+        let of = (&mut self.records, record);
+        self.inspections
+            .open(of, packet.session, transport, packet.now, stats)
+    }
+
+    /// The client sends behind a request that was not read to its end: the flow is for no host that is known, and what
+    /// the server sends is decided anew.
+    fn forget_lost_request(&mut self, record: RecordPlace) {
+        let Some(own) = self.records.at_mut(record) else {
+            return;
+        };
+        let has_lost_request = std::mem::take(&mut own.has_lost_request);
+        if let (true, FlowState::Requests { host, next }) = (has_lost_request, own.state) {
+            own.state = FlowState::Requests { host: None, next };
+            let session = own.session;
+            self.give_back_host(session, host);
+        }
+    }
+
     /// Shows a packet to the inspector, where that may change what is known of its flow.
     fn advance(
         &mut self,
@@ -463,24 +500,23 @@ impl Inspection {
         let Some(state) = self.records.at(record).map(|record| record.state) else {
             return;
         };
-        if let FlowState::Undecided(flow) = state
-            && sender == Sender::Initiator
-            && !layer4.payload().is_empty()
-        {
-            self.make_room(flow, stats);
-        }
         let next = match state {
-            FlowState::Undecided(flow) => match self.inspector.inspect(flow, sender, layer4) {
-                Verdict::Undecided => state,
-                Verdict::Found(found) => {
-                    let of = (record, packet.session);
-                    known(of, found, (&mut self.hosts, &mut self.records), stats)
+            FlowState::Undecided(flow) => {
+                match self
+                    .inspections
+                    .inspect(flow, (sender, layer4), &mut self.records, stats)
+                {
+                    Verdict::Undecided => state,
+                    Verdict::Found(found) => {
+                        let of = (record, packet.session);
+                        known(of, found, (&mut self.hosts, &mut self.records), stats)
+                    }
+                    Verdict::Undetected(_) => {
+                        stats.undetected_flows += 1;
+                        FlowState::Undetected
+                    }
                 }
-                Verdict::Undetected(_) => {
-                    stats.undetected_flows += 1;
-                    FlowState::Undetected
-                }
-            },
+            }
             FlowState::Requests { host, next } if sender == Sender::Initiator => {
                 self.advance_requests(record, (host, next), layer4, packet, stats)
             }
@@ -500,7 +536,7 @@ impl Inspection {
     fn advance_requests(
         &mut self,
         record: RecordPlace,
-        (host, next): (Option<HostPlace>, Option<dpi::FlowIndex>),
+        (host, next): (Option<HostPlace>, Option<FlowIndex>),
         layer4: &Layer4<'_>,
         packet: &InspectedPacket<'_>,
         stats: &mut Stats,
@@ -523,8 +559,8 @@ impl Inspection {
             self.give_back_host(session, host);
             return FlowState::Requests { host: None, next };
         };
-        self.make_room(flow, stats);
-        let host = match self.inspector.inspect(flow, Sender::Initiator, layer4) {
+        let sent = (Sender::Initiator, layer4);
+        let host = match self.inspections.inspect(flow, sent, &mut self.records, stats) {
             Verdict::Undecided => {
                 return FlowState::Requests { host, next: opened };
             }
@@ -644,7 +680,7 @@ impl Inspection {
     /// The name that the other end of a session's flow has by an answer of a resolver.
     fn resolved(&self, owner: Owner, address: IpAddr, now: Nanos) -> Option<HostName> {
         let place = self.resolvers.names.name(owner, address, now)?;
-        Some(self.hosts.pool.at(place)?.host)
+        Some(self.resolvers.hosts.at(place)?.host)
     }
 
     /// Notes whether resolvers have given the session the address for what a packet has shown its flow to be for. That
@@ -684,6 +720,11 @@ impl Inspection {
         }
     }
 
+    /// Ends inspections that have taken too long.
+    pub fn expire(&mut self, now: Nanos, stats: &mut Stats) {
+        self.inspections.expire(&mut self.records, now, stats);
+    }
+
     /// Gives back what a record of a session has that is no more.
     fn give_back(&mut self, session: SessionIndex, state: FlowState) {
         let (host, flow) = match state {
@@ -694,7 +735,7 @@ impl Inspection {
         };
         self.give_back_host(session, host);
         if let Some(flow) = flow {
-            self.inspector.close(flow);
+            self.inspections.close(flow);
         }
     }
 }

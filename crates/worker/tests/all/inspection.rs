@@ -329,6 +329,36 @@ fn each_request_of_a_connection_counts_as_what_it_is_for() {
     assert_eq!(case.stats().inspected, looked_at);
 }
 
+/// Servers pass over empty lines in front of a request.
+#[test]
+fn a_request_behind_empty_lines_counts_as_what_it_is_for() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    case.up(ACK, &get("a.video.example", "/"));
+    let before = case.octets();
+    case.up(ACK, b"\r\n");
+    let api = get("shop.example", "/api/orders");
+    case.up(ACK, &[b"\r\n", &api[..]].concat());
+    case.down(ACK, &[b'a'; 500]);
+    assert_eq!(case.since(before), [42, 82 + api.len() as u64 + 500, 0]);
+}
+
+/// It may be for another host, and so may be what is answered.
+#[test]
+fn behind_a_request_that_ends_too_late_nothing_counts_as_the_host_before() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    case.up(ACK, &get("a.video.example", "/"));
+    case.down(ACK, &[b'v'; 500]);
+    let (first, second) = (b"GET / HTTP/1.1\r\nHo", b"st: shop.example\r\n\r\n");
+    case.up(ACK, first);
+    case.world.now = case.world.now + Duration::from_secs(11);
+    let before = case.octets();
+    case.up(ACK, second);
+    case.down(ACK, &[b's'; 900]);
+    assert_eq!(case.since(before), [0, 0, 80 + second.len() as u64 + 900]);
+}
+
 #[test]
 fn a_body_that_looks_like_a_request_changes_nothing() {
     let mut case = Case::new(InspectionLimits::default());

@@ -57,7 +57,7 @@ impl Inspection {
                 packet.owner(),
                 given,
                 lifetime_s,
-                &mut self.hosts.pool,
+                &mut self.resolvers.hosts,
                 packet.now,
             ) {
                 Ok(()) => stats.addresses_bound += 1,
@@ -68,7 +68,7 @@ impl Inspection {
 
     /// Forgets the answers that have ended.
     pub fn age(&mut self, now: Nanos) {
-        self.resolvers.names.age(&mut self.hosts.pool, now);
+        self.resolvers.names.age(&mut self.resolvers.hosts, now);
     }
 
     /// Addresses that have names by answers of resolvers, a few that have ended included.

@@ -2,8 +2,8 @@
 //!
 //! A fixed number of records in sets of four. Where a set is full, one gives way: its flow keeps its entries, and is as
 //! if it had just begun when it is decided anew. It is one of the same session, so that the flows of one UE push out no
-//! more than a quarter of all records; else one of a flow in which no UE has sent anything; else any, and of several the
-//! one that has not been looked at for longest.
+//! more than a quarter of all records; else one of a flow in which no UE has sent anything; else any. Of several it is
+//! the one that has not been looked at for longest.
 
 use dpi::{FlowIndex, Protocol};
 use flow::{KeyFields, Nanos, SessionIndex, prefetch};
@@ -75,6 +75,8 @@ pub(super) struct FlowRecord {
     is_used: bool,
     /// A resolver had given the session the address of the other end for what the flow is for, when it was found.
     pub(super) is_confirmed: bool,
+    /// A request of the flow was not read to its end: it is not known what for the next packets are.
+    pub(super) has_lost_request: bool,
     /// Whether the lower end opened the flow.
     pub(super) initiator_is_low: bool,
 }
@@ -90,6 +92,7 @@ impl FlowRecord {
         touched: 0,
         is_used: false,
         is_confirmed: false,
+        has_lost_request: false,
         initiator_is_low: false,
     };
 }
@@ -159,10 +162,10 @@ impl FlowRecords {
     }
 
     /// A place for the record of a session's flow that has none, which is free then; and the record that gave way for
-    /// it.
+    /// it. Where the UE has sent nothing yet, those of its own flows have no reason to.
     pub(super) fn make(
         &mut self,
-        (id, session): (u64, SessionIndex),
+        ((id, session), is_uplink): ((u64, SessionIndex), bool),
         initiator_is_low: bool,
         now: Nanos,
     ) -> Option<(RecordPlace, Option<FlowRecord>)> {
@@ -171,13 +174,9 @@ impl FlowRecords {
         let now = half_seconds(now);
         let idle = |record: &FlowRecord| now.wrapping_sub(record.touched);
         let (way, record) = set.iter_mut().enumerate().max_by_key(|(_, record)| {
+            let is_own = is_uplink && record.session == session;
             let is_unseen = record.state == FlowState::Unseen;
-            (
-                !record.is_used,
-                record.session == session,
-                is_unseen,
-                idle(record),
-            )
+            (!record.is_used, is_own, is_unseen, idle(record))
         })?;
         let old = record.is_used.then_some(*record);
         *record = FlowRecord {
@@ -233,13 +232,13 @@ mod tests {
         let known = |place| FlowState::Undecided(FlowIndex(place));
         for id in 1..=4 {
             let of = (id, SessionIndex(id as u32));
-            let (place, old) = records.make(of, true, at(id)).expect("there is room");
+            let (place, old) = records.make((of, true), true, at(id)).expect("there is room");
             assert!(old.is_none());
             records.at_mut(place).expect("it is there").state = known(id as u32);
         }
         assert!(records.find(1, at(5)).is_some());
         let (_, old) = records
-            .make((5, SessionIndex(5)), true, at(6))
+            .make(((5, SessionIndex(5)), true), true, at(6))
             .expect("there is room");
         assert_eq!(old.map(|old| old.state), Some(known(2)));
         assert!(records.find(2, at(6)).is_none());
@@ -250,7 +249,8 @@ mod tests {
     fn those_of_the_same_session_and_those_in_which_the_ue_sent_nothing_give_way_first() {
         let mut records = FlowRecords::new(1);
         let mut make = |id, session, state, time| {
-            let made = records.make((id, SessionIndex(session)), true, at(time));
+            let of = (id, SessionIndex(session));
+            let made = records.make((of, state != FlowState::Unseen), true, at(time));
             let (place, old) = made.expect("there is room");
             records.at_mut(place).expect("it is there").state = state;
             old.map(|old| old.id)
@@ -269,13 +269,17 @@ mod tests {
         assert_eq!(make(6, 9, known, 6), Some(5));
         // Of its own ones the one that was not looked at for longest.
         assert_eq!(make(7, 2, known, 7), Some(2));
+        // What comes to a UE pushes out none of that UE's in particular.
+        assert_eq!(make(8, 2, FlowState::Unseen, 8), Some(1));
+        assert_eq!(make(9, 2, FlowState::Unseen, 9), Some(8));
     }
 
     #[test]
     fn without_room_there_are_none() {
         let mut records = FlowRecords::new(0);
         assert!(
-            records.make((1, SessionIndex(1)), true, at(0)).is_none() && records.find(1, at(0)).is_none()
+            records.make(((1, SessionIndex(1)), true), true, at(0)).is_none()
+                && records.find(1, at(0)).is_none()
         );
     }
 }

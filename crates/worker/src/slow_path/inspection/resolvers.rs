@@ -8,6 +8,7 @@ use rules::IpPrefix;
 use rules::classifier::{PacketView, Side};
 
 use super::address_names::AddressNames;
+use super::host_pool::HostPool;
 use crate::ResolverLimits;
 
 /// Where resolvers answer (RFC 1035 §4.2.1).
@@ -17,6 +18,8 @@ const DNS: u16 = 53;
 pub(super) struct Resolvers {
     prefixes: Box<[IpPrefix]>,
     pub(super) names: AddressNames,
+    /// What these are; flows' hosts take none of its room.
+    pub(super) hosts: HostPool,
     least_s: u32,
     most_s: u32,
 }
@@ -27,6 +30,7 @@ impl Resolvers {
         let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
         Self {
             prefixes: limits.prefixes.clone().into(),
+            hosts: HostPool::new(limits.room()),
             names: AddressNames::new(limits.room(), limits.per_session, sessions),
             least_s: seconds(limits.least),
             most_s: seconds(limits.most),
