@@ -45,7 +45,7 @@ pub struct InspectionConfig {
     #[serde(default)]
     #[schemars(with = "Vec<Prefix>")]
     pub resolvers: Vec<Spanned<Prefix>>,
-    /// Addresses in such answers that are kept; 65,536. Further ones are passed over.
+    /// Addresses in such answers that are kept; 65,536. Further ones push out those of sessions that have many.
     #[serde(default = "InspectionConfig::default_addresses")]
     pub addresses: Bounded<64, 4_194_304>,
     /// Those of one session; 256. Further ones push out those that it was given longest ago.

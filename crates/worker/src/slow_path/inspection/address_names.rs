@@ -2,8 +2,9 @@
 //!
 //! One answer is one *binding*: of a session, an address and a name. The name that was given last for an address is the
 //! one that its flows are for which name none themselves. Bindings are as many as there is room for from the start, and
-//! each session has its share: its further ones push out those that it was given longest ago. Those that have ended, or
-//! whose session has, are found by a hand that passes all of them once in [`ROUND`].
+//! each session has its share: its further ones push out those that it was given longest ago. Where no room is left, a
+//! session that has none pushes out one of a session that has many. Those that have ended, or whose session has, are
+//! found by a hand that passes all of them once in [`ROUND`].
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -20,6 +21,10 @@ use crate::sessions::fixed_map::FixedMap;
 const ROUND: Duration = Duration::from_secs(64);
 /// Bindings that one step of that looks at, at most.
 const MOST_LOOKED_AT: u64 = 1_024;
+/// Bindings that are compared for one that gives way.
+const COMPARED: usize = 16;
+/// Bindings that give way for one at most: a name has up to five blocks.
+const MOST_GIVE_WAY: usize = 5;
 /// No place.
 const NONE: u32 = u32::MAX;
 
@@ -82,6 +87,8 @@ pub(super) struct AddressNames {
     /// The place that is looked at next, and up to when they were looked at as often as they are to be.
     hand: usize,
     looked: Nanos,
+    /// The place that is looked at next for one that gives way.
+    crowd_hand: usize,
 }
 
 impl AddressNames {
@@ -108,6 +115,7 @@ impl AddressNames {
             hasher: RandomState::default(),
             hand: 0,
             looked: Nanos::ZERO,
+            crowd_hand: 0,
         }
     }
 
@@ -207,10 +215,15 @@ impl AddressNames {
         let has_its_share = held.count >= self.per_session || (self.free == NONE && held.count > 0);
         if has_its_share {
             self.remove(held.first, hosts);
+        } else if self.free == NONE {
+            self.remove_crowded(hosts)?;
         }
+        let host = self.take_host(name, hosts)?;
         let place = self.free;
-        let binding = self.bindings.get_mut(place as usize).ok_or(NoRoom)?;
-        let host = hosts.take(name, None).ok_or(NoRoom)?;
+        let Some(binding) = self.bindings.get_mut(place as usize) else {
+            hosts.give_back(host);
+            return Err(NoRoom);
+        };
         self.free = binding.next;
         *binding = Binding {
             pair,
@@ -225,6 +238,32 @@ impl AddressNames {
         };
         let _ = self.pairs.insert(pair, place);
         Ok(place)
+    }
+
+    /// The place of a name, for which others give way.
+    fn take_host(&mut self, name: &HostName, hosts: &mut HostPool) -> Result<HostPlace, NoRoom> {
+        for _ in 0..MOST_GIVE_WAY {
+            if let Some(host) = hosts.take(name, None) {
+                return Ok(host);
+            }
+            self.remove_crowded(hosts)?;
+        }
+        hosts.take(name, None).ok_or(NoRoom)
+    }
+
+    /// Frees the place of one of some bindings: one that counts no more, or whose session has the most.
+    fn remove_crowded(&mut self, hosts: &mut HostPool) -> Result<(), NoRoom> {
+        let compared = (0..COMPARED.min(self.bindings.len())).filter_map(|_| {
+            let place = self.crowd_hand;
+            self.crowd_hand = (place + 1) % self.bindings.len();
+            let binding = self.bindings.get(place).filter(|binding| binding.is_used)?;
+            let held = self.held.get(binding.session as usize);
+            let own = held.filter(|held| held.epoch == binding.epoch);
+            Some((place as u32, own.map_or(u32::MAX, |held| held.count)))
+        });
+        let (place, _) = compared.max_by_key(|(_, count)| *count).ok_or(NoRoom)?;
+        self.remove(place, hosts);
+        Ok(())
     }
 
     /// Whether a binding is of the session that has the index now.
@@ -406,13 +445,28 @@ mod tests {
             let bound = names.bind(owner(0), (address(number), &name(1)), 3_600, &mut hosts, at(0));
             assert_eq!(bound, Ok(()));
         }
-        let other = (address(1), &name(1));
-        assert_eq!(names.bind(owner(1), other, 60, &mut hosts, at(1)), Err(NoRoom));
         names.forget(owner(0).session);
         assert!(names.name(owner(0), address(1), at(1)).is_none());
         (2..200).for_each(|second| names.age(&mut hosts, at(second)));
         assert_eq!(names.len(), 0);
+        let other = (address(1), &name(1));
         assert_eq!(names.bind(owner(1), other, 60, &mut hosts, at(200)), Ok(()));
+    }
+
+    #[test]
+    fn where_no_room_is_left_a_session_with_many_gives_way() {
+        let (mut names, mut hosts) = (AddressNames::new(6, 4, SESSIONS), HostPool::new(6));
+        let mut bind = |number, session| {
+            let given = (address(number), &name(number));
+            names.bind(owner(session), given, 60, &mut hosts, at(0))
+        };
+        for (number, session) in [(1, 0), (2, 0), (3, 0), (4, 0), (5, 1), (6, 1)] {
+            assert_eq!(bind(number, session), Ok(()));
+        }
+        assert_eq!(bind(7, 2), Ok(()));
+        let of = |session, number| names.name(owner(session), address(number), at(1)).is_some();
+        assert_eq!((1..=4).filter(|number| of(0, *number)).count(), 3);
+        assert!(of(1, 5) && of(1, 6) && of(2, 7));
     }
 
     #[derive(Clone, Debug)]
