@@ -70,7 +70,7 @@ struct Counter {
     counts: [Count; 2],
     first: u64,
     last: u64,
-    /// The content.
+    /// The content, as beside the lines: a packet comes by its counter alone.
     content: u32,
 }
 

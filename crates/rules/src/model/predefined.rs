@@ -173,7 +173,7 @@ impl Predefined {
         numbers
     }
 
-    /// The contents that rules are of, by name, with their numbers.
+    /// The contents that rules are of, or were in a configuration before, by name, with their numbers.
     pub fn contents(&self) -> impl Iterator<Item = (&Content, ContentId)> {
         self.contents.iter().map(|(content, id)| (content, *id))
     }

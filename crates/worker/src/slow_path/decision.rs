@@ -295,11 +295,10 @@ fn classify(
     let shown = layout
         .as_ref()
         .filter(|_| view.tuple.fragment != Fragment::Later)
-        .and_then(|layout| shown(slot, (view, layout, found.as_ref()), packet, look.now));
-    let shown = shown.map(|shown| InspectedPacket {
-        is_with_resolver,
-        ..shown
-    });
+        .and_then(|layout| {
+            let flow = (found.as_ref(), is_with_resolver);
+            shown(slot, (view, layout), flow, packet, look.now)
+        });
     let inspected = shown
         .as_ref()
         .and_then(|shown| look.inspection.look(shown, look.stats));
@@ -372,7 +371,8 @@ fn is_tcp_or_udp(tuple: &IpTuple) -> bool {
 #[cold]
 fn shown<'a>(
     slot: &Slot,
-    (view, layout, found): (&PacketView<'a>, &'a IpTuple, Option<&Match>),
+    (view, layout): (&PacketView<'a>, &'a IpTuple),
+    (found, is_with_resolver): (Option<&Match>, bool),
     (descriptor, bytes): (&Descriptor, &'a [u8]),
     now: Nanos,
 ) -> Option<InspectedPacket<'a>> {
@@ -387,7 +387,7 @@ fn shown<'a>(
         tuple: view.tuple,
         layout,
         is_uplink,
-        is_with_resolver: false,
+        is_with_resolver,
         now,
     })
 }

@@ -7,15 +7,14 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use flow::{OpId, SessionIndex, UrrCount};
-use packet::Teid;
 use rules::SessionRules;
 use rules::image::SessionChange;
-use rules::model::{Edit, FTeid, PdiUpdate, PdrId, PdrUpdate, UeIpAddress, UrrId};
+use rules::model::UrrId;
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
 use worker::{COUNTS_BUFFERS, Command, Event, LEAST_COUNTS, SessionCount};
 
 use common::World;
-use common::one_session::{REMOTE, events, session};
+use common::one_session::{REMOTE, events, of_ue, session};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 const SESSIONS: u32 = 300;
@@ -27,29 +26,7 @@ fn ue(number: u32) -> Ipv4Addr {
 /// The session with this number.
 fn rules_of(number: u32) -> SessionRules {
     let mut rules = session();
-    let f_teid = FTeid {
-        teid: Teid(0x2000 + number),
-        ipv4: Some(N3_ADDRESS),
-        ipv6: None,
-    };
-    let ue_ip = UeIpAddress {
-        ipv4: Some(ue(number)),
-        ipv6: None,
-        is_destination: true,
-    };
-    let mut uplink = PdrUpdate::new(PdrId(1));
-    uplink.pdi = Some(PdiUpdate {
-        f_teid: Edit::Set(f_teid),
-        ..PdiUpdate::default()
-    });
-    let mut downlink = PdrUpdate::new(PdrId(2));
-    downlink.pdi = Some(PdiUpdate {
-        ue_ip: Some(vec![ue_ip]),
-        ..PdiUpdate::default()
-    });
-    for change in [uplink, downlink] {
-        rules.update_pdr(change).expect("it is there");
-    }
+    of_ue(&mut rules, 0x2000 + number, ue(number));
     rules
 }
 

@@ -3,51 +3,20 @@
 use std::net::Ipv4Addr;
 
 use flow::SessionIndex;
-use packet::Teid;
 use packet::tcp::flags::{ACK, SYN};
+use rules::SessionChange;
 use rules::image::ImmediateActions;
-use rules::model::{Edit, FTeid, PdiUpdate, PdrId, PdrUpdate, UeIpAddress};
 use rules::testing::{N3_ADDRESS, UE, network, tunnelled};
-use rules::{SessionChange, SessionRules};
 use worker::InspectionLimits;
 
 use crate::common::World;
 use crate::common::first_payloads::{client_hello, segment};
-use crate::common::one_session::TEID;
+use crate::common::one_session::{TEID, of_ue};
 use crate::inspection::{VIDEO, rules_with};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
 const FLOODING: Ipv4Addr = Ipv4Addr::new(10, 45, 7, 7);
 const FLOODING_TEID: u32 = 0x7007;
-
-/// The session of a UE that floods.
-fn rules_of_flooding() -> SessionRules {
-    let mut rules = rules_with("*.video.example");
-    let f_teid = FTeid {
-        teid: Teid(FLOODING_TEID),
-        ipv4: Some(N3_ADDRESS),
-        ipv6: None,
-    };
-    let ue_ip = UeIpAddress {
-        ipv4: Some(FLOODING),
-        ipv6: None,
-        is_destination: true,
-    };
-    let mut uplink = PdrUpdate::new(PdrId(1));
-    uplink.pdi = Some(PdiUpdate {
-        f_teid: Edit::Set(f_teid),
-        ..PdiUpdate::default()
-    });
-    let mut downlink = PdrUpdate::new(PdrId(2));
-    downlink.pdi = Some(PdiUpdate {
-        ue_ip: Some(vec![ue_ip]),
-        ..PdiUpdate::default()
-    });
-    for change in [uplink, downlink] {
-        rules.update_pdr(change).expect("it is there");
-    }
-    rules
-}
 
 struct Case {
     world: World,
@@ -57,7 +26,9 @@ impl Case {
     fn new(limits: InspectionLimits) -> Self {
         let mut world = World::with(network(), 1, |config| config.inspection = limits);
         world.install(1, rules_with("*.video.example"));
-        world.install(2, rules_of_flooding());
+        let mut flooding = rules_with("*.video.example");
+        of_ue(&mut flooding, FLOODING_TEID, FLOODING);
+        world.install(2, flooding);
         Self { world }
     }
 

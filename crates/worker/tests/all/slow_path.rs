@@ -12,14 +12,14 @@ use packet::{DropReason, Teid, tcp};
 use proptest::prelude::*;
 use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange, SessionImage};
-use rules::model::{Edit, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, UeIpAddress, Urr, UrrId};
-use rules::testing::{self, GNB, N3_ADDRESS, UserPacket, f_teid, pdu_session, tunnelled};
+use rules::model::{OuterHeaderCreation, PdrId, PdrUpdate, Urr, UrrId};
+use rules::testing::{self, GNB, N3_ADDRESS, UserPacket, pdu_session, tunnelled};
 use worker::mem::MemBuf;
 use worker::{
     Budgets, Command, FlowLimits, IdleTimes, TraceFilter, TraceItem, TraceTerms, TracedLookup, WorkerConfig,
 };
 
-use common::one_session::REMOTE;
+use common::one_session::{REMOTE, of_ue};
 use common::{World, frame};
 
 fn ue(session: u32) -> Ipv4Addr {
@@ -29,24 +29,7 @@ fn ue(session: u32) -> Ipv4Addr {
 /// The session of UE number `session`.
 fn rules_of(session: u32) -> SessionRules {
     let mut rules = pdu_session(0x1000, OuterHeaderCreation::gtpu_ipv4(Teid(77 + session), GNB));
-    let mut uplink = PdrUpdate::new(PdrId(1));
-    uplink.pdi = Some(PdiUpdate {
-        f_teid: Edit::Set(f_teid(0x2000 + session)),
-        ..PdiUpdate::default()
-    });
-    let mut downlink = PdrUpdate::new(PdrId(2));
-    let ue_ip = UeIpAddress {
-        ipv4: Some(ue(session)),
-        ipv6: None,
-        is_destination: true,
-    };
-    downlink.pdi = Some(PdiUpdate {
-        ue_ip: Some(vec![ue_ip]),
-        ..PdiUpdate::default()
-    });
-    for change in [uplink, downlink] {
-        rules.update_pdr(change).expect("it is there");
-    }
+    of_ue(&mut rules, 0x2000 + session, ue(session));
     rules
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use packet::{DropReason, Teid, checksum};
 use rules::SessionRules;
-use rules::model::{AccessList, LocalPolicy, OuterHeaderCreation};
+use rules::model::{
+    AccessList, Edit, LocalPolicy, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, UeIpAddress,
+};
 use rules::network::{BoundAccessList, Network, SessionScope};
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
 use worker::Event;
@@ -22,6 +24,28 @@ pub const GNB_TEID: u32 = 77;
 /// The session.
 pub fn session() -> SessionRules {
     pdu_session(TEID, OuterHeaderCreation::gtpu_ipv4(Teid(GNB_TEID), GNB))
+}
+
+/// Gives these rules, those of [`session`] or like them, another tunnel and another UE.
+pub fn of_ue(rules: &mut SessionRules, teid: u32, ue: Ipv4Addr) {
+    let ue_ip = UeIpAddress {
+        ipv4: Some(ue),
+        ipv6: None,
+        is_destination: true,
+    };
+    let mut uplink = PdrUpdate::new(PdrId(1));
+    uplink.pdi = Some(PdiUpdate {
+        f_teid: Edit::Set(testing::f_teid(teid)),
+        ..PdiUpdate::default()
+    });
+    let mut downlink = PdrUpdate::new(PdrId(2));
+    downlink.pdi = Some(PdiUpdate {
+        ue_ip: Some(vec![ue_ip]),
+        ..PdiUpdate::default()
+    });
+    for change in [uplink, downlink] {
+        rules.update_pdr(change).expect("it is there");
+    }
 }
 
 /// A network in which this is the list of all sessions.
