@@ -102,6 +102,8 @@ struct WithShared {
     activations: Activations,
     named: Box<[NamedApplication]>,
     access_list: Option<Arc<AccessList>>,
+    /// Whether any of them asks for the paths of requests.
+    reads_paths: bool,
 }
 
 const _: () = assert!(size_of::<Classifier>() == size_of::<Arc<[u64]>>());
@@ -150,8 +152,12 @@ impl Classifier {
         Ok(Self(if is_alone {
             Form::Alone(words)
         } else {
+            let reads_paths = activations.reads_paths()
+                || named.iter().any(NamedApplication::reads_paths)
+                || access_list.as_ref().is_some_and(|list| list.reads_paths());
             Form::WithShared(Arc::new(WithShared {
                 words,
+                reads_paths,
                 activations,
                 named: named.into(),
                 access_list,
@@ -258,6 +264,12 @@ impl Classifier {
                 || !shared.named.is_empty()
                 || shared.access_list.as_ref().is_some_and(asks)
         })
+    }
+
+    /// Whether the path of a request may make a difference: else a host alone says what a request is for.
+    #[inline]
+    pub fn reads_paths(&self) -> bool {
+        self.shared().is_some_and(|shared| shared.reads_paths)
     }
 
     /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first

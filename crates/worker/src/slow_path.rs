@@ -26,7 +26,7 @@ pub(crate) mod inspection;
 use flow::{ContentId, Direction, FlowFlags, FlowKey4, KeyFields, Nanos, SessionIndex, Tick, Verdict};
 use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
-use rules::classifier::Side;
+use rules::classifier::{Side, whole_key};
 
 use crate::WorkerConfig;
 use crate::access_counts::AccessCounts;
@@ -40,11 +40,11 @@ use crate::sessions::Sessions;
 use crate::slow_path::admission::{AdmissionLimits, FlowAdmission};
 use crate::slow_path::budget::SlowPathBudget;
 use crate::slow_path::connections::Connections;
-use crate::slow_path::decision::{Answer, Home, Look, decide};
+use crate::slow_path::decision::{Answer, Home, Look, OtherDirection, Outcome, decide, shape};
 use crate::slow_path::deficit_round_robin::{Class, DeficitRoundRobin, HashedRoundRobin, Turn};
 use crate::slow_path::denial::DeniedEntries;
 use crate::slow_path::idle_time::Idle;
-use crate::slow_path::inspection::{Inspection, ResponderEntry};
+use crate::slow_path::inspection::{Inspected, Inspection, ResponderEntry};
 use crate::stats::Stats;
 
 /// The slow path's state.
@@ -117,6 +117,8 @@ pub(crate) struct Burst<'a, B> {
     pub keys: &'a Keys,
     /// Bit n: the verdict of the packet at index n is to be made anew.
     pub soft: u64,
+    /// Bit n: the same, for nothing but that the packet may show what its flow is for.
+    pub looked_into: u64,
     /// Bit n: the packet at index n is a message of this node to a UE. No access list is asked about it, so that its
     /// decision is its own.
     pub own: u64,
@@ -128,7 +130,7 @@ pub(crate) fn note_payloads<B: PacketBuf>(burst: &mut Burst<'_, B>, provisional:
     for (index, (descriptor, packet)) in burst.descriptors.iter().zip(burst.packets).enumerate() {
         let is_one = provisional >> (index % BURST) & 1 == 1;
         if is_one && inspection::has_payload(packet.data(), descriptor) {
-            burst.soft |= 1 << (index % BURST);
+            burst.looked_into |= 1 << (index % BURST);
         }
     }
 }
@@ -292,7 +294,8 @@ impl SlowPath {
     fn collect<B>(&mut self, burst: &Burst<'_, B>) -> usize {
         let mut count = 0;
         for (index, descriptor) in burst.descriptors.iter().enumerate() {
-            let has_one = descriptor.verdict.is_some() && burst.soft >> (index % BURST) & 1 == 0;
+            let anew = (burst.soft | burst.looked_into) >> (index % BURST) & 1;
+            let has_one = descriptor.verdict.is_some() && anew == 0;
             if has_one || !descriptor.is_open_user() {
                 continue;
             }
@@ -472,12 +475,22 @@ impl SlowPath {
             now,
             is_own: burst.own >> (index % BURST) & 1 == 1,
             is_recirculated: packet.ingress().recirculations() > 0,
+            is_looked_into: (burst.looked_into & !burst.soft) >> (index % BURST) & 1 == 1,
+            force_five_tuple: self.force_five_tuple,
         };
-        let answer = decide(home, descriptor, known, packet.data(), &mut look);
+        let outcome = decide(home, descriptor, known, packet.data(), &mut look);
+        let answer = match outcome {
+            Ok(Outcome::AsBefore(inspected)) => {
+                tables.stats.inspected += 1;
+                return self.note_responder(descriptor, inspected, known);
+            }
+            Ok(Outcome::Decided(answer)) => Ok(answer),
+            Err(reason) => Err(reason),
+        };
         let shape = answer.as_ref().ok().and_then(|answer| {
             let is_put_off = lacks_ports && answer.key?.1;
             let may_add = is_put_off || self.denied.may_add(&answer.verdict, tables.stats, now);
-            may_add.then_some(self.shape(answer.key?.0))
+            may_add.then_some(shape(answer.key?.0, self.force_five_tuple))
         });
         let inspected = answer.as_ref().ok().and_then(|answer| answer.inspected);
         if descriptor.verdict.is_some() {
@@ -487,7 +500,10 @@ impl SlowPath {
         if let Some(inspected) = &inspected {
             tables.stats.inspected += 1;
             self.showing |= u64::from(inspected.has_shown) << (index % BURST);
-            inspected.outdate_other_direction(tables.flows, (packet_key, descriptor));
+            match answer.as_ref().ok().and_then(|answer| answer.other.as_ref()) {
+                Some(other) => self.decide_other(tables, other, wanted.session),
+                None => outdate_other(tables.flows, (packet_key, descriptor), inspected),
+            }
         }
         match answer {
             Ok(Answer {
@@ -531,15 +547,48 @@ impl SlowPath {
             },
         };
         flows.stage(&sessions.blocks, packet_key, descriptor, entry);
-        if let Some(inspected) = inspected.filter(|inspected| inspected.wants_entry) {
+        if let Some(inspected) = inspected {
+            self.note_responder(descriptor, inspected, known);
+        }
+    }
+
+    /// Notes the entry of a packet's direction where what comes the other way may change it.
+    #[inline]
+    fn note_responder(&mut self, descriptor: &Descriptor, inspected: Inspected, known: Option<IpTuple>) {
+        if inspected.wants_entry {
             let entry = ResponderEntry {
                 side: descriptor.side,
-                shape,
+                shape: descriptor.shape,
                 tos: known.map_or(0, |tuple| tuple.tos),
                 flow_label: known.map_or(0, |tuple| tuple.flow_label),
             };
             self.inspection.note_responder(&inspected, entry);
         }
+    }
+
+    /// Others of a packet's flow go by what was decided about them because of it.
+    #[inline]
+    fn decide_other(
+        &self,
+        tables: &mut Tables<'_>,
+        other: &OtherDirection,
+        session: SessionIndex,
+    ) {
+        let mut verdict = other.verdict;
+        other.access.inspect(|rule| tables.access.decided(*rule));
+        if other.content.is_some() {
+            tables.bill(session, other.content, &mut verdict);
+        }
+        let ResponderEntry { side, shape, .. } = other.entry;
+        let is_short = verdict.direction() == Direction::Downlink;
+        let entry = NewEntry {
+            idle: self.idle.of(shape, other.tuple.proto, is_short),
+            session,
+            validity: Validity::default(),
+        };
+        let Tables { sessions, flows, .. } = tables;
+        let whole = whole_key(side, &other.tuple);
+        flows.stage_key(&sessions.blocks, (&whole, shape), verdict, entry);
     }
 
     /// How long the entry of a packet that is decided may idle.
@@ -554,13 +603,19 @@ impl SlowPath {
             false => idle,
         }
     }
+}
 
-    fn shape(&self, fields: KeyFields) -> KeyFields {
-        if self.force_five_tuple {
-            KeyFields::from_bits(fields.bits() & !KeyFields::ADDRESS.bits()) | KeyFields::TUPLE
-        } else {
-            fields
-        }
+/// Has the decision about the other direction of a packet's flow made anew, if this packet outdates it.
+#[cold]
+fn outdate_other(
+    flows: &mut Flows,
+    (packet, descriptor): (PacketKey<'_>, &Descriptor),
+    inspected: &Inspected,
+) {
+    let tuple = packet.keys.tuple(packet.index, descriptor.family, false);
+    let outdated = tuple.and_then(|tuple| inspected.outdated(&tuple));
+    if let Some((entry, theirs)) = outdated {
+        flows.outdate(entry.side, &theirs, entry.shape);
     }
 }
 

@@ -167,6 +167,11 @@ impl Activations {
         self.asks
     }
 
+    /// Whether any rule of them asks for the paths of requests.
+    pub(super) fn reads_paths(&self) -> bool {
+        self.rulebases.iter().any(|one| one.rulebase.reads_paths())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.rulebases.is_empty()
     }

@@ -40,6 +40,10 @@ impl NamedApplication {
         }))
     }
 
+    pub(super) fn reads_paths(&self) -> bool {
+        self.pfds.reads_paths()
+    }
+
     /// Whether it is that of the PDR in this slot.
     pub(super) fn is_of(&self, pdr: u16) -> bool {
         self.pdr == pdr

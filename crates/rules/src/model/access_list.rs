@@ -273,6 +273,11 @@ impl AccessList {
         self.tables.iter().any(RuleTable::asks)
     }
 
+    /// Whether one of its rules asks for the paths of requests.
+    pub(crate) fn reads_paths(&self) -> bool {
+        self.tables.iter().any(RuleTable::reads_paths)
+    }
+
     /// What becomes of the packets of the rule with this number.
     pub fn action(&self, id: AccessRuleId) -> Option<&AccessAction> {
         let at = self.places.partition_point(|(own, _)| *own < id);

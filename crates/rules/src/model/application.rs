@@ -49,6 +49,10 @@ impl NamedPfd {
         is_of_protocol && any(&self.urls) && any(&self.domains)
     }
 
+    fn reads_path(&self) -> bool {
+        self.urls.iter().chain(&self.domains).any(NamePattern::reads_path)
+    }
+
     /// Its names, if one that matches is enough, and all are written out.
     fn written_out(&self) -> Option<&[NamePattern]> {
         if !self.protocols.is_empty() {
@@ -69,6 +73,7 @@ pub struct NamedPfds {
     table: HostTable,
     /// The places of the others.
     others: Box<[u32]>,
+    reads_paths: bool,
 }
 
 impl NamedPfds {
@@ -86,6 +91,7 @@ impl NamedPfds {
             }
         }
         Self {
+            reads_paths: all.iter().any(NamedPfd::reads_path),
             all: all.into(),
             table: builder.build(seed).0,
             others: others.into(),
@@ -95,6 +101,11 @@ impl NamedPfds {
     /// They.
     pub fn all(&self) -> &[NamedPfd] {
         &self.all
+    }
+
+    /// Whether one of them asks for the paths of requests.
+    pub(crate) fn reads_paths(&self) -> bool {
+        self.reads_paths
     }
 
     /// The places of those that mean such a flow, some of them more than once.
@@ -127,6 +138,7 @@ impl Default for NamedPfds {
             all: Box::default(),
             table: HostTable::empty(),
             others: Box::default(),
+            reads_paths: false,
         }
     }
 }

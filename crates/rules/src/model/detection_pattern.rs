@@ -82,6 +82,7 @@ pub(super) struct DetectionIndex {
     /// Of them, those with categories, and these.
     by_category: Box<[(u32, Categories)]>,
     lists: Arc<DomainLists>,
+    reads_paths: bool,
 }
 
 impl DetectionIndex {
@@ -93,9 +94,11 @@ impl DetectionIndex {
         let mut hosts = HostTableBuilder::default();
         let (mut conditions, mut asking) = (Vec::new(), Vec::new());
         let (mut without_names, mut by_category) = (Vec::new(), Vec::new());
+        let mut reads_paths = false;
         for (place, pattern) in (0..).zip(patterns) {
             for host in &pattern.hosts {
                 host.add_to(&mut hosts, ApplicationIndex(place));
+                reads_paths |= host.reads_path();
             }
             conditions.push((pattern.protocols, pattern.wants_confirmed()));
             asking.extend((!pattern.is_empty()).then_some(place));
@@ -111,7 +114,13 @@ impl DetectionIndex {
             without_names: without_names.into(),
             by_category: by_category.into(),
             lists: Arc::clone(lists),
+            reads_paths,
         }
+    }
+
+    /// Whether a pattern asks for the paths of requests.
+    pub(super) fn reads_paths(&self) -> bool {
+        self.reads_paths
     }
 
     /// The places of the rules below `end` that have a pattern, in rising order.

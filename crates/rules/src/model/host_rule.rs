@@ -47,6 +47,11 @@ impl HostRule {
         &self.path
     }
 
+    /// Whether it asks for a path.
+    pub fn reads_path(&self) -> bool {
+        !self.path.is_empty()
+    }
+
     /// Adds it to a table.
     pub(crate) fn add_to(&self, table: &mut HostTableBuilder, application: ApplicationIndex) {
         let pattern = match self.covers_below {

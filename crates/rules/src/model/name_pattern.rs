@@ -145,6 +145,14 @@ impl NamePattern {
         matches!(self.form, Form::Expression(_))
     }
 
+    /// Whether the path of a flow, or that it has one, makes a difference.
+    pub fn reads_path(&self) -> bool {
+        match &self.form {
+            Form::Written { host, .. } => host.reads_path(),
+            Form::Expression(_) => self.kind == NameKind::Url,
+        }
+    }
+
     /// Host and path, and what has to carry them, of what is written out.
     pub(super) fn written_out(&self) -> Option<(&HostRule, Carrier)> {
         match &self.form {

@@ -53,6 +53,11 @@ impl<T> RuleTable<T> {
         !self.detections.asking(u32::MAX).is_empty()
     }
 
+    /// Whether a rule asks for the paths of requests.
+    pub(super) fn reads_paths(&self) -> bool {
+        self.detections.reads_paths()
+    }
+
     /// The place of the first rule that a packet matches, of those with a precedence below `before`.
     pub(super) fn find(
         &self,

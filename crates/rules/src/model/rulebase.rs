@@ -167,6 +167,11 @@ impl Rulebase {
         self.table.asks()
     }
 
+    /// Whether any of its rules asks for the paths of requests.
+    pub(crate) fn reads_paths(&self) -> bool {
+        self.table.reads_paths()
+    }
+
     /// The first rule that a packet matches, of those with a precedence below `before`.
     pub(crate) fn find(
         &self,

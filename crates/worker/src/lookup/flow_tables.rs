@@ -581,28 +581,42 @@ impl Flows {
         blocks: &Blocks,
         PacketKey { index, keys }: PacketKey<'_>,
         descriptor: &Descriptor,
+        entry: NewEntry,
+    ) {
+        let whole = match descriptor.family {
+            Family::None => return,
+            Family::V4 => Key::V4(keys.v4[index % BURST]),
+            Family::V6 => Key::V6(keys.v6[index % BURST]),
+        };
+        self.stage_key(blocks, (&whole, descriptor.shape), descriptor.verdict, entry);
+    }
+
+    /// The same of a decision about the flow with this whole key: its entry of this shape.
+    pub fn stage_key(
+        &mut self,
+        blocks: &Blocks,
+        (whole, shape): (&Key, KeyFields),
+        verdict: Verdict,
         NewEntry {
             idle,
             session,
             validity,
         }: NewEntry,
     ) {
-        let shape = descriptor.shape;
         let decided = FlowEntry {
             key: (),
-            verdict: descriptor.verdict,
+            verdict,
             extension: ExtensionId::NONE,
             idle,
             snapshot: self.valid.of(validity, session.0),
         };
-        match descriptor.family {
-            Family::None => {}
-            Family::V4 => {
-                let key = self.v4.key(shape, &keys.v4[index % BURST]);
+        match whole {
+            Key::V4(whole) => {
+                let key = self.v4.key(shape, whole);
                 self.v4.stage(decided.with_key(key), session, blocks);
             }
-            Family::V6 => {
-                let key = self.v6.key(shape, &keys.v6[index % BURST]);
+            Key::V6(whole) => {
+                let key = self.v6.key(shape, whole);
                 self.v6.stage(decided.with_key(key), session, blocks);
             }
         }

@@ -82,7 +82,7 @@ pub(super) const fn part(now: Nanos) -> u64 {
 }
 
 /// How long a decision holds: as long as the rules that all sessions share are the same, or less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Validity {
     /// What packets that find the entry carry may change it: those come to the slow path, too.
     pub is_provisional: bool,

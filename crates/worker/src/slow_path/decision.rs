@@ -11,7 +11,9 @@ use crate::burst::descriptor::{Descriptor, Kind, PacketFlags};
 use crate::sessions::Slot;
 use crate::slow_path::connections::{Connections, Owner, Segment};
 use crate::slow_path::denial::denied;
-use crate::slow_path::inspection::{Inspected, InspectedPacket, Inspection, KnownFlow};
+use crate::slow_path::inspection::{
+    Inspected, InspectedPacket, Inspection, KnownFlow, ResponderEntry, may_be_one_of_several,
+};
 use crate::stats::Stats;
 
 /// What was decided about a packet.
@@ -27,8 +29,30 @@ pub(super) struct Answer {
     pub access: Option<AccessRuleId>,
     /// What is known of its flow, where that matters.
     pub inspected: Option<Inspected>,
+    /// What was decided about the other direction of its flow, because of this packet.
+    pub other: Option<OtherDirection>,
     /// The packet belongs to a connection, and its access list asks for that: the decision holds for a period.
     pub has_connection: bool,
+}
+
+/// What was decided about the other direction of a packet's flow.
+pub(super) struct OtherDirection {
+    /// Its entry.
+    pub entry: ResponderEntry,
+    /// The fields of its packets.
+    pub tuple: IpTuple,
+    pub verdict: Verdict,
+    pub content: ContentId,
+    pub access: Option<AccessRuleId>,
+}
+
+/// What comes of a packet.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
+pub(super) enum Outcome {
+    /// A decision.
+    Decided(Answer),
+    /// What was decided about those before that have its entry is right for it, too.
+    AsBefore(Inspected),
 }
 
 /// What the decision about a packet needs to look at what it carries.
@@ -41,6 +65,18 @@ pub(super) struct Look<'a> {
     pub is_own: bool,
     /// It was here before: a UE may have sent it, or another node.
     pub is_recirculated: bool,
+    /// It has found a provisional entry, which is not outdated.
+    pub is_looked_into: bool,
+    /// Every entry has the 5-tuple in its key.
+    pub force_five_tuple: bool,
+}
+
+/// The shape of an entry whose key has these fields.
+pub(super) fn shape(fields: KeyFields, force_five_tuple: bool) -> KeyFields {
+    match force_five_tuple {
+        true => Inspection::without_wide_key(fields),
+        false => fields,
+    }
 }
 
 /// A session, and the blocks that its own is among.
@@ -58,13 +94,13 @@ pub(super) fn decide(
     known: Option<IpTuple>,
     bytes: &[u8],
     look: &mut Look<'_>,
-) -> Result<Answer, DropReason> {
+) -> Result<Outcome, DropReason> {
     let slot = home.slot;
     let is_unreadable = descriptor
         .defect
         .is_some_and(|defect| defect != DropReason::MartianDestination);
     if descriptor.kind == Kind::Relayed || is_unreadable {
-        return decide_without_packet(home, descriptor);
+        return decide_without_packet(home, descriptor).map(Outcome::Decided);
     }
     let tuple = match known {
         Some(tuple) => tuple,
@@ -74,7 +110,16 @@ pub(super) fn decide(
         side: descriptor.side,
         tuple: &tuple,
     };
-    let Classified { found, inspected } = classify(slot, &view, (descriptor, bytes), look);
+    let classified = classify(slot, &view, (descriptor, bytes), look);
+    if let Some(inspected) = classified.inspected.filter(|_| classified.is_as_before) {
+        return Ok(Outcome::AsBefore(inspected));
+    }
+    let Classified {
+        found,
+        inspected,
+        other,
+        ..
+    } = classified;
     let found = found.ok_or(DropReason::NoMatchingPdr)?;
     let decision = &found.decision;
     if !slot
@@ -95,24 +140,37 @@ pub(super) fn decide(
     // Others of the flow may be looked at, and go another way.
     let is_alone = inspected.is_some_and(|inspected| inspected.is_unread && inspected.is_undecided);
     let has_key = descriptor.defect.is_none() && !look.is_own && !is_alone && connection.may_have_entry();
-    let fields = match may_concern_resolvers(slot, look) {
-        true => Inspection::without_wide_key(found.key),
-        false => found.key,
-    };
+    let fields = fields(slot, &found, look);
     let key = has_key.then_some((fields, found.reads_ports));
     let mut verdict = verdict(home, decision);
     if decision.is_denied() {
         verdict = denied(verdict, &found);
     }
-    Ok(Answer {
+    let other = other.map(|(entry, tuple, found)| OtherDirection {
+        entry,
+        tuple,
+        verdict: self::verdict(home, &found.decision),
+        content: found.decision.content,
+        access: found.access.map(|access| access.rule),
+    });
+    Ok(Outcome::Decided(Answer {
         verdict,
         key,
         protocol: tuple.proto,
         content: decision.content,
         access: found.access.map(|access| access.rule),
         inspected,
+        other,
         has_connection: connection == Connection::Part,
-    })
+    }))
+}
+
+/// The fields of the key that an answer is right for.
+fn fields(slot: &Slot, found: &Match, look: &Look<'_>) -> KeyFields {
+    match may_concern_resolvers(slot, look) {
+        true => Inspection::without_wide_key(found.key),
+        false => found.key,
+    }
 }
 
 /// What a packet is to the connections that its access list asks for.
@@ -248,9 +306,24 @@ fn with_layout(tuple: &IpTuple, descriptor: &Descriptor, bytes: &[u8]) -> IpTupl
 }
 
 /// What detects a packet, and what is known of its flow where that matters.
+#[derive(Default)]
 struct Classified {
     found: Option<Match>,
     inspected: Option<Inspected>,
+    /// The other direction of its flow, and what detects it now.
+    other: Option<(ResponderEntry, IpTuple, Match)>,
+    /// Nothing was looked for: what was decided before is right.
+    is_as_before: bool,
+}
+
+impl Classified {
+    /// A packet of which nothing more matters.
+    fn of(found: Option<Match>) -> Self {
+        Self {
+            found,
+            ..Self::default()
+        }
+    }
 }
 
 /// Classifies a packet. Where it matters what its flow is, this is looked for first.
@@ -262,64 +335,84 @@ fn classify(
     look: &mut Look<'_>,
 ) -> Classified {
     if look.is_own {
-        let found = slot.classifier.classify_own(view);
-        return Classified {
-            found,
-            inspected: None,
-        };
+        return Classified::of(slot.classifier.classify_own(view));
+    }
+    if look.is_looked_into {
+        return classify_by_flow(slot, view, None, packet, look);
     }
     let found = slot.classifier.classify(view);
     if let Some(found) = found
         .as_ref()
         .filter(|found| is_unsolicited(slot, found, view, packet, look))
     {
-        return Classified {
-            found: Some(found.unsolicited()),
-            inspected: None,
-        };
+        return Classified::of(Some(found.unsolicited()));
     }
     let found = found.filter(Match::is_decided);
-    let is_with_resolver = look.inspection.is_with_resolver(view) && may_concern_resolvers(slot, look);
     let matters = match &found {
-        Some(found) => found.reads_detection || is_with_resolver,
+        Some(found) => found.reads_detection || is_with_resolver(slot, view, look),
         None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_detection(),
     };
-    if !matters {
-        return Classified {
-            found,
-            inspected: None,
-        };
+    match matters {
+        true => classify_by_flow(slot, view, Some(found), packet, look),
+        false => Classified::of(found),
     }
+}
+
+/// Classifies a packet by what its flow is. `undecided` is what detects it as long as nothing is known of that, if this
+/// was looked for.
+#[cold]
+fn classify_by_flow(
+    slot: &Slot,
+    view: &PacketView<'_>,
+    undecided: Option<Option<Match>>,
+    packet: (&Descriptor, &[u8]),
+    look: &mut Look<'_>,
+) -> Classified {
+    let is_with_resolver = is_with_resolver(slot, view, look);
     // A fragment behind the first waits for that, or belongs to no flow.
     let layout = packet.0.tuple(packet.1).ok();
     let shown = layout
         .as_ref()
         .filter(|_| view.tuple.fragment != Fragment::Later)
         .and_then(|layout| {
-            let flow = (found.as_ref(), is_with_resolver);
+            let flow = (is_uplink(view, undecided, packet.0), is_with_resolver);
             shown(slot, (view, layout), flow, packet, look.now)
         });
     let inspected = shown
         .as_ref()
         .and_then(|shown| look.inspection.look(shown, look.stats));
+    let is_as_before = undecided.is_none() && inspected.is_some_and(|inspected| inspected.is_as_before);
+    if is_as_before {
+        return Classified {
+            inspected,
+            is_as_before,
+            ..Classified::default()
+        };
+    }
+    let mut name = None;
     let both = shown.as_ref().zip(inspected.as_ref());
     let known = both.map_or(KnownFlow::Undetected, |(shown, inspected)| {
-        look.inspection.known(shown, inspected)
+        look.inspection.known(shown, inspected, &mut name)
     });
     let is_unread = inspected.is_some_and(|inspected| inspected.is_unread);
-    let is_final = |found: &Match| !found.access.is_some_and(|access| access.is_provisional);
     let detection = match known.as_detection() {
         // What is not looked at does not pass because of what may be seen later.
         Detection::Undecided | Detection::Presumed(_) if is_unread => Detection::Undetected,
         detection => detection,
     };
-    let found = match detection {
-        Detection::Undecided => found,
+    let is_final = |found: &Match| !found.access.is_some_and(|access| access.is_provisional);
+    let found = match (detection, undecided) {
+        (Detection::Undecided, Some(found)) => found,
         // What was found of a flow of which nothing is known yet is found of all of which nothing will be. What no PDR
         // detects may have passed its access list because of what it might turn out to be.
-        Detection::Undetected if found.as_ref().is_some_and(is_final) => found,
-        detection => reclassify(slot, (view, detection), packet, look),
+        (Detection::Undetected, Some(found)) if found.as_ref().is_some_and(is_final) => found,
+        _ => reclassify(slot, (view, detection), packet, look),
     };
+    let outdated = inspected.and_then(|inspected| inspected.outdated(view.tuple));
+    let other = outdated.and_then(|(entry, tuple)| {
+        let found = classify_other(slot, (entry, &tuple), detection, look)?;
+        Some((entry, tuple, found))
+    });
     let passes = || found.is_some_and(|found| !found.decision.is_denied());
     if is_with_resolver
         && let Some((shown, inspected)) = both
@@ -327,7 +420,34 @@ fn classify(
     {
         heed(view, (shown, inspected), look);
     }
-    Classified { found, inspected }
+    Classified {
+        found,
+        inspected,
+        other,
+        is_as_before: false,
+    }
+}
+
+/// Classifies what comes the other way in a flow of which this is known now, if it goes by the entry that it has.
+fn classify_other(
+    slot: &Slot,
+    (entry, tuple): (ResponderEntry, &IpTuple),
+    detection: Detection<'_>,
+    look: &Look<'_>,
+) -> Option<Match> {
+    let is_final = matches!(detection, Detection::Found(_) | Detection::Undetected);
+    if !is_final || may_be_one_of_several(entry.shape) || tuple.addrs.has_unforwardable_destination() {
+        return None;
+    }
+    let side = entry.side;
+    let found = slot.classifier.classify_with(&PacketView { side, tuple }, detection)?;
+    let decision = &found.decision;
+    let is_its_own = !decision.is_denied()
+        && found.access.is_none_or(|access| access.connections.is_none())
+        && slot
+            .classifier
+            .allows_source(decision.source_check, tuple.addrs.src());
+    (is_its_own && shape(fields(slot, &found, look), look.force_five_tuple) == entry.shape).then_some(found)
 }
 
 /// Classifies a packet of a flow of which this is known.
@@ -362,24 +482,33 @@ fn may_concern_resolvers(slot: &Slot, look: &Look<'_>) -> bool {
     look.inspection.heeds_resolvers() && slot.classifier.may_read_detection()
 }
 
+/// Whether a packet is between the UE and a resolver, and that matters.
+fn is_with_resolver(slot: &Slot, view: &PacketView<'_>, look: &Look<'_>) -> bool {
+    look.inspection.is_with_resolver(view) && may_concern_resolvers(slot, look)
+}
+
+/// Whether the UE sends a packet: by what detects it as long as nothing is known of its flow, or by its entry.
+fn is_uplink(view: &PacketView<'_>, undecided: Option<Option<Match>>, descriptor: &Descriptor) -> bool {
+    match undecided {
+        None => descriptor.verdict.direction() == Direction::Uplink,
+        Some(Some(found)) => found.decision.direction == Direction::Uplink,
+        Some(None) => matches!(view.side, Side::Tunnel { .. }),
+    }
+}
+
 /// Whether a packet may be of a flow that is looked into.
 fn is_tcp_or_udp(tuple: &IpTuple) -> bool {
     matches!(tuple.proto, proto::TCP | proto::UDP)
 }
 
-/// A packet as it is shown to inspection. `found` is what detects it as long as nothing is known of its flow.
-#[cold]
+/// A packet as it is shown to inspection.
 fn shown<'a>(
     slot: &Slot,
     (view, layout): (&PacketView<'a>, &'a IpTuple),
-    (found, is_with_resolver): (Option<&Match>, bool),
+    (is_uplink, is_with_resolver): (bool, bool),
     (descriptor, bytes): (&Descriptor, &'a [u8]),
     now: Nanos,
 ) -> Option<InspectedPacket<'a>> {
-    let is_uplink = match found {
-        Some(found) => found.decision.direction == Direction::Uplink,
-        None => matches!(view.side, Side::Tunnel { .. }),
-    };
     Some(InspectedPacket {
         session: slot.image.session,
         seid: slot.image.seid,
@@ -388,6 +517,7 @@ fn shown<'a>(
         layout,
         is_uplink,
         is_with_resolver,
+        reads_paths: slot.classifier.reads_paths(),
         now,
     })
 }
@@ -424,6 +554,7 @@ fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answ
         content: ContentId::NONE,
         access: None,
         inspected: None,
+        other: None,
         has_connection: false,
     })
 }

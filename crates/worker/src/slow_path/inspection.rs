@@ -21,6 +21,7 @@ mod flow_records;
 mod host_pool;
 mod host_shares;
 mod inspections;
+mod known_flow;
 mod layer4;
 mod questions;
 mod resolvers;
@@ -30,27 +31,24 @@ use std::net::IpAddr;
 
 use dpi::dns::Query;
 use dpi::http1::may_start_request;
-use dpi::{
-    FlowIndex, Found, HostName, Layer4, PathStart, Protocol, Reason, Sender, Settings, Transport, Verdict,
-};
+use dpi::{FlowIndex, Found, HostName, Layer4, Protocol, Reason, Sender, Settings, Transport, Verdict};
 use flow::{KeyFields, Nanos, SessionIndex};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
 use packet::tuple::proto;
-use rules::classifier::{DetectedFlow, Detection, NameSource};
 
 use self::address_names::Owner;
 use self::flow_records::{FlowRecords, FlowState};
 pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
-use self::host_pool::{HostAndPath, HostPlace};
+use self::host_pool::HostPlace;
 use self::host_shares::HostShares;
 use self::inspections::Inspections;
+pub(crate) use self::known_flow::KnownFlow;
 pub(crate) use self::layer4::layer4;
 use self::layer4::opens_connection;
 use self::questions::Questions;
 use self::resolvers::Resolvers;
-use crate::burst::descriptor::{Descriptor, PacketKey};
-use crate::lookup::flow_tables::Flows;
+use crate::burst::descriptor::Descriptor;
 use crate::stats::Stats;
 use crate::{InspectionLimits, ResolverLimits};
 
@@ -69,6 +67,8 @@ pub(crate) struct InspectedPacket<'a> {
     pub is_uplink: bool,
     /// It is between the UE and a resolver whose answers count.
     pub is_with_resolver: bool,
+    /// Paths of requests may make a difference.
+    pub reads_paths: bool,
     pub now: Nanos,
 }
 
@@ -101,8 +101,10 @@ pub(crate) struct Inspected {
     record: RecordPlace,
     /// Packets in the same direction may change that.
     is_open: bool,
-    /// The entry of the other direction, which is outdated by this packet.
+    /// The entry of the other direction, about which this packet has another decision made.
     pub outdates: Option<ResponderEntry>,
+    /// What was decided about the packets before is right for this one, too.
+    pub is_as_before: bool,
     /// This packet has shown what the flow is for.
     pub has_shown: bool,
     /// What it carries was not looked at: it is a fragment, or cannot be read.
@@ -127,24 +129,16 @@ enum Asked {
 }
 
 impl Inspected {
-    /// Has the decision about the other direction of a packet's flow made anew, if this packet outdates it.
-    pub fn outdate_other_direction(
-        &self,
-        flows: &mut Flows,
-        (packet, descriptor): (PacketKey<'_>, &Descriptor),
-    ) {
-        let Some(entry) = self.outdates else {
-            return;
+    /// The entry of the other direction, and the fields of its packets, if this packet outdates it. `tuple` is that of
+    /// the packet.
+    pub fn outdated(&self, tuple: &IpTuple) -> Option<(ResponderEntry, IpTuple)> {
+        let entry = self.outdates?;
+        let theirs = IpTuple {
+            tos: entry.tos,
+            flow_label: entry.flow_label,
+            ..tuple.reversed()
         };
-        let tuple = packet.keys.tuple(packet.index, descriptor.family, false);
-        if let Some(tuple) = tuple {
-            let theirs = IpTuple {
-                tos: entry.tos,
-                flow_label: entry.flow_label,
-                ..tuple.reversed()
-            };
-            flows.outdate(entry.side, &theirs, entry.shape);
-        }
+        Some((entry, theirs))
     }
 
     /// Whether the packet is a query of DNS.
@@ -155,9 +149,13 @@ impl Inspected {
     /// Whether packets of an entry with these fields are to come here, too. Of the responder's entries the last one is
     /// noted; where it may have several, each of its packets asks anew.
     pub fn is_provisional(&self, shape: KeyFields) -> bool {
-        let has_several = shape.contains(KeyFields::TOS) || shape.contains(KeyFields::FLOW_LABEL);
-        self.is_open || (self.wants_entry && has_several)
+        self.is_open || (self.wants_entry && may_be_one_of_several(shape))
     }
+}
+
+/// Whether a flow may have several entries of this shape in one direction.
+pub(crate) fn may_be_one_of_several(shape: KeyFields) -> bool {
+    shape.contains(KeyFields::TOS) || shape.contains(KeyFields::FLOW_LABEL)
 }
 
 /// Whether a packet carries something that inspection looks at, or that cannot be read.
@@ -188,67 +186,6 @@ pub(crate) struct Inspection {
     asked_name: Option<HostName>,
     /// There has been a record.
     has_any: bool,
-}
-
-/// What is known of a flow.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
-pub(crate) enum KnownFlow {
-    /// Nothing, and nothing of the UE's has come: it is not inspected yet.
-    Unseen,
-    /// Nothing yet but what a resolver has answered: the host that it is for.
-    Undecided(Option<HostName>),
-    /// Nothing, and nothing will be.
-    Undetected,
-    /// What it is, or for.
-    Found(FoundFlow),
-}
-
-/// What a flow is, or for.
-pub(crate) struct FoundFlow {
-    /// `None`: that is not known.
-    pub protocol: Option<Protocol>,
-    /// The host that it is for, and of HTTP the start of a path, or the name that it asks for.
-    pub named: Option<HostAndPath>,
-    /// Who names it.
-    pub source: NameSource,
-}
-
-impl FoundFlow {
-    /// Of a host that an answer of a resolver names.
-    fn resolved(protocol: Option<Protocol>, host: HostName) -> Self {
-        Self {
-            protocol,
-            named: Some(HostAndPath { host, path: None }),
-            source: NameSource::Resolver,
-        }
-    }
-
-    fn as_detected(&self) -> DetectedFlow<'_> {
-        let path = self.named.as_ref().and_then(|named| named.path.as_ref());
-        DetectedFlow {
-            protocol: self.protocol,
-            name: self.named.as_ref().map(|named| &named.host),
-            path: path.map(PathStart::as_bytes),
-            source: self.source,
-        }
-    }
-}
-
-impl KnownFlow {
-    /// As rules take it. As long as the UE has sent nothing, nothing passes because of what it may turn out to be.
-    pub fn as_detection(&self) -> Detection<'_> {
-        match self {
-            Self::Undecided(None) => Detection::Undecided,
-            Self::Undecided(Some(host)) => Detection::Presumed(DetectedFlow {
-                protocol: None,
-                name: Some(host),
-                path: None,
-                source: NameSource::Resolver,
-            }),
-            Self::Unseen | Self::Undetected => Detection::Undetected,
-            Self::Found(found) => Detection::Found(found.as_detected()),
-        }
-    }
 }
 
 /// One end of a flow.
@@ -365,18 +302,17 @@ impl Inspection {
             false => Sender::Responder,
         };
         let before = self.records.at(record)?.state;
-        if sender == Sender::Initiator {
-            self.forget_lost_request(record);
-        }
+        let has_lost = sender == Sender::Initiator && self.forget_lost_request(record);
         if before == FlowState::Unseen && packet.is_uplink {
             self.open_record(record, packet, stats)?;
         }
         let layer4 = layer4(packet.bytes, packet.layout);
-        if let Some(layer4) = &layer4 {
-            self.advance(record, (sender, layer4), packet, stats);
-        }
+        let is_other = match &layer4 {
+            Some(layer4) => self.advance(record, (sender, layer4), packet, stats),
+            None => false,
+        };
         let asks_for = self.asked(record, sender, layer4.as_ref());
-        let mut inspected = self.inspected(record, sender, before);
+        let mut inspected = self.inspected(record, sender, (before, has_lost || is_other));
         if inspected.has_shown && self.heeds_resolvers() {
             self.note_confirmation(record, packet);
         }
@@ -386,9 +322,20 @@ impl Inspection {
         }
         Some(Inspected {
             is_unread: layer4.is_none(),
+            is_as_before: inspected.is_as_before && layer4.is_some() && self.is_for_itself(record),
             asks_for,
             ..inspected
         })
+    }
+
+    /// Whether what a record's flow is for does not depend on the packet, and on no answer of a resolver.
+    fn is_for_itself(&self, record: RecordPlace) -> bool {
+        let state = self.records.at(record).map(|record| record.state);
+        match state.and_then(FlowState::found) {
+            Some((Protocol::Dns, _)) => false,
+            Some((_, Some(_))) => true,
+            _ => !self.heeds_resolvers(),
+        }
     }
 
     /// Whether a SYN begins a flow anew that has this record. One of the other end, which a host of the data network
@@ -476,29 +423,37 @@ impl Inspection {
     }
 
     /// The client sends behind a request that was not read to its end: the flow is for no host that is known, and what
-    /// the server sends is decided anew.
-    fn forget_lost_request(&mut self, record: RecordPlace) {
+    /// the server sends is decided anew. Whether it was for one.
+    fn forget_lost_request(&mut self, record: RecordPlace) -> bool {
         let Some(own) = self.records.at_mut(record) else {
-            return;
+            return false;
         };
         let has_lost_request = std::mem::take(&mut own.has_lost_request);
-        if let (true, FlowState::Requests { host, next }) = (has_lost_request, own.state) {
-            own.state = FlowState::Requests { host: None, next };
-            let session = own.session;
-            self.give_back_host(session, host);
+        match own.state {
+            FlowState::Requests {
+                host: host @ Some(_),
+                next,
+            } if has_lost_request => {
+                own.state = FlowState::Requests { host: None, next };
+                let session = own.session;
+                self.give_back_host(session, host);
+                true
+            }
+            _ => false,
         }
     }
 
-    /// Shows a packet to the inspector, where that may change what is known of its flow.
+    /// Shows a packet to the inspector, where that may change what is known of its flow. Whether that is something else
+    /// now.
     fn advance(
         &mut self,
         record: RecordPlace,
         (sender, layer4): (Sender, &Layer4<'_>),
         packet: &InspectedPacket<'_>,
         stats: &mut Stats,
-    ) {
+    ) -> bool {
         let Some(state) = self.records.at(record).map(|record| record.state) else {
-            return;
+            return false;
         };
         let next = match state {
             FlowState::Undecided(flow) => {
@@ -508,8 +463,8 @@ impl Inspection {
                 {
                     Verdict::Undecided => state,
                     Verdict::Found(found) => {
-                        let of = (record, packet.session);
-                        known(of, found, (&mut self.hosts, &mut self.records), stats)
+                        let room = (&mut self.hosts, &mut self.records);
+                        known(packet, record, found, room, stats)
                     }
                     Verdict::Undetected(_) => {
                         stats.undetected_flows += 1;
@@ -529,6 +484,8 @@ impl Inspection {
         if let Some(own) = self.records.at_mut(record) {
             own.state = next;
         }
+        // Of one host and path there is one place.
+        next.found() != state.found()
     }
 
     /// The same of what a client of HTTP/1 sends behind its first request. Of a segment the request counts that it
@@ -566,7 +523,7 @@ impl Inspection {
             }
             Verdict::Found(found) => {
                 let room = (&mut self.hosts, &mut self.records);
-                match known((record, session), found, room, stats) {
+                match known(packet, record, found, room, stats) {
                     FlowState::Requests { host: new, .. } => {
                         self.give_back_host(session, host);
                         new
@@ -587,9 +544,16 @@ impl Inspection {
         FlowState::Requests { host, next: None }
     }
 
-    fn inspected(&mut self, record: RecordPlace, sender: Sender, before: FlowState) -> Inspected {
+    /// What a packet from `sender` says of a record whose state was `before`; `is_other`: it is for something else now.
+    fn inspected(
+        &mut self,
+        record: RecordPlace,
+        sender: Sender,
+        (before, is_other): (FlowState, bool),
+    ) -> Inspected {
         let mut outdates = None;
         let (mut is_open, mut wants_entry, mut has_shown) = (false, false, false);
+        let mut is_changed = false;
         if let Some(own) = self.records.at_mut(record) {
             let is_requests = matches!(own.state, FlowState::Requests { .. });
             let is_undecided = matches!(own.state, FlowState::Undecided(_));
@@ -597,16 +561,15 @@ impl Inspection {
                 || ((is_requests || is_undecided) && sender == Sender::Responder);
             let is_by_message = is_requests || matches!(own.state, FlowState::Queries(_));
             is_open = is_undecided || (is_by_message && sender == Sender::Initiator);
-            let is_other = own.state.found() != before.found();
             has_shown = is_other && own.state.found().is_some();
-            if is_other || (before == FlowState::Unseen && own.state != before) {
-                outdates = own.responder.take();
-            }
+            is_changed = is_other || (before == FlowState::Unseen && own.state != before);
+            outdates = own.responder.filter(|_| is_changed);
         }
         Inspected {
             record,
             is_open,
             outdates,
+            is_as_before: is_open && !is_changed,
             has_shown,
             wants_entry,
             is_unread: false,
@@ -622,90 +585,6 @@ impl Inspection {
     pub fn note_responder(&mut self, inspected: &Inspected, entry: ResponderEntry) {
         if let Some(own) = self.records.at_mut(inspected.record) {
             own.responder = Some(entry);
-        }
-    }
-
-    /// What is known of a packet's flow now.
-    pub fn known(&self, packet: &InspectedPacket<'_>, inspected: &Inspected) -> KnownFlow {
-        let resolved = || self.resolved(packet.owner(), packet.other_end(), packet.now);
-        match inspected.asks_for {
-            Asked::Nothing => self.known_of(inspected.record, resolved),
-            Asked::Name => KnownFlow::Found(FoundFlow {
-                protocol: Some(Protocol::Dns),
-                named: self.asked_name.map(|host| HostAndPath { host, path: None }),
-                source: NameSource::Client,
-            }),
-            Asked::NoQuery => KnownFlow::Undetected,
-        }
-    }
-
-    /// What is known of the flow of a packet of this session; `None`: there is no record of it.
-    pub fn known_of_flow(
-        &self,
-        (session, seid): (SessionIndex, u64),
-        (tuple, is_uplink): (&IpTuple, bool),
-        now: Nanos,
-    ) -> Option<KnownFlow> {
-        let record = self.records.peek(self.id(seid, tuple))?;
-        let owner = Owner { session, seid };
-        let resolved = || self.resolved(owner, other_end(tuple, is_uplink), now);
-        Some(self.known_of(record, resolved))
-    }
-
-    /// What is known of a record's flow. `resolved`: the host that it is for by an answer of a resolver, which counts
-    /// where its client names none. A flow in which the UE has sent nothing is for none.
-    fn known_of(&self, record: RecordPlace, resolved: impl FnOnce() -> Option<HostName>) -> KnownFlow {
-        let found = match self.records.at(record).map(|record| record.state) {
-            Some(FlowState::Unseen) => return KnownFlow::Unseen,
-            Some(FlowState::Undecided(_)) => return KnownFlow::Undecided(resolved()),
-            state => state.and_then(FlowState::found),
-        };
-        let (protocol, named) = match found {
-            None => (None, None),
-            Some((protocol, named)) => (Some(protocol), named.and_then(|named| self.hosts.pool.at(named))),
-        };
-        let says_itself = named.is_some() || protocol == Some(Protocol::Dns);
-        let resolved = (!says_itself).then(resolved).flatten();
-        match resolved {
-            Some(host) => KnownFlow::Found(FoundFlow::resolved(protocol, host)),
-            None if protocol.is_none() => KnownFlow::Undetected,
-            None => KnownFlow::Found(FoundFlow {
-                protocol,
-                named,
-                source: self.source(record),
-            }),
-        }
-    }
-
-    /// The name that the other end of a session's flow has by an answer of a resolver.
-    fn resolved(&self, owner: Owner, address: IpAddr, now: Nanos) -> Option<HostName> {
-        let place = self.resolvers.names.name(owner, address, now)?;
-        Some(self.resolvers.hosts.at(place)?.host)
-    }
-
-    /// Notes whether resolvers have given the session the address for what a packet has shown its flow to be for. That
-    /// stays so as long as the flow is for it.
-    fn note_confirmation(&mut self, record: RecordPlace, packet: &InspectedPacket<'_>) {
-        let state = self.records.at(record).map(|record| record.state);
-        let named = match state.and_then(FlowState::found) {
-            Some((protocol, Some(named))) if protocol != Protocol::Dns => self.hosts.pool.at(named),
-            _ => None,
-        };
-        let is_confirmed = named.is_some_and(|named| {
-            let given = (packet.other_end(), &named.host);
-            self.resolvers.names.has(packet.owner(), given, packet.now)
-        });
-        if let Some(own) = self.records.at_mut(record) {
-            own.is_confirmed = is_confirmed;
-        }
-    }
-
-    /// Who names what a record's flow is for, if its client does.
-    fn source(&self, record: RecordPlace) -> NameSource {
-        let is_confirmed = self.records.at(record).is_some_and(|record| record.is_confirmed);
-        match is_confirmed {
-            true => NameSource::Confirmed,
-            false => NameSource::Client,
         }
     }
 
@@ -740,9 +619,10 @@ impl Inspection {
     }
 }
 
-/// The state of the flow of a session's record of which this was found.
+/// The state of the flow of a packet's record of which this was found.
 fn known(
-    of: (RecordPlace, SessionIndex),
+    packet: &InspectedPacket<'_>,
+    record: RecordPlace,
     found: &Found,
     (hosts, records): (&mut HostShares, &mut FlowRecords),
     stats: &mut Stats,
@@ -754,7 +634,8 @@ fn known(
     }
     let place = match &found.host {
         Some(host) => {
-            let place = hosts.take(of, (host, found.path.as_ref()), records);
+            let path = found.path.as_ref().filter(|_| packet.reads_paths);
+            let place = hosts.take((record, packet.session), (host, path), records);
             stats.hosts_found += u64::from(place.is_some());
             stats.hosts_lost += u64::from(place.is_none());
             place

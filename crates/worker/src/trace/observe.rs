@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dpi::Protocol;
 use flow::{Direction, KeyFields, Nanos, PortId, WorkerId};
 use packet::{DropReason, IpTuple, PacketBuf};
-use rules::NameSource;
+use rules::{DetectedFlow, NameSource};
 use rules::classifier::Side;
 use transport::Adjacencies;
 
@@ -21,7 +21,7 @@ use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::SlowPath;
-use crate::slow_path::inspection::{FoundFlow, KnownFlow, has_payload, query_of};
+use crate::slow_path::inspection::{KnownFlow, has_payload, query_of};
 use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{
@@ -336,27 +336,22 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         let image = &self.slot_of(index)?.image;
         let direction = self.burst.descriptors[index].verdict.direction();
         let flow = (&tuple, direction == Direction::Uplink);
-        let known = inspection.known_of_flow((image.session, image.seid), flow, now)?;
+        let mut name = None;
+        let known = inspection.known_of_flow((image.session, image.seid), flow, now, &mut name)?;
         Some(match known {
             KnownFlow::Unseen => TracedDetection::Unseen,
             KnownFlow::Undecided(None) => TracedDetection::Undecided,
-            KnownFlow::Undecided(Some(host)) => TracedDetection::Presumed(host),
+            KnownFlow::Undecided(Some(host)) => TracedDetection::Presumed(*host),
             KnownFlow::Undetected => TracedDetection::Undetected,
-            KnownFlow::Found(FoundFlow {
+            KnownFlow::Found(DetectedFlow {
                 protocol: Some(Protocol::Dns),
                 ..
             }) => self.query_in(index, head),
-            KnownFlow::Found(FoundFlow {
-                protocol,
-                named,
-                source,
-            }) => TracedDetection::Found {
-                protocol,
-                path: named
-                    .as_ref()
-                    .and_then(|named| Some(named.path.as_ref()?.as_bytes().to_vec())),
-                name: named.map(|named| named.host),
-                source,
+            KnownFlow::Found(found) => TracedDetection::Found {
+                protocol: found.protocol,
+                name: found.name.copied(),
+                path: found.path.map(<[u8]>::to_vec),
+                source: found.source,
             },
         })
     }

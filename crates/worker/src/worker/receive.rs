@@ -398,6 +398,7 @@ impl<I: Io> Worker<I> {
             descriptors,
             keys: &self.burst.keys,
             soft: soft.outdated,
+            looked_into: 0,
             own,
         };
         if soft.provisional != 0 {

@@ -52,20 +52,21 @@ pub(crate) struct HostAndPath {
     pub(crate) path: Option<PathStart>,
 }
 
-impl HostAndPath {
-    /// Its octets, the host's first.
-    fn octets(&self) -> impl Iterator<Item = u8> + '_ {
-        let path = self.path.as_ref().map_or(&[][..], PathStart::as_bytes);
-        self.host.as_bytes().iter().chain(path).copied()
-    }
-
-    fn len(&self) -> [u8; 2] {
-        let path = self.path.as_ref().map_or(0, |path| path.as_bytes().len());
-        [self.host.as_bytes().len() as u8, path as u8]
-    }
+/// The octets of a host and of a path, as they lie in a chain of blocks: by the number of the block there, and where in
+/// it they begin.
+fn pieces<'a>(host: &'a [u8], path: &'a [u8]) -> impl Iterator<Item = (usize, usize, &'a [u8])> {
+    let (last, at) = (host.len() / OCTETS, host.len() % OCTETS);
+    let (beside, behind) = path.split_at(path.len().min(OCTETS - at));
+    let of_host = host.chunks(OCTETS).enumerate();
+    let of_path = behind.chunks(OCTETS).enumerate();
+    of_host
+        .map(|(number, octets)| (number, 0, octets))
+        .chain([(last, at, beside)])
+        .chain(of_path.map(move |(number, octets)| (last + 1 + number, 0, octets)))
+        .filter(|(.., octets)| !octets.is_empty())
 }
 
-/// HostPool in a fixed number of blocks.
+/// Hosts in a fixed number of blocks.
 pub(super) struct HostPool {
     blocks: Box<[Block]>,
     free: u32,
@@ -96,19 +97,17 @@ impl HostPool {
 
     /// Counts one more flow that is for this; `None`: there is no room for another host.
     pub(super) fn take(&mut self, host: &HostName, path: Option<&PathStart>) -> Option<HostPlace> {
-        let host = HostAndPath {
-            host: *host,
-            path: path.copied(),
-        };
-        let key = self.key(&host);
+        let host = host.as_bytes();
+        let path = path.map(PathStart::as_bytes);
+        let key = self.key(host, path);
         if let Some(place) = self.places.at(&key) {
-            if !self.holds(place, &host) {
+            if !self.holds(place, host, path) {
                 return None;
             }
             self.blocks.get_mut(place as usize)?.flows += 1;
             return Some(HostPlace(place));
         }
-        let place = self.store(&host)?;
+        let place = self.store(host, path)?;
         // There is room for as many keys as for blocks.
         let _ = self.places.insert(key, place);
         Some(HostPlace(place))
@@ -121,44 +120,50 @@ impl HostPool {
     }
 
     /// Whether the host at a place is this one.
-    fn holds(&self, place: u32, host: &HostAndPath) -> bool {
+    fn holds(&self, place: u32, host: &[u8], path: Option<&[u8]>) -> bool {
         let Some(first) = self.blocks.get(place as usize) else {
             return false;
         };
-        let is_as_long = [first.host, first.path] == host.len() && first.has_path == host.path.is_some();
-        is_as_long && self.octets(place).take(host.octets().count()).eq(host.octets())
-    }
-
-    /// The octets of a host, and what is behind them in its last block.
-    fn octets(&self, place: u32) -> impl Iterator<Item = u8> + '_ {
-        let next = |block: &&Block| self.blocks.get(block.next as usize);
-        let chain = std::iter::successors(self.blocks.get(place as usize), next);
-        chain.flat_map(|block| block.octets)
+        let octets = path.unwrap_or_default();
+        if [first.host, first.path].map(usize::from) != [host.len(), octets.len()]
+            || first.has_path != path.is_some()
+        {
+            return false;
+        }
+        let (mut block, mut block_number) = (first, 0);
+        pieces(host, octets).all(|(number, at, piece)| {
+            if number != block_number {
+                let Some(next) = self.blocks.get(block.next as usize) else {
+                    return false;
+                };
+                (block, block_number) = (next, number);
+            }
+            block.octets.get(at..at + piece.len()) == Some(piece)
+        })
     }
 
     /// Writes a host into free blocks; its first one.
-    fn store(&mut self, whole: &HostAndPath) -> Option<u32> {
-        let [host, path] = whole.len();
-        let wanted = blocks_for(usize::from(host) + usize::from(path));
+    fn store(&mut self, host: &[u8], path: Option<&[u8]>) -> Option<u32> {
+        let octets = path.unwrap_or_default();
+        let wanted = blocks_for(host.len() + octets.len());
         if self.in_use + wanted > self.blocks.len() as u32 {
             return None;
         }
         let first = self.free;
-        let (mut place, mut octets) = (first, whole.octets());
-        for number in 0..wanted {
+        let (mut place, mut place_number) = (first, 0);
+        for (number, at, piece) in pieces(host, octets) {
+            if number != place_number {
+                (place, place_number) = (self.blocks.get(place as usize)?.next, number);
+            }
             let block = self.blocks.get_mut(place as usize)?;
-            for (to, octet) in block.octets.iter_mut().zip(&mut octets) {
-                *to = octet;
-            }
-            (block.host, block.path) = (host, path);
-            block.has_path = whole.path.is_some();
-            block.flows = u32::from(number == 0);
-            self.free = block.next;
-            if number + 1 == wanted {
-                block.next = NONE;
-            }
-            place = self.free;
+            block.octets.get_mut(at..at + piece.len())?.copy_from_slice(piece);
+            block.flows = 0;
         }
+        let last = self.blocks.get_mut(place as usize)?;
+        self.free = std::mem::replace(&mut last.next, NONE);
+        let block = self.blocks.get_mut(first as usize)?;
+        (block.host, block.path) = (host.len() as u8, octets.len() as u8);
+        (block.has_path, block.flows) = (path.is_some(), 1);
         self.in_use += wanted;
         Some(first)
     }
@@ -172,8 +177,8 @@ impl HostPool {
         if first.flows > 0 {
             return;
         }
-        if let Some(host) = self.at(HostPlace(place)) {
-            let key = self.key(&host);
+        if let Some(HostAndPath { host, path }) = self.at(HostPlace(place)) {
+            let key = self.key(host.as_bytes(), path.as_ref().map(PathStart::as_bytes));
             self.places.remove(&key);
         }
         let mut next = place;
@@ -196,22 +201,33 @@ impl HostPool {
     pub(super) fn at(&self, HostPlace(place): HostPlace) -> Option<HostAndPath> {
         let first = self.blocks.get(place as usize)?;
         let (host, path) = (usize::from(first.host), usize::from(first.path));
-        let mut octets = [0; 2 * u8::MAX as usize];
-        for (to, octet) in octets.iter_mut().zip(self.octets(place)) {
-            *to = octet;
+        if host + path <= OCTETS {
+            return HostAndPath::read(first, &first.octets);
         }
-        Some(HostAndPath {
-            host: HostName::parse(octets.get(..host)?).ok()?,
-            path: first
-                .has_path
-                .then(|| PathStart::of(octets.get(host..host + path).unwrap_or_default())),
-        })
+        let mut octets = [0; 2 * u8::MAX as usize];
+        let mut block = first;
+        for to in octets.get_mut(..host + path)?.chunks_mut(OCTETS) {
+            to.copy_from_slice(&block.octets[..to.len()]);
+            block = self.blocks.get(block.next as usize).unwrap_or(first);
+        }
+        HostAndPath::read(first, &octets)
     }
 
-    fn key(&self, host: &HostAndPath) -> [u32; 2] {
-        let path = host.path.as_ref().map(PathStart::as_bytes);
-        let hash = self.hasher.hash_one((host.host.as_bytes(), path));
+    fn key(&self, host: &[u8], path: Option<&[u8]>) -> [u32; 2] {
+        let hash = self.hasher.hash_one((host, path));
         [(hash >> 32) as u32, hash as u32]
+    }
+}
+
+impl HostAndPath {
+    /// That of a first block, of its `octets`.
+    fn read(first: &Block, octets: &[u8]) -> Option<Self> {
+        let (host, path) = (usize::from(first.host), usize::from(first.path));
+        let path = first.has_path.then(|| octets.get(host..host + path)).flatten();
+        Some(Self {
+            host: HostName::parse(octets.get(..host)?).ok()?,
+            path: path.map(PathStart::of),
+        })
     }
 }
 
