@@ -1,11 +1,11 @@
 //! Inspection of any packets: flows that are opened, inspected, closed and expired as the input says, and each parser
 //! on the input itself. Nothing is left behind, and no state is used twice.
 
-use dpi::dns::{self, MOST_ADDED, MOST_RECORDS, Query, Response, Sinkhole};
+use dpi::dns::{self, MOST_ADDED, MOST_RECORDS, Query, Question, Response, Sinkhole};
 use dpi::hosts::{ApplicationIndex, HostTableBuilder};
-use dpi::http1::{Requests, Step};
 use dpi::{
-    FlowIndex, HostName, Inspector, Layer4, Sender, Settings, Transport, Verdict, heuristics, quic, tls,
+    FlowIndex, Found, HostName, Inspector, Layer4, Sender, Settings, Transport, Verdict, heuristics, quic,
+    tls,
 };
 
 const FLOWS: u32 = 6;
@@ -101,6 +101,9 @@ fn parse(input: &[u8]) {
         heuristics::is_wireguard_handshake(input),
     );
     let _ = heuristics::Rtp::default().recognises(input);
+    if Query::parse(input).is_some() {
+        assert!(Question::of(input).is_some());
+    }
     if let Some(response) = Response::parse(input) {
         assert!(response.answers().count() <= usize::from(MOST_RECORDS));
     }
@@ -127,24 +130,33 @@ fn sink(input: &[u8]) {
     }
 }
 
-/// A connection in two pieces has the requests that it has in one.
+/// A request in two segments, in either order, is the one that it is in one, or none.
 fn follow(input: &[u8], cut: usize) {
-    let whole = requests(&[input]);
+    let whole = first_request(&[(0, input)]);
     let (one, other) = input.split_at(cut.min(input.len()));
-    assert_eq!(requests(&[one, other]), whole);
+    let pieces = [(0, one), (one.len() as u32, other)];
+    for pieces in [pieces, [pieces[1], pieces[0]]] {
+        let found = first_request(&pieces);
+        assert!(found.is_none() || found == whole);
+    }
 }
 
-fn requests(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
-    let (mut requests, mut found, mut kept) = (Requests::default(), Vec::new(), Vec::new());
-    for piece in pieces {
-        kept.extend_from_slice(piece);
-        let mut input = &kept[..];
-        while let Step::Request(head) = requests.next(&mut input) {
-            found.push(head.target.to_vec());
+/// Host and path of the request that a stream begins with, and where the next one begins.
+fn first_request(segments: &[(u32, &[u8])]) -> Option<Found> {
+    let mut inspector = inspector();
+    let flow = inspector.open(0, 0, Transport::Tcp, 0).ok()?;
+    inspector.start_at(flow, 0);
+    segments.iter().find_map(|(sequence, payload)| {
+        let packet = Layer4::Tcp {
+            sequence: *sequence,
+            has_syn: false,
+            payload,
+        };
+        match inspector.inspect(flow, Sender::Initiator, &packet) {
+            Verdict::Found(found) => Some(*found),
+            Verdict::Undecided | Verdict::Undetected(_) => None,
         }
-        kept = input.to_vec();
-    }
-    found
+    })
 }
 
 /// A rule that is accepted matches its own host.

@@ -70,6 +70,8 @@ pub struct Found {
     pub host: Option<HostName>,
     /// Of HTTP the path of the first request; else nothing.
     pub path: Option<PathStart>,
+    /// Of HTTP the sequence number at which the next request begins, if it is known how long the body of this one is.
+    pub next_request: Option<u32>,
     /// Of TLS and QUIC the protocols that are offered.
     pub alpn: AlpnList,
     /// Of TLS and QUIC whether Encrypted Client Hello is offered: then `host` is that of the client-facing server.
@@ -98,6 +100,7 @@ impl Found {
             protocol,
             host: None,
             path: None,
+            next_request: None,
             alpn: AlpnList::NONE,
             offers_ech: false,
         }

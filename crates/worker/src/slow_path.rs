@@ -440,7 +440,11 @@ impl SlowPath {
                     burst.descriptors[usize::from(wanted.index)].family,
                 );
                 let tuple = burst.keys.tuple(index, family, false);
-                tuple.inspect(|tuple| self.inspection.prefetch(slot.image.seid, tuple));
+                let owner = inspection::Owner {
+                    session: wanted.session,
+                    seid: slot.image.seid,
+                };
+                tuple.inspect(|tuple| self.inspection.prefetch(owner, tuple));
             }
         }
     }
@@ -568,12 +572,7 @@ impl SlowPath {
 
     /// Others of a packet's flow go by what was decided about them because of it.
     #[inline]
-    fn decide_other(
-        &self,
-        tables: &mut Tables<'_>,
-        other: &OtherDirection,
-        session: SessionIndex,
-    ) {
+    fn decide_other(&self, tables: &mut Tables<'_>, other: &OtherDirection, session: SessionIndex) {
         let mut verdict = other.verdict;
         other.access.inspect(|rule| tables.access.decided(*rule));
         if other.content.is_some() {

@@ -51,6 +51,8 @@ pub struct Mix {
     pub tls: u32,
     /// HTTP/1.
     pub http: u32,
+    /// HTTP/1 to a proxy.
+    pub to_proxy: u32,
 }
 
 impl Mix {
@@ -58,6 +60,7 @@ impl Mix {
         match number % 100 {
             place if place < self.tls => Kind::Tls,
             place if place < self.tls + self.http => Kind::Http,
+            place if place < self.tls + self.http + self.to_proxy => Kind::HttpToProxy,
             _ => Kind::Udp,
         }
     }

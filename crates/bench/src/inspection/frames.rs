@@ -17,8 +17,10 @@ use super::super::rules::Identity;
 pub enum Kind {
     /// TLS over TCP, with a host.
     Tls,
-    /// HTTP/1 over TCP, with three requests.
+    /// HTTP/1 over TCP, with three requests for one host: clients have connections for each.
     Http,
+    /// The same with requests for three hosts, as a client of a proxy has it.
+    HttpToProxy,
     /// UDP, without a host.
     Udp,
 }
@@ -34,8 +36,13 @@ pub enum Step {
     Ack,
     /// The ClientHello.
     Hello,
-    /// A request of HTTP, by number.
-    Request(u8),
+    /// A request of HTTP.
+    Request {
+        /// The number of its packet.
+        made: u8,
+        /// How far its host is behind that of the connection.
+        host: u8,
+    },
     /// Data of the server.
     Data,
     /// The last segment of the client's.
@@ -63,7 +70,8 @@ impl Step {
             (_, 1) => Self::SynAck,
             (_, 2) => Self::Ack,
             (Kind::Tls, 3) => Self::Hello,
-            (Kind::Http, made) if step::REQUESTS.contains(&made) => Self::Request(made),
+            (Kind::Http, made) if step::REQUESTS.contains(&made) => Self::Request { made, host: 0 },
+            (Kind::HttpToProxy, made) if step::REQUESTS.contains(&made) => Self::Request { made, host: made },
             (_, 39) => Self::Fin,
             _ if is_uplink => Self::Ack,
             _ => Self::Data,
@@ -75,7 +83,7 @@ impl Step {
         match self {
             Self::SynAck | Self::Data => Direction::Downlink,
             Self::Datagram(direction) => direction,
-            Self::Syn | Self::Ack | Self::Hello | Self::Request(_) | Self::Fin => Direction::Uplink,
+            Self::Syn | Self::Ack | Self::Hello | Self::Request { .. } | Self::Fin => Direction::Uplink,
         }
     }
 
@@ -132,10 +140,10 @@ impl Frames {
         self.payload.clear();
         match what {
             Step::Hello => client_hello(&host(number), &mut self.payload),
-            Step::Request(place) => {
-                let host = host(number.wrapping_add(place.into()) % (number + 40).max(1));
+            Step::Request { made, host: behind } => {
+                let host = host(number + u32::from(behind));
                 let text = format!(
-                    "GET /path/{place} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"
+                    "GET /path/{made} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"
                 );
                 self.payload.extend_from_slice(text.as_bytes());
             }
@@ -206,8 +214,8 @@ fn write_tcp(header: &mut [u8], what: Step) {
         Step::Syn => (0, SYN),
         Step::SynAck => (0, SYN | ACK),
         Step::Hello => (1, ACK | PSH),
-        Step::Request(place) => {
-            let before = step::REQUESTS.iter().filter(|other| **other < place);
+        Step::Request { made, .. } => {
+            let before = step::REQUESTS.iter().filter(|other| **other < made);
             (1 + 200 * before.count() as u32, ACK | PSH)
         }
         Step::Fin => (10_000, ACK | FIN),
@@ -248,13 +256,14 @@ mod tests {
 
     #[test]
     fn a_connection_has_half_of_its_packets_each_way_and_names_its_host() {
-        for kind in [Kind::Tls, Kind::Http, Kind::Udp] {
+        for kind in [Kind::Tls, Kind::Http, Kind::HttpToProxy, Kind::Udp] {
             let steps: Vec<Step> = (0..step::COUNT).map(|made| Step::of(kind, made)).collect();
             let up = steps.iter().filter(|step| step.direction() == Direction::Uplink);
             let is_tcp = kind != Kind::Udp;
             assert_eq!(up.count(), 20 + usize::from(is_tcp), "{steps:?}");
-            let requests = steps.iter().filter(|step| matches!(step, Step::Request(_)));
-            assert_eq!(requests.count(), if kind == Kind::Http { 3 } else { 0 });
+            let requests = steps.iter().filter(|step| matches!(step, Step::Request { .. }));
+            let is_http = matches!(kind, Kind::Http | Kind::HttpToProxy);
+            assert_eq!(requests.count(), if is_http { 3 } else { 0 });
         }
         let mut hello = Vec::new();
         client_hello("host7.example", &mut hello);

@@ -3,7 +3,7 @@
 //! list.
 //!
 //! 6,000 active sessions have four connections each at a time. Of a hundred connections 70 are TLS, 15 are HTTP/1 with
-//! three requests, 15 are UDP without a host. A packet of the server's has 1,340 octets, one of the client's 40 and its
+//! three requests for one host, 15 are UDP without a host. A packet of the server's has 1,340 octets, one of the client's 40 and its
 //! payload; a mean of 690.
 
 mod arguments;
@@ -36,7 +36,11 @@ const OF_TUNNEL: &str = "model Z against an entry for each tunnel";
 const OF_TUPLE: &str = "model Z against an entry for each 5-tuple";
 
 /// The model's mix.
-const MIX: Mix = Mix { tls: 70, http: 15 };
+const MIX: Mix = Mix {
+    tls: 70,
+    http: 15,
+    to_proxy: 0,
+};
 /// Its rules.
 const RULES: Size = Size {
     hosts: 40_000,
@@ -65,14 +69,20 @@ pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Inspected, 
         hosts: 1_000,
         ..RULES
     };
-    let only = |tls, http| Mix { tls, http };
+    let only = |tls, http, to_proxy| Mix { tls, http, to_proxy };
     let all = [
         (OF_TUNNEL, MIX, RULES, Base::Tunnel),
         (OF_TUPLE, MIX, RULES, Base::Tuple),
         ("1,000 hosts, each 5-tuple", MIX, few, Base::Tuple),
-        ("TLS alone, each 5-tuple", only(100, 0), RULES, Base::Tuple),
-        ("HTTP/1 alone, each 5-tuple", only(0, 100), RULES, Base::Tuple),
-        ("UDP alone, each 5-tuple", only(0, 0), RULES, Base::Tuple),
+        ("TLS alone, each 5-tuple", only(100, 0, 0), RULES, Base::Tuple),
+        ("HTTP/1 alone, each 5-tuple", only(0, 100, 0), RULES, Base::Tuple),
+        (
+            "HTTP/1 to a proxy, each 5-tuple",
+            only(0, 0, 100),
+            RULES,
+            Base::Tuple,
+        ),
+        ("UDP alone, each 5-tuple", only(0, 0, 0), RULES, Base::Tuple),
         ("access list, each tunnel", MIX, LIST, Base::Tunnel),
         ("access list, each 5-tuple", MIX, LIST, Base::Tuple),
         (
@@ -137,8 +147,9 @@ fn compare(
     let (stats, counts) = (with.stats(), with.counts());
     let connections = (counts.connections - before.1.connections) as f64;
     let packets = counts.given - before.1.given;
-    let hosts = f64::from(mix.tls + mix.http) / 100.0 * connections;
-    let requests = f64::from(mix.http) / 100.0 * connections * 2.0;
+    let http = mix.http + mix.to_proxy;
+    let hosts = f64::from(mix.tls + http) / 100.0 * connections;
+    let requests = f64::from(http) / 100.0 * connections * 2.0;
     Ok(Compared {
         name: name.into(),
         rules: [size.hosts, size.prefixes],

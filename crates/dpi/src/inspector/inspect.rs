@@ -73,6 +73,16 @@ impl Inspector {
         })
     }
 
+    /// Says at which sequence number the stream of a flow of TCP begins that is inspected from there on: at the next
+    /// request of a connection.
+    pub fn start_at(&mut self, index: FlowIndex, sequence: u32) {
+        if let Some(flow) = self.flows.get_mut(index)
+            && let State::Tcp(start) = &mut flow.state
+        {
+            *start = Some(sequence);
+        }
+    }
+
     /// Ends the inspection of the oldest flow, where there is no state for another, and gives its token: it stays
     /// undetected.
     pub fn close_oldest(&mut self) -> Option<u32> {

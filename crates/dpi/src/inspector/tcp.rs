@@ -2,7 +2,7 @@
 
 use super::flow::{Flow, State};
 use super::resources::{Outcome, Resources};
-use crate::http1::{may_start_request, read_head};
+use crate::http1::{Body, Head, may_start_request, read_head};
 use crate::reassembly::BLOCK_OCTETS;
 use crate::tls;
 use crate::verdict::{Found, PathStart, Protocol, Reason};
@@ -21,7 +21,7 @@ pub(super) fn look(
     // As nearly always, the message is in one segment and is read where it is.
     if offset == 0 && flow.block.is_none() {
         if let Some(found) = start_of(piece, &mut resources.scratch)? {
-            return Ok(resources.found(found));
+            return Ok(found_in(resources, flow, found));
         }
         resources.insert(flow, 0, piece)?;
         return Ok(Outcome::Undecided);
@@ -32,7 +32,7 @@ pub(super) fn look(
     };
     let stream = resources.blocks.contiguous(block);
     match start_of(stream, &mut resources.scratch)? {
-        Some(found) => Ok(resources.found(found)),
+        Some(found) => Ok(found_in(resources, flow, found)),
         None if stream.len() == BLOCK_OCTETS => Err(Reason::TooLong),
         None => Ok(Outcome::Undecided),
     }
@@ -71,7 +71,27 @@ fn place_in_stream<'p>(
     Ok(piece.map(|piece| (u64::try_from(offset).unwrap_or(0), piece)))
 }
 
-/// What a stream is for, by the message that it starts with; nothing if it ends before that does.
+/// What was found in a flow, whose next request is where it is behind the start of the stream.
+fn found_in(resources: &mut Resources, flow: &Flow, found: Found) -> Outcome {
+    let outcome = resources.found(found);
+    if let (State::Tcp(Some(start)), Some(next)) = (flow.state, &mut resources.found.next_request) {
+        *next = next.wrapping_add(start);
+    }
+    outcome
+}
+
+/// Octets of a request, its body included, if that is known, and sequence numbers tell what is behind it from what is
+/// before it.
+fn octets_of(head: &Head<'_>) -> Option<u32> {
+    let Body::Octets(body) = head.body else {
+        return None;
+    };
+    let octets = u32::try_from(body.checked_add(head.octets as u64)?).ok()?;
+    (octets < 1 << 30).then_some(octets)
+}
+
+/// What a stream is for, by the message that it starts with; nothing if it ends before that does. Where the next
+/// request begins is said from the start of the stream on.
 fn start_of(stream: &[u8], scratch: &mut [u8]) -> Result<Option<Found>, Reason> {
     match stream.first() {
         None => Ok(None),
@@ -82,6 +102,7 @@ fn start_of(stream: &[u8], scratch: &mut [u8]) -> Result<Option<Found>, Reason> 
         Some(_) if may_start_request(stream) => Ok(read_head(stream)?.map(|head| Found {
             host: head.host,
             path: Some(PathStart::of(head.path)),
+            next_request: octets_of(&head),
             ..Found::of(Protocol::Http1)
         })),
         Some(_) => Err(Reason::Unknown),

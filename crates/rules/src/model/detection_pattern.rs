@@ -123,6 +123,11 @@ impl DetectionIndex {
         self.reads_paths
     }
 
+    /// The place of the first rule that has a pattern.
+    pub(super) fn first_asking(&self) -> Option<u32> {
+        self.asking.first().copied()
+    }
+
     /// The places of the rules below `end` that have a pattern, in rising order.
     pub(super) fn asking(&self, end: u32) -> &[u32] {
         let count = self.asking.partition_point(|place| *place < end);

@@ -50,7 +50,7 @@ impl<T> RuleTable<T> {
 
     /// Whether a rule asks what flows are.
     pub(super) fn asks(&self) -> bool {
-        !self.detections.asking(u32::MAX).is_empty()
+        self.detections.first_asking().is_some()
     }
 
     /// Whether a rule asks for the paths of requests.
@@ -69,7 +69,7 @@ impl<T> RuleTable<T> {
         let found = self.filters.find(before, direction, reader);
         // Only where a rule that asks comes before does it matter what the flow is.
         let end = found.unwrap_or(before);
-        let is_asked = !self.detections.asking(end).is_empty();
+        let is_asked = self.detections.first_asking().is_some_and(|first| first < end);
         let flow = is_asked.then(|| reader.detected()).flatten();
         let places = flow.into_iter().flat_map(|flow| self.detections.places(flow));
         let by_flow = places.filter(|place| *place < end && self.fits(*place, direction, reader));

@@ -440,7 +440,9 @@ fn classify_other(
         return None;
     }
     let side = entry.side;
-    let found = slot.classifier.classify_with(&PacketView { side, tuple }, detection)?;
+    let found = slot
+        .classifier
+        .classify_with(&PacketView { side, tuple }, detection)?;
     let decision = &found.decision;
     let is_its_own = !decision.is_denied()
         && found.access.is_none_or(|access| access.connections.is_none())

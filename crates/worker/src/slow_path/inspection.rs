@@ -24,21 +24,21 @@ mod inspections;
 mod known_flow;
 mod layer4;
 mod questions;
+mod requests;
 mod resolvers;
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 use dpi::dns::Query;
-use dpi::http1::may_start_request;
-use dpi::{FlowIndex, Found, HostName, Layer4, Protocol, Reason, Sender, Settings, Transport, Verdict};
+use dpi::{FlowIndex, Found, HostName, Layer4, Protocol, Sender, Settings, Transport, Verdict};
 use flow::{KeyFields, Nanos, SessionIndex};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
 use packet::tuple::proto;
 
-use self::address_names::Owner;
-use self::flow_records::{FlowRecords, FlowState};
+pub(crate) use self::address_names::Owner;
+use self::flow_records::{FlowRecords, FlowState, Requests};
 pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
 use self::host_pool::HostPlace;
 use self::host_shares::HostShares;
@@ -182,14 +182,17 @@ pub(crate) struct Inspection {
     hosts: HostShares,
     resolvers: Resolvers,
     hasher: RandomState,
+    /// How often a session with this index has ended here, less whole turns: records of one that was here before are
+    /// not those of the same session when it comes back.
+    stays: Box<[u8]>,
     /// What the query asks for that was looked at last: of the packet that is decided.
     asked_name: Option<HostName>,
     /// There has been a record.
     has_any: bool,
 }
 
-/// One end of a flow.
-type End = (IpAddr, u16);
+/// One end of a flow: its address as a number, and its port.
+type End = (u128, u16);
 
 /// An address as a number, for hashes; one of IPv6 may have that of one of IPv4.
 pub(super) fn bits(address: IpAddr) -> u128 {
@@ -201,12 +204,11 @@ pub(super) fn bits(address: IpAddr) -> u128 {
 
 /// Both ends, the lower one first, and whether a packet comes from that one.
 fn ends(tuple: &IpTuple) -> ([End; 2], bool) {
-    let from = (tuple.addrs.src(), tuple.src_port);
-    let to = (tuple.addrs.dst(), tuple.dst_port);
-    if from <= to {
-        ([from, to], true)
-    } else {
-        ([to, from], false)
+    let from = (bits(tuple.addrs.src()), tuple.src_port);
+    let to = (bits(tuple.addrs.dst()), tuple.dst_port);
+    match from <= to {
+        true => ([from, to], true),
+        false => ([to, from], false),
     }
 }
 
@@ -233,6 +235,7 @@ impl Inspection {
             hosts: HostShares::new(of(limits.hosts), limits.records, sessions),
             resolvers: Resolvers::new(resolvers, sessions),
             hasher: RandomState::default(),
+            stays: vec![0; if is_on { sessions } else { 0 }].into(),
             asked_name: None,
             has_any: false,
         }
@@ -259,18 +262,19 @@ impl Inspection {
         self.inspections.len()
     }
 
-    /// Asks for the memory of the record of a packet's flow, in the session with this SEID.
-    pub fn prefetch(&self, seid: u64, tuple: &IpTuple) {
-        self.records.prefetch(self.id(seid, tuple));
+    /// Asks for the memory of the record of a packet's flow, in this session.
+    pub fn prefetch(&self, owner: Owner, tuple: &IpTuple) {
+        self.records.prefetch(self.id(owner, tuple));
     }
 
-    /// The number of the flow of a packet of the session with this SEID, for both directions.
-    fn id(&self, seid: u64, tuple: &IpTuple) -> u64 {
+    /// The number of the flow of a packet of this session, for both directions.
+    fn id(&self, owner: Owner, tuple: &IpTuple) -> u64 {
+        let stay = self.stays.get(owner.session.index()).copied().unwrap_or_default();
         let [(low, low_port), (high, high_port)] = ends(tuple).0;
-        let is_v4 = u64::from(low.is_ipv4());
-        let rest =
-            is_v4 << 40 | u64::from(tuple.proto) << 32 | u64::from(low_port) << 16 | u64::from(high_port);
-        self.hasher.hash_one((seid, bits(low), bits(high), rest))
+        let is_v4 = u64::from(tuple.addrs.is_v4());
+        let kind = u64::from(stay) << 16 | is_v4 << 8 | u64::from(tuple.proto);
+        let rest = kind << 32 | u64::from(low_port) << 16 | u64::from(high_port);
+        self.hasher.hash_one((owner.seid, low, high, rest))
     }
 
     /// Looks at a packet; `None` where nothing is inspected.
@@ -280,7 +284,7 @@ impl Inspection {
         }
         self.expire(packet.now, stats);
         let (_, is_from_low) = ends(packet.tuple);
-        let id = self.id(packet.seid, packet.tuple);
+        let id = self.id(packet.owner(), packet.tuple);
         let known = self.records.find(id, packet.now);
         let opens = opens_connection(packet.bytes, packet.layout);
         let record = match known {
@@ -422,27 +426,6 @@ impl Inspection {
             .open(of, packet.session, transport, packet.now, stats)
     }
 
-    /// The client sends behind a request that was not read to its end: the flow is for no host that is known, and what
-    /// the server sends is decided anew. Whether it was for one.
-    fn forget_lost_request(&mut self, record: RecordPlace) -> bool {
-        let Some(own) = self.records.at_mut(record) else {
-            return false;
-        };
-        let has_lost_request = std::mem::take(&mut own.has_lost_request);
-        match own.state {
-            FlowState::Requests {
-                host: host @ Some(_),
-                next,
-            } if has_lost_request => {
-                own.state = FlowState::Requests { host: None, next };
-                let session = own.session;
-                self.give_back_host(session, host);
-                true
-            }
-            _ => false,
-        }
-    }
-
     /// Shows a packet to the inspector, where that may change what is known of its flow. Whether that is something else
     /// now.
     fn advance(
@@ -464,7 +447,13 @@ impl Inspection {
                     Verdict::Undecided => state,
                     Verdict::Found(found) => {
                         let room = (&mut self.hosts, &mut self.records);
-                        known(packet, record, found, room, stats)
+                        match known(packet, record, found, room, stats) {
+                            FlowState::Requests(first) => {
+                                let requests = self.read_behind(record, first, layer4, packet, stats);
+                                FlowState::Requests(requests)
+                            }
+                            state => state,
+                        }
                     }
                     Verdict::Undetected(_) => {
                         stats.undetected_flows += 1;
@@ -472,10 +461,10 @@ impl Inspection {
                     }
                 }
             }
-            FlowState::Requests { host, next } if sender == Sender::Initiator => {
-                self.advance_requests(record, (host, next), layer4, packet, stats)
+            FlowState::Requests(requests) if sender == Sender::Initiator => {
+                FlowState::Requests(self.read_requests(record, requests, layer4, packet, stats))
             }
-            FlowState::Requests { .. }
+            FlowState::Requests(_)
             | FlowState::Queries(_)
             | FlowState::Known(..)
             | FlowState::Undetected
@@ -486,62 +475,6 @@ impl Inspection {
         }
         // Of one host and path there is one place.
         next.found() != state.found()
-    }
-
-    /// The same of what a client of HTTP/1 sends behind its first request. Of a segment the request counts that it
-    /// begins with.
-    fn advance_requests(
-        &mut self,
-        record: RecordPlace,
-        (host, next): (Option<HostPlace>, Option<FlowIndex>),
-        layer4: &Layer4<'_>,
-        packet: &InspectedPacket<'_>,
-        stats: &mut Stats,
-    ) -> FlowState {
-        let same = FlowState::Requests { host, next };
-        let session = packet.session;
-        let Layer4::Tcp { payload, .. } = layer4 else {
-            return same;
-        };
-        let begins = !payload.is_empty() && may_start_request(payload);
-        let opened = match next {
-            None if begins => self.open(record, packet, stats),
-            next => next,
-        };
-        let Some(flow) = opened else {
-            if !begins {
-                return same;
-            }
-            // It may be for another host, and there is no room to read it.
-            self.give_back_host(session, host);
-            return FlowState::Requests { host: None, next };
-        };
-        let sent = (Sender::Initiator, layer4);
-        let host = match self.inspections.inspect(flow, sent, &mut self.records, stats) {
-            Verdict::Undecided => {
-                return FlowState::Requests { host, next: opened };
-            }
-            Verdict::Found(found) => {
-                let room = (&mut self.hosts, &mut self.records);
-                match known(packet, record, found, room, stats) {
-                    FlowState::Requests { host: new, .. } => {
-                        self.give_back_host(session, host);
-                        new
-                    }
-                    other => {
-                        self.give_back(session, other);
-                        host
-                    }
-                }
-            }
-            // A body that looked like a request.
-            Verdict::Undetected(Reason::Malformed | Reason::Unknown) => host,
-            Verdict::Undetected(_) => {
-                self.give_back_host(session, host);
-                None
-            }
-        };
-        FlowState::Requests { host, next: None }
     }
 
     /// What a packet from `sender` says of a record whose state was `before`; `is_other`: it is for something else now.
@@ -555,7 +488,7 @@ impl Inspection {
         let (mut is_open, mut wants_entry, mut has_shown) = (false, false, false);
         let mut is_changed = false;
         if let Some(own) = self.records.at_mut(record) {
-            let is_requests = matches!(own.state, FlowState::Requests { .. });
+            let is_requests = matches!(own.state, FlowState::Requests(_));
             let is_undecided = matches!(own.state, FlowState::Undecided(_));
             wants_entry = own.state == FlowState::Unseen
                 || ((is_requests || is_undecided) && sender == Sender::Responder);
@@ -590,6 +523,9 @@ impl Inspection {
 
     /// A session has ended here.
     pub fn forget(&mut self, session: SessionIndex) {
+        if let Some(stay) = self.stays.get_mut(session.index()) {
+            *stay = stay.wrapping_add(1);
+        }
         self.resolvers.names.forget(session);
     }
 
@@ -609,7 +545,7 @@ impl Inspection {
         let (host, flow) = match state {
             FlowState::Undecided(flow) => (None, Some(flow)),
             FlowState::Known(_, host) => (host, None),
-            FlowState::Requests { host, next } => (host, next),
+            FlowState::Requests(requests) => (requests.host, requests.next),
             FlowState::Queries(_) | FlowState::Undetected | FlowState::Unseen => (None, None),
         };
         self.give_back_host(session, host);
@@ -646,10 +582,11 @@ fn known(
         }
     };
     match found.protocol {
-        Protocol::Http1 => FlowState::Requests {
+        Protocol::Http1 => FlowState::Requests(Requests {
             host: place,
             next: None,
-        },
+            begins_at: found.next_request,
+        }),
         protocol => FlowState::Known(protocol, place),
     }
 }

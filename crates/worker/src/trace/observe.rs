@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dpi::Protocol;
 use flow::{Direction, KeyFields, Nanos, PortId, WorkerId};
 use packet::{DropReason, IpTuple, PacketBuf};
-use rules::{DetectedFlow, NameSource};
 use rules::classifier::Side;
+use rules::{DetectedFlow, NameSource};
 use transport::Adjacencies;
 
 use crate::burst::Burst;
@@ -21,7 +21,7 @@ use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::SlowPath;
-use crate::slow_path::inspection::{KnownFlow, has_payload, query_of};
+use crate::slow_path::inspection::{KnownFlow, Owner, has_payload, query_of};
 use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{
@@ -336,8 +336,12 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         let image = &self.slot_of(index)?.image;
         let direction = self.burst.descriptors[index].verdict.direction();
         let flow = (&tuple, direction == Direction::Uplink);
+        let owner = Owner {
+            session: image.session,
+            seid: image.seid,
+        };
         let mut name = None;
-        let known = inspection.known_of_flow((image.session, image.seid), flow, now, &mut name)?;
+        let known = inspection.known_of_flow(owner, flow, now, &mut name)?;
         Some(match known {
             KnownFlow::Unseen => TracedDetection::Unseen,
             KnownFlow::Undecided(None) => TracedDetection::Undecided,

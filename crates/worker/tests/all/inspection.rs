@@ -359,6 +359,75 @@ fn behind_a_request_that_ends_too_late_nothing_counts_as_the_host_before() {
     assert_eq!(case.since(before), [0, 0, 80 + second.len() as u64 + 900]);
 }
 
+/// Each would be for a host that it is not for, were a request only looked for where a segment begins.
+#[test]
+fn requests_are_found_where_the_ones_before_end() {
+    let post = |octets: usize| {
+        format!("POST /api HTTP/1.1\r\nHost: shop.example\r\nContent-Length: {octets}\r\n\r\n").into_bytes()
+    };
+    let video = get("a.video.example", "/");
+    let body = [b'b'; 300];
+    let (half, rest) = video.split_at(20);
+    // Pieces that the client sends, and what the server's answer to them counts as.
+    let cases: [(&[&[u8]], [u64; 3]); 8] = [
+        // Behind a body, in the same segment.
+        (&[&[&post(300)[..], &body, &video].concat()], [0, 0, 1]),
+        (&[&post(300), &[&body[..], &video].concat()], [1, 0, 0]),
+        (
+            &[&post(300), &body[..100], &[&body[100..], &video].concat()],
+            [1, 0, 0],
+        ),
+        // The head in two segments, the first of which ends a body.
+        (&[&post(300), &[&body[..], half].concat(), rest], [1, 0, 0]),
+        // A body that looks like a request.
+        (&[&post(video.len()), &video], [0, 1, 0]),
+        // For two hosts in one segment; for one.
+        (&[&[&video[..], &get("shop.example", "/api")].concat()], [0, 0, 1]),
+        (&[&[&video[..], &video, &video].concat()], [1, 0, 0]),
+        // More than is read.
+        (&[&video.repeat(20)], [0, 0, 1]),
+    ];
+    for (number, (pieces, expected)) in cases.into_iter().enumerate() {
+        let mut case = Case::new(InspectionLimits::default());
+        case.open();
+        for before in [&get("shop.example", "/api")[..], &get("a.video.example", "/")] {
+            case.up(ACK, before);
+            pieces.iter().for_each(|piece| case.up(ACK, piece));
+            let before = case.octets();
+            case.down(ACK, &[b's'; 960]);
+            assert_eq!(case.since(before), expected.map(|count| count * 1000), "{number}");
+            // The next one is found again.
+            case.up(ACK, &get("shop.example", "/api"));
+            let before = case.octets();
+            case.down(ACK, &[b's'; 960]);
+            assert_eq!(case.since(before), [0, 1000, 0], "{number}");
+        }
+    }
+}
+
+#[test]
+fn segments_that_come_again_change_nothing() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    let start = case.next[0];
+    case.up(ACK, &get("shop.example", "/api"));
+    case.up(ACK, &get("a.video.example", "/"));
+    let end = std::mem::replace(&mut case.next[0], start);
+    case.up(ACK, &get("shop.example", "/api"));
+    let before = case.octets();
+    case.down(ACK, &[b'v'; 960]);
+    assert_eq!(case.since(before), [1000, 0, 0]);
+    // One that comes before the one in front of it is read when that has come.
+    let first = get("shop.example", "/api");
+    case.next[0] = end.wrapping_add(first.len() as u32);
+    case.up(ACK, &get("a.video.example", "/"));
+    case.next[0] = end;
+    case.up(ACK, &first);
+    let before = case.octets();
+    case.down(ACK, &[b's'; 960]);
+    assert_eq!(case.since(before), [0, 1000, 0]);
+}
+
 #[test]
 fn a_body_that_looks_like_a_request_changes_nothing() {
     let mut case = Case::new(InspectionLimits::default());
@@ -389,6 +458,50 @@ fn other_rules_find_the_host_again() {
     let before = case.octets();
     case.down(ACK, &[0x17; 100]);
     assert_eq!(case.since(before), [140, 0, 0], "the host is known still");
+}
+
+/// It may have been elsewhere meanwhile, and the ends of its flow may be those of another connection now.
+#[test]
+fn of_a_session_that_comes_back_nothing_is_known() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    case.up(ACK, &client_hello("cdn.video.example"));
+    let change = rules::SessionChange::Remove(SESSION);
+    case.world.apply(0, change).expect("it is there");
+    case.world.install(1, rules_with("*.video.example"));
+    let before = case.octets();
+    case.up(ACK, &[0x17; 100]);
+    case.down(ACK, &[0x17; 500]);
+    assert_eq!(case.since(before), [0, 0, 140 + 540]);
+}
+
+#[test]
+fn what_the_server_sends_is_decided_with_the_request() {
+    let mut case = Case::new(InspectionLimits::default());
+    case.open();
+    case.up(ACK, &get("a.video.example", "/"));
+    let decided = |case: &Case| case.world.workers[0].stats().inspected;
+    case.down(ACK, &[b'v'; 500]);
+    let before = (case.octets(), decided(&case));
+    for path in ["/one", "/two", "/three"] {
+        case.up(ACK, &get("a.video.example", path));
+        case.down(ACK, &[b'v'; 500]);
+    }
+    let requests: usize = ["/one", "/two", "/three"]
+        .iter()
+        .map(|path| 40 + get("a.video.example", path).len())
+        .sum();
+    assert_eq!(case.since(before.0), [requests as u64 + 3 * 540, 0, 0]);
+    // What the server sends goes by the entry that it has.
+    assert_eq!(decided(&case) - before.1, 3);
+    let before = decided(&case);
+    case.up(ACK, &get("shop.example", "/api/orders"));
+    case.down(ACK, &[b's'; 500]);
+    assert_eq!(
+        decided(&case) - before,
+        1,
+        "both directions are decided by the request"
+    );
 }
 
 #[test]

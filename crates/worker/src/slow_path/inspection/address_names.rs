@@ -28,9 +28,9 @@ const MOST_GIVE_WAY: usize = 5;
 /// No place.
 const NONE: u32 = u32::MAX;
 
-/// Whose a binding is.
+/// A session, of which others may have had the index before.
 #[derive(Clone, Copy)]
-pub(super) struct Owner {
+pub(crate) struct Owner {
     pub session: SessionIndex,
     pub seid: u64,
 }

@@ -26,14 +26,21 @@ pub(super) enum FlowState {
     Undetected,
     /// What it is, and for.
     Known(Protocol, Option<HostPlace>),
-    /// Requests of HTTP/1, each of which may be for something else. What the last one is for, and the inspection of the
-    /// next one, whose head has come in part.
-    Requests {
-        host: Option<HostPlace>,
-        next: Option<FlowIndex>,
-    },
+    /// Requests of HTTP/1, each of which may be for something else.
+    Requests(Requests),
     /// Queries of DNS, each of which may ask for something else. Those to a resolver that wait for their answers.
     Queries(Questions),
+}
+
+/// The requests of a connection of HTTP/1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Requests {
+    /// What the last one is for.
+    pub(super) host: Option<HostPlace>,
+    /// The inspection of the next one, whose head has come in part.
+    pub(super) next: Option<FlowIndex>,
+    /// The sequence number at which the next one begins, if it is known.
+    pub(super) begins_at: Option<u32>,
 }
 
 impl FlowState {
@@ -41,7 +48,7 @@ impl FlowState {
     pub(super) fn found(self) -> Option<(Protocol, Option<HostPlace>)> {
         match self {
             Self::Known(protocol, host) => Some((protocol, host)),
-            Self::Requests { host, .. } => Some((Protocol::Http1, host)),
+            Self::Requests(requests) => Some((Protocol::Http1, requests.host)),
             Self::Queries(_) => Some((Protocol::Dns, None)),
             Self::Unseen | Self::Undecided(_) | Self::Undetected => None,
         }
@@ -196,7 +203,7 @@ impl FlowRecords {
         self.hand = (place + 1) % self.records.len().max(1);
         let record = self.records.get(place).filter(|record| record.is_used)?;
         let host = match record.state {
-            FlowState::Known(_, host) | FlowState::Requests { host, next: None } => host?,
+            FlowState::Known(_, host) | FlowState::Requests(Requests { host, next: None, .. }) => host?,
             _ => return None,
         };
         Some((RecordPlace(place as u32), record.session, host))

@@ -7,7 +7,7 @@
 use dpi::{FlowIndex, Inspector, Layer4, NotOpened, Sender, Settings, Transport, Verdict};
 use flow::{Nanos, SessionIndex};
 
-use super::flow_records::{FlowRecords, FlowState, RecordPlace};
+use super::flow_records::{FlowRecords, FlowState, RecordPlace, Requests};
 use crate::stats::Stats;
 
 /// The inspections of the flows of records. What ends one is noted in its record.
@@ -50,6 +50,11 @@ impl Inspections {
         opened.ok()
     }
 
+    /// Says at which sequence number a request begins that is to be found.
+    pub(super) fn start_at(&mut self, flow: FlowIndex, sequence: u32) {
+        self.inspector.start_at(flow, sequence);
+    }
+
     /// Looks at a packet of a flow.
     pub(super) fn inspect(
         &mut self,
@@ -88,10 +93,13 @@ fn end_undetected(records: &mut FlowRecords, token: u32, stats: &mut Stats) {
             stats.undetected_flows += 1;
             FlowState::Undetected
         }
-        FlowState::Requests { host, .. } => {
+        FlowState::Requests(Requests { host, .. }) => {
             // The request whose head has come in part may be for another host.
             own.has_lost_request = true;
-            FlowState::Requests { host, next: None }
+            FlowState::Requests(Requests {
+                host,
+                ..Requests::default()
+            })
         }
         other => other,
     };

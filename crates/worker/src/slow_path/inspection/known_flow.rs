@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use dpi::{HostName, PathStart, Protocol};
-use flow::{Nanos, SessionIndex};
+use flow::Nanos;
 use packet::IpTuple;
 use rules::classifier::{DetectedFlow, Detection, NameSource};
 
@@ -74,13 +74,12 @@ impl Inspection {
     /// `name`.
     pub fn known_of_flow<'n>(
         &self,
-        (session, seid): (SessionIndex, u64),
+        owner: Owner,
         (tuple, is_uplink): (&IpTuple, bool),
         now: Nanos,
         name: &'n mut Option<HostAndPath>,
     ) -> Option<KnownFlow<'n>> {
-        let record = self.records.peek(self.id(seid, tuple))?;
-        let owner = Owner { session, seid };
+        let record = self.records.peek(self.id(owner, tuple))?;
         let resolved = || self.resolved(owner, other_end(tuple, is_uplink), now);
         Some(self.known_of(record, resolved, name))
     }
@@ -113,7 +112,9 @@ impl Inspection {
             None => KnownFlow::Found(DetectedFlow {
                 protocol,
                 name: named.map(|named| &named.host),
-                path: named.and_then(|named| named.path.as_ref()).map(PathStart::as_bytes),
+                path: named
+                    .and_then(|named| named.path.as_ref())
+                    .map(PathStart::as_bytes),
                 source: self.source(record),
             }),
         }
