@@ -1,15 +1,19 @@
 //! A small world for tests: a network, sessions as real SMFs set them up, and generators of rules and packets that
 //! meet often enough to be worth comparing. Behind the feature `testing`.
 //!
-//! Everything is drawn from small pools, so that two random packets often share a tunnel, an address or a port, and
-//! random rules often match random packets.
+//! [`long_lists`] and [`rte_acl`] are for lists of very many rules, and what DPDK makes of them.
+//!
+//! Everything else is drawn from small pools, so that two random packets often share a tunnel, an address or a port,
+//! and random rules often match random packets.
 
 mod access_lists;
 mod detections;
 mod filters;
+pub mod long_lists;
 mod networks;
 mod packets;
 mod predefined;
+pub mod rte_acl;
 mod rules;
 mod urrs;
 

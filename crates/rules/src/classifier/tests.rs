@@ -1,5 +1,6 @@
 //! The classifier against the interpreter, keys against decisions, and sessions as real SMFs make them.
 
+mod long_lists;
 mod rulebases;
 
 use std::collections::HashMap;
