@@ -4,6 +4,7 @@ use crate::dns::Query;
 use crate::fault::Fault;
 use crate::host_name::HostName;
 use crate::hosts::LONGEST_PATH;
+use crate::ndpi::NdpiProtocol;
 use crate::tls::{AlpnList, ClientHello};
 
 /// A protocol that is recognised.
@@ -23,6 +24,8 @@ pub enum Protocol {
     WireGuard,
     /// Queries of DNS over UDP. Each query of a flow may be for another name: what is found is that of one.
     Dns,
+    /// What nDPI knows of a flow that is none of the others.
+    Ndpi(NdpiProtocol),
 }
 
 /// The start of a path: as much as rules of hosts can name.

@@ -439,7 +439,7 @@ fn flow_in_words(flow: &TracedFlow, is_tunnelled: bool) -> FlowTrace {
 
 fn protocol_in_words(detection: &TracedDetection) -> Option<String> {
     match detection {
-        TracedDetection::Found { protocol, .. } => Some(protocol.as_ref()?.name().into()),
+        TracedDetection::Found { protocol, .. } => Some(protocol.as_ref()?.to_string()),
         TracedDetection::Unseen
         | TracedDetection::Undecided
         | TracedDetection::Undetected

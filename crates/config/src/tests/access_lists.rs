@@ -95,7 +95,12 @@ fn rules_name_hosts_protocols_and_applications() {
         .rules()
         .map(|(id, rule)| {
             let hosts: Vec<_> = rule.detection.hosts.iter().map(ToString::to_string).collect();
-            let protocols: Vec<_> = rule.detection.protocols.iter().map(dpi::Protocol::name).collect();
+            let protocols: Vec<_> = rule
+                .detection
+                .protocols
+                .iter()
+                .map(|one| one.to_string())
+                .collect();
             (id.0, hosts.join(" "), protocols.join(" "), rule.filters.len())
         })
         .collect();

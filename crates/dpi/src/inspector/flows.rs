@@ -61,6 +61,10 @@ impl Flows {
         Some(FlowIndex(index))
     }
 
+    pub(super) fn get(&self, index: FlowIndex) -> Option<&Flow> {
+        self.slots.get(index.0 as usize)?.flow.as_ref()
+    }
+
     pub(super) fn get_mut(&mut self, index: FlowIndex) -> Option<&mut Flow> {
         self.slots.get_mut(index.0 as usize)?.flow.as_mut()
     }

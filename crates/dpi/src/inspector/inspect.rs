@@ -164,6 +164,12 @@ impl Inspector {
         token
     }
 
+    /// Whether what has come of a flow begins a message that names a host, or may belong to one.
+    pub fn has_begun(&self, index: FlowIndex) -> bool {
+        let flow = self.flows.get(index);
+        flow.is_some_and(|flow| flow.block.is_some() || matches!(flow.state, State::Quic(_)))
+    }
+
     /// Flows that are inspected.
     pub fn flows(&self) -> u32 {
         self.flows.in_use()

@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use dpi::Protocols;
 use dpi::hosts::{ApplicationIndex, HostTable, HostTableBuilder};
-use dpi::{Protocol, Protocols};
 
 use super::name_pattern::{Carrier, NameKind, NamePattern};
 use crate::packet_view::DetectedFlow;
@@ -171,7 +171,7 @@ impl fmt::Display for NamedPfd {
             writeln!(f, "flow {flow}")?;
         }
         for protocol in self.protocols.iter() {
-            writeln!(f, "protocol {}", protocol.name())?;
+            writeln!(f, "protocol {protocol}")?;
         }
         for name in self.urls.iter().chain(&self.domains) {
             writeln!(f, "{} {}", word(name.kind()), name.text())?;
@@ -205,7 +205,7 @@ impl FromStr for NamedPfd {
             let name = |kind| NamePattern::parse(kind, rest.as_bytes()).map_err(|_| NotAPfd);
             match what {
                 "flow" => pfd.flows.push(rest.parse().map_err(|_| NotAPfd)?),
-                "protocol" => protocols.push(Protocol::named(rest).ok_or(NotAPfd)?),
+                "protocol" => protocols.push(rest.parse().map_err(|_| NotAPfd)?),
                 "url" => pfd.urls.push(name(NameKind::Url)?),
                 "domain" => pfd.domains.push(name(NameKind::Domain)?),
                 "server-name" => pfd.domains.push(name(NameKind::ServerName)?),
@@ -221,7 +221,7 @@ impl FromStr for NamedPfd {
 
 #[cfg(test)]
 mod tests {
-    use dpi::HostName;
+    use dpi::{HostName, Protocol};
 
     use super::*;
     use crate::packet_view::NameSource;
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_pfd_is_read_as_it_is_written() {
-        let text = "flow permit out 6 from 198.51.100.7/32 443 to assigned\nprotocol tls\nprotocol quic\nurl https://a.example/\ndomain *.b.example\nserver-name ^c\\.example$\nquery-name d.example\n";
+        let text = "flow permit out 6 from 198.51.100.7/32 443 to assigned\nprotocol tls\nprotocol quic\nprotocol ndpi.37\nurl https://a.example/\ndomain *.b.example\nserver-name ^c\\.example$\nquery-name d.example\n";
         assert_eq!(pfd(text).to_string(), text);
         for text in [
             "",

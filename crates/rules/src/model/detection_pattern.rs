@@ -1,5 +1,6 @@
 //! What a rule asks of the flows of its packets, beside what their headers say.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use dpi::domain_lists::{Categories, DomainLists};
@@ -51,7 +52,7 @@ impl DetectionPattern {
                 || (!self.categories.is_empty() && lists.lookup(name).contains_any(self.categories))
         };
         let is_enough = !self.wants_confirmed() || flow.source == NameSource::Confirmed;
-        admits(self.protocols, flow.protocol)
+        admits(&self.protocols, flow.protocol)
             && is_enough
             && (!self.asks_for_name() || flow.name.is_some_and(is_named))
     }
@@ -64,17 +65,27 @@ impl DetectionPattern {
 
 /// Whether rules with these protocols take a flow of this one, or of one that is not known. What DNS asks for is no
 /// flow for a host: a rule takes it only if it names DNS.
-fn admits(protocols: Protocols, protocol: Option<Protocol>) -> bool {
+fn admits(protocols: &Protocols, protocol: Option<Protocol>) -> bool {
     (protocols.is_empty() && protocol != Some(Protocol::Dns))
         || protocol.is_some_and(|protocol| protocols.contains(protocol))
+}
+
+/// What a rule asks beside hosts. Few of many rules have protocols: it has the place of theirs.
+#[derive(Clone, Copy)]
+struct Condition {
+    protocols: u32,
+    /// Its hosts have to be confirmed.
+    is_confirmed: bool,
 }
 
 /// The patterns of the rules of a table, by host and by protocol.
 #[derive(Clone)]
 pub(super) struct DetectionIndex {
     hosts: Arc<HostTable>,
-    /// The protocols of each rule, and whether its hosts have to be confirmed.
-    conditions: Box<[(Protocols, bool)]>,
+    /// What else each rule asks.
+    conditions: Box<[Condition]>,
+    /// The sets of protocols that rules have, each once.
+    protocols: Box<[Protocols]>,
     /// The places of the rules with a pattern, in rising order.
     asking: Box<[u32]>,
     /// Of them, those of protocols alone.
@@ -95,12 +106,20 @@ impl DetectionIndex {
         let (mut conditions, mut asking) = (Vec::new(), Vec::new());
         let (mut without_names, mut by_category) = (Vec::new(), Vec::new());
         let mut reads_paths = false;
+        let (mut protocols, mut places) = (Vec::new(), HashMap::new());
         for (place, pattern) in (0..).zip(patterns) {
             for host in &pattern.hosts {
                 host.add_to(&mut hosts, ApplicationIndex(place));
                 reads_paths |= host.reads_path();
             }
-            conditions.push((pattern.protocols, pattern.wants_confirmed()));
+            let set = *places.entry(pattern.protocols).or_insert_with(|| {
+                protocols.push(pattern.protocols);
+                protocols.len() as u32 - 1
+            });
+            conditions.push(Condition {
+                protocols: set,
+                is_confirmed: pattern.wants_confirmed(),
+            });
             asking.extend((!pattern.is_empty()).then_some(place));
             without_names.extend((!pattern.is_empty() && !pattern.asks_for_name()).then_some(place));
             let categories = pattern.categories;
@@ -110,6 +129,7 @@ impl DetectionIndex {
             // The names are the operator's own: none is made to collide with others.
             hosts: Arc::new(hosts.build(0).0),
             conditions: conditions.into(),
+            protocols: protocols.into(),
             asking: asking.into(),
             without_names: without_names.into(),
             by_category: by_category.into(),
@@ -146,10 +166,11 @@ impl DetectionIndex {
             .chain(self.by_category.iter().filter_map(is_of))
             .chain(self.without_names.iter().copied())
             .filter(move |place| {
-                let conditions = self.conditions.get(*place as usize);
-                conditions.is_some_and(|(protocols, is_confirmed)| {
-                    admits(*protocols, flow.protocol)
-                        && (!is_confirmed || flow.source == NameSource::Confirmed)
+                let condition = self.conditions.get(*place as usize);
+                condition.is_some_and(|condition| {
+                    let protocols = self.protocols.get(condition.protocols as usize);
+                    protocols.is_some_and(|protocols| admits(protocols, flow.protocol))
+                        && (!condition.is_confirmed || flow.source == NameSource::Confirmed)
                 })
             })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dpi::domain_lists::{Categories, CategoryId, DomainLists, DomainListsBuilder};
-use dpi::{HostName, Protocol, Protocols};
+use dpi::{HostName, NdpiId, NdpiProtocol, Protocol, Protocols};
 use proptest::prelude::*;
 
 use crate::model::{DetectionPattern, HostRule};
@@ -36,8 +36,16 @@ pub(super) fn any_protocols() -> BoxedStrategy<Protocols> {
         .boxed()
 }
 
+/// Some are nDPI's, alone or one over another.
 fn any_protocol() -> BoxedStrategy<Protocol> {
-    prop::sample::select(&Protocol::ALL[..]).boxed()
+    let id = || prop::sample::select(&[1, 37, 119][..]).prop_filter_map("a number", NdpiId::new);
+    let of_ndpi = (id(), prop::option::of(id())).prop_map(|(application, carrier)| {
+        Protocol::Ndpi(NdpiProtocol {
+            application,
+            carrier: carrier.filter(|carrier| *carrier != application),
+        })
+    });
+    prop_oneof![7 => prop::sample::select(&Protocol::ALL[..]), 2 => of_ndpi].boxed()
 }
 
 /// Lists of the domains that those of [`any_detection`] are, or are below, in the categories 0, 1 and 2.
