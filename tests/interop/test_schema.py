@@ -28,7 +28,7 @@ control: {socket: /tmp/s, group: root, versions: /tmp/v}
 log: {level: info}
 flows: {idle_s: {udp: 5}}
 fragments: {held: 3}
-inspection: {hosts: 64, resolvers: [10.45.0.53/32], addresses: 64, address_lifetime_s: {least: 0}}
+inspection: {hosts: 64, resolvers: [10.45.0.53/32], addresses: 64, address_lifetime_s: {least: 0}, ndpi: {flows: 64}}
 reassembly: {held: 3}
 buffering: {packets: 5}
 records: {directory: /var/spool/sluice}
@@ -88,7 +88,7 @@ predefined:
           flows: [permit out ip from any to assigned]
           hosts: [shop.example/api]
           categories: [g]
-          protocols: [http]
+          protocols: [http, ndpi.bittorrent]
           applications: [v]
           confirmed_by_dns: true
           tos: [1, 255]

@@ -8,11 +8,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
 
+use ndpi::Library;
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
 use crate::bounded_file;
 use crate::error::{ConfigError, Fault};
+use crate::parts::inspection::check_protocols;
 use crate::schema::{ApplicationConfig, Config, FilePattern};
 
 /// Octets of all files at most.
@@ -159,9 +161,11 @@ impl Config {
             lists.push((name, text, list.unwrap_or_default()));
         }
         let mut places = HashMap::new();
-        check(&self.predefined.applications, file, &mut places).map_err(|fault| fault.at(file, text))?;
+        let library = self.ndpi.as_deref();
+        let own = check(&self.predefined.applications, (file, library), &mut places);
+        own.map_err(|fault| fault.at(file, text))?;
         for (name, text, list) in &lists {
-            check(list, name, &mut places).map_err(|fault| fault.at(name, text))?;
+            check(list, (name, library), &mut places).map_err(|fault| fault.at(name, text))?;
         }
         drop(places);
         let more = lists.into_iter().flat_map(|(_, _, list)| list);
@@ -170,10 +174,11 @@ impl Config {
     }
 }
 
-/// Finds the first application of a file that contradicts itself or is in `places`, where those before it are.
+/// Finds the first application of a file that contradicts itself, has a protocol that nDPI does not know, or is in
+/// `places`, where those before it are.
 fn check<'a>(
     applications: &'a [ApplicationConfig],
-    file: &'a str,
+    (file, library): (&'a str, Option<&Library>),
     places: &mut HashMap<&'a str, Place<'a>>,
 ) -> Result<(), Fault> {
     for application in applications {
@@ -185,6 +190,7 @@ fn check<'a>(
             );
             return Err(Fault::new(name, fault));
         }
+        check_protocols(&application.protocols, library)?;
         let place = (file, name.referenced.line());
         if let Some((file, line)) = places.insert(&name.value, place) {
             let fault = format!(

@@ -144,6 +144,7 @@ pub(crate) const RULES: &[FieldRule] = &[
     restart("flows.*"),
     restart("connections.*"),
     restart("inspection.*"),
+    restart("inspection.ndpi"),
     restart("fragments.*"),
     restart("reassembly.*"),
     restart("buffering.*"),

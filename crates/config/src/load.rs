@@ -89,6 +89,7 @@ impl Config {
 
     /// The same with the applications of `files`, after all checks.
     fn whole(mut self, text: &str, file: &str, files: &ApplicationFiles) -> Result<Self, ConfigError> {
+        self.ndpi = parts::inspection::load_ndpi(&self).map_err(|fault| fault.at(file, text))?;
         self.join(text, file, files)?;
         self.read_lists = parts::domain_lists::read(&self).map_err(|fault| fault.at(file, text))?;
         self.check().map_err(|fault| fault.at(file, text))?;

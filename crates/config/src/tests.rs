@@ -7,6 +7,7 @@ mod changes;
 mod control;
 mod domain_lists;
 mod links;
+mod ndpi;
 mod resolvers;
 mod rings;
 

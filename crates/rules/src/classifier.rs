@@ -272,6 +272,16 @@ impl Classifier {
         self.shared().is_some_and(|shared| shared.reads_paths)
     }
 
+    /// Whether it may matter what nDPI says of a flow.
+    pub fn may_ask_ndpi(&self) -> bool {
+        let asks = |list: &Arc<AccessList>| list.asks_ndpi();
+        self.shared().is_some_and(|shared| {
+            shared.activations.asks_ndpi()
+                || shared.named.iter().any(NamedApplication::asks_ndpi)
+                || shared.access_list.as_ref().is_some_and(asks)
+        })
+    }
+
     /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first
     /// one that names the tunnel, and the QFI if the message has one; what it wants of a user packet does not count.
     /// Where such a PDR has no FAR of its own it is that of the first predefined rule that it activates.

@@ -20,7 +20,7 @@ use super::compare_with_interpreter::{Compared, Comparison, compare_with_interpr
 use super::fields::{self, Outer, Parsed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::values::{EndTrace, FlowTrace, FramesTrace, PacketTrace, QerTrace, TriedTrace, UrrTrace};
+use crate::values::{EndTrace, FlowTrace, FramesTrace, OF_NDPI, PacketTrace, QerTrace, TriedTrace, UrrTrace};
 use config::Config;
 use upf::{format, identifiers};
 
@@ -439,6 +439,9 @@ fn flow_in_words(flow: &TracedFlow, is_tunnelled: bool) -> FlowTrace {
 
 fn protocol_in_words(detection: &TracedDetection) -> Option<String> {
     match detection {
+        TracedDetection::Found {
+            by_ndpi: Some(name), ..
+        } => Some(format!("{OF_NDPI}{name}")),
         TracedDetection::Found { protocol, .. } => Some(protocol.as_ref()?.to_string()),
         TracedDetection::Unseen
         | TracedDetection::Undecided

@@ -7,6 +7,9 @@ use utoipa::ToSchema;
 
 use upf::format::{grouped, rate};
 
+/// What is before the name of a protocol that nDPI has found.
+pub(crate) const OF_NDPI: &str = "ndpi.";
+
 /// A line of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -136,8 +139,8 @@ pub struct FlowTrace {
     /// The entry that was hit was from before rules changed that all sessions share.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub outdated: bool,
-    /// What its flow is, where rules ask for that: `tls`, `quic`, `http`, `dns`, `stun`, `rtp`, `wireguard`; absent as
-    /// long as it is not known.
+    /// What its flow is, where rules ask for that: `tls`, `quic`, `http`, `dns`, `stun`, `rtp`, `wireguard`, or
+    /// `ndpi.` and what nDPI calls it; absent as long as it is not known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub protocol: Option<String>,
     /// What its flow is for, where rules ask for that: `undecided`, `undetected`, or a host, of HTTP with the start of
@@ -443,6 +446,16 @@ impl FlowTrace {
         } else {
             ""
         };
+        let of_ndpi = self
+            .protocol
+            .as_deref()
+            .and_then(|name| name.strip_prefix(OF_NDPI));
+        if let Some(name) = of_ndpi {
+            return match self.host.as_deref().filter(|_| self.resolved) {
+                Some(host) => format!("; {shows}it is {name} by nDPI, for {host} by a DNS answer"),
+                None => format!("; {shows}it is {name} by nDPI, for no host that is known"),
+            };
+        }
         match (self.protocol.as_deref(), self.host.as_deref()) {
             (_, Some(host)) if self.resolved => format!("; it is for {host}, by a DNS answer"),
             (None, None) => String::new(),

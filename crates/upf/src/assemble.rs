@@ -89,6 +89,7 @@ pub fn worker_config(
     }
     worker.inspection = config.inspection.limits();
     worker.resolvers = config.inspection.resolver_limits();
+    worker.ndpi = config.ndpi_limits();
     let flows = worker.max_flows_v4 + worker.max_flows_v6;
     worker.connections = config.connections.limits(flows);
     if let Some(records) = &config.records {

@@ -11,7 +11,7 @@ use rules::network::Network;
 
 use crate::{
     Budgets, BufferLimits, ConnectionLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes,
-    InspectionLimits, LagPorts, PacketRates, ReassemblyLimits, ResolverLimits,
+    InspectionLimits, LagPorts, NdpiLimits, PacketRates, ReassemblyLimits, ResolverLimits,
 };
 
 /// How one worker is to work. Everything but its network is fixed from its start.
@@ -79,6 +79,8 @@ pub struct WorkerConfig {
     pub inspection: InspectionLimits,
     /// Whose answers say which hosts addresses are of. Default: none.
     pub resolvers: ResolverLimits,
+    /// What else looks at flows that are nothing which inspection knows. Default: nothing does.
+    pub ndpi: Option<NdpiLimits>,
     /// The connections of UEs that it knows.
     pub connections: ConnectionLimits,
     /// Commands applied in one poll. Default 32.
@@ -171,6 +173,7 @@ impl WorkerConfig {
             buffers: BufferLimits::OFF,
             inspection: InspectionLimits::OFF,
             resolvers: ResolverLimits::default(),
+            ndpi: None,
             connections: ConnectionLimits::default(),
             commands_per_poll: 32,
             idle: IdleTimes::default(),

@@ -37,7 +37,7 @@ pub use burst::batch::{BURST, Batch};
 pub use config::WorkerConfig;
 pub use config::limits::{
     Budgets, BufferLimits, ConnectionLimits, FlowLimits, FragmentLimits, IdleTimes, InspectionLimits,
-    PacketRates, ReassemblyLimits, ResolverLimits,
+    NdpiLimits, PacketRates, ReassemblyLimits, ResolverLimits,
 };
 pub use control_channel::{
     AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, Event, LEAST_COUNTS, SessionCount,

@@ -23,6 +23,7 @@ mod denial;
 pub(crate) mod idle_time;
 pub(crate) mod inspection;
 
+use flow::slab::OutOfMemory;
 use flow::{ContentId, Direction, FlowFlags, FlowKey4, KeyFields, Nanos, SessionIndex, Tick, Verdict};
 use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
@@ -136,15 +137,16 @@ pub(crate) fn note_payloads<B: PacketBuf>(burst: &mut Burst<'_, B>, provisional:
 }
 
 impl SlowPath {
-    pub fn new(config: &WorkerConfig) -> Self {
-        Self {
+    pub fn new(config: &WorkerConfig) -> Result<Self, OutOfMemory> {
+        let sources = (&config.resolvers, config.ndpi.as_ref());
+        Ok(Self {
             budget: SlowPathBudget::new(config.slow_share_percent),
             by_hash: HashedRoundRobin::new(config.seed),
             by_session: DeficitRoundRobin::new(config.budgets),
             limits: AdmissionLimits::new(config.flow_limits),
             idle: Idle::new(config.idle),
             denied: DeniedEntries::new(config),
-            inspection: Inspection::new(&config.inspection, &config.resolvers, config.max_sessions),
+            inspection: Inspection::new(&config.inspection, sources, config.max_sessions)?,
             connections: Connections::new(config.connections, config.max_sessions),
             force_five_tuple: config.force_five_tuple,
             follows_fragments: config.fragments.datagrams > 0,
@@ -155,7 +157,7 @@ impl SlowPath {
             }; BURST],
             put_off: 0,
             showing: 0,
-        }
+        })
     }
 
     /// Whether the packet at `index` of the last burst went by a verdict of an older snapshot.

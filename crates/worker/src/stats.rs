@@ -202,6 +202,12 @@ stats! {
     hosts_lost,
     /// Flows whose inspection has ended without a host.
     undetected_flows,
+    /// Flows that nDPI has begun to look at.
+    ndpi_flows,
+    /// Those that it does not look at, because there is no room, or the session has its share.
+    ndpi_refused,
+    /// Flows that are what nDPI says.
+    ndpi_found,
     /// Addresses in answers of resolvers that have got a name, or the same again.
     addresses_bound,
     /// Those for which, or for whose name, there was no room.

@@ -65,4 +65,8 @@ pub struct Holdings {
     pub connections: usize,
     /// Addresses that have names by answers of resolvers, a few that have ended included.
     pub resolved_addresses: usize,
+    /// Flows that nDPI looks at.
+    pub ndpi_flows: usize,
+    /// What nDPI has allocated by itself, octets.
+    pub ndpi_octets: u64,
 }

@@ -12,12 +12,12 @@ use rules::model::{
 };
 use rules::network::{BoundAccessList, SessionScope};
 
-use super::rule_conditions::{Conditions, Named};
+use super::rule_conditions::{Conditions, Named, names_dns};
 use super::scope::scope;
 use crate::error::Fault;
 use crate::schema::{
     AccessActionConfig, AccessListConfig, AccessRuleConfig, Config, ConnectionPolicyConfig, DirectionConfig,
-    FilteringConfig, ProtocolConfig, UnsolicitedConfig,
+    FilteringConfig, UnsolicitedConfig,
 };
 
 impl AccessActionConfig {
@@ -236,7 +236,7 @@ fn check_answer(rule: &AccessRuleConfig) -> Result<(), &'static str> {
     if rule.sinkhole.is_some() && rule.action != AccessActionConfig::Sinkhole {
         return Err("sinkhole: only with the action `sinkhole`");
     }
-    if rule.action == AccessActionConfig::Sinkhole && !rule.protocols.contains(&ProtocolConfig::Dns) {
+    if rule.action == AccessActionConfig::Sinkhole && !names_dns(&rule.protocols) {
         return Err("sinkhole: only of a rule with `protocols: [dns]`");
     }
     Ok(())

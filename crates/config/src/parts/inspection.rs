@@ -1,7 +1,13 @@
-//! Checks of what inspection is configured with.
+//! Checks of what inspection is configured with, and the library of nDPI that it names.
+
+use std::sync::Arc;
+
+use ndpi::Library;
+use serde_saphyr::Spanned;
+use worker::NdpiLimits;
 
 use crate::error::Fault;
-use crate::schema::Config;
+use crate::schema::{Config, ProtocolConfig};
 
 /// Resolvers at most.
 const MOST_RESOLVERS: usize = 64;
@@ -32,4 +38,50 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// Loads the library that the configuration names, if it names one.
+pub(crate) fn load_ndpi(config: &Config) -> Result<Option<Arc<Library>>, Fault> {
+    let inspection = &config.inspection;
+    let Some(own) = &inspection.ndpi else {
+        return Ok(None);
+    };
+    if inspection.flows.value() == 0 {
+        return Err(Fault::new(
+            own,
+            "inspection.ndpi: nothing is inspected with `flows: 0`",
+        ));
+    }
+    let library = Library::open(&own.value.library);
+    let named = |error| {
+        format!(
+            "inspection.ndpi.library: `{}`: {error}",
+            own.value.library.escape_debug()
+        )
+    };
+    library
+        .map(|library| Some(Arc::new(library)))
+        .map_err(|error| Fault::new(own, named(error)))
+}
+
+/// Finds a protocol that nDPI does not know, or that is its business where there is none.
+pub(crate) fn check_protocols(
+    protocols: &[Spanned<ProtocolConfig>],
+    library: Option<&Library>,
+) -> Result<(), Fault> {
+    protocols.iter().try_for_each(|one| {
+        let found = one.value.protocol(library);
+        found
+            .map(|_| ())
+            .map_err(|fault| Fault::new(one, format!("protocols: {fault}")))
+    })
+}
+
+impl Config {
+    /// The library of nDPI, and how much it looks at, as a worker takes them; nothing where it is not configured.
+    #[must_use]
+    pub fn ndpi_limits(&self) -> Option<NdpiLimits> {
+        let own = self.inspection.ndpi.as_ref()?;
+        Some(own.value.limits(self.ndpi.as_ref()?))
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flow::InstanceId;
+use ndpi::Library;
 use packet::Qfi;
 use rules::Predefined;
 use rules::model::{Application, NamedPfd, NamedPfds, PredefinedError, PredefinedRule};
@@ -52,13 +53,13 @@ impl PredefinedRuleConfig {
 }
 
 impl ApplicationConfig {
-    fn application(&self) -> Application {
+    fn application(&self, ndpi: Option<&Library>) -> Application {
         let by_hosts = NamedPfd {
             urls: self.hosts.iter().map(|host| host.0.clone().into()).collect(),
             ..NamedPfd::default()
         };
         let by_protocols = NamedPfd {
-            protocols: protocols(&self.protocols),
+            protocols: protocols(&self.protocols, ndpi),
             ..NamedPfd::default()
         };
         let mut named = vec![by_hosts, by_protocols];
@@ -105,7 +106,7 @@ impl Config {
         self.predefined
             .applications
             .iter()
-            .map(ApplicationConfig::application)
+            .map(|one| one.application(self.ndpi.as_deref()))
             .collect()
     }
 
@@ -217,6 +218,7 @@ impl Config {
         Named {
             applications: self.predefined.applications(),
             categories: self.category_numbers(),
+            ndpi: self.ndpi.as_deref(),
             heeds_resolvers: self.inspection.heeds_resolvers(),
         }
     }

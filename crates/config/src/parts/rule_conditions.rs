@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 
-use dpi::Protocols;
+use dpi::{Protocol, Protocols};
+use ndpi::Library;
 use rules::model::{DetectionPattern, HostRule, SdfFilter, TosTrafficClass};
 use serde_saphyr::Spanned;
 
 use super::domain_lists::{CategoryNumbers, categories};
+use super::inspection::check_protocols;
 use crate::error::Fault;
 use crate::schema::{ApplicationConfig, Flow, Host, ProtocolConfig};
 
@@ -21,7 +23,7 @@ pub(super) struct Conditions<'a> {
     pub tos: Option<[u8; 2]>,
     pub hosts: &'a [Host],
     pub categories: &'a [Spanned<String>],
-    pub protocols: &'a [ProtocolConfig],
+    pub protocols: &'a [Spanned<ProtocolConfig>],
     pub applications: &'a [Spanned<String>],
     pub confirmed_by_dns: Option<&'a Spanned<bool>>,
 }
@@ -30,6 +32,8 @@ pub(super) struct Conditions<'a> {
 pub(super) struct Named<'a> {
     pub applications: Applications<'a>,
     pub categories: CategoryNumbers<'a>,
+    /// The library of nDPI.
+    pub ndpi: Option<&'a Library>,
     /// There are resolvers whose answers count.
     pub heeds_resolvers: bool,
 }
@@ -47,7 +51,7 @@ impl Conditions<'_> {
         };
         // `check` has found that each is there.
         let categories = categories(self.categories, &known.categories).unwrap_or_default();
-        let protocols = protocols(self.protocols);
+        let protocols = protocols(self.protocols, known.ndpi);
         let hosts = self.hosts.iter().chain(named().flat_map(|one| &one.hosts));
         let hosts: Vec<HostRule> = hosts.map(|host| host.0.clone()).collect();
         let own_flows = filters(&self.flows.iter().collect::<Vec<_>>(), self.tos);
@@ -63,7 +67,7 @@ impl Conditions<'_> {
         }
         let theirs: Protocols = named()
             .flat_map(|one| &one.protocols)
-            .map(|one| one.protocol())
+            .filter_map(|one| one.value.protocol(known.ndpi).ok())
             .filter(|one| protocols.is_empty() || protocols.contains(*one))
             .collect();
         let of_protocols = |protocols| DetectionPattern {
@@ -80,14 +84,15 @@ impl Conditions<'_> {
         all
     }
 
-    /// Finds the first category or application that is not there, or whose flow descriptions would be beside those of
-    /// the rule; and hosts that nothing confirms.
+    /// Finds the first category, protocol or application that is not there, or whose flow descriptions would be beside
+    /// those of the rule; and hosts that nothing confirms.
     pub fn check(&self, known: &Named<'_>) -> Result<(), Fault> {
         let is_unknown = |name: &&Spanned<String>| !known.categories.contains_key(&*name.value);
         if let Some(name) = self.categories.iter().find(is_unknown) {
             let fault = format!("categories: no domain list is of the category `{}`", name.value);
             return Err(Fault::new(name, fault));
         }
+        check_protocols(self.protocols, known.ndpi)?;
         for name in self.applications {
             let Some(application) = known.applications.get(&*name.value) else {
                 let fault = format!("applications: no application is named `{}`", name.value);
@@ -122,7 +127,7 @@ impl Conditions<'_> {
         if !has_hosts {
             return Some("the rule has no hosts and no categories");
         }
-        let is_of_dns = self.protocols.contains(&ProtocolConfig::Dns);
+        let is_of_dns = names_dns(self.protocols);
         is_of_dns.then_some("what DNS asks for is no host of a flow, and confirmed by nothing")
     }
 }
@@ -142,7 +147,16 @@ fn filters(flows: &[&Flow], tos: Option<[u8; 2]>) -> Vec<SdfFilter> {
     filters
 }
 
-/// The set of these.
-pub(super) fn protocols(protocols: &[ProtocolConfig]) -> Protocols {
-    protocols.iter().map(|one| one.protocol()).collect()
+/// The set of these: `check` has found that nDPI knows those that are its business.
+pub(super) fn protocols(protocols: &[Spanned<ProtocolConfig>], ndpi: Option<&Library>) -> Protocols {
+    let protocols = protocols.iter();
+    protocols
+        .filter_map(|one| one.value.protocol(ndpi).ok())
+        .collect()
+}
+
+/// Whether DNS is among them.
+pub(super) fn names_dns(protocols: &[Spanned<ProtocolConfig>]) -> bool {
+    let mut protocols = protocols.iter();
+    protocols.any(|one| one.value == ProtocolConfig::Own(Protocol::Dns))
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
 use super::policer::SliceConfig;
-use super::predefined::{Flow, Host, ProtocolConfig};
+use super::predefined::{Flow, Host};
+use super::protocol::ProtocolConfig;
 use crate::bounded::Bounded;
 
 /// One access list. A session has the narrowest that is for it: for its data network within its slice, for its data
@@ -101,7 +102,8 @@ pub struct AccessRuleConfig {
     /// Protocols that flows have, any of them; none: any, but DNS, whose names are no hosts of flows. Beside `flows` or
     /// `hosts` all have to match.
     #[serde(default)]
-    pub protocols: Vec<ProtocolConfig>,
+    #[schemars(with = "Vec<ProtocolConfig>")]
+    pub protocols: Vec<Spanned<ProtocolConfig>>,
     /// Applications of `predefined`, any of them, beside `hosts`. Those with flow descriptions of their own may not be
     /// beside `flows`.
     #[serde(default)]

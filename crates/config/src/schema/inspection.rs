@@ -1,12 +1,13 @@
 //! Inspection: how much is looked at of flows whose rules or PFDs name hosts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rules::IpPrefix;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
-use worker::{InspectionLimits, ResolverLimits};
+use worker::{InspectionLimits, NdpiLimits, ResolverLimits};
 
 use super::Prefix;
 use crate::bounded::Bounded;
@@ -55,6 +56,49 @@ pub struct InspectionConfig {
     #[serde(default)]
     #[schemars(with = "Option<AddressLifetimeConfig>")]
     pub address_lifetime_s: Option<Spanned<AddressLifetimeConfig>>,
+    /// nDPI, which looks at flows that are none of what Sluice recognises by itself; absent: nothing of it is
+    /// loaded.
+    #[serde(default)]
+    #[schemars(with = "Option<NdpiConfig>")]
+    pub ndpi: Option<Spanned<NdpiConfig>>,
+}
+
+/// nDPI, a library of others that is loaded at the start.
+#[derive(Debug, Clone, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NdpiConfig {
+    /// Its file: a name in the folders of the loader, or a path from the root on; libndpi.so.4.2. That of nDPI 4.2
+    /// alone is taken.
+    #[serde(default = "NdpiConfig::default_library")]
+    pub library: String,
+    /// Flows that it looks at at the same time, 704 octets and what it allocates by itself; 4,096. Further ones push
+    /// out others.
+    #[serde(default = "NdpiConfig::default_flows")]
+    pub flows: Bounded<16, 1_048_576>,
+    /// Packets with a payload of a flow that it looks at, of both ends together; 16.
+    #[serde(default = "NdpiConfig::default_packets")]
+    pub packets: Bounded<1, 32>,
+}
+
+impl NdpiConfig {
+    fn default_library() -> String {
+        "libndpi.so.4.2".into()
+    }
+    const fn default_flows() -> Bounded<16, 1_048_576> {
+        Bounded::new(4_096)
+    }
+    const fn default_packets() -> Bounded<1, 32> {
+        Bounded::new(16)
+    }
+
+    /// As a worker takes it, with the library.
+    pub(crate) fn limits(&self, library: &Arc<ndpi::Library>) -> NdpiLimits {
+        NdpiLimits {
+            library: Arc::clone(library),
+            flows: self.flows.value() as u32,
+            packets: self.packets.value() as u8,
+        }
+    }
 }
 
 /// How long addresses in answers of resolvers are kept: their TTL, but within these bounds.
@@ -177,6 +221,7 @@ impl Default for InspectionConfig {
             addresses: Self::default_addresses(),
             addresses_per_session: Self::default_addresses_per_session(),
             address_lifetime_s: None,
+            ndpi: None,
         }
     }
 }

@@ -25,11 +25,14 @@ mod policy;
 mod pools;
 mod port;
 mod predefined;
+mod protocol;
 mod records;
 mod routers;
 mod store;
 mod system;
 mod vlan;
+
+use std::sync::Arc;
 
 use crate::read_lists::ReadLists;
 use schemars::JsonSchema;
@@ -56,7 +59,7 @@ pub use gtpu::{EchoConfig, GtpuConfig};
 pub use host::HostConfig;
 pub use icmp::IcmpConfig;
 pub use idle::IdlePolicy;
-pub use inspection::InspectionConfig;
+pub use inspection::{InspectionConfig, NdpiConfig};
 pub use instance::{DscpConfig, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use lag::{LacpSettings, LagConfig, LagHashConfig, LagModeConfig};
 pub use log::{BadLevel, LogConfig, LogFormat, LogLevel};
@@ -79,8 +82,9 @@ pub use vlan::VlanConfig;
 
 pub(crate) use instance::{is_special, parse_mac};
 pub(crate) use policer::Kbit as PolicerKbit;
-pub use predefined::{ApplicationConfig, Host, ProtocolConfig};
+pub use predefined::{ApplicationConfig, Host};
 pub(crate) use predefined::{ContentConfig, Flow, Kbit as QerKbit, Number};
+pub use protocol::ProtocolConfig;
 pub(crate) use routers::Groups;
 
 use crate::bounded;
@@ -180,4 +184,7 @@ pub struct Config {
     /// The files of `domain_lists` as they were when the configuration was read.
     #[serde(skip)]
     pub(crate) read_lists: ReadLists,
+    /// The library that `inspection.ndpi` names.
+    #[serde(skip)]
+    pub(crate) ndpi: Option<Arc<ndpi::Library>>,
 }

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use dpi::Protocol;
 use rules::model::{Content, HostRule};
 use rules::sdf::FlowDescription;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -11,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_saphyr::Spanned;
 
 use super::file_pattern::FilePattern;
+use super::protocol::ProtocolConfig;
 use crate::bounded::Bounded;
 
 /// The number of a predefined FAR, QER or URR: the top bit is set.
@@ -133,41 +133,8 @@ pub struct ApplicationConfig {
     pub flows: Vec<Flow>,
     /// Protocols of its flows.
     #[serde(default)]
-    pub protocols: Vec<ProtocolConfig>,
-}
-
-/// A protocol that is recognised in the first packets of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ProtocolConfig {
-    /// TLS over TCP.
-    Tls,
-    /// QUIC, version 1 or 2.
-    Quic,
-    /// HTTP/1 in clear.
-    Http,
-    /// STUN, and what comes with it in one flow: TURN, WebRTC.
-    Stun,
-    /// RTP.
-    Rtp,
-    /// WireGuard.
-    Wireguard,
-    /// Queries of DNS over UDP; `hosts` beside it are the names that are asked for.
-    Dns,
-}
-
-impl ProtocolConfig {
-    pub(crate) const fn protocol(self) -> Protocol {
-        match self {
-            Self::Tls => Protocol::Tls,
-            Self::Quic => Protocol::Quic,
-            Self::Http => Protocol::Http1,
-            Self::Stun => Protocol::Stun,
-            Self::Rtp => Protocol::Rtp,
-            Self::Wireguard => Protocol::WireGuard,
-            Self::Dns => Protocol::Dns,
-        }
-    }
+    #[schemars(with = "Vec<ProtocolConfig>")]
+    pub protocols: Vec<Spanned<ProtocolConfig>>,
 }
 
 /// Rules that are activated together.
@@ -204,7 +171,8 @@ pub struct PredefinedRuleConfig {
     /// Protocols that flows have, any of them; none: any, but DNS, whose names are no hosts of flows. Beside `flows` or
     /// `hosts` all have to match.
     #[serde(default)]
-    pub protocols: Vec<ProtocolConfig>,
+    #[schemars(with = "Vec<ProtocolConfig>")]
+    pub protocols: Vec<Spanned<ProtocolConfig>>,
     /// Applications, any of them, or any of `hosts`. Those with flow descriptions of their own may not be beside
     /// `flows`.
     #[serde(default)]

@@ -8,7 +8,7 @@ use super::settings::Settings;
 use super::{tcp, udp};
 use crate::reassembly::BlockIndex;
 use crate::shares::Shares;
-use crate::verdict::{Reason, Verdict};
+use crate::verdict::{Found, Reason, Verdict};
 
 /// Why a flow is not inspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +168,11 @@ impl Inspector {
     pub fn has_begun(&self, index: FlowIndex) -> bool {
         let flow = self.flows.get(index);
         flow.is_some_and(|flow| flow.block.is_some() || matches!(flow.state, State::Quic(_)))
+    }
+
+    /// What was found last; nothing that means anything where nothing was.
+    pub fn found(&self) -> &Found {
+        &self.resources.found
     }
 
     /// Flows that are inspected.

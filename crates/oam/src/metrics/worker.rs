@@ -145,6 +145,16 @@ const RESOLVED_ADDRESSES: Metric = Metric::gauge(
     WORKER,
     "Addresses that have names by answers of resolvers, a few that have ended included.",
 );
+const NDPI_FLOWS: Metric = Metric::gauge(
+    "sluice_worker_ndpi_inspected_flows",
+    WORKER,
+    "Flows that nDPI looks at now.",
+);
+const NDPI_OCTETS: Metric = Metric::gauge(
+    "sluice_worker_ndpi_bytes",
+    WORKER,
+    "What nDPI has allocated by itself, in octets.",
+);
 const FLOW_LIMIT: Metric = Metric::gauge(
     "sluice_worker_flow_entries_limit",
     WORKER,
@@ -211,6 +221,9 @@ static COUNTS: &[WorkerCount] = &[
     count("hosts_found", "sluice_worker_hosts_found", "Flows, and of HTTP requests, whose host was found."),
     count("hosts_lost", "sluice_worker_hosts_lost", "Flows and requests whose host was found and found no room."),
     count("undetected_flows", "sluice_worker_undetected_flows", "Flows whose inspection has ended without a host."),
+    count("ndpi_flows", "sluice_worker_ndpi_flows", "Flows that nDPI has begun to look at."),
+    count("ndpi_refused", "sluice_worker_ndpi_refused", "Flows that nDPI does not look at: there is no room, or the session has its share."),
+    count("ndpi_found", "sluice_worker_ndpi_found", "Flows that are what nDPI says."),
     count("addresses_bound", "sluice_worker_addresses_bound", "Addresses in answers of resolvers that have got a name, or the same again."),
     count("addresses_refused", "sluice_worker_addresses_refused", "Addresses in answers of resolvers for which, or for whose name, there was no room."),
     count("closed", "sluice_worker_flows_closed", "Flow entries whose idle time was lowered by a FIN or RST."),
@@ -360,6 +373,11 @@ fn write_holdings(to: &mut Exposition, workers: &WorkerSnapshot) {
         &RESOLVED_ADDRESSES,
         &mut holdings.iter().map(|held| held.resolved_addresses as u64),
     );
+    gauge(
+        &NDPI_FLOWS,
+        &mut holdings.iter().map(|held| held.ndpi_flows as u64),
+    );
+    gauge(&NDPI_OCTETS, &mut holdings.iter().map(|held| held.ndpi_octets));
     gauge(&SESSIONS, &mut holdings.iter().map(|held| held.sessions as u64));
     gauge(&BUFFERS_USED, &mut buffers.iter().map(|pool| pool.used));
     gauge(&BUFFERS_LIMIT, &mut buffers.iter().map(|pool| pool.limit));

@@ -172,6 +172,11 @@ impl Activations {
         self.rulebases.iter().any(|one| one.rulebase.reads_paths())
     }
 
+    /// Whether any asks for a protocol of nDPI.
+    pub(super) fn asks_ndpi(&self) -> bool {
+        self.rulebases.iter().any(|one| one.rulebase.asks_ndpi())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.rulebases.is_empty()
     }

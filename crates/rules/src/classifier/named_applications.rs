@@ -49,6 +49,11 @@ impl NamedApplication {
         self.pdr == pdr
     }
 
+    /// Whether it asks for a protocol of nDPI.
+    pub(super) fn asks_ndpi(&self) -> bool {
+        self.pfds.asks_ndpi()
+    }
+
     /// Whether a packet is of it.
     pub(super) fn detects(
         &self,

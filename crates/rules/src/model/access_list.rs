@@ -278,6 +278,11 @@ impl AccessList {
         self.tables.iter().any(RuleTable::reads_paths)
     }
 
+    /// Whether one of them asks for a protocol of nDPI.
+    pub fn asks_ndpi(&self) -> bool {
+        self.tables.iter().any(RuleTable::asks_ndpi)
+    }
+
     /// What becomes of the packets of the rule with this number.
     pub fn action(&self, id: AccessRuleId) -> Option<&AccessAction> {
         let at = self.places.partition_point(|(own, _)| *own < id);

@@ -108,6 +108,11 @@ impl NamedPfds {
         self.reads_paths
     }
 
+    /// Whether any asks for a protocol of nDPI.
+    pub fn asks_ndpi(&self) -> bool {
+        self.all.iter().any(|pfd| pfd.protocols.has_ndpi())
+    }
+
     /// The places of those that mean such a flow, some of them more than once.
     pub fn places<'a>(&'a self, flow: DetectedFlow<'a>) -> impl Iterator<Item = u32> + use<'a> {
         let found = flow.name.into_iter();

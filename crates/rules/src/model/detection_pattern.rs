@@ -148,6 +148,11 @@ impl DetectionIndex {
         self.asking.first().copied()
     }
 
+    /// Whether any rule asks for a protocol of nDPI.
+    pub(super) fn asks_ndpi(&self) -> bool {
+        self.protocols.iter().any(Protocols::has_ndpi)
+    }
+
     /// The places of the rules below `end` that have a pattern, in rising order.
     pub(super) fn asking(&self, end: u32) -> &[u32] {
         let count = self.asking.partition_point(|place| *place < end);

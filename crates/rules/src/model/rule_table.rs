@@ -58,6 +58,11 @@ impl<T> RuleTable<T> {
         self.detections.reads_paths()
     }
 
+    /// Whether a rule asks for a protocol of nDPI.
+    pub(super) fn asks_ndpi(&self) -> bool {
+        self.detections.asks_ndpi()
+    }
+
     /// The place of the first rule that a packet matches, of those with a precedence below `before`.
     pub(super) fn find(
         &self,

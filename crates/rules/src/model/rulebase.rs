@@ -172,6 +172,11 @@ impl Rulebase {
         self.table.reads_paths()
     }
 
+    /// Whether any of them asks for a protocol of nDPI.
+    pub fn asks_ndpi(&self) -> bool {
+        self.table.asks_ndpi()
+    }
+
     /// The first rule that a packet matches, of those with a precedence below `before`.
     pub(crate) fn find(
         &self,

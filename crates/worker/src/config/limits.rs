@@ -1,6 +1,7 @@
 //! What bounds the slow path: budgets, set-up rates, flow counts, idle times, fragments. Values of the configuration;
 //! [`slow_path`](crate::slow_path) and `deferred` enforce them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rules::IpPrefix;
@@ -261,6 +262,19 @@ impl Default for InspectionLimits {
             ..Self::OFF
         }
     }
+}
+
+/// nDPI, and how much it looks at of flows that are nothing which the inspector knows; see
+/// `slow_path::inspection::ndpi_flows`.
+#[derive(Clone, Debug)]
+pub struct NdpiLimits {
+    /// The library.
+    pub library: Arc<ndpi::Library>,
+    /// Flows that it looks at at the same time (some 740 octets each, and what nDPI allocates by itself). Of one
+    /// session [`InspectionLimits::undecided_per_session`].
+    pub flows: u32,
+    /// Packets with a payload of a flow that it looks at, of both ends together; at least 1.
+    pub packets: u8,
 }
 
 /// The resolvers whose answers say which hosts addresses are of, and how many of those a worker keeps; see

@@ -376,7 +376,7 @@ fn classify_by_flow(
         .filter(|_| view.tuple.fragment != Fragment::Later)
         .and_then(|layout| {
             let flow = (is_uplink(view, undecided, packet.0), is_with_resolver);
-            shown(slot, (view, layout), flow, packet, look.now)
+            shown(slot, (view, layout), flow, packet, look)
         });
     let inspected = shown
         .as_ref()
@@ -509,7 +509,7 @@ fn shown<'a>(
     (view, layout): (&PacketView<'a>, &'a IpTuple),
     (is_uplink, is_with_resolver): (bool, bool),
     (descriptor, bytes): (&Descriptor, &'a [u8]),
-    now: Nanos,
+    look: &Look<'_>,
 ) -> Option<InspectedPacket<'a>> {
     Some(InspectedPacket {
         session: slot.image.session,
@@ -520,7 +520,8 @@ fn shown<'a>(
         is_uplink,
         is_with_resolver,
         reads_paths: slot.classifier.reads_paths(),
-        now,
+        asks_ndpi: look.inspection.has_ndpi() && slot.classifier.may_ask_ndpi(),
+        now: look.now,
     })
 }
 

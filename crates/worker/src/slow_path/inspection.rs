@@ -23,15 +23,20 @@ mod host_shares;
 mod inspections;
 mod known_flow;
 mod layer4;
+mod looks;
+mod ndpi;
+mod ndpi_flows;
 mod questions;
 mod requests;
 mod resolvers;
+mod undecided;
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 use dpi::dns::Query;
-use dpi::{FlowIndex, Found, HostName, Layer4, Protocol, Sender, Settings, Transport, Verdict};
+use dpi::{FlowIndex, Found, HostName, Layer4, Protocol, Sender, Settings, Transport};
+use flow::slab::OutOfMemory;
 use flow::{KeyFields, Nanos, SessionIndex};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
@@ -46,11 +51,14 @@ use self::inspections::Inspections;
 pub(crate) use self::known_flow::KnownFlow;
 pub(crate) use self::layer4::layer4;
 use self::layer4::opens_connection;
+use self::looks::Looks;
+use self::ndpi_flows::{NdpiFlows, ShownPacket};
 use self::questions::Questions;
 use self::resolvers::Resolvers;
+use self::undecided::{Looked, Lookers};
 use crate::burst::descriptor::Descriptor;
 use crate::stats::Stats;
-use crate::{InspectionLimits, ResolverLimits};
+use crate::{InspectionLimits, NdpiLimits, ResolverLimits};
 
 /// A packet of a flow of which it matters what it is.
 pub(crate) struct InspectedPacket<'a> {
@@ -69,6 +77,8 @@ pub(crate) struct InspectedPacket<'a> {
     pub is_with_resolver: bool,
     /// Paths of requests may make a difference.
     pub reads_paths: bool,
+    /// A rule of the session asks for a protocol of nDPI.
+    pub asks_ndpi: bool,
     pub now: Nanos,
 }
 
@@ -77,6 +87,15 @@ impl InspectedPacket<'_> {
         Owner {
             session: self.session,
             seid: self.seid,
+        }
+    }
+
+    /// As nDPI is shown it.
+    fn shown(&self) -> ShownPacket<'_> {
+        let end = self.bytes.len().min(self.layout.total_len.into());
+        ShownPacket {
+            bytes: self.bytes.get(..end).unwrap_or_default(),
+            now: self.now,
         }
     }
 
@@ -178,6 +197,8 @@ pub(crate) fn query_of(bytes: &[u8], descriptor: &Descriptor) -> Option<HostName
 /// The inspection of one worker's flows.
 pub(crate) struct Inspection {
     inspections: Inspections,
+    /// What nDPI looks at; nothing: it is not configured.
+    ndpi: Option<Box<NdpiFlows>>,
     records: FlowRecords,
     hosts: HostShares,
     resolvers: Resolvers,
@@ -214,7 +235,14 @@ fn ends(tuple: &IpTuple) -> ([End; 2], bool) {
 
 impl Inspection {
     /// With all its memory. Sessions are numbers below `sessions`.
-    pub fn new(limits: &InspectionLimits, resolvers: &ResolverLimits, sessions: usize) -> Self {
+    ///
+    /// # Errors
+    /// nDPI has no memory.
+    pub fn new(
+        limits: &InspectionLimits,
+        (resolvers, ndpi): (&ResolverLimits, Option<&NdpiLimits>),
+        sessions: usize,
+    ) -> Result<Self, OutOfMemory> {
         let is_on = limits.records > 0;
         let off = ResolverLimits::default();
         let resolvers = if is_on { resolvers } else { &off };
@@ -229,8 +257,12 @@ impl Inspection {
             octets: limits.octets,
             longest_ns: u64::try_from(limits.longest.as_nanos()).unwrap_or(u64::MAX),
         };
-        Self {
+        let bounds = (limits.undecided_per_session, limits.longest);
+        let ndpi = ndpi.filter(|_| is_on);
+        let ndpi = ndpi.map(|ndpi| NdpiFlows::new(ndpi, sessions, bounds).map(Box::new));
+        Ok(Self {
             inspections: Inspections::new(settings),
+            ndpi: ndpi.transpose()?,
             records: FlowRecords::new(limits.records),
             hosts: HostShares::new(of(limits.hosts), limits.records, sessions),
             resolvers: Resolvers::new(resolvers, sessions),
@@ -238,7 +270,7 @@ impl Inspection {
             stays: vec![0; if is_on { sessions } else { 0 }].into(),
             asked_name: None,
             has_any: false,
-        }
+        })
     }
 
     /// Whether flows are inspected.
@@ -406,7 +438,10 @@ impl Inspection {
         stats: &mut Stats,
     ) -> Option<()> {
         let opened = self.open(record, packet, stats);
-        self.records.at_mut(record)?.state = opened.map_or(FlowState::Undetected, FlowState::Undecided);
+        self.records.at_mut(record)?.state = match opened {
+            Some(flow) => FlowState::Undecided(Looks::of_inspector(flow)),
+            None => FlowState::Undetected,
+        };
         Some(())
     }
 
@@ -439,13 +474,16 @@ impl Inspection {
             return false;
         };
         let next = match state {
-            FlowState::Undecided(flow) => {
-                match self
-                    .inspections
-                    .inspect(flow, (sender, layer4), &mut self.records, stats)
-                {
-                    Verdict::Undecided => state,
-                    Verdict::Found(found) => {
+            FlowState::Undecided(looks) => {
+                let of = (record, packet.session);
+                let lookers = Lookers {
+                    inspections: &mut self.inspections,
+                    ndpi: self.ndpi.as_deref_mut().filter(|_| packet.asks_ndpi),
+                    records: &mut self.records,
+                };
+                match lookers.look(of, looks, (sender, layer4), &packet.shown(), stats) {
+                    Looked::Found => {
+                        let found = self.inspections.found();
                         let room = (&mut self.hosts, &mut self.records);
                         match known(packet, record, found, room, stats) {
                             FlowState::Requests(first) => {
@@ -455,10 +493,7 @@ impl Inspection {
                             state => state,
                         }
                     }
-                    Verdict::Undetected(_) => {
-                        stats.undetected_flows += 1;
-                        FlowState::Undetected
-                    }
+                    Looked::State(state) => state,
                 }
             }
             FlowState::Requests(requests) if sender == Sender::Initiator => {
@@ -538,12 +573,20 @@ impl Inspection {
     /// Ends inspections that have taken too long.
     pub fn expire(&mut self, now: Nanos, stats: &mut Stats) {
         self.inspections.expire(&mut self.records, now, stats);
+        if let Some(ndpi) = &mut self.ndpi {
+            ndpi.expire(&mut self.records, now, stats);
+        }
     }
 
     /// Gives back what a record of a session has that is no more.
     fn give_back(&mut self, session: SessionIndex, state: FlowState) {
         let (host, flow) = match state {
-            FlowState::Undecided(flow) => (None, Some(flow)),
+            FlowState::Undecided(looks) => {
+                if let Some(ndpi) = &mut self.ndpi {
+                    ndpi.end_look(looks.ndpi);
+                }
+                (None, looks.own)
+            }
             FlowState::Known(_, host) => (host, None),
             FlowState::Requests(requests) => (requests.host, requests.next),
             FlowState::Queries(_) | FlowState::Undetected | FlowState::Unseen => (None, None),

@@ -353,6 +353,10 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             }) => self.query_in(index, head),
             KnownFlow::Found(found) => TracedDetection::Found {
                 protocol: found.protocol,
+                by_ndpi: match found.protocol {
+                    Some(Protocol::Ndpi(protocol)) => inspection.ndpi_name(protocol),
+                    _ => None,
+                },
                 name: found.name.copied(),
                 path: found.path.map(<[u8]>::to_vec),
                 source: found.source,
@@ -368,6 +372,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             true => TracedDetection::Undetected,
             false => TracedDetection::Found {
                 protocol: Some(Protocol::Dns),
+                by_ndpi: None,
                 name,
                 path: None,
                 source: NameSource::Client,

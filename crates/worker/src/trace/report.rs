@@ -57,6 +57,8 @@ pub enum TracedDetection {
     Found {
         /// Its protocol; `None`: a resolver alone says what it is for.
         protocol: Option<Protocol>,
+        /// What nDPI calls that, if it has found it.
+        by_ndpi: Option<String>,
         /// The host that it is for, or of DNS the name that is asked for.
         name: Option<HostName>,
         /// Of HTTP the start of the path.
@@ -83,6 +85,7 @@ impl TracedDetection {
                 name,
                 path,
                 source,
+                by_ndpi: _,
             } => Detection::Found(DetectedFlow {
                 protocol: *protocol,
                 name: name.as_ref(),

@@ -144,7 +144,7 @@ impl<I: Io> Worker<I> {
             exceptions_lost: false,
             local: LocalLimits::new(&config, ports),
             flows: Flows::new(flows, config.max_extensions, config.seed)?,
-            slow_path: SlowPath::new(&config),
+            slow_path: SlowPath::new(&config)?,
             apply_rules: ApplyRulesState {
                 chain: Chain::new(),
                 plans: Box::new([Plan::NONE; BURST]),
@@ -224,6 +224,7 @@ impl<I: Io> Worker<I> {
     /// What it holds now.
     pub fn holdings(&self) -> Holdings {
         let (tunnels, addresses) = self.sessions.keys();
+        let (ndpi_flows, ndpi_octets) = self.slow_path.inspection.ndpi_holdings();
         Holdings {
             sessions: self.sessions.len(),
             blocks: self.sessions.blocks.in_use(),
@@ -237,6 +238,8 @@ impl<I: Io> Worker<I> {
             inspected: self.slow_path.inspection.undecided(),
             connections: self.slow_path.connections.len(),
             resolved_addresses: self.slow_path.inspection.addresses(),
+            ndpi_flows,
+            ndpi_octets,
         }
     }
 

@@ -26,6 +26,7 @@ mod inspection_shares;
 mod lag;
 mod lost_packets;
 mod mss_clamping;
+mod ndpi;
 mod oracle;
 mod oracle_nat;
 mod overload;

@@ -44,7 +44,7 @@ fn order(world: &mut World, terms: TraceTerms, room: usize) -> Consumer<TraceIte
     reported
 }
 
-fn filtered(world: &mut World, filter: TraceFilter) -> Consumer<TraceItem> {
+pub fn filtered(world: &mut World, filter: TraceFilter) -> Consumer<TraceItem> {
     order(world, TraceTerms { filter, ..TERMS }, 64)
 }
 
@@ -59,7 +59,7 @@ fn packets(reported: &mut Consumer<TraceItem>) -> Vec<Traced> {
     packets
 }
 
-fn one(reported: &mut Consumer<TraceItem>) -> Traced {
+pub fn one(reported: &mut Consumer<TraceItem>) -> Traced {
     let mut packets = packets(reported);
     assert_eq!(packets.len(), 1);
     packets.remove(0)

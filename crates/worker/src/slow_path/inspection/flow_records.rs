@@ -10,7 +10,9 @@ use flow::{KeyFields, Nanos, SessionIndex, prefetch};
 use rules::classifier::Side;
 
 use super::host_pool::HostPlace;
+use super::looks::{Looks, NdpiLook};
 use super::questions::Questions;
+use crate::stats::Stats;
 
 /// Records of a set.
 const WAYS: usize = 4;
@@ -21,7 +23,7 @@ pub(super) enum FlowState {
     /// Nothing, and nothing of the UE's has come: it is not inspected yet.
     Unseen,
     /// Nothing yet: it is inspected.
-    Undecided(FlowIndex),
+    Undecided(Looks),
     /// Nothing, and nothing will be.
     Undetected,
     /// What it is, and for.
@@ -44,6 +46,21 @@ pub(super) struct Requests {
 }
 
 impl FlowState {
+    /// Of a flow that these look at, or have looked at: what the inspector may still find counts more than what nDPI
+    /// has found.
+    pub(super) fn after(looks: Looks, stats: &mut Stats) -> Self {
+        let state = match (looks.own, looks.ndpi) {
+            (Some(_), _) | (None, NdpiLook::Open(_)) => return Self::Undecided(looks),
+            (None, NdpiLook::Found(protocol)) => {
+                stats.ndpi_found += 1;
+                Self::Known(Protocol::Ndpi(protocol), None)
+            }
+            (None, NdpiLook::None | NdpiLook::Over) => Self::Undetected,
+        };
+        stats.undetected_flows += 1;
+        state
+    }
+
     /// What the flow is, and for, if that is known.
     pub(super) fn found(self) -> Option<(Protocol, Option<HostPlace>)> {
         match self {
@@ -236,7 +253,7 @@ mod tests {
     #[test]
     fn the_record_that_was_not_looked_at_for_longest_gives_way() {
         let mut records = FlowRecords::new(1);
-        let known = |place| FlowState::Undecided(FlowIndex(place));
+        let known = |place| FlowState::Undecided(Looks::of_inspector(FlowIndex(place)));
         for id in 1..=4 {
             let of = (id, SessionIndex(id as u32));
             let (place, old) = records.make((of, true), true, at(id)).expect("there is room");

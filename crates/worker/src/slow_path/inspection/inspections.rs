@@ -4,10 +4,11 @@
 //! inspections short and keeps none from beginning: the one that began first for another flow, and for the parts of a
 //! message that of a session that has many of those.
 
-use dpi::{FlowIndex, Inspector, Layer4, NotOpened, Sender, Settings, Transport, Verdict};
+use dpi::{FlowIndex, Found, Inspector, Layer4, NotOpened, Sender, Settings, Transport, Verdict};
 use flow::{Nanos, SessionIndex};
 
 use super::flow_records::{FlowRecords, FlowState, RecordPlace, Requests};
+use super::looks::Looks;
 use crate::stats::Stats;
 
 /// The inspections of the flows of records. What ends one is noted in its record.
@@ -70,6 +71,16 @@ impl Inspections {
         self.inspector.inspect(flow, sender, layer4)
     }
 
+    /// Whether what has come of a flow begins a message that names a host, or may belong to one.
+    pub(super) fn has_begun(&self, flow: FlowIndex) -> bool {
+        self.inspector.has_begun(flow)
+    }
+
+    /// What was found last.
+    pub(super) fn found(&self) -> &Found {
+        self.inspector.found()
+    }
+
     /// Ends one without a verdict: its flow is over.
     pub(super) fn close(&mut self, flow: FlowIndex) {
         self.inspector.close(flow);
@@ -89,10 +100,7 @@ fn end_undetected(records: &mut FlowRecords, token: u32, stats: &mut Stats) {
         return;
     };
     own.state = match own.state {
-        FlowState::Undecided(_) => {
-            stats.undetected_flows += 1;
-            FlowState::Undetected
-        }
+        FlowState::Undecided(looks) => FlowState::after(Looks { own: None, ..looks }, stats),
         FlowState::Requests(Requests { host, .. }) => {
             // The request whose head has come in part may be for another host.
             own.has_lost_request = true;
