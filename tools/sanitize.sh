@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of crates without FFI that hold unsafe code, or read what comes from a network, under AddressSanitizer
+# Runs the tests of crates without DPDK that hold unsafe code, or read what comes from a network, under AddressSanitizer
 # and its search for leaks, and those of the flow tables under valgrind as well. The stable toolchain has the
 # sanitizer's runtime; only the switch is not stable, hence RUSTC_BOOTSTRAP.
 set -euo pipefail
@@ -34,7 +34,7 @@ print(next(one["executable"] for one in made if one.get("executable") and one["t
         --errors-for-leak-kinds=definite --error-exitcode=1 "$program" --test-threads=1
 }
 
-under_asan 1 -p packet -p flow -p worker -p rules -p usage -p transport -p session -p records -p disk
+under_asan 1 -p packet -p flow -p ndpi -p worker -p rules -p usage -p transport -p session -p records -p disk
 # Its samples are leaked on purpose, so that messages can borrow from them for good.
 under_asan 0 -p pfcp -p n4
 under_valgrind flow

@@ -18,19 +18,19 @@ from test_resolver import bound, since
 SLUICE = os.environ["SLUICE"]
 PORT = 51_413
 DENIED_PORT = 2_222
-INSPECTION = "inspection: {{{{ndpi: {{{{flows: 256}}}}}}}}\n"
+INSPECTION = "inspection: {{ndpi: {{flows: 256}}}}\n"
 RULES = """
 access_lists:
   - name: no ssh
     dnn: internet
-    rules: [{{{{name: ssh, action: reset, protocols: [ndpi.ssh]}}}}]
+    rules: [{{name: ssh, action: reset, protocols: [ndpi.ssh]}}]
 predefined:
   rulebases:
     - name: web
       rules:
-        - {{{{precedence: 10, protocols: [ndpi.bittorrent, ndpi.edonkey], content: {{{{name: sharing}}}}}}}}
-        - {{{{precedence: 20, hosts: ["*.video.example"], content: {{{{name: video}}}}}}}}
-        - {{{{precedence: 90, content: {{{{name: other}}}}}}}}
+        - {{precedence: 10, protocols: [ndpi.bittorrent, ndpi.edonkey], content: {{name: sharing}}}}
+        - {{precedence: 20, hosts: ["*.video.example"], content: {{name: video}}}}
+        - {{precedence: 90, content: {{name: other}}}}
 """
 
 
@@ -74,9 +74,9 @@ def share(lab, ue, octets):
 def test_a_flow_is_billed_as_what_ndpi_calls_it(lab):
     sock = lab.gnb_socket()
     with sock, kernel_ue(lab, sock, activate=["web"]) as (session, ue, _):
-        before, [shown_before, found_before] = settled(lab, session), counted(lab)
+        shown_before, found_before = counted(lab)
         share(lab, ue, 200_000)
-        got = since(lab, session, before)
+        got = settled(lab, session)
         assert counted(lab) == [shown_before + 1, found_before + 1]
         # The handshake of TCP comes before nDPI says anything.
         assert got["sharing"] > 200_000 and got.get("other", 0) < 400, got
@@ -87,6 +87,19 @@ def test_a_flow_is_billed_as_what_ndpi_calls_it(lab):
             got = since(lab, session, before)
         assert got["video"] > 100_000 and "sharing" not in got, got
         assert counted(lab) == [shown_before + 1, found_before + 1]
+
+
+def test_a_trace_says_what_ndpi_calls_it(lab):
+    sock = lab.gnb_socket()
+    with sock, kernel_ue(lab, sock, activate=["web"]) as (_, ue, _), open(lab.files / "trace", "w+") as said:
+        trace = subprocess.Popen([SLUICE, "trace", "--ue", ue, "--socket", str(lab.files / "control"), "--count", "200"],
+                                 stdout=said)
+        # It may begin a little later than it is asked for.
+        while trace.poll() is None:
+            share(lab, ue, 50_000)
+        said.seek(0)
+        text = said.read()
+    assert "this packet shows that it is BitTorrent by nDPI, for no host that is known" in text, text
 
 
 def test_an_access_list_denies_what_ndpi_finds(lab):
