@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use dpi::{NdpiId, NdpiProtocol};
 
@@ -111,10 +112,19 @@ fn check(functions: &Functions) -> Result<String, OpenError> {
     }
 }
 
-/// Has the library allocate by functions of ours.
+/// The libraries whose allocator is set, by the addresses of their functions that set it: few.
+static SET: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// Has the library allocate by functions of ours. Once: it may be in use when it is opened again.
 #[allow(unsafe_code)]
 fn set_allocator(functions: &Functions) {
-    // SAFETY: each call sets a pointer, to the same as before where the library was loaded before.
+    let mut set = SET.lock().unwrap_or_else(PoisonError::into_inner);
+    let library = functions.set_ndpi_malloc as usize;
+    if set.contains(&library) {
+        return;
+    }
+    set.push(library);
+    // SAFETY: each call sets a pointer. No other thread has the library yet: none has come out of here with it.
     unsafe {
         (functions.set_ndpi_malloc)(allocation::allocate);
         (functions.set_ndpi_free)(allocation::release);

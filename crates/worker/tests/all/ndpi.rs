@@ -9,6 +9,7 @@ use dpi::{Protocol, Protocols};
 use flow::SessionIndex;
 use ndpi::Library;
 use packet::tcp::flags::{ACK, SYN};
+use proptest::prelude::*;
 use rules::model::{DetectionPattern, PdrId, PdrUpdate, Precedence, PredefinedRule, Urr, UrrId};
 use rules::testing::{N3_ADDRESS, UE, network, tunnelled};
 use rules::{Predefined, SessionRules};
@@ -343,4 +344,41 @@ fn without_it_nothing_is_found() {
     case.open(1);
     case.up(1, ACK, &handshake());
     assert_eq!((case.octets(), case.held()), ([0, 0, 120 + 108], (0, 0)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever comes, and in whatever order: there are no more flows than there is room for, each ends, and nothing of
+    /// them stays.
+    #[test]
+    fn flows_come_and_go_within_their_bounds(
+        steps in prop::collection::vec((any::<bool>(), 0..400_u16, 0..6_u8, 0..2_000_u64), 1..600),
+    ) {
+        let mut case = Case::new(NAMES, |config| config.inspection.undecided_per_session = 48);
+        let before = case.held().1;
+        for (is_other, port, what, ms) in steps {
+            case.world.now = case.world.now + Duration::from_millis(ms / 40);
+            let (teid, ue) = if is_other { (OTHER_TEID, OTHER_UE) } else { (TEID, UE) };
+            let ends = ((ue, 1_024 + port), (SERVER, 4_000));
+            let hello = client_hello("cdn.video.example");
+            let packet = match what {
+                0 => segment(ends.0, ends.1, (1, SYN), &[]),
+                1 => segment(ends.0, ends.1, (2, ACK), &handshake()),
+                2 => segment(ends.0, ends.1, (2, ACK), &[0xf7; 60]),
+                3 => segment(ends.0, ends.1, (2, ACK), &hello[..hello.len() / 2]),
+                4 => datagram(ends.0, ends.1, &[0x80; 60]),
+                _ => datagram(ends.0, ends.1, &[0xf7; 40]),
+            };
+            case.up_in(teid, &packet);
+            prop_assert!(case.held().0 <= 64);
+        }
+        let stats = case.stats();
+        prop_assert!(stats.ndpi_found <= stats.ndpi_flows);
+        case.world.now = case.world.now + Duration::from_secs(11);
+        (0..64).for_each(|_| case.world.poll());
+        prop_assert_eq!(case.held().0, 0);
+        prop_assert!(case.held().1 < before + (1 << 20));
+        case.world.assert_conserved();
+    }
 }
