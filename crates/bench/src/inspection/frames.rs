@@ -107,6 +107,8 @@ pub struct Frame<'a> {
 
 /// Octets of a ClientHello as browsers send them.
 const HELLO: usize = 517;
+/// Octets of a request.
+const REQUEST: usize = 200;
 /// Octets of the headers of TCP behind those of IPv4.
 const TCP: usize = 20;
 
@@ -142,10 +144,10 @@ impl Frames {
             Step::Hello => client_hello(&host(number), &mut self.payload),
             Step::Request { made, host: behind } => {
                 let host = host(number + u32::from(behind));
-                let text = format!(
-                    "GET /path/{made} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"
-                );
+                let text = format!("GET /path/{made} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: ");
                 self.payload.extend_from_slice(text.as_bytes());
+                self.payload.resize(REQUEST - 4, b'b');
+                self.payload.extend_from_slice(b"\r\n\r\n");
             }
             // Of no protocol that has a form.
             Step::Datagram(_) => self.payload.extend_from_slice(&[0x31; 16]),
@@ -216,7 +218,7 @@ fn write_tcp(header: &mut [u8], what: Step) {
         Step::Hello => (1, ACK | PSH),
         Step::Request { made, .. } => {
             let before = step::REQUESTS.iter().filter(|other| **other < made);
-            (1 + 200 * before.count() as u32, ACK | PSH)
+            ((1 + REQUEST * before.count()) as u32, ACK | PSH)
         }
         Step::Fin => (10_000, ACK | FIN),
         _ => (1, ACK),

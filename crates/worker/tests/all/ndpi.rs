@@ -1,5 +1,5 @@
-//! What nDPI says of flows, where it is configured: rules take it for what inspection does not recognise, and for nothing
-//! else. The tests need Debian's package libndpi4.2.
+//! What nDPI says of flows, where it is configured: rules take it for what inspection does not recognise, and for
+//! nothing else. The tests need Debian's package libndpi4.2.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
