@@ -75,6 +75,9 @@ pub struct Found {
     pub path: Option<PathStart>,
     /// Of HTTP the sequence number at which the next request begins, if it is known how long the body of this one is.
     pub next_request: Option<u32>,
+    /// Of HTTP: the client has sent more than this request before the last piece of its head, and of that nothing is
+    /// kept. There may be requests in it.
+    pub has_more: bool,
     /// Of TLS and QUIC the protocols that are offered.
     pub alpn: AlpnList,
     /// Of TLS and QUIC whether Encrypted Client Hello is offered: then `host` is that of the client-facing server.
@@ -104,6 +107,7 @@ impl Found {
             host: None,
             path: None,
             next_request: None,
+            has_more: false,
             alpn: AlpnList::NONE,
             offers_ech: false,
         }

@@ -28,6 +28,8 @@ pub(super) struct Flow {
     pub(super) token: u32,
     pub(super) block: Option<BlockIndex>,
     pub(super) state: State,
+    /// Of TCP: the end of what has come of the initiator's stream, gaps included; the most, if it is not below that.
+    pub(super) end: u16,
     /// What was looked at, of each sender.
     octets: [u16; 2],
     packets: [u8; 2],
@@ -47,6 +49,7 @@ impl Flow {
                 Transport::Tcp => State::Tcp(None),
                 Transport::Udp => State::Udp([Rtp::default(); 2]),
             },
+            end: 0,
             octets: [0; 2],
             packets: [0; 2],
         }

@@ -18,10 +18,12 @@ pub(super) fn look(
     let Some((offset, piece)) = place_in_stream(flow, sequence, has_syn, payload)? else {
         return Ok(Outcome::Undecided);
     };
+    let end = u16::try_from(offset + piece.len() as u64).unwrap_or(u16::MAX);
+    flow.end = flow.end.max(end);
     // As nearly always, the message is in one segment and is read where it is.
     if offset == 0 && flow.block.is_none() {
         if let Some(found) = start_of(piece, &mut resources.scratch)? {
-            return Ok(found_in(resources, flow, found));
+            return Ok(found_in(resources, flow, found, end));
         }
         resources.insert(flow, 0, piece)?;
         return Ok(Outcome::Undecided);
@@ -32,7 +34,7 @@ pub(super) fn look(
     };
     let stream = resources.blocks.contiguous(block);
     match start_of(stream, &mut resources.scratch)? {
-        Some(found) => Ok(found_in(resources, flow, found)),
+        Some(found) => Ok(found_in(resources, flow, found, end)),
         None if stream.len() == BLOCK_OCTETS => Err(Reason::TooLong),
         None => Ok(Outcome::Undecided),
     }
@@ -71,13 +73,15 @@ fn place_in_stream<'p>(
     Ok(piece.map(|piece| (u64::try_from(offset).unwrap_or(0), piece)))
 }
 
-/// What was found in a flow, whose next request is where it is behind the start of the stream.
-fn found_in(resources: &mut Resources, flow: &Flow, found: Found) -> Outcome {
-    let outcome = resources.found(found);
-    if let (State::Tcp(Some(start)), Some(next)) = (flow.state, &mut resources.found.next_request) {
+/// What was found in a flow with a segment that ends there; the next request is where it is behind the start of the
+/// stream.
+fn found_in(resources: &mut Resources, flow: &Flow, mut found: Found, end: u16) -> Outcome {
+    let is_of_it = flow.end <= end || found.next_request.is_some_and(|next| u32::from(flow.end) <= next);
+    found.has_more = found.protocol == Protocol::Http1 && (flow.end == u16::MAX || !is_of_it);
+    if let (State::Tcp(Some(start)), Some(next)) = (flow.state, &mut found.next_request) {
         *next = next.wrapping_add(start);
     }
-    outcome
+    resources.found(found)
 }
 
 /// Octets of a request, its body included, if that is known, and sequence numbers tell what is behind it from what is

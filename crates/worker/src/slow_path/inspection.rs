@@ -611,7 +611,8 @@ fn known(
         stats.hosts_found += 1;
         return FlowState::Queries(Questions::default());
     }
-    let place = match &found.host {
+    // Of several requests it is not known which one is the last.
+    let place = match found.host.as_ref().filter(|_| !found.has_more) {
         Some(host) => {
             let path = found.path.as_ref().filter(|_| packet.reads_paths);
             let place = hosts.take((record, packet.session), (host, path), records);
@@ -628,7 +629,7 @@ fn known(
         Protocol::Http1 => FlowState::Requests(Requests {
             host: place,
             next: None,
-            begins_at: found.next_request,
+            begins_at: found.next_request.filter(|_| !found.has_more),
         }),
         protocol => FlowState::Known(protocol, place),
     }
