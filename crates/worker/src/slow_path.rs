@@ -507,8 +507,10 @@ impl SlowPath {
             tables.stats.inspected += 1;
             self.showing |= u64::from(inspected.has_shown) << (index % BURST);
             match answer.as_ref().ok().and_then(|answer| answer.other.as_ref()) {
-                Some(other) => self.decide_other(tables, other, wanted.session),
-                None => outdate_other(tables.flows, (packet_key, descriptor), inspected),
+                Some(other) if is_of(tables.sessions, other, wanted.session) => {
+                    self.decide_other(tables, other, wanted.session);
+                }
+                _ => outdate_other(tables.flows, (packet_key, descriptor), inspected),
             }
         }
         match answer {
@@ -604,6 +606,12 @@ impl SlowPath {
             false => idle,
         }
     }
+}
+
+/// Whether what comes the other way in a packet's flow is for the same session still: another may have its address, or
+/// its tunnel, since.
+fn is_of(sessions: &Sessions, other: &OtherDirection, session: SessionIndex) -> bool {
+    sessions.find(other.entry.side, Some(other.tuple.addrs.dst())) == Ok(session)
 }
 
 /// Has the decision about the other direction of a packet's flow made anew, if this packet outdates it.

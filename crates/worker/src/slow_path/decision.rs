@@ -408,7 +408,9 @@ fn classify_by_flow(
         (Detection::Undetected, Some(found)) if found.as_ref().is_some_and(is_final) => found,
         _ => reclassify(slot, (view, detection), packet, look),
     };
-    let outdated = inspected.and_then(|inspected| inspected.outdated(view.tuple));
+    // What is known of this packet alone says nothing of what comes the other way.
+    let is_of_both = inspected.filter(|inspected| !inspected.is_unread && !inspected.is_of_dns());
+    let outdated = is_of_both.and_then(|inspected| inspected.outdated(view.tuple));
     let other = outdated.and_then(|(entry, tuple)| {
         let found = classify_other(slot, (entry, &tuple), detection, look)?;
         Some((entry, tuple, found))

@@ -160,6 +160,11 @@ impl Inspected {
         Some((entry, theirs))
     }
 
+    /// Whether the packet asks for something by itself, in a flow of DNS.
+    pub fn is_of_dns(&self) -> bool {
+        !matches!(self.asks_for, Asked::Nothing)
+    }
+
     /// Whether the packet is a query of DNS.
     fn is_query(&self) -> bool {
         matches!(self.asks_for, Asked::Name)
