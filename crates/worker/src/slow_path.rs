@@ -196,6 +196,7 @@ impl SlowPath {
         let places = self.budget.places(burst.descriptors.len(), hits, now);
         let wanted = self.collect(burst);
         (self.put_off, self.showing) = (0, 0);
+        self.inspection.begin_burst();
         let count = match wanted > places {
             true => self.admit_by_hash(tables.stats, burst, wanted, places),
             false => wanted,
@@ -488,7 +489,7 @@ impl SlowPath {
         let answer = match outcome {
             Ok(Outcome::AsBefore(inspected)) => {
                 tables.stats.inspected += 1;
-                return self.note_responder(descriptor, inspected, known);
+                return self.note_entry(descriptor, inspected, known);
             }
             Ok(Outcome::Decided(answer)) => Ok(answer),
             Err(reason) => Err(reason),
@@ -556,22 +557,15 @@ impl SlowPath {
         };
         flows.stage(&sessions.blocks, packet_key, descriptor, entry);
         if let Some(inspected) = inspected {
-            self.note_responder(descriptor, inspected, known);
+            self.note_entry(descriptor, inspected, known);
         }
     }
 
-    /// Notes the entry of a packet's direction where what comes the other way may change it.
+    /// Notes the entry of a packet's direction where what is found of its flow may change it.
     #[inline]
-    fn note_responder(&mut self, descriptor: &Descriptor, inspected: Inspected, known: Option<IpTuple>) {
-        if inspected.wants_entry {
-            let entry = ResponderEntry {
-                side: descriptor.side,
-                shape: descriptor.shape,
-                tos: known.map_or(0, |tuple| tuple.tos),
-                flow_label: known.map_or(0, |tuple| tuple.flow_label),
-            };
-            self.inspection.note_responder(&inspected, entry);
-        }
+    fn note_entry(&mut self, descriptor: &Descriptor, inspected: Inspected, known: Option<IpTuple>) {
+        let entry = ResponderEntry::of(descriptor, known.as_ref());
+        self.inspection.note_entry(&inspected, entry);
     }
 
     /// Others of a packet's flow go by what was decided about them because of it.

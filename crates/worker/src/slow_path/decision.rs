@@ -47,7 +47,6 @@ pub(super) struct OtherDirection {
 }
 
 /// What comes of a packet.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 pub(super) enum Outcome {
     /// A decision.
     Decided(Answer),
@@ -376,7 +375,12 @@ fn classify_by_flow(
         .filter(|_| view.tuple.fragment != Fragment::Later)
         .and_then(|layout| {
             let flow = (is_uplink(view, undecided, packet.0), is_with_resolver);
-            shown(slot, (view, layout), flow, packet, look)
+            Some(InspectedPacket {
+                entry: look
+                    .is_looked_into
+                    .then(|| ResponderEntry::of(packet.0, Some(view.tuple))),
+                ..shown(slot, (view, layout), flow, packet, look)?
+            })
         });
     let inspected = shown
         .as_ref()
@@ -521,6 +525,7 @@ fn shown<'a>(
         layout,
         is_uplink,
         is_with_resolver,
+        entry: None,
         reads_paths: slot.classifier.reads_paths(),
         asks_ndpi: look.inspection.has_ndpi() && slot.classifier.may_ask_ndpi(),
         now: look.now,

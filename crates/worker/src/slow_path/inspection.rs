@@ -41,9 +41,10 @@ use flow::{KeyFields, Nanos, SessionIndex};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
 use packet::tuple::proto;
+use rules::classifier::Side;
 
 pub(crate) use self::address_names::Owner;
-use self::flow_records::{FlowRecords, FlowState, Requests};
+use self::flow_records::{FlowRecords, FlowState, Notes, Requests};
 pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
 use self::host_pool::HostPlace;
 use self::host_shares::HostShares;
@@ -75,6 +76,8 @@ pub(crate) struct InspectedPacket<'a> {
     pub is_uplink: bool,
     /// It is between the UE and a resolver whose answers count.
     pub is_with_resolver: bool,
+    /// The entry that it has found, if it came here for nothing but what it carries.
+    pub entry: Option<ResponderEntry>,
     /// Paths of requests may make a difference.
     pub reads_paths: bool,
     /// A rule of the session asks for a protocol of nDPI.
@@ -132,8 +135,10 @@ pub(crate) struct Inspected {
     pub is_undecided: bool,
     /// What it asks for, in a flow of DNS.
     asks_for: Asked,
-    /// The entry of this direction is to be noted ([`Inspection::note_responder`]).
-    pub wants_entry: bool,
+    /// The end that opened its flow has sent it.
+    is_initiator: bool,
+    /// The entry of this direction is the responder's, and to be noted ([`Inspection::note_entry`]).
+    wants_entry: bool,
 }
 
 /// What a packet asks for in a flow of DNS.
@@ -215,6 +220,13 @@ pub(crate) struct Inspection {
     asked_name: Option<HostName>,
     /// There has been a record.
     has_any: bool,
+    /// Flows of which a packet of this burst was decided, and some others: bit n is of records that are n modulo 64.
+    decided: u64,
+}
+
+/// The bit of a record among those of which a packet was decided.
+fn decided_bit(RecordPlace(place): RecordPlace) -> u64 {
+    1 << (place % u64::BITS)
 }
 
 /// One end of a flow: its address as a number, and its port.
@@ -275,6 +287,7 @@ impl Inspection {
             stays: vec![0; if is_on { sessions } else { 0 }].into(),
             asked_name: None,
             has_any: false,
+            decided: 0,
         })
     }
 
@@ -338,16 +351,17 @@ impl Inspection {
                 )?
             }
         };
-        let sender = match self.records.at(record)?.initiator_is_low == is_from_low {
+        let initiator_is_low = self.records.at(record)?.notes.has(Notes::INITIATOR_IS_LOW);
+        let sender = match initiator_is_low == is_from_low {
             true => Sender::Initiator,
             false => Sender::Responder,
         };
         let before = self.records.at(record)?.state;
-        let has_lost = sender == Sender::Initiator && self.forget_lost_request(record);
+        let layer4 = layer4(packet.bytes, packet.layout);
+        let has_lost = sender == Sender::Initiator && self.forget_lost_request(record, layer4.is_none());
         if before == FlowState::Unseen && packet.is_uplink {
             self.open_record(record, packet, stats)?;
         }
-        let layer4 = layer4(packet.bytes, packet.layout);
         let is_other = match &layer4 {
             Some(layer4) => self.advance(record, (sender, layer4), packet, stats),
             None => false,
@@ -361,12 +375,55 @@ impl Inspection {
             let state = self.records.at(record)?.state;
             inspected.is_open |= matches!(state, FlowState::Queries(_));
         }
+        let is_as_before = inspected.is_as_before
+            && layer4.is_some()
+            && self.is_for_itself(record)
+            && self.is_decided(record, sender, packet.entry);
+        if !is_as_before {
+            self.decided |= decided_bit(record);
+        }
         Some(Inspected {
             is_unread: layer4.is_none(),
-            is_as_before: inspected.is_as_before && layer4.is_some() && self.is_for_itself(record),
+            is_as_before,
             asks_for,
             ..inspected
         })
+    }
+
+    /// A burst begins: its packets have the entries that there are now.
+    pub fn begin_burst(&mut self) {
+        self.decided = 0;
+    }
+
+    /// Whether the entry that a packet has found was decided by what is known of its flow now: it is the one of its
+    /// sender's that was decided last, and not by a packet of the same burst.
+    fn is_decided(&self, record: RecordPlace, sender: Sender, entry: Option<ResponderEntry>) -> bool {
+        let own = self
+            .records
+            .at(record)
+            .filter(|_| self.decided & decided_bit(record) == 0);
+        let (Some(own), Some(entry)) = (own, entry) else {
+            return false;
+        };
+        match sender {
+            Sender::Initiator => own.initiator == self.entry_mark(entry),
+            Sender::Responder => own.responder == Some(entry),
+        }
+    }
+
+    /// What an entry is told by from others of its flow and direction; never 0.
+    fn entry_mark(&self, entry: ResponderEntry) -> u16 {
+        let ResponderEntry { shape, .. } = entry;
+        let tos = shape.contains(KeyFields::TOS).then_some(entry.tos);
+        let flow_label = shape.contains(KeyFields::FLOW_LABEL).then_some(entry.flow_label);
+        let place = match entry.side {
+            Side::Tunnel { local, teid, qfi } => {
+                let qfi = qfi.filter(|_| shape.contains(KeyFields::QFI));
+                (Some((local.0, teid.0)), qfi.map(|qfi| qfi.get()), 0)
+            }
+            Side::Plain { vrf } => (None, None, vrf.0),
+        };
+        self.hasher.hash_one((place, shape, tos, flow_label)) as u16 | 1
     }
 
     /// Whether what a record's flow is for does not depend on the packet, and on no answer of a resolver.
@@ -383,7 +440,7 @@ impl Inspection {
     /// may forge, ends nothing that is known.
     fn begins_anew(&self, record: RecordPlace, is_from_low: bool) -> bool {
         self.records.at(record).is_none_or(|own| {
-            own.initiator_is_low == is_from_low
+            own.notes.has(Notes::INITIATOR_IS_LOW) == is_from_low
                 || matches!(own.state, FlowState::Undetected | FlowState::Unseen)
         })
     }
@@ -429,7 +486,7 @@ impl Inspection {
             }
         };
         let own = self.records.at_mut(record)?;
-        own.initiator_is_low = initiator_is_low;
+        own.notes.set(Notes::INITIATOR_IS_LOW, initiator_is_low);
         own.state = FlowState::Unseen;
         self.has_any = true;
         Some(record)
@@ -526,7 +583,7 @@ impl Inspection {
     ) -> Inspected {
         let mut outdates = None;
         let (mut is_open, mut wants_entry, mut has_shown) = (false, false, false);
-        let mut is_changed = false;
+        let (mut is_changed, is_initiator) = (false, sender == Sender::Initiator);
         if let Some(own) = self.records.at_mut(record) {
             let is_requests = matches!(own.state, FlowState::Requests(_));
             let is_undecided = matches!(own.state, FlowState::Undecided(_));
@@ -537,6 +594,9 @@ impl Inspection {
             has_shown = is_other && own.state.found().is_some();
             is_changed = is_other || (before == FlowState::Unseen && own.state != before);
             outdates = own.responder.filter(|_| is_changed);
+            if is_changed {
+                own.initiator = 0;
+            }
         }
         Inspected {
             record,
@@ -544,6 +604,7 @@ impl Inspection {
             outdates,
             is_as_before: is_open && !is_changed,
             has_shown,
+            is_initiator,
             wants_entry,
             is_unread: false,
             is_undecided: matches!(
@@ -554,9 +615,14 @@ impl Inspection {
         }
     }
 
-    /// Notes where what the server sends has its entry.
-    pub fn note_responder(&mut self, inspected: &Inspected, entry: ResponderEntry) {
-        if let Some(own) = self.records.at_mut(inspected.record) {
+    /// Notes the entry by which a packet and others of its direction go, where that matters for those that follow.
+    pub fn note_entry(&mut self, inspected: &Inspected, entry: ResponderEntry) {
+        let mark = inspected.is_initiator.then(|| self.entry_mark(entry));
+        let Some(own) = self.records.at_mut(inspected.record) else {
+            return;
+        };
+        own.initiator = mark.unwrap_or(own.initiator);
+        if inspected.wants_entry {
             own.responder = Some(entry);
         }
     }

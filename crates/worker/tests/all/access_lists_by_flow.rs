@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use dpi::dns::Sinkhole;
 use dpi::{Protocol, Protocols};
-use flow::PortId;
+use flow::{PortId, WorkerId};
 use packet::DropReason;
 use packet::build::packet as build;
 use packet::tcp::flags::{ACK, FIN, PSH, RST, SYN};
@@ -12,11 +12,12 @@ use rules::model::{
     AccessAction, AccessList, AccessRule, DetectionPattern, HostRule, PdiUpdate, PdrId, PdrUpdate, SdfFilter,
 };
 use rules::testing::{N3_ADDRESS, UE, tunnelled};
+use worker::mem::MemBuf;
 use worker::{InspectionLimits, WorkerConfig};
 
-use crate::common::World;
 use crate::common::first_payloads::{client_hello, get, query, segment};
 use crate::common::one_session::{REMOTE, TEID, network_with, reason, session_in};
+use crate::common::{World, frame};
 
 const N3_PORT: PortId = PortId(0);
 const N6_PORT: PortId = PortId(1);
@@ -396,5 +397,48 @@ fn a_packet_of_which_nothing_will_be_known_is_denied_before_no_pdr_detects_it() 
         world.install(1, rules.clone());
         let packet = segment((REMOTE, 80), (UE, 40_000), (77, ACK), &[]);
         assert_eq!(reason(&mut world, 1, &packet), Some(DropReason::AccessList));
+    }
+}
+
+/// The second finds the entry of before.
+#[test]
+fn a_request_that_is_denied_does_not_pass_when_it_comes_twice_at_once() {
+    for first in [None, Some(get("www.good.example", "/"))] {
+        let rules = vec![rule("blocked", AccessAction::Deny, &["*.blocked.example"], &[])];
+        let mut case = Case::new(rules, AccessAction::Permit);
+        case.open();
+        if let Some(first) = &first {
+            assert_eq!(case.up(PSH | ACK, first).len(), 1);
+        }
+        let request = get("www.blocked.example", "/");
+        let ends = ((UE, case.port), (REMOTE, 80));
+        let packet = segment(ends.0, ends.1, (case.next[0], PSH | ACK), &request);
+        let packet = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &packet);
+        let queue = case.world.wires.to(WorkerId(0), N3_PORT).clone();
+        for _ in 0..2 {
+            let packet = MemBuf::new(&frame(0, &packet));
+            queue.push(packet).expect("there is room");
+        }
+        case.world.poll();
+        assert!(case.world.take().is_empty());
+        assert_eq!(case.denied(), 2);
+    }
+}
+
+#[test]
+fn an_answer_is_not_permitted_as_the_first_query_of_its_flow() {
+    let rules = vec![rule(
+        "ok",
+        AccessAction::Permit,
+        &["ok.example"],
+        &[Protocol::Dns],
+    )];
+    let mut case = Case::new(rules, AccessAction::Deny);
+    let (from, to) = (SocketAddr::from((REMOTE, 53)), SocketAddr::from((UE, 40_000)));
+    let packet = build::udp(from, to, &[0x12, 0x34, 0x80, 0]).expect("a packet");
+    assert!(case.world.send(1, &packet).is_empty());
+    assert_eq!(case.send_up(&datagram(&query("ok.example"), 53)).len(), 1);
+    for _ in 0..3 {
+        assert!(case.world.send(1, &packet).is_empty());
     }
 }

@@ -22,7 +22,7 @@ use common::World;
 use common::first_payloads::{client_hello, get, segment};
 use common::one_session::{TEID, session};
 
-const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
+pub const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
 pub const VIDEO: UrrId = UrrId(0x8000_0001);
 pub const API: UrrId = UrrId(0x8000_0002);
 pub const REST: UrrId = UrrId(0x8000_0003);
@@ -80,21 +80,21 @@ pub fn rules_where(video: &str, first: Option<SdfFilter>, is_confirmed: bool) ->
 }
 
 /// A worker with that session, and one of its connections.
-struct Case {
-    world: World,
+pub struct Case {
+    pub world: World,
     port: u16,
     /// Sequence numbers of client and server.
-    next: [u32; 2],
+    pub next: [u32; 2],
     /// TOS of what the server sends.
     tos: u8,
 }
 
 impl Case {
-    fn new(limits: InspectionLimits) -> Self {
+    pub fn new(limits: InspectionLimits) -> Self {
         Self::with(rules_with("*.video.example"), |config| config.inspection = limits)
     }
 
-    fn with(rules: SessionRules, configure: impl Fn(&mut WorkerConfig)) -> Self {
+    pub fn with(rules: SessionRules, configure: impl Fn(&mut WorkerConfig)) -> Self {
         let mut world = World::with(rules::testing::network(), 1, |config| {
             config.inspection = InspectionLimits::default();
             configure(config);
@@ -109,7 +109,7 @@ impl Case {
     }
 
     /// Sends a segment of the client.
-    fn up(&mut self, flags: u8, payload: &[u8]) {
+    pub fn up(&mut self, flags: u8, payload: &[u8]) {
         let packet = segment((UE, self.port), (SERVER, 443), (self.next[0], flags), payload);
         self.next[0] = self.next[0].wrapping_add(payload.len() as u32 + u32::from(flags & SYN != 0));
         let out = self.world.send(
@@ -120,7 +120,7 @@ impl Case {
     }
 
     /// Sends a segment of the server.
-    fn down(&mut self, flags: u8, payload: &[u8]) {
+    pub fn down(&mut self, flags: u8, payload: &[u8]) {
         let mut packet = segment((SERVER, 443), (UE, self.port), (self.next[1], flags), payload);
         packet[1] = self.tos;
         packet[10..12].fill(0);
@@ -130,14 +130,14 @@ impl Case {
         assert_eq!(self.world.send(1, &packet).len(), 1, "it waits for nothing");
     }
 
-    fn open(&mut self) {
+    pub fn open(&mut self) {
         self.up(SYN, &[]);
         self.down(SYN | ACK, &[]);
         self.up(ACK, &[]);
     }
 
     /// What is counted for video, API, and the rest: octets both ways.
-    fn octets(&mut self) -> [u64; 3] {
+    pub fn octets(&mut self) -> [u64; 3] {
         let usage = self.world.query(0, SESSION);
         [VIDEO, API, REST].map(|id| {
             let count = usage.counters.iter().find(|(own, _)| *own == id);
@@ -147,7 +147,7 @@ impl Case {
     }
 
     /// What of that has come since.
-    fn since(&mut self, before: [u64; 3]) -> [u64; 3] {
+    pub fn since(&mut self, before: [u64; 3]) -> [u64; 3] {
         let now = self.octets();
         [0, 1, 2].map(|index| now[index] - before[index])
     }

@@ -40,6 +40,7 @@ mod reassembly;
 mod recirculation;
 mod redirect;
 mod relays;
+mod requests;
 mod residency;
 mod resolvers;
 mod restoring;

@@ -7,11 +7,13 @@
 
 use dpi::{FlowIndex, Protocol};
 use flow::{KeyFields, Nanos, SessionIndex, prefetch};
+use packet::IpTuple;
 use rules::classifier::Side;
 
 use super::host_pool::HostPlace;
 use super::looks::{Looks, NdpiLook};
 use super::questions::Questions;
+use crate::burst::descriptor::Descriptor;
 use crate::stats::Stats;
 
 /// Records of a set.
@@ -84,6 +86,18 @@ pub(crate) struct ResponderEntry {
     pub flow_label: u32,
 }
 
+impl ResponderEntry {
+    /// That of a packet with this tuple.
+    pub(crate) fn of(descriptor: &Descriptor, tuple: Option<&IpTuple>) -> Self {
+        Self {
+            side: descriptor.side,
+            shape: descriptor.shape,
+            tos: tuple.map_or(0, |tuple| tuple.tos),
+            flow_label: tuple.map_or(0, |tuple| tuple.flow_label),
+        }
+    }
+}
+
 /// The record of a flow. A cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -96,13 +110,35 @@ pub(super) struct FlowRecord {
     pub(super) responder: Option<ResponderEntry>,
     /// When it was looked at last, in units of 0.5 s.
     touched: u32,
+    /// A mark of that entry of the initiator's which was decided last, since what is known of the flow has changed
+    /// last: 0 of none.
+    pub(super) initiator: u16,
     is_used: bool,
+    pub(super) notes: Notes,
+}
+
+/// What is so of a flow, or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Notes(u8);
+
+impl Notes {
     /// A resolver had given the session the address of the other end for what the flow is for, when it was found.
-    pub(super) is_confirmed: bool,
+    pub(super) const IS_CONFIRMED: Self = Self(1);
     /// A request of the flow was not read to its end: it is not known what for the next packets are.
-    pub(super) has_lost_request: bool,
-    /// Whether the lower end opened the flow.
-    pub(super) initiator_is_low: bool,
+    pub(super) const HAS_LOST_REQUEST: Self = Self(1 << 1);
+    /// The lower end opened the flow.
+    pub(super) const INITIATOR_IS_LOW: Self = Self(1 << 2);
+
+    pub(super) fn has(self, note: Self) -> bool {
+        self.0 & note.0 != 0
+    }
+
+    pub(super) fn set(&mut self, note: Self, is_so: bool) {
+        self.0 = match is_so {
+            true => self.0 | note.0,
+            false => self.0 & !note.0,
+        };
+    }
 }
 
 const _: () = assert!(size_of::<FlowRecord>() == 64);
@@ -114,10 +150,9 @@ impl FlowRecord {
         session: SessionIndex(0),
         responder: None,
         touched: 0,
+        initiator: 0,
         is_used: false,
-        is_confirmed: false,
-        has_lost_request: false,
-        initiator_is_low: false,
+        notes: Notes(0),
     };
 }
 
@@ -208,9 +243,9 @@ impl FlowRecords {
             session,
             touched: now,
             is_used: true,
-            initiator_is_low,
             ..FlowRecord::FREE
         };
+        record.notes.set(Notes::INITIATOR_IS_LOW, initiator_is_low);
         Some((RecordPlace((first + way) as u32), old))
     }
 

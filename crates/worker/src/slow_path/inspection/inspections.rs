@@ -7,7 +7,7 @@
 use dpi::{FlowIndex, Found, Inspector, Layer4, NotOpened, Sender, Settings, Transport, Verdict};
 use flow::{Nanos, SessionIndex};
 
-use super::flow_records::{FlowRecords, FlowState, RecordPlace, Requests};
+use super::flow_records::{FlowRecords, FlowState, Notes, RecordPlace, Requests};
 use super::looks::Looks;
 use crate::stats::Stats;
 
@@ -103,7 +103,7 @@ fn end_undetected(records: &mut FlowRecords, token: u32, stats: &mut Stats) {
         FlowState::Undecided(looks) => FlowState::after(Looks { own: None, ..looks }, stats),
         FlowState::Requests(Requests { host, .. }) => {
             // The request whose head has come in part may be for another host.
-            own.has_lost_request = true;
+            own.notes.set(Notes::HAS_LOST_REQUEST, true);
             FlowState::Requests(Requests {
                 host,
                 ..Requests::default()

@@ -8,7 +8,7 @@ use packet::IpTuple;
 use rules::classifier::{DetectedFlow, Detection, NameSource};
 
 use super::address_names::Owner;
-use super::flow_records::{FlowState, RecordPlace};
+use super::flow_records::{FlowState, Notes, RecordPlace};
 use super::host_pool::HostAndPath;
 use super::{Asked, Inspected, InspectedPacket, Inspection, other_end};
 
@@ -139,13 +139,14 @@ impl Inspection {
             self.resolvers.names.has(packet.owner(), given, packet.now)
         });
         if let Some(own) = self.records.at_mut(record) {
-            own.is_confirmed = is_confirmed;
+            own.notes.set(Notes::IS_CONFIRMED, is_confirmed);
         }
     }
 
     /// Who names what a record's flow is for, if its client does.
     fn source(&self, record: RecordPlace) -> NameSource {
-        let is_confirmed = self.records.at(record).is_some_and(|record| record.is_confirmed);
+        let record = self.records.at(record);
+        let is_confirmed = record.is_some_and(|record| record.notes.has(Notes::IS_CONFIRMED));
         match is_confirmed {
             true => NameSource::Confirmed,
             false => NameSource::Client,

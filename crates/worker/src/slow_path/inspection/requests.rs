@@ -9,7 +9,7 @@
 use dpi::http1::may_start_request;
 use dpi::{FlowIndex, Layer4, Reason, Sender, Verdict};
 
-use super::flow_records::{FlowState, RecordPlace, Requests};
+use super::flow_records::{FlowState, Notes, RecordPlace, Requests};
 use super::{InspectedPacket, Inspection, known};
 use crate::stats::Stats;
 
@@ -31,22 +31,20 @@ enum Next {
 }
 
 impl Inspection {
-    /// The client sends behind a request that was not read to its end: the flow is for no host that is known. Whether
-    /// it was for one.
-    pub(super) fn forget_lost_request(&mut self, record: RecordPlace) -> bool {
+    /// The client sends behind a request that was not read to its end, or what cannot be read and may be one: the flow
+    /// is for no host that is known. Whether it was for one.
+    pub(super) fn forget_lost_request(&mut self, record: RecordPlace, is_unread: bool) -> bool {
         let Some(own) = self.records.at_mut(record) else {
             return false;
         };
-        let has_lost_request = std::mem::take(&mut own.has_lost_request);
+        let has_lost_request = is_unread || own.notes.has(Notes::HAS_LOST_REQUEST);
+        own.notes.set(Notes::HAS_LOST_REQUEST, false);
         match own.state {
-            FlowState::Requests(requests) if has_lost_request && requests.host.is_some() => {
-                own.state = FlowState::Requests(Requests {
-                    host: None,
-                    ..requests
-                });
-                let session = own.session;
-                self.give_back_host(session, requests.host);
-                true
+            FlowState::Requests(requests) if has_lost_request => {
+                let (session, state) = (own.session, own.state);
+                own.state = FlowState::Requests(Requests::default());
+                self.give_back(session, state);
+                requests.host.is_some()
             }
             _ => false,
         }
