@@ -116,6 +116,15 @@ impl HostName {
         Ok(name)
     }
 
+    /// The host whose octets these are ([`as_bytes`](Self::as_bytes)).
+    pub fn of_octets(octets: &[u8]) -> Option<HostName> {
+        let host = match octets.contains(&b':') {
+            true => HostName::ipv6(octets),
+            false => HostName::parse(octets),
+        };
+        host.ok()
+    }
+
     fn ipv6(text: &[u8]) -> Result<HostName, InvalidName> {
         let address: Ipv6Addr = from_text(text)?;
         let mut writer = Writer {

@@ -225,7 +225,7 @@ impl HostAndPath {
         let (host, path) = (usize::from(first.host), usize::from(first.path));
         let path = first.has_path.then(|| octets.get(host..host + path)).flatten();
         Some(Self {
-            host: HostName::parse(octets.get(..host)?).ok()?,
+            host: HostName::of_octets(octets.get(..host)?)?,
             path: path.map(PathStart::of),
         })
     }
@@ -255,6 +255,18 @@ mod tests {
         hosts.give_back(one);
         assert_eq!(hosts.in_use, 1);
         assert!(hosts.take(&name("c.example"), None).is_some());
+    }
+
+    /// A host that could not be read again kept its key when its block was free.
+    #[test]
+    fn an_address_leaves_nothing_behind() {
+        let mut hosts = HostPool::new(2);
+        for host in ["[2001:db8::1]", "[::ffff:192.0.2.1]", "192.0.2.1"] {
+            let place = hosts.take(&name(host), None).expect("room");
+            assert_eq!(hosts.at(place).map(|own| own.host), Some(name(host)));
+            hosts.give_back(place);
+            assert_eq!((hosts.in_use, hosts.places.len()), (0, 0), "{host}");
+        }
     }
 
     proptest! {
