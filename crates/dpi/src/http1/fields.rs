@@ -12,7 +12,8 @@ pub enum Body {
     Octets(u64),
     /// In chunks, each with its length.
     Chunked,
-    /// Not known from the request, or no HTTP follows: CONNECT, Upgrade.
+    /// Not known from the request, or no HTTP follows: CONNECT, Upgrade; or none, if the server does not ask for it:
+    /// Expect.
     Unknown,
 }
 
@@ -23,7 +24,7 @@ pub(super) struct Fields {
     pub(super) host: Option<Option<HostName>>,
     content_length: Option<u64>,
     transfer_encoding: Option<bool>,
-    upgrades: bool,
+    depends_on_answer: bool,
 }
 
 impl Fields {
@@ -49,7 +50,8 @@ impl Fields {
             self.transfer_encoding = Some(is_chunked && self.transfer_encoding.is_none());
             Ok(())
         } else {
-            self.upgrades |= name.eq_ignore_ascii_case(b"upgrade");
+            let depends = [&b"upgrade"[..], b"expect"];
+            self.depends_on_answer |= depends.iter().any(|field| name.eq_ignore_ascii_case(field));
             Ok(())
         }
     }
@@ -76,7 +78,7 @@ impl Fields {
     /// RFC 9112 §6.3. Both ways at once is how requests are smuggled: the body is not followed.
     pub(super) fn body(&self) -> Body {
         match (self.transfer_encoding, self.content_length) {
-            _ if self.upgrades => Body::Unknown,
+            _ if self.depends_on_answer => Body::Unknown,
             (None, None) => Body::Octets(0),
             (None, Some(octets)) => Body::Octets(octets),
             (Some(true), None) => Body::Chunked,

@@ -315,6 +315,10 @@ mod tests {
             Body::Unknown
         );
         assert_eq!(body("Upgrade: websocket\r\n"), Body::Unknown);
+        assert_eq!(
+            body("Expect: 100-continue\r\nContent-Length: 17\r\n"),
+            Body::Unknown
+        );
     }
 
     proptest! {
