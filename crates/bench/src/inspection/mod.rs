@@ -3,8 +3,8 @@
 //! list.
 //!
 //! 6,000 active sessions have four connections each at a time. Of a hundred connections 70 are TLS, 15 are HTTP/1 with
-//! three requests for one host, 15 are UDP without a host. A packet of the server's has 1,340 octets, one of the client's
-//! 40 and its payload; a mean of 690.
+//! three requests for one host, 15 are UDP without a host. A packet of the server's has 1,340 octets, one of the
+//! client's 40 and its payload; a mean of 690.
 
 mod arguments;
 mod connections;

@@ -18,8 +18,10 @@
 mod address_names;
 mod answers;
 mod flow_records;
+mod found;
 mod host_pool;
 mod host_shares;
+mod inspected_packet;
 mod inspections;
 mod known_flow;
 mod layer4;
@@ -35,86 +37,32 @@ use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 use dpi::dns::Query;
-use dpi::{FlowIndex, Found, HostName, Layer4, Protocol, Sender, Settings, Transport};
+use dpi::{HostName, Layer4, Protocol, Sender, Settings};
 use flow::slab::OutOfMemory;
 use flow::{KeyFields, Nanos, SessionIndex};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
-use packet::tuple::proto;
 use rules::classifier::Side;
 
 pub(crate) use self::address_names::Owner;
-use self::flow_records::{FlowRecords, FlowState, Notes, Requests};
+use self::flow_records::{FlowRecords, FlowState, Notes};
 pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
+use self::found::state_of;
 use self::host_pool::HostPlace;
 use self::host_shares::HostShares;
+pub(crate) use self::inspected_packet::InspectedPacket;
 use self::inspections::Inspections;
 pub(crate) use self::known_flow::KnownFlow;
 pub(crate) use self::layer4::layer4;
 use self::layer4::opens_connection;
 use self::looks::Looks;
-use self::ndpi_flows::{NdpiFlows, ShownPacket};
-use self::questions::Questions;
+use self::ndpi_flows::NdpiFlows;
+use self::requests::RequestReader;
 use self::resolvers::Resolvers;
 use self::undecided::{Looked, Lookers};
 use crate::burst::descriptor::Descriptor;
 use crate::stats::Stats;
 use crate::{InspectionLimits, NdpiLimits, ResolverLimits};
-
-/// A packet of a flow of which it matters what it is.
-pub(crate) struct InspectedPacket<'a> {
-    /// The session that it belongs to, and its SEID: a session that follows may have the same index.
-    pub session: SessionIndex,
-    pub seid: u64,
-    /// The user packet, from its IP header on.
-    pub bytes: &'a [u8],
-    /// What that header says.
-    pub layout: &'a IpTuple,
-    /// The same, of a fragment behind the first with the ports of that one.
-    pub tuple: &'a IpTuple,
-    /// Whether the UE sends it.
-    pub is_uplink: bool,
-    /// It is between the UE and a resolver whose answers count.
-    pub is_with_resolver: bool,
-    /// The entry that it has found, if it came here for nothing but what it carries.
-    pub entry: Option<ResponderEntry>,
-    /// Paths of requests may make a difference.
-    pub reads_paths: bool,
-    /// A rule of the session asks for a protocol of nDPI.
-    pub asks_ndpi: bool,
-    pub now: Nanos,
-}
-
-impl InspectedPacket<'_> {
-    fn owner(&self) -> Owner {
-        Owner {
-            session: self.session,
-            seid: self.seid,
-        }
-    }
-
-    /// As nDPI is shown it.
-    fn shown(&self) -> ShownPacket<'_> {
-        let end = self.bytes.len().min(self.layout.total_len.into());
-        ShownPacket {
-            bytes: self.bytes.get(..end).unwrap_or_default(),
-            now: self.now,
-        }
-    }
-
-    /// The address of the UE's other end.
-    fn other_end(&self) -> IpAddr {
-        other_end(self.tuple, self.is_uplink)
-    }
-}
-
-/// The address of the UE's other end.
-fn other_end(tuple: &IpTuple, is_uplink: bool) -> IpAddr {
-    match is_uplink {
-        true => tuple.addrs.dst(),
-        false => tuple.addrs.src(),
-    }
-}
 
 /// What is known of a packet's flow.
 #[derive(Clone, Copy, Debug)]
@@ -358,7 +306,7 @@ impl Inspection {
         };
         let before = self.records.at(record)?.state;
         let layer4 = layer4(packet.bytes, packet.layout);
-        let has_lost = sender == Sender::Initiator && self.forget_lost_request(record, layer4.is_none());
+        let has_lost = sender == Sender::Initiator && self.requests(record).forget_lost(layer4.is_none());
         if before == FlowState::Unseen && packet.is_uplink {
             self.open_record(record, packet, stats)?;
         }
@@ -411,7 +359,7 @@ impl Inspection {
         }
     }
 
-    /// What an entry is told by from others of its flow and direction; never 0.
+    /// What tells an entry from others of its flow and direction; never 0.
     fn entry_mark(&self, entry: ResponderEntry) -> u16 {
         let ResponderEntry { shape, .. } = entry;
         let tos = shape.contains(KeyFields::TOS).then_some(entry.tos);
@@ -499,7 +447,10 @@ impl Inspection {
         packet: &InspectedPacket<'_>,
         stats: &mut Stats,
     ) -> Option<()> {
-        let opened = self.open(record, packet, stats);
+        let of = (&mut self.records, record);
+        let opened = self
+            .inspections
+            .open(of, packet.session, packet.transport(), packet.now, stats);
         self.records.at_mut(record)?.state = match opened {
             Some(flow) => FlowState::Undecided(Looks::of_inspector(flow)),
             None => FlowState::Undetected,
@@ -507,20 +458,14 @@ impl Inspection {
         Some(())
     }
 
-    /// Begins an inspection for a record, if there is room.
-    fn open(
-        &mut self,
-        record: RecordPlace,
-        packet: &InspectedPacket<'_>,
-        stats: &mut Stats,
-    ) -> Option<FlowIndex> {
-        let transport = match packet.tuple.proto {
-            proto::TCP => Transport::Tcp,
-            _ => Transport::Udp,
-        };
-        let of = (&mut self.records, record);
-        self.inspections
-            .open(of, packet.session, transport, packet.now, stats)
+    /// What follows the requests of a record's flow.
+    fn requests(&mut self, record: RecordPlace) -> RequestReader<'_> {
+        RequestReader {
+            inspections: &mut self.inspections,
+            hosts: &mut self.hosts,
+            records: &mut self.records,
+            record,
+        }
     }
 
     /// Shows a packet to the inspector, where that may change what is known of its flow. Whether that is something else
@@ -547,9 +492,10 @@ impl Inspection {
                     Looked::Found => {
                         let found = self.inspections.found();
                         let room = (&mut self.hosts, &mut self.records);
-                        match known(packet, record, found, room, stats) {
+                        match state_of(packet, record, found, room, stats) {
                             FlowState::Requests(first) => {
-                                let requests = self.read_behind(record, first, layer4, packet, stats);
+                                let requests =
+                                    self.requests(record).read_behind(first, layer4, packet, stats);
                                 FlowState::Requests(requests)
                             }
                             state => state,
@@ -559,7 +505,7 @@ impl Inspection {
                 }
             }
             FlowState::Requests(requests) if sender == Sender::Initiator => {
-                FlowState::Requests(self.read_requests(record, requests, layer4, packet, stats))
+                FlowState::Requests(self.requests(record).read(requests, layer4, packet, stats))
             }
             FlowState::Requests(_)
             | FlowState::Queries(_)
@@ -627,6 +573,23 @@ impl Inspection {
         }
     }
 
+    /// Notes whether resolvers have given the session the address for what a packet has shown its flow to be for. That
+    /// stays so as long as the flow is for it.
+    fn note_confirmation(&mut self, record: RecordPlace, packet: &InspectedPacket<'_>) {
+        let state = self.records.at(record).map(|record| record.state);
+        let named = match state.and_then(FlowState::found) {
+            Some((protocol, Some(named))) if protocol != Protocol::Dns => self.hosts.pool.at(named),
+            _ => None,
+        };
+        let is_confirmed = named.is_some_and(|named| {
+            let given = (packet.other_end(), &named.host);
+            self.resolvers.names.has(packet.owner(), given, packet.now)
+        });
+        if let Some(own) = self.records.at_mut(record) {
+            own.notes.set(Notes::IS_CONFIRMED, is_confirmed);
+        }
+    }
+
     /// A session has ended here.
     pub fn forget(&mut self, session: SessionIndex) {
         if let Some(stay) = self.stays.get_mut(session.index()) {
@@ -666,42 +629,5 @@ impl Inspection {
         if let Some(flow) = flow {
             self.inspections.close(flow);
         }
-    }
-}
-
-/// The state of the flow of a packet's record of which this was found.
-fn known(
-    packet: &InspectedPacket<'_>,
-    record: RecordPlace,
-    found: &Found,
-    (hosts, records): (&mut HostShares, &mut FlowRecords),
-    stats: &mut Stats,
-) -> FlowState {
-    if found.protocol == Protocol::Dns {
-        // Each query says by itself what it asks for.
-        stats.hosts_found += 1;
-        return FlowState::Queries(Questions::default());
-    }
-    // Of several requests it is not known which one is the last.
-    let place = match found.host.as_ref().filter(|_| !found.has_more) {
-        Some(host) => {
-            let path = found.path.as_ref().filter(|_| packet.reads_paths);
-            let place = hosts.take((record, packet.session), (host, path), records);
-            stats.hosts_found += u64::from(place.is_some());
-            stats.hosts_lost += u64::from(place.is_none());
-            place
-        }
-        None => {
-            stats.undetected_flows += 1;
-            None
-        }
-    };
-    match found.protocol {
-        Protocol::Http1 => FlowState::Requests(Requests {
-            host: place,
-            next: None,
-            begins_at: found.next_request.filter(|_| !found.has_more),
-        }),
-        protocol => FlowState::Known(protocol, place),
     }
 }

@@ -11,9 +11,10 @@ use flow::{KeyFields, Nanos};
 use rules::classifier::PacketView;
 
 use super::flow_records::{FlowRecord, FlowState};
+use super::inspected_packet::InspectedPacket;
 use super::layer4::layer4;
 use super::questions::Questions;
-use super::{Inspected, InspectedPacket, Inspection};
+use super::{Inspected, Inspection};
 use crate::stats::Stats;
 
 impl Inspection {

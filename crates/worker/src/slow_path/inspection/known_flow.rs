@@ -10,7 +10,8 @@ use rules::classifier::{DetectedFlow, Detection, NameSource};
 use super::address_names::Owner;
 use super::flow_records::{FlowState, Notes, RecordPlace};
 use super::host_pool::HostAndPath;
-use super::{Asked, Inspected, InspectedPacket, Inspection, other_end};
+use super::inspected_packet::{InspectedPacket, other_end};
+use super::{Asked, Inspected, Inspection};
 
 /// What is known of a flow. Names are in a place that the one who asks gives.
 pub(crate) enum KnownFlow<'n> {
@@ -124,23 +125,6 @@ impl Inspection {
     fn resolved(&self, owner: Owner, address: IpAddr, now: Nanos) -> Option<HostAndPath> {
         let place = self.resolvers.names.name(owner, address, now)?;
         self.resolvers.hosts.at(place)
-    }
-
-    /// Notes whether resolvers have given the session the address for what a packet has shown its flow to be for. That
-    /// stays so as long as the flow is for it.
-    pub(super) fn note_confirmation(&mut self, record: RecordPlace, packet: &InspectedPacket<'_>) {
-        let state = self.records.at(record).map(|record| record.state);
-        let named = match state.and_then(FlowState::found) {
-            Some((protocol, Some(named))) if protocol != Protocol::Dns => self.hosts.pool.at(named),
-            _ => None,
-        };
-        let is_confirmed = named.is_some_and(|named| {
-            let given = (packet.other_end(), &named.host);
-            self.resolvers.names.has(packet.owner(), given, packet.now)
-        });
-        if let Some(own) = self.records.at_mut(record) {
-            own.notes.set(Notes::IS_CONFIRMED, is_confirmed);
-        }
     }
 
     /// Who names what a record's flow is for, if its client does.

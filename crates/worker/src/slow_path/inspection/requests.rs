@@ -7,10 +7,15 @@
 //! segment begins like one.
 
 use dpi::http1::may_start_request;
-use dpi::{FlowIndex, Layer4, Reason, Sender, Verdict};
+use dpi::{FlowIndex, Layer4, Reason, Sender, Transport, Verdict};
+use flow::SessionIndex;
 
-use super::flow_records::{FlowState, Notes, RecordPlace, Requests};
-use super::{InspectedPacket, Inspection, known};
+use super::flow_records::{FlowRecords, FlowState, Notes, RecordPlace, Requests};
+use super::found::state_of;
+use super::host_pool::HostPlace;
+use super::host_shares::HostShares;
+use super::inspected_packet::InspectedPacket;
+use super::inspections::Inspections;
 use crate::stats::Stats;
 
 /// Requests of one segment that are read at most.
@@ -30,36 +35,53 @@ enum Next {
     Unknown,
 }
 
-impl Inspection {
+/// Follows the requests of the flow of a record.
+pub(super) struct RequestReader<'a> {
+    pub(super) inspections: &'a mut Inspections,
+    pub(super) hosts: &'a mut HostShares,
+    pub(super) records: &'a mut FlowRecords,
+    pub(super) record: RecordPlace,
+}
+
+impl RequestReader<'_> {
     /// The client sends behind a request that was not read to its end, or what cannot be read and may be one: the flow
     /// is for no host that is known. Whether it was for one.
-    pub(super) fn forget_lost_request(&mut self, record: RecordPlace, is_unread: bool) -> bool {
-        let Some(own) = self.records.at_mut(record) else {
+    pub(super) fn forget_lost(&mut self, is_unread: bool) -> bool {
+        let Some(own) = self.records.at_mut(self.record) else {
             return false;
         };
         let has_lost_request = is_unread || own.notes.has(Notes::HAS_LOST_REQUEST);
         own.notes.set(Notes::HAS_LOST_REQUEST, false);
-        match own.state {
-            FlowState::Requests(requests) if has_lost_request => {
-                let (session, state) = (own.session, own.state);
-                own.state = FlowState::Requests(Requests::default());
-                self.give_back(session, state);
-                requests.host.is_some()
-            }
-            _ => false,
+        let FlowState::Requests(requests) = own.state else {
+            return false;
+        };
+        if !has_lost_request {
+            return false;
+        }
+        own.state = FlowState::Requests(Requests::default());
+        let session = own.session;
+        self.give_back(session, requests.host);
+        if let Some(flow) = requests.next {
+            self.inspections.close(flow);
+        }
+        requests.host.is_some()
+    }
+
+    fn give_back(&mut self, session: SessionIndex, host: Option<HostPlace>) {
+        if let Some(host) = host {
+            self.hosts.give_back(session, host);
         }
     }
 
     /// Reads what a client sends behind its first request.
-    pub(super) fn read_requests(
+    pub(super) fn read(
         &mut self,
-        record: RecordPlace,
         requests: Requests,
         layer4: &Layer4<'_>,
         packet: &InspectedPacket<'_>,
         stats: &mut Stats,
     ) -> Requests {
-        match self.read_next(record, requests, layer4, packet, stats) {
+        match self.read_next(requests, layer4, packet, stats) {
             Next::None => requests,
             Next::NoRequest => Requests {
                 next: None,
@@ -70,12 +92,12 @@ impl Inspection {
                 ..requests
             },
             Next::Unknown => {
-                self.give_back_host(packet.session, requests.host);
+                self.give_back(packet.session, requests.host);
                 Requests::default()
             }
             Next::Found(found) => {
-                self.give_back_host(packet.session, requests.host);
-                self.read_behind(record, found, layer4, packet, stats)
+                self.give_back(packet.session, requests.host);
+                self.read_behind(found, layer4, packet, stats)
             }
         }
     }
@@ -83,7 +105,6 @@ impl Inspection {
     /// Reads what a segment has behind its `first` request.
     pub(super) fn read_behind(
         &mut self,
-        record: RecordPlace,
         first: Requests,
         layer4: &Layer4<'_>,
         packet: &InspectedPacket<'_>,
@@ -94,7 +115,7 @@ impl Inspection {
             if requests.begins_at.is_none() {
                 return requests;
             }
-            match self.read_next(record, requests, layer4, packet, stats) {
+            match self.read_next(requests, layer4, packet, stats) {
                 Next::None => return requests,
                 Next::Incomplete(next) => {
                     return Requests {
@@ -103,26 +124,25 @@ impl Inspection {
                     };
                 }
                 Next::Found(found) if found.host == requests.host => {
-                    self.give_back_host(packet.session, found.host);
+                    self.give_back(packet.session, found.host);
                     requests.begins_at = found.begins_at;
                 }
                 // The segment is for both.
                 Next::Found(found) => {
-                    self.give_back_host(packet.session, found.host);
-                    self.give_back_host(packet.session, requests.host.take());
+                    self.give_back(packet.session, found.host);
+                    self.give_back(packet.session, requests.host.take());
                     requests.begins_at = found.begins_at;
                 }
                 Next::NoRequest | Next::Unknown => break,
             }
         }
-        self.give_back_host(packet.session, requests.host);
+        self.give_back(packet.session, requests.host);
         Requests::default()
     }
 
     /// Reads the next request, as far as a segment has it.
     fn read_next(
         &mut self,
-        record: RecordPlace,
         requests: Requests,
         layer4: &Layer4<'_>,
         packet: &InspectedPacket<'_>,
@@ -131,7 +151,15 @@ impl Inspection {
         if requests.next.is_none() && !may_have_request(layer4, requests.begins_at) {
             return Next::None;
         }
-        let Some(flow) = requests.next.or_else(|| self.open(record, packet, stats)) else {
+        let opened = match requests.next {
+            None => {
+                let of = (&mut *self.records, self.record);
+                self.inspections
+                    .open(of, packet.session, Transport::Tcp, packet.now, stats)
+            }
+            next => next,
+        };
+        let Some(flow) = opened else {
             // There is no room to read it.
             return Next::Unknown;
         };
@@ -139,7 +167,7 @@ impl Inspection {
             self.inspections.start_at(flow, begins_at);
         }
         let sent = (Sender::Initiator, layer4);
-        let found = match self.inspections.inspect(flow, sent, &mut self.records, stats) {
+        let found = match self.inspections.inspect(flow, sent, self.records, stats) {
             Verdict::Undecided => return Next::Incomplete(flow),
             Verdict::Found(found) => found,
             // A body that looks like a request.
@@ -148,13 +176,14 @@ impl Inspection {
             }
             Verdict::Undetected(_) => return Next::Unknown,
         };
-        let room = (&mut self.hosts, &mut self.records);
-        match known(packet, record, found, room, stats) {
+        let room = (&mut *self.hosts, &mut *self.records);
+        match state_of(packet, self.record, found, room, stats) {
             FlowState::Requests(requests) => Next::Found(requests),
-            other => {
-                self.give_back(packet.session, other);
+            FlowState::Known(_, host) => {
+                self.give_back(packet.session, host);
                 Next::Unknown
             }
+            _ => Next::Unknown,
         }
     }
 }
