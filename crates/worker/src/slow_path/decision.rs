@@ -109,15 +109,14 @@ pub(super) fn decide(
         side: descriptor.side,
         tuple: &tuple,
     };
-    let classified = classify(slot, &view, (descriptor, bytes), look);
-    if let Some(inspected) = classified.inspected.filter(|_| classified.is_as_before) {
-        return Ok(Outcome::AsBefore(inspected));
-    }
+    let classified = match classify(slot, &view, (descriptor, bytes), look) {
+        Classification::Classified(classified) => classified,
+        Classification::AsBefore(inspected) => return Ok(Outcome::AsBefore(inspected)),
+    };
     let Classified {
         found,
         inspected,
         other,
-        ..
     } = classified;
     let found = found.ok_or(DropReason::NoMatchingPdr)?;
     let decision = &found.decision;
@@ -304,24 +303,30 @@ fn with_layout(tuple: &IpTuple, descriptor: &Descriptor, bytes: &[u8]) -> IpTupl
     layout.unwrap_or(*tuple)
 }
 
+/// What comes of classifying a packet.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
+enum Classification {
+    Classified(Classified),
+    /// What was decided about those before that have its entry is right for it, too.
+    AsBefore(Inspected),
+}
+
 /// What detects a packet, and what is known of its flow where that matters.
-#[derive(Default)]
 struct Classified {
     found: Option<Match>,
     inspected: Option<Inspected>,
     /// The other direction of its flow, and what detects it now.
     other: Option<(ResponderEntry, IpTuple, Match)>,
-    /// Nothing was looked for: what was decided before is right.
-    is_as_before: bool,
 }
 
-impl Classified {
-    /// A packet of which nothing more matters.
+impl Classification {
+    /// Of a packet of which nothing more matters.
     fn of(found: Option<Match>) -> Self {
-        Self {
+        Self::Classified(Classified {
             found,
-            ..Self::default()
-        }
+            inspected: None,
+            other: None,
+        })
     }
 }
 
@@ -332,9 +337,9 @@ fn classify(
     view: &PacketView<'_>,
     packet: (&Descriptor, &[u8]),
     look: &mut Look<'_>,
-) -> Classified {
+) -> Classification {
     if look.is_own {
-        return Classified::of(slot.classifier.classify_own(view));
+        return Classification::of(slot.classifier.classify_own(view));
     }
     if look.is_looked_into {
         return classify_by_flow(slot, view, None, packet, look);
@@ -344,7 +349,7 @@ fn classify(
         .as_ref()
         .filter(|found| is_unsolicited(slot, found, view, packet, look))
     {
-        return Classified::of(Some(found.unsolicited()));
+        return Classification::of(Some(found.unsolicited()));
     }
     let found = found.filter(Match::is_decided);
     let matters = match &found {
@@ -353,7 +358,7 @@ fn classify(
     };
     match matters {
         true => classify_by_flow(slot, view, Some(found), packet, look),
-        false => Classified::of(found),
+        false => Classification::of(found),
     }
 }
 
@@ -366,7 +371,7 @@ fn classify_by_flow(
     undecided: Option<Option<Match>>,
     packet: (&Descriptor, &[u8]),
     look: &mut Look<'_>,
-) -> Classified {
+) -> Classification {
     let is_with_resolver = is_with_resolver(slot, view, look);
     // A fragment behind the first waits for that, or belongs to no flow.
     let layout = packet.0.tuple(packet.1).ok();
@@ -385,13 +390,8 @@ fn classify_by_flow(
     let inspected = shown
         .as_ref()
         .and_then(|shown| look.inspection.look(shown, look.stats));
-    let is_as_before = undecided.is_none() && inspected.is_some_and(|inspected| inspected.is_as_before);
-    if is_as_before {
-        return Classified {
-            inspected,
-            is_as_before,
-            ..Classified::default()
-        };
+    if let Some(inspected) = inspected.filter(|inspected| inspected.is_as_before) {
+        return Classification::AsBefore(inspected);
     }
     let mut name = None;
     let both = shown.as_ref().zip(inspected.as_ref());
@@ -426,12 +426,11 @@ fn classify_by_flow(
     {
         heed(view, (shown, inspected), look);
     }
-    Classified {
+    Classification::Classified(Classified {
         found,
         inspected,
         other,
-        is_as_before: false,
-    }
+    })
 }
 
 /// Classifies what comes the other way in a flow of which this is known now, if it goes by the entry that it has.
