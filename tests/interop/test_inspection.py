@@ -99,7 +99,9 @@ def packets(capture, ue):
     at, words = (1, "gtp") if capture.name == "n3.pcap" else (0, "!gtp")
     columns = [word for field in FIELDS for word in ("-e", field)]
     done = subprocess.run(["tshark", "-r", str(capture), "-Y", f"{words} && ip.addr == {ue} && ip.addr == {DN}", "-T", "fields",
-                           "-E", "occurrence=a", *columns], capture_output=True, text=True)
+                           # Also names in segments of which one was sent again.
+                           "-o", "tcp.reassemble_out_of_order:TRUE", "-E", "occurrence=a", *columns],
+                          capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for line in done.stdout.splitlines():
         columns = [column.split(",") for column in line.split("\t")]

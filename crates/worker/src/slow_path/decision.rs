@@ -304,7 +304,6 @@ fn with_layout(tuple: &IpTuple, descriptor: &Descriptor, bytes: &[u8]) -> IpTupl
 }
 
 /// What comes of classifying a packet.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 enum Classification {
     Classified(Classified),
     /// What was decided about those before that have its entry is right for it, too.
