@@ -9,7 +9,7 @@ use worker::{Batch, Io};
 
 use super::super::feed::{BUFFERS, Buf};
 use super::super::rules::Identity;
-use super::frames::{Frames, Kind, Step};
+use super::frames::{Frames, Kind, Step, step};
 
 /// Connections at the same time of each active session.
 const OF_A_SESSION: u32 = 4;
@@ -53,22 +53,14 @@ pub struct Mix {
     pub http: u32,
     /// HTTP/1 to a proxy.
     pub to_proxy: u32,
-    /// A datagram each way.
-    pub pairs: u32,
 }
 
 impl Mix {
-    /// Packets of a connection: pairs are not mixed with others.
-    pub fn packets(self) -> u8 {
-        self.kind(0).packets()
-    }
-
     fn kind(self, number: u32) -> Kind {
         match number % 100 {
             place if place < self.tls => Kind::Tls,
             place if place < self.tls + self.http => Kind::Http,
             place if place < self.tls + self.http + self.to_proxy => Kind::HttpToProxy,
-            place if place < self.tls + self.http + self.to_proxy + self.pairs => Kind::UdpPair,
             _ => Kind::Udp,
         }
     }
@@ -113,8 +105,7 @@ impl Connections {
             let session = number % active * spread;
             let mut connection = port.renewed(session);
             // They are not all at the same packet.
-            let drawn = (number.wrapping_mul(0x9e37_79b1) >> 16) as u8;
-            connection.made = drawn % connection.kind.packets();
+            connection.made = (number.wrapping_mul(0x9e37_79b1) >> 16) as u8 % step::COUNT;
             port.all.push(connection);
             port.wait(number);
         }
@@ -154,7 +145,7 @@ impl Connections {
         let Some(connection) = self.all.get(number as usize).copied() else {
             return;
         };
-        if connection.made >= connection.kind.packets() {
+        if connection.made >= step::COUNT {
             self.counts.connections += 1;
             let renewed = self.renewed(connection.session);
             self.all[number as usize] = renewed;

@@ -23,8 +23,6 @@ pub enum Kind {
     HttpToProxy,
     /// UDP, without a host.
     Udp,
-    /// A datagram each way: every packet begins a flow.
-    UdpPair,
 }
 
 /// A packet of a connection.
@@ -57,20 +55,8 @@ pub enum Step {
 pub mod step {
     /// Packets of a connection, both ways.
     pub const COUNT: u8 = 40;
-    /// Of a pair of datagrams.
-    pub const OF_PAIR: u8 = 2;
     /// At which of them HTTP's requests come.
     pub const REQUESTS: [u8; 3] = [3, 15, 27];
-}
-
-impl Kind {
-    /// Packets of a connection.
-    pub const fn packets(self) -> u8 {
-        match self {
-            Self::UdpPair => step::OF_PAIR,
-            _ => step::COUNT,
-        }
-    }
 }
 
 impl Step {
@@ -78,8 +64,8 @@ impl Step {
     pub fn of(kind: Kind, made: u8) -> Self {
         let is_uplink = matches!(made, 0 | 2 | 3) || made > 4 && made % 2 == 1;
         match (kind, made) {
-            (Kind::Udp | Kind::UdpPair, _) if made.is_multiple_of(2) => Self::Datagram(Direction::Uplink),
-            (Kind::Udp | Kind::UdpPair, _) => Self::Datagram(Direction::Downlink),
+            (Kind::Udp, _) if made.is_multiple_of(2) => Self::Datagram(Direction::Uplink),
+            (Kind::Udp, _) => Self::Datagram(Direction::Downlink),
             (_, 0) => Self::Syn,
             (_, 1) => Self::SynAck,
             (_, 2) => Self::Ack,

@@ -40,14 +40,6 @@ const MIX: Mix = Mix {
     tls: 70,
     http: 15,
     to_proxy: 0,
-    pairs: 0,
-};
-/// Flows of one packet.
-const PAIRS: Mix = Mix {
-    tls: 0,
-    http: 0,
-    to_proxy: 0,
-    pairs: 100,
 };
 /// Its rules.
 const RULES: Size = Size {
@@ -77,12 +69,7 @@ pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Inspected, 
         hosts: 1_000,
         ..RULES
     };
-    let only = |tls, http, to_proxy| Mix {
-        tls,
-        http,
-        to_proxy,
-        pairs: 0,
-    };
+    let only = |tls, http, to_proxy| Mix { tls, http, to_proxy };
     let all = [
         (OF_TUNNEL, MIX, RULES, Base::Tunnel),
         (OF_TUPLE, MIX, RULES, Base::Tuple),
@@ -98,7 +85,6 @@ pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Inspected, 
         ("UDP alone, each 5-tuple", only(0, 0, 0), RULES, Base::Tuple),
         ("access list, each tunnel", MIX, LIST, Base::Tunnel),
         ("access list, each 5-tuple", MIX, LIST, Base::Tuple),
-        ("access list, flows of one packet", PAIRS, LIST, Base::Tuple),
         (
             "access list, solicited, each 5-tuple",
             MIX,
@@ -167,7 +153,6 @@ fn compare(
     Ok(Compared {
         name: name.into(),
         rules: [size.hosts, size.prefixes],
-        packets: mix.packets(),
         kept: Spread::of(kept),
         with: Spread::of(on),
         without: Spread::of(off),

@@ -13,8 +13,6 @@ pub struct Compared {
     pub name: String,
     /// Hosts and prefixes in the rules.
     pub rules: [u32; 2],
-    /// Packets of a connection.
-    pub packets: u8,
     /// Nanoseconds a packet with rules, of the pairs.
     pub with: Spread,
     /// Without.
