@@ -40,7 +40,7 @@ pub(crate) use self::source_check::source_check;
 use self::tunnels::Interfaces;
 pub(crate) use self::tunnels::{Tunnel, tunnels};
 use crate::compile_error::CompileError;
-use crate::model::{AccessDecision, AccessList, ConnectionPolicy, SessionRules};
+use crate::model::{AccessDecision, AccessList, ConnectionPolicy, DetectionReads, SessionRules};
 use crate::network::{LocalId, Network};
 pub use crate::packet_view::{DetectedFlow, Detection, NameSource, PacketView, Side};
 use crate::sdf::{FieldReader, matches, ue_end};
@@ -102,8 +102,8 @@ struct WithShared {
     activations: Activations,
     named: Box<[NamedApplication]>,
     access_list: Option<Arc<AccessList>>,
-    /// Whether any of them asks for the paths of requests.
-    reads_paths: bool,
+    /// What any of them reads of flows.
+    reads: DetectionReads,
 }
 
 const _: () = assert!(size_of::<Classifier>() == size_of::<Arc<[u64]>>());
@@ -152,12 +152,15 @@ impl Classifier {
         Ok(Self(if is_alone {
             Form::Alone(words)
         } else {
-            let reads_paths = activations.reads_paths()
-                || named.iter().any(NamedApplication::reads_paths)
-                || access_list.as_ref().is_some_and(|list| list.reads_paths());
+            let named_reads = named.iter().map(NamedApplication::reads);
+            let list_reads = access_list.iter().map(|list| list.reads());
+            let reads = named_reads
+                .chain(list_reads)
+                .chain([activations.reads()])
+                .collect();
             Form::WithShared(Arc::new(WithShared {
                 words,
-                reads_paths,
+                reads,
                 activations,
                 named: named.into(),
                 access_list,
@@ -266,20 +269,10 @@ impl Classifier {
         })
     }
 
-    /// Whether the path of a request may make a difference: else a host alone says what a request is for.
+    /// What its rules read of flows that need not be known for others.
     #[inline]
-    pub fn reads_paths(&self) -> bool {
-        self.shared().is_some_and(|shared| shared.reads_paths)
-    }
-
-    /// Whether it may matter what nDPI says of a flow.
-    pub fn may_ask_ndpi(&self) -> bool {
-        let asks = |list: &Arc<AccessList>| list.asks_ndpi();
-        self.shared().is_some_and(|shared| {
-            shared.activations.asks_ndpi()
-                || shared.named.iter().any(NamedApplication::asks_ndpi)
-                || shared.access_list.as_ref().is_some_and(asks)
-        })
+    pub fn reads(&self) -> DetectionReads {
+        self.shared().map(|shared| shared.reads).unwrap_or_default()
     }
 
     /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first

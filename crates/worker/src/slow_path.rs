@@ -45,7 +45,7 @@ use crate::slow_path::decision::{Answer, Home, Look, OtherDirection, Outcome, de
 use crate::slow_path::deficit_round_robin::{Class, DeficitRoundRobin, HashedRoundRobin, Turn};
 use crate::slow_path::denial::DeniedEntries;
 use crate::slow_path::idle_time::Idle;
-use crate::slow_path::inspection::{Inspected, Inspection, ResponderEntry};
+use crate::slow_path::inspection::{EntryPlace, Inspected, Inspection};
 use crate::stats::Stats;
 
 /// The slow path's state.
@@ -564,7 +564,7 @@ impl SlowPath {
     /// Notes the entry of a packet's direction where what is found of its flow may change it.
     #[inline]
     fn note_entry(&mut self, descriptor: &Descriptor, inspected: Inspected, known: Option<IpTuple>) {
-        let entry = ResponderEntry::of(descriptor, known.as_ref());
+        let entry = EntryPlace::of(descriptor, known.as_ref());
         self.inspection.note_entry(&inspected, entry);
     }
 
@@ -576,7 +576,7 @@ impl SlowPath {
         if other.content.is_some() {
             tables.bill(session, other.content, &mut verdict);
         }
-        let ResponderEntry { side, shape, .. } = other.entry;
+        let EntryPlace { side, shape, .. } = other.entry;
         let is_short = verdict.direction() == Direction::Downlink;
         let entry = NewEntry {
             idle: self.idle.of(shape, other.tuple.proto, is_short),

@@ -11,7 +11,7 @@ use super::decision::Decision;
 use super::source_check::{SourceCheck, source_check};
 use crate::compile_error::{CompileError, CompileFault};
 use crate::counter_slots::CounterSlots;
-use crate::model::{FarId, Pdr, RuleAction, RuleRef, Rulebase, SessionRules};
+use crate::model::{DetectionReads, FarId, Pdr, RuleAction, RuleRef, Rulebase, SessionRules};
 use crate::sdf::{FieldReader, TableEntry};
 
 /// The slot of a FAR, and what packets that it sends may have as source.
@@ -167,14 +167,9 @@ impl Activations {
         self.asks
     }
 
-    /// Whether any rule of them asks for the paths of requests.
-    pub(super) fn reads_paths(&self) -> bool {
-        self.rulebases.iter().any(|one| one.rulebase.reads_paths())
-    }
-
-    /// Whether any asks for a protocol of nDPI.
-    pub(super) fn asks_ndpi(&self) -> bool {
-        self.rulebases.iter().any(|one| one.rulebase.asks_ndpi())
+    /// What their rules read of flows.
+    pub(super) fn reads(&self) -> DetectionReads {
+        self.rulebases.iter().map(|one| one.rulebase.reads()).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {

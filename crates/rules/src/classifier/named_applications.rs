@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flow::Direction;
 
 use super::filters::pack_flows;
-use crate::model::{Application, NamedPfds};
+use crate::model::{Application, DetectionReads, NamedPfds};
 use crate::sdf::{FieldReader, PatternBuilder, PatternView, Span, TooManyPatterns, matches};
 
 /// The application of one PDR.
@@ -40,18 +40,13 @@ impl NamedApplication {
         }))
     }
 
-    pub(super) fn reads_paths(&self) -> bool {
-        self.pfds.reads_paths()
+    pub(super) fn reads(&self) -> DetectionReads {
+        self.pfds.reads()
     }
 
     /// Whether it is that of the PDR in this slot.
     pub(super) fn is_of(&self, pdr: u16) -> bool {
         self.pdr == pdr
-    }
-
-    /// Whether it asks for a protocol of nDPI.
-    pub(super) fn asks_ndpi(&self) -> bool {
-        self.pfds.asks_ndpi()
     }
 
     /// Whether a packet is of it.

@@ -11,7 +11,7 @@ use dpi::dns::Sinkhole;
 use dpi::domain_lists::DomainLists;
 use flow::Direction;
 
-use super::detection_pattern::DetectionPattern;
+use super::detection_pattern::{DetectionPattern, DetectionReads};
 use super::rule_table::{RuleTable, TableRule};
 use crate::sdf::{FieldReader, SdfFilter, TooManyPatterns};
 
@@ -273,14 +273,9 @@ impl AccessList {
         self.tables.iter().any(RuleTable::asks)
     }
 
-    /// Whether one of its rules asks for the paths of requests.
-    pub(crate) fn reads_paths(&self) -> bool {
-        self.tables.iter().any(RuleTable::reads_paths)
-    }
-
-    /// Whether one of them asks for a protocol of nDPI.
-    pub fn asks_ndpi(&self) -> bool {
-        self.tables.iter().any(RuleTable::asks_ndpi)
+    /// What its rules read of flows.
+    pub(crate) fn reads(&self) -> DetectionReads {
+        self.tables.iter().map(RuleTable::reads).collect()
     }
 
     /// What becomes of the packets of the rule with this number.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use dpi::Protocols;
 use dpi::hosts::{ApplicationIndex, HostTable, HostTableBuilder};
 
+use super::detection_pattern::DetectionReads;
 use super::name_pattern::{Carrier, NameKind, NamePattern};
 use crate::packet_view::DetectedFlow;
 use crate::sdf::FlowDescription;
@@ -49,8 +50,11 @@ impl NamedPfd {
         is_of_protocol && any(&self.urls) && any(&self.domains)
     }
 
-    fn reads_path(&self) -> bool {
-        self.urls.iter().chain(&self.domains).any(NamePattern::reads_path)
+    fn reads(&self) -> DetectionReads {
+        DetectionReads {
+            paths: self.urls.iter().chain(&self.domains).any(NamePattern::reads_path),
+            ndpi: self.protocols.has_ndpi(),
+        }
     }
 
     /// Its names, if one that matches is enough, and all are written out.
@@ -73,7 +77,7 @@ pub struct NamedPfds {
     table: HostTable,
     /// The places of the others.
     others: Box<[u32]>,
-    reads_paths: bool,
+    reads: DetectionReads,
 }
 
 impl NamedPfds {
@@ -91,7 +95,7 @@ impl NamedPfds {
             }
         }
         Self {
-            reads_paths: all.iter().any(NamedPfd::reads_path),
+            reads: all.iter().map(NamedPfd::reads).collect(),
             all: all.into(),
             table: builder.build(seed).0,
             others: others.into(),
@@ -103,14 +107,9 @@ impl NamedPfds {
         &self.all
     }
 
-    /// Whether one of them asks for the paths of requests.
-    pub(crate) fn reads_paths(&self) -> bool {
-        self.reads_paths
-    }
-
-    /// Whether any asks for a protocol of nDPI.
-    pub fn asks_ndpi(&self) -> bool {
-        self.all.iter().any(|pfd| pfd.protocols.has_ndpi())
+    /// What they read of flows.
+    pub(crate) fn reads(&self) -> DetectionReads {
+        self.reads
     }
 
     /// The places of those that mean such a flow, some of them more than once.
@@ -143,7 +142,7 @@ impl Default for NamedPfds {
             all: Box::default(),
             table: HostTable::empty(),
             others: Box::default(),
-            reads_paths: false,
+            reads: DetectionReads::default(),
         }
     }
 }

@@ -61,6 +61,32 @@ impl DetectionPattern {
     fn wants_confirmed(&self) -> bool {
         self.is_confirmed && self.asks_for_name()
     }
+
+    fn reads(&self) -> DetectionReads {
+        DetectionReads {
+            paths: self.hosts.iter().any(HostRule::reads_path),
+            ndpi: self.protocols.has_ndpi(),
+        }
+    }
+}
+
+/// What rules read of flows that need not be known for others, beside hosts and the protocols of inspection itself.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct DetectionReads {
+    /// Paths of requests.
+    pub paths: bool,
+    /// Protocols of nDPI.
+    pub ndpi: bool,
+}
+
+/// What any of them reads.
+impl FromIterator<DetectionReads> for DetectionReads {
+    fn from_iter<I: IntoIterator<Item = DetectionReads>>(all: I) -> Self {
+        all.into_iter().fold(Self::default(), |one, other| Self {
+            paths: one.paths || other.paths,
+            ndpi: one.ndpi || other.ndpi,
+        })
+    }
 }
 
 /// Whether rules with these protocols take a flow of this one, or of one that is not known. What DNS asks for is no
@@ -93,7 +119,7 @@ pub(super) struct DetectionIndex {
     /// Of them, those with categories, and these.
     by_category: Box<[(u32, Categories)]>,
     lists: Arc<DomainLists>,
-    reads_paths: bool,
+    reads: DetectionReads,
 }
 
 impl DetectionIndex {
@@ -105,13 +131,13 @@ impl DetectionIndex {
         let mut hosts = HostTableBuilder::default();
         let (mut conditions, mut asking) = (Vec::new(), Vec::new());
         let (mut without_names, mut by_category) = (Vec::new(), Vec::new());
-        let mut reads_paths = false;
+        let mut reads = Vec::new();
         let (mut protocols, mut places) = (Vec::new(), HashMap::new());
         for (place, pattern) in (0..).zip(patterns) {
             for host in &pattern.hosts {
                 host.add_to(&mut hosts, ApplicationIndex(place));
-                reads_paths |= host.reads_path();
             }
+            reads.push(pattern.reads());
             let set = *places.entry(pattern.protocols).or_insert_with(|| {
                 protocols.push(pattern.protocols);
                 protocols.len() as u32 - 1
@@ -134,23 +160,18 @@ impl DetectionIndex {
             without_names: without_names.into(),
             by_category: by_category.into(),
             lists: Arc::clone(lists),
-            reads_paths,
+            reads: reads.into_iter().collect(),
         }
     }
 
-    /// Whether a pattern asks for the paths of requests.
-    pub(super) fn reads_paths(&self) -> bool {
-        self.reads_paths
+    /// What the patterns read.
+    pub(super) fn reads(&self) -> DetectionReads {
+        self.reads
     }
 
     /// The place of the first rule that has a pattern.
     pub(super) fn first_asking(&self) -> Option<u32> {
         self.asking.first().copied()
-    }
-
-    /// Whether any rule asks for a protocol of nDPI.
-    pub(super) fn asks_ndpi(&self) -> bool {
-        self.protocols.iter().any(Protocols::has_ndpi)
     }
 
     /// The places of the rules below `end` that have a pattern, in rising order.

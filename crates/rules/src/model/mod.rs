@@ -38,7 +38,7 @@ pub use self::access_list::{
 };
 pub use self::application::{Application, NamedPfd, NamedPfds, NotAPfd};
 pub use self::credit_pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault};
-pub use self::detection_pattern::DetectionPattern;
+pub use self::detection_pattern::{DetectionPattern, DetectionReads};
 pub use self::edit::Edit;
 pub use self::endpoint::{FramedRoutesUpdate, TrafficEndpoint, TrafficEndpointUpdate};
 pub use self::far::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dpi::domain_lists::DomainLists;
 use flow::Direction;
 
-use super::detection_pattern::{DetectionIndex, DetectionPattern};
+use super::detection_pattern::{DetectionIndex, DetectionPattern, DetectionReads};
 use crate::sdf::{FieldReader, FilterSet, FilterTable, SdfFilter, TableEntry, TooManyPatterns};
 
 /// Rules that very many sessions share, each with what it leads to. Made of rules, with which they are compared: two
@@ -53,14 +53,9 @@ impl<T> RuleTable<T> {
         self.detections.first_asking().is_some()
     }
 
-    /// Whether a rule asks for the paths of requests.
-    pub(super) fn reads_paths(&self) -> bool {
-        self.detections.reads_paths()
-    }
-
-    /// Whether a rule asks for a protocol of nDPI.
-    pub(super) fn asks_ndpi(&self) -> bool {
-        self.detections.asks_ndpi()
+    /// What its rules read of flows.
+    pub(super) fn reads(&self) -> DetectionReads {
+        self.detections.reads()
     }
 
     /// The place of the first rule that a packet matches, of those with a precedence below `before`.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use dpi::domain_lists::DomainLists;
 use flow::{ContentId, Direction};
 
-use super::detection_pattern::DetectionPattern;
+use super::detection_pattern::{DetectionPattern, DetectionReads};
 use super::ids::{FarId, Precedence, QerId, UrrId};
 use super::rule_table::{RuleTable, TableRule};
 use crate::sdf::{FieldReader, SdfFilter, TableEntry, TooManyPatterns};
@@ -167,14 +167,9 @@ impl Rulebase {
         self.table.asks()
     }
 
-    /// Whether any of its rules asks for the paths of requests.
-    pub(crate) fn reads_paths(&self) -> bool {
-        self.table.reads_paths()
-    }
-
-    /// Whether any of them asks for a protocol of nDPI.
-    pub fn asks_ndpi(&self) -> bool {
-        self.table.asks_ndpi()
+    /// What its rules read of flows.
+    pub(crate) fn reads(&self) -> DetectionReads {
+        self.table.reads()
     }
 
     /// The first rule that a packet matches, of those with a precedence below `before`.

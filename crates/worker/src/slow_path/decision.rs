@@ -12,7 +12,7 @@ use crate::sessions::Slot;
 use crate::slow_path::connections::{Connections, Owner, Segment};
 use crate::slow_path::denial::denied;
 use crate::slow_path::inspection::{
-    Inspected, InspectedPacket, Inspection, KnownFlow, ResponderEntry, may_be_one_of_several,
+    EntryPlace, Inspected, InspectedPacket, Inspection, KnownFlow, may_be_one_of_several,
 };
 use crate::stats::Stats;
 
@@ -38,7 +38,7 @@ pub(super) struct Answer {
 /// What was decided about the other direction of a packet's flow.
 pub(super) struct OtherDirection {
     /// Its entry.
-    pub entry: ResponderEntry,
+    pub entry: EntryPlace,
     /// The fields of its packets.
     pub tuple: IpTuple,
     pub verdict: Verdict,
@@ -315,7 +315,7 @@ struct Classified {
     found: Option<Match>,
     inspected: Option<Inspected>,
     /// The other direction of its flow, and what detects it now.
-    other: Option<(ResponderEntry, IpTuple, Match)>,
+    other: Option<(EntryPlace, IpTuple, Match)>,
 }
 
 impl Classification {
@@ -382,7 +382,7 @@ fn classify_by_flow(
             Some(InspectedPacket {
                 entry: look
                     .is_looked_into
-                    .then(|| ResponderEntry::of(packet.0, Some(view.tuple))),
+                    .then(|| EntryPlace::of(packet.0, Some(view.tuple))),
                 ..shown(slot, (view, layout), flow, packet, look)?
             })
         });
@@ -435,7 +435,7 @@ fn classify_by_flow(
 /// Classifies what comes the other way in a flow of which this is known now, if it goes by the entry that it has.
 fn classify_other(
     slot: &Slot,
-    (entry, tuple): (ResponderEntry, &IpTuple),
+    (entry, tuple): (EntryPlace, &IpTuple),
     detection: Detection<'_>,
     look: &Look<'_>,
 ) -> Option<Match> {
@@ -524,8 +524,7 @@ fn shown<'a>(
         is_uplink,
         is_with_resolver,
         entry: None,
-        reads_paths: slot.classifier.reads_paths(),
-        asks_ndpi: look.inspection.has_ndpi() && slot.classifier.may_ask_ndpi(),
+        reads: slot.classifier.reads(),
         now: look.now,
     })
 }

@@ -7,8 +7,9 @@
 //! flow is decided, and its packets come here no more. No packet waits.
 //!
 //! The record stays, for decisions that are made anew when rules or the session change. In HTTP/1 each request may be
-//! for something else: what the client sends keeps coming here, and a request for another host or path outdates the
-//! entry of what the server sends. Each query of DNS says by itself what it asks for, and its answer asks for nothing.
+//! for something else: what the client sends keeps coming here ([`requests`]). Where a packet shows that a flow is for
+//! something else, what comes the other way is decided with it. Each query of DNS says by itself what it asks for, and
+//! its answer asks for nothing.
 //!
 //! A flow of which only packets to the UE have come has a record and is not inspected: senders in the data network
 //! take none of a session's share. What resolvers answer UEs says what flows are for that do not say it themselves
@@ -45,8 +46,8 @@ use packet::IpTuple;
 use rules::classifier::Side;
 
 pub(crate) use self::address_names::Owner;
+pub(crate) use self::flow_records::{EntryPlace, RecordPlace};
 use self::flow_records::{FlowRecords, FlowState, Notes};
-pub(crate) use self::flow_records::{RecordPlace, ResponderEntry};
 use self::found::state_of;
 use self::host_pool::HostPlace;
 use self::host_shares::HostShares;
@@ -72,7 +73,7 @@ pub(crate) struct Inspected {
     /// Packets in the same direction may change that.
     is_open: bool,
     /// The entry of the other direction, about which this packet has another decision made.
-    pub outdates: Option<ResponderEntry>,
+    pub outdates: Option<EntryPlace>,
     /// What was decided about the packets before is right for this one, too.
     pub is_as_before: bool,
     /// This packet has shown what the flow is for.
@@ -103,7 +104,7 @@ enum Asked {
 impl Inspected {
     /// The entry of the other direction, and the fields of its packets, if this packet outdates it. `tuple` is that of
     /// the packet.
-    pub fn outdated(&self, tuple: &IpTuple) -> Option<(ResponderEntry, IpTuple)> {
+    pub fn outdated(&self, tuple: &IpTuple) -> Option<(EntryPlace, IpTuple)> {
         let entry = self.outdates?;
         let theirs = IpTuple {
             tos: entry.tos,
@@ -345,7 +346,7 @@ impl Inspection {
 
     /// Whether the entry that a packet has found was decided by what is known of its flow now: it is the one of its
     /// sender's that was decided last, and not by a packet of the same burst.
-    fn is_decided(&self, record: RecordPlace, sender: Sender, entry: Option<ResponderEntry>) -> bool {
+    fn is_decided(&self, record: RecordPlace, sender: Sender, entry: Option<EntryPlace>) -> bool {
         let own = self
             .records
             .at(record)
@@ -360,8 +361,8 @@ impl Inspection {
     }
 
     /// What tells an entry from others of its flow and direction; never 0.
-    fn entry_mark(&self, entry: ResponderEntry) -> u16 {
-        let ResponderEntry { shape, .. } = entry;
+    fn entry_mark(&self, entry: EntryPlace) -> u16 {
+        let EntryPlace { shape, .. } = entry;
         let tos = shape.contains(KeyFields::TOS).then_some(entry.tos);
         let flow_label = shape.contains(KeyFields::FLOW_LABEL).then_some(entry.flow_label);
         let place = match entry.side {
@@ -485,7 +486,7 @@ impl Inspection {
                 let of = (record, packet.session);
                 let lookers = Lookers {
                     inspections: &mut self.inspections,
-                    ndpi: self.ndpi.as_deref_mut().filter(|_| packet.asks_ndpi),
+                    ndpi: self.ndpi.as_deref_mut().filter(|_| packet.reads.ndpi),
                     records: &mut self.records,
                 };
                 match lookers.look(of, looks, (sender, layer4), &packet.shown(), stats) {
@@ -562,7 +563,7 @@ impl Inspection {
     }
 
     /// Notes the entry by which a packet and others of its direction go, where that matters for those that follow.
-    pub fn note_entry(&mut self, inspected: &Inspected, entry: ResponderEntry) {
+    pub fn note_entry(&mut self, inspected: &Inspected, entry: EntryPlace) {
         let mark = inspected.is_initiator.then(|| self.entry_mark(entry));
         let Some(own) = self.records.at_mut(inspected.record) else {
             return;

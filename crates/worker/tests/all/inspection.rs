@@ -11,8 +11,7 @@ use packet::checksum;
 use packet::tcp::flags::{ACK, FIN, SYN};
 use rules::image::ImmediateActions;
 use rules::model::{
-    DetectionPattern, HostRule, PdrId, PdrUpdate, Precedence, PredefinedRule, SdfFilter, TosTrafficClass,
-    Urr, UrrId,
+    DetectionPattern, HostRule, Precedence, PredefinedRule, SdfFilter, TosTrafficClass, Urr, UrrId,
 };
 use rules::testing::{N3_ADDRESS, UE, tunnelled};
 use rules::{Predefined, SessionRules};
@@ -20,7 +19,7 @@ use worker::{Command, InspectionLimits, WorkerConfig};
 
 use common::World;
 use common::first_payloads::{client_hello, get, segment};
-use common::one_session::{TEID, session};
+use common::one_session::{TEID, with_rulebase};
 
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
 pub const VIDEO: UrrId = UrrId(0x8000_0001);
@@ -67,16 +66,7 @@ pub fn rules_where(video: &str, first: Option<SdfFilter>, is_confirmed: bool) ->
         ..rule(0, None, REST)
     }));
     predefined.add(b"base", all).expect("all is there");
-    let mut rules = session();
-    for pdr in [PdrId(1), PdrId(2)] {
-        let update = PdrUpdate {
-            activate: predefined.rulebase(b"base").cloned().into_iter().collect(),
-            ..PdrUpdate::new(pdr)
-        };
-        rules.update_pdr(update).expect("it is there");
-    }
-    rules.instantiate(&predefined);
-    rules
+    with_rulebase(&predefined, b"base")
 }
 
 /// A worker with that session, and one of its connections.
@@ -106,6 +96,18 @@ impl Case {
             next: [u32::MAX - 10, 77],
             tos: 0,
         }
+    }
+
+    /// With a rule before that reads TOS, so that entries are of one.
+    pub fn reading_tos() -> Self {
+        let marked = SdfFilter {
+            tos_traffic_class: Some(TosTrafficClass {
+                value: 0xb8,
+                mask: 0xfc,
+            }),
+            ..SdfFilter::default()
+        };
+        Self::with(rules_after("*.video.example", Some(marked)), |_| ())
     }
 
     /// Sends a segment of the client.
@@ -212,14 +214,7 @@ fn acknowledgements_alone_count_as_the_host_once_it_is_known() {
 /// Rules that read TOS make entries of it, and the server's is not the client's.
 #[test]
 fn answers_with_another_tos_follow_the_requests() {
-    let marked = SdfFilter {
-        tos_traffic_class: Some(TosTrafficClass {
-            value: 0xb8,
-            mask: 0xfc,
-        }),
-        ..SdfFilter::default()
-    };
-    let mut case = Case::with(rules_after("*.video.example", Some(marked)), |_| ());
+    let mut case = Case::reading_tos();
     case.tos = 0x28;
     case.open();
     for (host, path, expected) in [

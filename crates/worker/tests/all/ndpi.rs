@@ -10,14 +10,14 @@ use flow::SessionIndex;
 use ndpi::Library;
 use packet::tcp::flags::{ACK, SYN};
 use proptest::prelude::*;
-use rules::model::{DetectionPattern, PdrId, PdrUpdate, Precedence, PredefinedRule, Urr, UrrId};
+use rules::model::{DetectionPattern, Precedence, PredefinedRule, Urr, UrrId};
 use rules::testing::{N3_ADDRESS, UE, network, tunnelled};
 use rules::{Predefined, SessionRules};
 use worker::{NdpiLimits, TraceFilter, TracedDetection, WorkerConfig};
 
 use crate::common::World;
 use crate::common::first_payloads::{client_hello, segment};
-use crate::common::one_session::{TEID, of_ue, session};
+use crate::common::one_session::{TEID, of_ue, with_rulebase};
 use crate::inspection::{API, REST, VIDEO};
 use crate::tracing;
 
@@ -59,16 +59,7 @@ fn rules(library: &Library, names: [&str; 2]) -> SessionRules {
     let urrs = [TORRENT, SSH, REST].map(Urr::volume);
     let mut predefined = Predefined::new([], [], urrs).expect("their numbers fit");
     predefined.add(b"base", all).expect("all is there");
-    let mut rules = session();
-    for pdr in [PdrId(1), PdrId(2)] {
-        let update = PdrUpdate {
-            activate: predefined.rulebase(b"base").cloned().into_iter().collect(),
-            ..PdrUpdate::new(pdr)
-        };
-        rules.update_pdr(update).expect("it is there");
-    }
-    rules.instantiate(&predefined);
-    rules
+    with_rulebase(&predefined, b"base")
 }
 
 fn handshake() -> Vec<u8> {

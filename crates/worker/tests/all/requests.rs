@@ -7,9 +7,7 @@ use flow::{PortId, WorkerId};
 use packet::tcp::flags::{ACK, SYN};
 use packet::{Addrs, Teid, checksum, tcp};
 use proptest::prelude::*;
-use rules::model::{
-    OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, SdfFilter, TosTrafficClass, UeIpAddress,
-};
+use rules::model::{OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, UeIpAddress};
 use rules::testing::{GNB, N3_ADDRESS, UE, UE_V6, pdu_session, tunnelled};
 use worker::InspectionLimits;
 use worker::mem::MemBuf;
@@ -17,7 +15,7 @@ use worker::mem::MemBuf;
 use crate::common::first_payloads::{get, segment};
 use crate::common::one_session::TEID;
 use crate::common::{World, frame};
-use crate::inspection::{Case, SERVER, rules_after, rules_with};
+use crate::inspection::{Case, SERVER, rules_with};
 
 const REMOTE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
 
@@ -72,14 +70,7 @@ fn what_comes_with_a_request_counts_as_it() {
 /// Rules that read TOS make entries of it: what one of them says is not right for the next request.
 #[test]
 fn a_body_counts_as_its_request_whatever_its_tos() {
-    let marked = SdfFilter {
-        tos_traffic_class: Some(TosTrafficClass {
-            value: 0xb8,
-            mask: 0xfc,
-        }),
-        ..SdfFilter::default()
-    };
-    let mut case = Case::with(rules_after("*.video.example", Some(marked)), |_| ());
+    let mut case = Case::reading_tos();
     case.open();
     let (video, head) = (get("a.video.example", "/"), post_to("shop.example", 100_000));
     let send = |case: &mut Case, payload: &[u8], tos| {

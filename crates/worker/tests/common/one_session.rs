@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use packet::{DropReason, Teid, checksum};
-use rules::SessionRules;
 use rules::model::{
     AccessList, Edit, LocalPolicy, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, UeIpAddress,
 };
 use rules::network::{BoundAccessList, Network, SessionScope};
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
+use rules::{Predefined, SessionRules};
 use worker::Event;
 
 use super::{World, frame};
@@ -46,6 +46,20 @@ pub fn of_ue(rules: &mut SessionRules, teid: u32, ue: Ipv4Addr) {
     for change in [uplink, downlink] {
         rules.update_pdr(change).expect("it is there");
     }
+}
+
+/// The rules of [`session`] whose PDRs both activate this rulebase.
+pub fn with_rulebase(predefined: &Predefined, name: &[u8]) -> SessionRules {
+    let mut rules = session();
+    for pdr in [PdrId(1), PdrId(2)] {
+        let update = PdrUpdate {
+            activate: predefined.rulebase(name).cloned().into_iter().collect(),
+            ..PdrUpdate::new(pdr)
+        };
+        rules.update_pdr(update).expect("it is there");
+    }
+    rules.instantiate(predefined);
+    rules
 }
 
 /// A network in which this is the list of all sessions.

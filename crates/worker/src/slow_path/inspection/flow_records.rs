@@ -74,19 +74,19 @@ impl FlowState {
     }
 }
 
-/// Where the other direction of a flow has its entry.
+/// Where a direction of a flow has its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ResponderEntry {
+pub(crate) struct EntryPlace {
     /// Where its packets come in.
     pub side: Side,
     /// The fields of its key.
     pub shape: KeyFields,
-    /// What its packets had that last came here, where the key has it: it is theirs, not that of what the client sends.
+    /// What its packets had that last came here, where the key has it: each direction has its own.
     pub tos: u8,
     pub flow_label: u32,
 }
 
-impl ResponderEntry {
+impl EntryPlace {
     /// That of a packet with this tuple.
     pub(crate) fn of(descriptor: &Descriptor, tuple: Option<&IpTuple>) -> Self {
         Self {
@@ -107,7 +107,7 @@ pub(super) struct FlowRecord {
     pub(super) state: FlowState,
     pub(super) session: SessionIndex,
     /// The entry of what the server sends, where the client's next request may outdate it.
-    pub(super) responder: Option<ResponderEntry>,
+    pub(super) responder: Option<EntryPlace>,
     /// When it was looked at last, in units of 0.5 s.
     touched: u32,
     /// A mark of that entry of the initiator's which was decided last, since what is known of the flow has changed

@@ -24,7 +24,7 @@ pub(super) fn state_of(
     // Of several requests it is not known which one is the last.
     let place = match found.host.as_ref().filter(|_| !found.has_more) {
         Some(host) => {
-            let path = found.path.as_ref().filter(|_| packet.reads_paths);
+            let path = found.path.as_ref().filter(|_| packet.reads.paths);
             let place = hosts.take((record, packet.session), (host, path), records);
             stats.hosts_found += u64::from(place.is_some());
             stats.hosts_lost += u64::from(place.is_none());

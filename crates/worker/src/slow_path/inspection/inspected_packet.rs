@@ -6,9 +6,10 @@ use dpi::Transport;
 use flow::{Nanos, SessionIndex};
 use packet::IpTuple;
 use packet::tuple::proto;
+use rules::model::DetectionReads;
 
 use super::address_names::Owner;
-use super::flow_records::ResponderEntry;
+use super::flow_records::EntryPlace;
 use super::ndpi_flows::ShownPacket;
 
 /// A packet of a flow of which it matters what it is.
@@ -27,11 +28,9 @@ pub(crate) struct InspectedPacket<'a> {
     /// It is between the UE and a resolver whose answers count.
     pub is_with_resolver: bool,
     /// The entry that it has found, if it came here for nothing but what it carries.
-    pub entry: Option<ResponderEntry>,
-    /// Paths of requests may make a difference.
-    pub reads_paths: bool,
-    /// A rule of the session asks for a protocol of nDPI.
-    pub asks_ndpi: bool,
+    pub entry: Option<EntryPlace>,
+    /// What rules of the session read of flows.
+    pub reads: DetectionReads,
     pub now: Nanos,
 }
 

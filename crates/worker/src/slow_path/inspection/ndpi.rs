@@ -5,11 +5,6 @@ use dpi::NdpiProtocol;
 use super::Inspection;
 
 impl Inspection {
-    /// Whether nDPI is there.
-    pub fn has_ndpi(&self) -> bool {
-        self.ndpi.is_some()
-    }
-
     /// Flows that nDPI looks at, and what it has allocated by itself, octets.
     pub fn ndpi_holdings(&self) -> (usize, u64) {
         let held = self.ndpi.as_ref();
