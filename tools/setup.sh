@@ -64,6 +64,8 @@ need_test() {
     have dnsmasq || missing+=(dnsmasq-base)
     have nginx || missing+=(nginx-light)
     have dig || missing+=(bind9-dnsutils)
+    have turnutils_natdiscovery || missing+=(coturn)
+    have traceroute || missing+=(traceroute)
     compgen -G "/usr/lib/*/libndpi.so.4.2" >/dev/null || missing+=(libndpi4.2)
     have ndpiReader || missing+=(libndpi-bin)
     have tshark || missing+=(tshark)

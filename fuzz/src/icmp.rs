@@ -1,9 +1,11 @@
 //! Any IP packet with ICMP or ICMPv6: read as an echo, an error about a long packet and a discovery message, answered
-//! where it asks for an echo, and quoted in errors. The first octet says whether its checksum is made right.
+//! where it asks for an echo, quoted in errors, and translated where it is an error. The first octet says whether its
+//! checksum is made right.
 
 use std::net::IpAddr;
 
 use packet::icmp::{self, IcmpError, Neighbour};
+use packet::icmp_rewrite::{Endpoint, Outer, is_intact, quoted, rewrite_error};
 use packet::too_big::TooBig;
 use packet::tuple::proto;
 use packet::{Addrs, IpTuple};
@@ -63,6 +65,36 @@ fn quote(packet: &[u8], tuple: &IpTuple) {
     }
 }
 
+/// An error of IPv4 is translated from outside and from inside, or stays as it is.
+fn translate(packet: &[u8]) {
+    let (address, port) = ([192, 0, 2, 1], 2_000);
+    for outer in [Outer::Destination([10, 45, 0, 2]), Outer::Source(address)] {
+        let mut translated = packet.to_vec();
+        let done = rewrite_error(&mut translated, outer, Endpoint { address, port });
+        match quoted(packet) {
+            Some(before) if done.is_ok() => {
+                let ends = quoted(&translated).expect("an error still").ends;
+                let (changed, kept, is_kept) = match outer {
+                    Outer::Destination(_) => (
+                        (ends.source, ends.source_port),
+                        ends.destination,
+                        before.ends.destination,
+                    ),
+                    Outer::Source(_) => (
+                        (ends.destination, ends.destination_port),
+                        ends.source,
+                        before.ends.source,
+                    ),
+                };
+                assert_eq!((changed, kept), ((address, port), is_kept));
+                assert_eq!(is_intact(&translated), is_intact(packet));
+            }
+            Some(before) => assert_eq!((before.protocol, &translated[..]), (proto::SCTP, packet)),
+            None => assert!(done.is_err() && translated == packet),
+        }
+    }
+}
+
 /// See the module.
 pub fn run(input: &[u8]) {
     let Some((how, octets)) = input.split_first() else {
@@ -80,4 +112,5 @@ pub fn run(input: &[u8]) {
     }
     read(&packet, &tuple);
     quote(&packet, &tuple);
+    translate(&packet);
 }

@@ -5,6 +5,8 @@ pub mod capture_file;
 pub mod domain_lists;
 pub mod dpi;
 pub mod icmp;
+pub mod inband_channel;
+pub mod inband_messages;
 pub mod lacp;
 pub mod n4_datagrams;
 pub mod neighbours;

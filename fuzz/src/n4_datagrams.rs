@@ -21,7 +21,7 @@ fn settle(endpoint: &mut Endpoint, now: Nanos) {
             | Effect::Drain { op, .. } => {
                 endpoint.handle_applied(now, op, Ok(None));
             }
-            Effect::SelectWorker { .. } => {}
+            Effect::SelectWorker { .. } | Effect::PortBlock { .. } => {}
         }
     }
     while endpoint.poll_transmit().is_some() {}

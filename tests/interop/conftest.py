@@ -12,9 +12,13 @@ FAULTY = "_ws.malformed || _ws.expert.severity == error"
 BY_ITSELF = ("-o", "tcp.desegment_tcp_streams:FALSE", "-o", "tcp.analyze_sequence_numbers:FALSE")
 
 
-def tshark(capture, wanted, *fields):
+# Messages of a stream that go over segments.
+TOGETHER = ("-o", "tcp.desegment_tcp_streams:TRUE")
+
+
+def tshark(capture, wanted, *fields, options=()):
     """These fields of the frames of a capture that match a display filter, a line each."""
-    options = [word for field in fields for word in ("-e", field)]
+    options = [*options] + [word for field in fields for word in ("-e", field)]
     done = subprocess.run(["tshark", *BY_ITSELF, "-r", str(capture), "-Y", wanted, "-T", "fields", *options],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

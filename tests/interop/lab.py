@@ -162,6 +162,12 @@ def shown(lab, *what):
     return json.loads(said.stdout)
 
 
+def mtu_of(namespace, address):
+    """The MTU that a kernel knows of the path to an address; `None` where that is its link's."""
+    words = namespace.run(f"ip route get {address}").stdout.split()
+    return int(words[words.index("mtu") + 1]) if "mtu" in words else None
+
+
 class Namespace:
     """One network namespace; `entered` opens sockets in it."""
 
@@ -494,9 +500,9 @@ _ues = itertools.count(1_000)
 
 
 @contextlib.contextmanager
-def kernel_ue(lab, sock, to=N3, mtu=1400, **wanted):
-    """A session whose UE is a kernel, dual stack: the session and the UE's addresses."""
-    number = next(_ues)
+def kernel_ue(lab, sock, to=N3, mtu=1400, number=None, **wanted):
+    """A session whose UE is a kernel, dual stack: the session and the UE's addresses, which are of this number."""
+    number = next(_ues) if number is None else number
     ue4, prefix = str(UE4[number]), UE6[number << 64]
     ue6 = str(prefix + 1)
     session = lab.smf.session(ue4=ue4, ue6=str(prefix), **wanted)

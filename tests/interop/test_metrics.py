@@ -22,9 +22,10 @@ from lab import API_CONFIGURATION, DN, N3, Lab
 MONITORING = Path(__file__).resolve().parents[2] / "monitoring"
 DASHBOARDS = sorted((MONITORING / "dashboards").glob("*.json"))
 TARGET, PROMETHEUS = "127.0.0.1:9443", "127.0.0.1:9090"
-# With a pool, usage records and a store, of which there are metrics, too.
+# With pools, usage records and a store, of which there are metrics, too. No session of the test is translated.
 METRICS_CONFIGURATION = API_CONFIGURATION + """\
 pools: [{{name: ues, instance: internet, ipv4: [10.47.0.0/24]}}]
+nat_pools: [{{name: cgn, instance: internet, dnn: translated, addresses: [198.51.100.0/30]}}]
 records: {{directory: "{files}/records"}}
 store: {{directory: "{files}/store"}}
 """

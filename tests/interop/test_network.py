@@ -19,7 +19,7 @@ from scapy.all import Ether
 
 from conftest import serve
 from lab import (CONFIGURATION, DN, DN6, GNB, N3, N6, N6_6, NEIGHBOUR_TIMES, PATIENCE, UE4, UE_POOL, UE_POOL6, Lab, Tunnel,
-                 eventually, kernel_ue)
+                 eventually, kernel_ue, mtu_of)
 from tagged import TaggedSocket, asks
 
 GNB6, N3_6 = "2001:db8:3::2", "2001:db8:3::1"
@@ -114,12 +114,6 @@ def iperf(lab, namespace, address, *options):
     with iperf_server(namespace, address):
         said = lab.ue.run(f"timeout 20 iperf3 -c {address} -n {OCTETS} --repeating-payload {' '.join(options)}", check=False)
         assert said.returncode == 0, said.stdout + said.stderr
-
-
-def mtu_of(namespace, address):
-    """The MTU that a kernel knows of the path to an address; `None` where that is its link's."""
-    words = namespace.run(f"ip route get {address}").stdout.split()
-    return int(words[words.index("mtu") + 1]) if "mtu" in words else None
 
 
 def test_ping_and_tcp_find_their_size(lab, outer):

@@ -61,7 +61,7 @@ instances:
 pools: [{name: p, instance: internet, ipv4: [10.45.1.0/24, 10.45.0.1-10.45.0.9], ipv6: [{prefix: "2001:db8::/48", length: 64}]}]
 neighbours: {attempts: 2}
 routers: {check_ms: 100}
-forwarding_policies: [{name: f, instance: internet, next_hop: 10.2.0.3, dscp: 3}]
+forwarding_policies: [{name: f, instance: internet, next_hop: 10.2.0.3, dscp: 3, nat_pool: n}]
 policers: [{name: q, slice: {sst: 1, sd: "000001"}, dnn: internet, uplink_kbit: 5}]
 access_lists:
   - name: l
@@ -72,6 +72,27 @@ access_lists:
             {action: sinkhole, protocols: [dns], sinkhole: {ipv4: 192.0.2.1, ipv6: "2001:db8::1", ttl_s: 9}}]
     otherwise: solicited
     connections: {filtering: endpoint_independent, unsolicited: reject}
+nat_pools:
+  - name: n
+    instance: internet
+    slice: {sst: 1}
+    dnn: internet
+    smf_only: false
+    addresses: [203.0.113.0/28, 198.51.100.10-198.51.100.19]
+    ports: {first: 2048, last: 4095}
+    block: 64
+    filtering: address_dependent
+    untranslated: [10.0.0.0/8]
+    per_session: {blocks: 2, mappings: 9, mappings_s: 3}
+    deterministic: {ues: 10.45.0.0/23}
+    forwards: [{ue: 10.45.0.5, port: 80, protocol: tcp, public: 203.0.113.0, public_port: 2400},
+               {ue: 10.45.0.5, port: 80, protocol: udp, public: 203.0.113.0, public_port: 2400}]
+nat:
+  mappings_per_worker: 100
+  lifetime_s: {tcp_established: 1, tcp_transitory: 1, udp: 1, icmp: 1}
+  block_idle_s: 9
+  quarantine_s: 1
+  log: {directory: /tmp/n, retention_days: 2, ipfix: {to: "127.0.0.1:4739", transport: tcp, domain: 3}}
 domain_lists: [{category: g, file: /etc/passwd}]
 connections: {per_worker: 100, per_session: 10, lifetime_s: {tcp_established: 1, tcp_transitory: 1, udp: 1, icmp: 1, other: 1}}
 events: [{application: a, detect: [packet]}]

@@ -43,6 +43,8 @@ pub struct Buf {
     /// One more than the index of the sample; 0: not a sample.
     sample: u32,
     fresh: bool,
+    /// What a port remembers of the packet.
+    mark: u64,
 }
 
 impl Buf {
@@ -56,7 +58,19 @@ impl Buf {
             charge: ChargeId::NONE,
             sample: 0,
             fresh: false,
+            mark: 0,
         }
+    }
+
+    /// What the port remembers of the packet.
+    #[inline]
+    pub(crate) const fn mark(&self) -> u64 {
+        self.mark
+    }
+
+    #[inline]
+    pub(crate) const fn set_mark(&mut self, mark: u64) {
+        self.mark = mark;
     }
 
     fn contiguous(&self) -> usize {

@@ -24,6 +24,7 @@ pub mod load;
 pub mod machine;
 pub mod memory;
 pub mod model;
+pub mod nat;
 pub mod network;
 pub mod overload;
 pub mod pfcp;

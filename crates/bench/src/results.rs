@@ -12,6 +12,7 @@ use super::inspection::Inspected;
 use super::latency::Latencies;
 use super::machine::Machine;
 use super::memory::Memory;
+use super::nat::Translated;
 use super::overload::Overload;
 use super::pfcp::Pfcp;
 use super::published;
@@ -155,6 +156,9 @@ pub struct Results {
     /// Inspection and billing by hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inspection: Option<Inspected>,
+    /// CG-NAT.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nat: Option<Translated>,
     /// Settings that differ from the daemon's defaults, by name of the figure or part.
     pub settings: BTreeMap<String, Vec<Difference>>,
     /// Parts that were not measured, and why.
@@ -193,6 +197,7 @@ impl Results {
             overload: None,
             resilience: None,
             inspection: None,
+            nat: None,
             settings: BTreeMap::new(),
             left_out: Vec::new(),
         }

@@ -4,6 +4,7 @@ mod context;
 mod cost;
 mod inspection;
 mod lines;
+mod nat;
 mod resilience;
 
 use dpdk::Eal;
@@ -34,6 +35,7 @@ use self::context::Runner;
 pub use self::inspection::run_inspection;
 pub use self::lines::stage_table;
 use self::lines::{latency_line, overload_lines, pfcp_line};
+pub use self::nat::run_nat;
 pub use self::resilience::run_resilience;
 
 /// Measures the parts of `plan`.

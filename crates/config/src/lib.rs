@@ -32,14 +32,15 @@ pub use schema::{
     BadWebhookUrl, BufferingConfig, CallerRole, ChecksumsConfig, Config, ControlConfig, DpdkConfig, Driver,
     DscpConfig, EchoConfig, EventConfig, EventLogicConfig, FlowsConfig, FragmentConfig, FragmentsConfig,
     GateConfig, GtpuConfig, HairpinConfig, Host, HostConfig, HostPort, HttpsClient, HttpsConfig, IcmpConfig,
-    IdleConfig, IdlePolicy, InspectionConfig, InstanceConfig, Ipv4Range, Ipv6RangeConfig, LacpSettings,
-    LagConfig, LagHashConfig, LagModeConfig, LeastSeverity, LimitsConfig, LogConfig, LogFormat, LogLevel,
-    MssConfig, N4Config, NdpiConfig, NeighbourTimes, NodeConfig, NodeName, PeerInterface, PeersConfig,
-    PolicerConfig, PolicyConfig, PoolConfig, PortConfig, PredefinedAction, PredefinedConfig, PredefinedFar,
-    PredefinedQer, PredefinedRuleConfig, PredefinedUrr, Prefix, ReassemblyConfig, RebalanceConfig,
-    RecordsConfig, Role, RouteConfig, RoutersConfig, RulebaseConfig, SliceConfig, SlowPathConfig,
-    StoreConfig, SubjectName, SyslogConfig, SyslogTarget, SyslogTransport, UnknownInstance, VlanConfig,
-    WatermarkConfig, WatermarkCounter, WebhookConfig, WebhookUrl, WhenFull, WhenUnaudited, WorkersConfig,
+    IdleConfig, IdlePolicy, InspectionConfig, InstanceConfig, IpfixConfig, IpfixTransport, Ipv4Range,
+    Ipv6RangeConfig, LacpSettings, LagConfig, LagHashConfig, LagModeConfig, LeastSeverity, LimitsConfig,
+    LogConfig, LogFormat, LogLevel, MssConfig, N4Config, NatLogConfig, NdpiConfig, NeighbourTimes,
+    NodeConfig, NodeName, PeerInterface, PeersConfig, PolicerConfig, PolicyConfig, PoolConfig, PortConfig,
+    PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer, PredefinedRuleConfig, PredefinedUrr,
+    Prefix, ReassemblyConfig, RebalanceConfig, RecordsConfig, Role, RouteConfig, RoutersConfig,
+    RulebaseConfig, SliceConfig, SlowPathConfig, StoreConfig, SubjectName, SyslogConfig, SyslogTarget,
+    SyslogTransport, UnknownInstance, VlanConfig, WatermarkConfig, WatermarkCounter, WebhookConfig,
+    WebhookUrl, WhenFull, WhenUnaudited, WorkersConfig,
 };
 
 #[cfg(test)]

@@ -105,6 +105,7 @@ impl Config {
             .and_then(|()| parts::policy::check(self))
             .and_then(|()| parts::policer::check(self))
             .and_then(|()| parts::access_list::check(self))
+            .and_then(|()| parts::nat::check(self))
             .and_then(|()| parts::events::check(self))
             .and_then(|()| parts::predefined::check(self))
             .and_then(|()| parts::records::check(self))

@@ -7,6 +7,8 @@ mod changes;
 mod control;
 mod domain_lists;
 mod links;
+mod nat;
+mod nat_choice;
 mod ndpi;
 mod resolvers;
 mod rings;

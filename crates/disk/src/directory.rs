@@ -26,6 +26,14 @@ pub struct Directory {
 
 const LOCK: &str = "lock";
 
+/// A child of this process has copies of its files until it begins, and with them the lock: closing it here is not
+/// enough.
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
+}
+
 impl Directory {
     /// The directory at `path`, which is made if it is not there. It is this process's until it is dropped.
     ///
@@ -73,6 +81,14 @@ impl Directory {
             done => done?,
         }
         file.sync_all()
+    }
+
+    /// Opens a file that there is, to be read and written at any place: by a library that has its own form of files.
+    ///
+    /// # Errors
+    /// The system's, with the name; as [`append`](Disk::append), when it is no regular file or not this user's alone.
+    pub fn read_and_write(&self, name: &str) -> io::Result<File> {
+        self.handle.read_and_write(name)
     }
 
     /// The lock has its name still; else it is taken anew, as another process could have it by that name.
@@ -287,6 +303,7 @@ mod tests {
                 directory.append(name, b"x").err(),
                 directory.read(name).err(),
                 directory.overwrite(name, b"x").err(),
+                directory.read_and_write(name).err(),
             ];
             for error in refused {
                 let error = error.expect("refused").to_string();
@@ -349,6 +366,16 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    /// As a child of the process has it until it begins.
+    #[test]
+    fn a_copy_of_the_lock_does_not_keep_it() {
+        let scratch = Scratch::new("copy");
+        let directory = Directory::open(&scratch.spool()).unwrap();
+        let _copy = directory.lock.try_clone().unwrap();
+        drop(directory);
+        Directory::open(&scratch.spool()).unwrap();
     }
 
     /// Files go to the directory that was opened, or nowhere.

@@ -136,7 +136,16 @@ impl DirectoryHandle {
     /// Opens a file to be written, which there may be, with `flags` besides. Octets that are written are no other
     /// file's: it has one name.
     pub(crate) fn write(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        let (file, metadata) = self.open(name, OFlags::WRONLY | flags)?;
+        self.write_by(name, OFlags::WRONLY | flags)
+    }
+
+    /// The same, to be read at any place, too.
+    pub(crate) fn read_and_write(&self, name: &str) -> io::Result<File> {
+        self.write_by(name, OFlags::RDWR)
+    }
+
+    fn write_by(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let (file, metadata) = self.open(name, flags)?;
         check_owner(Path::new(name), &metadata)?;
         if metadata.nlink() != 1 {
             let words = format!("has {} names (hard links); expected: one", metadata.nlink());

@@ -88,6 +88,14 @@ pub const fn of_address(address: IpAddr) -> Bucket {
     }
 }
 
+/// The bucket of an IPv4 address and a port behind it, as a NIC hashes the destination address and port of a packet and
+/// nothing else. Linear over XOR: the bucket of the address alone ([`of_ipv4`]) by that of the port at address 0.
+#[inline]
+pub const fn of_endpoint(address: [u8; 4], port: u16) -> Bucket {
+    let [high, low] = port.to_be_bytes();
+    Bucket(of_ipv4(address).0 ^ BY_OCTET[4][high as usize] ^ BY_OCTET[5][low as usize])
+}
+
 /// The bucket of a TEID in the order of the wire.
 #[inline]
 pub const fn of_teid(teid: u32) -> Bucket {
@@ -240,6 +248,9 @@ mod tests {
         fn tables_agree_with_the_definition(octets: [u8; 8], teid: u32) {
             prop_assert_eq!(of_ipv6_prefix(octets), Bucket::of_rss_hash(toeplitz(&octets)));
             prop_assert_eq!(of_teid(teid), Bucket::of_rss_hash(toeplitz(&teid.to_be_bytes())));
+            let [a, b, c, d, high, low, ..] = octets;
+            let endpoint = of_endpoint([a, b, c, d], u16::from_be_bytes([high, low]));
+            prop_assert_eq!(endpoint, Bucket::of_rss_hash(toeplitz(&[a, b, c, d, high, low])));
         }
 
         #[test]

@@ -22,6 +22,8 @@ flags! {
         DENIED = 1 << 4;
         /// With `DENIED`: senders are notified.
         REJECTED = 1 << 5;
+        /// The session has public addresses of a NAT pool.
+        NAT = 1 << 6;
     }
 }
 

@@ -4,16 +4,17 @@
 //! does little, and says so. Inside it is as plain as can be: maps, standalone meters, and bounds compared for every
 //! packet; so it is also a second opinion on the local backend.
 
-use std::collections::{BTreeMap, VecDeque};
+use core::time::Duration;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::contract::{
-    Actions, AnyKey, Backend, ByteBasis, Capabilities, Epoch, Event, Exactness, Fate, Flow, FlowOp, Notice,
-    Object, ObjectId, Outcome, Refusal, Reply, Request, Why,
+    Actions, AnyKey, Backend, ByteBasis, Capabilities, CounterKind, Epoch, Event, Exactness, Fate, Flow,
+    FlowOp, Notice, Object, ObjectId, Outcome, PacketPath, Refusal, Reply, Request, Subject, Why,
 };
 use crate::meter::{Colour, Meter, Offer};
 use crate::{
-    Bounds, CounterLimit, Direction, FlowFlags, Forward, KeyFields, LimitAction, Mark, Nanos, SessionIndex,
-    Tick, UrrCount, Volumes,
+    AdjacencyId, Bounds, CounterLimit, Direction, FlowFlags, Forward, KeyFields, LimitAction, Mark, Nanos,
+    SessionIndex, Tick, UrrCount, Volumes,
 };
 
 /// The accelerator.
@@ -21,11 +22,18 @@ use crate::{
 pub struct FakeAccelerator {
     epoch: Epoch,
     random: u64,
-    requests: BTreeMap<SessionIndex, VecDeque<Request>>,
+    /// In stages: those of a stage may overtake each other, if they are of different sessions. A request of the node is
+    /// a stage by itself.
+    requests: VecDeque<Stage>,
     notices: Vec<Notice>,
     sessions: BTreeMap<SessionIndex, Session>,
     flows: Vec<Held>,
+    node: HashMap<ObjectId, Object>,
+    reported: Nanos,
 }
+
+/// Requests between two of the node.
+type Stage = BTreeMap<Subject, VecDeque<Request>>;
 
 #[derive(Debug, Default)]
 struct Session {
@@ -33,6 +41,7 @@ struct Session {
     qers: BTreeMap<u8, Qer>,
     meters: BTreeMap<(u8, Direction), Meter>,
     counters: BTreeMap<u8, Counter>,
+    generation: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +58,8 @@ struct Counter {
     count: UrrCount,
     told: [bool; 3],
     reached: [bool; 3],
+    /// It has counted since it was reported.
+    is_new: bool,
 }
 
 #[derive(Debug)]
@@ -68,21 +79,28 @@ impl FakeAccelerator {
         sessions: 16,
         counters_per_flow: 3,
         qers_per_flow: 3,
+        shared_meters: 0,
+        instances: 4,
+        routes: 16,
+        adjacencies: 1000,
         byte_basis: ByteBasis::InnerIp,
         limits: true,
         fence: true,
         exactness: Exactness::Exact,
+        counts_every: Some(Duration::from_micros(500)),
     };
 
     /// An accelerator whose whims follow from `seed`.
-    pub const fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self {
             epoch: Epoch(7),
             random: seed | 1,
-            requests: BTreeMap::new(),
+            requests: VecDeque::new(),
             notices: Vec::new(),
             sessions: BTreeMap::new(),
             flows: Vec::new(),
+            node: HashMap::new(),
+            reported: Nanos::ZERO,
         }
     }
 
@@ -98,31 +116,39 @@ impl FakeAccelerator {
         self.notices.push(Notice::Event(event));
     }
 
-    /// Carries out the oldest request of any session.
+    /// Carries out the oldest request of any session of the first stage.
     fn work(&mut self, now: Nanos) {
-        let chosen = self.below(self.requests.len());
-        let Some(session) = self.requests.keys().nth(chosen).copied() else {
+        let chosen = self.below(self.requests.front().map_or(0, BTreeMap::len));
+        let Some(stage) = self.requests.front_mut() else {
             return;
         };
-        let queue = self.requests.entry(session).or_default();
-        if let Some(request) = queue.pop_front() {
+        let request = stage.values_mut().nth(chosen).and_then(VecDeque::pop_front);
+        stage.retain(|_, queue| !queue.is_empty());
+        if stage.is_empty() {
+            self.requests.pop_front();
+        }
+        if let Some(request) = request {
             let id = request.id;
             let outcome = self.apply(request, now);
             self.notices.push(Notice::Reply(Reply { id, outcome }));
         }
-        self.requests.retain(|_, queue| !queue.is_empty());
     }
 
     fn apply(&mut self, request: Request, now: Nanos) -> Result<Outcome, Refusal> {
         if request.epoch != self.epoch {
             return Err(Refusal::OtherEpoch);
         }
-        let index = request.session;
+        let index = match (request.subject, &request.op) {
+            (_, FlowOp::Fence) => return Ok(Outcome::Done),
+            (Subject::Node, _) => return self.apply_of_node(request.op),
+            (Subject::Session(index), _) => index,
+        };
         match request.op {
             FlowOp::Install(object) if self.has(index, object.id()) => Err(Refusal::Exists),
-            FlowOp::Install(object) => self.put(index, object, now),
             FlowOp::Update(object) if !self.has(index, object.id()) => Err(Refusal::Missing),
-            FlowOp::Update(object) => self.put(index, object, now),
+            FlowOp::Install(object) | FlowOp::Update(object) | FlowOp::Put(object) => {
+                self.put(index, object, now)
+            }
             FlowOp::Remove(id) => {
                 let outcome = self.query(index, id)?;
                 if self.flows_of(index).any(|flow| needs(flow, id)) {
@@ -133,6 +159,32 @@ impl FakeAccelerator {
             }
             FlowOp::Query(id) => self.query(index, id),
             FlowOp::Fence => Ok(Outcome::Done),
+        }
+    }
+
+    fn apply_of_node(&mut self, op: FlowOp) -> Result<Outcome, Refusal> {
+        let id = match &op {
+            FlowOp::Install(object) | FlowOp::Update(object) | FlowOp::Put(object) => object.id(),
+            FlowOp::Remove(id) | FlowOp::Query(id) => *id,
+            FlowOp::Fence => return Ok(Outcome::Done),
+        };
+        if !id.is_of_node() {
+            return Err(Refusal::Unsupported);
+        }
+        match (op, self.node.contains_key(&id)) {
+            (FlowOp::Install(_), true) => Err(Refusal::Exists),
+            (FlowOp::Update(_) | FlowOp::Remove(_) | FlowOp::Query(_), false) => Err(Refusal::Missing),
+            (FlowOp::Install(object) | FlowOp::Update(object) | FlowOp::Put(object), is_there) => {
+                let held = self.node.len() - usize::from(is_there);
+                Self::CAPABILITIES.allows_of_node(&object, held)?;
+                self.node.insert(id, object);
+                Ok(Outcome::Done)
+            }
+            (FlowOp::Remove(_), true) => {
+                self.node.remove(&id);
+                Ok(Outcome::Done)
+            }
+            _ => Ok(Outcome::Done),
         }
     }
 
@@ -151,7 +203,9 @@ impl FakeAccelerator {
             ObjectId::Qer(slot) => session.qers.contains_key(&slot),
             ObjectId::Meter(qer, direction) => session.meters.contains_key(&(qer, direction)),
             ObjectId::Counter(slot) => session.counters.contains_key(&slot),
-            ObjectId::Session => true,
+            ObjectId::Generation => session.generation.is_some(),
+            ObjectId::Session | ObjectId::Flows | ObjectId::Contents => true,
+            _ => false,
         }
     }
 
@@ -160,6 +214,9 @@ impl FakeAccelerator {
             return self.put_flow(index, flow, now);
         }
         let outcome = match object {
+            Object::Counter { kind, .. } if kind != CounterKind::default() => {
+                return Err(Refusal::Unsupported);
+            }
             Object::Counter { slot, .. } => self.query(index, ObjectId::Counter(slot)),
             Object::Forward { forward, .. } if !Self::CAPABILITIES.can_mirror(&forward) => {
                 return Err(Refusal::Unsupported);
@@ -167,11 +224,19 @@ impl FakeAccelerator {
             Object::Qer { slot, metered, .. } if self.lacks_meter(index, slot, metered) => {
                 return Err(Refusal::Missing);
             }
+            Object::Share(_) => return Err(Refusal::Unsupported),
+            _ if object.id().is_of_node() => return Err(Refusal::Unsupported),
             _ => Ok(Outcome::Done),
         };
         let session = self.sessions.entry(index).or_default();
         match object {
             Object::Flow(_) => {}
+            Object::Generation(generation) => {
+                let old = session.generation.replace(generation);
+                if old.unwrap_or_default() != generation {
+                    self.flows.retain(|held| held.session != index);
+                }
+            }
             Object::Forward { slot, forward } => {
                 session.forwards.insert(slot, forward);
             }
@@ -200,15 +265,17 @@ impl FakeAccelerator {
                 state.into_iter().for_each(|state| meter.set_state(state));
                 session.meters.insert((qer, direction), meter);
             }
-            Object::Counter { slot, bounds } => {
+            Object::Counter { slot, bounds, .. } => {
                 let counter = Counter {
                     bounds,
                     count: UrrCount::default(),
                     told: [false; 3],
                     reached: [false; 3],
+                    is_new: false,
                 };
                 session.counters.insert(slot, counter);
             }
+            _ => {}
         }
         // A counter that was not there has no final counts.
         Ok(outcome.unwrap_or(Outcome::Done))
@@ -238,6 +305,10 @@ impl FakeAccelerator {
         let is_whole = self.has(index, ObjectId::Forward(flow.forward))
             && qers.into_iter().all(is_metered)
             && bits(flow.urrs).all(|slot| self.has(index, ObjectId::Counter(slot)));
+        let generation = self.sessions.get(&index).and_then(|session| session.generation);
+        if self.sessions.contains_key(&index) && generation.unwrap_or_default() != flow.generation {
+            return Err(Refusal::Stale);
+        }
         if !is_whole {
             return Err(Refusal::Missing);
         }
@@ -269,6 +340,7 @@ impl FakeAccelerator {
         Ok(match id {
             ObjectId::Counter(slot) => counts(Some(slot)),
             ObjectId::Session => counts(None),
+            ObjectId::Contents => Outcome::Contents(Vec::new()),
             ObjectId::Meter(qer, direction) => Outcome::Meter(
                 session
                     .meters
@@ -283,6 +355,7 @@ impl FakeAccelerator {
     fn remove(&mut self, index: SessionIndex, id: ObjectId) {
         match id {
             ObjectId::Flow(key) => self.flows.retain(|held| held.flow.key != key),
+            ObjectId::Flows => self.flows.retain(|held| held.session != index),
             ObjectId::Session => {
                 self.flows.retain(|held| held.session != index);
                 self.sessions.remove(&index);
@@ -302,10 +375,42 @@ impl FakeAccelerator {
                     ObjectId::Counter(slot) => {
                         session.counters.remove(&slot);
                     }
+                    ObjectId::Generation => {
+                        let stays = session.generation.take().unwrap_or_default() == 0;
+                        self.flows.retain(|held| stays || held.session != index);
+                    }
                     _ => {}
                 }
             }
         }
+    }
+
+    /// Reports what has counted since it was reported.
+    fn report_counts(&mut self, now: Nanos) {
+        let every = Self::CAPABILITIES.counts_every.unwrap_or(Duration::MAX);
+        if now.since(self.reported) < every {
+            return;
+        }
+        self.reported = now;
+        for (&session, held) in &mut self.sessions {
+            let new = held.counters.iter_mut().filter(|(_, counter)| counter.is_new);
+            let counts: Vec<_> = new
+                .map(|(slot, counter)| {
+                    counter.is_new = false;
+                    (*slot, counter.count)
+                })
+                .collect();
+            if !counts.is_empty() {
+                self.notices
+                    .push(Notice::Event(Event::Counts { session, counts }));
+            }
+        }
+    }
+
+    fn leads_on(&self, id: AdjacencyId) -> bool {
+        let adjacency = self.node.get(&ObjectId::Adjacency(id));
+        let is_resolved = |object: &Object| matches!(object, Object::Adjacency { adjacency, .. } if adjacency.mac.is_some());
+        id == AdjacencyId::BY_DESTINATION || adjacency.is_some_and(is_resolved)
     }
 
     fn age(&mut self, now: Nanos) {
@@ -322,7 +427,7 @@ impl FakeAccelerator {
 }
 
 impl Session {
-    fn pass(&mut self, flow: &Flow, offer: &Offer) -> (Fate, Vec<(u8, bool)>) {
+    fn pass(&mut self, flow: &Flow, leads_on: bool, offer: &Offer) -> (Fate, Vec<(u8, bool)>) {
         let nothing = Vec::new();
         let at = way(flow) as usize;
         let forward = self.forwards.get(&flow.forward).copied().unwrap_or(Forward::DROP);
@@ -339,6 +444,9 @@ impl Session {
         }
         if let Some(fate) = Fate::of_action(forward.kind) {
             return (fate, nothing);
+        }
+        if !leads_on {
+            return (Fate::Trapped(Why::Adjacency), nothing);
         }
         let Some(colour) = charge(&mut self.meters, flow, offer) else {
             return (Fate::Dropped(Why::Meter), nothing);
@@ -443,6 +551,7 @@ impl Counter {
         };
         *packets += 1;
         *sum += octets;
+        self.is_new = true;
         let (sums, watermarks, limits) = (self.sums(), list(self.bounds.watermarks), self.limits());
         let due = |bounds: [Option<u64>; 3], kind: usize| bounds[kind].is_some_and(|at| sums[kind] >= at);
         let mut new = [false; 2];
@@ -469,16 +578,23 @@ impl Backend for FakeAccelerator {
     }
 
     fn submit(&mut self, request: Request) {
-        self.requests
-            .entry(request.session)
-            .or_default()
-            .push_back(request);
+        let is_of_node = |stage: &Stage| stage.contains_key(&Subject::Node);
+        let is_new = request.subject == Subject::Node || self.requests.back().is_none_or(is_of_node);
+        if is_new {
+            self.requests.push_back(Stage::new());
+        }
+        if let Some(stage) = self.requests.back_mut() {
+            stage.entry(request.subject).or_default().push_back(request);
+        }
     }
 
     fn poll(&mut self, now: Nanos) -> Option<Notice> {
         match self.below(4) {
             0 => self.work(now),
-            1 => self.age(now),
+            1 => {
+                self.age(now);
+                self.report_counts(now);
+            }
             2 if !self.notices.is_empty() => {
                 let chosen = self.below(self.notices.len());
                 return Some(self.notices.swap_remove(chosen));
@@ -488,6 +604,17 @@ impl Backend for FakeAccelerator {
         None
     }
 
+    fn reset(&mut self) {
+        self.sessions.clear();
+        self.flows.clear();
+        self.node.clear();
+        self.epoch.0 += 1;
+        let epoch = self.epoch;
+        self.event(Event::BackendReset { epoch });
+    }
+}
+
+impl PacketPath for FakeAccelerator {
     fn process(&mut self, key: &AnyKey, octets: u32, now: Nanos) -> Fate {
         let Some(held) = self.flows.iter_mut().find(|held| held.flow.key == *key) else {
             self.event(Event::Miss { key: *key });
@@ -495,8 +622,13 @@ impl Backend for FakeAccelerator {
         };
         held.used = now;
         let (index, flow) = (held.session, held.flow);
+        let forward = self
+            .sessions
+            .get(&index)
+            .and_then(|session| session.forwards.get(&flow.forward));
+        let leads_on = forward.is_none_or(|forward| self.leads_on(forward.adjacency));
         let session = self.sessions.entry(index).or_default();
-        let (fate, told) = session.pass(&flow, &Offer::new(octets, now));
+        let (fate, told) = session.pass(&flow, leads_on, &Offer::new(octets, now));
         for (counter, is_watermark) in told {
             let session = index;
             self.event(if is_watermark {
@@ -510,14 +642,6 @@ impl Backend for FakeAccelerator {
             });
         }
         fate
-    }
-
-    fn reset(&mut self) {
-        self.sessions.clear();
-        self.flows.clear();
-        self.epoch.0 += 1;
-        let epoch = self.epoch;
-        self.event(Event::BackendReset { epoch });
     }
 }
 

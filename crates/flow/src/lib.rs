@@ -8,6 +8,8 @@
 #![deny(unsafe_code)]
 
 pub mod bucket;
+#[cfg(feature = "testing")]
+pub mod conformance;
 pub mod contract;
 pub mod cycles;
 #[cfg(any(test, feature = "testing"))]
@@ -18,6 +20,7 @@ pub mod meter;
 pub mod prefetch;
 pub mod residency;
 pub mod slab;
+pub mod table_backend;
 mod token_bucket;
 
 mod block;

@@ -454,3 +454,70 @@ proptest! {
         }
     }
 }
+
+/// What was counted elsewhere counts as if it had been counted here.
+fn adds_as_if_counted_here(packets: &[(bool, u64)], bounds: Bounds, moments: [u64; 2]) {
+    let [mut here, mut elsewhere] = [World::new(&[bounds, bounds]), World::new(&[bounds, bounds])];
+    let mut there = UrrCount::default();
+    let at = moments.map(|moment| Nanos::from_millis(moment.min(1 << 40)));
+    for (place, &(is_down, octets)) in packets.iter().enumerate() {
+        let direction = [UP, DOWN][usize::from(is_down)];
+        let now = if place == 0 { at[0] } else { at[1].max(at[0]) };
+        let _ = here.live(direction).count(0b10, octets, Millisecond::of(now));
+        if place == 0 {
+            let _ = elsewhere
+                .live(direction)
+                .count(0b10, octets, Millisecond::of(now));
+            continue;
+        }
+        let (packets, sum) = match direction {
+            Direction::Uplink => (&mut there.ul_packets, &mut there.ul_octets),
+            Direction::Downlink => (&mut there.dl_packets, &mut there.dl_octets),
+        };
+        (*packets, *sum) = (*packets + 1, *sum + octets);
+    }
+    let block = elsewhere.installed.block;
+    assert!(elsewhere.blocks.add_count(block, 1, &there, at[1].max(at[0])));
+    assert!(!elsewhere.blocks.add_count(block, 2, &there, at[1]));
+    let of = |world: &World| {
+        let view = world.blocks.get(world.installed.block).unwrap();
+        (view.urr(1), view.urr(0), view.times(1))
+    };
+    assert_eq!(of(&elsewhere), of(&here));
+    let reached =
+        [&mut here, &mut elsewhere].map(|world| world.blocks.look_at_bounds(world.installed.block, 1));
+    assert_eq!(reached[0], reached[1]);
+}
+
+proptest! {
+    #[test]
+    fn counts_of_elsewhere_are_added(
+        packets in prop::collection::vec((any::<bool>(), 0u64..3000), 2..40),
+        octets in prop::option::of(0u64..60_000),
+        moments: [u64; 2],
+    ) {
+        let bounds = octets.map_or(Bounds::NONE, watermark);
+        adds_as_if_counted_here(&packets, bounds, moments);
+    }
+}
+
+#[test]
+fn very_many_packets_of_elsewhere_run_over_into_what_is_rare() {
+    let mut world = World::new(&[Bounds::NONE]);
+    let block = world.installed.block;
+    let count = UrrCount {
+        ul_packets: (1 << 40) + 5,
+        ul_octets: 1 << 50,
+        ..UrrCount::default()
+    };
+    for _ in 0..3 {
+        assert!(world.blocks.add_count(block, 0, &count, Nanos::from_secs(1)));
+        world.count(1, UP, 7);
+    }
+    let sum = world.blocks.get(block).unwrap().urr(0).unwrap();
+    assert_eq!(
+        (sum.ul_packets, sum.ul_octets),
+        (3 * ((1 << 40) + 6), 3 * ((1 << 50) + 7))
+    );
+    assert_eq!((sum.dl_packets, sum.dl_octets), (0, 0));
+}

@@ -21,6 +21,7 @@ use crate::cause::Reject;
 use crate::config::Config;
 use crate::endpoint_state::Shared;
 use crate::event_log::{AssociationEnd, DiscardReason, LogEvent, PeerName};
+use crate::features::bbf_up_function_features;
 use crate::heartbeat::{Heartbeats, RecoveryChange};
 use crate::node::NodeName;
 use crate::releases::{Released, Releases};
@@ -147,6 +148,7 @@ impl AssociationControl {
         response.recovery_time_stamp = Some(shared.recovery());
         let features = setup.cp_function_features.unwrap_or(CpFunctionFeatures::empty());
         response.up_function_features = Some(shared.features_for(request.path.from.ip(), features));
+        response.bbf_up_function_features = bbf_up_function_features(&shared.network);
         response.pfcpasrsp_flags = retained.then_some(pfcp::ie::PfcpAsRspFlags::PSREI);
         shared.respond(now, request, &response);
     }
@@ -254,6 +256,7 @@ impl AssociationControl {
         let features = shared.associations.get(id).map(|one| one.features);
         let features = features.unwrap_or(CpFunctionFeatures::empty());
         response.up_function_features = Some(shared.features_for(request.path.from.ip(), features));
+        response.bbf_up_function_features = bbf_up_function_features(&shared.network);
         shared.respond(now, request, &response);
         let flags = update.pfcpaureq_flags;
         let association = shared.associations.get(id);

@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::association::{Association, Introduction, other_addresses, set_name};
 use crate::config::Smf;
 use crate::endpoint_state::Shared;
+use crate::features::bbf_up_function_features;
 use crate::node::NodeName;
 use crate::own_requests::Purpose;
 use crate::transactions::Path;
@@ -210,6 +211,7 @@ impl AssociationSetups {
         let node = shared.config.node.clone();
         let mut request = AssociationSetupRequest::new(node.as_ie(), shared.recovery());
         request.up_function_features = Some(shared.features_for(address, CpFunctionFeatures::empty()));
+        request.bbf_up_function_features = bbf_up_function_features(&shared.network);
         shared.send_request(now, path, None, Purpose::Setup(place), &request)
     }
 

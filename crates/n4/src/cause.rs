@@ -90,6 +90,7 @@ fn rule_fault(rule: RuleRef, fault: RuleFault, restores: bool) -> Reject {
         RuleFault::Compile(fault) => compile_fault(rejected, fault),
         RuleFault::Edit(EditFault::NoEndpoint(_)) => rejected.offends(IeType::TRAFFIC_ENDPOINT_ID),
         RuleFault::Edit(EditFault::Unmeasured(bound)) => rejected.offends(bound_ie(bound)),
+        RuleFault::Edit(EditFault::OtherNat(_)) => rejected.offends(IeType::FORWARDING_PARAMETERS),
         RuleFault::Edit(EditFault::NoMonitoringTime) => rejected
             .because(Cause::CONDITIONAL_IE_MISSING)
             .offends(IeType::MONITORING_TIME),

@@ -9,6 +9,7 @@ mod keeping;
 mod reconfiguration;
 mod transfer;
 use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
+use nat::pools::BlockId;
 use packet::Teid;
 use pfcp::message::Message;
 use pfcp::{Frame, Frames, Header, HeaderError, Interfaces, MessageType};
@@ -16,9 +17,10 @@ use rules::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::model::{FarId, PdrId, UrrId};
 use rules::network::Network;
+use session::PortBlockEvent;
 use session::{
-    AssociationId, CounterReached, Effect, Export, GtpuPath, MoveFault, Moved, Outcome, PathChange, Random,
-    Seid, Sessions, SharedRate, Unreported, WallChange, WorkerFault,
+    AssociationId, CounterReached, Effect, Export, GtpuPath, MoveFault, Moved, NatPoolStatus, Outcome,
+    PathChange, Random, Seid, Sessions, SharedRate, Unreported, WallChange, WorkerFault,
 };
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -306,6 +308,28 @@ impl Endpoint {
         let ticket = self.shared.new_ticket();
         self.shared.sessions.pause_charging(now, ticket, session);
         self.settle(now);
+    }
+
+    /// A session's worker lacks public ports for it.
+    pub fn handle_port_block_wanted(&mut self, now: Nanos, session: SessionIndex) {
+        self.shared.sessions.port_block_wanted(now, session);
+        self.settle(now);
+    }
+
+    /// The next port block that a session got or gave back, if [`session::Config::port_block_log`] asks for them.
+    pub fn poll_port_block_event(&mut self) -> Option<PortBlockEvent> {
+        self.shared.sessions.poll_port_block_event()
+    }
+
+    /// A session's worker needs a port block of it no more.
+    pub fn handle_port_block_returned(&mut self, now: Nanos, session: SessionIndex, block: BlockId) {
+        self.shared.sessions.port_block_returned(now, session, block);
+        self.settle(now);
+    }
+
+    /// What sessions have of each pool of public addresses, by its number.
+    pub fn nat_status(&mut self, now: Nanos) -> Vec<NatPoolStatus> {
+        self.shared.sessions.nat_status(now)
     }
 
     /// The dropped downlink packets of a URR have reached its threshold (TS 29.244 §5.2.2.2.1).

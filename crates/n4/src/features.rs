@@ -1,6 +1,6 @@
 //! The UP Function Features that peers receive (TS 29.244 §8.2.25): exactly what is implemented.
 
-use pfcp::ie::{CpFunctionFeatures, UpFunctionFeatures as Features};
+use pfcp::ie::{BbfUpFunctionFeatures, CpFunctionFeatures, UpFunctionFeatures as Features};
 use pfcp::{Interface, Interfaces};
 
 use rules::network::Network;
@@ -68,6 +68,11 @@ pub(crate) fn up_function_features(
     let all = Features::from_bits(all.bits() & of_interfaces(on));
     // Octets come in pairs from the eleventh on (figure 8.2.25-1).
     all.on_octets(if all.octets() > 8 { 12 } else { 8 })
+}
+
+/// What the Broadband Forum's part of it is (TR-459.2), where there are pools of public addresses.
+pub(crate) fn bbf_up_function_features(network: &Network) -> Option<BbfUpFunctionFeatures> {
+    (!network.nat().is_empty()).then_some(BbfUpFunctionFeatures::NAT_UP)
 }
 
 /// The features that are of one of these reference points (the table of §8.2.25, column "Interface"), as bits.
@@ -171,6 +176,7 @@ mod tests {
             instance: None,
             next_hop: None,
             dscp: None,
+            nat: None,
         };
         let network = Network::default();
         let none = CpFunctionFeatures::empty();

@@ -5,14 +5,19 @@
 //! that takes them (ARDR); the last has the flag PSDBU.
 
 use flow::Nanos;
+use pfcp::group::CreatedNatBinding;
 use pfcp::ie::{
-    AdditionalUsageReportsInformation, Cause, FSeid, OffendingIe, PfcpSdRspFlags, PfcpSrReqFlags, ReportType,
+    AdditionalUsageReportsInformation, BbfNatExternalPortRange, BbfNatOutsideAddress, BbfNatPortBlock, Cause,
+    FSeid, OffendingIe, PfcpSdRspFlags, PfcpSrReqFlags, ReportType,
 };
 use pfcp::message::{
     SessionDeletionResponse, SessionEstablishmentResponse, SessionModificationResponse, SessionReportRequest,
 };
 use pfcp::{Header, MessageType, Repeated};
-use session::{AssociationId, Done, EndCause, Refusal, ReportedSession, Seid, Unreported, UsageReport};
+use rules::network::Network;
+use session::{
+    AssignedBlock, AssociationId, Done, EndCause, Refusal, ReportedSession, Seid, Unreported, UsageReport,
+};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -103,6 +108,8 @@ impl SessionResponses<'_> {
         response.created_traffic_endpoint = Repeated::new(&endpoints);
         response.load_control_information = to.load.load;
         response.overload_control_information = to.load.overload;
+        let network = Arc::clone(&self.shared.network);
+        response.created_nat_binding = created_nat_binding(self.shared, &network, done);
         self.shared.send(path, to.header, &response)
     }
 
@@ -130,6 +137,8 @@ impl SessionResponses<'_> {
         response.usage_report = Repeated::new(&usage);
         response.additional_usage_reports_information = announced(following, reads_information);
         response.packet_rate_status_report = Repeated::new(&packets);
+        let network = Arc::clone(&self.shared.network);
+        response.created_nat_binding = created_nat_binding(self.shared, &network, done);
         let sent = self.shared.send(to.pending.request.path, to.header, &response)?;
         if let Some(association) = self
             .shared
@@ -236,6 +245,30 @@ fn announced(
     let count = told.count();
     let count = u16::try_from(count).unwrap_or(u16::MAX);
     (count > 0).then_some(AdditionalUsageReportsInformation::Count(count))
+}
+
+/// The public address and ports that a session got by this request, if its control plane has asked for them by IEs of
+/// the Broadband Forum's. Ports that it gets later are not told.
+fn created_nat_binding<'n>(
+    shared: &Shared,
+    network: &'n Network,
+    done: &Done,
+) -> Option<CreatedNatBinding<'n>> {
+    let AssignedBlock { pool, block } = done.port_block?;
+    let chosen = shared.sessions.session(done.seid)?.rules().chosen_nat()?;
+    if chosen.policy.is_some() {
+        return None;
+    }
+    let name = network.nat().pools().pool(pool)?.name.as_bytes();
+    let ports = block.ports();
+    let mut binding = CreatedNatBinding::new();
+    binding.port_block = Some(BbfNatPortBlock(name));
+    binding.outside_address = Some(BbfNatOutsideAddress(block.address));
+    binding.external_port_range = Some(BbfNatExternalPortRange {
+        first: *ports.start(),
+        last: *ports.end(),
+    });
+    Some(binding)
 }
 
 /// Our F-SEID, at the address that the request reached.

@@ -141,6 +141,14 @@ drop_reasons! {
         "The access list of the session's slice or data network denies the packet.";
     ConnectionLimit, "connection_limit", "RFC 6092 §3",
         "The packet would begin a connection beyond what the UE, or the worker, may have, and the access list asks for connections.";
+    NatNoMapping, "nat_no_mapping", "RFC 4787 §5",
+        "The packet is for a public address of a NAT pool, and belongs to no mapping that lets it pass.";
+    NatNoPort, "nat_no_port", "RFC 6888 REQ-4, REQ-11",
+        "The packet would need a new mapping, and its session has no public port left, or may have no more.";
+    NatProtocol, "nat_protocol", "RFC 6888 REQ-1",
+        "The packet is of a protocol whose packets cannot share a public address.";
+    NatBypassed, "nat_bypassed", "local policy",
+        "The data network sent it to the UE's own address, and the session has a public one.";
     SpoofedSource, "spoofed_source", "TS 29.244 §5.2.1",
         "The UE sent from an address that is not its own.";
     UeToUe, "ue_to_ue", "local policy",
@@ -175,6 +183,8 @@ drop_reasons! {
         "A bit rate or packet rate is exceeded.";
     QuotaExhausted, "quota_exhausted", "TS 29.244 §5.2.2.2",
         "A quota is used up.";
+    Away, "away", "local policy",
+        "Its session is on its way between this node and an accelerator, and there is no room or time for it to wait.";
     UnsupportedAction, "unsupported_action", "TS 29.244 §8.2.26",
         "The rules ask for an action that this node does not carry out.";
     // Resources.

@@ -23,6 +23,7 @@ pub mod frame;
 pub mod gtpu;
 pub mod header_option;
 pub mod icmp;
+pub mod icmp_rewrite;
 pub mod ids;
 pub mod ip_fragmentation;
 pub mod ip_reassembly;

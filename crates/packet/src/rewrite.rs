@@ -3,7 +3,7 @@
 //!
 //! Of fragments behind the first the addresses alone are rewritten: they have no ports, and the checksum that covers
 //! the addresses is in the first one. Left alone: what an application carries of addresses in its payload, and the
-//! packet that an ICMP error quotes.
+//! packet that an ICMP error quotes, which [`icmp_rewrite`](crate::icmp_rewrite) is for.
 
 use crate::tuple::proto;
 use crate::{DropReason, checksum, icmp, ipv4};

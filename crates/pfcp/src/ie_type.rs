@@ -13,6 +13,22 @@ impl IeType {
     }
 }
 
+/// Vendors' types that are used. Another vendor may mean something else by the same number: the Enterprise ID decides.
+impl IeType {
+    /// BBF UP Function Features, of the Broadband Forum (TR-459).
+    pub const BBF_UP_FUNCTION_FEATURES: Self = Self(0x8000);
+    /// Created NAT Binding, of Travelping.
+    pub const CREATED_NAT_BINDING: Self = Self(0x800a);
+    /// BBF NAT Outside Address, of the Broadband Forum (TR-459.2).
+    pub const BBF_NAT_OUTSIDE_ADDRESS: Self = Self(0x800e);
+    /// BBF Apply Action, of the Broadband Forum (TR-459.2).
+    pub const BBF_APPLY_ACTION: Self = Self(0x800f);
+    /// BBF NAT External Port Range, of the Broadband Forum (TR-459.2).
+    pub const BBF_NAT_EXTERNAL_PORT_RANGE: Self = Self(0x8010);
+    /// BBF NAT Port Block, of the Broadband Forum (TR-459.2).
+    pub const BBF_NAT_PORT_BLOCK: Self = Self(0x8012);
+}
+
 macro_rules! ie_types {
     ($($number:literal $constant:ident $name:literal $clause:literal,)*) => {
         impl IeType {

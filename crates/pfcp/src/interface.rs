@@ -208,11 +208,11 @@ restrict! {
         => update_forwarding_parameters
     }
     ForwardingParameters {
-        N4_SXB: redirect_information, forwarding_policy, header_enrichment;
+        N4_SXB: redirect_information, forwarding_policy, header_enrichment, bbf_apply_action, bbf_nat_port_block;
         N4: proxying, ip_address_and_port_number_replacement;
     }
     UpdateForwardingParameters {
-        N4_SXB: redirect_information, forwarding_policy, header_enrichment;
+        N4_SXB: redirect_information, forwarding_policy, header_enrichment, bbf_apply_action, bbf_nat_port_block;
         N4: ip_address_and_port_number_replacement;
     }
     CreateUrr, UpdateUrr {

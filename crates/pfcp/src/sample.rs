@@ -83,7 +83,9 @@ pub(crate) trait Sample: Sized {
 impl<T: Leaf<'static>> Sample for T {
     fn sample(source: &mut Source) -> Self {
         loop {
-            let octets = source.octets();
+            let vendor = T::ENTERPRISE.iter().flat_map(|id| id.to_be_bytes());
+            let octets: Vec<u8> = vendor.chain(source.octets().iter().copied()).collect();
+            let octets: &'static [u8] = octets.leak();
             if let (false, Ok(leaf)) = (octets.is_empty(), T::decode(octets)) {
                 return leaf;
             }

@@ -3,13 +3,15 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use pfcp::group::CreatedNatBinding;
 use pfcp::ie::*;
+use pfcp::tlv::Writer;
 use pfcp::{IeType, Seid};
 
 #[path = "common/vector.rs"]
 mod vector;
 
-use vector::{too_short, vector};
+use vector::{octets, too_short, vector};
 
 const V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
@@ -546,4 +548,58 @@ fn times() {
         GracefulReleasePeriod::from_seconds(u32::MAX).seconds(),
         Some(31 * 36_000)
     );
+}
+
+/// After the octets that travelping/upg-vpp sends, and those that travelping/pfcplib makes of the same values.
+#[test]
+fn nat_of_the_broadband_forum() {
+    vector("0de9 40000000", BbfUpFunctionFeatures::NAT_UP);
+    vector("0de9 01", BbfApplyAction::NAT);
+    vector("0de9 706f6f6c2d74657374", BbfNatPortBlock(b"pool-test"));
+    vector("0de9", BbfNatPortBlock(b""));
+    vector("0de9 c0000201", BbfNatOutsideAddress(V4));
+    vector(
+        "0de9 0400 05ff",
+        BbfNatExternalPortRange {
+            first: 1_024,
+            last: 1_535,
+        },
+    );
+    too_short::<BbfUpFunctionFeatures>("0de9 40000000", 6);
+    too_short::<BbfApplyAction>("0de9 01", 3);
+    too_short::<BbfNatPortBlock<'_>>("0de9", 2);
+    too_short::<BbfNatOutsideAddress>("0de9 c0000201", 6);
+    too_short::<BbfNatExternalPortRange>("0de9 0400 05ff", 6);
+    let of_another = BbfApplyAction::decode(octets("48f9 01")).unwrap_err();
+    assert_eq!(of_another.cause, Cause::MANDATORY_IE_INCORRECT);
+}
+
+#[test]
+fn a_created_nat_binding_is_a_group_of_a_vendor() {
+    let mut binding = CreatedNatBinding::new();
+    binding.port_block = Some(BbfNatPortBlock(b"testing"));
+    binding.outside_address = Some(BbfNatOutsideAddress(V4));
+    binding.external_port_range = Some(BbfNatExternalPortRange {
+        first: 1_024,
+        last: 1_535,
+    });
+    let hex = "48f9 8012 0009 0de9 74657374696e67 800e 0006 0de9 c0000201 8010 0006 0de9 0400 05ff";
+    let read = CreatedNatBinding::decode(octets(hex)).unwrap();
+    assert_eq!(
+        (read.port_block, read.outside_address, read.external_port_range),
+        (
+            binding.port_block,
+            binding.outside_address,
+            binding.external_port_range
+        )
+    );
+    let mut buf = [0; 64];
+    let length = 64 - binding.put(Writer::new(&mut buf)).unwrap().room();
+    assert_eq!(&buf[..length], [octets("800a 0023"), octets(hex)].concat());
+    too_short::<CreatedNatBinding<'_>>("48f9", 2);
+    // Another vendor's, and an IE in it that is cut.
+    let cause = |hex| CreatedNatBinding::decode(octets(hex)).unwrap_err().cause;
+    assert_eq!(cause("0de9 8012 0002 0de9"), Cause::MANDATORY_IE_INCORRECT);
+    assert_eq!(cause("48f9 8012 0009 0de9"), Cause::INVALID_LENGTH);
+    assert_eq!(cause("48f9 800e 0004 0de9 c000"), Cause::INVALID_LENGTH);
 }

@@ -258,6 +258,11 @@ impl Classifier {
         self.shared()?.access_list.as_deref()?.connections()
     }
 
+    /// Whether packets pass an access list.
+    pub fn has_access_list(&self) -> bool {
+        self.shared().is_some_and(|shared| shared.access_list.is_some())
+    }
+
     /// Whether there may be packets for which [`classify_with`](Self::classify_with) finds something of one flow, and
     /// nothing of another.
     pub fn may_read_detection(&self) -> bool {

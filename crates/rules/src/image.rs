@@ -18,7 +18,8 @@ pub use self::delivery_status::{DataStatus, ReportedStatuses};
 pub use self::dropped::{Dropped, DroppedCount};
 pub use self::meter_state::{MeterShare, PacketsLeft, TokensLeft};
 pub use self::session_image::{
-    Buffering, Copies, EventSlot, ForwardExtensions, Inactivity, Installation, QuotaAction, SessionImage,
+    Buffering, Copies, EventSlot, ForwardExtensions, Inactivity, Installation, InstalledNat, QuotaAction,
+    SessionImage,
 };
 pub use crate::classifier::{Decision, SourceCheck};
 pub use crate::compile_error::{CompileError, CompileFault};

@@ -15,6 +15,8 @@ mod instance;
 mod mss;
 pub mod multipath;
 mod name;
+mod nat;
+mod nat_choice;
 mod policer;
 mod policy;
 mod routes;
@@ -22,7 +24,8 @@ mod scope;
 mod succession;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
 
 pub use flow::{InstanceId, LocalId, PortId, VrfId};
 use packet::martian::is_martian;
@@ -39,6 +42,7 @@ pub use self::instance::{Fragmentation, Instance, Roles, Route};
 pub use self::mss::{Leg, Mss};
 use self::multipath::{Group, GroupId, NextHop, Spread, next_of};
 use self::name::is_name;
+pub use self::nat::{BoundPool, Nat, ue_of_addresses};
 pub use self::policer::{NoMeter, Policer, Policers};
 pub use self::policy::ForwardingPolicy;
 pub use self::scope::SessionScope;
@@ -65,6 +69,7 @@ pub struct Network {
     hidden: BTreeSet<PolicyId>,
     policers: Policers,
     access_lists: AccessLists,
+    nat: Nat,
     events: EventTable,
     redirect_secret: Secret,
 }
@@ -212,7 +217,7 @@ impl Network {
     /// UEs' prefixes count as routes, behind all others of the same length.
     pub fn plain_route(&self, vrf: VrfId, source: IpAddr, destination: IpAddr) -> Option<PlainRoute> {
         let routed = routes::longest_prefix(&self.instances, vrf, destination);
-        let ue = routes::longest_ue_prefix(&self.instances, vrf, destination);
+        let ue = routes::longest_ue_prefix(&self.instances, &self.nat, vrf, destination);
         let ue = ue.filter(|ue| routed.is_none_or(|routed| ue.length > routed.length));
         if let Some(ue) = ue {
             return Some(PlainRoute::ToUe(ue.instance, ue.route));
@@ -350,6 +355,7 @@ impl Network {
         LocalPolicy {
             policers: self.policers.of(slice, dnn),
             access_list: self.access_lists.of(slice, dnn).cloned(),
+            nat: self.nat.of(slice, dnn),
         }
     }
 
@@ -367,6 +373,44 @@ impl Network {
     /// The access lists of slices and data networks.
     pub const fn access_lists(&self) -> &AccessLists {
         &self.access_lists
+    }
+
+    /// The same network with these pools of public addresses.
+    ///
+    /// # Errors
+    /// [`NetworkError::NatPools`], [`NetworkError::NatScope`], as of [`Nat::new`]; [`NetworkError::NatInstance`]: the
+    /// first pool whose instance leads to no data network, has no IPv4 address, or has another address space; or that
+    /// has one of this node's own addresses.
+    pub fn with_nat(self, pools: Vec<BoundPool>) -> Result<Self, NetworkError> {
+        for BoundPool { pool, .. } in &pools {
+            let fits = |instance: &Instance| {
+                instance.roles.intersects(Roles::N6) && instance.ipv4.is_some() && instance.vrf == pool.vrf
+            };
+            let is_taken = |own: &IpAddr| {
+                let holds =
+                    |range: &RangeInclusive<Ipv4Addr>| range.clone().any(|one| IpAddr::V4(one) == *own);
+                pool.addresses.iter().any(holds)
+            };
+            let members = self.instances.iter().filter(|instance| instance.vrf == pool.vrf);
+            let is_own = members.flat_map(Instance::addresses).any(|own| is_taken(&own));
+            if is_own || !self.instance(pool.instance).is_some_and(fits) {
+                return Err(NetworkError::NatInstance(pool.name.clone()));
+            }
+        }
+        Ok(Self {
+            nat: Nat::new(pools)?,
+            ..self
+        })
+    }
+
+    /// The pools of public addresses.
+    pub const fn nat(&self) -> &Nat {
+        &self.nat
+    }
+
+    /// The ways to UEs by one of the instances, where they are not those of its routes.
+    pub fn ue_routes<'a>(&'a self, instance: &'a Instance) -> impl Iterator<Item = (IpPrefix, UeRoute)> + 'a {
+        instance.ue_routes().chain(self.nat.ue_routes(instance))
     }
 
     /// The name of the first instance towards a data network of those that a session's rules name, else of the first

@@ -6,6 +6,7 @@
 //! in its own bucket table, so that an exception stays right when the bucket moves.
 
 use flow::{Bucket, LocalId, VrfId, WorkerId, bucket};
+use nat::pools::BlockId;
 use packet::Teid;
 
 use crate::prefix::IpPrefix;
@@ -54,6 +55,14 @@ pub enum WorkerSelectionChange {
     Exception {
         /// The key.
         key: WorkerSelectionKey,
+        /// The bucket of the session.
+        bucket: Option<Bucket>,
+    },
+    /// Packets to the public address and the ports of this block belong to the owner of `bucket`; `None`: no session
+    /// has it.
+    PortBlock {
+        /// The block.
+        block: BlockId,
         /// The bucket of the session.
         bucket: Option<Bucket>,
     },

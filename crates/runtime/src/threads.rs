@@ -11,7 +11,7 @@ use std::time::Duration;
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::slab::OutOfMemory;
 use flow::{ContentTotal, Nanos};
-use worker::{AccessCount, Holdings, Io, Stats, Worker};
+use worker::{AccessCount, Holdings, Io, NatCounts, Stats, Worker};
 
 use super::idle::Idle;
 use super::wakeup::Wakeup;
@@ -103,6 +103,9 @@ pub type PublishedAccessCounts = Published<Vec<AccessCount>>;
 
 /// What a worker's sessions have counted of each content, by its number; 1,024 contents are published at a time.
 pub type PublishedContentTotals = Published<Vec<ContentTotal>>;
+
+/// What CG-NAT has counted in a worker.
+pub type PublishedNatCounts = Published<NatCounts>;
 
 /// Contents that are published at a time.
 const CONTENTS_AT_ONCE: usize = 1_024;
@@ -201,6 +204,7 @@ pub struct WorkerThread {
     holdings: PublishedHoldings,
     access_counts: PublishedAccessCounts,
     content_totals: PublishedContentTotals,
+    nat_counts: PublishedNatCounts,
     made: Receiver<Result<Vec<Range<usize>>, ThreadError>>,
 }
 
@@ -243,6 +247,8 @@ impl WorkerThread {
         let content_totals = PublishedContentTotals::default();
         let contents = content_totals.clone();
         let mut contents_from = 0;
+        let nat_counts = PublishedNatCounts::default();
+        let nat = nat_counts.clone();
         let (outcome, made) = sync_channel(1);
         let body = move || {
             // Sending fails, and is ignored, where the starter does not wait for the outcome.
@@ -275,6 +281,7 @@ impl WorkerThread {
                     contents.offer(|totals| {
                         contents_from = write_part(totals, worker.content_totals(), contents_from)
                     });
+                    nat.offer(|counts| *counts = worker.nat_counts());
                     times = times.wrapping_add(1);
                     next = now + PUBLISH;
                 }
@@ -291,6 +298,7 @@ impl WorkerThread {
             holdings,
             access_counts,
             content_totals,
+            nat_counts,
             made,
         }
     }
@@ -325,6 +333,12 @@ impl WorkerThread {
     #[must_use]
     pub fn content_totals(&self) -> &PublishedContentTotals {
         &self.content_totals
+    }
+
+    /// What CG-NAT has counted, as it publishes it.
+    #[must_use]
+    pub fn nat_counts(&self) -> &PublishedNatCounts {
+        &self.nat_counts
     }
 
     /// Whether the thread has ended, which it does before `stop` only when it failed.

@@ -19,6 +19,7 @@ use crate::live_session::rescaled;
 use crate::outcome::Done;
 use crate::packet_rate::PacketRateStatus;
 use crate::pending_change::{Change, Prepared, State, Work};
+use crate::port_block_changes::{first_block, provide};
 use crate::queued_request::{Export, Request};
 use crate::refusal::Refusal;
 use crate::release::{
@@ -181,6 +182,7 @@ fn succeed(
         packets: packets_left,
         tokens,
         dropped,
+        mappings,
         bounds,
         ..
     } = change;
@@ -232,6 +234,7 @@ fn succeed(
                 packets: packets_left,
                 tokens,
                 dropped,
+                mappings,
             };
             return exported(context, now, index, ticket, how, last, rates);
         }
@@ -283,7 +286,7 @@ fn fail(
                 context.usage_records.enter_end(now, session, EndCause::Fault);
             }
             let_go(context, now, index, held(&prepared));
-            let gone = forget(context, index);
+            let gone = forget(context, now, index);
             context.refuse(ticket, refusal(fault));
             let orphaned = gone.map(|mut gone| FollowUp::Orphaned {
                 association: gone.association,
@@ -333,11 +336,18 @@ fn commit(context: &mut ChangeContext, now: Nanos, index: SessionIndex, prepared
     let Some(session) = context.table.get_mut(index) else {
         return;
     };
+    let asks = before.rules.chosen_nat() != prepared.live.rules.chosen_nat();
     session.live = prepared.live;
     if !prepared.is_kept {
         context.journal.mark(session.seid);
     }
+    let has_changed = provide(context, index, now);
+    let port_block = has_changed.or_else(|| first_block(context, index).filter(|_| asks));
+    let Some(session) = context.table.get_mut(index) else {
+        return;
+    };
     let done = Done {
+        port_block,
         created: prepared.created,
         assigned: prepared.assigned,
         usage,

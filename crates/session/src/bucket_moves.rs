@@ -26,6 +26,7 @@ use crate::change_context::ChangeContext;
 use crate::commands::{Op, Role};
 use crate::effect::WorkerFault;
 use crate::pending_change::{Phase, State};
+use crate::port_block_changes::provide;
 
 /// Sessions that are with a worker at the same time: what one poll has to do for a move is bounded by it.
 const WINDOW: u32 = 64;
@@ -296,7 +297,7 @@ impl BucketMoves {
         context.table.set_phase(index, Phase::OnBoth);
         context.resources.correlations.mark_changed(index);
         moving.installed.push(index);
-        if image.is_shared_knowingly() {
+        if is_halved(&image) {
             moving.share_meters(context, moving.from, Role::MoveHalve, image, MeterShare::Leaving);
         } else {
             moving.send(
@@ -354,7 +355,13 @@ impl BucketMoves {
             return self.fail(context, MoveFault::Failed);
         };
         let mut image = Box::new(image.with_share(MeterShare::Arriving));
-        let (counters, packets) = left.map(|left| (left.counters, left.packets)).unwrap_or_default();
+        let UsageSnapshot {
+            counters,
+            packets,
+            mappings,
+            ..
+        } = left.unwrap_or_default();
+        image.bring_port_blocks(context.port_blocks.of(index), mappings);
         if let Some(session) = context.table.get_mut(index) {
             session.pending_measurement.set_packets_in_transit(&packets);
         }
@@ -463,6 +470,8 @@ impl BucketMoves {
         context.resources.quotas.remove(association, moving.from, counts);
         moving.make_whole(context, index, packets, &dropped);
         context.refresh_usage(now, index, true);
+        // While it moved, it got none.
+        provide(context, index, now);
         self.released.push_back(Released::Next(index));
     }
 
@@ -557,12 +566,18 @@ impl Move {
     ) {
         // What is live has been compiled before, and keeps its next hops: there is an image.
         let image = context.image_of(index);
-        if let Some(mut image) = image.filter(|image| image.is_shared_knowingly() || !dropped.is_empty()) {
+        if let Some(mut image) = image.filter(|image| is_halved(image) || !dropped.is_empty()) {
             image.bring_packets(packets);
             image.add_dropped(dropped);
             self.share_meters(context, self.to, Role::MoveWhole, image, MeterShare::Whole);
         }
     }
+}
+
+/// Whether the worker that a session leaves has to know: it gives up half of its meters, or makes no more mappings to
+/// public ports, of which the new owner makes them.
+fn is_halved(image: &SessionImage) -> bool {
+    image.is_shared_knowingly() || image.rules.nat().is_some()
 }
 
 /// The session of operations that are about none.

@@ -10,6 +10,7 @@ use crate::config::{Config, Environment};
 use crate::ids::Ticket;
 use crate::journal::Journal;
 use crate::outcome::{Done, Outcome};
+use crate::port_blocks::PortBlockHolders;
 use crate::prepare::Preparation;
 use crate::queued_request::{Request, Waiting};
 use crate::random::Random;
@@ -29,6 +30,7 @@ pub(crate) struct ChangeContext {
     pub(crate) random: Random,
     pub(crate) table: SessionTable,
     pub(crate) resources: Resources,
+    pub(crate) port_blocks: PortBlockHolders,
     pub(crate) commands: Commands,
     pub(crate) usage_measurement: UsageMeasurement,
     pub(crate) usage_records: UsageRecordQueue,

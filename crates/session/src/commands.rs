@@ -1,6 +1,7 @@
 //! Commands to workers: the effects that are to be polled, and the operations that workers have yet to answer.
 
 use flow::{OpId, SessionIndex, WorkerId};
+use nat::pools::BlockId;
 use rules::image::SessionChange;
 use rules::worker_selection::WorkerSelectionChange;
 use std::collections::VecDeque;
@@ -132,6 +133,15 @@ impl Commands {
                     change: *change,
                 }));
         }
+    }
+
+    /// Gives a session one more port block, at a worker that has it.
+    pub(crate) fn give_port_block(&mut self, worker: WorkerId, session: SessionIndex, block: BlockId) {
+        self.effects.push_back(Effect::PortBlock {
+            worker,
+            session,
+            block,
+        });
     }
 
     fn new_op(&mut self, op: Op) -> OpId {

@@ -48,6 +48,11 @@ pub struct Config {
     pub association_percent: u8,
     /// Where UE addresses are given from (TS 29.244 §5.21.3).
     pub pools: Vec<Pool>,
+    /// How long a port block that a session has given back is not given to another (RFC 6888 REQ-8).
+    pub port_block_quarantine: Duration,
+    /// Whether there is an event for each port block that a session gets or gives back
+    /// ([`poll_port_block_event`](crate::Sessions::poll_port_block_event)), which the caller must empty then.
+    pub port_block_log: bool,
     /// What sessions may activate by name and by number.
     pub predefined: Arc<Predefined>,
     /// Correlations that QERs of several sessions may have at a time; 0: none. Default 1,024.
@@ -86,6 +91,8 @@ impl Config {
             restoration: Duration::ZERO,
             choose_id_spans_session: true,
             pools: Vec::new(),
+            port_block_quarantine: nat::blocks::QUARANTINE,
+            port_block_log: false,
             predefined: Arc::default(),
             max_correlations: 1_024,
             max_waiting: 8,

@@ -1,6 +1,7 @@
 //! Commands for the workers, as [`Sessions::poll_effect`](crate::Sessions::poll_effect) gives them.
 
 use flow::{OpId, SessionIndex, WorkerId};
+use nat::pools::BlockId;
 use rules::image::SessionChange;
 use rules::worker_selection::WorkerSelectionChange;
 
@@ -33,6 +34,15 @@ pub enum Effect {
         /// What changes.
         change: WorkerSelectionChange,
     },
+    /// A session has one more port block; not reported.
+    PortBlock {
+        /// The owner of the session.
+        worker: WorkerId,
+        /// The session.
+        session: SessionIndex,
+        /// The block.
+        block: BlockId,
+    },
     /// Report, by [`Sessions::applied`](crate::Sessions::applied), when no packet can meet a state from before any
     /// earlier effect.
     Fence {
@@ -58,6 +68,7 @@ impl Effect {
             Effect::Apply { worker, .. }
             | Effect::Query { worker, .. }
             | Effect::SelectWorker { worker, .. }
+            | Effect::PortBlock { worker, .. }
             | Effect::Fence { worker, .. }
             | Effect::Drain { worker, .. } => *worker,
         }

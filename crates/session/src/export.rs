@@ -5,6 +5,7 @@
 //! there ([`Export::Take`]): every packet was counted before, or finds no session.
 
 use flow::{Nanos, SessionIndex, UrrCount};
+use nat::mappings::MovedMapping;
 use rules::image::{DroppedCount, PacketsLeft, TokensLeft};
 use rules::model::UrrId;
 
@@ -22,6 +23,7 @@ pub(crate) struct RateState {
     pub(crate) packets: Vec<PacketsLeft>,
     pub(crate) tokens: Vec<TokensLeft>,
     pub(crate) dropped: Vec<DroppedCount>,
+    pub(crate) mappings: Vec<MovedMapping>,
 }
 
 /// The workers have done what an export needs.
@@ -38,6 +40,8 @@ pub(crate) fn exported(
         return FollowUp::Nothing;
     };
     let mut record = record(session, counted);
+    record.port_blocks = context.port_blocks.blocks_of(index).collect();
+    record.mappings = rates.mappings;
     (record.packets, record.tokens, record.dropped) = (rates.packets, rates.tokens, rates.dropped);
     let record = Some((session.association, Box::new(record)));
     let (seid, cp) = (session.seid, session.cp);
@@ -57,7 +61,7 @@ pub(crate) fn exported(
     }
 }
 
-/// The session as a record; `counted` is what its worker's slots have counted.
+/// The session as a record, without its port blocks; `counted` is what its worker's slots have counted.
 pub(crate) fn record(session: &Session, counted: &[(UrrId, UrrCount)]) -> SessionRecord {
     SessionRecord {
         association: Vec::new(),
@@ -73,6 +77,8 @@ pub(crate) fn record(session: &Session, counted: &[(UrrId, UrrCount)]) -> Sessio
         packets: Vec::new(),
         tokens: Vec::new(),
         dropped: Vec::new(),
+        port_blocks: Vec::new(),
+        mappings: Vec::new(),
         pending: PendingReports::default(),
     }
 }

@@ -1,7 +1,7 @@
 //! Sessions that come from another process: an import takes a session's numbers as they are, or says which one another
 //! session has, and changes nothing then.
 
-use flow::SessionIndex;
+use flow::{Nanos, SessionIndex};
 use packet::Teid;
 use rules::image::SessionImage;
 use rules::network::Network;
@@ -15,6 +15,7 @@ use crate::correlations::Parties;
 use crate::ids::{AssociationId, CpFSeid, Seid};
 use crate::live_session::Live;
 use crate::pending_change::Prepared;
+use crate::port_block_changes::take;
 use crate::quotas::ResourceCounts;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
@@ -90,6 +91,7 @@ pub(crate) fn import(
     association: AssociationId,
     record: &SessionRecord,
     origin: Origin,
+    now: Nanos,
 ) -> Result<Arriving, ImportError> {
     let ChangeContext {
         environment,
@@ -155,6 +157,10 @@ pub(crate) fn import(
     let mut session = Session::new(identity, usage, record.accounting.clone());
     session.sets = record.sets.clone().into();
     session.shared = record.shared.clone();
+    if record.rules.nat().is_some() {
+        let blocks = take(context, &session, (record, &image.ue_addresses), now);
+        image.bring_port_blocks(&blocks, record.mappings.clone());
+    }
     Ok(Arriving {
         session: Box::new(session),
         image: Box::new(image),

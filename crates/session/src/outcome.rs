@@ -1,5 +1,6 @@
 //! Outcomes of requests.
 
+use nat::pools::{NatPoolId, PortBlock};
 use rules::model::FTeid;
 use usage::UsageReport;
 
@@ -18,6 +19,15 @@ pub struct Outcome {
     pub result: Result<Done, Refusal>,
 }
 
+/// A port block that a session got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AssignedBlock {
+    /// The pool.
+    pub pool: NatPoolId,
+    /// The block.
+    pub block: PortBlock,
+}
+
 /// A request that took effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
@@ -29,6 +39,8 @@ pub struct Done {
     pub created: Vec<(Recipient, FTeid)>,
     /// The UE addresses that the user plane has allocated to what asked for one now.
     pub assigned: Vec<Assigned>,
+    /// The first port block that the session has, if it got it by this request.
+    pub port_block: Option<AssignedBlock>,
     /// Usage to report in the response.
     pub usage: Vec<UsageReport>,
     /// The Packet Rate Status of QERs, for the response.
@@ -45,6 +57,7 @@ impl Done {
             cp,
             created: Vec::new(),
             assigned: Vec::new(),
+            port_block: None,
             usage: Vec::new(),
             packets: Vec::new(),
             record: None,

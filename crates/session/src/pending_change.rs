@@ -1,6 +1,7 @@
 //! A change of a session in progress: what was prepared, what workers have answered, and how it is undone.
 
 use flow::{Bounds, Bucket, UrrCount};
+use nat::mappings::MovedMapping;
 use rules::image::{DroppedCount, ImmediateActions, PacketsLeft, TokensLeft, UsageSnapshot};
 use rules::model::{CorrelationId, FTeid, QerId, UrrId};
 use std::sync::Arc;
@@ -132,6 +133,8 @@ pub(crate) struct Change {
     pub(crate) tokens: Vec<TokensLeft>,
     /// Dropped packets of URRs that report them, for the record.
     pub(crate) dropped: Vec<DroppedCount>,
+    /// The mappings of its public addresses, where it ends here.
+    pub(crate) mappings: Vec<MovedMapping>,
     /// The bounds of its counters that the worker gets with the rules, by slot.
     pub(crate) bounds: Vec<Bounds>,
 }
@@ -196,6 +199,7 @@ impl Change {
             packets: Vec::new(),
             tokens: Vec::new(),
             dropped: Vec::new(),
+            mappings: Vec::new(),
             bounds,
         }
     }
@@ -207,10 +211,12 @@ impl Change {
             packets,
             tokens,
             dropped,
+            mappings,
             ..
         } = usage.unwrap_or_default();
         if matches!(role, Role::Query | Role::Remove) {
             (self.packets, self.tokens, self.dropped) = (packets, tokens, dropped);
+            self.mappings = mappings;
         }
         match role {
             Role::Query => self.counted = counters,

@@ -4,8 +4,10 @@ use flow::{Bucket, SessionIndex, bucket};
 use rules::compile::{Previous, compile_after};
 use rules::image::SessionImage;
 use rules::model::{
-    CorrelationId, Edit, FTeid, Far, FarId, PdrId, QerId, RuleRef, SessionRules, SourceInterface, UrrId, Verb,
+    CorrelationId, Edit, EditError, EditFault, FTeid, Far, FarId, PdrId, QerId, RuleRef, SessionRules,
+    SourceInterface, UrrId, Verb,
 };
+use rules::network::Network;
 use rules::prefix::IpPrefix;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use crate::pending_change::Prepared;
 use crate::random::Random;
 use crate::refusal::{Refusal, RuleFault};
 use crate::resources::Resources;
-use crate::rule_changes::{Changes, Query, Recipient};
+use crate::rule_changes::{Changes, Follow, Query, Recipient};
 use crate::session_table::SessionTable;
 use crate::tunnels::Tunnel;
 use crate::ue_addresses::UeAddress;
@@ -137,6 +139,26 @@ fn ended_with_links(live: &Live, next: &SessionRules, fresh: &[UrrId]) -> Vec<Ur
     match UsageAccounts::has_links_to(live.rules.urrs(), &ended) {
         true => ended,
         false => Vec::new(),
+    }
+}
+
+/// Says in the rules what their FARs choose of public addresses. Rules that a configuration makes choose several, as
+/// those before did, have the first.
+fn choose_nat(
+    rules: &mut SessionRules,
+    before: &SessionRules,
+    network: &Network,
+    follow: Follow,
+) -> Result<(), EditError> {
+    let (chosen, other) = network.nat_choice(rules);
+    rules.set_chosen_nat(chosen);
+    let is_brought = || follow == Follow::Nothing && network.nat_choice(before).1.is_none();
+    match (chosen, other) {
+        (Some(first), Some(other)) if is_brought() => Err(EditError {
+            rule: other.into(),
+            fault: EditFault::OtherNat(first.far),
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -312,6 +334,7 @@ impl Preparation<'_> {
         let packets = std::mem::take(&mut changes.packets);
         changes.make(&mut rules, &self.config.predefined)?;
         let network = &self.environment.network;
+        choose_nat(&mut rules, &live.rules, network, changes.follow)?;
         let before = Previous {
             rules: &live.rules,
             classifier: &live.classifier,
@@ -401,7 +424,7 @@ pub(crate) fn f_teids_named(changes: &Changes) -> impl Iterator<Item = (Recipien
 }
 
 /// The first PDR or Traffic Endpoint with this tunnel, to be named in a refusal.
-fn rule_of_tunnel(image: &SessionImage, network: &rules::network::Network, (local, teid): Tunnel) -> RuleRef {
+fn rule_of_tunnel(image: &SessionImage, network: &Network, (local, teid): Tunnel) -> RuleRef {
     let is_local = |address: IpAddr| network.local(address).is_some_and(|(_, id)| id == local);
     let is_it = |own: FTeid| own.teid == teid && own.addresses().any(is_local);
     let mut pdrs = image.rules.pdrs().iter();

@@ -117,6 +117,7 @@ impl Recompilation {
         };
         let is_same = policy == rules.local_policy()
             && (follow == Follow::Network || rules.are_up_to_date(predefined))
+            && newer.nat_choice(rules).0 == rules.chosen_nat()
             && leads_alike(rules, &self.older, newer);
         (!is_same).then(|| Changes {
             local_policy: Some(policy),

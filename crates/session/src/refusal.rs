@@ -120,6 +120,9 @@ impl fmt::Display for RuleFault {
             ),
             RuleFault::ChooseInUpdate => f.write_str("has no F-TEID that an update could keep"),
             RuleFault::NoPool => f.write_str("wants a UE address that no pool has the like of"),
+            RuleFault::Edit(EditFault::OtherNat(other)) => {
+                write!(f, "chooses other public addresses than FAR {}", other.0)
+            }
             RuleFault::UnknownUrr | RuleFault::UnknownQer => f.write_str("does not exist"),
         }
     }

@@ -13,6 +13,7 @@ use crate::live_session::{Live, rescaled};
 use crate::outcome::Done;
 use crate::packet_rate::PacketRateStatus;
 use crate::pending_change::{Change, Dying, RollingBack, State, Work};
+use crate::port_block_changes;
 use crate::queued_request::{Export, Waiting};
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
@@ -102,6 +103,7 @@ pub(crate) fn rolled_back(context: &mut ChangeContext, now: Nanos, index: Sessio
         return FollowUp::Nothing;
     };
     let_go(context, now, index, Held::of(&back.claimed, &back.addresses));
+    port_block_changes::give_again(context, index, now);
     context.refresh_usage(now, index, true);
     FollowUp::Next(index)
 }
@@ -125,7 +127,7 @@ pub(crate) fn deleted(
     let (association, requests) = (session.association, session.waiting.take());
     context.table.update_remotes(index, &live, &Live::default());
     let_go(context, now, index, Held::of(&live.tunnels, &live.addresses));
-    forget(context, index);
+    forget(context, now, index);
     context.journal.mark(seid);
     let done = Done {
         usage: last.usage,
@@ -210,7 +212,7 @@ pub(crate) fn removal_confirmed(context: &mut ChangeContext, now: Nanos, index: 
             .resources
             .free(now, session, &context.commands.buckets, held);
         context.table.count_removed(association);
-        clear(context, index);
+        clear(context, now, index);
     }
 }
 
@@ -231,9 +233,9 @@ pub(crate) fn let_go(context: &mut ChangeContext, now: Nanos, index: SessionInde
 }
 
 /// Forgets a session that no worker has any more. Answers what it was.
-pub(crate) fn forget(context: &mut ChangeContext, index: SessionIndex) -> Option<Box<Session>> {
+pub(crate) fn forget(context: &mut ChangeContext, now: Nanos, index: SessionIndex) -> Option<Box<Session>> {
     unlink(context, index);
-    clear(context, index)
+    clear(context, now, index)
 }
 
 /// Peers can address the session no more.
@@ -246,7 +248,8 @@ fn unlink(context: &mut ChangeContext, index: SessionIndex) {
     context.table.unlink(index);
 }
 
-fn clear(context: &mut ChangeContext, index: SessionIndex) -> Option<Box<Session>> {
+fn clear(context: &mut ChangeContext, now: Nanos, index: SessionIndex) -> Option<Box<Session>> {
+    port_block_changes::release(context, index, None, now);
     let gone = context.table.clear(index);
     if gone.is_some() {
         context.resources.correlations.leave_all(index);

@@ -153,7 +153,7 @@ impl Requests {
         record: &SessionRecord,
         origin: Origin,
     ) -> Result<(), ImportError> {
-        let arriving = import(&mut self.context, association, record, origin)?;
+        let arriving = import(&mut self.context, association, record, origin, now)?;
         let index = arriving.session.index;
         self.put(arriving.session);
         let work = Work::Establish(arriving.prepared);

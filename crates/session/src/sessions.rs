@@ -7,6 +7,7 @@
 //! outcomes out; `prepare` and `apply_change` do the work on [`ChangeContext`].
 
 use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, UrrCount, WorkerId};
+use nat::pools::{BlockId, PortBlock};
 use packet::Teid;
 use rules::Adjacencies;
 use rules::Predefined;
@@ -32,7 +33,10 @@ use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
 use crate::import::{ImportError, Origin};
 use crate::journal::Journal;
 use crate::outcome::Outcome;
+use crate::pending_change::State;
 use crate::pools::{Pool, PoolId};
+use crate::port_block_changes::{extend, release};
+use crate::port_blocks::{BlockHolder, NatPoolStatus, PortBlockEvent, PortBlockHolders};
 use crate::queued_request::{Export, Request, Waiting};
 use crate::quotas::{Quotas, ResourceCounts};
 use crate::random::Random;
@@ -109,10 +113,19 @@ impl Sessions {
             ),
             correlations: Correlations::new(network.policers().room(), config.max_correlations),
         };
+        let pools = network.nat().pools();
+        // What has no pools draws no number for them.
+        let of_blocks = match pools.is_empty() {
+            true => Random::from_number(0),
+            false => random.split(),
+        };
+        let (quarantine, log) = (config.port_block_quarantine, config.port_block_log);
+        let port_blocks = PortBlockHolders::new(pools, quarantine, log, of_blocks);
         let buckets = BucketTable::new(config.owners.clone(), config.workers);
         let context = ChangeContext {
             table: SessionTable::new(config.max_sessions, seeds),
             resources,
+            port_blocks,
             journal: Journal::default(),
             commands: Commands::new(buckets, random.next_u64()),
             usage_measurement: UsageMeasurement::new(config.clock_unix, config.traffic_silence),
@@ -274,6 +287,58 @@ impl Sessions {
         }
     }
 
+    /// A session has few public ports left, or none, as its worker notifies: it gets another block, if it may have one
+    /// and one is free.
+    ///
+    /// Not while the session changes: it may have another pool or UE address next, and gets a block for those then. The
+    /// worker asks again.
+    pub fn port_block_wanted(&mut self, now: Nanos, index: SessionIndex) {
+        let context = &mut self.requests.context;
+        let session = context.table.get(index);
+        if session.is_some_and(|session| matches!(session.state, State::Settled)) {
+            extend(context, index, now);
+        }
+    }
+
+    /// A session needs a block no more, and its worker maps no port of it any more.
+    pub fn port_block_returned(&mut self, now: Nanos, index: SessionIndex, block: BlockId) {
+        let context = &mut self.requests.context;
+        release(context, index, Some(block), now);
+        if let Some(seid) = context.table.get(index).map(|session| session.seid) {
+            context.journal.mark(seid);
+        }
+    }
+
+    /// The next port block that a session got or gave back ([`Config::port_block_log`]).
+    pub fn poll_port_block_event(&mut self) -> Option<PortBlockEvent> {
+        self.requests.context.port_blocks.poll_event()
+    }
+
+    /// What sessions have of each pool of public addresses, by its number.
+    pub fn nat_status(&mut self, now: Nanos) -> Vec<NatPoolStatus> {
+        self.requests.context.port_blocks.status(now)
+    }
+
+    /// How often a session was to get a block, and none was free that it may have: by the number of the pool.
+    pub fn nat_exhausted(&self) -> &[u64] {
+        self.requests.context.port_blocks.exhausted()
+    }
+
+    /// The port blocks of a session, in the order in which it got them.
+    pub fn port_blocks(&self, index: SessionIndex) -> Vec<PortBlock> {
+        self.requests.context.port_blocks.blocks_of(index).collect()
+    }
+
+    /// The session that holds a port block.
+    pub fn port_block_owner(&self, block: BlockId) -> Option<SessionIndex> {
+        self.requests.context.port_blocks.owner(block)
+    }
+
+    /// Who holds a port block, as its events say.
+    pub fn port_block_holder(&self, block: BlockId) -> Option<&BlockHolder> {
+        self.requests.context.port_blocks.holder(block)
+    }
+
     /// An End Marker has come for a PDR (TS 29.244 §5.2.2.5).
     pub fn end_marker_received(&mut self, index: SessionIndex, pdr: PdrId) {
         if let Some(session) = self.requests.context.table.live_mut(index) {
@@ -396,11 +461,17 @@ impl Sessions {
     /// the last report. The record's association and pending reports are the caller's to fill in. `None` where the
     /// session is not live.
     pub fn to_keep(&self, seid: Seid) -> Option<(AssociationId, KeptSession)> {
-        let table = &self.requests.context.table;
+        let ChangeContext {
+            table, port_blocks, ..
+        } = &self.requests.context;
         let session = table.get(table.seids.get(seid)?)?;
+        let record = || SessionRecord {
+            port_blocks: port_blocks.blocks_of(session.index).collect(),
+            ..record(session, &[])
+        };
         let is_live = !session.live.rules.pdrs().is_empty() || session.accounting.since.get().is_some();
         let kept = || KeptSession {
-            record: record(session, &[]),
+            record: record(),
             tunnels: session.live.tunnels.to_vec(),
             addresses: session.live.addresses.to_vec(),
         };
@@ -426,6 +497,11 @@ impl Sessions {
         let resources = &mut self.requests.context.resources;
         resources.tunnels.give_all(tunnels, ABSENT);
         resources.addresses.give_all(addresses, ABSENT);
+    }
+
+    /// No port blocks are given out while sessions are yet to come that hold some; or they are again.
+    pub fn hold_port_blocks(&mut self, is_held: bool) {
+        self.requests.context.port_blocks.wait(is_held);
     }
 
     /// Gives up what was reserved and has not been taken by its session.

@@ -90,7 +90,7 @@ impl World {
                     }),
                 ),
                 Effect::Fence { op, .. } | Effect::Drain { op, .. } => (op, None),
-                Effect::SelectWorker { .. } => continue,
+                Effect::SelectWorker { .. } | Effect::PortBlock { .. } => continue,
             };
             self.upf.handle_applied(self.now, op, Ok(usage));
         }

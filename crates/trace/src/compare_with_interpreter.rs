@@ -209,11 +209,7 @@ fn out_of_sight(traced: &Traced) -> Option<&'static str> {
             "the segment size that it may announce depends on paths' MTUs, which the interpreter does not know",
         );
     }
-    if traced
-        .decision
-        .as_ref()
-        .is_some_and(|decision| decision.is_translated)
-    {
+    if traced.translation.is_some() {
         return Some("its flow is translated (NAT)");
     }
     match traced.end {
@@ -247,11 +243,10 @@ fn depends_on_more(reason: DropReason) -> Option<&'static str> {
         R::NoNeighbour | R::PortDown => Some("it depends on who answers on the link"),
         R::TooBig => Some("it depends on the MTU of the way out"),
         R::QuotaExhausted => Some("it depends on what was counted before"),
-        R::RedirectLimit | R::RelayLimit | R::RateLimited | R::HostRate => {
-            Some("it depends on what came before in this second")
-        }
+        R::RedirectLimit | R::RelayLimit | R::RateLimited | R::HostRate => Some("a rate is used up"),
+        R::NatNoMapping | R::NatNoPort | R::NatProtocol | R::NatBypassed => Some("NAT is not interpreted"),
         R::NotRedirected => Some("it depends on what is redirected"),
-        R::AbsentSession | R::BufferDiscarded | R::BufferExpired | R::FragmentTimeout => {
+        R::AbsentSession | R::Away | R::BufferDiscarded | R::BufferExpired | R::FragmentTimeout => {
             Some("it depends on time")
         }
         R::ConnectionLimit
@@ -434,8 +429,8 @@ mod tests {
                 direction: Direction::Uplink,
                 qers: Vec::new(),
                 urrs: Vec::new(),
-                is_translated: false,
             }),
+            translation: None,
             is_yellow: false,
             is_answer: false,
             is_own: false,

@@ -1,6 +1,6 @@
 //! What a worker reported of a packet, as text.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use flow::{Direction, KeyFields, PortId};
@@ -13,14 +13,16 @@ use rules::reference_interpreter::{Outcome, Verdict, evaluate_access, evaluate_p
 use rules::{Detection, NameSource};
 use worker::{
     LagPorts, TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame,
-    TracedLookup, TracedSession,
+    TracedLookup, TracedSession, TracedTranslation,
 };
 
 use super::compare_with_interpreter::{Compared, Comparison, compare_with_interpreter, detection_of};
 use super::fields::{self, Outer, Parsed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::values::{EndTrace, FlowTrace, FramesTrace, OF_NDPI, PacketTrace, QerTrace, TriedTrace, UrrTrace};
+use crate::values::{
+    EndTrace, FlowTrace, FramesTrace, OF_NDPI, PacketTrace, QerTrace, TranslationTrace, TriedTrace, UrrTrace,
+};
 use config::Config;
 use upf::{format, identifiers};
 
@@ -148,6 +150,7 @@ impl Explainer {
                 .as_ref()
                 .map(|session| identifiers::seid(session.seid)),
             ue: rules.map(ue_addresses).unwrap_or_default(),
+            translation: traced.translation.map(translation_in_words),
             flow: flow_in_words(&traced.flow, parsed.tunnel.is_some()),
             pdr: pdr.map(|pdr| pdr.id.0),
             disagreement,
@@ -186,7 +189,8 @@ impl Explainer {
     }
 
     /// The instance that a packet came in by, and the packet from its outermost IP header on, with zeros in place of
-    /// what the trace did not keep; `None` where that is a header.
+    /// what the trace did not keep; `None` where that is a header. One that came to a public address is for the UE's
+    /// own, as rules see it.
     fn arrived(traced: &Traced) -> Option<(InstanceId, Vec<u8>)> {
         let ingress = traced.instance?;
         let received = &traced.received;
@@ -198,6 +202,10 @@ impl Explainer {
         let start = kept.l2_len;
         let mut packet = received.octets.get(start..).unwrap_or_default().to_vec();
         packet.resize((received.len as usize).saturating_sub(start), 0);
+        let translation = traced.translation.filter(|one| one.is_destination);
+        if let Some(translation) = translation {
+            make_inside(&mut packet, translation.inside);
+        }
         Some((ingress, packet))
     }
 
@@ -416,6 +424,29 @@ fn ue_addresses(rules: &SessionRules) -> Vec<String> {
     .collect()
 }
 
+/// Makes an IPv4 packet one for this address, and port if there is one. Checksums stay as they were.
+fn make_inside(packet: &mut [u8], inside: SocketAddrV4) {
+    let header = packet.first().map_or(0, |first| usize::from(first & 0xf) * 4);
+    if let Some(address) = packet.get_mut(16..20) {
+        address.copy_from_slice(&inside.ip().octets());
+    }
+    let port = packet.get_mut(header + 2..header + 4);
+    if let Some(port) = port.filter(|_| inside.port() != 0) {
+        port.copy_from_slice(&inside.port().to_be_bytes());
+    }
+}
+
+fn translation_in_words(translation: TracedTranslation) -> TranslationTrace {
+    let public = translation.public;
+    TranslationTrace {
+        public: match public.port() {
+            0 => public.ip().to_string(),
+            _ => public.to_string(),
+        },
+        is_destination: translation.is_destination,
+    }
+}
+
 fn flow_in_words(flow: &TracedFlow, is_tunnelled: bool) -> FlowTrace {
     let (lookup, outdated) = match flow.lookup {
         TracedLookup::None => ("none", false),
@@ -593,4 +624,34 @@ fn put_on(outer: &Outer) -> String {
         words += ", RQI";
     }
     words + &format!(", DSCP {}", outer.tos >> 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_to_a_public_address_is_shown_to_rules_as_one_to_the_ue() {
+        let end = |address: [u8; 4], port| SocketAddrV4::new(address.into(), port);
+        let mut packet = vec![0; 28];
+        packet[0] = 0x45;
+        make_inside(&mut packet, end([10, 45, 0, 2], 1_000));
+        assert_eq!(
+            (&packet[16..20], &packet[22..24]),
+            (&[10, 45, 0, 2][..], &[3, 232][..])
+        );
+        // Of ICMP the address alone; a packet without a header stays as it is.
+        make_inside(&mut packet, end([10, 45, 0, 3], 0));
+        assert_eq!((packet[19], packet[23]), (3, 232));
+        make_inside(&mut [], end([10, 45, 0, 3], 1));
+        let translation = |port| {
+            translation_in_words(TracedTranslation {
+                public: end([198, 51, 100, 1], port),
+                inside: end([10, 45, 0, 2], 1),
+                is_destination: true,
+            })
+        };
+        assert_eq!(translation(2_600).public, "198.51.100.1:2600");
+        assert_eq!(translation(0).public, "198.51.100.1");
+    }
 }

@@ -25,5 +25,6 @@ pub use file::{Bounds, CaptureFile};
 pub use offline::{Capture, OfflineError, Replayed, replay};
 pub use query::read_flow;
 pub use values::{
-    EndTrace, FlowTrace, FramesTrace, PacketTrace, QerTrace, TraceLine, TraceSummary, TriedTrace, UrrTrace,
+    EndTrace, FlowTrace, FramesTrace, PacketTrace, QerTrace, TraceLine, TraceSummary, TranslationTrace,
+    TriedTrace, UrrTrace,
 };

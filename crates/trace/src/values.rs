@@ -71,6 +71,9 @@ pub struct PacketTrace {
     /// The UE's addresses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ue: Vec<String>,
+    /// What CG-NAT made of it; absent where nothing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub translation: Option<TranslationTrace>,
     /// What was found in the flow table.
     pub flow: FlowTrace,
     /// What the access list of its session says of it, if there is one, and by which rule.
@@ -114,6 +117,25 @@ pub struct PacketTrace {
     /// Why the interpreter was not asked, or is not believed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unchecked: Option<String>,
+}
+
+/// The public end of a packet between a UE and a data network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TranslationTrace {
+    /// The public address, and the port or the identifier of an ICMP query; of a fragment behind the first without.
+    #[schema(example = "198.51.100.1:2600")]
+    pub public: String,
+    /// Whether the packet came to it; else it leaves with it.
+    pub is_destination: bool,
+}
+
+impl TranslationTrace {
+    fn text(&self) -> String {
+        match self.is_destination {
+            true => format!("came to {}", self.public),
+            false => format!("leaves with {}", self.public),
+        }
+    }
 }
 
 /// The octets of a packet, from the link layer on.
@@ -331,28 +353,7 @@ impl PacketTrace {
     /// The block of lines for people; `first_ns` is when the trace began. With `verbose` also every PDR that was tried.
     #[must_use]
     pub fn text(&self, first_ns: u64, verbose: bool) -> String {
-        let mut text = String::new();
-        let micros = self.time_ns.saturating_sub(first_ns) / 1_000;
-        let by = match (&self.instance, &self.vlan) {
-            (Some(instance), Some(vlan)) => format!("{instance} on {} VLAN {vlan}", self.port),
-            (Some(instance), None) => format!("{instance} on {}", self.port),
-            (None, Some(vlan)) => format!("{} VLAN {vlan}", self.port),
-            (None, None) => self.port.clone(),
-        };
-        let direction = self.direction.as_deref().unwrap_or("in");
-        let _ = write!(
-            text,
-            "#{:<5} {:>4}.{:06}  {direction} by {by}, {} octets, worker {}",
-            self.number,
-            micros / 1_000_000,
-            micros % 1_000_000,
-            self.octets,
-            self.worker
-        );
-        if let Some(from) = &self.from {
-            let _ = write!(text, ", {from}");
-        }
-        text.push('\n');
+        let mut text = self.arrival(first_ns);
         let mut line = |name: &str, words: &str| {
             let _ = writeln!(text, "       {name:<9} {words}");
         };
@@ -362,6 +363,9 @@ impl PacketTrace {
         line("packet", &self.packet);
         if let Some(seid) = &self.seid {
             line("session", &format!("{seid}  UE {}", self.ue.join(", ")));
+        }
+        if let Some(translation) = self.translation.as_ref().filter(|one| one.is_destination) {
+            line("NAT", &translation.text());
         }
         line("flow", &self.flow.text());
         if let Some(access) = &self.access {
@@ -393,6 +397,9 @@ impl PacketTrace {
         for urr in &self.urrs {
             line("URR", &urr.text());
         }
+        if let Some(translation) = self.translation.as_ref().filter(|one| !one.is_destination) {
+            line("NAT", &translation.text());
+        }
         for header in &self.headers {
             line("header", header);
         }
@@ -408,6 +415,33 @@ impl PacketTrace {
         } else if let Some(why) = self.unchecked.as_ref().filter(|_| verbose) {
             let _ = writeln!(text, "       unchecked {why}");
         }
+        text
+    }
+
+    /// The first line: when and by what it came.
+    fn arrival(&self, first_ns: u64) -> String {
+        let mut text = String::new();
+        let micros = self.time_ns.saturating_sub(first_ns) / 1_000;
+        let by = match (&self.instance, &self.vlan) {
+            (Some(instance), Some(vlan)) => format!("{instance} on {} VLAN {vlan}", self.port),
+            (Some(instance), None) => format!("{instance} on {}", self.port),
+            (None, Some(vlan)) => format!("{} VLAN {vlan}", self.port),
+            (None, None) => self.port.clone(),
+        };
+        let direction = self.direction.as_deref().unwrap_or("in");
+        let _ = write!(
+            text,
+            "#{:<5} {:>4}.{:06}  {direction} by {by}, {} octets, worker {}",
+            self.number,
+            micros / 1_000_000,
+            micros % 1_000_000,
+            self.octets,
+            self.worker
+        );
+        if let Some(from) = &self.from {
+            let _ = write!(text, ", {from}");
+        }
+        text.push('\n');
         text
     }
 
@@ -568,5 +602,37 @@ impl TraceSummary {
             );
         }
         text + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_public_end_is_where_the_packet_meets_it() {
+        let lines = |is_destination| {
+            let packet = PacketTrace {
+                action: Some("forward".into()),
+                translation: Some(TranslationTrace {
+                    public: "198.51.100.1:2600".into(),
+                    is_destination,
+                }),
+                ..PacketTrace::default()
+            };
+            let text = packet.text(0, false);
+            let names = text.lines().filter_map(|line| line.split_whitespace().next());
+            let nat = text.lines().find(|line| line.contains(" NAT "));
+            (
+                names.map(str::to_owned).collect::<Vec<_>>(),
+                nat.map(|line| line.trim().to_owned()),
+            )
+        };
+        let (names, nat) = lines(true);
+        assert_eq!(names, ["#0", "packet", "NAT", "flow", "FAR", "->"]);
+        assert_eq!(nat.as_deref(), Some("NAT       came to 198.51.100.1:2600"));
+        let (names, nat) = lines(false);
+        assert_eq!(names, ["#0", "packet", "flow", "FAR", "NAT", "->"]);
+        assert_eq!(nat.as_deref(), Some("NAT       leaves with 198.51.100.1:2600"));
     }
 }

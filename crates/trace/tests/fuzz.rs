@@ -7,6 +7,8 @@
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
+use packet::IpTuple;
+use packet::icmp::IcmpError;
 use trace::Reader;
 
 #[path = "../../upf/tests/support/draw.rs"]
@@ -83,6 +85,24 @@ fn neighbour(frame: &[u8]) -> Option<Vec<u8>> {
     Some([&[2, 254, 2, 9, kind, len], octets].concat())
 }
 
+/// Packets of IP in frames without tags, and the errors that a router sends about them.
+fn icmp(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let error = |packet: &[u8]| {
+        let tuple = IpTuple::parse(packet, packet.len()).ok()?;
+        let mut out = [0; 600];
+        let ours = [192, 0, 2, 1].into();
+        let len = IcmpError::TTL_EXPIRED_V4.write(&mut out, ours, packet, &tuple)?;
+        Some(out[..len].to_vec())
+    };
+    let packets: Vec<_> = frames
+        .iter()
+        .map(|frame| behind_ethernet(frame).to_vec())
+        .collect();
+    let errors: Vec<_> = packets.iter().filter_map(|packet| error(packet)).collect();
+    let packets = errors.into_iter().chain(packets);
+    packets.map(|packet| [&[0], &packet[..]].concat()).collect()
+}
+
 fn lacp() -> Vec<Vec<u8>> {
     // Three links come up; the partner of each is in one group, in sync, and knows what we said.
     let actor = [0x80, 0, 2, 0, 0, 0, 0, 9, 0, 1, 0x80, 0, 0, 1, 0x3d];
@@ -90,6 +110,56 @@ fn lacp() -> Vec<Vec<u8>> {
     let up = [1, 0, 0x10, 0x20, 1, 5];
     let said: Vec<u8> = (0..3).flat_map(said).collect();
     vec![[&up[..], &said, &[1, 20], &said, &[0x10, 1, 200]].concat()]
+}
+
+/// The vectors of the in-band protocol.
+fn inband_messages() -> Vec<Vec<u8>> {
+    let document = std::fs::read_to_string(root().join("docs/inband.md")).expect("the document");
+    let octet = |word: &str| u8::from_str_radix(word, 16).expect("an octet");
+    let vector = |block: &str| {
+        let (_, rest) = block.split_once('\n').expect("a name");
+        let (octets, _) = rest.split_once("```").expect("an end");
+        octets.split_whitespace().map(octet).collect()
+    };
+    document.split("\n```hex ").skip(1).map(vector).collect()
+}
+
+/// Inputs of `inband_channel`: messages both ways, lost frames, and frames with and without the right MAC.
+fn inband_channel() -> Vec<Vec<u8>> {
+    let numbers = |sequence: u8, acknowledged: u8| {
+        let mut octets = [0; 24];
+        (octets[7], octets[15]) = (sequence, acknowledged);
+        octets
+    };
+    let frame = |event: u8, kind: u8, sequence: u8, payload: &[u8]| {
+        let rest = [&numbers(sequence, 0)[..], payload].concat();
+        [&[event, kind, rest.len() as u8], &rest[..]].concat()
+    };
+    let message = b"\0\x03one\0\x01a";
+    vec![
+        [
+            &[
+                1, 20, 0x11, 200, 3, 0, 0, 2, 3, 0, 0, 110, 3, 0x55, 1, 9, 3, 0, 0, 255, 3, 0xff, 0, 255,
+            ][..],
+            &[3, 0].repeat(4),
+        ]
+        .concat(),
+        [
+            &frame(0x22, 4, 1, message)[..],
+            &[3, 0],
+            &frame(0x22, 4, 3, message),
+            &frame(0x22, 4, 2, &[]),
+            &[3, 0],
+        ]
+        .concat(),
+        [
+            &frame(0x02, 4, 1, message)[..],
+            &frame(0x32, 5, 0, &[]),
+            &frame(0x12, 2, 0, &[0; 200]),
+            &[0, 9, 3, 0],
+        ]
+        .concat(),
+    ]
 }
 
 /// Inputs of `dpi`: flows that are opened and packets in them, in steps; and messages for the parsers.
@@ -190,10 +260,12 @@ fn all() -> Vec<Target> {
         ("capture_file", targets::capture_file::run, captures.collect()),
         ("domain_lists", targets::domain_lists::run, lists()),
         ("dpi", targets::dpi::run, inspected()),
+        ("icmp", targets::icmp::run, icmp(&frames)),
+        ("inband_channel", targets::inband_channel::run, inband_channel()),
         (
-            "icmp",
-            targets::icmp::run,
-            with(&|frame| [&[0], behind_ethernet(frame)].concat()),
+            "inband_messages",
+            targets::inband_messages::run,
+            inband_messages(),
         ),
         ("lacp", targets::lacp::run, lacp()),
         (

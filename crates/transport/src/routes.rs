@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use flow::contract::{self, RouteTarget};
 use flow::{AdjacencyId, InstanceId, VrfId};
 
 use rules::network::multipath::GroupId;
@@ -30,6 +31,12 @@ pub enum Via {
     Group(GroupId),
     /// Nowhere: UEs may not reach each other.
     Nowhere,
+    /// Through the router or path in this slot.
+    Slot(AdjacencyId),
+    /// Through one of the paths in the slots from this one on, by the packet's path.
+    Paths(AdjacencyId),
+    /// Not by what is here: the host of this accelerator knows.
+    Host,
 }
 
 impl Via {
@@ -94,12 +101,32 @@ impl Routes {
             }
         }
         for instance in network.instances() {
-            for (prefix, way) in instance.ue_routes() {
+            for (prefix, way) in network.ue_routes(instance) {
                 let via = match way {
                     UeRoute::Ourselves(address) => Via::through(address),
                     UeRoute::Nowhere => Via::Nowhere,
                 };
                 drafts.add(instance.vrf, prefix, Hop::by(instance, via));
+            }
+        }
+        drafts.finish()
+    }
+
+    /// These routes, as an accelerator's host says them. Of equal prefixes the first counts; one that has no length of
+    /// its family is left out.
+    pub fn of_host(routes: impl IntoIterator<Item = contract::Route>) -> Self {
+        let mut drafts = Drafts::default();
+        for contract::Route { prefix, target } in routes {
+            let hop = match target {
+                RouteTarget::Link(instance) => (instance, Via::Connected),
+                RouteTarget::Router(instance, Some(slot)) => (instance, Via::Slot(slot)),
+                RouteTarget::Paths(instance, first) => (instance, Via::Paths(first)),
+                RouteTarget::Router(instance, None) => (instance, Via::Host),
+                RouteTarget::Host => (InstanceId(0), Via::Host),
+            };
+            let (instance, via) = hop;
+            if let Some(address) = IpPrefix::new(prefix.prefix, prefix.length) {
+                drafts.add(prefix.vrf, address, Hop { instance, via });
             }
         }
         drafts.finish()
@@ -130,7 +157,7 @@ impl Routes {
     pub fn gateways(&self) -> impl Iterator<Item = (InstanceId, IpAddr)> + '_ {
         self.hops.iter().filter_map(|hop| match hop.via {
             Via::Gateway { address, .. } => Some((hop.instance, address)),
-            Via::Connected | Via::Group(_) | Via::Nowhere => None,
+            _ => None,
         })
     }
 }
@@ -250,6 +277,39 @@ mod tests {
     }
 
     #[test]
+    fn a_host_says_whereto_prefixes_lead() {
+        let route = |prefix: &str, length, target| contract::Route {
+            prefix: contract::RoutePrefix {
+                vrf: VRF,
+                prefix: ip(prefix),
+                length,
+            },
+            target,
+        };
+        let by = InstanceId(3);
+        let routes = Routes::of_host([
+            route("0.0.0.0", 0, RouteTarget::Paths(by, AdjacencyId(8))),
+            route("10.0.6.0", 24, RouteTarget::Link(by)),
+            route("10.0.7.0", 24, RouteTarget::Router(by, Some(AdjacencyId(2)))),
+            route("10.0.8.0", 24, RouteTarget::Router(by, None)),
+            route("2001:db8::", 32, RouteTarget::Host),
+            route("10.0.9.0", 33, RouteTarget::Host),
+        ]);
+        let hops = [
+            ("192.0.2.1", Some((by, Via::Paths(AdjacencyId(8))))),
+            ("10.0.6.9", Some((by, Via::Connected))),
+            ("10.0.7.9", Some((by, Via::Slot(AdjacencyId(2))))),
+            ("10.0.8.9", Some((by, Via::Host))),
+            ("10.0.9.9", Some((by, Via::Paths(AdjacencyId(8))))),
+            ("2001:db8::1", Some((InstanceId(0), Via::Host))),
+            ("2001:db9::1", None),
+        ];
+        for (destination, expected) in hops {
+            assert_eq!(hop(&routes, destination), expected, "{destination}");
+        }
+    }
+
+    #[test]
     fn routes_of_one_prefix_are_a_group() {
         let network = network(&[
             ("0.0.0.0/0", "10.0.6.2"),
@@ -327,7 +387,7 @@ mod tests {
                 let found = routes.lookup(VRF, to).map(|hop| match hop.via {
                     Via::Gateway { address, .. } => NextHop::Neighbour(hop.instance, address),
                     Via::Group(group) => NextHop::Group(group),
-                    Via::Connected | Via::Nowhere => NextHop::Neighbour(hop.instance, to),
+                    _ => NextHop::Neighbour(hop.instance, to),
                 });
                 prop_assert_eq!(found, expected);
             }

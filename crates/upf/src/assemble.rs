@@ -92,6 +92,7 @@ pub fn worker_config(
     worker.ndpi = config.ndpi_limits();
     let flows = worker.max_flows_v4 + worker.max_flows_v6;
     worker.connections = config.connections.limits(flows);
+    worker.nat = config.nat_settings(seed.0[0].rotate_left(32) ^ seed.0[1]);
     if let Some(records) = &config.records {
         worker.content_interval = Duration::from_secs(records.content_s.value());
     }

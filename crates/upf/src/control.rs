@@ -3,6 +3,8 @@
 //! Owned by one thread, which hands it datagrams and polls it. It never waits: commands that a worker's link has no
 //! room for are kept, in order, and go with a later poll; while many are kept, no new effects are taken.
 
+mod record_sinks;
+
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -10,31 +12,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Bucket, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, WorkerId};
-use n4::{
-    AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit, Turn,
-    UnacceptedUsage,
-};
+use n4::{AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit, Turn};
 use packet::MacAddr;
 use packet::too_big::TooBig;
 use rtrb::Consumer;
 use rules::AdjacencyRef;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
-use session::{CounterReached, GtpuPath, MoveFault, Moved, PathChange, Random, Seid, WallChange, WallClock};
+use session::{
+    CounterReached, GtpuPath, MoveFault, Moved, NatPoolStatus, PathChange, Random, Seid, WallChange,
+    WallClock,
+};
 use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, OwnAddressEvent, OwnAddressState};
 use worker::{
-    ApplyError, Command, ControlEnd, Event, InterfaceSettings, TraceItem, TraceRequest, TraceTerms, mirror,
-    trace,
+    ApplyError, Command, ControlEnd, Event, InterfaceSettings, MappingsWanted, TraceItem, TraceRequest,
+    TraceTerms, mirror, trace,
 };
 
 use super::balance::{Balancer, Load};
 use super::convert::{command, fault};
 use super::echo;
-use super::inspect::{InspectError, Inspection, Inspections};
+use super::inspect::{InspectError, Inspection, Inspections, inspect};
 use super::mirror::{MirrorFault, MirrorWanted};
 use super::neighbours::{SharedNeighbours, Table, prepare};
 use super::path_mtus::PathMtus;
+use super::port_block_log::PortBlockLog;
 use super::port_links::{LinkEvent, PortLinks};
 use super::reconfiguration::Reconfiguration;
 use super::reconfigure::{FixedNeighbours, Reconfigurations, ReconfigureError, Reconfigured};
@@ -42,7 +45,7 @@ use super::session_keeping::SessionKeeping;
 use super::session_store::SessionKeeper;
 use super::session_transfer::{NodeExport, SessionTransfer};
 use super::shared_rates::SharedRates;
-use super::usage_record_writer::{RecordSink, UsageRecordWriter};
+use super::usage_record_writer::UsageRecordWriter;
 use super::workers::Workers;
 use config::{Config, StaticNeighbour};
 
@@ -101,6 +104,7 @@ pub struct Control {
     moved: VecDeque<Moved>,
     inspections: Inspections,
     record_writer: Option<UsageRecordWriter>,
+    port_block_log: Option<PortBlockLog>,
     session_keeper: Option<SessionKeeper>,
     /// The export that [`SessionTransfer::begin_node_export`] has begun.
     node_export: Option<NodeExport>,
@@ -141,6 +145,7 @@ impl Control {
             moved: VecDeque::new(),
             inspections: Inspections::default(),
             record_writer: None,
+            port_block_log: None,
             session_keeper: None,
             node_export: None,
             own_addresses: VecDeque::new(),
@@ -415,17 +420,22 @@ impl Control {
         self.neighbours.lock()
     }
 
-    /// Asks the worker of a session for its status; [`poll_inspected`](Self::poll_inspected) gives it, by the number
-    /// that this returns.
+    /// What sessions have of each pool of public addresses, by its number.
+    pub fn nat_status(&mut self, now: Nanos) -> Vec<NatPoolStatus> {
+        self.endpoint.nat_status(now)
+    }
+
+    /// Asks the worker of a session for its status, with these mappings; [`poll_inspected`](Self::poll_inspected) gives
+    /// it, by the number that this returns.
     ///
     /// # Errors
     /// [`InspectError`].
-    pub fn inspect(&mut self, seid: Seid) -> Result<u64, InspectError> {
+    pub fn inspect(&mut self, seid: Seid, mappings: MappingsWanted) -> Result<u64, InspectError> {
         let found = self.endpoint.sessions().session(seid);
         let session = found.ok_or(InspectError::UnknownSession)?;
         let (session, owner) = (session.index(), self.owner(session.bucket()));
         let question = self.inspections.begin(seid)?;
-        self.workers.send(owner, Command::Inspect { question, session });
+        self.workers.send(owner, inspect(question, session, mappings));
         Ok(question)
     }
 
@@ -461,12 +471,6 @@ impl Control {
         self.port_links.poll_event()
     }
 
-    /// Makes usage records and gives them to `sink`; `node` is our Node ID. Only where the endpoint was made with
-    /// [`session::Config::usage_records`].
-    pub fn keep_records(&mut self, node: String, sink: Box<dyn RecordSink>) {
-        self.record_writer = Some(UsageRecordWriter::new(node, sink));
-    }
-
     /// Sessions that are kept beyond the process, and come back from a store, at `now`.
     pub fn session_keeping(&mut self, now: Nanos) -> SessionKeeping<'_> {
         self.neighbours.set_time(now);
@@ -479,11 +483,6 @@ impl Control {
         }
     }
 
-    /// See [`Endpoint::take_unaccepted_usage`].
-    pub fn take_unaccepted_usage(&mut self) -> Option<UnacceptedUsage> {
-        self.endpoint.take_unaccepted_usage()
-    }
-
     /// Sessions that go to another process, or come from one, at `now`.
     pub fn session_transfer(&mut self, now: Nanos) -> SessionTransfer<'_> {
         self.neighbours.set_time(now);
@@ -492,12 +491,6 @@ impl Control {
             node_export: &mut self.node_export,
             now,
         }
-    }
-
-    fn make_records(&mut self, now: Nanos) -> bool {
-        let (endpoint, network) = (&mut self.endpoint, &self.network);
-        let record_writer = self.record_writer.as_mut();
-        record_writer.is_some_and(|record_writer| record_writer.poll(now, endpoint, network))
     }
 
     fn note_moves(&mut self, now: Nanos) {
@@ -559,6 +552,15 @@ impl Control {
         busy
     }
 
+    /// Makes records of what has been counted, and of port blocks. Whether there was anything.
+    fn make_records(&mut self, now: Nanos) -> bool {
+        let (endpoint, network) = (&mut self.endpoint, &self.network);
+        let record_writer = self.record_writer.as_mut();
+        let is_busy = record_writer.is_some_and(|record_writer| record_writer.poll(now, endpoint, network));
+        let log = self.port_block_log.as_mut();
+        log.is_some_and(|log| log.poll(now, endpoint, network)) || is_busy
+    }
+
     fn handle_event(&mut self, now: Nanos, worker: usize, event: Event) {
         match event {
             // The retired image is freed here, not on the worker's thread; its next hops are let go.
@@ -578,10 +580,8 @@ impl Control {
                 mac,
                 message,
             } => {
-                self.neighbours
-                    .at(now)
-                    .neighbours
-                    .handle_message(now, instance, address, mac, message);
+                let neighbours = &mut self.neighbours.at(now).neighbours;
+                neighbours.handle_message(now, instance, address, mac, message);
             }
             Event::Lacp { member, pdu } => self.port_links.handle_lacp(now, member, &pdu),
             Event::Resolve { instance, address } => {
@@ -608,6 +608,10 @@ impl Control {
                 };
                 self.endpoint
                     .handle_downlink_data(now, session, far, notifies, data);
+            }
+            Event::PortBlockWanted { session } => self.endpoint.handle_port_block_wanted(now, session),
+            Event::PortBlockReturned { session, block } => {
+                self.endpoint.handle_port_block_returned(now, session, block);
             }
             Event::Inactive { session } => self.inactive(now, session),
             Event::Counted { counts } => self.session_keeping(now).keep_counts(worker, counts),

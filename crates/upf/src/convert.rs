@@ -15,6 +15,7 @@ pub fn command(effect: Effect) -> Command {
         Effect::Fence { op, .. } => Command::Fence { op },
         Effect::Drain { op, .. } => Command::Drain { op },
         Effect::SelectWorker { change, .. } => Command::SelectWorker(change),
+        Effect::PortBlock { session, block, .. } => Command::PortBlock { session, block },
     }
 }
 

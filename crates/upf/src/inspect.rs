@@ -1,8 +1,9 @@
 //! Requests for the status of single sessions, which their workers answer.
 
+use flow::SessionIndex;
 use session::Seid;
 use std::fmt;
-use worker::SessionStatus;
+use worker::{Command, MappingsWanted, SessionStatus};
 
 /// Inspections under way at most.
 const MAX_INSPECTIONS: usize = 64;
@@ -43,6 +44,15 @@ pub struct Inspection {
 struct Pending {
     number: u64,
     seid: Seid,
+}
+
+/// The question to a worker.
+pub(super) const fn inspect(question: u64, session: SessionIndex, mappings: MappingsWanted) -> Command {
+    Command::Inspect {
+        question,
+        session,
+        mappings,
+    }
 }
 
 /// All inspections under way.

@@ -87,7 +87,7 @@ impl MirrorWanted {
                     return Err(MirrorFault::Ourselves);
                 }
                 let mut instances = network.instances().iter();
-                if instances.any(|one| one.ue_routes().any(|(prefix, _)| prefix.contains(address))) {
+                if instances.any(|one| network.ue_routes(one).any(|(prefix, _)| prefix.contains(address))) {
                     return Err(MirrorFault::Ue);
                 }
                 let addrs = tunnel_addresses(instance, address).ok_or(MirrorFault::NoAddress)?;

@@ -51,6 +51,8 @@ pub(super) fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.sessions.worker_addresses = WorkerConfig::addresses(own);
     made.sessions.association_percent = config.n4.association_share_percent.value() as u8;
     made.sessions.deadline = Duration::from_millis(config.n4.apply_deadline_ms.value());
+    made.sessions.port_block_log = config.nat.log.is_some();
+    made.sessions.port_block_quarantine = config.port_block_quarantine();
     made.sessions.traffic_silence = Duration::from_secs(config.n4.traffic_silence_s.value());
     made.sessions.accept_cp_f_teids = config.n4.accept_cp_f_teids;
     made.sessions.restoration = config.gtpu.restoration();

@@ -196,7 +196,7 @@ fn volumes(count: flow::UrrCount) -> Volumes {
     )
 }
 
-fn milliseconds(moment: Moment, clock: &WallClock) -> u64 {
+pub(super) fn milliseconds(moment: Moment, clock: &WallClock) -> u64 {
     clock.unix_nanos(moment) / 1_000_000
 }
 

@@ -11,7 +11,8 @@ use rules::network::Network;
 
 use crate::{
     Budgets, BufferLimits, ConnectionLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes,
-    InspectionLimits, LagPorts, NdpiLimits, PacketRates, ReassemblyLimits, ResolverLimits,
+    InspectionLimits, LagPorts, NatSettings, NdpiLimits, OffloadPolicy, PacketRates, ReassemblyLimits,
+    ResolverLimits,
 };
 
 /// How one worker is to work. Everything but its network is fixed from its start.
@@ -37,8 +38,6 @@ pub struct WorkerConfig {
     pub max_flows_v4: usize,
     /// IPv6 flow entries. Default 65,536.
     pub max_flows_v6: usize,
-    /// Flow entries that may have a line of their own, for a NAT. Default 0: no rule asks for any yet.
-    pub max_extensions: usize,
     /// Content counters of all sessions together (64 octets each). What finds no room counts with what else of its
     /// session finds none. Default 0: everything does.
     pub content_counters: usize,
@@ -83,6 +82,10 @@ pub struct WorkerConfig {
     pub ndpi: Option<NdpiLimits>,
     /// The connections of UEs that it knows.
     pub connections: ConnectionLimits,
+    /// The mappings of sessions to public addresses, where the network has pools of these.
+    pub nat: NatSettings,
+    /// Which sessions an accelerator passes, where [`Io`](crate::Io) has ports behind one. Default: none.
+    pub offload: Option<OffloadPolicy>,
     /// Commands applied in one poll. Default 32.
     pub commands_per_poll: usize,
     /// How long flow entries may idle.
@@ -157,7 +160,6 @@ impl WorkerConfig {
             own_sessions: 65_536,
             max_flows_v4: 262_144,
             max_flows_v6: 65_536,
-            max_extensions: 0,
             content_counters: 0,
             content_interval: Duration::ZERO,
             checkpoint_interval: None,
@@ -175,6 +177,8 @@ impl WorkerConfig {
             resolvers: ResolverLimits::default(),
             ndpi: None,
             connections: ConnectionLimits::default(),
+            nat: NatSettings::default(),
+            offload: None,
             commands_per_poll: 32,
             idle: IdleTimes::default(),
             aging_per_poll: 4,

@@ -17,6 +17,8 @@ use flow::{
     BlockImage, ContentUsage, Direction, InstanceId, LocalId, OpId, PacketTimes, PortId, Reached,
     SessionIndex, VrfId,
 };
+use nat::mappings::{MovedMapping, Protocol, SessionUse};
+use nat::pools::BlockId;
 use packet::too_big::TooBig;
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -137,6 +139,14 @@ pub enum Command {
         /// The session.
         session: SessionIndex,
     },
+    /// A session has one more port block of its pool of public addresses. There is no response: one that is not here
+    /// any more, or has it, is as it is.
+    PortBlock {
+        /// The session.
+        session: SessionIndex,
+        /// The block.
+        block: BlockId,
+    },
     /// Packets are reported, one by one, through the request's own ring. There is no response: a request beyond
     /// [`MAX_TRACES`](crate::MAX_TRACES) is given up, which the far end of its ring shows.
     Trace(Box<TraceRequest>),
@@ -146,6 +156,8 @@ pub enum Command {
         question: u64,
         /// The session.
         session: SessionIndex,
+        /// Which of its mappings to public addresses are wanted.
+        mappings: MappingsWanted,
     },
     /// An empty list for [`Event::Counted`], whose capacity is what the worker may put in: at least
     /// [`LEAST_COUNTS`]. Control sends [`COUNTS_BUFFERS`] of them at first, and each again when it has read it.
@@ -220,6 +232,37 @@ impl std::fmt::Display for ApplyError {
 
 impl std::error::Error for ApplyError {}
 
+/// Which mappings of a session are wanted (CG-NAT).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MappingsWanted {
+    /// None.
+    #[default]
+    None,
+    /// Live ones, this many at most.
+    Live {
+        /// How many.
+        most: u16,
+    },
+    /// That of a public port, if there is a live one.
+    OfPort {
+        /// The block.
+        block: BlockId,
+        /// A port of it.
+        port: u16,
+        /// The protocol.
+        protocol: Protocol,
+    },
+}
+
+/// What a session has of its pool of public addresses, as its worker sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionNatStatus {
+    /// How much of its blocks it uses.
+    pub used: SessionUse,
+    /// The mappings that were wanted.
+    pub mappings: Vec<MovedMapping>,
+}
+
 /// A session as its worker sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionStatus {
@@ -231,6 +274,8 @@ pub struct SessionStatus {
     pub waiting: Vec<(FarId, u16)>,
     /// Its flow entries.
     pub flows: u32,
+    /// What it has of its pool of public addresses; `None` without one.
+    pub nat: Option<SessionNatStatus>,
 }
 
 /// An event from a worker to control.
@@ -288,6 +333,19 @@ pub enum Event {
     AbsentSession {
         /// What it was for.
         key: AbsentKey,
+    },
+    /// A session has few free ports left in its port blocks, or none, and may have another block. Pushed once a second
+    /// at most.
+    PortBlockWanted {
+        /// The session.
+        session: SessionIndex,
+    },
+    /// No port of a block was mapped for long, and the session has others: it is not in use here any more.
+    PortBlockReturned {
+        /// The session.
+        session: SessionIndex,
+        /// The block.
+        block: BlockId,
     },
     /// No packet of a session has come for as long as its inactivity timer says. Pushed once, and again when packets
     /// have come in between.

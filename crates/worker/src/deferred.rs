@@ -8,6 +8,7 @@
 //! `pause_of_charging` and `end_markers`.
 
 pub(crate) mod absent_sessions;
+pub(crate) mod away_sessions;
 pub(crate) mod buffering;
 pub(crate) mod context;
 pub(crate) mod delivery_status;

@@ -1,24 +1,22 @@
 //! Where a worker's packets come from and go to.
 
+pub mod behind_accelerator;
+mod charge;
 pub(crate) mod classic_bpf;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
+mod exchange;
 pub mod mem;
 
-use flow::{PortId, WorkerId};
+use flow::contract::Flow;
+use flow::{Nanos, PortId, SessionIndex, WorkerId};
+use offload::in_band::InBand;
 use packet::PacketBuf;
 
+pub use self::charge::ChargeId;
 pub use self::classic_bpf::Instruction;
+pub use self::exchange::Exchange;
 use crate::Batch;
-
-/// Names what a packet has counted, in its buffer's metadata.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChargeId(pub u32);
-
-impl ChargeId {
-    /// The packet has counted nothing.
-    pub const NONE: Self = Self(0);
-}
 
 /// Metadata of a packet that its buffer keeps.
 pub trait PacketMetadata {
@@ -158,6 +156,46 @@ pub trait Io {
     /// port that it leaves by.
     fn take_host(&mut self, out: &mut Batch<Self::Buf>) {
         let _ = out;
+    }
+
+    /// The accelerator that some of the ports are behind, if there is one.
+    fn accelerator(&mut self) -> Option<&mut InBand> {
+        None
+    }
+
+    /// The port towards it.
+    fn accelerator_port(&self) -> Option<PortId> {
+        None
+    }
+
+    /// Ports below this number are of this node's own; those from it on are behind the accelerator.
+    fn ports_of_its_own(&self) -> usize {
+        self.ports()
+    }
+
+    /// Takes what has come from the accelerator: packets of its ports, and what its channel has for
+    /// [`accelerator`](Self::accelerator).
+    fn poll_accelerator(&mut self, now: Nanos) {
+        let _ = now;
+    }
+
+    /// Sends what waits for the accelerator.
+    fn flush_accelerator(&mut self, now: Nanos) {
+        let _ = now;
+    }
+
+    /// How a packet came from the accelerator, until it is queued to be sent; `None` where it did not.
+    fn exchange_of(&self, packet: &Self::Buf) -> Option<Exchange> {
+        let _ = packet;
+        None
+    }
+
+    /// Puts in front of a packet as it was received what has it pass at the accelerator, by this flow of a session. It
+    /// is to be sent by the [port](Self::accelerator_port) towards it. False, and it is as before, where that cannot
+    /// be.
+    fn put_through(&mut self, packet: &mut Self::Buf, session: SessionIndex, flow: &Flow) -> bool {
+        let _ = (packet, session, flow);
+        false
     }
 
     /// Frees packets that go no further. Better for a pool than one by one.

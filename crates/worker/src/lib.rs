@@ -6,7 +6,7 @@
 //! and after the start no allocation on the path of established flows. The folders follow the packet: `ingress`,
 //! `lookup`, `slow_path`, `apply_rules`, `egress`; packets that leave the burst and come back later are in `deferred`,
 //! packets for own addresses in `local`. Beside the path are `sessions`, `control_channel` (commands and events),
-//! `trace`, `stats` and `view`.
+//! `trace`, `stats` and `view`. [`accelerator`] runs the fast path alone, for a host.
 //!
 //! The meaning of rules is decided by crate `rules`; neighbours and routes by crate `transport` in Control. GTP-U
 //! packets in fragments are reassembled, user packets are not: fragments that come before their first one wait
@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accelerator;
 mod access_counts;
 mod apply_rules;
 mod burst;
@@ -25,6 +26,8 @@ mod ingress;
 mod io;
 mod local;
 mod lookup;
+mod nat;
+mod offload;
 mod sessions;
 mod slow_path;
 mod stats;
@@ -32,21 +35,23 @@ mod trace;
 mod view;
 mod worker;
 
+pub use self::offload::{OffloadPolicy, OffloadStats, Stays};
 pub use access_counts::AccessCount;
 pub use burst::batch::{BURST, Batch};
 pub use config::WorkerConfig;
 pub use config::limits::{
     Budgets, BufferLimits, ConnectionLimits, FlowLimits, FragmentLimits, IdleTimes, InspectionLimits,
-    NdpiLimits, PacketRates, ReassemblyLimits, ResolverLimits,
+    NatSettings, NdpiLimits, PacketRates, ReassemblyLimits, ResolverLimits,
 };
 pub use control_channel::{
-    AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, Event, LEAST_COUNTS, SessionCount,
-    SessionStatus, WorkerEnd, control_channel,
+    AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, Event, LEAST_COUNTS, MappingsWanted,
+    SessionCount, SessionNatStatus, SessionStatus, WorkerEnd, control_channel,
 };
 pub use egress::lags::{LagHash, LagPorts};
 pub use egress::network_tables::{InterfaceSettings, NetworkTables};
 pub use egress::path_mtus::MOST_PATH_MTUS;
 pub use ingress::l3_interfaces::interface;
+pub use io::behind_accelerator;
 #[cfg(feature = "dpdk")]
 pub use io::dpdk;
 pub use io::{ChargeId, Instruction, Io, PacketMetadata, QueueProgram, Urgency, mem};
@@ -56,8 +61,8 @@ pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{
     MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceSource, TraceTerms, Traced,
-    TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession, mirror,
-    trace,
+    TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession,
+    TracedTranslation, mirror, trace,
 };
-pub use view::{Holdings, SessionView};
+pub use view::{Holdings, NatCounts, SessionView};
 pub use worker::{PollReport, Worker};

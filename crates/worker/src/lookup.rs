@@ -4,7 +4,6 @@
 //! and prefetch the session block's lines; then each entry's generation is compared with its block's. Afterwards a
 //! packet has a verdict that is valid, or none.
 
-pub(crate) mod extensions;
 pub(crate) mod flow_tables;
 pub(crate) mod validity;
 

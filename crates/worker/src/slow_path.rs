@@ -24,8 +24,7 @@ pub(crate) mod idle_time;
 pub(crate) mod inspection;
 
 use flow::slab::OutOfMemory;
-use flow::{ContentId, Direction, FlowFlags, FlowKey4, KeyFields, Nanos, SessionIndex, Tick, Verdict};
-use packet::rewrite::Rewrite;
+use flow::{ContentId, Direction, FlowFlags, KeyFields, Nanos, SessionIndex, Tick, Verdict};
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::{Side, whole_key};
 
@@ -34,8 +33,7 @@ use crate::access_counts::AccessCounts;
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, PacketFlags, PacketKey};
 use crate::io::PacketMetadata;
-use crate::lookup::extensions;
-use crate::lookup::flow_tables::{Flows, NewEntry, RemovedFlow};
+use crate::lookup::flow_tables::{FlowAccounts, Flows, NewEntry, RemovedFlow};
 use crate::lookup::validity::Validity;
 use crate::sessions::Sessions;
 use crate::slow_path::admission::{AdmissionLimits, FlowAdmission};
@@ -219,29 +217,6 @@ impl SlowPath {
         };
         tables.flows.write(&mut admission, Tick::of(now));
         count
-    }
-
-    /// Adds or replaces the entry of `key`: what the entry of `like` says, and `rewrite`. Returns whether it is there
-    /// now.
-    pub fn translate(
-        &mut self,
-        tables: &mut Tables<'_>,
-        like: &FlowKey4,
-        key: &FlowKey4,
-        rewrite: &Rewrite,
-        now: Nanos,
-    ) -> bool {
-        let mut admission = FlowAdmission {
-            limits: &mut self.limits,
-            sessions: tables.sessions,
-            stats: tables.stats,
-            now,
-        };
-        let nat = extensions::nat_of(rewrite);
-        key.fields.contains(KeyFields::TUPLE)
-            && tables
-                .flows
-                .translate(&mut admission, like, *key, nat, Tick::of(now))
     }
 
     /// Cuts down the idle time of flows that a FIN or RST of this burst ends.

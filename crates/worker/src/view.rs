@@ -2,6 +2,7 @@
 //! anything, and nothing on a packet's way uses it.
 
 use flow::{Bucket, SessionIndex};
+use nat::mappings::MappingStats;
 use rules::image::SessionImage;
 use rules::model::SessionRules;
 
@@ -35,6 +36,15 @@ impl<'a> SessionView<'a> {
     pub fn rules(&self) -> &'a SessionRules {
         &self.image.rules
     }
+}
+
+/// What CG-NAT has counted in a worker, and holds; zeros where there are no pools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NatCounts {
+    /// Of its mappings.
+    pub mappings: MappingStats,
+    /// How many mappings there is room for.
+    pub limit: usize,
 }
 
 /// How many of what sessions take a worker holds. Without sessions, once

@@ -1,6 +1,7 @@
 //! The worker: one poll of it.
 
 mod commands;
+mod offloading;
 mod receive;
 mod state;
 
@@ -46,6 +47,9 @@ impl<I: Io> Worker<I> {
     /// stages.
     pub fn poll(&mut self, now: Nanos) -> PollReport {
         let (rx, tx) = (self.entered(), self.stats.tx());
+        if self.offload.is_some() {
+            self.work_offload(now);
+        }
         let commands = self.apply_commands(now);
         self.release(now);
         self.empty_inbox(now);
@@ -67,6 +71,9 @@ impl<I: Io> Worker<I> {
             self.tidy_traces(now);
         }
         self.ports.flush(&mut self.stats);
+        if self.offload.is_some() {
+            self.ports.io.flush_accelerator(now);
+        }
         let rx = self.entered() - rx;
         if rx == 0 && self.stats.backlog == 0 {
             self.slow_path.budget.end_flood();
@@ -122,6 +129,9 @@ impl<I: Io> Worker<I> {
             self.flows.set_time(now);
             self.slow_path.connections.age(now);
         }
+        if let Some(nat) = &mut self.nat {
+            nat.tidy(&mut self.events, &mut self.stats, now);
+        }
         if !self.sessions.inactivity_timers.is_empty() {
             self.look_for_inactivity(now);
         }
@@ -145,6 +155,9 @@ impl<I: Io> Worker<I> {
         if self.deferred.absent.len() > 0 {
             self.give_up_absent(now);
         }
+        if self.deferred.away.len() > 0 {
+            self.give_up_away(now);
+        }
         if self.signals.has_any() {
             self.signals.expire(&mut self.stats, now);
         }
@@ -156,6 +169,16 @@ impl<I: Io> Worker<I> {
         for packet in self.burst.packets.drain() {
             self.ports
                 .drop(&mut self.stats, packet, DropReason::FragmentTimeout);
+        }
+        self.deferred.count(&mut self.stats);
+    }
+
+    /// Drops packets whose sessions have been on their way for too long.
+    #[cold]
+    fn give_up_away(&mut self, now: Nanos) {
+        self.deferred.away.sweep(now);
+        while let Some(packet) = self.deferred.away.take_expired() {
+            self.ports.drop(&mut self.stats, packet, DropReason::Away);
         }
         self.deferred.count(&mut self.stats);
     }

@@ -12,8 +12,10 @@ use packet::Teid;
 use rules::model::OuterHeaderCreation;
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
 use worker::mem::MemBuf;
-use worker::{COUNTS_BUFFERS, Command, Event, LEAST_COUNTS};
+use worker::{COUNTS_BUFFERS, Command, Event, LEAST_COUNTS, PacketMetadata};
 
+use common::beside::both;
+use common::one_session::{from_ue, to_ue, uplink};
 use common::{World, frame};
 
 thread_local! {
@@ -109,4 +111,55 @@ fn the_warm_fast_path_calls_no_allocator() {
     let stats = world.workers[0].stats();
     assert!(stats.hits > 1000, "the path was warm: {stats:?}");
     world.assert_conserved();
+}
+
+#[test]
+fn an_accelerator_calls_no_allocator_also_for_exceptions_and_flows_that_settle() {
+    let (world, mut beside, guest) = both();
+    drop(world);
+    let moving = beside.entry_of(&guest, 1, &to_ue());
+    let stray = frame(0, &tunnelled(N3_ADDRESS, 0x9999, 255, None, &[], &from_ue()));
+    let packets = [(0, frame(0, &uplink())), (1, frame(1, &to_ue())), (0, stray)];
+    let mut taken = Vec::with_capacity(200);
+    for round in 0..50 {
+        assert!(beside.engine.remove(&moving.key, beside.now));
+        for (port, packet) in packets.iter().cycle().take(90) {
+            beside.arrive(*port, packet);
+        }
+        let calls = calls_during(|| {
+            beside.poll();
+            while let Some(exception) = beside.engine.next_exception() {
+                taken.push(exception.packet);
+            }
+            let marker = round;
+            beside
+                .engine
+                .put_settling(&moving, marker, beside.now)
+                .expect("there is room");
+        });
+        assert_eq!(calls, 0, "round {round}");
+        assert_eq!(taken.len(), 60, "those without a flow");
+        for (port, packet) in packets.iter().cycle().take(90) {
+            beside.arrive(*port, packet);
+        }
+        taken.retain(|packet| packet.ingress() == PortId(1));
+        let calls = calls_during(|| {
+            beside.poll();
+            for packet in taken.drain(..) {
+                beside.engine.reinject(packet, 0, beside.now);
+            }
+        });
+        assert_eq!(calls, 0, "round {round}");
+        assert_eq!(beside.engine.stats().settling.held, 30);
+        let calls = calls_during(|| {
+            beside.engine.settled(round, beside.now);
+            beside.poll();
+        });
+        assert_eq!(calls, 0, "round {round}");
+        beside.exceptions();
+        beside.take();
+    }
+    let stats = beside.engine.stats();
+    assert_eq!((stats.settling.settled, stats.settling.voided), (50, 0));
+    beside.assert_conserved();
 }

@@ -26,6 +26,8 @@ type Session struct {
 	ChosenAddress  string `json:"chosen_address"` // with its address
 	IMSI           string `json:"imsi"`           // of whom it is for, 15 digits
 	DNN            string `json:"dnn"`            // and its DNN
+	// What the uplink FAR says of public addresses.
+	NAT NAT `json:"nat"`
 	// Rulebases that both PDRs activate.
 	Activate []string `json:"activate"`
 	// Applications, each with PDRs before the two and a URR of its own, whose IDs count from 11.
@@ -71,6 +73,8 @@ type Established struct {
 	SEID uint64 `json:"up_seid"`
 	TEID uint32 `json:"teid"`
 	N3   string `json:"n3"`
+	// The public address and ports, if the UPF says them.
+	Binding *Binding `json:"binding"`
 }
 
 const (
@@ -186,7 +190,7 @@ func (s Session) toGNB() []*ie.IE {
 
 func (s Session) createFARs() []*ie.IE {
 	uplink := ie.NewCreateFAR(ie.NewFARID(uplinkFAR), ie.NewApplyAction(Forward),
-		ie.NewForwardingParameters(s.forwarding(ie.DstInterfaceCore, s.CoreInstance)...))
+		ie.NewForwardingParameters(s.forwarding(ie.DstInterfaceCore, s.CoreInstance, s.NAT.ies()...)...))
 	downlink := ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(Drop))
 	if s.GNB != "" {
 		downlink = ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(Forward),
@@ -249,6 +253,9 @@ func ReadEstablished(response *message.SessionEstablishmentResponse, seid uint64
 		return Established{}, err
 	}
 	answer := Established{SEID: fseid.SEID}
+	if answer.Binding, err = readBinding(response.IEs); err != nil {
+		return Established{}, err
+	}
 	for _, created := range response.CreatedPDR {
 		fteid, err := created.FindByType(ie.FTEID)
 		if err != nil {

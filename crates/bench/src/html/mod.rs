@@ -12,6 +12,7 @@ use self::frame::{document, pair, section, table};
 use super::error::BenchError;
 use super::floors::{FloorFigure, Floors};
 use super::latency::{DeviceLatency, Latencies};
+use super::nat::rows;
 use super::overload::Round;
 use super::published;
 use super::results::{Point, Results};
@@ -37,6 +38,7 @@ pub fn page(results: &Results) -> Result<String, BenchError> {
         scaling(results)?,
         latency(results)?,
         overload(results),
+        nat(results),
         stages(results),
         machine(results),
         settings(results),
@@ -528,6 +530,21 @@ fn overload(results: &Results) -> String {
         "void",
     ];
     section("Overload, two cores", &table(&head, &rows))
+}
+
+fn nat(results: &Results) -> String {
+    let Some(found) = &results.nat else {
+        return String::new();
+    };
+    let head = ["point", "ns/packet", "least to greatest", "Mpps", "of without"];
+    let memory = found.memory.map_or(String::new(), |memory| {
+        format!(
+            "<p>{:.1} octets a mapping by the resident set.</p>",
+            memory.per_mapping()
+        )
+    });
+    let body = format!("{}{memory}", table(&head, &rows(found)));
+    section("CG-NAT, with it and without", &body)
 }
 
 fn stages(results: &Results) -> String {

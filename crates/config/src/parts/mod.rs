@@ -10,6 +10,7 @@ pub(crate) mod host;
 pub(crate) mod idle;
 pub(crate) mod inspection;
 pub(crate) mod lag;
+pub(crate) mod nat;
 pub(crate) mod network;
 pub(crate) mod policer;
 pub(crate) mod policy;

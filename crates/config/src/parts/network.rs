@@ -45,6 +45,7 @@ impl Config {
             .with_policies(self.policies())?
             .with_policers(self.policers())?
             .with_access_lists(self.access_lists())?
+            .with_nat(self.nat_pools())?
             .with_events(self.event_logic())
     }
 

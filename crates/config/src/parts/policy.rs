@@ -1,11 +1,16 @@
 //! Forwarding policies: checks, and the policies of the network.
 
 use flow::InstanceId;
+use nat::pools::NatPoolId;
 use packet::Dscp;
+use rules::model::NatChoice;
 use rules::network::ForwardingPolicy;
 
 use crate::error::Fault;
 use crate::schema::{Config, InstanceConfig, PolicyConfig, Role};
+
+/// What a policy names instead of a pool of public addresses.
+const NO_POOL: &str = "none";
 
 /// The most policies.
 const MOST_POLICIES: usize = 1_024;
@@ -18,8 +23,19 @@ impl Config {
             instance: self.place_of(policy).map(|place| InstanceId(place as u16)),
             next_hop: policy.next_hop.as_ref().map(|hop| hop.value),
             dscp: policy.dscp.map(|dscp| Dscp::from_low_bits(dscp.value() as u8)),
+            nat: self.nat_choice(policy),
         };
         self.forwarding_policies.iter().map(policy).collect()
+    }
+
+    /// The public addresses that a policy names. An unknown pool is none: [`check`] has refused it.
+    fn nat_choice(&self, policy: &PolicyConfig) -> Option<NatChoice> {
+        let name = &policy.nat_pool.as_ref()?.value;
+        if name == NO_POOL {
+            return Some(NatChoice::Untranslated);
+        }
+        let place = self.nat_pools.iter().position(|pool| pool.name.value == *name)?;
+        Some(NatChoice::Pool(NatPoolId(place as u16)))
     }
 
     fn place_of(&self, policy: &PolicyConfig) -> Option<usize> {
@@ -53,8 +69,31 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
             .place_of(policy)
             .and_then(|place| config.instances.get(place));
         check_way(policy, instance)?;
+        check_nat(config, policy)?;
     }
     Ok(())
+}
+
+/// A policy names a pool that there is, whose packets leave where the policy's do.
+fn check_nat(config: &Config, policy: &PolicyConfig) -> Result<(), Fault> {
+    let Some(name) = policy.nat_pool.as_ref().filter(|name| name.value != NO_POOL) else {
+        return Ok(());
+    };
+    let mut pools = config.nat_pools.iter();
+    let Some(pool) = pools.find(|pool| pool.name.value == name.value) else {
+        let message = format!("nat_pool: no pool is named `{}`, nor is it `none`", name.value);
+        return Err(Fault::new(name, message));
+    };
+    match &policy.instance {
+        Some(instance) if instance.value != pool.instance.value => {
+            let message = format!(
+                "nat_pool: packets of `{}` leave by instance `{}`, not by `{}`",
+                name.value, pool.instance.value, instance.value
+            );
+            Err(Fault::new(name, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_way(policy: &PolicyConfig, instance: Option<&InstanceConfig>) -> Result<(), Fault> {

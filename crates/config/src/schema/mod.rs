@@ -19,6 +19,7 @@ mod lag;
 mod log;
 mod mss;
 mod n4;
+mod nat;
 mod neighbours;
 mod policer;
 mod policy;
@@ -65,6 +66,9 @@ pub use lag::{LacpSettings, LagConfig, LagHashConfig, LagModeConfig};
 pub use log::{BadLevel, LogConfig, LogFormat, LogLevel};
 pub use mss::MssConfig;
 pub use n4::{N4Config, NodeConfig, NodeName, PeerInterface, PeersConfig, UnknownInstance};
+pub use nat::{
+    ForwardConfig, IpfixConfig, IpfixTransport, NatConfig, NatLogConfig, NatPoolConfig, PublicRange,
+};
 pub use neighbours::NeighbourTimes;
 pub use policer::{PolicerConfig, SliceConfig};
 pub use policy::PolicyConfig;
@@ -172,6 +176,12 @@ pub struct Config {
     /// Which packets of the sessions of a slice or a data network may pass, before any PDR detects them.
     #[serde(default)]
     pub access_lists: Vec<AccessListConfig>,
+    /// Pools of public addresses: CG-NAT of the sessions of a slice or a data network.
+    #[serde(default)]
+    pub nat_pools: Vec<NatPoolConfig>,
+    /// The mappings of workers to public addresses.
+    #[serde(default)]
+    pub nat: NatConfig,
     /// What is counted as an event of an application, by URRs that count events.
     #[serde(default)]
     pub events: Vec<EventConfig>,

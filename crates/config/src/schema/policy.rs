@@ -26,4 +26,9 @@ pub struct PolicyConfig {
     /// The DSCP of plain packets or of the outer header, where the FAR has no Transport Level Marking; none.
     #[serde(default)]
     pub dscp: Option<Bounded<0, 63>>,
+    /// The pool of `nat_pools` that sessions get public addresses of whose FARs towards a data network name the
+    /// policy, or `none`: they keep their own; that of their slice and data network.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub nat_pool: Option<Spanned<String>>,
 }

@@ -294,6 +294,19 @@ impl Tallied {
         self
     }
 
+    /// Adds packets of one direction, `octets` in all, the last of which was counted in this millisecond.
+    pub(super) fn add(&mut self, direction: Direction, packets: u64, octets: u64, millisecond: Millisecond) {
+        let way = direction as usize;
+        let (tally, rest) = (&mut self.tallies[way], &mut self.rare.packets[way]);
+        let sum = tally.packets(*rest).wrapping_add(packets);
+        *rest = (sum >> 22) as u32;
+        tally.word = millisecond.0 | sum & Tally::PACKETS;
+        tally.octets = tally.octets.wrapping_add(octets);
+        if self.rare.first() == 0 {
+            self.rare.set_first((millisecond.number() & FIRST_BITS).max(1));
+        }
+    }
+
     pub(super) fn times(&self) -> Option<PacketTimes> {
         let last = self.tallies.map(Tally::number).into_iter().max();
         let (first, last) = (self.rare.first(), last.unwrap_or_default());

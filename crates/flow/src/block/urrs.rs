@@ -4,9 +4,9 @@ use super::allocator::LEAST_RUN;
 use super::bounds::{BoundsLine, LookEvery, Reached};
 use super::layout::{INLINE_URRS, TallyPosition, read_line_at, tally_at, write_line_at};
 use super::lines::Line;
-use super::tally::{PacketTimes, RARE_PER_LINE, Tallied, Tally};
+use super::tally::{Millisecond, PacketTimes, RARE_PER_LINE, Tallied, Tally};
 use super::{BlockRef, Blocks, Bounds};
-use crate::{Direction, SessionIndex, UrrCount, prefetch};
+use crate::{Direction, Nanos, SessionIndex, UrrCount, prefetch};
 
 /// What a look at the counters of a block finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +33,31 @@ impl Blocks {
     ) -> bool {
         let live = self.live_at(block, generation, direction);
         live.is_some_and(|mut live| live.uncount(urrs, octets))
+    }
+
+    /// Adds what was counted elsewhere for the session to a counter: the last of these packets was counted at `at`.
+    /// What it reaches with them, [`look_at_bounds`](Self::look_at_bounds) finds. Returns whether there is such a
+    /// counter.
+    pub fn add_count(&mut self, block: BlockRef, slot: u8, count: &UrrCount, at: Nanos) -> bool {
+        let Some(view) = self.get(block) else { return false };
+        let (Some(tallied), Some(sum)) = (view.tallied(slot), view.urr(slot)) else {
+            return false;
+        };
+        let bounds = view.bounds_line(slot).copied();
+        let mut tallied = tallied.with_octets(sum);
+        for (direction, packets) in Direction::BOTH
+            .into_iter()
+            .zip([count.ul_packets, count.dl_packets])
+        {
+            if packets != 0 || count.octets(direction) != 0 {
+                tallied.add(direction, packets, count.octets(direction), Millisecond::of(at));
+            }
+        }
+        self.write_tallied(block, slot, &tallied);
+        if let Some(bounds) = bounds {
+            self.write_bounds(block, slot, &bounds, tallied.count());
+        }
+        true
     }
 
     /// Gives a URR other watermarks and another limit, compared with what it has counted in all; it counts again if it

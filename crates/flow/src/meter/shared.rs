@@ -59,6 +59,13 @@ impl SharedMeters {
         }
     }
 
+    /// Makes a meter what it was at the start: without limits, in both directions.
+    pub fn forget(&mut self, id: SharedId) {
+        if let Some(meters) = self.meters.get_mut(usize::from(id.0)) {
+            *meters = [Single::UNLIMITED; 2];
+        }
+    }
+
     /// Lets packets of a number pass these meters instead of its own; if several have too little, the first is
     /// returned. Returns whether there are such meters.
     pub fn set_chain(&mut self, id: SharedId, chain: Chain) -> bool {

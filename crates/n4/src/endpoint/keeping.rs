@@ -100,6 +100,7 @@ impl Endpoint {
         let (tunnels, addresses) = absent.reserved();
         self.shared.sessions.reserve(&tunnels, &addresses);
         self.shared.is_restoring = !absent.is_empty();
+        self.shared.sessions.hold_port_blocks(self.shared.is_restoring);
         self.absent = self.shared.is_restoring.then_some(absent);
     }
 
@@ -155,6 +156,7 @@ impl Endpoint {
             None => {
                 self.absent = None;
                 self.shared.is_restoring = false;
+                self.shared.sessions.hold_port_blocks(false);
                 None
             }
         }

@@ -5,7 +5,7 @@ use pfcp::ie::{self, Cause};
 use pfcp::{Edit as WireEdit, IeType, Interfaces};
 use rules::model::{
     ApplyAction, BarId, DestinationInterface, Edit, Far, FarId, FarUpdate, ForwardingParameters,
-    ForwardingParametersUpdate, OptionalActions, OuterHeaderCreation, OuterHeaderKind, Redirect,
+    ForwardingParametersUpdate, NatChoice, OptionalActions, OuterHeaderCreation, OuterHeaderKind, Redirect,
     TosTrafficClass,
 };
 
@@ -49,6 +49,10 @@ pub(super) fn create(far: &CreateFar<'_>, context: Context<'_>) -> Result<Far, R
                 .and_then(|sent| sent.redirect_information)
                 .map(|sent| redirect(&sent, reject))
                 .transpose()?,
+            nat: match sent {
+                Some(sent) => nat_choice(sent.bbf_apply_action, sent.bbf_nat_port_block, reject, context)?,
+                None => None,
+            },
         }
         .into(),
         bar: far.bar_id.map(|bar| BarId(bar.0)),
@@ -90,6 +94,7 @@ pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpd
             Some(WireEdit::Remove) => Edit::Clear,
             Some(WireEdit::Set(sent)) => Edit::Set(redirect(&sent, reject)?),
         },
+        nat: sent.map_or(Ok(Edit::Keep), |sent| nat_edit(sent, reject, context))?,
         bar: edit(far.bar_id, |bar| BarId(bar.0)),
     })
 }
@@ -259,6 +264,51 @@ fn policy_edit(
         Some(WireEdit::Remove) => Edit::Clear,
         Some(WireEdit::Set(policy)) => Edit::Set(policy_of(policy, reject, context)?),
     })
+}
+
+/// The public addresses that the Broadband Forum's IEs ask for (TR-459.2): with the action NAT those of the pool that
+/// the port block names, without it none.
+fn nat_choice(
+    action: Option<ie::BbfApplyAction>,
+    block: Option<ie::BbfNatPortBlock<'_>>,
+    reject: Reject,
+    context: Context<'_>,
+) -> Result<Option<NatChoice>, Reject> {
+    let missing = reject.because(Cause::CONDITIONAL_IE_MISSING);
+    match (action, block) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(missing.offends(IeType::BBF_APPLY_ACTION)),
+        (Some(ie::BbfApplyAction(0)), _) => Ok(Some(NatChoice::Untranslated)),
+        (Some(ie::BbfApplyAction::NAT), None) => Err(missing.offends(IeType::BBF_NAT_PORT_BLOCK)),
+        (Some(ie::BbfApplyAction::NAT), Some(block)) => {
+            let pool = context.network.nat().by_name(block.0).map(NatChoice::Pool);
+            let unknown = reject.offends(IeType::BBF_NAT_PORT_BLOCK);
+            pool.map(Some).ok_or(unknown)
+        }
+        (Some(_), _) => Err(reject.offends(IeType::BBF_APPLY_ACTION)),
+    }
+}
+
+/// What of it an update says. A null length of the action takes back what the FAR has said.
+fn nat_edit(
+    sent: &group::UpdateForwardingParameters<'_>,
+    reject: Reject,
+    context: Context<'_>,
+) -> Result<Edit<NatChoice>, Reject> {
+    let block = sent.bbf_nat_port_block.and_then(WireEdit::value);
+    match (sent.bbf_apply_action, sent.bbf_nat_port_block) {
+        (Some(WireEdit::Remove), _) => Ok(Edit::Clear),
+        // The action is as it was.
+        (None, Some(WireEdit::Remove)) => Err(reject.offends(IeType::BBF_NAT_PORT_BLOCK)),
+        (action, _) => {
+            // Another pool alone: the action NAT is as it was.
+            let action = action
+                .and_then(WireEdit::value)
+                .or(block.map(|_| ie::BbfApplyAction::NAT));
+            let choice = nat_choice(action, block, reject, context)?;
+            Ok(choice.map_or(Edit::Keep, Edit::Set))
+        }
+    }
 }
 
 /// A URL, of visible ASCII; other types of addresses are not redirected to, and get cause 73.

@@ -15,6 +15,7 @@ mod foreign;
 mod interfaces;
 mod load;
 mod lossy;
+mod nat;
 mod node_reports;
 mod partial_pfds;
 mod peers;

@@ -218,3 +218,41 @@ fn a_live_session_gets_no_f_teids_of_the_peers_choice_after_a_restart() {
     let reply = world.ask(52, Some(seid), &[pdr]);
     assert_eq!(reply.verdict(), NOT_YOURS);
 }
+
+/// No record is asked for.
+struct NoRecords;
+
+impl n4::StoredSessions for NoRecords {
+    fn read(&mut self, _: usize) -> Option<n4::StoredSession> {
+        None
+    }
+}
+
+/// The first start with a store, as `sluice` makes it: there is nothing to wait for.
+#[test]
+fn a_store_without_sessions_holds_no_port_block_back() {
+    use rules::network::Roles;
+
+    let network = fleet::network();
+    let instance = network.first_with(Roles::N6).expect("a data network");
+    let addresses = Ipv4Addr::new(203, 0, 113, 101)..=Ipv4Addr::new(203, 0, 113, 102);
+    let pool = rules::testing::public_pool(&network, instance.id, addresses);
+    let network = std::sync::Arc::new((*network).clone().with_nat(vec![pool]).expect("a pool"));
+    let mut held = Vec::new();
+    for has_store in [false, true] {
+        let mut world = World::with_network(World::config(1), network.clone());
+        if has_store {
+            let none = std::iter::empty::<Result<(session::SessionHead<'_>, bool), ()>>();
+            let absent = n4::AbsentSessions::list(&network, none, 0, Box::new(NoRecords), 1);
+            world.n4.begin_restoring(absent.expect("none"));
+            assert!(world.n4.restore_next(world.now).is_none());
+        }
+        world.associate();
+        world.establish(1, UE);
+        world.run();
+        let index = world.only_session().index();
+        world.n4.handle_port_block_wanted(world.now, index);
+        held.push(world.n4.sessions().port_blocks(index).len());
+    }
+    assert_eq!(held, [2, 2], "without a store, with one");
+}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use config::{Watermark, WatermarkCounter};
 use flow::Nanos;
+use nat::pools::NatPoolId;
 use session::{PoolId, SessionGroup};
 use upf::Control;
 
@@ -32,6 +33,7 @@ pub fn conditions(now: Nanos, control: &Control, seen: &mut Seen) -> Vec<Conditi
     add_smfs(&mut found, control);
     add_ports(&mut found, control);
     add_limits(&mut found, control);
+    add_nat_pools(&mut found, now, control, seen);
     let failed = control.endpoint().failed_paths();
     if failed > 0 {
         let text = format!("{failed} GTP-U peers do not answer Echo Requests");
@@ -114,6 +116,25 @@ fn add_limits(found: &mut Vec<Condition>, control: &Control) {
     for (pool, place) in config.pools.iter().take(MOST).zip(0..) {
         let (used, limit) = sessions.pool_usage(PoolId(place));
         found.extend(near(Kind::PoolNearEnd, &pool.name, used, limit));
+    }
+}
+
+fn add_nat_pools(found: &mut Vec<Condition>, now: Nanos, control: &Control, seen: &mut Seen) {
+    let refused = seen.note_exhausted(now, control.endpoint().sessions().nat_exhausted());
+    let pools = control.network().nat().pools();
+    let ids = refused
+        .into_iter()
+        .take(MOST)
+        .map(|place| NatPoolId(place as u16));
+    for (id, pool) in ids.filter_map(|id| Some((id, pools.pool(id)?))) {
+        let text = match pools.deterministic(id) {
+            None => "sessions lack ports: no port block was free that they may have".to_owned(),
+            Some(ues) => {
+                let (first, len) = ues.prefix();
+                format!("sessions lack ports: their UEs are none of {first}/{len}")
+            }
+        };
+        found.push(raised(Kind::NatPoolExhausted, &pool.name, text));
     }
 }
 

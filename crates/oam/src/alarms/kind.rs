@@ -63,6 +63,8 @@ kinds! {
     WorkerStalled "worker_stalled" Critical "Processing Error" "Application Subsystem Failure";
     /// A pool of UE addresses has few left.
     PoolNearEnd "pool_near_end" Warning "Quality of Service" "Threshold Crossed";
+    /// A pool of public addresses has refused a port block of late.
+    NatPoolExhausted "nat_pool_exhausted" Major "Quality of Service" "Resource At or Nearing Capacity";
     /// The number of sessions is near its limit.
     SessionsNearLimit "sessions_near_limit" Warning "Quality of Service" "Threshold Crossed";
     /// The flow entries of the workers are near their limit.

@@ -1,6 +1,7 @@
 //! What control does not know of itself, for the alarms.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use config::Watermark;
 use flow::Nanos;
@@ -10,6 +11,8 @@ use crate::values::{RecordsStatus, StoreStatus};
 /// Looks, once a second, without progress of a worker, after which it has stalled. Looks are counted, and not
 /// seconds: of a process that was stopped as a whole no worker has stalled.
 const STALLED: u32 = 3;
+/// For how long it is shown that a pool of public addresses has refused a block.
+const REFUSED_OF_LATE: Duration = Duration::from_secs(60);
 
 /// What control does not know.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +35,7 @@ pub struct Seen {
     pub undelivered: Vec<Fault>,
     pub(super) lost: Option<LostRecords>,
     pub(super) workers: Vec<Progress>,
+    pub(super) exhausted_pools: Vec<Exhausted>,
 }
 
 /// A step of the host's clock.
@@ -70,6 +74,13 @@ pub(super) struct LostRecords {
     pub(super) at: Nanos,
 }
 
+/// How often a pool of public addresses has refused a block, and when it did last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Exhausted {
+    count: u64,
+    at: Nanos,
+}
+
 /// A worker's count of progress, and the looks in which it stayed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
@@ -103,6 +114,26 @@ impl Seen {
         }
     }
 
+    /// Notes how often each pool of public addresses has refused a block, and gives those that did of late.
+    pub(super) fn note_exhausted(&mut self, now: Nanos, counts: &[u64]) -> Vec<usize> {
+        let pools = &mut self.exhausted_pools;
+        pools.resize(counts.len(), Exhausted::default());
+        for (pool, count) in pools.iter_mut().zip(counts) {
+            if pool.count != *count {
+                *pool = Exhausted {
+                    count: *count,
+                    at: now,
+                };
+            }
+        }
+        let of_late = |pool: &Exhausted| pool.count > 0 && now.since(pool.at) < REFUSED_OF_LATE;
+        let pools = pools.iter().enumerate();
+        pools
+            .filter(|(_, pool)| of_late(pool))
+            .map(|(place, _)| place)
+            .collect()
+    }
+
     /// Workers that have made no progress for some looks.
     pub(super) fn stalled(&self) -> impl Iterator<Item = usize> + '_ {
         let workers = self.workers.iter().enumerate();
@@ -115,6 +146,17 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pool_is_exhausted_for_a_minute_after_it_has_refused_a_block() {
+        let mut seen = Seen::default();
+        let mut look = |second, counts: [u64; 2]| seen.note_exhausted(Nanos::from_secs(second), &counts);
+        assert_eq!(look(100, [0, 0]), [0; 0]);
+        assert_eq!(look(101, [0, 1]), [1]);
+        assert_eq!(look(150, [2, 1]), [0, 1]);
+        assert_eq!(look(161, [2, 1]), [0]);
+        assert_eq!(look(210, [2, 1]), [0; 0]);
+    }
 
     #[test]
     fn a_worker_has_stalled_after_some_looks_without_progress() {

@@ -8,6 +8,7 @@ mod contents;
 mod control;
 mod exposition;
 mod load;
+mod nat;
 mod records;
 mod scrape;
 mod store;
@@ -75,6 +76,9 @@ fn write(format: Format, most: usize, scrape: &Scrape) -> Exposition {
         store::write(&mut to, store);
     }
     worker::write(&mut to, &scrape.workers, &scrape.control.port_names);
+    if !scrape.nat_pools.is_empty() {
+        nat::write(&mut to, &scrape.nat_pools, &scrape.workers.nat);
+    }
     // Last: of these there may be more than there is room for.
     contents::write(&mut to, &scrape.contents);
     let (series, omitted) = (to.series(), to.omitted());
@@ -89,12 +93,13 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fmt::Write;
 
-    use ::worker::{Holdings, Stats};
+    use ::nat::mappings::MappingStats;
+    use ::worker::{Holdings, NatCounts, Stats};
 
     use super::*;
     use crate::values::{
-        ContentRow, N4Message, N4Status, PortList, PortRow, RecordsState, RecordsStatus, RestoredSessions,
-        StoreState, StoreStatus, UnreportedCounts,
+        ContentRow, N4Message, N4Status, NatPoolRow, PortList, PortRow, RecordsState, RecordsStatus,
+        RestoredSessions, StoreState, StoreStatus, UnreportedCounts,
     };
 
     /// Compares a page of docs/reference with what the code says; `SLUICE_GOLDEN=write` writes it.
@@ -134,6 +139,7 @@ mod tests {
             workers: WorkerSnapshot {
                 stats: vec![stats; workers],
                 holdings: vec![Holdings::default(); workers],
+                nat: vec![nat_counts(); workers],
                 buffers: vec![PacketBuffers { used: 1, limit: 2 }; workers],
                 ticks_per_second: 1_000,
                 flow_entries_limit: 100,
@@ -183,7 +189,41 @@ mod tests {
             records: Some(records()),
             store: Some(store()),
             contents: vec![content("video", Some(100)), content("video", None)],
+            nat_pools: vec![nat_pool()],
             busiest_worker: 0.2,
+        }
+    }
+
+    fn nat_counts() -> NatCounts {
+        NatCounts {
+            mappings: MappingStats {
+                made: 7,
+                refused: [1, 2, 3, 4, 5, 6],
+                mappings: 5,
+                ..MappingStats::default()
+            },
+            limit: 64,
+        }
+    }
+
+    fn nat_pool() -> NatPoolRow {
+        NatPoolRow {
+            name: "cgn".into(),
+            instance: "internet".into(),
+            slice: None,
+            dnn: None,
+            smf_only: false,
+            deterministic: None,
+            addresses: vec!["198.51.100.0-198.51.100.1".into()],
+            block: 512,
+            filtering: "endpoint_independent".into(),
+            blocks: 252,
+            held: 3,
+            resting: 1,
+            reserved: 0,
+            free: 248,
+            full_addresses: 0,
+            exhausted: 2,
         }
     }
 
@@ -260,6 +300,23 @@ mod tests {
             failures: 0,
             unreported: UnreportedCounts::default(),
         }
+    }
+
+    #[test]
+    fn pools_of_public_addresses_are_there_if_there_are_any() {
+        let mut scrape = scrape(2);
+        let text = render(Format::Prometheus, &scrape);
+        for line in [
+            "sluice_nat_blocks{pool=\"cgn\",state=\"free\"} 248",
+            "sluice_nat_pool_exhausted_total{pool=\"cgn\"} 2",
+            "sluice_nat_mappings{worker=\"1\"} 5",
+            "sluice_nat_mappings_made_total 14",
+            "sluice_nat_mappings_refused_total{reason=\"no_port\"} 4",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        scrape.nat_pools.clear();
+        assert!(!render(Format::Prometheus, &scrape).contains("sluice_nat_"));
     }
 
     fn samples(text: &str) -> Vec<&str> {

@@ -1,6 +1,6 @@
 //! All that a scrape shows.
 
-use crate::values::{ContentRow, RecordsStatus, StoreStatus};
+use crate::values::{ContentRow, NatPoolRow, RecordsStatus, StoreStatus};
 
 use super::control::ControlSnapshot;
 use super::worker::WorkerSnapshot;
@@ -18,6 +18,8 @@ pub struct Scrape {
     pub store: Option<StoreStatus>,
     /// Of the contents of predefined rules.
     pub contents: Vec<ContentRow>,
+    /// Of pools of public addresses.
+    pub nat_pools: Vec<NatPoolRow>,
     /// The share of time that the busiest worker worked of late, 0 to 1.
     pub busiest_worker: f64,
 }

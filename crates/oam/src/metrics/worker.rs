@@ -1,7 +1,7 @@
 //! The metrics of workers: what each has counted and holds.
 
 use packet::DropReason;
-use worker::{Holdings, PortStats, Stage, Stats};
+use worker::{Holdings, NatCounts, PortStats, Stage, Stats};
 
 use super::exposition::{Exposition, Metric, Reading, Value};
 
@@ -12,6 +12,8 @@ pub struct WorkerSnapshot {
     pub stats: Vec<Stats>,
     /// What they hold.
     pub holdings: Vec<Holdings>,
+    /// What CG-NAT has counted in them.
+    pub nat: Vec<NatCounts>,
     /// Their packet buffers.
     pub buffers: Vec<PacketBuffers>,
     /// Ticks of the processor's clock in a second; 0: unknown.

@@ -41,6 +41,7 @@ use self::address_limits::{AddressGroup, AddressLimits};
 use self::authentication::{Authentication, Credentials};
 pub use self::certificates::{CertificateError, CertificateSummary, Certificates};
 use super::connections::{Bounds, Connections, Place};
+use super::ending::{EndWatch, Ending};
 use super::impatient::Impatient;
 use super::request_body::RequestBody;
 use super::routes::router;
@@ -94,6 +95,7 @@ struct Shared {
     tokens: Option<Arc<TokenStore>>,
     auditor: Option<Auditor>,
     reload: Arc<AtomicBool>,
+    ending: Ending,
 }
 
 impl HttpsListener {
@@ -130,6 +132,7 @@ impl HttpsListener {
             tokens,
             auditor,
             reload,
+            ending: Ending::new(),
         });
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -168,15 +171,16 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Serves until the other end of `stopped` is gone. With the runtime all connections end.
+/// Serves until the other end of `stopped` is gone. With the runtime all connections end that are left then.
 async fn serve(listeners: Vec<TcpListener>, shared: Arc<Shared>, stopped: oneshot::Receiver<Infallible>) {
     for listener in listeners {
         if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
             tokio::spawn(accept(listener, Arc::clone(&shared)));
         }
     }
-    tokio::spawn(look_after(shared));
+    tokio::spawn(look_after(Arc::clone(&shared)));
     let _ = stopped.await;
+    shared.ending.end().await;
 }
 
 async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
@@ -193,7 +197,8 @@ async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
         }
         let place = shared.connections.enter(group);
         let number = place.number();
-        let served = tokio::spawn(serve_one(stream, peer, place, Arc::clone(&shared)));
+        let end = shared.ending.watch();
+        let served = tokio::spawn(serve_one(stream, peer, place, Arc::clone(&shared), end));
         shared.connections.ends_by(number, served.abort_handle());
         // It is looked whether its request has come, before others come.
         tokio::task::yield_now().await;
@@ -241,7 +246,13 @@ struct Peer {
     token: Mutex<Option<TokenHash>>,
 }
 
-async fn serve_one(stream: TcpStream, address: SocketAddr, place: Place<AddressGroup>, shared: Arc<Shared>) {
+async fn serve_one(
+    stream: TcpStream,
+    address: SocketAddr,
+    place: Place<AddressGroup>,
+    shared: Arc<Shared>,
+    end: EndWatch,
+) {
     let _ = stream.set_nodelay(true);
     let acceptor = TlsAcceptor::from(shared.certificates.current());
     let stream = Impatient::new(stream, WRITE_PATIENCE);
@@ -257,11 +268,11 @@ async fn serve_one(stream: TcpStream, address: SocketAddr, place: Place<AddressG
         certified,
         token: Mutex::default(),
     });
-    let (of_answers, of_all) = (Arc::clone(&peer), Arc::clone(&shared));
+    let (of_answers, of_all, their_end) = (Arc::clone(&peer), Arc::clone(&shared), end.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        let (peer, shared) = (Arc::clone(&of_answers), Arc::clone(&of_all));
+        let (peer, shared, end) = (Arc::clone(&of_answers), Arc::clone(&of_all), their_end.clone());
         async move {
-            let mut response = answer(&peer, &shared, request).await;
+            let mut response = end.bound(answer(&peer, &shared, request).await);
             screening::keep_to_tls(&mut response);
             Ok::<_, Infallible>(response)
         }
@@ -273,8 +284,7 @@ async fn serve_one(stream: TcpStream, address: SocketAddr, place: Place<AddressG
         .max_headers(MOST_HEADERS)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
-        // A peer that goes away is its own affair.
-        _ = connection => {}
+        () = end.serve(connection) => {}
         () = credentials_end(&peer, &shared) => {}
     }
 }

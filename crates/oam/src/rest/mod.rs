@@ -13,11 +13,13 @@ mod client;
 mod configuration;
 mod connections;
 mod document;
+mod ending;
 mod explainer_cell;
 mod forward;
 #[cfg(feature = "tls")]
 mod https;
 mod impatient;
+mod inspections;
 mod live;
 mod parameters;
 mod problem;

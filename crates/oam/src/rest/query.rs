@@ -18,14 +18,15 @@ use worker::{TraceItem, TraceTerms};
 
 use crate::configuration::Effect;
 
+use super::inspections::{self, Mappings, Owner, Shown, Waiter};
 use super::session_transfer::{Exported, SessionExport};
 use crate::metrics::ControlSnapshot;
 use crate::values::{
-    ApplicationList, AssociationList, LiveControl, N4Status, NeighbourList, PathList, PortList, RouteList,
-    SessionDetail, SessionList,
+    ApplicationList, AssociationList, LiveControl, N4Status, NatPoolRow, NeighbourList, PathList, PortList,
+    RouteList, SessionList,
 };
-use crate::views::{self, SessionQuery};
-use upf::{Control, InspectError, Inspection, MirrorFault, MirrorWanted, identifiers};
+use crate::views::{self, PublicEndpoint, SessionQuery};
+use upf::{Control, MirrorFault, MirrorWanted, identifiers};
 
 /// Queries in the channel at most.
 const DEPTH: usize = 32;
@@ -40,8 +41,6 @@ const BETWEEN_PARTS: Duration = Duration::from_millis(2);
 
 /// How long an export may take.
 const EXPORT_PATIENCE: Duration = Duration::from_secs(120);
-
-type Shown = Result<Box<SessionDetail>, InspectError>;
 
 /// A query, with the sender of its answer.
 enum Query {
@@ -87,6 +86,17 @@ enum Query {
     },
     AccessLists {
         reply: oneshot::Sender<Vec<BoundAccessList>>,
+    },
+    Nat {
+        reply: oneshot::Sender<Vec<NatPoolRow>>,
+    },
+    NatOwner {
+        endpoint: PublicEndpoint,
+        reply: oneshot::Sender<Owner>,
+    },
+    NatMappings {
+        seid: Seid,
+        reply: oneshot::Sender<Mappings>,
     },
     Applications {
         reply: oneshot::Sender<ApplicationList>,
@@ -160,7 +170,7 @@ pub struct QueryServer {
     queries: mpsc::Receiver<Query>,
     /// Queries for a session, by the number of its inspection; bounded by the inspections that Control takes. Clients
     /// that have gone away are removed with the next such query.
-    waiting: BTreeMap<u64, oneshot::Sender<Shown>>,
+    waiting: BTreeMap<u64, Waiter>,
     export: SessionExport,
     /// Who waits for the change of the configuration: there is one at a time.
     reconfiguring: Option<oneshot::Sender<Reconfigured>>,
@@ -310,6 +320,30 @@ impl QueryClient {
         self.ask(|reply| Query::AccessLists { reply }).await
     }
 
+    /// The pools of public addresses.
+    ///
+    /// # Errors
+    /// `QueryTimeout`.
+    pub async fn nat_pools(&self) -> Result<Vec<NatPoolRow>, QueryTimeout> {
+        self.ask(|reply| Query::Nat { reply }).await
+    }
+
+    /// The session that has a public address and port.
+    ///
+    /// # Errors
+    /// `QueryTimeout`.
+    pub async fn nat_owner(&self, endpoint: PublicEndpoint) -> Result<Owner, QueryTimeout> {
+        self.ask(|reply| Query::NatOwner { endpoint, reply }).await
+    }
+
+    /// The mappings of a session.
+    ///
+    /// # Errors
+    /// `QueryTimeout`.
+    pub async fn nat_mappings(&self, seid: Seid) -> Result<Mappings, QueryTimeout> {
+        self.ask(|reply| Query::NatMappings { seid, reply }).await
+    }
+
     /// The applications that PDRs may name.
     ///
     /// # Errors
@@ -436,8 +470,8 @@ impl QueryServer {
             busy = true;
         }
         while let Some(inspection) = control.poll_inspected() {
-            if let Some(reply) = self.waiting.remove(&inspection.number) {
-                let _ = reply.send(shown(control, &inspection));
+            if let Some(waiter) = self.waiting.remove(&inspection.number) {
+                waiter.answer(control, &inspection);
             }
             busy = true;
         }
@@ -484,6 +518,15 @@ impl QueryServer {
             Query::AccessLists { reply } => {
                 let _ = reply.send(control.network().access_lists().all().to_vec());
             }
+            Query::Nat { reply } => {
+                let _ = reply.send(views::nat_pools(now, control));
+            }
+            Query::NatOwner { endpoint, reply } => {
+                self.cancel_abandoned(control);
+                self.waiting
+                    .extend(inspections::begin_owner(control, &endpoint, reply));
+            }
+            Query::NatMappings { seid, reply } => self.inspect(control, seid, Waiter::NatMappings(reply)),
             Query::Applications { reply } => {
                 let _ = reply.send(views::applications(control));
             }
@@ -506,34 +549,26 @@ impl QueryServer {
             Query::ExportEnd { taken, reply } => {
                 let _ = reply.send(self.export.end(now, control, taken));
             }
-            Query::Session { seid, reply } => {
-                self.cancel_abandoned(control);
-                match control.inspect(seid) {
-                    Ok(number) => drop(self.waiting.insert(number, reply)),
-                    Err(not_shown) => drop(reply.send(Err(not_shown))),
-                }
-            }
+            Query::Session { seid, reply } => self.inspect(control, seid, Waiter::Session(reply)),
         }
+    }
+
+    /// Asks the worker of a session for what a client waits for.
+    fn inspect(&mut self, control: &mut Control, seid: Seid, waiter: Waiter) {
+        self.cancel_abandoned(control);
+        self.waiting.extend(inspections::begin(control, seid, waiter));
     }
 
     /// Cancels the inspections whose clients have gone away.
     fn cancel_abandoned(&mut self, control: &mut Control) {
-        self.waiting.retain(|number, reply| {
-            let is_gone = reply.is_closed();
+        self.waiting.retain(|number, waiter| {
+            let is_gone = waiter.is_gone();
             if is_gone {
                 control.cancel_inspection(*number);
             }
             !is_gone
         });
     }
-}
-
-/// The session of an inspection in full, unless it has ended meanwhile.
-fn shown(control: &Control, inspection: &Inspection) -> Shown {
-    let session = control.endpoint().sessions().session(inspection.seid);
-    let session = session.ok_or(InspectError::UnknownSession)?;
-    let status = inspection.status.as_deref();
-    Ok(Box::new(views::session_detail(control, &session, status)))
 }
 
 impl Query {
@@ -551,6 +586,9 @@ impl Query {
             Self::Mirror { reply, .. } => reply.is_closed(),
             Self::Paths { reply } => reply.is_closed(),
             Self::AccessLists { reply } => reply.is_closed(),
+            Self::Nat { reply } => reply.is_closed(),
+            Self::NatOwner { reply, .. } => reply.is_closed(),
+            Self::NatMappings { reply, .. } => reply.is_closed(),
             Self::Applications { reply } => reply.is_closed(),
             Self::Contents { reply } => reply.is_closed(),
             Self::Routes { reply, .. } => reply.is_closed(),

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use flow::PortId;
+use nat::mappings::Protocol;
 use packet::overlay::{MOST_VNI, Overlay};
 use session::{Export, Seid};
 use worker::{MOST_COPIED, TraceFilter};
@@ -12,7 +13,7 @@ use worker::{MOST_COPIED, TraceFilter};
 use super::trace::Wanted;
 use crate::tokens::{LONGEST_LIFE, TokenRequest};
 use crate::values::{LONGEST_PAGE, Problem, USUAL_PAGE};
-use crate::views::SessionQuery;
+use crate::views::{PublicEndpoint, SessionQuery};
 use ::trace::{Explainer, read_flow};
 use config::{BadLevel, BadRole, LogLevel};
 use upf::{MirrorTo, MirrorWanted, identifiers};
@@ -76,6 +77,31 @@ pub(super) fn sessions(pairs: Pairs) -> Result<SessionPage, Problem> {
         after: pairs.seid("after")?,
         most: pairs.limit()?,
     })
+}
+
+/// Reads which public address and port is meant.
+pub(super) fn public_endpoint(pairs: Pairs) -> Result<PublicEndpoint, Problem> {
+    let mut pairs = Named::of(pairs, &["address", "port", "protocol", "instance"])?;
+    let must = "must be a public IPv4 address";
+    let address = pairs.take("address").and_then(|text| text.parse().ok());
+    let port = pairs.given("port", 0..=u16::MAX.into())?;
+    let protocol = pairs.take("protocol").map(|name| {
+        let mut all = Protocol::ALL.into_iter();
+        let found = all.find(|protocol| protocol.label() == name);
+        found.ok_or_else(|| bad("protocol", "must be tcp, udp or icmp"))
+    });
+    Ok(PublicEndpoint {
+        address: address.ok_or_else(|| bad("address", must))?,
+        port: port.ok_or_else(|| bad("port", "is missing"))? as u16,
+        protocol: protocol.transpose()?,
+        instance: pairs.take("instance"),
+    })
+}
+
+/// Reads which session is meant.
+pub(super) fn only_seid(pairs: Pairs) -> Result<Seid, Problem> {
+    let seid = Named::of(pairs, &["seid"])?.seid("seid")?;
+    seid.ok_or_else(|| bad("seid", "is missing"))
 }
 
 /// Reads what level is to be logged.
@@ -488,6 +514,33 @@ mod tests {
                 most: USUAL_PAGE,
             })
         );
+    }
+
+    #[test]
+    fn a_public_endpoint_has_an_address_and_a_port() {
+        assert_eq!(
+            public_endpoint(pairs(
+                "address=198.51.100.1&port=2600&protocol=udp&instance=internet"
+            )),
+            Ok(PublicEndpoint {
+                address: [198, 51, 100, 1].into(),
+                port: 2_600,
+                protocol: Some(Protocol::Udp),
+                instance: Some("internet".into()),
+            })
+        );
+        for (text, field) in [
+            ("port=2600", "address"),
+            ("address=2001:db8::1&port=2600", "address"),
+            ("address=198.51.100.1", "port"),
+            ("address=198.51.100.1&port=65536", "port"),
+            ("address=198.51.100.1&port=1&protocol=sctp", "protocol"),
+        ] {
+            let problem = public_endpoint(pairs(text)).unwrap_err();
+            assert_eq!(problem.field.as_deref(), Some(field), "{text}");
+        }
+        assert_eq!(only_seid(pairs("seid=0x10")), Ok(Seid(16)));
+        assert_eq!(only_seid(Vec::new()).unwrap_err().field.as_deref(), Some("seid"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod live;
 mod log;
 mod metrics;
 mod n4;
+mod nat;
 mod network;
 mod packets;
 mod ports;
@@ -60,6 +61,9 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(n4::applications))
         .routes(routes!(access_lists::access_lists))
         .routes(routes!(contents::contents))
+        .routes(routes!(nat::nat))
+        .routes(routes!(nat::nat_owner))
+        .routes(routes!(nat::nat_mappings))
         .routes(routes!(log::log_level, log::set_log_level))
         .routes(routes!(configuration::running, configuration::commit))
         .routes(routes!(configuration::versions))

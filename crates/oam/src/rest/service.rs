@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use flow::ContentTotal;
-use worker::{AccessCount, Holdings, MAX_TRACES, Stats};
+use worker::{AccessCount, Holdings, MAX_TRACES, NatCounts, Stats};
 
 use super::Auditor;
 use super::alarm_stream::MOST_STREAMS;
@@ -32,6 +32,8 @@ pub struct WorkerGauges {
     pub access_counts: Reader<Vec<Vec<AccessCount>>>,
     /// What each has counted of contents, by their numbers.
     pub content_totals: Reader<Vec<Vec<ContentTotal>>>,
+    /// What CG-NAT has counted in each.
+    pub nat_counts: Reader<Vec<NatCounts>>,
     /// The packet buffers of each.
     pub buffers: Reader<Vec<PacketBuffers>>,
     /// Ticks of the processor's clock in a second.

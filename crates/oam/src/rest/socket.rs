@@ -26,6 +26,7 @@ use tokio::net::UnixStream as Stream;
 use tokio::sync::oneshot;
 
 use super::connections::{Bounds, Connections, Place};
+use super::ending::{EndWatch, Ending};
 use super::impatient::Impatient;
 use super::request_body::RequestBody;
 use super::routes::router;
@@ -183,9 +184,10 @@ async fn serve(
         return;
     };
     let connections = Connections::new(BOUNDS);
+    let ending = Ending::new();
     loop {
         let accepted = tokio::select! {
-            _ = &mut stopped => return,
+            _ = &mut stopped => break,
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
@@ -201,31 +203,36 @@ async fn serve(
             role: access.role(user),
             address: PeerAddress::Unix,
         };
-        let served = tokio::spawn(serve_one(stream, place, caller, router.clone()));
+        let end = ending.watch();
+        let served = tokio::spawn(serve_one(stream, place, caller, router.clone(), end));
         connections.ends_by(number, served.abort_handle());
         // It is looked whether its request has come, before others come.
         tokio::task::yield_now().await;
     }
+    drop(listener);
+    ending.end().await;
 }
 
 /// Serves the one request of a connection.
-async fn serve_one(stream: Stream, place: Place<u32>, caller: Caller, router: Router) {
+async fn serve_one(stream: Stream, place: Place<u32>, caller: Caller, router: Router, end: EndWatch) {
     let place = Arc::new(place);
+    let of_answers = end.clone();
     let service = TowerToHyperService::new(router);
     let answer = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(caller.clone());
-        let (place, service) = (Arc::clone(&place), service.clone());
+        let (place, service, end) = (Arc::clone(&place), service.clone(), of_answers.clone());
         async move {
             let refused = screening::check(Listener::Unix, &request);
             if let Err(problem) = refused {
-                return Ok(screening::last(problem.into_response()));
+                return Ok::<_, Infallible>(screening::last(problem.into_response()));
             }
             if place.arrived().is_err() {
                 return Ok(screening::too_many());
             }
             // The turn ends when the answer is made, not when it is read.
             let (request, _turn) = RequestBody::in_turn(request, place.turns()).await;
-            service.call(request).await
+            let Ok(response) = service.call(request).await;
+            Ok(end.bound(response))
         }
     });
     let connection = http1::Builder::new()
@@ -234,6 +241,5 @@ async fn serve_one(stream: Stream, place: Place<u32>, caller: Caller, router: Ro
         .keep_alive(false)
         .max_buf_size(LONGEST_HEAD)
         .serve_connection(TokioIo::new(Impatient::new(stream, WRITE_PATIENCE)), answer);
-    // A peer that goes away is its own affair.
-    let _ = connection.await;
+    end.serve(connection).await;
 }

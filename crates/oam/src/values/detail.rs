@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::SessionNat;
+
 /// Whether anything is under way in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -47,6 +49,9 @@ pub struct SessionDetail {
     pub dnn: Option<String>,
     /// The tunnels that lead to it.
     pub tunnels: Vec<Tunnel>,
+    /// What it has of its pool of public addresses (CG-NAT); absent without one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub nat: Option<SessionNat>,
     /// The PDRs, in the order in which a packet is held against them.
     pub pdrs: Vec<Pdr>,
     /// The FARs.

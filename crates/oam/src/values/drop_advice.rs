@@ -115,6 +115,14 @@ const fn about_rules(reason: DropReason) -> Option<&'static str> {
         D::AccessList => {
             "`sluice show access-lists` says which rules deny how much; change `access_lists` if they should not."
         }
+        D::NatNoMapping => "Nothing: it is unsolicited, or its mapping has expired (nat.lifetime_s).",
+        D::NatNoPort => {
+            "sluice show nat says what is left of pools; nat_pools.*.per_session and addresses limit what sessions have."
+        }
+        D::NatProtocol => "NAT takes TCP, UDP and ICMP; untranslated names destinations that need none.",
+        D::NatBypassed => {
+            "The data network routes the UEs' own addresses here: it should route those of nat_pools."
+        }
         D::ConnectionLimit => "connections.per_session and connections.per_worker limit connections of UEs.",
         D::SpoofedSource => "A tethered network behind the UE needs a framed route; else the UE misbehaves.",
         D::UeToUe => "instances.*.hairpin says whether UEs may reach each other.",
@@ -138,6 +146,7 @@ const fn about_rules(reason: DropReason) -> Option<&'static str> {
         D::QuotaExhausted => {
             "The SMF has given no new quota: see it and the charging system (docs/guide/charging.md)."
         }
+        D::Away => "Is the link to the accelerator overloaded, or does it lose frames?",
         D::UnsupportedAction => {
             "The SMF asks for an action that this node did not announce: docs/compliance."
         }

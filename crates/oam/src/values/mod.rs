@@ -11,8 +11,10 @@ mod configuration;
 mod contents;
 mod detail;
 mod drop_advice;
+mod facts;
 mod live;
 mod n4;
+mod nat;
 mod network;
 mod paths;
 mod ports;
@@ -44,6 +46,10 @@ pub use live::{
     LiveStage, LiveWorker, PlacedInstance, Rate,
 };
 pub use n4::{LogStatus, N4Cause, N4Message, N4Status};
+pub use nat::{
+    MOST_MAPPINGS, NatBlock, NatMappingCounts, NatMappingList, NatMappingRow, NatOwner, NatPoolRow,
+    NatStatus, SessionNat,
+};
 pub use network::{NeighbourList, NeighbourRow, NextHopRow, OwnAddressRow, RouteKind, RouteList, RouteRow};
 pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};

@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use upf::format::grouped;
 
+use super::facts::list;
 use super::table::Table;
-use super::text::list;
 
 /// N4 since the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -2,29 +2,17 @@
 
 use upf::format::{grouped, rate};
 
-use super::table::{Table, clean};
+use super::facts::{Facts, list};
+use super::table::Table;
 use super::{
     Association, AssociationList, Bar, ContentCounts, Correlation, Counts, Far, Pdr, Qer, Rates,
-    SessionDetail, SessionList, SessionRow, SessionState, Urr, Volume,
+    SessionDetail, SessionList, SessionNat, SessionRow, SessionState, Urr, Volume,
 };
-
-/// The width of the names of facts.
-const NAMES: usize = 10;
 
 fn state(state: SessionState) -> &'static str {
     match state {
         SessionState::Live => "live",
         SessionState::Changing => "changing",
-    }
-}
-
-/// Items with commas between, or a dash.
-pub(super) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
-    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
-    if items.is_empty() {
-        "-".into()
-    } else {
-        items.join(", ")
     }
 }
 
@@ -119,30 +107,6 @@ impl SessionRow {
             self.bucket.to_string(),
             state(self.state).into(),
         ]
-    }
-}
-
-/// Facts by name, a line or more each.
-struct Facts {
-    text: String,
-    indent: &'static str,
-}
-
-impl Facts {
-    fn new(indent: &'static str) -> Self {
-        Self {
-            text: String::new(),
-            indent,
-        }
-    }
-
-    fn add(&mut self, name: &str, lines: impl IntoIterator<Item = String>) {
-        for (place, line) in lines.into_iter().enumerate() {
-            let name = if place == 0 { name } else { "" };
-            let line = clean(&line);
-            self.text
-                .push_str(&format!("{}{name:<NAMES$}  {line}\n", self.indent));
-        }
     }
 }
 
@@ -257,6 +221,7 @@ impl SessionDetail {
             "tunnels",
             tunnels.map(|one| format!("TEID {} at {} ({})", one.teid, one.address, one.instance)),
         );
+        facts.add("NAT", self.nat.iter().flat_map(SessionNat::lines));
         facts.text
     }
 

@@ -10,6 +10,7 @@ use worker::SessionStatus;
 
 use upf::{Control, format, identifiers};
 
+use super::nat::session_nat;
 use super::rows::{addresses, date, dnn, imsi, node_of, state};
 use crate::values::{self as api, Correlation, Counts, CpFSeid, Rates, SessionDetail, Tunnel};
 
@@ -52,6 +53,7 @@ pub fn session_detail(
             .iter()
             .filter_map(|one| tunnel(control, *one))
             .collect(),
+        nat: session_nat(control, session, status),
         pdrs: pdrs.into_iter().map(|one| pdr(control, session, one)).collect(),
         fars: rules
             .fars()

@@ -90,7 +90,7 @@ fn all_routes(control: &Control) -> Vec<Found<'_>> {
         instance.routes.iter().map(found)
     });
     let of_ues = instances.iter().flat_map(|instance| {
-        instance.ue_routes().map(move |(prefix, way)| {
+        control.network().ue_routes(instance).map(move |(prefix, way)| {
             let kind = match way {
                 UeRoute::Ourselves(_) => RouteKind::Ues,
                 UeRoute::Nowhere => RouteKind::Nowhere,

@@ -18,6 +18,8 @@ groups! {
         160 O destination_interface_type: ThreeGppInterfaceType,
         232 C data_network_access_identifier: DataNetworkAccessIdentifier<'a>,
         293 C ip_address_and_port_number_replacement: IpAddressAndPortNumberReplacement,
+        32783 O bbf_apply_action: BbfApplyAction,
+        32786 O bbf_nat_port_block: BbfNatPortBlock<'a>,
     }
 
     /// Duplicating Parameters.
@@ -60,6 +62,8 @@ groups! {
         160 C destination_interface_type: Edit<ThreeGppInterfaceType>,
         232 C data_network_access_identifier: Edit<DataNetworkAccessIdentifier<'a>>,
         293 C ip_address_and_port_number_replacement: Edit<IpAddressAndPortNumberReplacement>,
+        32783 O bbf_apply_action: Edit<BbfApplyAction>,
+        32786 O bbf_nat_port_block: Edit<BbfNatPortBlock<'a>>,
     }
 
     /// Update Duplicating Parameters.

@@ -4,6 +4,7 @@
 //! module; lists are [`Repeated`](crate::Repeated), parameters that an update can remove are [`Edit`](crate::Edit).
 
 mod far;
+mod nat;
 mod node;
 mod pdr;
 mod qer;
@@ -12,6 +13,7 @@ mod srr;
 mod urr;
 
 pub use far::*;
+pub use nat::*;
 pub use node::*;
 pub use pdr::*;
 pub use qer::*;

@@ -18,6 +18,7 @@ mod blank;
 mod ethernet;
 mod fields;
 mod forwarding;
+mod nat;
 mod node;
 mod opaque;
 mod qos;
@@ -29,6 +30,7 @@ pub use address::*;
 pub use ethernet::*;
 pub use fields::{Octets8, Octets16};
 pub use forwarding::*;
+pub use nat::*;
 pub use node::*;
 pub use opaque::*;
 pub use qos::*;
@@ -125,6 +127,9 @@ pub trait Leaf<'a>: Sized {
 
     /// Whether a value that is long enough always has a meaning.
     const NEVER_WRONG: bool = Self::ENOUGH < usize::MAX;
+
+    /// The vendor that defines the IE: its Enterprise ID is in front of the fields (TS 29.244 §8.1.1).
+    const ENTERPRISE: Option<u16> = None;
 
     /// Reads the fields, front to back. What `r` has left afterwards belongs to a newer release.
     ///

@@ -43,6 +43,7 @@ messages! {
         203 On clock_drift_control_information: ClockDriftControlInformation<'a>,
         253 O upf_instance_id: NfInstanceId,
         259 O pfcpasreq_flags: PfcpAsReqFlags,
+        32768 O bbf_up_function_features: BbfUpFunctionFeatures,
     }
 
     /// PFCP Association Setup Response.
@@ -59,6 +60,7 @@ messages! {
         233 On ue_ip_address_pool_information: UeIpAddressPoolInformation<'a>,
         238 Cn gtp_u_path_qos_control_information: GtpUPathQosControlInformation<'a>,
         253 O upf_instance_id: NfInstanceId,
+        32768 O bbf_up_function_features: BbfUpFunctionFeatures,
     }
 
     /// PFCP Association Update Request.
@@ -75,6 +77,7 @@ messages! {
         233 On ue_ip_address_pool_information: UeIpAddressPoolInformation<'a>,
         238 Cn gtp_u_path_qos_control_information: GtpUPathQosControlInformation<'a>,
         267 On ue_ip_address_usage_information: UeIpAddressUsageInformation<'a>,
+        32768 O bbf_up_function_features: BbfUpFunctionFeatures,
     }
 
     /// PFCP Association Update Response.
@@ -84,6 +87,7 @@ messages! {
         43 O up_function_features: UpFunctionFeatures,
         89 O cp_function_features: CpFunctionFeatures,
         267 On ue_ip_address_usage_information: UeIpAddressUsageInformation<'a>,
+        32768 O bbf_up_function_features: BbfUpFunctionFeatures,
     }
 
     /// PFCP Association Release Request.

@@ -57,6 +57,7 @@ messages! {
         279 O created_l2tp_session: CreatedL2tpSession<'a>,
         303 C mbs_session_n4mb_information: MbsSessionN4mbInformation<'a>,
         311 Cn mbs_session_n4_information: MbsSessionN4Information<'a>,
+        32778 O created_nat_binding: CreatedNatBinding<'a>,
     }
 
     /// PFCP Session Modification Request.
@@ -121,6 +122,7 @@ messages! {
         264 Cn packet_rate_status_report: PacketRateStatusReportSessionModification<'a>,
         272 Cn partial_failure_information: PartialFailureInformation<'a>,
         311 Cn mbs_session_n4_information: MbsSessionN4Information<'a>,
+        32778 O created_nat_binding: CreatedNatBinding<'a>,
     }
 
     /// PFCP Session Deletion Request.

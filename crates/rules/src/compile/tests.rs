@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use flow::{Forward, ForwardFlags, ForwardKind, OuterAddresses};
+use nat::pools::NatPoolId;
 use packet::{DropReason, Qfi, Teid};
 use proptest::prelude::*;
 
@@ -10,8 +11,8 @@ use super::*;
 use crate::adjacencies::AdjacencyRef;
 use crate::image::SourceCheck;
 use crate::model::{
-    Aggregated, ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate,
-    ForwardingParameters, ForwardingParametersUpdate, Multiplier, OptionalRates, OuterHeader,
+    Aggregated, ApplyAction, Bar, BarId, ChosenNat, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate,
+    ForwardingParameters, ForwardingParametersUpdate, Multiplier, NatChoice, OptionalRates, OuterHeader,
     OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrId, PdrUpdate, PoolFault,
     Qer, QerUpdate, SourceInterface, TosTrafficClass, Urr, UrrId, UrrTerms,
 };
@@ -338,6 +339,26 @@ fn a_handover_a_gate_and_idleness_keep_all_flows() {
         .create_pdr(testing::pdr(9, 1, Pdi::new(SourceInterface::Core), 1))
         .unwrap();
     assert!(!image(&rules).is_classified_like(&before.rules, &before.classifier));
+}
+
+/// Flows say whether their session has public addresses.
+#[test]
+fn another_pool_of_public_addresses_is_another_classification() {
+    let mut rules = session();
+    let before = image(&rules);
+    let mut choose = |choice| {
+        rules.set_chosen_nat(choice);
+        image(&rules).is_classified_like(&before.rules, &before.classifier)
+    };
+    let by_far = |choice| ChosenNat {
+        far: FarId(1),
+        policy: None,
+        choice,
+    };
+    assert!(!choose(Some(by_far(NatChoice::Pool(NatPoolId(0))))));
+    // Whatever says that there is none.
+    assert!(choose(Some(by_far(NatChoice::Untranslated))));
+    assert!(choose(None));
 }
 
 #[test]

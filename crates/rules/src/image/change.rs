@@ -2,6 +2,8 @@
 
 use flow::{Bounds, ContentUsage, PacketTimes, SessionIndex, UrrCount};
 
+use nat::mappings::MovedMapping;
+
 use super::counters::Counter;
 use super::dropped::DroppedCount;
 use super::meter_state::{PacketsLeft, TokensLeft};
@@ -62,6 +64,8 @@ pub struct UsageSnapshot {
     pub packets: Vec<PacketsLeft>,
     /// What the meters of bit rates hold: after a Remove, and to a query.
     pub tokens: Vec<TokensLeft>,
+    /// The mappings of a NAT: after a Remove, and after a Replace by an image that is leaving.
+    pub mappings: Vec<MovedMapping>,
     /// After a Remove: what was dropped of URRs that report it, and was not reported yet.
     pub dropped: Vec<DroppedCount>,
 }

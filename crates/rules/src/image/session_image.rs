@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use flow::meter::{MeterSpec, SharedId};
 use flow::{BlockImage, Bucket, Forward, PortId, SessionIndex};
+use nat::mappings::MovedMapping;
+use nat::pools::BlockId;
 use packet::Teid;
 use smallvec::SmallVec;
 
@@ -120,6 +122,24 @@ pub struct Installation {
     /// The session was another worker's or another process's: its UE may have connections of which this worker knows
     /// nothing, and its access list asks for them.
     pub may_have_connections: bool,
+    /// What it has of its pool of public addresses, where it comes from elsewhere.
+    pub nat: BoxedOption<InstalledNat>,
+}
+
+/// What a session that comes from elsewhere has of its pool of public addresses.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct InstalledNat {
+    /// Its port blocks, in the order in which it got them.
+    pub blocks: Vec<BlockId>,
+    /// The mappings that it had, if they are known.
+    pub mappings: Vec<MovedMapping>,
+}
+
+impl Absent for InstalledNat {
+    const ABSENT: &'static Self = &Self {
+        blocks: Vec::new(),
+        mappings: Vec::new(),
+    };
 }
 
 impl Absent for Installation {
@@ -128,6 +148,7 @@ impl Absent for Installation {
         packets: Vec::new(),
         tokens: Vec::new(),
         may_have_connections: false,
+        nat: BoxedOption::NONE,
     };
 }
 
@@ -262,6 +283,18 @@ impl SessionImage {
     pub fn comes_from_elsewhere(&mut self) {
         if self.classifier.connections().is_some() {
             self.installation.get_or_insert_default().may_have_connections = true;
+        }
+    }
+
+    /// The session has these port blocks, and these mappings to them, from before.
+    pub fn bring_port_blocks(&mut self, blocks: &[BlockId], mappings: Vec<MovedMapping>) {
+        if !blocks.is_empty() {
+            let blocks = blocks.to_vec();
+            *self
+                .installation
+                .get_or_insert_default()
+                .nat
+                .get_or_insert_default() = InstalledNat { blocks, mappings };
         }
     }
 
@@ -414,9 +447,10 @@ impl SessionImage {
 
     /// Whether every decision still holds that was made by `older` rules with their `classifier`: the image has the
     /// same generation then, and no flow is touched. Rules that changed without moving slots (a FAR, a gate, a mark) do
-    /// not matter; those are read in the block.
+    /// not matter; those are read in the block. Of which pool the session has public addresses does: flows say
+    /// whether it has one.
     pub fn is_classified_like(&self, older: &SessionRules, classifier: &Classifier) -> bool {
-        self.classifier == *classifier && self.keeps_slots(older)
+        self.classifier == *classifier && self.keeps_slots(older) && self.rules.nat() == older.nat()
     }
 
     /// Whether every slot that both have belongs to the same rule.

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use flow::InstanceId;
+use nat::pools::NatPoolId;
 use packet::{Teid, redirect};
 
 use super::ids::{BarId, FarId, PolicyId};
@@ -185,6 +186,26 @@ impl ForwardingParameters {
     }
 }
 
+/// Which public addresses a session is to have, whatever the configuration has for its slice and data network.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NatChoice {
+    /// None: its packets keep its own.
+    Untranslated,
+    /// Those of this pool.
+    Pool(NatPoolId),
+}
+
+/// What a FAR of a session chooses ([`NatChoice`]).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ChosenNat {
+    /// The first FAR that says it.
+    pub far: FarId,
+    /// The forwarding policy by which it does; none if it says it itself.
+    pub policy: Option<PolicyId>,
+    /// What it says.
+    pub choice: NatChoice,
+}
+
 /// Where a user's HTTP requests are redirected to: a URL (TS 29.244 §5.4.7, §8.2.20).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Redirect(Arc<str>);
@@ -227,12 +248,15 @@ pub struct OptionalActions {
     pub duplicating: Option<ForwardingParameters>,
     /// With FORW: packets are not forwarded, but redirected.
     pub redirect: Option<Redirect>,
+    /// The public addresses that the control plane wants for the session, by IEs of the Broadband Forum's (TR-459.2).
+    pub nat: Option<NatChoice>,
 }
 
 impl Absent for OptionalActions {
     const ABSENT: &'static Self = &Self {
         duplicating: None,
         redirect: None,
+        nat: None,
     };
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::ids::{RuleRef, TrafficEndpointId};
+use super::ids::{FarId, RuleRef, TrafficEndpointId};
 use super::measurement::MeasurementMethod;
 
 /// An edit that cannot be made: which rule, and why.
@@ -27,6 +27,8 @@ pub enum EditFault {
     Predefined,
     /// A URR is given a threshold or a quota of what it does not measure (TS 29.244 Table 7.5.4.4-1).
     Unmeasured(Bound),
+    /// A FAR chooses other public addresses than another FAR of the session: a session has one pool.
+    OtherNat(FarId),
     /// A URR has subsequent thresholds or quotas, and no Monitoring Time.
     NoMonitoringTime,
 }
@@ -40,6 +42,13 @@ impl fmt::Display for EditError {
             EditFault::Unmeasured(bound) => {
                 let kind = if bound.is_quota { "a quota" } else { "a threshold" };
                 write!(f, "{} gets {kind} of what it does not measure", self.rule)
+            }
+            EditFault::OtherNat(other) => {
+                write!(
+                    f,
+                    "{} chooses other public addresses than FAR {}",
+                    self.rule, other.0
+                )
             }
             EditFault::NoMonitoringTime => write!(f, "{} has no Monitoring Time", self.rule),
             EditFault::NoEndpoint(id) => {

@@ -42,8 +42,8 @@ pub use self::detection_pattern::{DetectionPattern, DetectionReads};
 pub use self::edit::Edit;
 pub use self::endpoint::{FramedRoutesUpdate, TrafficEndpoint, TrafficEndpointUpdate};
 pub use self::far::{
-    ApplyAction, Bar, Far, ForwardingParameters, OptionalActions, OuterHeaderCreation, OuterHeaderKind,
-    Redirect, Verb,
+    ApplyAction, Bar, ChosenNat, Far, ForwardingParameters, NatChoice, OptionalActions, OuterHeaderCreation,
+    OuterHeaderKind, Redirect, Verb,
 };
 pub use self::fault::{Bound, EditError, EditFault};
 pub use self::host_rule::HostRule;

@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use flow::InstanceId;
 use flow::meter::SharedId;
+use nat::pools::NatPoolId;
 use smallvec::SmallVec;
 
 use super::access_list::AccessList;
 use super::endpoint::{TrafficEndpoint, TrafficEndpointUpdate};
-use super::far::{Bar, Far};
+use super::far::{Bar, ChosenNat, Far, NatChoice};
 use super::fault::{EditError, EditFault};
 use super::ids::{BarId, CorrelationId, FarId, PdrId, QerId, RuleRef, TrafficEndpointId, UrrId};
 use super::interfaces::SourceInterface;
@@ -37,6 +38,8 @@ pub struct SessionRules {
     fars: Vec<Far>,
     shared: SharedRules,
     policers: SharedId,
+    nat: Option<NatPoolId>,
+    chosen_nat: Option<ChosenNat>,
     inactivity_timer: Option<InactivityTimer>,
 }
 
@@ -56,6 +59,8 @@ pub struct LocalPolicy {
     pub policers: SharedId,
     /// What decides which of its packets PDRs may detect.
     pub access_list: Option<Arc<AccessList>>,
+    /// The pool of public addresses that its packets to data networks get theirs of.
+    pub nat: Option<NatPoolId>,
 }
 
 /// What a URR says is what it can do.
@@ -106,6 +111,7 @@ impl SessionRules {
         LocalPolicy {
             policers: self.policers,
             access_list: self.access_list().cloned(),
+            nat: self.nat,
         }
     }
 
@@ -114,8 +120,10 @@ impl SessionRules {
         let LocalPolicy {
             policers,
             access_list,
+            nat,
         } = policy;
         self.policers = policers;
+        self.nat = nat;
         if self.access_list() != access_list.as_ref() {
             self.shared.access_list = access_list;
         }
@@ -141,6 +149,28 @@ impl SessionRules {
     /// The access list of the slice and the data network that the session belongs to.
     pub fn access_list(&self) -> Option<&Arc<AccessList>> {
         self.shared.access_list.as_ref()
+    }
+
+    /// The pool of public addresses of the session: that which a FAR chooses, else that of the slice and the data
+    /// network that the session belongs to.
+    pub const fn nat(&self) -> Option<NatPoolId> {
+        match self.chosen_nat {
+            None => self.nat,
+            Some(chosen) => match chosen.choice {
+                NatChoice::Untranslated => None,
+                NatChoice::Pool(pool) => Some(pool),
+            },
+        }
+    }
+
+    /// What a FAR chooses of public addresses, if one does.
+    pub const fn chosen_nat(&self) -> Option<ChosenNat> {
+        self.chosen_nat
+    }
+
+    /// Says what a FAR chooses of public addresses: see [`Network::nat_choice`](crate::network::Network::nat_choice).
+    pub const fn set_chosen_nat(&mut self, chosen: Option<ChosenNat>) {
+        self.chosen_nat = chosen;
     }
 
     /// The PDRs. A PDR's place here is its *slot*.

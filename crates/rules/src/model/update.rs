@@ -8,7 +8,7 @@ use packet::{Ppi, Qfi};
 use super::application::Application;
 use super::edit::{Edit, replace, replace_list};
 use super::endpoint::FramedRoutesUpdate;
-use super::far::{ApplyAction, Bar, Far, ForwardingParameters, OuterHeaderCreation, Redirect};
+use super::far::{ApplyAction, Bar, Far, ForwardingParameters, NatChoice, OuterHeaderCreation, Redirect};
 use super::ids::{BarId, CorrelationId, FarId, PdrId, PolicyId, Precedence, QerId, TrafficEndpointId, UrrId};
 use super::interfaces::{DestinationInterface, SourceInterface};
 use super::pdr::{FTeid, OuterHeaderRemoval, Pdi, Pdr, UeIpAddress};
@@ -182,6 +182,8 @@ pub struct FarUpdate {
     pub duplicating: Edit<ForwardingParametersUpdate>,
     /// Redirect Information of the Update Forwarding Parameters.
     pub redirect: Edit<Redirect>,
+    /// The public addresses that the control plane wants.
+    pub nat: Edit<NatChoice>,
     /// BAR ID.
     pub bar: Edit<BarId>,
 }
@@ -195,6 +197,7 @@ impl FarUpdate {
             forwarding: Edit::Keep,
             duplicating: Edit::Keep,
             redirect: Edit::Keep,
+            nat: Edit::Keep,
             bar: Edit::Keep,
         }
     }
@@ -206,7 +209,7 @@ impl FarUpdate {
             Edit::Set(update) => update.apply(&mut far.forwarding),
             Edit::Clear => far.forwarding = None,
         }
-        if self.duplicating != Edit::Keep || self.redirect != Edit::Keep {
+        if self.duplicating != Edit::Keep || self.redirect != Edit::Keep || self.nat != Edit::Keep {
             let mut optional = far.optional.take();
             match self.duplicating {
                 Edit::Keep => {}
@@ -214,6 +217,7 @@ impl FarUpdate {
                 Edit::Clear => optional.duplicating = None,
             }
             self.redirect.apply(&mut optional.redirect);
+            self.nat.apply(&mut optional.nat);
             far.optional = optional.into();
         }
         self.bar.apply(&mut far.bar);

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use flow::{InstanceId, VrfId};
 
 use super::instance::Route;
+use nat::pools::PoolError;
+
 use super::multipath::MOST_NEXT_HOPS;
 use crate::prefix::IpPrefix;
 
@@ -58,6 +60,12 @@ pub enum NetworkError {
     AccessList(String),
     /// Access lists with more rules than can be numbered.
     AccessRules,
+    /// Pools of public addresses that contradict each other, or one itself.
+    NatPools(PoolError),
+    /// A pool of public addresses, by its name, that is for the same sessions as another.
+    NatScope(String),
+    /// A pool of public addresses, by its name, whose instance cannot have it.
+    NatInstance(String),
     /// Events of an application without an identifier of its own, or of no kind: by that identifier.
     Event(String),
 }
@@ -115,6 +123,12 @@ impl fmt::Display for NetworkError {
                 "access list {name:?}: the name is empty or used twice, or it is for the same sessions as another"
             ),
             Self::AccessRules => write!(f, "access lists: more than {} rules", u16::MAX),
+            Self::NatPools(error) => write!(f, "nat_pools: {error}"),
+            Self::NatScope(name) => write!(f, "NAT pool {name:?}: another is for the same sessions"),
+            Self::NatInstance(name) => write!(
+                f,
+                "NAT pool {name:?}: its instance needs role n6 and an IPv4 address, and none of the pool's is this node's own"
+            ),
             Self::Event(application) => write!(
                 f,
                 "events of application \"{application}\": the identifier is empty or used twice, or nothing is detected"

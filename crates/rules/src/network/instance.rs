@@ -134,7 +134,7 @@ impl Instance {
     }
 
     /// The ways to the UEs of this instance, where they are not those of its routes.
-    pub fn ue_routes(&self) -> impl Iterator<Item = (IpPrefix, UeRoute)> + '_ {
+    pub(super) fn ue_routes(&self) -> impl Iterator<Item = (IpPrefix, UeRoute)> + '_ {
         let way = |prefix: &IpPrefix| match self.hairpin {
             Hairpin::Drop(_) => Some(UeRoute::Nowhere),
             _ => {

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use flow::InstanceId;
 use packet::Dscp;
 
+use crate::model::NatChoice;
+
 /// Where packets go and how they are marked that a FAR subjects to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForwardingPolicy {
@@ -17,4 +19,7 @@ pub struct ForwardingPolicy {
     pub next_hop: Option<IpAddr>,
     /// The DSCP of plain packets, or of the outer header of a tunnel, where the FAR has no Transport Level Marking.
     pub dscp: Option<Dscp>,
+    /// The public addresses of sessions with a FAR towards a data network that names the policy; those of their slice
+    /// and data network.
+    pub nat: Option<NatChoice>,
 }

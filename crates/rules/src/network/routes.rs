@@ -8,6 +8,7 @@ use super::error::NetworkError;
 use super::hairpin::UeRoute;
 use super::instance::{Instance, Roles};
 use super::multipath::{Group, MOST_NEXT_HOPS};
+use super::nat::Nat;
 use crate::prefix::IpPrefix;
 
 /// The longest prefix of links and static routes towards a destination.
@@ -50,12 +51,13 @@ pub(super) fn longest_prefix(
 /// The same of the prefixes of UEs.
 pub(super) fn longest_ue_prefix(
     instances: &[Instance],
+    nat: &Nat,
     vrf: VrfId,
     destination: IpAddr,
 ) -> Option<LongestUePrefix> {
     let mut best: Option<LongestUePrefix> = None;
     for instance in members(instances, vrf) {
-        let routes = instance.ue_routes();
+        let routes = instance.ue_routes().chain(nat.ue_routes(instance));
         for (prefix, route) in routes.filter(|(prefix, _)| prefix.contains(destination)) {
             let length = prefix.len();
             if best.is_none_or(|best| length > best.length) {

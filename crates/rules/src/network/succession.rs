@@ -24,6 +24,8 @@ pub enum SuccessionError {
     Instance(String),
     /// The events of applications are others.
     Events,
+    /// The pools of public addresses are others.
+    Nat,
     /// There are more groups of routes than this.
     Groups {
         /// How many workers have paths for.
@@ -45,6 +47,7 @@ impl fmt::Display for SuccessionError {
                 "instances: {name}: only routes, dscp, mirror, hairpin, ue_prefixes and mss can change in a running daemon"
             ),
             Self::Events => f.write_str("events: cannot change in a running daemon"),
+            Self::Nat => f.write_str("nat_pools: cannot change in a running daemon"),
             Self::Groups { room } => write!(
                 f,
                 "instances: routes: more than {room} groups of routes to one prefix; a restart makes room for more"
@@ -75,6 +78,10 @@ impl Network {
         if self.events != older.events {
             return Err(SuccessionError::Events);
         }
+        if self.nat != older.nat {
+            return Err(SuccessionError::Nat);
+        }
+        self.nat = older.nat.clone();
         self.groups = groups(self.groups, older)?;
         self.group_room = older.group_room;
         self.policies = policies(self.policies, &older.policies)?;
@@ -158,6 +165,7 @@ fn policies(
         instance: None,
         next_hop: None,
         dscp: None,
+        nat: None,
     };
     let mut placed: Vec<ForwardingPolicy> = older.iter().map(|_| vacant()).collect();
     let mut free =
@@ -248,6 +256,7 @@ mod tests {
             instance: None,
             next_hop: None,
             dscp: None,
+            nat: None,
         };
         let with = |names: &[&str]| {
             let policies = names.iter().map(|name| policy(name)).collect();

@@ -67,12 +67,14 @@ pub fn policies() -> Vec<ForwardingPolicy> {
         instance: Some(N6),
         next_hop: "10.0.6.9".parse().ok(),
         dscp: None,
+        nat: None,
     };
     let other = ForwardingPolicy {
         name: "other".into(),
         instance: Some(OTHER_N6),
         next_hop: None,
         dscp: Some(Dscp::from_low_bits(34)),
+        nat: None,
     };
     vec![router, other]
 }

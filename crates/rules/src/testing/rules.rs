@@ -285,6 +285,7 @@ pub(super) fn any_far() -> BoxedStrategy<Far> {
             optional: OptionalActions {
                 duplicating,
                 redirect: redirect.and_then(|url| Redirect::new(url.as_bytes())),
+                nat: None,
             }
             .into(),
             bar,
@@ -747,6 +748,7 @@ fn whole_far(far: &Far) -> FarUpdate {
     };
     FarUpdate {
         redirect: far.optional.redirect.clone().map_or(Edit::Clear, Edit::Set),
+        nat: far.optional.nat.map_or(Edit::Clear, Edit::Set),
         id: far.id,
         action: Some(far.action),
         forwarding: far.forwarding.map_or(Edit::Clear, whole),

@@ -51,7 +51,7 @@ impl Kind {
     /// Which content that version has: one more whenever it changes before it is released.
     const fn revision(self) -> u8 {
         match self {
-            Kind::Session => 3,
+            Kind::Session => 5,
             Kind::Application => 1,
             Kind::Association | Kind::Node | Kind::Response => 0,
         }
@@ -203,8 +203,8 @@ mod tests {
             open(&resealed(|octets| octets[5] = 0)).unwrap_err(),
             RecordError::Revision {
                 revision: 0,
-                oldest: 2,
-                known: 3
+                oldest: 4,
+                known: 5
             }
         );
         assert_eq!(

@@ -10,6 +10,7 @@ use write::Writer;
 
 mod convert;
 mod form;
+mod nat;
 mod read;
 mod urr;
 mod write;
@@ -20,15 +21,15 @@ pub(super) fn encode(record: &SessionRecord, frame: Frame<'_>) -> Result<Vec<u8>
     postcard::to_allocvec(&body).map_err(|_| RecordError::Malformed("session"))
 }
 
-/// The revision of the content in which a session had no last response: it ended before that.
-const WITHOUT_RESPONSE: u8 = 2;
-/// No response, as it is written.
-const NO_RESPONSE: [u8; 1] = [0];
+/// The revision of the content in which no FAR chose public addresses: it ended before that.
+const WITHOUT_CHOICES: u8 = 4;
+/// No choices, as they are written.
+const NO_CHOICES: [u8; 1] = [0];
 
 /// Reads a session, of the newest revision or the one before.
 pub(super) fn decode(octets: &[u8], revision: u8, frame: Frame<'_>) -> Result<SessionRecord, RecordError> {
     let octets = match revision {
-        WITHOUT_RESPONSE => Cow::Owned([octets, &NO_RESPONSE].concat()),
+        WITHOUT_CHOICES => Cow::Owned([octets, &NO_CHOICES].concat()),
         _ => Cow::Borrowed(octets),
     };
     read(&octets, frame)

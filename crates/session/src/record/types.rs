@@ -2,6 +2,8 @@
 
 use flow::meter::Tokens;
 use flow::{Bucket, Nanos};
+use nat::mappings::MovedMapping;
+use nat::pools::PortBlock;
 use packet::{Qfi, Teid};
 use rules::Predefined;
 use rules::image::{DataStatus, DroppedCount, PacketsLeft, TokensLeft};
@@ -58,6 +60,10 @@ pub struct SessionRecord {
     pub tokens: Vec<TokensLeft>,
     /// Dropped packets of URRs that report them, since their last report.
     pub dropped: Vec<DroppedCount>,
+    /// Its port blocks of the pool that its rules have, in the order in which it got them.
+    pub port_blocks: Vec<PortBlock>,
+    /// The mappings to them, where it ended in its worker for this record. Blocks have the numbers of this process.
+    pub mappings: Vec<MovedMapping>,
     /// What its control plane has yet to acknowledge.
     pub pending: PendingReports,
 }

@@ -3,9 +3,12 @@
 mod bucket_moves;
 mod correlations;
 mod f_teids;
+mod fixed_blocks;
 mod lifecycle;
 mod model;
+mod nat_choice;
 mod pools;
+mod port_blocks;
 mod quotas;
 mod supersede;
 #[path = "../support/mod.rs"]

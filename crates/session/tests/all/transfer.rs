@@ -666,6 +666,7 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
             rules.set_local_policy(LocalPolicy {
                 policers,
                 access_list: None,
+                nat: None,
             });
             for id in endpoints {
                 let mut endpoint = TrafficEndpoint::new(TrafficEndpointId(id));
@@ -753,10 +754,10 @@ fn kept_session() -> SessionRecord {
 fn records_of_the_revision_before_are_read() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/tests/records/session_v1_revision_2.bin"
+        "/tests/records/session_v1_revision_4.bin"
     );
     let kept = std::fs::read(path).unwrap();
-    assert_eq!(kept[5], 2);
+    assert_eq!(kept[5], 4);
     let network = network();
     let (read, rest) = Record::decode(&kept, frame(&network, &WallClock::starting(STARTED))).unwrap();
     assert_eq!((read, rest), (Record::Session(Box::new(kept_session())), &[][..]));

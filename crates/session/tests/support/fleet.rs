@@ -7,6 +7,7 @@ use std::sync::Arc;
 use flow::{
     AdjacencyId, Bucket, ContentUsage, InstanceId, OpId, PortId, SessionIndex, UrrCount, VrfId, WorkerId,
 };
+use nat::pools::BlockId;
 use rules::Adjacencies;
 use rules::image::{
     Counter, DroppedCount, ImmediateActions, MeterShare, PacketsLeft, SessionChange, SessionImage,
@@ -45,6 +46,9 @@ pub struct Worker {
     pub contents: BTreeMap<SessionIndex, Vec<ContentUsage>>,
     /// The worker selection exceptions.
     pub exceptions: BTreeMap<WorkerSelectionKey, Bucket>,
+    /// The buckets of port blocks, and the blocks that sessions were given.
+    pub block_buckets: BTreeMap<BlockId, Bucket>,
+    pub blocks: BTreeMap<SessionIndex, Vec<BlockId>>,
     /// The owners of buckets that have moved.
     pub owners: BTreeMap<Bucket, WorkerId>,
     /// Packets that other workers have handed over.
@@ -226,7 +230,15 @@ impl Worker {
                     WorkerSelectionChange::Bucket { bucket, owner } => {
                         self.owners.insert(bucket, owner);
                     }
+                    WorkerSelectionChange::PortBlock { block, bucket } => match bucket {
+                        Some(bucket) => drop(self.block_buckets.insert(block, bucket)),
+                        None => drop(self.block_buckets.remove(&block)),
+                    },
                 }
+                None
+            }
+            Effect::PortBlock { session, block, .. } => {
+                self.blocks.entry(session).or_default().push(block);
                 None
             }
         })
@@ -301,6 +313,7 @@ impl Worker {
                 let counters = self.counts_of(index, |_| true);
                 self.forget(index, &counters);
                 let usage = UsageSnapshot {
+                    mappings: Vec::new(),
                     times: Vec::new(),
                     session: index,
                     counters,

@@ -5,11 +5,13 @@ pub mod fleet;
 pub mod names;
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Bucket, Nanos, UrrCount, bucket};
 use packet::{Qfi, Teid};
 use rules::model::*;
+use rules::network::Network;
 use session::*;
 
 use fleet::{EveryNextHop, Fleet, network};
@@ -32,8 +34,13 @@ impl World {
     }
 
     pub fn with(config: Config) -> World {
+        World::over(config, network())
+    }
+
+    /// The same in this network.
+    pub fn over(config: Config, network: Arc<Network>) -> World {
         let fleet = Fleet::new(config.workers);
-        let sessions = Sessions::new(config, network(), Box::new(EveryNextHop), Random::from_number(7));
+        let sessions = Sessions::new(config, network, Box::new(EveryNextHop), Random::from_number(7));
         World {
             now: Nanos::from_secs(1),
             sessions,
@@ -102,6 +109,20 @@ impl World {
     pub fn ue_addresses(&self, seid: Seid, pdr: PdrId) -> Vec<UeIpAddress> {
         let session = self.sessions.session(seid).expect("a session");
         session.rules().pdr(pdr).expect("a PDR").pdi.ue_ip.to_vec()
+    }
+
+    /// A record as it is read from its octets, in a network.
+    pub fn read_back(&self, record: &SessionRecord, network: &Network) -> Box<SessionRecord> {
+        let frame = Frame {
+            network,
+            predefined: self.sessions.predefined(),
+            wall: self.sessions.wall(),
+        };
+        let octets = record.encode(frame).unwrap();
+        match Record::decode(&octets, frame).unwrap() {
+            (Record::Session(read), _) => read,
+            _ => panic!("a session"),
+        }
     }
 
     /// That this request has just been refused for being late.

@@ -16,6 +16,7 @@ mod log;
 #[cfg(feature = "manual")]
 mod manual;
 mod mirror;
+mod nat_log;
 mod records;
 mod run;
 mod sessions;

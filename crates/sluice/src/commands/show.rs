@@ -1,22 +1,25 @@
 //! `sluice show`: what a running daemon shows over its API.
 
-use std::net::IpAddr;
+use std::fmt::Display;
+use std::net::{IpAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use packet::Teid;
 use serde::Serialize;
 use session::Seid;
 
 use super::in_query::in_query;
+use super::nat_log::holder_at;
 use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use config::Config;
 use oam::rest::{ClientError, default_path, get};
 use oam::values::{
     AccessLists, AlarmList, ApplicationList, AssociationList, ContentList, LONGEST_PAGE, N4Status,
-    NeighbourList, PathList, PortList, RecordsStatus, RouteList, Runtime, SessionDetail, SessionList,
-    StoreStatus, USUAL_PAGE,
+    NatMappingList, NatOwner, NatStatus, NeighbourList, PathList, PortList, RecordsStatus, RouteList,
+    Runtime, SessionDetail, SessionList, StoreStatus, USUAL_PAGE,
 };
 use upf::identifiers::{self, read_imsi, read_seid, read_teid};
 
@@ -79,6 +82,8 @@ enum What {
     Applications,
     /// Contents of predefined rules: flows, packets and octets of all sessions, and flows without a host.
     Contents,
+    /// CG-NAT: pools of public addresses and mappings; or who has a public address and port now.
+    Nat(NatWanted),
     /// PFCP sessions in the order of their SEIDs; with several conditions, those that meet all.
     Sessions {
         /// With this address of the UE, or in a network behind it.
@@ -117,6 +122,47 @@ enum What {
     },
 }
 
+/// What is wanted of CG-NAT: all, unless it is said.
+#[derive(Args, Clone, Debug, Default)]
+struct NatWanted {
+    /// A public address and port, such as 198.51.100.1:2600: the session that has it.
+    endpoint: Option<SocketAddrV4>,
+    /// The protocol: with its mapping.
+    #[arg(requires = "endpoint")]
+    protocol: Option<NatProtocol>,
+    /// The network instance of the address, where several have it.
+    #[arg(long, requires = "endpoint")]
+    instance: Option<String>,
+    /// Who had it at this time (RFC 3339, as 2026-11-27T18:00:00Z), by the log of port blocks of the configuration; or
+    /// by that alone, if the pool is deterministic.
+    #[arg(long, value_name = "TIME", requires = "endpoint", value_parser = humantime::parse_rfc3339_weak)]
+    at: Option<SystemTime>,
+    /// The mappings of the session with this local SEID, 1,000 at most.
+    #[arg(long, value_name = "SEID", value_parser = read_seid, conflicts_with = "endpoint")]
+    mappings: Option<Seid>,
+}
+
+/// A protocol that CG-NAT maps.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum NatProtocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP queries: the port is their identifier.
+    Icmp,
+}
+
+impl NatProtocol {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Icmp => "icmp",
+        }
+    }
+}
+
 fn limit(text: &str) -> Result<usize, &'static str> {
     text.parse()
         .ok()
@@ -128,19 +174,27 @@ fn limit(text: &str) -> Result<usize, &'static str> {
 /// mistake.
 #[must_use]
 pub fn show(arguments: &ShowArguments) -> ExitCode {
-    let configured = match arguments.config.as_deref().map(Config::load).transpose() {
-        Ok(config) => config.and_then(|config| config.control.socket),
+    let config = match arguments.config.as_deref().map(Config::load).transpose() {
+        Ok(config) => config,
         Err(error) => {
             eprintln!("{error}");
             return ExitCode::from(CONFIGURATION_ERROR);
         }
     };
+    if let Some(answer) = of_log(arguments, config.as_ref()) {
+        return printed(answer);
+    }
+    let configured = config.and_then(|config| config.control.socket);
     let socket = arguments.socket.clone().or(configured).or_else(default_path);
     let Some(socket) = socket else {
         eprintln!("show: there is no default socket for this user: name one with --socket");
         return ExitCode::from(RUN_ERROR);
     };
-    match answer(&socket, arguments.what.clone(), arguments.json) {
+    printed(answer(&socket, arguments.what.clone(), arguments.json))
+}
+
+fn printed(answer: Result<String, impl Display>) -> ExitCode {
+    match answer {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
@@ -152,6 +206,23 @@ pub fn show(arguments: &ShowArguments) -> ExitCode {
     }
 }
 
+/// The answer to what files alone are asked about.
+fn of_log(arguments: &ShowArguments, config: Option<&Config>) -> Option<Result<String, String>> {
+    let What::Nat(NatWanted {
+        endpoint: Some(endpoint),
+        at: Some(at),
+        instance,
+        ..
+    }) = &arguments.what
+    else {
+        return None;
+    };
+    Some(match config {
+        Some(config) => holder_at(config, *endpoint, instance.as_deref(), *at, arguments.json),
+        None => Err("--at needs the configuration, by -c: it has nat.log.directory".into()),
+    })
+}
+
 fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> {
     match what {
         What::Runtime => whole(socket, "/v1/runtime", json, Runtime::text),
@@ -160,6 +231,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         What::AccessLists => whole(socket, "/v1/access-lists", json, AccessLists::text),
         What::Applications => whole(socket, "/v1/applications", json, ApplicationList::text),
         What::Contents => whole(socket, "/v1/contents", json, ContentList::text),
+        What::Nat(wanted) => nat(socket, wanted, json),
         What::Routes { after, limit } => {
             let rows = |list: &mut RouteList| (std::mem::take(&mut list.routes), list.next);
             let (routes, mut last) = numbered(socket, "/v1/routes", after, limit, rows)?;
@@ -215,6 +287,25 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
     }
 }
 
+fn nat(socket: &Path, wanted: NatWanted, json: bool) -> Result<String, ClientError> {
+    if let Some(seid) = wanted.mappings {
+        let path = format!("/v1/nat/mappings?seid={}", identifiers::seid(seid.0));
+        return whole(socket, &path, json, NatMappingList::text);
+    }
+    let Some(endpoint) = wanted.endpoint else {
+        return whole(socket, "/v1/nat", json, NatStatus::text);
+    };
+    let (protocol, instance) = (wanted.protocol, wanted.instance);
+    let conditions = [
+        protocol.map(|protocol| format!("&protocol={}", protocol.name())),
+        instance.map(|instance| format!("&instance={}", in_query(&instance))),
+    ];
+    let conditions: String = conditions.into_iter().flatten().collect();
+    let (address, port) = (endpoint.ip(), endpoint.port());
+    let path = format!("/v1/nat/owner?address={address}&port={port}{conditions}");
+    whole(socket, &path, json, NatOwner::text)
+}
+
 /// What `sluice show` has of one thing.
 #[cfg(feature = "bundle")]
 pub(super) struct Shown {
@@ -252,6 +343,7 @@ pub(super) fn everything(socket: &Path, with_subscribers: bool) -> impl Iterator
         ("access_lists", What::AccessLists),
         ("applications", What::Applications),
         ("contents", What::Contents),
+        ("nat", What::Nat(NatWanted::default())),
         ("records", What::Records),
         ("store", What::Store),
     ];

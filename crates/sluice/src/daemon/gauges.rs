@@ -6,7 +6,9 @@ use dpdk::Eal;
 use oam::metrics::PacketBuffers;
 use oam::rest::WorkerGauges;
 use ports::Ports;
-use runtime::{PublishedAccessCounts, PublishedContentTotals, PublishedHoldings, WorkerThread};
+use runtime::{
+    PublishedAccessCounts, PublishedContentTotals, PublishedHoldings, PublishedNatCounts, WorkerThread,
+};
 
 /// Flow entries that each worker has room for.
 pub(super) fn flow_entries(workers: &[(worker::WorkerConfig, worker::WorkerEnd)]) -> u64 {
@@ -30,6 +32,7 @@ pub(super) fn worker_gauges(
         .iter()
         .map(|thread| thread.content_totals().clone())
         .collect();
+    let nat: Vec<_> = threads.iter().map(|thread| thread.nat_counts().clone()).collect();
     let pools = ports.pools().to_vec();
     let buffers = move || {
         let pools = pools.iter();
@@ -43,6 +46,7 @@ pub(super) fn worker_gauges(
         holdings: Arc::new(move || holdings.iter().map(PublishedHoldings::read).collect()),
         access_counts: Arc::new(move || access.iter().map(PublishedAccessCounts::read).collect()),
         content_totals: Arc::new(move || contents.iter().map(PublishedContentTotals::read).collect()),
+        nat_counts: Arc::new(move || nat.iter().map(PublishedNatCounts::read).collect()),
         buffers: Arc::new(buffers),
         ticks_per_second: eal.tsc_hz(),
         flow_entries_limit,

@@ -8,6 +8,7 @@ mod dates;
 mod gauges;
 mod host;
 mod n4_log;
+mod nat_log;
 mod records;
 mod run;
 mod service_manager;

@@ -11,6 +11,7 @@ use config::{Config, RecordsConfig};
 use runtime::{Clock, Wakeup};
 use upf::{Control, RecordSink};
 
+use super::nat_log::NatLogThread;
 use super::records::{Feed, RecordsThread, RecordsView};
 use super::session_store::{self, OpenedStore, Opening, StoreThread, StoreView};
 
@@ -66,7 +67,13 @@ impl OpenedWriters {
             records: records_view,
             store: store_view,
         };
-        Ok((Writers { records, store }, views))
+        let nat_log = log_port_blocks(config, control, clock)?;
+        let writers = Writers {
+            records,
+            store,
+            nat_log,
+        };
+        Ok((writers, views))
     }
 }
 
@@ -74,6 +81,7 @@ impl OpenedWriters {
 pub(super) struct Writers {
     records: Option<RecordsThread>,
     store: Option<StoreThread>,
+    nat_log: Option<NatLogThread>,
 }
 
 impl Writers {
@@ -85,7 +93,25 @@ impl Writers {
         if self.store.is_some_and(|store| !store.end()) {
             error!("session store: the disk did not take the last changes");
         }
+        if self.nat_log.is_some_and(|log| !log.end()) {
+            error!("log of port blocks: not all of it was written");
+        }
     }
+}
+
+/// Has Control log port blocks, where the configuration asks for it.
+fn log_port_blocks(
+    config: &Config,
+    control: &mut Control,
+    clock: &Clock,
+) -> Result<Option<NatLogThread>, String> {
+    let Some(log) = &config.nat.log else {
+        return Ok(None);
+    };
+    let now_ms = control.wall().unix_nanos(Moment::from(clock.now())) / 1_000_000;
+    let (thread, feed) = NatLogThread::start(log, now_ms)?;
+    control.log_port_blocks(Box::new(feed));
+    Ok(Some(thread))
 }
 
 /// Has Control make usage records, the first of which is that of the process.

@@ -6,7 +6,9 @@ use flow::{
 };
 use packet::{DropReason, PacketBuf};
 use rules::image::SessionImage;
+use rules::network::Network;
 
+use crate::PacketRates;
 use crate::apply_rules::egress_context::EgressContext;
 use crate::apply_rules::encap::{Added, Chain, Optional};
 use crate::apply_rules::marking::EgressMark;
@@ -16,7 +18,6 @@ use crate::burst::descriptor::Descriptor;
 use crate::egress::checksum_offload::ChecksumOffload;
 use crate::io::PacketMetadata;
 use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
-use crate::lookup::extensions::ExtensionLines;
 use crate::sessions::Images;
 
 /// State of the stage between bursts.
@@ -31,6 +32,27 @@ pub(crate) struct ApplyRulesState {
     pub checksum_offload: ChecksumOffload,
 }
 
+impl ApplyRulesState {
+    /// With this many shared meters, without limits but for the chains of `network`; Control sets them.
+    pub fn new(
+        (shared_meters, network): (u16, &Network),
+        relays: PacketRates,
+        checksum_offload: ChecksumOffload,
+    ) -> Self {
+        let mut shared = SharedMeters::new(shared_meters);
+        for (id, chain) in network.policers().chains() {
+            shared.set_chain(id, chain);
+        }
+        Self {
+            chain: Chain::new(),
+            plans: Box::new([Plan::NONE; BURST]),
+            shared,
+            relays: GeneratedPacketRateLimit::new(relays),
+            checksum_offload,
+        }
+    }
+}
+
 /// State of the stage while it processes a burst.
 pub(crate) struct ApplyRules<'a, B> {
     pub egress: EgressContext<'a, B>,
@@ -39,7 +61,6 @@ pub(crate) struct ApplyRules<'a, B> {
     pub chain: &'a mut Chain,
     pub plans: &'a mut [Plan; BURST],
     pub shared: &'a mut SharedMeters,
-    pub extended: ExtensionLines<'a>,
     /// Of the packet that was planned last, if its forward marks.
     pub mark: EgressMark,
     /// The rate of relayed End Markers and Tunnel Status messages.
@@ -111,10 +132,22 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
     #[inline(never)]
     pub(super) fn come_again(&mut self, index: usize, verdict: &Verdict, octets: usize) {
         self.egress.fragmenter.forget(index);
+        self.unmatch(verdict, octets);
+        self.unmeter(verdict, octets);
+    }
+
+    /// Takes a packet of `octets` back from those that have matched.
+    #[cold]
+    pub(crate) fn unmatch(&mut self, verdict: &Verdict, octets: usize) {
         let direction = verdict.direction() as usize;
         self.egress.stats.directions[direction]
             .matched
             .take_back(octets as u64);
+    }
+
+    /// Gives back the tokens that a packet of `octets` has taken.
+    #[cold]
+    pub(crate) fn unmeter(&mut self, verdict: &Verdict, octets: usize) {
         if let Ok(mut block) = live(self.blocks, verdict) {
             give_back_tokens(&mut block, verdict, octets, self.shared);
         }
@@ -132,7 +165,7 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
 }
 
 #[inline(always)]
-pub(super) fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
+pub(crate) fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
     let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
     block.ok_or(DropReason::NoMatchingPdr)
 }

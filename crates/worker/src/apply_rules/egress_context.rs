@@ -279,16 +279,17 @@ impl<'a, B: PacketBuf> EgressContext<'a, B> {
         if !self.tables.interfaces.at(hop.instance).is_some_and(fit) {
             return Err(DropReason::NoRoute);
         }
+        let spread = || Spread::between(source, destination);
         match hop.via {
             Via::Gateway {
                 adjacency: Some(id), ..
             } => Ok(id),
             Via::Gateway { address, .. } => Err(self.ask(block.session(), hop.instance, address)),
-            Via::Group(group) => {
-                let spread = Spread::between(source, destination);
-                Ok(self.tables.adjacencies.path(group, spread))
-            }
+            Via::Group(group) => Ok(self.tables.adjacencies.path(group, spread())),
+            Via::Slot(id) => Ok(id),
+            Via::Paths(AdjacencyId(first)) => Ok(AdjacencyId(first.saturating_add(spread().path().into()))),
             Via::Nowhere => Err(DropReason::UeToUe),
+            Via::Host => Err(DropReason::NoRoute),
             Via::Connected => match self.tables.adjacencies.find(hop.instance, destination) {
                 Some(id) => Ok(id),
                 None => Err(self.ask(block.session(), hop.instance, destination)),

@@ -1,9 +1,8 @@
 //! Packets that `plan` leaves: user packets in any of their forms, and messages of tunnels without a user packet.
 
 use flow::meter::Colour;
-use flow::{Direction, ExtensionId, Forward, ForwardFlags, ForwardKind, LiveBlock, PackedForward, Verdict};
+use flow::{Direction, Forward, ForwardFlags, ForwardKind, LiveBlock, PackedForward, Verdict};
 use packet::gtpu::MessageType;
-use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::PacketView;
 use rules::image::{QuotaAction, SessionImage};
@@ -16,12 +15,11 @@ use crate::apply_rules::marking::{self, EgressMark};
 use crate::apply_rules::qer_enforcement::{check_gates, enforce_rates};
 use crate::burst::batch::{BURST, Batch};
 use crate::burst::credit::credit_back;
-use crate::burst::descriptor::{AddressPair, Deferral, Descriptor, Family, Fate, PacketFlags, PacketKey};
+use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, PacketFlags, PacketKey};
 use crate::burst::outcome::CopyRequest;
 use crate::egress::checksum_offload::UdpChecksum;
 use crate::ingress::parse::gather_headers;
 use crate::io::PacketMetadata;
-use crate::lookup::extensions::WholeVerdict;
 
 /// What is known of a packet before it is counted.
 struct Found<'a> {
@@ -29,7 +27,6 @@ struct Found<'a> {
     adjacency: &'a Adjacency,
     /// Whether this node is a router to it.
     routed: bool,
-    rewrite: Option<Rewrite>,
     optional: Optional,
     marks: EgressMark,
 }
@@ -63,17 +60,14 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         acting: &mut Option<u8>,
     ) -> Result<Option<Fate>, DropReason> {
         let index = packet.index;
-        let WholeVerdict {
-            mut verdict,
-            extension,
-        } = self.extended.whole(&descriptor.verdict, index);
+        let mut verdict = descriptor.verdict;
         let octets = usize::from(descriptor.octets);
         let direction = verdict.direction() as usize;
         let block = live(self.blocks, &verdict)?;
         self.egress.stats.directions[direction].matched.add(octets);
         check_gates(&block, &verdict)?;
         if block.is_stopped(verdict.urrs) {
-            self.heed_quotas(buf, descriptor, packet, &mut verdict, extension, acting)?;
+            self.heed_quotas(buf, descriptor, packet, &mut verdict, acting)?;
         }
         self.detect_events(buf, descriptor, &mut verdict)?;
         if let Some(fate) = self.end_by_far(descriptor, &verdict, index)? {
@@ -90,8 +84,7 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         }
         let colour = enforce_rates(&mut block, &verdict, octets, self.egress.now, self.shared)?;
         self.egress.outcome.yellow |= u64::from(colour == Colour::Yellow) << (index % BURST);
-        let whole = WholeVerdict { verdict, extension };
-        let found = self.find(buf, descriptor, packet, &whole, routed, colour);
+        let found = self.find(buf, descriptor, packet, &verdict, routed, colour);
         if found.is_ok() {
             let mut block = live(self.blocks, &verdict)?;
             if !self.egress.count_with_events(&mut block, &verdict, octets) {
@@ -126,7 +119,6 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         descriptor: &mut Descriptor,
         packet: PacketKey<'_>,
         verdict: &mut Verdict,
-        extension: ExtensionId,
         acting: &mut Option<u8>,
     ) -> Result<(), DropReason> {
         let mut block = live(self.blocks, verdict)?;
@@ -159,10 +151,6 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
             && acting.is_none_or(|before| urr < before)
         {
             *acting = Some(urr);
-            // What is translated would leave as it came.
-            if extension.is_some() {
-                return Err(dropped);
-            }
             (verdict.forward, descriptor.verdict.forward) = (forward, forward);
             let kind = block.forward(forward).kind();
             let leads_out = matches!(kind, ForwardKind::Plain | ForwardKind::Unchanged);
@@ -244,22 +232,13 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         buf: &B,
         descriptor: &Descriptor,
         PacketKey { index, keys }: PacketKey<'_>,
-        WholeVerdict { verdict, extension }: &WholeVerdict,
+        verdict: &Verdict,
         routed: bool,
         colour: Colour,
     ) -> Result<Found<'a>, DropReason> {
         let block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
-        let rewrite = self.extended.rewrite(*extension)?;
-        let translated = rewrite.as_ref().and_then(|rewrite| rewrite.destination);
-        let received = keys.between(index, descriptor.family);
-        let between = match (received, translated) {
-            (Some(AddressPair { source, .. }), Some(destination)) => Some(AddressPair {
-                source,
-                destination: destination.into(),
-            }),
-            _ => received,
-        };
+        let between = keys.between(index, descriptor.family);
         let id = match forward.kind() {
             ForwardKind::Unchanged => self.egress.towards_node(&block, &forward, between)?,
             _ => self.egress.next_hop(&block, &forward, between)?,
@@ -284,7 +263,6 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
         Ok(Found {
             adjacency,
             routed,
-            rewrite,
             optional,
             marks: marking::egress_mark(&self.egress.tables.interfaces, &forward, descriptor, mark, colour),
             forward,
@@ -319,9 +297,6 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
             marks,
             ..
         } = found;
-        if let Some(rewrite) = &found.rewrite {
-            marking::translate(buf, descriptor, rewrite)?;
-        }
         if let Some(dscp) = marks.dscp {
             marking::mark(buf, descriptor, &mut forward, dscp)?;
         }

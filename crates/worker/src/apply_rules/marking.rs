@@ -1,8 +1,7 @@
-//! Marking and translation of user packets that few of them need: DSCP and PCP by QoS flow and colour, NAT.
+//! Marking of user packets that few of them need: DSCP and PCP by QoS flow and colour.
 
 use flow::meter::Colour;
 use flow::{ForwardFlags, ForwardKind, Mark, PackedForward};
-use packet::rewrite::Rewrite;
 use packet::{DropReason, Dscp, PacketBuf, Qfi, eth, ipv4, ipv6};
 use rules::classifier::Side;
 
@@ -75,18 +74,6 @@ pub(crate) fn mark<B: PacketBuf>(
         Family::V6 => ipv6::set_dscp(packet, dscp.get()),
         _ => ipv4::set_dscp(packet, dscp.get()),
     }
-}
-
-/// Rewrites the user packet in `buf`, as it was received but for what the NAT of its flow changes.
-///
-/// # Errors
-/// As [`Rewrite::apply`].
-pub(crate) fn translate<B: PacketBuf>(
-    buf: &mut B,
-    descriptor: &Descriptor,
-    rewrite: &Rewrite,
-) -> Result<(), DropReason> {
-    rewrite.apply(user_packet(buf, descriptor))
 }
 
 /// The part of the user packet in the first segment of the buffer: at least its headers.

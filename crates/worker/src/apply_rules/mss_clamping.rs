@@ -4,6 +4,7 @@
 //! comes in and leaves. The checksum of a GTP-U packet over IPv6 stays right, since the sum of the segment in it does
 //! not change. Bursts without a SYN do not come here.
 
+use flow::Blocks;
 use packet::eth::{self, L2};
 use packet::{IpTuple, PacketBuf, mss};
 use rules::network::{Leg, Mss};
@@ -14,16 +15,12 @@ use crate::egress::forwarding::ForwardingTables;
 use crate::egress::path_mtus::{Path, path_of};
 use crate::ingress::l3_interfaces::L3Interface;
 use crate::ingress::parse::HEADERS;
-use crate::lookup::extensions::WholeVerdict;
-use crate::lookup::flow_tables::Flows;
-use crate::sessions::Sessions;
 use crate::stats::Stats;
 
 /// State of the worker that the bounds follow from.
 pub(crate) struct MssClamping<'a> {
     pub tables: &'a ForwardingTables,
-    pub sessions: &'a Sessions,
-    pub flows: &'a Flows,
+    pub blocks: &'a Blocks,
     pub stats: &'a mut Stats,
 }
 
@@ -65,7 +62,7 @@ impl MssClamping<'_> {
                 local: tuple.addrs.src(),
                 peer: tuple.addrs.dst(),
             });
-            let back = self.least_way_back(descriptor, index, from.interface.mtu);
+            let back = self.least_way_back(descriptor, from.interface.mtu);
             legs[0].room = legs[0].room.saturating_sub(from.interface.mtu - back);
             let there = self.tables.path_mtus.of(ends, to.interface.mtu);
             legs[1].room = legs[1].room.saturating_sub(to.interface.mtu - there);
@@ -80,11 +77,11 @@ impl MssClamping<'_> {
         Some(mss::clamp(segment, most))
     }
 
-    /// The least MTU of the session's other tunnels: by one of them goes what answers the packet at `index`, if that
-    /// came in a tunnel. `link` where nothing is known of them.
-    fn least_way_back(&self, descriptor: &Descriptor, index: usize, link: u16) -> u16 {
-        let WholeVerdict { verdict, .. } = self.flows.extended().whole(&descriptor.verdict, index);
-        let Some(block) = self.sessions.blocks.get(verdict.block) else {
+    /// The least MTU of the session's other tunnels: by one of them goes what answers the packet, if that came in a
+    /// tunnel. `link` where nothing is known of them.
+    fn least_way_back(&self, descriptor: &Descriptor, link: u16) -> u16 {
+        let verdict = &descriptor.verdict;
+        let Some(block) = self.blocks.get(verdict.block) else {
             return link;
         };
         let others = (0..block.forwards()).filter(|slot| *slot != verdict.forward);

@@ -14,6 +14,7 @@ use packet::{DropReason, Fragment, GtpuFrame, IpTuple, tcp};
 use rules::classifier::{Key, Side, tuple_of_v4, tuple_of_v6, whole_key};
 
 use crate::{BURST, Urgency};
+use offload::exception::Reason;
 
 /// What becomes of a packet. A stage acts on those that are `Open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,13 @@ pub(crate) enum Deferral {
     Buffer,
     /// Its session, which is still restored.
     Session,
+    /// This session, which is on its way between here and an accelerator.
+    Away(SessionIndex),
+    /// The host of this accelerator.
+    Host(Reason),
+    /// The packets of its flow that are on their way to the host and back; the flow is in this slot of those that
+    /// settle at this accelerator.
+    Settling(u32),
 }
 
 /// What kind of packet it is, as far as the stages go separate ways.

@@ -51,6 +51,8 @@ pub(crate) enum Why {
     TooLong(u16),
     /// An access list rejects it.
     Prohibited,
+    /// It would leave with a public address, and there is none for it.
+    NoPublicPort,
 }
 
 /// A next hop without a link layer address.

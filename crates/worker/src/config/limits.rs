@@ -1,6 +1,7 @@
 //! What bounds the slow path: budgets, set-up rates, flow counts, idle times, fragments. Values of the configuration;
 //! [`slow_path`](crate::slow_path) and `deferred` enforce them.
 
+use nat::pools::Lifetimes;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -360,6 +361,31 @@ impl Default for BufferLimits {
             per_session: 128,
             per_session_octets: 256 << 10,
             timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The mappings of a worker's sessions to public addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NatSettings {
+    /// Mappings at a time. Default 65,536.
+    pub mappings: usize,
+    /// How long they live.
+    pub lifetimes: Lifetimes,
+    /// After how long without a mapping a session gives a port block back, unless it is its last. Default 600 s.
+    pub block_idle: Duration,
+    /// What chooses public ports: secret, and the same again where ports are to stay what they were. Default 0, for
+    /// tests alone.
+    pub seed: u64,
+}
+
+impl Default for NatSettings {
+    fn default() -> Self {
+        Self {
+            mappings: 65_536,
+            lifetimes: Lifetimes::default(),
+            block_idle: Duration::from_secs(600),
+            seed: 0,
         }
     }
 }

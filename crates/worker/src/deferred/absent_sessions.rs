@@ -218,12 +218,7 @@ impl<B: PacketBuf> AbsentSessions<B> {
 
     /// Takes released packets, as many as `out` has room for.
     pub fn take_ready(&mut self, out: &mut Batch<B>) {
-        while !out.is_full() {
-            let Some((packet, ())) = self.held.pop(&mut self.ready) else {
-                return;
-            };
-            let _ = out.push(packet);
-        }
+        self.held.take_into(&mut self.ready, out);
     }
 
     /// Looks at a few keys for packets that have waited for too long.

@@ -12,21 +12,15 @@ use crate::deferred::buffering::{Buffers, Flow};
 use crate::deferred::context::Context;
 use crate::deferred::pause_of_charging;
 use crate::io::Io;
-use crate::lookup::extensions::WholeVerdict;
-use crate::lookup::flow_tables::Flows;
 
 /// Reports the packets of this burst that FARs drop.
 #[cold]
 #[inline(never)]
-pub(crate) fn report_discarded<I: Io>(
-    context: &mut Context<'_, I>,
-    burst: &mut Burst<I::Buf>,
-    flows: &Flows,
-) {
+pub(crate) fn report_discarded<I: Io>(context: &mut Context<'_, I>, burst: &mut Burst<I::Buf>) {
     for number in 0..burst.outcome.discarded.len() {
         let index = usize::from(burst.outcome.discarded[number]);
         let descriptor = &burst.descriptors[index];
-        let WholeVerdict { verdict, .. } = flows.extended().whole(&descriptor.verdict, index);
+        let verdict = descriptor.verdict;
         let session = context.sessions.of(&verdict);
         let found = session.and_then(|session| {
             let rules = &context.sessions.at(session)?.image.rules;

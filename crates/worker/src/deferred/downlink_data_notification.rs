@@ -12,8 +12,6 @@ use crate::deferred::buffering::{Buffers, Flow, QueueKey};
 use crate::deferred::context::Context;
 use crate::deferred::delivery_status::forget_status;
 use crate::io::Io;
-use crate::lookup::extensions::WholeVerdict;
-use crate::lookup::flow_tables::Flows;
 
 /// Finds the queues of the packets of this burst that are buffered, and reports the first ones.
 #[cold]
@@ -21,12 +19,11 @@ use crate::lookup::flow_tables::Flows;
 pub(crate) fn expect_buffered<I: Io>(
     context: &mut Context<'_, I>,
     burst: &mut Burst<I::Buf>,
-    flows: &Flows,
     buffers: &mut Buffers<I::Buf>,
 ) {
     for index in 0..burst.len() {
         if burst.descriptors[index].fate == Fate::Defer(Deferral::Buffer)
-            && expect(context, burst, flows, buffers, index).is_none()
+            && expect(context, burst, buffers, index).is_none()
         {
             burst.descriptors[index].fate = Fate::Drop(DropReason::FarBuffer);
         }
@@ -36,12 +33,11 @@ pub(crate) fn expect_buffered<I: Io>(
 fn expect<I: Io>(
     context: &mut Context<'_, I>,
     burst: &Burst<I::Buf>,
-    flows: &Flows,
     buffers: &mut Buffers<I::Buf>,
     index: usize,
 ) -> Option<()> {
     let descriptor = &burst.descriptors[index];
-    let WholeVerdict { verdict, .. } = flows.extended().whole(&descriptor.verdict, index);
+    let verdict = descriptor.verdict;
     let sessions = &mut *context.sessions;
     let block = sessions.blocks.get(verdict.block)?;
     let session = block.session();

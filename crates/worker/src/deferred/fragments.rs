@@ -19,8 +19,10 @@
 //! whose answer they do not change. With [`FragmentLimits::OFF`] it does what it says of each packet alone.
 
 use std::hash::{BuildHasher, Hash};
+use std::net::IpAddr;
 
 use flow::{Nanos, SessionIndex};
+use nat::pools::NatPools;
 use packet::{Addrs, IpTuple, PacketBuf};
 use rules::classifier::Side;
 
@@ -102,6 +104,16 @@ impl Slot {
     };
 }
 
+/// Whether a packet of a data network is for a public address of a NAT pool.
+fn is_public(pools: Option<&NatPools>, side: Side, destination: IpAddr) -> bool {
+    match (side, destination) {
+        (Side::Plain { vrf }, IpAddr::V4(address)) => {
+            pools.is_some_and(|pools| pools.pool_of(vrf, address).is_some())
+        }
+        _ => false,
+    }
+}
+
 /// The datagrams whose fragments a worker tracks.
 pub(crate) struct Fragments<B> {
     limits: FragmentLimits,
@@ -142,13 +154,27 @@ impl<B: PacketBuf> Fragments<B> {
     pub fn look(
         &mut self,
         packets: &[B],
-        (descriptors, keys): (&mut [Descriptor], &mut Keys),
-        (sessions, stats): (&Sessions, &mut Stats),
+        burst: (&mut [Descriptor], &mut Keys),
+        of: (&Sessions, Option<&NatPools>, &mut Stats),
         now: Nanos,
+    ) {
+        self.look_at(packets, burst, of, now, |_, _, _| true);
+    }
+
+    /// The same of those that are `meant`.
+    #[cold]
+    pub fn look_at(
+        &mut self,
+        packets: &[B],
+        (descriptors, keys): (&mut [Descriptor], &mut Keys),
+        (sessions, pools, stats): (&Sessions, Option<&NatPools>, &mut Stats),
+        now: Nanos,
+        is_meant: impl Fn(&Descriptor, &Keys, usize) -> bool,
     ) {
         for pass in [PacketFlags::FIRST_FRAGMENT, PacketFlags::LATER_FRAGMENT] {
             for (index, (packet, descriptor)) in packets.iter().zip(&mut *descriptors).enumerate() {
-                if !descriptor.is_open_user() || !descriptor.flags.any(pass) {
+                let is_one = descriptor.is_open_user() && descriptor.flags.any(pass);
+                if !is_one || !is_meant(descriptor, keys, index) {
                     continue;
                 }
                 let Some(tuple) = keys.tuple(index, descriptor.family, false) else {
@@ -158,7 +184,8 @@ impl<B: PacketBuf> Fragments<B> {
                 if pass == PacketFlags::LATER_FRAGMENT {
                     self.borrow(datagram, index, descriptor, keys, now);
                 } else if let Some(datagram) = datagram
-                    && sessions.find(descriptor.side, Some(tuple.addrs.dst())).is_ok()
+                    && (sessions.find(descriptor.side, Some(tuple.addrs.dst())).is_ok()
+                        || is_public(pools, descriptor.side, tuple.addrs.dst()))
                     && let Some(TransportFields { protocol, ports }) =
                         keys.transport_mut(index, descriptor.family)
                 {

@@ -1,6 +1,11 @@
 //! The store under all queues of deferred packets: a fixed number of slots, linked into lists.
 
+use flow::Nanos;
 use packet::{DropReason, PacketBuf};
+
+use crate::burst::batch::Batch;
+use crate::burst::descriptor::Deferral;
+use crate::stats::Stats;
 
 /// A packet that a queue does not keep.
 pub(crate) struct Rejected<B> {
@@ -12,6 +17,25 @@ impl<B> Rejected<B> {
     pub const fn new(packet: B, reason: DropReason) -> Self {
         Self { packet, reason }
     }
+}
+
+/// Where stage `tx` puts packets that are deferred.
+pub(crate) trait Deferrals<B> {
+    /// Stores the packet at `index` of the burst.
+    ///
+    /// # Errors
+    /// The packet and the drop reason, when there is no room for it.
+    fn store(
+        &mut self,
+        deferral: Deferral,
+        index: usize,
+        packet: B,
+        stats: &mut Stats,
+        now: Nanos,
+    ) -> Result<(), Rejected<B>>;
+
+    /// Takes a packet that a queue has kept and gives up because of the one stored last.
+    fn take_rejected(&mut self) -> Option<Rejected<B>>;
 }
 
 /// A slot of a table of sets, as a hash table of datagrams has them.
@@ -150,5 +174,17 @@ impl<B: PacketBuf, T> PacketStore<B, T> {
         self.len -= 1;
         self.octets -= buf.len();
         Some((buf, owner))
+    }
+}
+
+impl<B: PacketBuf> PacketStore<B, ()> {
+    /// Moves the first buffers of `chain` into `out`, as many as that has room for.
+    pub fn take_into(&mut self, chain: &mut PacketList, out: &mut Batch<B>) {
+        while !out.is_full() {
+            let Some((buf, ())) = self.pop(chain) else {
+                return;
+            };
+            let _ = out.push(buf);
+        }
     }
 }

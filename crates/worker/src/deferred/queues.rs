@@ -11,11 +11,12 @@ use packet::{DropReason, PacketBuf};
 use crate::burst::batch::Batch;
 use crate::burst::descriptor::Deferral;
 use crate::deferred::absent_sessions::AbsentSessions;
+use crate::deferred::away_sessions::AwaySessions;
 use crate::deferred::buffering::Buffers;
 use crate::deferred::fragments::Fragments;
-use crate::deferred::packet_store::Rejected;
+use crate::deferred::packet_store::{Deferrals, Rejected};
 use crate::deferred::reassembly::Reassembly;
-use crate::io::PacketMetadata;
+use crate::io::{Exchange, PacketMetadata};
 use crate::stats::Stats;
 
 /// All queues of a worker.
@@ -24,6 +25,7 @@ pub(crate) struct Deferred<B> {
     pub reassembly: Reassembly<B>,
     pub buffers: Buffers<B>,
     pub absent: AbsentSessions<B>,
+    pub away: AwaySessions<B>,
 }
 
 /// The queue that packets of a burst come from.
@@ -37,16 +39,14 @@ pub(crate) enum DeferredSource {
     Buffered,
     /// Packets whose session is here now.
     Restored,
+    /// Packets whose session has come from an accelerator, or gone there.
+    Away,
 }
 
-impl<B: PacketBuf + PacketMetadata> Deferred<B> {
-    /// Stores the packet at `index` of the burst.
-    ///
-    /// # Errors
-    /// The packet and the drop reason, when there is no room for it.
+impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Deferred<B> {
     #[cold]
     #[inline(never)]
-    pub fn store(
+    fn store(
         &mut self,
         deferral: Deferral,
         index: usize,
@@ -73,6 +73,15 @@ impl<B: PacketBuf + PacketMetadata> Deferred<B> {
                 let stored = self.absent.store(index, packet, now);
                 stored.map_err(|packet| Rejected::new(packet, DropReason::AbsentSession))
             }
+            Deferral::Away(session) => {
+                let is_again = Exchange::of_charge(packet.charge()).is_some_and(|exchange| exchange.hops > 0);
+                let stored = self.away.store(session, packet, is_again, now);
+                stored.map_err(|packet| Rejected::new(packet, DropReason::Away))
+            }
+            // No worker asks for these.
+            Deferral::Host(_) | Deferral::Settling(_) => {
+                Err(Rejected::new(packet, DropReason::UnsupportedAction))
+            }
             Deferral::Buffer => {
                 packet.set_ingress(packet.ingress().having_waited());
                 match self.buffers.store(index, packet, now) {
@@ -89,13 +98,14 @@ impl<B: PacketBuf + PacketMetadata> Deferred<B> {
         }
     }
 
-    /// Takes a packet that a queue has kept and gives up because of the one stored last.
-    pub fn take_rejected(&mut self) -> Option<Rejected<B>> {
+    fn take_rejected(&mut self) -> Option<Rejected<B>> {
         let packet = self.reassembly.pop_dead()?;
         let reason = DropReason::BadFragment;
         Some(Rejected { packet, reason })
     }
+}
 
+impl<B: PacketBuf + PacketMetadata> Deferred<B> {
     /// The queue that has packets ready, if any has.
     #[inline]
     pub fn next_ready(&self) -> Option<DeferredSource> {
@@ -107,6 +117,8 @@ impl<B: PacketBuf + PacketMetadata> Deferred<B> {
             Some(DeferredSource::Buffered)
         } else if self.absent.has_ready() {
             Some(DeferredSource::Restored)
+        } else if self.away.has_ready() {
+            Some(DeferredSource::Away)
         } else {
             None
         }
@@ -119,12 +131,14 @@ impl<B: PacketBuf + PacketMetadata> Deferred<B> {
             DeferredSource::Reassembled => self.reassembly.take_ready(burst),
             DeferredSource::Buffered => self.buffers.take_flushed(burst),
             DeferredSource::Restored => self.absent.take_ready(burst),
+            DeferredSource::Away => self.away.take_ready(burst),
         }
     }
 
     /// Packets in all queues.
     pub fn len(&self) -> usize {
-        self.buffers.len() + self.fragments.len() + self.reassembly.len() + self.absent.len()
+        let of_sessions = self.absent.len() + self.away.len();
+        self.buffers.len() + self.fragments.len() + self.reassembly.len() + of_sessions
     }
 
     /// Updates the counts of packets that wait.

@@ -2,7 +2,7 @@
 //! §2.3.2.2).
 
 use flow::meter::SharedMeters;
-use flow::{AdjacencyId, ExtensionId, LiveBlock, Nanos};
+use flow::{AdjacencyId, LiveBlock, Nanos};
 use packet::{DropReason, PacketBuf};
 
 use crate::burst::Burst;
@@ -10,15 +10,12 @@ use crate::burst::descriptor::{Deferral, Fate, Kind};
 use crate::burst::outcome::NextHop;
 use crate::deferred::buffering::{Buffers, Flow, QueueKey, UnresolvedHop};
 use crate::ingress::l3_interfaces::L3Interfaces;
-use crate::lookup::extensions::WholeVerdict;
-use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
 /// State of the worker that packets without a next hop need.
 pub(crate) struct Context<'a> {
     pub sessions: &'a mut Sessions,
-    pub flows: &'a Flows,
     pub interfaces: &'a L3Interfaces,
     pub shared_meters: &'a mut SharedMeters,
     pub stats: &'a mut Stats,
@@ -58,11 +55,7 @@ fn park<B: PacketBuf>(
     hop: NextHop,
 ) -> Option<()> {
     let descriptor = &burst.descriptors[index];
-    let WholeVerdict { verdict, extension } = context.flows.extended().whole(&descriptor.verdict, index);
-    if extension != ExtensionId::NONE {
-        // It is translated already, and would be once more.
-        return None;
-    }
+    let verdict = descriptor.verdict;
     if let NextHop::Address(instance, address) = hop
         && !context
             .interfaces

@@ -5,7 +5,7 @@
 //! is a packet of ours: no URR counts it, no meter sees it. A packet that waited was duplicated when it came. One that
 //! is too long for its way leaves in fragments, if its instance lets packets leave so.
 
-use flow::{Forward, PackedForward};
+use flow::{Blocks, Forward, PackedForward};
 use packet::PacketBuf;
 use packet::buf::copy_behind;
 use packet::gtpu::MessageType;
@@ -22,9 +22,7 @@ use crate::egress::forwarding::ForwardingTables;
 use crate::egress::fragmentation::{FragmentationNeed, Fragmenter};
 use crate::egress::path_mtus::path_of;
 use crate::io::{Io, PacketMetadata};
-use crate::lookup::extensions::WholeVerdict;
-use crate::lookup::flow_tables::Flows;
-use crate::sessions::Sessions;
+use crate::sessions::Images;
 use crate::stats::Stats;
 
 /// State of the worker that copies are made with.
@@ -32,8 +30,8 @@ pub(crate) struct Copying<'a, I: Io> {
     pub io: &'a mut I,
     pub copies: &'a mut Copies<I::Buf>,
     pub fragmenter: &'a mut Fragmenter<I::Buf>,
-    pub sessions: &'a Sessions,
-    pub flows: &'a Flows,
+    pub blocks: &'a Blocks,
+    pub images: Images<'a>,
     pub tables: &'a ForwardingTables,
     pub stats: &'a mut Stats,
 }
@@ -76,12 +74,9 @@ impl<I: Io> Copying<'_, I> {
 
     /// What the session of a packet says of its copies.
     fn copies_of(&self, burst: &Burst<I::Buf>, index: usize) -> Option<WantedCopies> {
-        let WholeVerdict { verdict, .. } = self
-            .flows
-            .extended()
-            .whole(&burst.descriptors[index].verdict, index);
-        let session = self.sessions.blocks.get(verdict.block)?.session();
-        self.sessions.at(session)?.image.copies(verdict.forward)
+        let verdict = &burst.descriptors[index].verdict;
+        let session = self.blocks.get(verdict.block)?.session();
+        self.images.at(session)?.copies(verdict.forward)
     }
 
     /// The duplicate of a packet.

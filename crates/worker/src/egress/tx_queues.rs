@@ -1,7 +1,7 @@
 //! Stage `tx`: every packet goes where its fate says, in bursts, and is accounted.
 //!
 //! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted at
-//! once; deferred packets are stored ([`Deferred`]). What lost packets have counted is credited back at the end of the
+//! once; deferred packets are stored ([`Deferrals`]). What lost packets have counted is credited back at the end of the
 //! burst by the charge in their buffers ([`Charges`]). Towards a port that did not take all of what it got last,
 //! packets beyond their guaranteed rates (yellow) go behind the others of the burst: they are the first to find no room
 //! (RFC 2597). What is sent to an address of our own is recirculated: it is received as the next burst, by this worker,
@@ -15,8 +15,7 @@ use crate::LagPorts;
 use crate::burst::batch::Batch;
 use crate::burst::credit::{Charges, credit_back};
 use crate::burst::descriptor::{Descriptor, Fate};
-use crate::deferred::packet_store::Rejected;
-use crate::deferred::queues::Deferred;
+use crate::deferred::packet_store::{Deferrals, Rejected};
 use crate::egress::fragmentation::Fragmenter;
 use crate::egress::free::{drop_rest, free_one};
 use crate::egress::hand_over::HandOverQueues;
@@ -58,13 +57,13 @@ struct LatePacket<B> {
 }
 
 /// A burst that is sent, with the state that stage `tx` needs.
-pub(crate) struct Transmission<'a, B> {
+pub(crate) struct Transmission<'a, B, D> {
     pub packets: &'a mut Batch<B>,
     pub descriptors: &'a [Descriptor],
     /// Packets above their guaranteed rates: bit n is index n.
     pub yellow: u64,
     pub blocks: &'a mut Blocks,
-    pub deferred: &'a mut Deferred<B>,
+    pub deferred: &'a mut D,
     pub fragmenter: &'a mut Fragmenter<B>,
     pub now: Nanos,
 }
@@ -105,7 +104,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        transmission: Transmission<'_, B>,
+        transmission: Transmission<'_, B, impl Deferrals<B>>,
     ) {
         let Transmission {
             packets,
@@ -411,7 +410,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         io: &mut I,
         stats: &mut Stats,
         stored: Result<(), Rejected<B>>,
-        deferred: &mut Deferred<B>,
+        deferred: &mut impl Deferrals<B>,
     ) {
         if let Err(rejected) = stored {
             self.give_up_one(io, stats, rejected.packet, rejected.reason);

@@ -230,6 +230,32 @@ impl L3Interfaces {
         self
     }
 
+    /// The same, of an accelerator: its host says the link layer addresses of instances, and the numbers of own
+    /// addresses.
+    pub fn with_numbers(
+        mut self,
+        macs: impl IntoIterator<Item = (InstanceId, MacAddr)>,
+        number: impl Fn(IpAddr) -> Option<LocalId>,
+    ) -> Self {
+        for (id, mac) in macs {
+            if let Some(l3_interface) = self.instances.get_mut(id.index()) {
+                l3_interface.interface.mac = mac;
+                if let Some(own) = &mut l3_interface.own_v6 {
+                    own.mac = mac;
+                }
+            }
+        }
+        for l3_interface in &mut self.instances {
+            for (address, local) in &mut l3_interface.locals_v4 {
+                local.id = number(IpAddr::from(*address)).unwrap_or(local.id);
+            }
+            for (address, local) in &mut l3_interface.locals_v6 {
+                local.id = number(IpAddr::from(*address)).unwrap_or(local.id);
+            }
+        }
+        self
+    }
+
     /// An own address of an instance becomes usable or unusable: in all instances of its VRF packets may be addressed
     /// to it, or not, and the instance answers for it and sends from it, or not.
     pub fn set_usable(&mut self, owner: InstanceId, address: Ipv6Addr, is_usable: bool) {
@@ -275,6 +301,11 @@ impl L3Interfaces {
             let locals = addresses.clone().map(|address| (address, Local { id, gtpu }));
             l3_interface.locals_v4.extend(locals);
         }
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.instances.is_empty()
     }
 
     /// Those of a port.

@@ -10,7 +10,7 @@
 //! over the budget are refused in deficit round robin over UEs, as in the slow path. The table's hash is keyed: a
 //! sender cannot choose packets that pass, nor packets that stop others'.
 
-use flow::{FlowKey4, LocalId, Origin, PortId, Prepared, WorkerId, prefetch};
+use flow::{FlowKey4, LocalId, Nanos, Origin, PortId, Prepared, WorkerId, prefetch};
 use packet::eth::{L2, Vlan, ether_type};
 use packet::{Addrs, IpTuple, PacketBuf, Teid, common_gtpu_form};
 use rules::classifier::{Key, Side, whole_key};
@@ -20,6 +20,7 @@ use crate::burst::batch::BURST;
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
 use crate::ingress::worker_selection::WorkerSelection;
 use crate::lookup::flow_tables::Flows;
+use crate::nat::NatStage;
 use crate::slow_path::deficit_round_robin::{Class, HashedRoundRobin};
 
 /// How many packets ahead the headers of one are asked for: as many as are read while its memory is on the way.
@@ -46,6 +47,8 @@ pub(crate) struct Context<'a> {
     pub flows: &'a Flows,
     /// Of several workers: which owns a session, and which this is.
     pub selection: Option<(&'a WorkerSelection, WorkerId)>,
+    /// Where there are public addresses, and when it is.
+    pub nat: Option<(&'a NatStage, Nanos)>,
 }
 
 /// What the filter did to a burst.
@@ -202,6 +205,11 @@ impl<'a> Context<'a> {
         {
             return None;
         }
+        // What is for a public address has the entry of the UE's own. Without a mapping it never comes to a session.
+        let tuple = match (side, self.nat) {
+            (Side::Plain { vrf }, Some((nat, now))) => nat.as_admitted(vrf, tuple, now)?,
+            _ => tuple,
+        };
         if !self.is_owner(side, &tuple) {
             return None;
         }
@@ -288,12 +296,13 @@ mod tests {
     fn with_context<T>(run: impl FnOnce(&Context<'_>) -> T) -> T {
         let interfaces = L3Interfaces::new(&testing::network(), &[MAC; 4]);
         let capacity = FlowCapacity { v4: 64, v6: 64 };
-        let flows = Flows::new(capacity, 0, Seed([1, 2])).expect("there is memory");
-        let selection = WorkerSelection::new(1, 0);
+        let flows = Flows::new(capacity, Seed([1, 2])).expect("there is memory");
+        let selection = WorkerSelection::new(1, 0, 0);
         run(&Context {
             interfaces: &interfaces,
             flows: &flows,
             selection: Some((&selection, WorkerId(0))),
+            nat: None,
         })
     }
 

@@ -9,11 +9,13 @@
 use std::net::IpAddr;
 
 use flow::{BUCKETS, Bucket, LocalId, VrfId, WorkerId, bucket};
-use packet::Teid;
+use nat::pools::{BlockId, NatPools};
+use packet::{PacketBuf, Teid};
 use rules::classifier::Side;
 use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 
 use crate::burst::descriptor::{Descriptor, Fate, Keys};
+use crate::nat::PublicPacket;
 use crate::sessions::fixed_map::{FixedMap, tunnel_key};
 use crate::sessions::ue_map::UeMap;
 
@@ -22,16 +24,19 @@ pub(crate) struct WorkerSelection {
     buckets: [WorkerId; BUCKETS],
     tunnels: FixedMap<2>,
     addresses: UeMap,
+    /// By port block: one more than the number of its session's bucket, 0 without one.
+    port_blocks: Box<[u16]>,
 }
 
 impl WorkerSelection {
-    /// Buckets dealt out to `workers` in turn; room for `exceptions` of each kind.
-    pub fn new(workers: u16, exceptions: usize) -> Self {
+    /// Buckets dealt out to `workers` in turn; room for `exceptions` of each kind, and for the owners of `port_blocks`.
+    pub fn new(workers: u16, exceptions: usize, port_blocks: u32) -> Self {
         let owner = |bucket: usize| WorkerId(bucket as u16 % workers.max(1));
         Self {
             buckets: std::array::from_fn(owner),
             tunnels: FixedMap::new(exceptions),
             addresses: UeMap::new(exceptions),
+            port_blocks: vec![0; port_blocks as usize].into(),
         }
     }
 
@@ -57,8 +62,20 @@ impl WorkerSelection {
                     return self.addresses.insert(vrf, prefix, value(bucket)).is_ok();
                 }
             },
+            WorkerSelectionChange::PortBlock { block, bucket } => {
+                if let Some(place) = self.port_blocks.get_mut(block.0 as usize) {
+                    *place = bucket.map_or(0, |bucket| bucket.index() as u16 + 1);
+                }
+            }
         }
         true
+    }
+
+    /// The owner of the session that has a port block; `None` where none has it.
+    #[inline]
+    pub fn of_port_block(&self, block: BlockId) -> Option<WorkerId> {
+        let bucket = self.port_blocks.get(block.0 as usize)?.checked_sub(1)?;
+        Some(self.of_bucket(Bucket::of_rss_hash(bucket.into())))
     }
 
     /// The owner of a tunnel.
@@ -98,9 +115,10 @@ fn value(bucket: Bucket) -> u32 {
 ///
 /// A packet that another worker handed over is processed here, even if its session has moved since: packets do not
 /// circulate between workers.
-pub(crate) fn select_workers(
-    selection: &WorkerSelection,
+pub(crate) fn select_workers<B: PacketBuf>(
+    (selection, pools): (&WorkerSelection, Option<&NatPools>),
     me: WorkerId,
+    packets: &[B],
     descriptors: &mut [Descriptor],
     keys: &Keys,
 ) {
@@ -110,9 +128,20 @@ pub(crate) fn select_workers(
         }
         let owner = match descriptor.side {
             Side::Tunnel { local, teid, .. } => selection.of_tunnel(local, teid),
-            Side::Plain { vrf } => keys
-                .destination(index, descriptor.family)
-                .map_or(me, |address| selection.of_address(vrf, address)),
+            Side::Plain { vrf } => {
+                let public = pools.and_then(|pools| {
+                    let packet = PublicPacket::new(&packets[index], descriptor, keys, index)?;
+                    packet.is_public(pools, vrf).then(|| packet.block(pools, vrf))
+                });
+                match (public, keys.destination(index, descriptor.family)) {
+                    // What is for no session ends here.
+                    (Some(block), _) => block
+                        .and_then(|block| selection.of_port_block(block))
+                        .unwrap_or(me),
+                    (None, Some(address)) => selection.of_address(vrf, address),
+                    (None, None) => me,
+                }
+            }
         };
         if owner != me {
             descriptor.fate = Fate::HandOver(owner);
@@ -126,7 +155,7 @@ mod tests {
 
     #[test]
     fn exceptions_come_before_buckets() {
-        let mut selection = WorkerSelection::new(2, 8);
+        let mut selection = WorkerSelection::new(2, 8, 0);
         let (local, teid, vrf) = (LocalId(0), Teid(77), VrfId(0));
         let address = IpAddr::from([10, 45, 0, 1]);
         for owner in [WorkerId(1), WorkerId(0)] {
@@ -181,7 +210,7 @@ mod tests {
 
     #[test]
     fn exceptions_follow_their_bucket() {
-        let mut selection = WorkerSelection::new(2, 8);
+        let mut selection = WorkerSelection::new(2, 8, 0);
         let (local, teid, vrf) = (LocalId(0), Teid(77), VrfId(0));
         let address = IpAddr::from([10, 45, 0, 1]);
         let elsewhere = a_bucket_of(WorkerId(1));
@@ -213,7 +242,7 @@ mod tests {
 
     #[test]
     fn buckets_are_dealt_out_to_all_workers() {
-        let selection = WorkerSelection::new(3, 0);
+        let selection = WorkerSelection::new(3, 0, 0);
         let share = |worker: u16| selection.buckets.iter().filter(|owner| owner.0 == worker).count();
         assert_eq!([share(0), share(1), share(2)], [171, 171, 170]);
     }

@@ -17,6 +17,7 @@ use transport::{Adjacency, Interface, replies};
 
 use crate::apply_rules::encap::{self, Cut, Hop};
 use crate::burst::Burst;
+use crate::burst::batch::BURST;
 use crate::burst::descriptor::Descriptor;
 use crate::burst::outcome::{Undelivered, Why};
 use crate::egress::copies::Copies;
@@ -26,8 +27,7 @@ use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::io::{Io, PacketMetadata};
 use crate::local::denial_answer::{self, AnswerKind};
 use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
-use crate::lookup::extensions::WholeVerdict;
-use crate::lookup::flow_tables::Flows;
+use crate::nat::NatStage;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
@@ -44,8 +44,8 @@ pub(crate) struct DiscardAnswers<'a, I: Io> {
     pub copies: &'a mut Copies<I::Buf>,
     pub interfaces: &'a L3Interfaces,
     pub sessions: &'a Sessions,
-    pub flows: &'a Flows,
     pub stats: &'a mut Stats,
+    pub nat: Option<&'a NatStage>,
     pub now: Nanos,
 }
 
@@ -67,10 +67,7 @@ impl<I: Io> DiscardAnswers<'_, I> {
         Undelivered { index, why }: Undelivered,
     ) -> Option<(AnswerKind, OwnPacket<I::Buf>)> {
         let index = usize::from(index);
-        let WholeVerdict { verdict, .. } = self
-            .flows
-            .extended()
-            .whole(&burst.descriptors[index].verdict, index);
+        let verdict = &burst.descriptors[index].verdict;
         let session = self.sessions.blocks.get(verdict.block)?.session();
         let sessions = self.sessions;
         let action = match why {
@@ -78,7 +75,7 @@ impl<I: Io> DiscardAnswers<'_, I> {
                 let list = sessions.at(session)?.image.rules.access_list();
                 list.and_then(|list| list.action(AccessRuleId(verdict.content)))
             }
-            Why::Expired | Why::TooLong(_) => None,
+            Why::Expired | Why::TooLong(_) | Why::NoPublicPort => None,
         };
         let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
         let kind = denial_answer::kind(action, descriptor.tuple(packet.data()).ok()?.proto);
@@ -106,6 +103,15 @@ impl<I: Io> DiscardAnswers<'_, I> {
             }
             _ => write_error(burst, index, why, &home, &mut out)?,
         };
+        if let Some(nat) = self.nat {
+            let answer = out.get_mut(..length)?;
+            match kind {
+                AnswerKind::IcmpError => nat.restore_quote(index, answer).ok()?,
+                AnswerKind::OfEnd => nat
+                    .restore_source(index, &burst.keys.v4[index % BURST], answer)
+                    .ok()?,
+            }
+        }
         let answer = out.get(..length)?;
         let mut buf = self.io.alloc()?;
         let (descriptor, packet) = (&burst.descriptors[index], &burst.packets[index]);
@@ -129,11 +135,11 @@ impl<I: Io> DiscardAnswers<'_, I> {
     fn home_of_router(&self, burst: &Burst<I::Buf>, index: usize, why: Why) -> Option<Interface> {
         let descriptor = &burst.descriptors[index];
         let home = if descriptor.tunnel.is_some() {
-            let WholeVerdict { verdict, .. } = self.flows.extended().whole(&descriptor.verdict, index);
+            let verdict = &descriptor.verdict;
             let block = self.sessions.blocks.get(verdict.block)?;
             let egress = match why {
                 Why::Prohibited => self.way_out(&block)?,
-                Why::Expired | Why::TooLong(_) => block.forward(verdict.forward).egress,
+                Why::Expired | Why::TooLong(_) | Why::NoPublicPort => block.forward(verdict.forward).egress,
             };
             self.interfaces.at(egress)
         } else {
@@ -183,8 +189,12 @@ fn write_error<B: PacketBuf>(
     let (source, error) = match (tuple.addrs, why) {
         (Addrs::V4 { .. }, Why::Expired) => (home.ipv4?.into(), IcmpError::TTL_EXPIRED_V4),
         (Addrs::V6 { .. }, Why::Expired) => (home.ipv6?.into(), IcmpError::HOP_LIMIT_EXPIRED_V6),
-        (Addrs::V4 { .. }, Why::Prohibited) => (home.ipv4?.into(), IcmpError::PROHIBITED_V4),
-        (Addrs::V6 { .. }, Why::Prohibited) => (home.ipv6?.into(), IcmpError::PROHIBITED_V6),
+        (Addrs::V4 { .. }, Why::Prohibited | Why::NoPublicPort) => {
+            (home.ipv4?.into(), IcmpError::PROHIBITED_V4)
+        }
+        (Addrs::V6 { .. }, Why::Prohibited | Why::NoPublicPort) => {
+            (home.ipv6?.into(), IcmpError::PROHIBITED_V6)
+        }
         (Addrs::V4 { .. }, Why::TooLong(mtu)) => {
             packet.get(6).filter(|flags| **flags & DONT_FRAGMENT != 0)?;
             (home.ipv4?.into(), IcmpError::fragmentation_needed_v4(mtu))

@@ -16,8 +16,6 @@ use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::parse::read_again;
 use crate::io::{Io, PacketMetadata};
 use crate::local::reply::{Frame, Message};
-use crate::lookup::extensions::WholeVerdict;
-use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
@@ -35,7 +33,6 @@ pub(crate) struct Context<'a, I: Io> {
     pub limits: &'a mut ErrorIndications,
     pub interfaces: &'a L3Interfaces,
     pub sessions: &'a mut Sessions,
-    pub flows: &'a Flows,
     pub events: &'a mut EventQueue,
     pub ports: &'a mut Ports<I>,
     pub absent: &'a mut AbsentSessions<I::Buf>,
@@ -99,7 +96,7 @@ impl<I: Io> Context<'_, I> {
     #[cold]
     fn restart_timer(&mut self, burst: &Burst<I::Buf>, index: usize) {
         let descriptor = &burst.descriptors[index];
-        let WholeVerdict { verdict, .. } = self.flows.extended().whole(&descriptor.verdict, index);
+        let verdict = &descriptor.verdict;
         let is_user = verdict.is_some() && descriptor.kind != Kind::Relayed;
         let block = self.sessions.blocks.get(verdict.block).filter(|_| is_user);
         if let Some(session) = block.map(|block| block.session()) {

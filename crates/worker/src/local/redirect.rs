@@ -19,8 +19,6 @@ use crate::egress::fragmentation::Fragmenter;
 use crate::ingress::parse;
 use crate::io::PacketMetadata;
 use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
-use crate::lookup::extensions::WholeVerdict;
-use crate::lookup::flow_tables::Flows;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
@@ -29,7 +27,6 @@ pub(crate) struct Redirection<'a> {
     pub limit: &'a mut GeneratedPacketRateLimit,
     pub secret: redirect::Secret,
     pub sessions: &'a mut Sessions,
-    pub flows: &'a Flows,
     pub tables: &'a ForwardingTables,
     pub events: &'a mut EventQueue,
     pub stats: &'a mut Stats,
@@ -62,7 +59,7 @@ impl Redirection<'_> {
         index: usize,
     ) -> Result<PortId, DropReason> {
         let descriptor = &burst.descriptors[index];
-        let WholeVerdict { verdict, .. } = self.flows.extended().whole(&descriptor.verdict, index);
+        let verdict = &descriptor.verdict;
         let block = self.sessions.blocks.get(verdict.block);
         let session = block.ok_or(DropReason::NoMatchingPdr)?.session();
         // Before the answer is made, which takes a hundred times as long as the packet has taken so far.
@@ -71,7 +68,7 @@ impl Redirection<'_> {
         }
         parse::gather_headers(&mut burst.packets[index]);
         let mut answer = [0; redirect::LONGEST];
-        let length = self.answer_to(burst, index, &verdict, &mut answer)?;
+        let length = self.answer_to(burst, index, verdict, &mut answer)?;
         if !self.limit.take(session, self.now) {
             return Err(DropReason::RedirectLimit);
         }
@@ -105,7 +102,7 @@ impl Redirection<'_> {
         let is_v4 = answer[0] >> 4 == 4;
         encap::plain(buf, cut, is_v4, adjacency)?;
         let octets = usize::from(descriptor.octets);
-        egress.count_or_drop(&mut block, &verdict, octets)?;
+        egress.count_or_drop(&mut block, verdict, octets)?;
         if verdict.content != 0 {
             blocks.count_content(verdict.block, verdict.content, direction, octets as u64, self.now);
         }

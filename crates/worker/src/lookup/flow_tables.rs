@@ -8,25 +8,20 @@
 //! that meets it, and else ages, or is reaped where the dead take much of the room. An entry of an older *snapshot* of
 //! the rules that all sessions share is softly stale: in use until the slow path has time for it. So is one that held
 //! for a period, when that is over ([`validity`]).
-//!
-//! The few entries whose packets a NAT translates have a line of [`Extensions`] each, which goes with its entry.
 
 use core::ops::Range;
 
 use flow::slab::OutOfMemory;
 use flow::{
-    BlockRef, Blocks, Extension, ExtensionId, Extensions, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable,
-    Hit, KeyFields, Nanos, Nat, Prepared, Scope, Seed, SessionIndex, Shape, Tick, Verdict,
+    BlockRef, Blocks, ExtensionId, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit, KeyFields, Nanos,
+    Prepared, Scope, Seed, SessionIndex, Shape, Tick, Verdict,
 };
 use packet::IpTuple;
 use rules::classifier::{Key, Side, whole_key};
 
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Family, Keys, PacketKey};
-use crate::lookup::extensions::{EntryExtension, ExtensionLines};
 use crate::lookup::validity::{self, OUTDATED, Valid, Validity};
-use crate::sessions::Sessions;
-use crate::slow_path::admission::FlowAdmission;
 
 /// A key of one of the two families.
 trait FamilyKey: FlowKey {
@@ -125,6 +120,24 @@ struct FamilyFlows<K: FlowKey> {
     last: [Shape<K>; 2],
 }
 
+/// Whose account of flow entries is kept up, by what the tables tell.
+pub(crate) trait FlowAccounts {
+    /// A flow entry is gone: false if it was dead, and so no session's.
+    fn forget(&mut self, block: BlockRef, generation: u32) -> bool;
+}
+
+/// Who says which entries are written.
+pub(crate) trait Admission: FlowAccounts {
+    /// Whether the session may have another entry now; the rates have been charged then.
+    fn may_add(&mut self, session: SessionIndex) -> bool;
+
+    /// The session has another entry.
+    fn added(&mut self, session: SessionIndex);
+
+    /// The table has no room for an entry.
+    fn refused(&mut self);
+}
+
 /// Numbers of flow entries.
 pub(crate) struct FlowCapacity {
     pub v4: usize,
@@ -208,7 +221,6 @@ impl<K: FamilyKey> FamilyFlows<K> {
         descriptors: &mut [Descriptor],
         wholes: &[K; BURST],
         blocks: &Blocks,
-        lines: &mut Lines,
         (valid, soft): (Valid, &mut SoftHits),
         now: Tick,
     ) {
@@ -229,9 +241,6 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 }
                 if let Some(descriptor) = descriptors.get_mut(index) {
                     (descriptor.verdict, descriptor.shape) = (entry.verdict, entry.key.fields());
-                    if entry.extension.is_some() {
-                        lines.set_extension(index, EntryExtension::of(entry), &mut descriptor.verdict);
-                    }
                 }
             });
         }
@@ -294,13 +303,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
     }
 
     /// The second half, of all that were staged, in order. `dead` entries that are replaced are fewer then.
-    fn write(
-        &mut self,
-        admission: &mut FlowAdmission<'_>,
-        dead: &mut usize,
-        lines: &mut Extensions,
-        now: Tick,
-    ) {
+    fn write(&mut self, admission: &mut impl Admission, dead: &mut usize, now: Tick) {
         for number in 0..self.staged.len() {
             if let Some(next) = self.staged.get(number + AHEAD) {
                 self.table.foresee(next.prepared);
@@ -314,22 +317,18 @@ impl<K: FamilyKey> FamilyFlows<K> {
             let old = self
                 .table
                 .entry(spot.hit())
-                .map(|old| (old.verdict.block, old.verdict.generation, old.extension));
+                .map(|old| (old.verdict.block, old.verdict.generation));
             match old {
                 // The packet before has made it, or it is decided anew: no session has more entries now.
-                Some((_, generation, _)) if generation == entry.verdict.generation => {}
-                Some((block, generation, _)) => {
-                    *dead -= usize::from(!admission.sessions.forget(block, generation)).min(*dead);
+                Some((_, generation)) if generation == entry.verdict.generation => {}
+                Some((block, generation)) => {
+                    *dead -= usize::from(!admission.forget(block, generation)).min(*dead);
                     admission.added(session);
                 }
                 None if !admission.may_add(session) => {
-                    lines.remove(entry.extension);
                     continue;
                 }
                 None => {}
-            }
-            if let Some((.., extension)) = old {
-                lines.remove(extension);
             }
             match self.table.put(entry, spot, now) {
                 Ok(_) if old.is_none() => {
@@ -337,19 +336,15 @@ impl<K: FamilyKey> FamilyFlows<K> {
                     admission.added(session);
                 }
                 Ok(_) => {}
-                Err(_) => {
-                    lines.remove(entry.extension);
-                    admission.stats.not_installed += 1;
-                }
+                Err(_) => admission.refused(),
             }
         }
         self.staged.clear();
     }
 
     /// Removes the entry of `key`.
-    fn remove(&mut self, key: &K, lines: &mut Extensions) -> Option<RemovedFlow> {
+    fn remove(&mut self, key: &K) -> Option<RemovedFlow> {
         let entry = self.table.remove(key)?;
-        lines.remove(entry.extension);
         self.shapes[usize::from(key.scope().is_tunnel())].remove(key.fields());
         Some(RemovedFlow {
             block: entry.verdict.block,
@@ -358,25 +353,18 @@ impl<K: FamilyKey> FamilyFlows<K> {
     }
 
     /// Removes entries of the next `buckets` buckets that have idled for too long.
-    fn age(
-        &mut self,
-        sessions: &mut Sessions,
-        lines: &mut Extensions,
-        now: Tick,
-        buckets: usize,
-    ) -> AgedFlows {
+    fn age(&mut self, accounts: &mut impl FlowAccounts, now: Tick, buckets: usize) -> AgedFlows {
         let Self { table, shapes, .. } = self;
         let mut dead = 0;
         let aged = table.age(now, buckets, |entry| {
-            lines.remove(entry.extension);
             shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
-            dead += usize::from(!sessions.forget(entry.verdict.block, entry.verdict.generation));
+            dead += usize::from(!accounts.forget(entry.verdict.block, entry.verdict.generation));
         });
         AgedFlows { removed: aged, dead }
     }
 
     /// Removes what is dead; how many it was.
-    fn reap(&mut self, blocks: &Blocks, lines: &mut Extensions, buckets: usize) -> usize {
+    fn reap(&mut self, blocks: &Blocks, buckets: usize) -> usize {
         let Self { table, shapes, .. } = self;
         table.reap(buckets, |entry| {
             let is_dead = !blocks.is_live(
@@ -385,7 +373,6 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 entry.verdict.direction(),
             );
             if is_dead {
-                lines.remove(entry.extension);
                 shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
             }
             is_dead
@@ -439,28 +426,10 @@ impl<K: FlowKey> Round<K> {
     }
 }
 
-/// The lines of the few entries that have one, and the extensions of the entries of this burst's packets.
-struct Lines {
-    all: Extensions,
-    /// By the packet's index.
-    of_burst: [EntryExtension; BURST],
-}
-
-impl Lines {
-    #[cold]
-    #[inline(never)]
-    fn set_extension(&mut self, index: usize, extension: EntryExtension, verdict: &mut Verdict) {
-        self.all.prefetch(extension.extension);
-        self.of_burst[index % BURST] = extension;
-        verdict.forward = EntryExtension::FORWARD;
-    }
-}
-
 /// All flows.
 pub(crate) struct Flows {
     v4: FamilyFlows<FlowKey4>,
     v6: FamilyFlows<FlowKey6>,
-    lines: Lines,
     /// Entries that no packet can use any more.
     dead: usize,
     /// Entries that are of neither are softly stale.
@@ -473,51 +442,28 @@ impl Flows {
     /// Dead entries are reaped when they exceed one of this number of entries that there is room for.
     const REAPED_FROM: usize = 16;
 
-    /// Room for `v4` and `v6` flows, and for `extensions` of them with lines of their own.
+    /// Room for `v4` and `v6` flows.
     ///
     /// # Errors
     /// When the memory cannot be had.
-    pub fn new(
-        FlowCapacity { v4, v6 }: FlowCapacity,
-        extensions: usize,
-        seed: Seed,
-    ) -> Result<Self, OutOfMemory> {
+    pub fn new(FlowCapacity { v4, v6 }: FlowCapacity, seed: Seed) -> Result<Self, OutOfMemory> {
         Ok(Self {
             v4: FamilyFlows::new(v4, seed)?,
             v6: FamilyFlows::new(v6, seed)?,
-            lines: Lines {
-                all: Extensions::new(extensions)?,
-                of_burst: [EntryExtension::NONE; BURST],
-            },
             dead: 0,
             valid: Valid::FIRST,
             part: 0,
         })
     }
 
-    /// The addresses of the flow tables and of the lines of their entries.
+    /// The addresses of the flow tables.
     pub fn areas(&self) -> Vec<Range<usize>> {
-        let mut areas = [self.v4.table.areas(), self.v6.table.areas()].concat();
-        areas.push(self.lines.all.area());
-        areas
+        [self.v4.table.areas(), self.v6.table.areas()].concat()
     }
 
     /// How many flows there are.
     pub fn len(&self) -> usize {
         self.v4.table.len() + self.v6.table.len()
-    }
-
-    /// How many of them have lines of their own.
-    pub fn extensions(&self) -> usize {
-        self.lines.all.len()
-    }
-
-    /// The extensions of the entries of the last burst's packets, and their lines.
-    pub fn extended(&self) -> ExtensionLines<'_> {
-        ExtensionLines {
-            lines: &self.lines.all,
-            of_burst: &self.lines.of_burst,
-        }
     }
 
     /// How many of them no packet can use any more.
@@ -555,9 +501,9 @@ impl Flows {
     ) -> SoftHits {
         let mut soft = SoftHits::default();
         let valid = self.valid;
-        let Self { v4, v6, lines, .. } = self;
-        v4.lookup(descriptors, &keys.v4, blocks, lines, (valid, &mut soft), now);
-        v6.lookup(descriptors, &keys.v6, blocks, lines, (valid, &mut soft), now);
+        let Self { v4, v6, .. } = self;
+        v4.lookup(descriptors, &keys.v4, blocks, (valid, &mut soft), now);
+        v6.lookup(descriptors, &keys.v6, blocks, (valid, &mut soft), now);
         soft
     }
 
@@ -638,51 +584,10 @@ impl Flows {
     }
 
     /// Adds or replaces the entries that were staged, as far as `admission` and the room allow.
-    pub fn write(&mut self, admission: &mut FlowAdmission<'_>, now: Tick) {
-        let Self {
-            v4, v6, lines, dead, ..
-        } = self;
-        v4.write(admission, dead, &mut lines.all, now);
-        v6.write(admission, dead, &mut lines.all, now);
-    }
-
-    /// Adds or replaces the entry of `key`, as far as `admission` and the room allow: what the entry of `like` says,
-    /// and `nat`. Returns whether the table has it now.
-    pub fn translate(
-        &mut self,
-        admission: &mut FlowAdmission<'_>,
-        like: &FlowKey4,
-        key: FlowKey4,
-        nat: Nat,
-        now: Tick,
-    ) -> bool {
-        let table = &self.v4.table;
-        let Some(&like) = table.entry(table.lookup(like)) else {
-            return false;
-        };
-        let blocks = &admission.sessions.blocks;
-        let is_live = blocks.is_live(
-            like.verdict.block,
-            like.verdict.generation,
-            like.verdict.direction(),
-        );
-        let Some(block) = blocks.get(like.verdict.block).filter(|_| is_live) else {
-            return false;
-        };
-        let Some(extension) = self.lines.all.insert(Extension { nat }) else {
-            return false;
-        };
-        let entry = FlowEntry {
-            key,
-            extension,
-            ..like
-        };
-        self.v4.stage(entry, block.session(), blocks);
-        self.write(admission, now);
-        let table = &self.v4.table;
-        table
-            .entry(table.lookup(&key))
-            .is_some_and(|entry| entry.extension == extension)
+    pub fn write(&mut self, admission: &mut impl Admission, now: Tick) {
+        let Self { v4, v6, dead, .. } = self;
+        v4.write(admission, dead, now);
+        v6.write(admission, dead, now);
     }
 
     /// Whether the table has the entry that the packet at `index` was found by, or that was made for it.
@@ -725,13 +630,53 @@ impl Flows {
             Family::None => None,
             Family::V4 => {
                 let key = self.v4.key(shape, &keys.v4[index % BURST]);
-                self.v4.remove(&key, &mut self.lines.all)
+                self.v4.remove(&key)
             }
             Family::V6 => {
                 let key = self.v6.key(shape, &keys.v6[index % BURST]);
-                self.v6.remove(&key, &mut self.lines.all)
+                self.v6.remove(&key)
             }
         }
+    }
+
+    /// Adds or replaces the entry of a key that has the fields of its shape and no others. False when the table has no
+    /// room, or `admission` refuses.
+    pub fn put(
+        &mut self,
+        blocks: &Blocks,
+        (key, verdict): (&Key, Verdict),
+        entry: NewEntry,
+        admission: &mut impl Admission,
+        now: Tick,
+    ) -> bool {
+        let fields = match key {
+            Key::V4(key) => key.fields,
+            Key::V6(key) => key.fields,
+        };
+        self.stage_key(blocks, (key, fields), verdict, entry);
+        self.write(admission, now);
+        self.at(key).is_some_and(|at| at.verdict == verdict)
+    }
+
+    /// The entry of a key, without the key.
+    pub fn at(&self, key: &Key) -> Option<FlowEntry<()>> {
+        match key {
+            Key::V4(key) => Some(self.v4.table.entry(self.v4.table.lookup(key))?.with_key(())),
+            Key::V6(key) => Some(self.v6.table.entry(self.v6.table.lookup(key))?.with_key(())),
+        }
+    }
+
+    /// Removes the entry of a key. False when there is none.
+    pub fn remove_key(&mut self, key: &Key, accounts: &mut impl FlowAccounts) -> bool {
+        let removed = match key {
+            Key::V4(key) => self.v4.remove(key),
+            Key::V6(key) => self.v6.remove(key),
+        };
+        let Some(RemovedFlow { block, generation }) = removed else {
+            return false;
+        };
+        self.dead -= usize::from(!accounts.forget(block, generation)).min(self.dead);
+        true
     }
 
     /// Lowers the idle time of the flow of a packet to `idle` ticks. False when it is no longer than that.
@@ -758,10 +703,9 @@ impl Flows {
     }
 
     /// Looks at the next `buckets` buckets of each table and removes what has idled for too long; how many it was.
-    pub fn age(&mut self, sessions: &mut Sessions, now: Tick, buckets: usize) -> usize {
-        let lines = &mut self.lines.all;
-        let v4 = self.v4.age(sessions, lines, now, buckets);
-        let v6 = self.v6.age(sessions, lines, now, buckets);
+    pub fn age(&mut self, accounts: &mut impl FlowAccounts, now: Tick, buckets: usize) -> usize {
+        let v4 = self.v4.age(accounts, now, buckets);
+        let v6 = self.v6.age(accounts, now, buckets);
         self.dead = self.dead.saturating_sub(v4.dead + v6.dead);
         v4.removed + v6.removed
     }
@@ -772,8 +716,7 @@ impl Flows {
         if self.dead * Self::REAPED_FROM <= self.v4.table.capacity() + self.v6.table.capacity() {
             return 0;
         }
-        let lines = &mut self.lines.all;
-        let reaped = self.v4.reap(blocks, lines, buckets) + self.v6.reap(blocks, lines, buckets);
+        let reaped = self.v4.reap(blocks, buckets) + self.v6.reap(blocks, buckets);
         self.dead = self.dead.saturating_sub(reaped);
         reaped
     }

@@ -139,7 +139,7 @@ impl Sessions {
             set_packets(&mut self.blocks, installed.block, slot, states);
         }
         self.bring_tokens(&mut image, installed.block, now);
-        let spent = std::mem::take(&mut image.block);
+        let spent = self.spent(&mut image);
         self.add_keys(&image);
         // A quota of nothing stops at once: no packet is to find that, or it would use up the quotas of other URRs.
         for slot in 0..image.counter_slots().urr_counters() as u8 {
@@ -185,7 +185,7 @@ impl Sessions {
             Err(error) => return Applied::failed(fault(error), Some(image)),
         };
         self.bring_packets(&mut image, installed.block, joins);
-        let spent = std::mem::take(&mut image.block);
+        let spent = self.spent(&mut image);
         usage.contents = self.take_contents(&image, is_same_session, !same);
         usage.contents.extend(rest);
         let retired = self.put(image, installed);
@@ -196,6 +196,14 @@ impl Sessions {
             outcome: Ok(told(usage)),
             retired,
             spent,
+        }
+    }
+
+    /// What a block was made from, unless its image keeps it.
+    fn spent(&self, image: &mut SessionImage) -> BoxedOption<BlockImage> {
+        match self.keeps_blocks {
+            true => BoxedOption::NONE,
+            false => std::mem::take(&mut image.block),
         }
     }
 
@@ -280,14 +288,31 @@ impl Sessions {
         let slot = self.slots.get(session.index()).and_then(Option::as_ref);
         let slot = slot.ok_or(ApplyError::NotFound)?;
         let block = slot.installed.block;
-        for (counter, bounds) in bounds {
-            if let Some(index) = slot.image.slot_of(*counter)
-                && self.blocks.set_bounds(block, index, bounds)
-            {
+        let slots = bounds
+            .iter()
+            .map(|(counter, bounds)| (slot.image.slot_of(*counter), *bounds));
+        let slots: Vec<_> = slots
+            .filter_map(|(index, bounds)| Some((index?, bounds)))
+            .collect();
+        for (index, bounds) in slots {
+            if self.blocks.set_bounds(block, index, &bounds) {
                 self.blocks.look_at_bounds(block, index);
             }
+            self.keep_bounds(session, index, bounds);
         }
         Ok(())
+    }
+
+    /// The image of a block that is kept has the bounds that there are.
+    fn keep_bounds(&mut self, session: SessionIndex, slot: u8, bounds: Bounds) {
+        let image = self.image_mut(session).and_then(|image| image.block.as_mut());
+        if let Some(image) = image {
+            let slot = usize::from(slot);
+            if image.bounds.len() <= slot {
+                image.bounds.resize(slot + 1, Bounds::NONE);
+            }
+            image.bounds[slot] = bounds;
+        }
     }
 
     fn remove(
@@ -315,6 +340,7 @@ impl Sessions {
             self.addresses.remove(vrf, prefix);
         }
         let last = UsageSnapshot {
+            mappings: Vec::new(),
             session,
             counters,
             times,

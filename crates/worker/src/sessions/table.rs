@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use flow::{BlockRef, Blocks, SessionIndex, TokenLevel, Verdict, prefetch};
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
-use rules::image::SessionImage;
+use rules::image::{SessionChange, SessionImage};
 
 use crate::WorkerConfig;
+use crate::lookup::flow_tables::FlowAccounts;
 use crate::sessions::fixed_map::{FixedMap, tunnel_key};
 use crate::sessions::inactivity::InactivityTimers;
 use crate::sessions::ue_map::UeMap;
@@ -73,10 +74,19 @@ pub(crate) struct Sessions {
     pub(super) count: usize,
     /// Flow entries that sessions lost to changes since it was last asked.
     pub(super) revoked: usize,
+    /// Images keep what their blocks were made from.
+    pub(super) keeps_blocks: bool,
 }
 
 /// The sessions' images, while their blocks are borrowed.
 pub(crate) struct Images<'a>(&'a mut [Option<Slot>]);
+
+impl Images<'static> {
+    /// No session has one.
+    pub const fn none() -> Self {
+        Self(&mut [])
+    }
+}
 
 impl Images<'_> {
     /// Notes that a Pause of Charging of this session is reported: false if it was, or is not wanted.
@@ -119,7 +129,13 @@ impl Sessions {
             inactivity_timers: InactivityTimers::new(max_sessions, own),
             count: 0,
             revoked: 0,
+            keeps_blocks: false,
         })
+    }
+
+    /// Has images keep what their blocks are made from, which is given to control otherwise.
+    pub fn keep_blocks(&mut self, keeps_blocks: bool) {
+        self.keeps_blocks = keeps_blocks;
     }
 
     /// How many sessions there are.
@@ -202,8 +218,27 @@ impl Sessions {
         }
     }
 
-    /// A flow entry is gone: false if it was dead, and so no session's.
-    pub fn forget(&mut self, block: BlockRef, generation: u32) -> bool {
+    /// The sessions whose prefixes hold an address that a change gives to another session.
+    pub fn around<'a>(&'a self, change: &'a SessionChange) -> impl Iterator<Item = SessionIndex> + 'a {
+        let image = match change {
+            SessionChange::Install(image) | SessionChange::Replace(image, _) => Some(image),
+            SessionChange::Bound(..) | SessionChange::Remove(_) => None,
+        };
+        let addresses = image.into_iter().flat_map(|image| image.ue_addresses.iter());
+        let owners = addresses.filter_map(|&(vrf, prefix)| self.addresses.lookup(vrf, prefix.address()));
+        owners
+            .map(SessionIndex)
+            .filter(|owner| *owner != change.session())
+    }
+
+    /// How many flow entries sessions lost to changes since this was last asked: they are of no use any more.
+    pub fn take_revoked(&mut self) -> usize {
+        std::mem::take(&mut self.revoked)
+    }
+}
+
+impl FlowAccounts for Sessions {
+    fn forget(&mut self, block: BlockRef, generation: u32) -> bool {
         let live = self
             .blocks
             .get(block)
@@ -216,10 +251,5 @@ impl Sessions {
             }
             None => false,
         }
-    }
-
-    /// How many flow entries sessions lost to changes since this was last asked: they are of no use any more.
-    pub fn take_revoked(&mut self) -> usize {
-        std::mem::take(&mut self.revoked)
     }
 }

@@ -1,8 +1,9 @@
 //! Flow admission: limits of new flow entries, by session and by worker, applied while entries are written.
 
-use flow::{Nanos, SessionIndex, TokenLevel, TokenRate};
+use flow::{BlockRef, Nanos, SessionIndex, TokenLevel, TokenRate};
 
 use crate::FlowLimits;
+use crate::lookup::flow_tables::{Admission, FlowAccounts};
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
@@ -41,9 +42,14 @@ pub(crate) struct FlowAdmission<'a> {
     pub now: Nanos,
 }
 
-impl FlowAdmission<'_> {
-    /// Whether the session may have another entry now; the rates have been charged then.
-    pub fn may_add(&mut self, session: SessionIndex) -> bool {
+impl FlowAccounts for FlowAdmission<'_> {
+    fn forget(&mut self, block: BlockRef, generation: u32) -> bool {
+        self.sessions.forget(block, generation)
+    }
+}
+
+impl Admission for FlowAdmission<'_> {
+    fn may_add(&mut self, session: SessionIndex) -> bool {
         let Self {
             limits,
             sessions,
@@ -65,11 +71,14 @@ impl FlowAdmission<'_> {
         false
     }
 
-    /// The session has another entry.
-    pub fn added(&mut self, session: SessionIndex) {
+    fn added(&mut self, session: SessionIndex) {
         self.stats.installed += 1;
         if let Some(account) = self.sessions.account_mut(session) {
             account.flows += 1;
         }
+    }
+
+    fn refused(&mut self) {
+        self.stats.not_installed += 1;
     }
 }

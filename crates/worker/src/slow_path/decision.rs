@@ -585,7 +585,8 @@ fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
         flags: FlowFlags::NONE
             .with_if(FlowFlags::DOWNLINK, downlink)
             .with_if(FlowFlags::REMOVES_OUTER, decision.removes_outer)
-            .with_if(FlowFlags::DELETES_PSC, decision.deletes_psc),
+            .with_if(FlowFlags::DELETES_PSC, decision.deletes_psc)
+            .with_if(FlowFlags::NAT, slot.image.rules.nat().is_some()),
         pdr: decision.pdr,
         forward: decision.forward,
         marking: decision.marking,

@@ -17,8 +17,8 @@ use crate::egress::ports::{OwnPacket, Ports};
 use crate::egress::tx_queues::MAX_RECIRCULATIONS;
 use crate::ingress::parse::read_again;
 use crate::io::{Io, PacketMetadata};
-use crate::lookup::extensions::WholeVerdict;
 use crate::lookup::flow_tables::Flows;
+use crate::nat::NatStage;
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::SlowPath;
 use crate::slow_path::inspection::{KnownFlow, Owner, has_payload, query_of};
@@ -26,7 +26,7 @@ use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{
     TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
-    TracedSession, keep,
+    TracedSession, TracedTranslation, keep,
 };
 use crate::trace::request::TraceFilter;
 use crate::trace::tracer::{Copied, Head, Pending, Tracer};
@@ -54,6 +54,7 @@ pub(crate) struct Observed<'a, B> {
     pub slow_path: &'a SlowPath,
     pub fragmenter: &'a Fragmenter<B>,
     pub path_mtus: &'a PathMtus,
+    pub nat: Option<&'a NatStage>,
 }
 
 /// Notes what `lookup` found about the packets of a burst.
@@ -302,6 +303,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             },
             session: self.traced_session(index, direction),
             decision,
+            translation: self.translation(index),
             is_yellow: self.burst.outcome.yellow >> index & 1 == 1,
             is_answer: head.ingress.is_answer(),
             is_own: head.ingress.is_own(),
@@ -385,7 +387,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         if !descriptor.verdict.is_some() {
             return None;
         }
-        let WholeVerdict { verdict, extension } = self.flows.extended().whole(&descriptor.verdict, index);
+        let verdict = &descriptor.verdict;
         let image = &self.slot_of(index)?.image;
         let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?;
         let slots = |mask: u64| (0..64u8).filter(move |slot| mask >> slot & 1 == 1);
@@ -400,8 +402,11 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             urrs: slots(verdict.urrs)
                 .filter_map(|slot| image.urr_ids.get(usize::from(slot)).copied())
                 .collect(),
-            is_translated: extension.is_some(),
         })
+    }
+
+    fn translation(&self, index: usize) -> Option<TracedTranslation> {
+        self.nat?.translation(index, &self.burst.keys)
     }
 
     fn traced_session(&self, index: usize, direction: Option<Direction>) -> Option<TracedSession> {
@@ -461,9 +466,11 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             Fate::Defer(Deferral::Reassembly) => TracedEnd::Reassembling,
             Fate::Defer(Deferral::FirstFragment(_)) => TracedEnd::Held,
             Fate::Defer(Deferral::Buffer) => TracedEnd::Buffered,
-            Fate::Defer(Deferral::Session) => TracedEnd::AwaitsSession,
+            Fate::Defer(Deferral::Session | Deferral::Away(_)) => TracedEnd::AwaitsSession,
             // As `tx` has it.
-            Fate::Open | Fate::Redirect => TracedEnd::Dropped(DropReason::UnsupportedAction),
+            Fate::Open | Fate::Redirect | Fate::Defer(Deferral::Host(_) | Deferral::Settling(_)) => {
+                TracedEnd::Dropped(DropReason::UnsupportedAction)
+            }
         }
     }
 }

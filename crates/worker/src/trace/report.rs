@@ -1,5 +1,6 @@
 //! What a worker reports of a traced packet.
 
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use dpi::{HostName, Protocol};
@@ -128,6 +129,17 @@ pub struct TracedSession {
     pub exhausted: Vec<UrrId>,
 }
 
+/// What CG-NAT made of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedTranslation {
+    /// The public address, and the port or the identifier of an ICMP query; port 0 of a fragment behind the first.
+    pub public: SocketAddrV4,
+    /// The UE's own.
+    pub inside: SocketAddrV4,
+    /// It was the destination that the packet came with; else it is the source that the packet leaves with.
+    pub is_destination: bool,
+}
+
 /// What was decided about a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedDecision {
@@ -139,8 +151,6 @@ pub struct TracedDecision {
     pub qers: Vec<QerId>,
     /// The URRs that count.
     pub urrs: Vec<UrrId>,
-    /// A NAT rewrites it.
-    pub is_translated: bool,
 }
 
 /// Octets of a frame.
@@ -214,6 +224,8 @@ pub struct Traced {
     pub session: Option<TracedSession>,
     /// What was decided.
     pub decision: Option<TracedDecision>,
+    /// What CG-NAT made of it; `None`: nothing.
+    pub translation: Option<TracedTranslation>,
     /// It is beyond its guaranteed rates.
     pub is_yellow: bool,
     /// It is the response to a redirected UE.

@@ -3,21 +3,23 @@
 use std::time::Duration;
 
 use flow::{Nanos, OpId, PortId, SessionIndex};
+use nat::pools::BlockId;
 use packet::{DropReason, PacketBuf};
-use rules::image::{Buffering, ImmediateActions, SessionChange, SessionImage};
+use rules::image::{Buffering, ImmediateActions, MeterShare, SessionChange, SessionImage};
 use rules::model::ConnectionPolicy;
 use rules::worker_selection::WorkerSelectionChange;
 use transport::AdjacencyChange;
 
 use super::receive::deferred_context;
 use super::state::Worker;
-use crate::control_channel::{SessionCount, SessionStatus};
+use crate::control_channel::{MappingsWanted, SessionCount, SessionStatus};
 use crate::deferred::buffering::QueueKey;
 use crate::deferred::{delivery_status, end_markers, release};
 use crate::egress::network_tables::NetworkTables;
 use crate::egress::path_mtus::Path;
 use crate::egress::ports::OwnPacket;
 use crate::io::Io;
+use crate::sessions::change::Applied;
 use crate::trace::TraceRequest;
 use crate::trace::tracer::Tracer;
 use crate::{ApplyError, Command, Event};
@@ -30,6 +32,9 @@ impl<I: Io> Worker<I> {
     pub(super) fn apply_commands(&mut self, now: Nanos) -> usize {
         let mut applied = 0;
         while applied < self.config.commands_per_poll && self.events.has_room_for_response() {
+            if self.offload.is_some() && !self.may_apply_next() {
+                break;
+            }
             let Ok(command) = self.commands.pop() else { break };
             self.apply(command, now);
             applied += 1;
@@ -64,13 +69,18 @@ impl<I: Io> Worker<I> {
                 self.events
                     .push_response(&mut self.stats, Event::Queried { op, outcome });
             }
-            Command::Inspect { question, session } => {
-                let status = self.status(session, now).map(Box::new);
+            Command::Inspect {
+                question,
+                session,
+                mappings,
+            } => {
+                let status = self.status(session, mappings, now).map(Box::new);
                 self.events
                     .push_response(&mut self.stats, Event::Inspected { question, status });
             }
+            Command::PortBlock { session, block } => self.take_port_block(session, block, now),
             Command::Trace(order) => self.take_trace(*order, now),
-            Command::Revalidate => self.flows.next_snapshot(),
+            Command::Revalidate => self.revalidate(),
             Command::SelectWorker(change) => self.select_worker(change),
             Command::SharedMeter {
                 id,
@@ -92,10 +102,7 @@ impl<I: Io> Worker<I> {
                 let member = self.ports.lags.set(port, share);
                 self.ports.tx.lead(port, member);
             }
-            Command::PathMtu { local, peer, mtu } => {
-                let least = self.tables.path_mtus.set(Path { local, peer }, mtu);
-                self.tables.adjacencies.narrow(least);
-            }
+            Command::PathMtu { local, peer, mtu } => self.set_path_mtu(Path { local, peer }, mtu),
             Command::Path { local, peer, is_used } => self.local.echoes.set(Path { local, peer }, is_used),
             Command::OwnAddress {
                 instance,
@@ -158,6 +165,22 @@ impl<I: Io> Worker<I> {
             .take_due_contents(CONTENT_SESSIONS, now - interval, tell);
     }
 
+    /// Flows are decided anew, a few at a time; those that an accelerator passes with their sessions.
+    fn revalidate(&mut self) {
+        self.flows.next_snapshot();
+        if let Some(offload) = &mut self.offload {
+            offload.homes.recall_all();
+        }
+    }
+
+    fn set_path_mtu(&mut self, path: Path, mtu: Option<u16>) {
+        let least = self.tables.path_mtus.set(path, mtu);
+        self.tables.adjacencies.narrow(least);
+        if let Some(offload) = &mut self.offload {
+            offload.network.note_path_mtu(path.local, path.peer, mtu);
+        }
+    }
+
     /// Swaps the tables of the network, and has packets that wait for next hops find theirs anew. Gives what it had.
     #[cold]
     fn change_network(&mut self, mut tables: Box<NetworkTables>) -> Box<NetworkTables> {
@@ -167,11 +190,21 @@ impl<I: Io> Worker<I> {
         tables.access.carry_over(&self.access, fresh);
         std::mem::swap(&mut self.access, &mut tables.access);
         std::mem::swap(&mut self.config.network, &mut tables.network);
+        if let Some(nat) = &mut self.nat {
+            nat.follow(&self.config.network);
+        }
         self.deferred.buffers.release_parked();
+        if let Some(offload) = &mut self.offload {
+            offload.network.follow(&self.config.network);
+            offload.homes.recall_all();
+        }
         tables
     }
 
     fn apply_adjacency(&mut self, change: &AdjacencyChange, now: Nanos) {
+        if let Some(offload) = &mut self.offload {
+            offload.network.note_adjacency(change, &self.config.network);
+        }
         if self.tables.adjacencies.apply(change) {
             let id = change.adjacency.is_some().then_some(change.id);
             if let Some((instance, address)) = change.neighbour {
@@ -208,9 +241,15 @@ impl<I: Io> Worker<I> {
         let sets_bounds = matches!(change, SessionChange::Bound(..) | SessionChange::Replace(..));
         let is_new = matches!(change, SessionChange::Install(_));
         self.withdraw_counts(session);
+        if let Some(offload) = self.offload.as_mut().filter(|_| is_new) {
+            offload.homes.forget(session);
+        }
         let mut context = deferred_context!(self, now);
         let markers = end_markers::make(&mut context, session, &immediate.end_markers);
-        let applied = self.sessions.apply(change, now);
+        let mut applied = self.sessions.apply(change, now);
+        if self.nat.is_some() && (is_new || applied.retired.is_some()) {
+            self.note_public_addresses(session, &mut applied, now);
+        }
         if let Some(checkpoints) = self
             .checkpoints
             .as_mut()
@@ -280,12 +319,43 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// A change of a session is applied, if nothing is wrong: what the session has of a pool of public addresses
+    /// follows, and control gets its mappings where it leaves.
+    #[cold]
+    fn note_public_addresses(&mut self, session: SessionIndex, applied: &mut Applied, now: Nanos) {
+        let (Some(nat), Ok(usage)) = (&mut self.nat, &mut applied.outcome) else {
+            return;
+        };
+        let slot = self.sessions.at(session);
+        let leaves = slot.is_none_or(|slot| slot.image.meter_share == MeterShare::Leaving);
+        if leaves {
+            let mappings = nat.mappings_of(session, now);
+            if !mappings.is_empty() {
+                let usage = usage.get_or_insert_default();
+                (usage.session, usage.mappings) = (session, mappings);
+            }
+        }
+        let before = applied.retired.as_deref();
+        match slot {
+            Some(slot) => nat.note_session(&slot.image, before, now),
+            None => nat.forget(session),
+        }
+    }
+
+    /// A session has one more port block.
+    fn take_port_block(&mut self, session: SessionIndex, block: BlockId, now: Nanos) {
+        if let Some(nat) = &mut self.nat {
+            nat.take_block(session, block, now);
+        }
+    }
+
     /// Changes worker selection. Packets that wait for absent sessions may be another worker's now.
     fn select_worker(&mut self, change: WorkerSelectionChange) {
         if self.deferred.absent.len() > 0 {
             match change {
                 WorkerSelectionChange::Bucket { .. } => self.deferred.absent.release_all(),
                 WorkerSelectionChange::Exception { key, .. } => self.deferred.absent.meet_key(key),
+                WorkerSelectionChange::PortBlock { .. } => {}
             }
         }
         if !self.worker_selection.apply(change) {
@@ -317,7 +387,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The state of a session here, for an operator; `None` where it is another worker's.
-    fn status(&self, session: SessionIndex, now: Nanos) -> Option<SessionStatus> {
+    fn status(&self, session: SessionIndex, wanted: MappingsWanted, now: Nanos) -> Option<SessionStatus> {
         let slot = self.sessions.at(session)?;
         let counters = self.sessions.usage(session).ok()?.counters;
         let forwards = 0..slot.image.rules.fars().len() as u8;
@@ -330,6 +400,7 @@ impl<I: Io> Worker<I> {
             contents: self.sessions.contents(session, now),
             waiting: waiting.collect(),
             flows: slot.account.flows,
+            nat: self.nat.as_ref().and_then(|nat| nat.status(session, wanted, now)),
         })
     }
 

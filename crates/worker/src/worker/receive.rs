@@ -9,7 +9,7 @@ use crate::apply_rules::egress_context::EgressContext;
 use crate::apply_rules::marking::EgressMark;
 use crate::apply_rules::mss_clamping::MssClamping;
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::{Deferral, Descriptor, Fate, PacketFlags};
+use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, PacketFlags};
 use crate::deferred::queues::DeferredSource;
 use crate::deferred::unresolved_next_hops::{self, expect_unresolved};
 use crate::deferred::{delivery_status, downlink_data_notification};
@@ -27,6 +27,7 @@ use crate::local::own_address_packets::OwnAddressPackets;
 use crate::local::redirect::Redirection;
 use crate::lookup::flow_tables::SoftHits;
 use crate::lookup::lookup;
+use crate::nat::NatStage;
 use crate::slow_path;
 use crate::stats::Stage;
 use crate::trace::observe::{self, Observed, TraceOrigin};
@@ -59,7 +60,7 @@ impl Source {
             Self::Inbox => (TraceSource::Inbox, true),
             Self::Deferred(DeferredSource::Fragments) => (TraceSource::Held, false),
             Self::Deferred(DeferredSource::Reassembled) => (TraceSource::Reassembled, true),
-            Self::Deferred(DeferredSource::Buffered | DeferredSource::Restored) => {
+            Self::Deferred(DeferredSource::Buffered | DeferredSource::Restored | DeferredSource::Away) => {
                 (TraceSource::Waited, false)
             }
             Self::Recirculated => (TraceSource::Recirculated(0), false),
@@ -123,6 +124,7 @@ impl<I: Io> Worker<I> {
             interfaces: &self.tables.interfaces,
             flows: &self.flows,
             selection: (self.config.workers > 1).then_some((&self.worker_selection, self.config.id)),
+            nat: self.nat.as_deref().map(|nat| (nat, now)),
         };
         let mut waits = self.backlog.has_waiting(port);
         let is_flooded = budget.is_flooded(now);
@@ -209,6 +211,12 @@ impl<I: Io> Worker<I> {
         let flags = self.parse(source);
         self.end_stage(Stage::Parse, packets, &mut clock);
         self.select_workers(flags, now);
+        if let Some(nat) = &mut self.nat {
+            let burst = &mut self.burst;
+            let descriptors = &mut burst.descriptors[..packets];
+            let is_awaited = self.deferred.fragments.is_on();
+            nat.admit(&mut burst.packets, descriptors, &mut burst.keys, is_awaited, now);
+        }
         self.end_stage(Stage::SelectWorker, packets, &mut clock);
         let soft = self.lookup(now);
         self.end_stage(Stage::Lookup, packets, &mut clock);
@@ -216,7 +224,17 @@ impl<I: Io> Worker<I> {
         let decided = self.decide(source, (hits, soft), flags, now);
         self.end_stage(Stage::Slow, decided, &mut clock);
         self.slow_path.budget.spend(clock.wrapping_sub(asked));
+        if let Some(nat) = &mut self.nat {
+            let blocks = &mut self.sessions.blocks;
+            nat.map(&mut self.burst, blocks, (&mut self.events, &mut self.stats), now);
+        }
+        if self.offload.is_some() {
+            self.divert(now);
+        }
         self.apply_rules(flags, now);
+        if let Some(nat) = &mut self.nat {
+            nat.translate(&mut self.burst, &mut self.sessions.blocks);
+        }
         self.end_stage(Stage::ApplyRules, packets, &mut clock);
         self.send(source, now);
         self.end_stage(Stage::Tx, packets, &mut clock);
@@ -284,10 +302,12 @@ impl<I: Io> Worker<I> {
     fn parse(&mut self, source: Source) -> PacketFlags {
         let (burst, interfaces) = (&mut self.burst, &self.tables.interfaces);
         let descriptors = &mut burst.descriptors[..burst.packets.len()];
-        let is_owned = matches!(
-            source,
-            Source::Inbox | Source::Deferred(DeferredSource::Fragments)
-        );
+        // Where there are public addresses, a fragment may have waited at another worker than its session's.
+        let is_owned = match source {
+            Source::Inbox => true,
+            Source::Deferred(DeferredSource::Fragments) => self.nat.is_none(),
+            _ => false,
+        };
         descriptors
             .iter_mut()
             .for_each(|descriptor| descriptor.reset(is_owned));
@@ -308,8 +328,31 @@ impl<I: Io> Worker<I> {
     fn select_workers(&mut self, flags: PacketFlags, now: Nanos) {
         let burst = &mut self.burst;
         let descriptors = &mut burst.descriptors[..burst.packets.len()];
+        if self.config.workers > 1
+            && flags.any(PacketFlags::FRAGMENT)
+            && self.deferred.fragments.is_on()
+            && let Some(nat) = &self.nat
+        {
+            // The worker is that of their first one's port.
+            let is_public =
+                |descriptor: &Descriptor, keys: &Keys, index| nat.is_to_public(descriptor, keys, index);
+            let of = (&self.sessions, Some(nat.pools()), &mut self.stats);
+            let (packets, keys) = (&burst.packets, &mut burst.keys);
+            self.deferred
+                .fragments
+                .look_at(packets, (descriptors, keys), of, now, is_public);
+            nat.hold_fragments(descriptors, keys);
+        }
         if self.config.workers > 1 {
-            select_workers(&self.worker_selection, self.config.id, descriptors, &burst.keys);
+            let pools = self.nat.as_deref().map(NatStage::pools);
+            let (me, keys) = (self.config.id, &burst.keys);
+            select_workers(
+                (&self.worker_selection, pools),
+                me,
+                &burst.packets,
+                descriptors,
+                keys,
+            );
         }
         if descriptors
             .iter()
@@ -330,7 +373,8 @@ impl<I: Io> Worker<I> {
         if flags.any(PacketFlags::FRAGMENT) && self.deferred.fragments.is_on() {
             let burst = &mut self.burst;
             let descriptors = &mut burst.descriptors[..burst.packets.len()];
-            let of = (&self.sessions, &mut self.stats);
+            let pools = self.nat.as_deref().map(NatStage::pools);
+            let of = (&self.sessions, pools, &mut self.stats);
             self.deferred
                 .fragments
                 .look(&burst.packets, (descriptors, &mut burst.keys), of, now);
@@ -440,7 +484,6 @@ impl<I: Io> Worker<I> {
             chain: &mut state.chain,
             plans: &mut state.plans,
             shared: &mut state.shared,
-            extended: self.flows.extended(),
             mark: EgressMark::default(),
             relays: &mut state.relays,
             checksum_offload: self.tracer.is_none().then_some(&state.checksum_offload),
@@ -452,8 +495,7 @@ impl<I: Io> Worker<I> {
         if flags.any(PacketFlags::OPENING) && self.tables.interfaces.clamps {
             let mut clamping = MssClamping {
                 tables: &self.tables,
-                sessions: &self.sessions,
-                flows: &self.flows,
+                blocks: &self.sessions.blocks,
                 stats: &mut self.stats,
             };
             clamping.clamp_burst(&mut self.burst);
@@ -464,25 +506,23 @@ impl<I: Io> Worker<I> {
     #[cold]
     #[inline(never)]
     fn after_act(&mut self, now: Nanos) {
-        let (burst, flows) = (&mut self.burst, &self.flows);
+        let burst = &mut self.burst;
         let buffers = &mut self.deferred.buffers;
         let mut context = deferred_context!(self, now);
-        downlink_data_notification::expect_buffered(&mut context, burst, flows, buffers);
+        downlink_data_notification::expect_buffered(&mut context, burst, buffers);
         let mut next_hops = unresolved_next_hops::Context {
             sessions: context.sessions,
-            flows,
             interfaces: &self.tables.interfaces,
             shared_meters: &mut self.apply_rules.shared,
             stats: context.stats,
             now,
         };
         expect_unresolved(&mut next_hops, burst, buffers);
-        delivery_status::report_discarded(&mut context, burst, flows);
+        delivery_status::report_discarded(&mut context, burst);
         let mut redirection = Redirection {
             limit: &mut self.local.redirects,
             secret: self.config.network.redirect_secret(),
             sessions: &mut self.sessions,
-            flows,
             tables: &self.tables,
             events: &mut self.events,
             stats: &mut self.stats,
@@ -549,7 +589,6 @@ impl<I: Io> Worker<I> {
             limits: &mut self.local.error_indications,
             interfaces: &self.tables.interfaces,
             sessions: &mut self.sessions,
-            flows: &self.flows,
             events: &mut self.events,
             ports: &mut self.ports,
             absent: &mut self.deferred.absent,
@@ -558,12 +597,13 @@ impl<I: Io> Worker<I> {
         };
         drops.after_drops(&mut self.burst);
         if !self.burst.outcome.copied.is_empty() {
+            let (blocks, images) = self.sessions.split();
             let mut copying = Copying {
                 io: &mut self.ports.io,
                 copies: &mut self.copies,
                 fragmenter: &mut self.fragmenter,
-                sessions: &self.sessions,
-                flows: &self.flows,
+                blocks,
+                images,
                 tables: &self.tables,
                 stats: &mut self.stats,
             };
@@ -577,8 +617,8 @@ impl<I: Io> Worker<I> {
                 copies: &mut self.copies,
                 interfaces: &self.tables.interfaces,
                 sessions: &self.sessions,
-                flows: &self.flows,
                 stats: &mut self.stats,
+                nat: self.nat.as_deref(),
                 now,
             };
             answers.answer_senders(&mut self.burst);
@@ -597,6 +637,7 @@ impl<I: Io> Worker<I> {
             slow_path: &self.slow_path,
             fragmenter: &self.fragmenter,
             path_mtus: &self.tables.path_mtus,
+            nat: self.nat.as_deref(),
         };
         if let Some(tracer) = &mut self.tracer {
             observed.note(tracer, source.is_traced_as(), now);

@@ -2,21 +2,18 @@
 
 use core::ops::Range;
 
-use flow::meter::SharedMeters;
 use flow::slab::OutOfMemory;
-use flow::{ContentTotal, FlowKey4, Nanos, PortId, SessionIndex};
-use packet::rewrite::Rewrite;
+use flow::{ContentTotal, Nanos, PortId, SessionIndex};
 use rtrb::Consumer;
 use transport::Adjacencies;
 
 use crate::access_counts::{AccessCount, AccessCounts};
-use crate::apply_rules::context::{ApplyRulesState, Plan};
-use crate::apply_rules::encap::Chain;
+use crate::apply_rules::context::ApplyRulesState;
 use crate::burst::Burst;
-use crate::burst::batch::BURST;
 use crate::control_channel::drain::Drains;
 use crate::control_channel::event_queue::EventQueue;
 use crate::deferred::absent_sessions::AbsentSessions;
+use crate::deferred::away_sessions::AwaySessions;
 use crate::deferred::buffering::Buffers;
 use crate::deferred::fragments::Fragments;
 use crate::deferred::queues::Deferred;
@@ -37,17 +34,18 @@ use crate::ingress::queue_choice::queue_program;
 use crate::ingress::rx_backlog::RxBacklog;
 use crate::ingress::worker_selection::WorkerSelection;
 use crate::io::Io;
-use crate::local::generated_packet_rate_limit::GeneratedPacketRateLimit;
 use crate::local::limits::LocalLimits;
 use crate::lookup::flow_tables::{FlowCapacity, Flows};
+use crate::nat::NatStage;
+use crate::offload::state::Offload;
 use crate::sessions::Sessions;
 use crate::sessions::checkpoints::Checkpoints;
+use crate::slow_path::SlowPath;
 use crate::slow_path::deficit_round_robin::HashedRoundRobin;
-use crate::slow_path::{SlowPath, Tables};
 use crate::stats::Stats;
 use crate::trace::tracer::Tracer;
-use crate::view::{Holdings, SessionView};
-use crate::{Command, WorkerConfig, WorkerEnd};
+use crate::view::{Holdings, NatCounts, SessionView};
+use crate::{Command, OffloadStats, WorkerConfig, WorkerEnd};
 
 /// One worker: everything that the packet path needs, owned by one thread.
 pub struct Worker<I: Io> {
@@ -66,6 +64,8 @@ pub struct Worker<I: Io> {
     pub(super) sessions: Sessions,
     pub(super) flows: Flows,
     pub(super) slow_path: SlowPath,
+    /// Where the network has pools of public addresses.
+    pub(super) nat: Option<Box<NatStage>>,
     pub(super) apply_rules: ApplyRulesState,
     pub(super) tables: ForwardingTables,
     pub(super) copies: Copies<I::Buf>,
@@ -83,15 +83,8 @@ pub struct Worker<I: Io> {
     pub(super) checkpoints: Option<Box<Checkpoints>>,
     /// When content counters are reported again.
     pub(super) contents_due: Nanos,
-}
-
-/// The meters that sessions share, without limits; Control sets them.
-fn shared_meters(config: &WorkerConfig) -> SharedMeters {
-    let mut shared = SharedMeters::new(config.shared_meters);
-    for (id, chain) in config.network.policers().chains() {
-        shared.set_chain(id, chain);
-    }
-    shared
+    /// Where an accelerator passes sessions.
+    pub(super) offload: Option<Box<Offload>>,
 }
 
 /// Has the ports sort urgent packets out that can.
@@ -118,7 +111,11 @@ impl<I: Io> Worker<I> {
             0 | 1 => 0,
             _ => config.max_exceptions,
         };
-        let ports = io.ports();
+        let port_blocks = match config.workers {
+            0 | 1 => 0,
+            _ => config.network.nat().pools().blocks(),
+        };
+        let (ports, own_ports) = (io.ports(), io.ports_of_its_own());
         let NetworkTables {
             interfaces,
             routes,
@@ -127,6 +124,7 @@ impl<I: Io> Worker<I> {
         } = NetworkTables::new(&config.network, &InterfaceSettings::of(&config));
         choose_queues(&mut io, &interfaces, &config);
         let mut sessions = Sessions::new(config.max_sessions, config.own_sessions, config.content_counters)?;
+        sessions.keep_blocks(config.offload.is_some());
         if config.checkpoint_interval.is_some() {
             sessions.blocks.look_every(config.checkpoint_octets);
         }
@@ -140,18 +138,17 @@ impl<I: Io> Worker<I> {
             burst: Burst::new(),
             backlog: RxBacklog::new(ports, config.backlog, interfaces.urgent_dscps != 0),
             new_flow_filter: NewFlowFilter::new(HashedRoundRobin::new(config.seed)),
-            worker_selection: WorkerSelection::new(config.workers, exceptions),
+            worker_selection: WorkerSelection::new(config.workers, exceptions, port_blocks),
             exceptions_lost: false,
             local: LocalLimits::new(&config, ports),
-            flows: Flows::new(flows, config.max_extensions, config.seed)?,
+            flows: Flows::new(flows, config.seed)?,
             slow_path: SlowPath::new(&config)?,
-            apply_rules: ApplyRulesState {
-                chain: Chain::new(),
-                plans: Box::new([Plan::NONE; BURST]),
-                shared: shared_meters(&config),
-                relays: GeneratedPacketRateLimit::new(config.relays),
-                checksum_offload: ChecksumOffload::new(&io, &config.lags),
-            },
+            nat: NatStage::new(&config)?,
+            apply_rules: ApplyRulesState::new(
+                (config.shared_meters, &config.network),
+                config.relays,
+                ChecksumOffload::new(&io, &config.lags),
+            ),
             tables: ForwardingTables {
                 interfaces,
                 adjacencies: Adjacencies::new(config.max_adjacencies, config.network.group_room()),
@@ -170,6 +167,7 @@ impl<I: Io> Worker<I> {
                 reassembly: Reassembly::new(config.reassembly, config.seed),
                 buffers: Buffers::new(config.buffers),
                 absent: AbsentSessions::new(config.begins_restoring),
+                away: AwaySessions::new(config.offload.is_some()),
             },
             signals: TunnelSignals::new(),
             commands: channel.commands,
@@ -179,6 +177,13 @@ impl<I: Io> Worker<I> {
             checkpoints: Checkpoints::new(&config, &sessions),
             sessions,
             contents_due: Nanos::ZERO,
+            offload: config.offload.map(|policy| {
+                Box::new(Offload::new(
+                    config.max_sessions,
+                    policy,
+                    (own_ports, &config.macs),
+                ))
+            }),
             config,
         })
     }
@@ -253,6 +258,24 @@ impl<I: Io> Worker<I> {
         self.sessions.blocks.content_totals()
     }
 
+    /// What was counted of sessions that an accelerator passes; zeros without one.
+    pub fn offload_stats(&self) -> OffloadStats {
+        let Some(offload) = &self.offload else {
+            return OffloadStats::default();
+        };
+        OffloadStats {
+            network_refused: offload.network.refused(),
+            ..offload.homes.stats()
+        }
+    }
+
+    /// What CG-NAT has counted here, and holds.
+    pub fn nat_counts(&self) -> NatCounts {
+        self.nat
+            .as_ref()
+            .map_or_else(NatCounts::default, |nat| nat.counts())
+    }
+
     /// Its packet I/O.
     pub fn io_mut(&mut self) -> &mut I {
         &mut self.ports.io
@@ -261,25 +284,6 @@ impl<I: Io> Worker<I> {
     /// Flow entries that a session has; `None` without such a session.
     pub fn flows_of(&self, session: SessionIndex) -> Option<usize> {
         Some(self.sessions.at(session)?.account.flows as usize)
-    }
-
-    /// Adds or replaces the flow entry of `key`, which has the 5-tuple in it: what the entry of `like` says, and then
-    /// `rewrite`, made for packets of `key`. It counts among the session's entries and is subject to the same limits.
-    /// It lives as long as any entry; a flow that is decided anew is no longer translated. Gives whether it is there
-    /// now.
-    pub fn translate(&mut self, like: &FlowKey4, key: FlowKey4, rewrite: &Rewrite, now: Nanos) -> bool {
-        let mut tables = Tables {
-            sessions: &mut self.sessions,
-            flows: &mut self.flows,
-            stats: &mut self.stats,
-            access: &mut self.access,
-        };
-        self.slow_path.translate(&mut tables, like, &key, rewrite, now)
-    }
-
-    /// Flow entries that are translated.
-    pub fn translated_flows(&self) -> usize {
-        self.flows.extensions()
     }
 
     /// Flow entries that no packet can use any more, because their sessions changed or went.

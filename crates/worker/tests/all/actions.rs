@@ -1,31 +1,22 @@
-//! Golden cases of what few packets get: NAT, DSCP by QoS flow and colour, mirrors.
+//! Golden cases of what few packets get: DSCP by QoS flow and colour, mirrors.
 
 use crate::common;
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow::PortId;
 use flow::meter::{MeterSpec, Rate};
-use flow::{FlowKey4, KeyFields, PortId, VrfId};
-use packet::build::packet as make;
-use packet::rewrite::{Ends, Rewrite};
-use packet::tuple::proto;
-use packet::{DropReason, Dscp, IpTuple, Ppi, Qfi, Teid, VlanId, VlanTags, checksum, icmp, tcp, udp};
+use packet::{DropReason, Dscp, Ppi, Qfi, VlanId, VlanTags, checksum};
 use rules::SessionRules;
-use rules::classifier::{Key, Side, whole_key};
 use rules::image::{ImmediateActions, SessionChange};
 use rules::model::{Edit, FarId, FarUpdate, ForwardingParametersUpdate, QerId, QerUpdate, TosTrafficClass};
-use rules::network::{DscpMark, DscpTable, LocalId};
+use rules::network::{DscpMark, DscpTable};
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
 
 use common::one_session::{REMOTE, TEID, reason, session, to_ue, uplink};
 use common::{World, frame};
-use worker::IdleTimes;
 
-/// What the data network sees of the UE.
-const PUBLIC: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
-const PUBLIC_PORT: u16 = 40_000;
 /// The QFI of the session's QER.
 const QFI: u8 = 9;
 /// A port without anything else on it.
@@ -170,190 +161,6 @@ fn packets_above_the_committed_rate_are_marked_yellow() {
     assert_eq!(tos, [46 << 2, 40 << 2, 40 << 2]);
     world.now = world.now + Duration::from_secs(10);
     assert_eq!(only(&mut world, 1, &to_ue())[1], 46 << 2);
-}
-
-/// A world whose worker has room for lines, and an entry for each 5-tuple.
-fn nat_world() -> World {
-    let mut world = World::with(testing::network(), 1, |config| {
-        config.max_extensions = 4;
-        config.force_five_tuple = true;
-        config.idle = IdleTimes::all(Duration::from_secs(20));
-    });
-    world.install(1, session());
-    world
-}
-
-/// The key of a packet on its side.
-fn key(side: Side, packet: &[u8]) -> FlowKey4 {
-    let tuple = IpTuple::parse(packet, packet.len()).expect("a packet");
-    let Key::V4(mut key) = whole_key(side, &tuple) else {
-        panic!("an IPv4 packet")
-    };
-    key.fields = KeyFields::TUPLE;
-    flow::Shape::new(key.fields, key.scope.is_tunnel()).cut(&key)
-}
-
-fn from_access() -> Side {
-    let qfi = Qfi::new(QFI);
-    let teid = Teid(TEID);
-    let local = LocalId(0);
-    Side::Tunnel { local, teid, qfi }
-}
-
-const FROM_DN: Side = Side::Plain { vrf: VrfId(0) };
-
-fn in_tunnel(packet: &[u8]) -> Vec<u8> {
-    tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, QFI]), &[], packet)
-}
-
-const INSIDE: Ends = Ends {
-    source: UE.octets(),
-    destination: REMOTE.octets(),
-    source_port: 1000,
-    destination_port: 53,
-};
-const OUTSIDE: Ends = Ends {
-    source: PUBLIC.octets(),
-    source_port: PUBLIC_PORT,
-    ..INSIDE
-};
-
-fn back(ends: Ends) -> Ends {
-    Ends {
-        source: ends.destination,
-        destination: ends.source,
-        source_port: ends.destination_port,
-        destination_port: ends.source_port,
-    }
-}
-
-/// A packet of each protocol that a NAT knows, with these ends; of ICMP the identifier is the UE's port.
-fn packet(protocol: u8, ends: &Ends, uplink: bool) -> Vec<u8> {
-    let (from, to) = (
-        (Ipv4Addr::from(ends.source), ends.source_port).into(),
-        (Ipv4Addr::from(ends.destination), ends.destination_port).into(),
-    );
-    let made = match protocol {
-        proto::TCP => make::tcp(from, to, 7, 0x10, b"some payload"),
-        proto::UDP => make::udp(from, to, b"some payload"),
-        _ => {
-            let id = if uplink {
-                ends.source_port
-            } else {
-                ends.destination_port
-            };
-            make::echo_request(from.ip(), to.ip(), id, 3, b"some payload")
-        }
-    };
-    made.expect("short, and of one family")
-}
-
-/// Whether a packet's checksums are right, computed anew.
-fn assert_sums(packet: &[u8]) {
-    let tuple = IpTuple::parse(packet, packet.len()).expect("a packet");
-    assert!(checksum::is_right(&packet[..20]));
-    let transport = &packet[20..];
-    match tuple.proto {
-        proto::TCP => assert!(tcp::checksum_is_right(&tuple.addrs, transport)),
-        proto::UDP => {
-            let verified = udp::verify_checksum(&tuple.addrs, transport, checksum::Sum::default(), false);
-            assert_eq!(verified, Ok(()));
-        }
-        _ => assert!(icmp::Header::parse(&tuple.addrs, transport).is_ok()),
-    }
-}
-
-fn routed(mut packet: Vec<u8>) -> Vec<u8> {
-    packet::ipv4::decrement_ttl(&mut packet).expect("it has a TTL");
-    packet
-}
-
-/// Lets a flow through a NAT in both directions: the entries are there after the first packets.
-fn translate(world: &mut World, protocol: u8) {
-    let [out, answer] = [
-        packet(protocol, &INSIDE, true),
-        packet(protocol, &back(INSIDE), false),
-    ];
-    only(world, 0, &in_tunnel(&out));
-    only(world, 1, &answer);
-    let outside = packet(protocol, &back(OUTSIDE), false);
-    let (uplink, downlink) = (key(from_access(), &out), key(FROM_DN, &answer));
-    let now = world.now;
-    let worker = &mut world.workers[0];
-    assert!(worker.translate(&uplink, uplink, &Rewrite::new(&INSIDE, &OUTSIDE), now));
-    let rewrite = Rewrite::new(&back(OUTSIDE), &back(INSIDE));
-    assert!(worker.translate(&downlink, key(FROM_DN, &outside), &rewrite, now));
-    assert_eq!(worker.translated_flows(), 2);
-}
-
-#[test]
-fn a_nat_translates_both_ways() {
-    for protocol in [proto::TCP, proto::UDP, proto::ICMP] {
-        let mut world = nat_world();
-        translate(&mut world, protocol);
-        let sent = only(&mut world, 0, &in_tunnel(&packet(protocol, &INSIDE, true)));
-        assert_sums(&sent);
-        assert_eq!(sent, routed(packet(protocol, &OUTSIDE, true)), "{protocol}");
-        let answer = packet(protocol, &back(OUTSIDE), false);
-        let received = only(&mut world, 1, &answer);
-        assert_sums(&received[44..]);
-        assert_eq!(
-            received[44..],
-            routed(packet(protocol, &back(INSIDE), false)),
-            "{protocol}"
-        );
-        world.assert_conserved();
-    }
-}
-
-#[test]
-fn a_translated_destination_is_routed_where_it_now_is() {
-    let mut world = nat_world();
-    translate(&mut world, proto::UDP);
-    let to_link = Ends {
-        destination: [10, 0, 6, 9],
-        ..OUTSIDE
-    };
-    let uplink = key(from_access(), &packet(proto::UDP, &INSIDE, true));
-    let now = world.now;
-    assert!(world.workers[0].translate(&uplink, uplink, &Rewrite::new(&INSIDE, &to_link), now));
-    assert_eq!(
-        world.workers[0].translated_flows(),
-        2,
-        "the line of the entry before is given back"
-    );
-    let out = world.send(0, &in_tunnel(&packet(proto::UDP, &INSIDE, true)));
-    assert_eq!(
-        out[0].1[..6],
-        common::mac_of(flow::InstanceId(1), [10, 0, 6, 9].into()).0
-    );
-    assert_eq!(out[0].1[30..34], [10, 0, 6, 9]);
-}
-
-#[test]
-fn lines_go_with_their_entries() {
-    let mut world = nat_world();
-    translate(&mut world, proto::UDP);
-    for _ in 0..400 {
-        world.now = world.now + Duration::from_secs(1);
-        world.poll();
-    }
-    let _ = (0..3000).map(|_| world.poll()).count();
-    assert_eq!(
-        (world.workers[0].flows(), world.workers[0].translated_flows()),
-        (0, 0)
-    );
-    translate(&mut world, proto::UDP);
-    world
-        .apply(0, SessionChange::Remove(flow::SessionIndex(1)))
-        .expect("it is there");
-    let sent = in_tunnel(&packet(proto::UDP, &INSIDE, true));
-    assert_eq!(reason(&mut world, 0, &sent), Some(DropReason::UnknownTeid));
-    assert_eq!(
-        world.workers[0].translated_flows(),
-        1,
-        "the stale entry that the packet met is gone"
-    );
 }
 
 /// A world whose access instance has a mirror.

@@ -1,6 +1,11 @@
 //! The tests of the packet path in one program, so that `Worker<MemIo>` is compiled for them once. Programs of their
 //! own are `allocation`, which counts what the allocator does, and `dpdk`, which needs the EAL.
 
+mod accelerated;
+mod accelerator;
+mod accelerator_bounds;
+mod accelerator_oracle;
+mod accelerator_settling;
 mod access_lists;
 mod access_lists_by_flow;
 mod actions;
@@ -26,9 +31,10 @@ mod inspection_shares;
 mod lag;
 mod lost_packets;
 mod mss_clamping;
+mod nat;
 mod ndpi;
+mod offload;
 mod oracle;
-mod oracle_nat;
 mod overload;
 mod own_address;
 mod packet_rates;

@@ -124,8 +124,8 @@ fn far(action: ApplyAction) -> Far {
 fn redirecting() -> Far {
     Far {
         optional: OptionalActions {
-            duplicating: None,
             redirect: Redirect::new(b"http://portal.example/"),
+            ..OptionalActions::default()
         }
         .into(),
         ..testing::forward(OTHER.0, ForwardingParameters::new(DestinationInterface::Access))

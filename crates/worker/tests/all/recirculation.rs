@@ -315,7 +315,7 @@ fn duplicates_go_round_so_often_and_no_more() {
         action: ApplyAction::DROP.with(ApplyAction::DUPL),
         optional: OptionalActions {
             duplicating: Some(into()),
-            redirect: None,
+            ..OptionalActions::default()
         }
         .into(),
         ..testing::forward(2, into())

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod beside;
 pub mod buffering;
 pub mod first_payloads;
 pub mod one_session;
@@ -27,7 +28,7 @@ use worker::{ApplyError, Command, ControlEnd, Event, Worker, WorkerConfig, contr
 pub const PEER_MAC: MacAddr = MacAddr([2, 0xee, 0, 0, 0, 0x99]);
 
 /// Every next hop that a packet in the test network may take.
-const NEXT_HOPS: [(u16, &str); 9] = [
+pub const NEXT_HOPS: [(u16, &str); 9] = [
     (0, "10.0.3.254"),
     (0, "2001:db8:3::fe"),
     (0, "10.0.3.7"),
@@ -64,6 +65,23 @@ pub fn frame(port: u16, packet: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// The adjacencies of all next hops in a network, as control reports them to workers.
+pub fn next_hops(network: &Network) -> Vec<AdjacencyChange> {
+    let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
+    let known = |(instance, address): (u16, &str)| {
+        let (instance, address) = (InstanceId(instance), address.parse().expect("an address"));
+        let interface = interface(network.instance(instance)?, &macs);
+        Some(AdjacencyChange {
+            id: NumberedHops
+                .resolve(instance, address)
+                .expect("it numbers every next hop"),
+            neighbour: Some((instance, address)),
+            adjacency: Some(Adjacency::resolved(&interface, mac_of(instance, address))),
+        })
+    };
+    NEXT_HOPS.into_iter().filter_map(known).collect()
+}
+
 /// Workers, their links and wires.
 pub struct World {
     pub network: Arc<Network>,
@@ -74,10 +92,12 @@ pub struct World {
     next_op: u64,
     contents: Vec<ContentUsage>,
     generation: u32,
+    /// The changes of next hops that all workers have had.
+    pub adjacencies: Vec<AdjacencyChange>,
 }
 
 /// How many ports a network's instances and mirrors need.
-fn ports(network: &Network) -> u16 {
+pub fn ports(network: &Network) -> u16 {
     let ports = |instance: &Instance| [Some(instance.port), instance.mirror];
     let all = network.instances().iter().flat_map(ports).flatten();
     all.map(|port| port.0 + 1).max().unwrap_or(0)
@@ -114,6 +134,7 @@ impl World {
             next_op: 0,
             contents: Vec::new(),
             generation: 0,
+            adjacencies: Vec::new(),
         };
         for (id, mut io) in ios.into_iter().enumerate() {
             able(&mut io);
@@ -161,7 +182,7 @@ impl World {
                     mac_of(instance, address),
                 )),
             };
-            self.tell_all(|| Command::Adjacency(change));
+            self.tell_adjacency(change);
         }
     }
 
@@ -180,13 +201,16 @@ impl World {
         let id = NumberedHops
             .resolve(instance, address)
             .expect("it numbers every next hop");
-        self.tell_all(|| {
-            Command::Adjacency(AdjacencyChange {
-                id,
-                neighbour: Some((instance, address)),
-                adjacency: Some(adjacency),
-            })
+        self.tell_adjacency(AdjacencyChange {
+            id,
+            neighbour: Some((instance, address)),
+            adjacency: Some(adjacency),
         });
+    }
+
+    fn tell_adjacency(&mut self, change: AdjacencyChange) {
+        self.adjacencies.push(change);
+        self.tell_all(|| Command::Adjacency(change));
     }
 
     /// Sends all workers that a next hop does not answer any more.
@@ -195,12 +219,10 @@ impl World {
         let configured = self.network.instance(instance).expect("an instance");
         let adjacency = Adjacency::unresolved(&interface(configured, &macs));
         let id = NumberedHops.resolve(instance, address);
-        self.tell_all(|| {
-            Command::Adjacency(AdjacencyChange {
-                id: id.expect("it numbers every next hop"),
-                neighbour: Some((instance, address)),
-                adjacency: Some(adjacency),
-            })
+        self.tell_adjacency(AdjacencyChange {
+            id: id.expect("it numbers every next hop"),
+            neighbour: Some((instance, address)),
+            adjacency: Some(adjacency),
         });
     }
 

@@ -78,10 +78,10 @@ fn place(line: &str) -> Option<&str> {
     place.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// `109 M qer_id: QerId,`
+/// `109 M qer_id: QerId,`; none of those of vendors.
 fn row(line: &str) -> Option<(u16, char)> {
     let mut words = line.split(' ');
-    let number = words.next()?.parse().ok()?;
+    let number = words.next()?.parse().ok().filter(|number| *number < 0x8000)?;
     let presence = words.next()?.chars().next()?;
     // What is mandatory in an acceptance is mandatory.
     Some((number, if presence == 'A' { 'M' } else { presence }))

@@ -160,6 +160,7 @@ fn with_a_policy(name: &str) -> World {
         instance: None,
         next_hop: None,
         dscp: None,
+        nat: None,
     };
     let network = Arc::unwrap_or_clone(fleet::network());
     let network = network.with_policies(vec![policy]).unwrap();
@@ -269,7 +270,7 @@ fn the_tests_and_the_code_that_are_named_exist() {
             assert!(!row.tests.is_empty(), "no test: {:?}", row.ies);
         }
     }
-    for name in ["ts29244.md", "ts29281.md", "ts38415.md"] {
+    for name in ["ts29244.md", "ts29281.md", "ts38415.md", "tr459.md"] {
         for cell in document::clause_rows(name).iter().flat_map(|cells| &cells[1..]) {
             for file in document::files(cell) {
                 assert!(sources.has_file(&file), "{name}: {file}");

@@ -61,10 +61,12 @@ async fn scrape(service: &Service) -> Result<Scrape, Problem> {
     if let Some(gauges) = &service.gauges {
         workers.holdings = (gauges.holdings)();
         workers.buffers = (gauges.buffers)();
+        workers.nat = (gauges.nat_counts)();
         workers.ticks_per_second = gauges.ticks_per_second;
         workers.flow_entries_limit = gauges.flow_entries_limit;
     }
     let contents = content_rows(service).await?;
+    let nat_pools = service.client.nat_pools().await?;
     let uptime = Duration::from_secs_f64(control.uptime);
     let mut load = service.load.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Scrape {
@@ -72,6 +74,7 @@ async fn scrape(service: &Service) -> Result<Scrape, Problem> {
         records: service.records.as_ref().map(|read| read()),
         store: service.store.as_ref().map(|read| read()),
         contents,
+        nat_pools,
         control,
         workers,
     })

@@ -49,6 +49,29 @@ pub(super) struct Body {
     /// By URR: packets, octets.
     pub(super) dropped: Vec<(u32, u64, u64)>,
     pub(super) pending: Pending,
+    /// Of a session with public addresses.
+    pub(super) nat: Option<Nat>,
+    /// By FAR, where it says which public addresses the session has: the name of a pool, or none.
+    pub(super) nat_choices: Vec<(u32, Option<String>)>,
+}
+
+/// Port blocks, each with its address, its first port, and the power of two of its ports; and mappings to them.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Nat {
+    pub(super) blocks: Vec<(Ipv4Addr, u16, u8)>,
+    pub(super) mappings: Vec<Mapping>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Mapping {
+    pub(super) address: Ipv4Addr,
+    pub(super) port: u16,
+    /// Of the IANA registry.
+    pub(super) protocol: u8,
+    pub(super) public_port: u16,
+    pub(super) remaining_ms: u64,
+    pub(super) state: u8,
+    pub(super) remotes: Option<Vec<Ipv4Addr>>,
 }
 
 /// Whom the session is for, since when there has been one, and what usage was entered of it.

@@ -18,6 +18,7 @@ use super::form::{
     Billing, Body, Bucketed, Chosen, Downlink, Endpoint, Far, Forwarding, Left, Node, Pdr, Pending, Prefix,
     Set, SetsBody, User,
 };
+use super::nat;
 use crate::f_teid_choice::ChooseScope;
 use crate::ids::Seid;
 use crate::session_accounting::{Entered, SessionAccounting, Subscriber};
@@ -65,6 +66,10 @@ impl<'a> Reader<'a> {
             policers: rules.policers(),
             ..policy
         });
+        let (port_blocks, mappings) = match (body.nat, rules.nat()) {
+            (Some(of_record), Some(pool)) => nat::read(of_record, pool, self.frame.network.nat().pools())?,
+            _ => Default::default(),
+        };
         let leases = body.leases.iter().map(|lease| self.lease(lease));
         let chosen = body.chosen.iter().map(|chosen| self.chosen(chosen));
         Ok(SessionRecord {
@@ -82,6 +87,8 @@ impl<'a> Reader<'a> {
             packets: self.packets(&body.packets)?,
             tokens: self.tokens(&body.tokens)?,
             dropped: dropped(&body.dropped)?,
+            port_blocks,
+            mappings,
             pending: self.pending(&body.pending)?,
             association: body.association,
         })
@@ -108,7 +115,8 @@ impl<'a> Reader<'a> {
             rules.create_endpoint(self.endpoint(endpoint)?)?;
         }
         for far in &body.fars {
-            rules.create_far(self.far(far)?)?;
+            let nat = nat::choice(&body.nat_choices, far.id, self.frame.network.nat());
+            rules.create_far(self.far(far, nat)?)?;
         }
         for one in &body.qers {
             rules.create_qer(one.read(self.dates)?)?;
@@ -127,6 +135,7 @@ impl<'a> Reader<'a> {
         }
         let filters: Vec<_> = all(&body.filters, self.dates)?;
         rules.share_filters(&filters);
+        rules.set_chosen_nat(self.frame.network.nat_choice(&rules).0);
         Ok(rules)
     }
 
@@ -193,7 +202,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn far(&self, far: &Far) -> Result<model::Far> {
+    fn far(&self, far: &Far, nat: Option<model::NatChoice>) -> Result<model::Far> {
         let read = |to: &Option<Forwarding>| to.as_ref().map(|to| self.forwarding(to)).transpose();
         Ok(model::Far {
             id: model::FarId(far.id),
@@ -202,6 +211,7 @@ impl<'a> Reader<'a> {
             optional: model::OptionalActions {
                 duplicating: read(&far.duplicating)?,
                 redirect: far.redirect.as_deref().map(redirect).transpose()?,
+                nat,
             }
             .into(),
             bar: far.bar.map(model::BarId),

@@ -17,6 +17,7 @@ use super::form::{
     Billing, Body, Bucketed, Chosen, Endpoint, Far, Forwarding, Left, Node, Pdr, Pending, Prefix, Set,
     SetsBody, User,
 };
+use super::nat;
 use crate::f_teid_choice::ChooseScope;
 use crate::session_accounting::{Entered, SessionAccounting, Subscriber};
 use crate::sets::{SetId, SetNode, Sets};
@@ -57,6 +58,8 @@ impl<'a> Writer<'a> {
             packets,
             tokens,
             dropped,
+            port_blocks,
+            mappings,
             pending,
         } = record;
         let endpoints = rules.endpoints().iter().map(|one| self.endpoint(one)).collect();
@@ -95,6 +98,8 @@ impl<'a> Writer<'a> {
                 .map(|one| (one.urr.0, one.packets, one.octets))
                 .collect(),
             pending: self.pending(pending),
+            nat: nat::write(port_blocks, mappings),
+            nat_choices: nat::choices(rules.fars(), network.nat().pools()),
             instances: names(&self.named, instance_name, "network instance")?,
             policies: names(&self.policies, policy_name, "forwarding policy")?,
             policers: network
@@ -212,6 +217,8 @@ impl<'a> Writer<'a> {
         let model::OptionalActions {
             duplicating,
             redirect,
+            // Beside the FARs: `nat_choices`.
+            nat: _,
         } = &**optional;
         Far {
             id: id.0,

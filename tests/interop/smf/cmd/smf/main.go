@@ -6,6 +6,7 @@
 //	{"op":"gate","up_seid":1,"uplink":1,"downlink":0} -> {}
 //	{"op":"qfi","up_seid":1,"qfi":7}                -> {}
 //	{"op":"redirect","up_seid":1,"url":"http://..."} -> {}; "" ends it
+//	{"op":"nat","up_seid":1,"nat":{"pool":"cgn"}}  -> {"binding":{"pool":"cgn","address":"192.0.2.1","first":1,"last":2}}, or null
 //	{"op":"delete","up_seid":1}                     -> {"usage":[{"urr":1,"total":..}]}
 //	{"op":"charged","seid":1}                       -> {"charged":[{"urr":1,"total":..}]}, by reports that came by themselves
 //	{"op":"reports"}                                -> {"reports":[{"seid":1,"usage":1,"triggers":[2]}]}, those since the last time
@@ -32,6 +33,7 @@ type command struct {
 	Downlink uint8       `json:"downlink"`
 	QFI      uint8       `json:"qfi"`
 	URL      string      `json:"url"`
+	NAT      smf.NAT     `json:"nat"`
 	// An application, and what it is known by.
 	Application string    `json:"application"`
 	PFDs        []smf.PFD `json:"pfds"`
@@ -54,6 +56,9 @@ func run(client *smf.Client, c command) (any, error) {
 		return struct{}{}, client.SetQFI(c.UPSEID, c.QFI)
 	case "redirect":
 		return struct{}{}, client.SetRedirect(c.UPSEID, c.URL)
+	case "nat":
+		binding, err := client.SetNAT(c.UPSEID, c.NAT)
+		return map[string]*smf.Binding{"binding": binding}, err
 	case "pfds":
 		return struct{}{}, client.ProvisionPFDs(c.Application, c.PFDs...)
 	case "partial_pfds":

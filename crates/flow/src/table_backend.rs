@@ -1,0 +1,685 @@
+//! The requests' side of a backend of the FlowOp contract, over flow tables and session blocks that another owns.
+//!
+//! What packets do is the owner's affair ([`BackendTables`]): the local backend has tables of its own, an accelerator
+//! those of its engine.
+
+mod session;
+
+use core::fmt;
+use core::ops::Bound;
+use core::time::Duration;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+pub use self::session::entry_of;
+use self::session::{Session, at, names, refusal, set};
+use crate::contract::{
+    Actions, AnyKey, Backend, Capabilities, CounterKind, Epoch, Event, Flow, FlowOp, Notice, Object,
+    ObjectId, Outcome, Refusal, Reply, Request, Subject,
+};
+use crate::meter::SharedId;
+use crate::{
+    BlockImage, Blocks, Bounds, Counted, Direction, FlowEntry, Flows, Forward, Installed, Mark, Nanos,
+    ReplaceMap, SessionIndex, UrrCount, Weight,
+};
+
+/// Misses that are reported before they are fetched.
+const MISSES: usize = 1024;
+
+/// Flow tables and session blocks, as requests change them.
+pub trait BackendTables {
+    /// The session blocks.
+    fn blocks(&self) -> &Blocks;
+
+    /// The same, to change.
+    fn blocks_mut(&mut self) -> &mut Blocks;
+
+    /// The entry of a key.
+    fn entry(&self, key: &AnyKey) -> Option<FlowEntry<AnyKey>>;
+
+    /// Adds a flow of a session, or changes the one of its key: its entry, whose extension means nothing.
+    ///
+    /// # Errors
+    /// [`Refusal::Full`], [`Refusal::Unsupported`].
+    fn put(
+        &mut self,
+        session: SessionIndex,
+        flow: &Flow,
+        entry: &FlowEntry<AnyKey>,
+        now: Nanos,
+    ) -> Result<(), Refusal>;
+
+    /// Whether a session has a flow that `is_it`. Tables that keep no more than entries say so of every session that
+    /// has any flow.
+    fn any_flow(&self, session: SessionIndex, is_it: &dyn Fn(&Flow) -> bool) -> bool;
+
+    /// The block of a session is another from now on. Flows continue, or are gone.
+    fn moved(&mut self, session: SessionIndex, installed: Installed);
+
+    /// Removes the flow of a key, if the session has it.
+    fn remove(&mut self, session: SessionIndex, key: &AnyKey, now: Nanos);
+
+    /// Removes all flows of a session, whose block may have another generation after that.
+    fn remove_all(&mut self, session: SessionIndex, installed: Installed, now: Nanos) -> Installed;
+
+    /// Removes some entries that have idled for too long, and passes on whose they were.
+    fn age(&mut self, now: Nanos, aged: &mut Vec<(AnyKey, SessionIndex)>);
+
+    /// An object of the node comes, changes or goes (`None`).
+    ///
+    /// # Errors
+    /// [`Refusal::Unsupported`]; then it stays as it was.
+    fn change_node(&mut self, id: ObjectId, object: Option<&Object>) -> Result<(), Refusal>;
+
+    /// Objects of the node that were changed before are what packets meet, from now on: a fence of the node is answered
+    /// then.
+    fn fence_node(&mut self) {}
+
+    /// The octets that packets wanted to pass of a shared meter since this was asked last, by [`Direction`].
+    fn take_demand(&mut self, id: SharedId) -> [u64; 2];
+}
+
+/// The backend. It carries out one request per `poll`.
+pub struct TableBackend<T> {
+    capabilities: Capabilities,
+    epoch: Epoch,
+    tables: T,
+    node: HashMap<ObjectId, Object>,
+    sessions: BTreeMap<SessionIndex, Session>,
+    /// When counters were reported last, and the session that was the last of that.
+    counted_at: Nanos,
+    counted: SessionIndex,
+    requests: VecDeque<Request>,
+    notices: VecDeque<Notice>,
+    aged: Vec<(AnyKey, SessionIndex)>,
+    /// When it worked last.
+    now: Nanos,
+}
+
+impl<T: BackendTables> TableBackend<T> {
+    /// A backend without state, over tables that are empty.
+    pub fn new(capabilities: Capabilities, epoch: Epoch, tables: T) -> Self {
+        Self {
+            capabilities,
+            epoch,
+            tables,
+            node: HashMap::new(),
+            sessions: BTreeMap::new(),
+            counted_at: Nanos::ZERO,
+            counted: SessionIndex(0),
+            requests: VecDeque::new(),
+            notices: VecDeque::new(),
+            aged: Vec::new(),
+            now: Nanos::ZERO,
+        }
+    }
+
+    /// The same, which reports counters by itself.
+    pub fn with_counts_every(mut self, every: Duration) -> Self {
+        self.capabilities.counts_every = Some(every);
+        self
+    }
+
+    /// Its tables.
+    pub const fn tables(&self) -> &T {
+        &self.tables
+    }
+
+    /// The same, for packets.
+    pub const fn tables_mut(&mut self) -> &mut T {
+        &mut self.tables
+    }
+
+    /// Sessions that have at least one object here.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Puts a flow of a session at once, beside requests: it came with a packet. Whatever was asked before and is not
+    /// carried out yet comes behind it.
+    ///
+    /// # Errors
+    /// As a request that puts the flow.
+    pub fn put_now(&mut self, session: SessionIndex, flow: &Flow, now: Nanos) -> Result<(), Refusal> {
+        self.put_flow(session, flow, now)
+    }
+
+    /// Reports that a packet matched nothing, unless very many wait to be reported.
+    pub fn tell_miss(&mut self, key: AnyKey) {
+        if self.notices.len() < MISSES {
+            self.notices.push_back(Notice::Event(Event::Miss { key }));
+        }
+    }
+
+    fn apply(&mut self, request: Request, now: Nanos) -> Result<Outcome, Refusal> {
+        let Request {
+            epoch, subject, op, ..
+        } = request;
+        if epoch != self.epoch {
+            return Err(Refusal::OtherEpoch);
+        }
+        let session = match (subject, id_of(&op)) {
+            (Subject::Node, None) => {
+                self.tables.fence_node();
+                return Ok(Outcome::Done);
+            }
+            (_, None) => return Ok(Outcome::Done),
+            (Subject::Node, Some(id)) if id.is_of_node() => return self.apply_of_node(op, id),
+            (Subject::Session(session), Some(id)) if !id.is_of_node() => session,
+            _ => return Err(Refusal::Unsupported),
+        };
+        match op {
+            FlowOp::Install(object) => match self.has(session, object.id()) {
+                true => Err(Refusal::Exists),
+                false => self.put(session, &object, now),
+            },
+            FlowOp::Update(object) => match self.has(session, object.id()) {
+                true => self.put(session, &object, now),
+                false => Err(Refusal::Missing),
+            },
+            FlowOp::Put(object) => self.put(session, &object, now),
+            FlowOp::Remove(id) => {
+                let outcome = self.query(session, id)?;
+                self.remove(session, id, now)?;
+                Ok(outcome)
+            }
+            FlowOp::Query(id) => self.query(session, id),
+            FlowOp::Fence => Ok(Outcome::Done),
+        }
+    }
+
+    fn apply_of_node(&mut self, op: FlowOp, id: ObjectId) -> Result<Outcome, Refusal> {
+        let is_there = self.node.contains_key(&id);
+        match op {
+            FlowOp::Install(_) if is_there => Err(Refusal::Exists),
+            FlowOp::Update(_) | FlowOp::Remove(_) | FlowOp::Query(_) if !is_there => Err(Refusal::Missing),
+            FlowOp::Install(object) | FlowOp::Update(object) | FlowOp::Put(object) => {
+                let held = self.node.len() - usize::from(is_there);
+                self.capabilities.allows_of_node(&object, held)?;
+                self.tables.change_node(id, Some(&object))?;
+                self.node.insert(id, object);
+                Ok(Outcome::Done)
+            }
+            FlowOp::Remove(_) => {
+                self.tables.change_node(id, None)?;
+                self.node.remove(&id);
+                Ok(Outcome::Done)
+            }
+            FlowOp::Query(ObjectId::SharedMeter(id)) => Ok(Outcome::Demand(self.tables.take_demand(id))),
+            FlowOp::Query(_) | FlowOp::Fence => Ok(Outcome::Done),
+        }
+    }
+
+    fn has(&self, index: SessionIndex, id: ObjectId) -> bool {
+        let Some(session) = self.sessions.get(&index) else {
+            return false;
+        };
+        match id {
+            ObjectId::Flow(key) => self.owner(&key) == Some(index),
+            ObjectId::Forward(slot) => session.forwards.contains(&slot),
+            ObjectId::Qer(slot) => session.qers.contains_key(&slot),
+            ObjectId::Meter(qer, direction) => session.meter(qer, direction),
+            ObjectId::Counter(slot) => session.counters.contains_key(&slot),
+            ObjectId::Generation => session.generation.is_some(),
+            ObjectId::Share => session.image.shared != SharedId::NONE,
+            ObjectId::Session | ObjectId::Flows | ObjectId::Contents => true,
+            _ => false,
+        }
+    }
+
+    /// Installs or updates.
+    fn put(&mut self, session: SessionIndex, object: &Object, now: Nanos) -> Result<Outcome, Refusal> {
+        let outcome = match object.id() {
+            id @ ObjectId::Counter(_) if self.has(session, id) => self.query(session, id)?,
+            _ => Outcome::Done,
+        };
+        match object {
+            Object::Flow(flow) => self.put_flow(session, flow, now)?,
+            Object::Forward { forward, .. } if !self.capabilities.can_mirror(forward) => {
+                return Err(Refusal::Unsupported);
+            }
+            Object::Forward { slot, forward } => {
+                self.change(session, BlockImage::MAX_FORWARDS, *slot, |image| {
+                    at(&mut image.forwards, *slot, Forward::DROP, *forward);
+                })?;
+                self.present(session, |session| session.forwards.insert(*slot));
+            }
+            Object::Qer {
+                slot,
+                mark,
+                closed,
+                metered,
+            } => {
+                let lacks = |held: &Session| {
+                    let lacks = |flow: &Flow| held.lacks_meter(*slot, *metered, flow);
+                    self.tables.any_flow(session, &lacks)
+                };
+                if self.sessions.get(&session).is_some_and(lacks) {
+                    return Err(Refusal::Missing);
+                }
+                self.change(session, BlockImage::MAX_QERS, *slot, |image| {
+                    at(&mut image.marks, *slot, Mark::NONE, *mark);
+                    set(&mut image.closed_ul, *slot, closed[0]);
+                    set(&mut image.closed_dl, *slot, closed[1]);
+                })?;
+                self.present(session, |session| session.qers.insert(*slot, *metered));
+            }
+            Object::Meter {
+                qer,
+                direction,
+                spec,
+                state,
+            } => {
+                self.change(session, BlockImage::MAX_QERS, *qer, |image| {
+                    let mut pair = image.meters.get(usize::from(*qer)).copied().unwrap_or_default();
+                    pair[*direction as usize] = Some(*spec);
+                    at(&mut image.meters, *qer, [None; 2], pair);
+                })?;
+                if let (Some(state), Some(session)) = (state, self.sessions.get(&session)) {
+                    let block = session.installed.block;
+                    let blocks = self.tables.blocks_mut();
+                    blocks.set_meter_state(block, *qer, *direction, *state);
+                }
+            }
+            Object::Counter { slot, kind, bounds } => self.put_counter(session, *slot, *kind, *bounds)?,
+            Object::Generation(generation) => {
+                self.change(session, 1, 0, |_| ())?;
+                self.begin_generation(session, Some(*generation), now);
+            }
+            Object::Share(id) => {
+                if *id == SharedId::NONE || id.0 > self.capabilities.shared_meters {
+                    return Err(Refusal::Unsupported);
+                }
+                self.change(session, 1, 0, |image| image.shared = *id)?;
+            }
+            _ => return Err(Refusal::Unsupported),
+        }
+        Ok(outcome)
+    }
+
+    /// Removes the flows of a session, unless they are of this generation.
+    fn begin_generation(&mut self, index: SessionIndex, generation: Option<u32>, now: Nanos) {
+        let Some(session) = self.sessions.get_mut(&index) else {
+            return;
+        };
+        let old = core::mem::replace(&mut session.generation, generation);
+        if old.unwrap_or_default() != generation.unwrap_or_default() {
+            session.installed = self.tables.remove_all(index, session.installed, now);
+        }
+    }
+
+    fn put_counter(
+        &mut self,
+        session: SessionIndex,
+        slot: u8,
+        kind: CounterKind,
+        bounds: Bounds,
+    ) -> Result<(), Refusal> {
+        let mut counters = self
+            .sessions
+            .get(&session)
+            .map(|session| session.counters.clone());
+        let counters = counters.get_or_insert_default();
+        if counters.get(&slot).is_some_and(|old| *old != kind) || !self.capabilities.can_count(kind) {
+            return Err(Refusal::Unsupported);
+        }
+        if let Some(weight) = kind.weight {
+            let of = counters.get(&weight.of).ok_or(Refusal::Missing)?;
+            if of.before_qos || !kind.before_qos {
+                return Err(Refusal::Unsupported);
+            }
+        }
+        counters.insert(slot, kind);
+        let first_before = counters
+            .iter()
+            .find(|(_, kind)| kind.before_qos)
+            .map(|(slot, _)| *slot);
+        let is_behind = |(slot, kind): (&u8, &CounterKind)| {
+            kind.before_qos == first_before.is_some_and(|first| *slot >= first)
+        };
+        if !counters.iter().all(is_behind) {
+            return Err(Refusal::Unsupported);
+        }
+        let carry = ReplaceMap::SAME.without_urr(slot);
+        self.change_with(session, BlockImage::MAX_URRS, slot, &carry, |image| {
+            image.urrs = image.urrs.max(slot + 1);
+            image.before_qos = first_before.map_or(0, |first| image.urrs - first);
+            set(&mut image.units, slot, kind.events);
+            image.weights.retain(|weight| weight.slot != slot);
+            let weight = kind.weight.map(|weight| Weight {
+                slot,
+                of: weight.of,
+                times: weight.times,
+            });
+            image.weights.extend(weight);
+            at(&mut image.bounds, slot, Bounds::NONE, bounds);
+        })?;
+        self.present(session, |session| {
+            session.told.remove(&slot);
+            session.counters.insert(slot, kind)
+        });
+        Ok(())
+    }
+
+    fn present<R>(&mut self, session: SessionIndex, change: impl FnOnce(&mut Session) -> R) {
+        if let Some(session) = self.sessions.get_mut(&session) {
+            change(session);
+        }
+    }
+
+    fn change(
+        &mut self,
+        session: SessionIndex,
+        slots: usize,
+        slot: u8,
+        change: impl FnOnce(&mut BlockImage),
+    ) -> Result<(), Refusal> {
+        self.change_with(session, slots, slot, &ReplaceMap::SAME, change)
+    }
+
+    /// Changes the image of a session, and its block by it; a session that is new here gets one.
+    fn change_with(
+        &mut self,
+        index: SessionIndex,
+        slots: usize,
+        slot: u8,
+        carry: &ReplaceMap,
+        change: impl FnOnce(&mut BlockImage),
+    ) -> Result<(), Refusal> {
+        if usize::from(slot) >= slots {
+            return Err(Refusal::Unsupported);
+        }
+        let Some(session) = self.sessions.get_mut(&index) else {
+            return self.begin(index, change);
+        };
+        let mut image = session.image.clone();
+        change(&mut image);
+        let old = session.installed;
+        let blocks = self.tables.blocks_mut();
+        let replaced = blocks.replace(old.block, &image, carry, Flows::Keep);
+        session.installed = replaced.map_err(refusal)?;
+        session.image = image;
+        if session.installed != old {
+            self.tables.moved(index, session.installed);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, index: SessionIndex, change: impl FnOnce(&mut BlockImage)) -> Result<(), Refusal> {
+        let mut image = BlockImage::default();
+        change(&mut image);
+        let installed = self.tables.blocks_mut().install(index, &image).map_err(refusal)?;
+        self.sessions.insert(index, Session::new(image, installed));
+        Ok(())
+    }
+
+    fn put_flow(&mut self, index: SessionIndex, flow: &Flow, now: Nanos) -> Result<(), Refusal> {
+        if !self.capabilities.can_hold(flow, Actions::NONE) {
+            return Err(Refusal::Unsupported);
+        }
+        let session = self.sessions.get(&index).ok_or(Refusal::Missing)?;
+        if session.generation.unwrap_or_default() != flow.generation {
+            return Err(Refusal::Stale);
+        }
+        if !session.has_all_of(flow) {
+            return Err(Refusal::Missing);
+        }
+        if self.owner(&flow.key).is_some_and(|owner| owner != index) {
+            return Err(Refusal::Exists);
+        }
+        let block = session.installed.block;
+        let entry = entry_of(flow, index, block, self.tables.blocks_mut()).ok_or(Refusal::Full)?;
+        self.tables.put(index, flow, &entry, now)
+    }
+
+    /// The session that a key leads to.
+    fn owner(&self, key: &AnyKey) -> Option<SessionIndex> {
+        let block = self.tables.entry(key)?.verdict.block;
+        Some(self.tables.blocks().get(block)?.session())
+    }
+
+    fn query(&mut self, index: SessionIndex, id: ObjectId) -> Result<Outcome, Refusal> {
+        if !self.has(index, id) {
+            return Err(Refusal::Missing);
+        }
+        if id == ObjectId::Contents {
+            return Ok(Outcome::Contents(
+                self.tables.blocks_mut().take_contents(index, |_| true),
+            ));
+        }
+        let session = self.sessions.get(&index).ok_or(Refusal::Missing)?;
+        let view = self
+            .tables
+            .blocks()
+            .get(session.installed.block)
+            .ok_or(Refusal::Missing)?;
+        let count = |slot: u8| (slot, view.urr(slot).unwrap_or_default());
+        Ok(match id {
+            ObjectId::Counter(slot) => Outcome::Counts(vec![count(slot)]),
+            ObjectId::Session => Outcome::Counts(session.counters.keys().map(|&slot| count(slot)).collect()),
+            ObjectId::Meter(qer, direction) => {
+                let meter = view.meter(qer, direction);
+                Outcome::Meter(meter.map(|meter| meter.state()).unwrap_or_default())
+            }
+            _ => Outcome::Done,
+        })
+    }
+
+    /// Removes what is there.
+    fn remove(&mut self, index: SessionIndex, id: ObjectId, now: Nanos) -> Result<(), Refusal> {
+        let session = self.sessions.get_mut(&index).ok_or(Refusal::Missing)?;
+        let may_be_named = matches!(
+            id,
+            ObjectId::Forward(_) | ObjectId::Qer(_) | ObjectId::Meter(..) | ObjectId::Counter(_)
+        );
+        let is_named = may_be_named && self.tables.any_flow(index, &|flow| names(flow, id));
+        if is_named || session.weighs_for(id) {
+            return Err(Refusal::InUse);
+        }
+        match id {
+            ObjectId::Flow(key) => self.tables.remove(index, &key, now),
+            ObjectId::Forward(slot) => {
+                self.change(index, BlockImage::MAX_FORWARDS, slot, |image| {
+                    at(&mut image.forwards, slot, Forward::DROP, Forward::DROP);
+                })?;
+                self.present(index, |session| session.forwards.remove(&slot));
+            }
+            ObjectId::Qer(slot) => {
+                session.qers.remove(&slot);
+            }
+            ObjectId::Meter(qer, direction) => self.change(index, BlockImage::MAX_QERS, qer, |image| {
+                if let Some(pair) = image.meters.get_mut(usize::from(qer)) {
+                    pair[direction as usize] = None;
+                }
+            })?,
+            ObjectId::Counter(slot) => {
+                session.counters.remove(&slot);
+                session.told.remove(&slot);
+                session.reported.retain(|(reported, _)| *reported != slot);
+            }
+            ObjectId::Generation => self.begin_generation(index, None, now),
+            ObjectId::Share => self.change(index, 1, 0, |image| image.shared = SharedId::NONE)?,
+            ObjectId::Flows => session.installed = self.tables.remove_all(index, session.installed, now),
+            ObjectId::Session => {
+                let last = self.tables.remove_all(index, session.installed, now);
+                self.tables.blocks_mut().remove(last.block);
+                self.sessions.remove(&index);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn age(&mut self, now: Nanos) {
+        let mut aged = core::mem::take(&mut self.aged);
+        self.tables.age(now, &mut aged);
+        for (key, session) in aged.drain(..) {
+            self.notices.push_back(Notice::Event(Event::Aged {
+                session,
+                key,
+                counts: Vec::new(),
+            }));
+        }
+        self.aged = aged;
+    }
+
+    /// Reports the counters that have changed since they were reported last: of some sessions at a time, and of all
+    /// within the interval.
+    fn report_counts(&mut self, every: Duration, now: Nanos) {
+        let since = now.since(self.counted_at).as_nanos();
+        let due = (self.sessions.len() as u128 * since).div_ceil(every.as_nanos().max(1));
+        if due == 0 || self.sessions.is_empty() {
+            return;
+        }
+        self.counted_at = now;
+        let due = usize::try_from(due)
+            .unwrap_or(usize::MAX)
+            .min(self.sessions.len());
+        let behind = (Bound::Excluded(self.counted), Bound::Unbounded);
+        let before: Vec<SessionIndex> = self
+            .sessions
+            .range(behind)
+            .map(|(index, _)| *index)
+            .take(due)
+            .collect();
+        let again = self.sessions.keys().copied().take(due - before.len());
+        let turn: Vec<SessionIndex> = before.into_iter().chain(again).collect();
+        for session in turn {
+            self.counted = session;
+            self.report_counts_of(session);
+        }
+    }
+
+    fn report_counts_of(&mut self, index: SessionIndex) {
+        let Some(session) = self.sessions.get_mut(&index) else {
+            return;
+        };
+        let Some(view) = self.tables.blocks().get(session.installed.block) else {
+            return;
+        };
+        let count = |slot: &u8| (*slot, view.urr(*slot).unwrap_or_default());
+        let counts: Vec<(u8, UrrCount)> = session.counters.keys().map(count).collect();
+        let is_new =
+            |count: &&(u8, UrrCount)| count.1 != UrrCount::default() && !session.reported.contains(count);
+        let changed: Vec<(u8, UrrCount)> = counts.iter().filter(is_new).copied().collect();
+        session.reported = counts;
+        if !changed.is_empty() {
+            let event = Event::Counts {
+                session: index,
+                counts: changed,
+            };
+            self.notices.push_back(Notice::Event(event));
+        }
+    }
+
+    /// Reports what counters of a session have reached, as its block says, and was not reported: for tables that say no
+    /// more than that there is something. The direction is that of the limit; of one of both together it is not known,
+    /// and uplink.
+    pub fn tell_reached(&mut self, index: SessionIndex) {
+        let Some(session) = self.sessions.get_mut(&index) else {
+            return;
+        };
+        let Some(view) = self.tables.blocks().get(session.installed.block) else {
+            return;
+        };
+        for slot in session.counters.keys() {
+            let reached = view.reached(*slot);
+            let told = session.told.entry(*slot).or_default();
+            let limits = reached.limits & !told.limits;
+            let (is_marked, is_limited) = (reached.watermark && !told.watermark, limits != 0);
+            *told = reached;
+            let (session, counter) = (index, *slot);
+            if is_marked {
+                let event = Event::Watermark { session, counter };
+                self.notices.push_back(Notice::Event(event));
+            }
+            if is_limited {
+                // Bit 2 is that of downlink packets.
+                let direction = Direction::BOTH[usize::from(limits == 4)];
+                self.notices.push_back(Notice::Event(Event::Limit {
+                    session,
+                    counter,
+                    direction,
+                }));
+            }
+        }
+    }
+
+    /// Reports what a packet has done to the counters of a session.
+    pub fn tell(&mut self, session: SessionIndex, direction: Direction, counted: Counted) {
+        for counter in 0..64 {
+            if counted.watermarks >> counter & 1 == 1 {
+                self.notices
+                    .push_back(Notice::Event(Event::Watermark { session, counter }));
+            }
+            if counted.limits >> counter & 1 == 1 {
+                self.notices.push_back(Notice::Event(Event::Limit {
+                    session,
+                    counter,
+                    direction,
+                }));
+            }
+        }
+    }
+}
+
+impl<T: BackendTables> Backend for TableBackend<T> {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn submit(&mut self, request: Request) {
+        self.requests.push_back(request);
+    }
+
+    fn poll(&mut self, now: Nanos) -> Option<Notice> {
+        self.now = now;
+        if let Some(request) = self.requests.pop_front() {
+            let id = request.id;
+            let outcome = self.apply(request, now);
+            self.notices.push_back(Notice::Reply(Reply { id, outcome }));
+        }
+        self.age(now);
+        if let Some(every) = self.capabilities.counts_every {
+            self.report_counts(every, now);
+        }
+        self.notices.pop_front()
+    }
+
+    fn reset(&mut self) {
+        let sessions: Vec<SessionIndex> = self.sessions.keys().copied().collect();
+        for session in sessions {
+            // A session that is there can be removed.
+            let _ = self.remove(session, ObjectId::Session, self.now);
+        }
+        let lost: Vec<ObjectId> = self.node.drain().map(|(id, _)| id).collect();
+        for id in lost {
+            // What is there can be removed.
+            let _ = self.tables.change_node(id, None);
+        }
+        self.epoch.0 = self.epoch.0.wrapping_add(1);
+        let reset = Event::BackendReset { epoch: self.epoch };
+        self.notices.push_back(Notice::Event(reset));
+    }
+}
+
+impl<T> fmt::Debug for TableBackend<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableBackend")
+            .field("epoch", &self.epoch)
+            .field("sessions", &self.sessions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The object that an operation is about.
+fn id_of(op: &FlowOp) -> Option<ObjectId> {
+    match op {
+        FlowOp::Install(object) | FlowOp::Update(object) | FlowOp::Put(object) => Some(object.id()),
+        FlowOp::Remove(id) | FlowOp::Query(id) => Some(*id),
+        FlowOp::Fence => None,
+    }
+}

@@ -1,0 +1,104 @@
+//! What is kept of each session.
+
+use std::time::Duration;
+
+use flow::{Nanos, TokenRate};
+use zerocopy::FromZeros;
+
+use super::answer::Refusal;
+use super::endpoint::Protocol;
+use crate::pools::{Filtering, NatLimits};
+
+/// Control is asked for a block of a session not more often than this.
+const REQUESTS: Duration = Duration::from_secs(1);
+
+/// What is permitted to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionPolicy {
+    /// Who may send to the mappings that it makes from now on.
+    pub filtering: Filtering,
+    /// What it may have.
+    pub limits: NatLimits,
+}
+
+/// A session. One line.
+#[derive(Clone, Copy, FromZeros)]
+#[repr(C, align(64))]
+pub(super) struct Session {
+    /// From when on control may be asked for a block, in nanoseconds.
+    pub asks_at: u64,
+    /// One more than the numbers of the blocks that it was granted first and last; 0: none.
+    pub first: u32,
+    pub last: u32,
+    pub mappings: u32,
+    most_mappings: u32,
+    /// New mappings a second; 0: without limit.
+    per_second: u32,
+    /// Ports of its blocks, and how many of them are mapped, by protocol.
+    pub ports: u32,
+    pub used: [u32; Protocol::COUNT],
+    /// Addresses that its mappings have sent to.
+    pub remotes: u32,
+    pub blocks: u8,
+    most_blocks: u8,
+    pub is_known: u8,
+    /// It makes no mappings, as it is moving away.
+    pub is_moving: u8,
+    filters: u8,
+}
+
+const _: () = assert!(size_of::<Session>() == 64);
+
+impl Session {
+    pub fn filtering(&self) -> Filtering {
+        match self.filters {
+            0 => Filtering::EndpointIndependent,
+            _ => Filtering::AddressDependent,
+        }
+    }
+
+    /// How fast it may make mappings, if it may make one at all.
+    pub fn may_begin(&self, protocol: Protocol) -> Result<TokenRate, Refusal> {
+        if self.is_moving != 0 {
+            return Err(Refusal::Moving);
+        }
+        if self.blocks == 0 {
+            return Err(Refusal::NoBlock);
+        }
+        if self.mappings >= self.most_mappings {
+            return Err(Refusal::TooManyMappings);
+        }
+        if self.free(protocol) == 0 {
+            return Err(Refusal::NoPort);
+        }
+        Ok(TokenRate::per_second_or_unlimited(self.per_second))
+    }
+
+    pub fn free(&self, protocol: Protocol) -> u32 {
+        self.ports.saturating_sub(self.used[protocol as usize])
+    }
+
+    /// Whether fewer than an eighth of its ports are free.
+    pub fn has_few(&self, protocol: Protocol) -> bool {
+        self.free(protocol) < self.ports / 8
+    }
+
+    /// Whether control should be asked for another block now; it is taken for asked.
+    pub fn takes_request(&mut self, now: Nanos) -> bool {
+        let may_have = self.is_known != 0 && self.is_moving == 0 && self.blocks < self.most_blocks;
+        let takes = may_have && now.0 >= self.asks_at;
+        if takes {
+            self.asks_at = (now + REQUESTS).0;
+        }
+        takes
+    }
+
+    /// Sets what it may have; it is known from now on.
+    pub fn set(&mut self, policy: &SessionPolicy) {
+        self.is_known = 1;
+        self.filters = u8::from(policy.filtering == Filtering::AddressDependent);
+        self.most_blocks = policy.limits.blocks;
+        self.most_mappings = policy.limits.mappings;
+        self.per_second = policy.limits.mappings_per_second;
+    }
+}

@@ -1,0 +1,96 @@
+//! What a backend can do.
+
+use std::time::Duration;
+
+use flow::KeyFields;
+use flow::contract::{Actions, ByteBasis, Capabilities, Exactness};
+
+use super::field::{Bound, CodecError, Field, Reader, Wire, Writer};
+use super::flows::KEY_FIELDS;
+
+const FLAGS: Field = Field::bits("capability flags", 0b1_1111);
+const LIMITS: u8 = 1;
+const FENCE: u8 = 1 << 1;
+const OF_FRAME: u8 = 1 << 2;
+const BOUNDED: u8 = 1 << 3;
+const COUNTS: u8 = 1 << 4;
+const ACTIONS: Field = Field::bits("actions", 0x1fff);
+const A_FLOW: Field = Field::most("counters or QERs of a flow", 64);
+const ROOM: Field = Field::any("room");
+const LOSS: Field = Field::any("loss");
+const COUNTS_EVERY: Field = Field::new("interval of counts", Bound::Range(1, u64::MAX));
+
+impl Wire for Capabilities {
+    fn put(&self, to: &mut Writer<'_>) {
+        let loss = match self.exactness {
+            Exactness::Exact => None,
+            Exactness::Bounded { loss } => Some(loss),
+        };
+        let flags = [
+            (LIMITS, self.limits),
+            (FENCE, self.fence),
+            (OF_FRAME, self.byte_basis == ByteBasis::Frame),
+            (BOUNDED, loss.is_some()),
+            (COUNTS, self.counts_every.is_some()),
+        ];
+        let flag = |mask, (bit, is_set)| if is_set { mask | bit } else { mask };
+        to.u8(&KEY_FIELDS, self.key_fields.bits());
+        to.u8(&FLAGS, flags.into_iter().fold(0, flag));
+        to.u16(&ACTIONS, self.actions.bits());
+        to.u8(&A_FLOW, self.counters_per_flow);
+        to.u8(&A_FLOW, self.qers_per_flow);
+        for room in [
+            self.ipv4_flows,
+            self.ipv6_flows,
+            self.sessions,
+            self.routes,
+            self.adjacencies,
+        ] {
+            to.u32(&ROOM, room);
+        }
+        to.u16(&ROOM, self.shared_meters);
+        to.u16(&ROOM, self.instances);
+        to.u32(&LOSS.only_if(loss.is_some()), loss.unwrap_or(0));
+        let every = self.counts_every.map_or(0, |every| every.as_nanos());
+        to.check(&Field::zero("high part of the interval"), (every >> 64) as u64);
+        to.u64(&COUNTS_EVERY.only_if(self.counts_every.is_some()), every as u64);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let key_fields = KeyFields::from_bits(from.u8(&KEY_FIELDS)?);
+        let flags = from.u8(&FLAGS)?;
+        let has = |bit| flags & bit != 0;
+        let actions = Actions::from_bits(from.u16(&ACTIONS)?);
+        let [counters_per_flow, qers_per_flow] = [from.u8(&A_FLOW)?, from.u8(&A_FLOW)?];
+        let mut room = || from.u32(&ROOM);
+        let [ipv4_flows, ipv6_flows, sessions] = [room()?, room()?, room()?];
+        let [routes, adjacencies] = [room()?, room()?];
+        let [shared_meters, instances] = [from.u16(&ROOM)?, from.u16(&ROOM)?];
+        let loss = from.u32(&LOSS.only_if(has(BOUNDED)))?;
+        let every = from.u64(&COUNTS_EVERY.only_if(has(COUNTS)))?;
+        Ok(Self {
+            key_fields,
+            actions,
+            ipv4_flows,
+            ipv6_flows,
+            sessions,
+            counters_per_flow,
+            qers_per_flow,
+            shared_meters,
+            instances,
+            routes,
+            adjacencies,
+            byte_basis: match has(OF_FRAME) {
+                true => ByteBasis::Frame,
+                false => ByteBasis::InnerIp,
+            },
+            limits: has(LIMITS),
+            fence: has(FENCE),
+            exactness: match has(BOUNDED) {
+                true => Exactness::Bounded { loss },
+                false => Exactness::Exact,
+            },
+            counts_every: has(COUNTS).then_some(Duration::from_nanos(every)),
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! What an engine is made with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{PortId, Seed, WorkerId};
+use packet::MacAddr;
+use rules::network::Network;
+
+use crate::{HostRates, IdleTimes, InterfaceSettings, LagPorts, WorkerConfig};
+
+/// The configuration of an [`Engine`](crate::accelerator::Engine).
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// The network, with the port numbers of this accelerator.
+    pub network: Arc<Network>,
+    /// The MAC address of each port.
+    pub macs: Vec<MacAddr>,
+    /// Ports that are several.
+    pub lags: Vec<LagPorts>,
+    /// What goes to the host's own network stack, by instance; frames that are neither IP nor ARP are exceptions where
+    /// there is something, and dropped elsewhere. Default: none.
+    pub host: Vec<Option<HostRates>>,
+    /// Which of `workers` this is that send by the same addresses, the host's among them: they take turns with the
+    /// identifications of fragments. Default 0.
+    pub id: WorkerId,
+    /// How many these are. Default 1.
+    pub workers: u16,
+    /// The port towards the host. Its frames pass no stage.
+    pub host_port: PortId,
+    /// Room for session blocks of [`flow::Blocks::TYPICAL_LINES`]; session indexes are below it. Default 65,536.
+    pub max_sessions: usize,
+    /// Counters of contents, for all sessions together. Default 0: entries that name one count in none.
+    pub content_counters: usize,
+    /// Room for IPv4 flows. Default 262,144.
+    pub max_flows_v4: usize,
+    /// Room for IPv6 flows. Default 65,536.
+    pub max_flows_v6: usize,
+    /// Room for next hops: as many as the host has. Default 16,384.
+    pub max_adjacencies: usize,
+    /// Meters that sessions share. Default: as [`WorkerConfig::shared_meters`].
+    pub shared_meters: u16,
+    /// Buckets of each flow table that one poll looks at for aging. Default 4.
+    pub aging_per_poll: usize,
+    /// How long a flow of one TCP connection may idle behind a FIN or RST. Default: as in workers.
+    pub tcp_transitory: Duration,
+    /// Exceptions that wait to be taken, of the urgent and of the others each; what finds no room is dropped. Default
+    /// 1,024.
+    pub max_exceptions: usize,
+    /// Flows that [settle](crate::accelerator::Engine::put_settling) at once. Default 4,096.
+    pub max_settling: usize,
+    /// Packets that are held for flows that settle. Default 1,024.
+    pub held_packets: usize,
+    /// Of them those of one flow. Default 64.
+    pub held_packets_per_flow: u16,
+    /// How long a flow may take to settle: then it is as if the host had echoed its marker. Default 5 ms.
+    pub settling_time: Duration,
+    /// The secret of the hash functions. Must be random outside tests.
+    pub seed: Seed,
+}
+
+impl EngineConfig {
+    /// The defaults.
+    pub fn new(network: Arc<Network>, macs: Vec<MacAddr>, host_port: PortId, seed: Seed) -> Self {
+        let worker = WorkerConfig::new(WorkerId(0), 1, Arc::clone(&network), Vec::new(), seed);
+        Self {
+            network,
+            macs,
+            lags: Vec::new(),
+            host: Vec::new(),
+            id: WorkerId(0),
+            workers: 1,
+            host_port,
+            max_sessions: 65_536,
+            content_counters: 0,
+            max_flows_v4: worker.max_flows_v4,
+            max_flows_v6: worker.max_flows_v6,
+            max_adjacencies: worker.max_adjacencies,
+            shared_meters: worker.shared_meters,
+            aging_per_poll: worker.aging_per_poll,
+            tcp_transitory: IdleTimes::default().tcp_transitory,
+            max_exceptions: 1_024,
+            max_settling: 4_096,
+            held_packets: 1_024,
+            held_packets_per_flow: 64,
+            settling_time: Duration::from_millis(5),
+            seed,
+        }
+    }
+
+    /// What the network does not say of its interfaces.
+    pub(super) fn interfaces(&self) -> InterfaceSettings {
+        InterfaceSettings {
+            macs: self.macs.clone(),
+            lags: self.lags.clone(),
+            host: self.host.clone(),
+            urgent_dscps: Vec::new(),
+        }
+    }
+}

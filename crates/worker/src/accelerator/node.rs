@@ -1,0 +1,432 @@
+//! The node: an engine, the agent that its host drives in-band, and the exceptions between the two. One thread owns it.
+//!
+//! All that the host sends comes in by one port: control frames of the channel, and exception frames. A poll takes
+//! these first, then lets the agent carry out requests and the engine pass packets, and sends what is for the host:
+//! control frames before all others, exceptions, and behind them a marker if flows were put that came with packets.
+
+mod config;
+mod frames;
+mod stats;
+
+use core::fmt;
+
+use flow::Nanos;
+use flow::contract::{Epoch, Refusal};
+use flow::table_backend::TableBackend;
+use offload::channel::{Channel, MAX_MTU, Random, Role};
+use offload::exception::{Class, MAX_HOPS, Marker, Reason, ReplayWindow, Send, Through};
+use offload::in_band::{Agent, greeting};
+use packet::PacketBuf;
+
+pub use self::config::{NodeConfig, NodeError};
+use self::frames::{Envelope, HostFrame, Said};
+pub use self::stats::NodeStats;
+use crate::accelerator::engine::Engine;
+use crate::accelerator::engine_tables::EngineTables;
+use crate::accelerator::exceptions::Exception;
+use crate::io::{Io, PacketMetadata};
+use crate::{BURST, Batch, PollReport};
+
+/// Bursts that are taken of the host's port in one poll.
+const HOST_BURSTS: usize = 4;
+/// The most octets of a control frame: an Ethernet header with a tag comes before its MTU.
+const MAX_CONTROL: usize = MAX_MTU + 18;
+
+/// An accelerator that a host drives in-band.
+pub struct Node<I: Io> {
+    link: HostLink<I>,
+    /// Frames of the host's port.
+    received: Batch<I::Buf>,
+    /// Frames for it.
+    out: Batch<I::Buf>,
+    /// The classes of exceptions in `out`.
+    classes: Vec<Class>,
+}
+
+/// What frames of the host change.
+struct HostLink<I: Io> {
+    agent: Agent<TableBackend<EngineTables<I>>>,
+    host_mtu: usize,
+    /// How many contacts there were when the agent last worked.
+    contacts: u64,
+    /// Of this contact.
+    replay: ReplayWindow,
+    /// The number of the next marker, from 1. Flows that are put until it is sent settle with it.
+    marker: u64,
+    /// Whether there are such flows.
+    is_marker_due: bool,
+    /// The last marker that came back.
+    echoed: u64,
+    stats: NodeStats,
+    scratch: Vec<u8>,
+}
+
+impl<I: Io> Node<I> {
+    /// A node that holds nothing, and waits for a host. `random` is that of its channel.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub fn new(config: NodeConfig, io: I, random: Random) -> Result<Self, NodeError> {
+        let capabilities = config.capabilities();
+        let NodeConfig {
+            mut engine,
+            mut channel,
+            host_mtu,
+            ..
+        } = config;
+        engine.network = Default::default();
+        let tables = EngineTables::new(Engine::new(engine, io)?);
+        let backend = TableBackend::new(capabilities, Epoch(1), tables);
+        (channel.role, channel.capabilities) = (Role::Accelerator, greeting(&backend)?);
+        Ok(Self {
+            link: HostLink {
+                agent: Agent::new(Channel::new(channel, random)?, backend),
+                host_mtu,
+                contacts: 0,
+                replay: ReplayWindow::default(),
+                marker: 1,
+                is_marker_due: false,
+                echoed: 0,
+                stats: NodeStats::default(),
+                scratch: Vec::with_capacity(MAX_CONTROL),
+            },
+            received: Batch::new(),
+            out: Batch::new(),
+            classes: Vec::with_capacity(BURST),
+        })
+    }
+
+    /// Works for a moment: what the host has sent, a burst of each port of the network, and what is for the host.
+    pub fn poll(&mut self, now: Nanos) -> PollReport {
+        let received = self.take_host_frames(now);
+        self.link.work(now);
+        let engine = self.link.engine_mut();
+        let report = engine.poll(now);
+        self.link.tell_reached();
+        let sent = self.send_control(now) + self.send_exceptions(now) + self.send_marker();
+        let stats = self.engine().stats();
+        PollReport {
+            rx: report.rx + received,
+            tx: report.tx + sent,
+            waiting: (stats.settling.held + stats.exceptions_waiting) as u64,
+            ..report
+        }
+    }
+
+    /// Whether there is contact with a host. Without it all packets are exceptions.
+    pub const fn is_served(&self) -> bool {
+        self.link.agent.is_served()
+    }
+
+    /// When a poll has something to do at the latest, if no frame comes.
+    pub fn deadline(&self) -> Nanos {
+        self.link.agent.channel().deadline()
+    }
+
+    /// Counters of what is between node and host.
+    pub const fn stats(&self) -> &NodeStats {
+        &self.link.stats
+    }
+
+    /// The agent, to read: its channel, backend and counters.
+    pub const fn agent(&self) -> &Agent<TableBackend<EngineTables<I>>> {
+        &self.link.agent
+    }
+
+    /// The engine, to read.
+    pub const fn engine(&self) -> &Engine<I> {
+        self.link.agent.backend().tables().engine()
+    }
+
+    /// The engine's packet I/O, and what is not the host's to say: links of LAGs.
+    pub const fn engine_mut(&mut self) -> &mut Engine<I> {
+        self.link.engine_mut()
+    }
+
+    /// Of each burst control frames come first.
+    fn take_host_frames(&mut self, now: Nanos) -> u64 {
+        let mut frames = 0;
+        for _ in 0..HOST_BURSTS {
+            self.link.engine_mut().host_rx(&mut self.received);
+            if self.received.is_empty() {
+                break;
+            }
+            frames += self.received.len() as u64;
+            let is_full = self.received.is_full();
+            let controls = self
+                .received
+                .iter()
+                .filter(|frame| self.link.take_control(frame, now))
+                .count();
+            if controls > 0 {
+                self.link.work(now);
+            }
+            let envelope = self.link.envelope();
+            for frame in self.received.drain() {
+                match frames::kind_of(frame.data(), envelope.as_ref()) {
+                    HostFrame::Control => {}
+                    HostFrame::Exception(begin) => self.link.take(frame, begin.into(), now),
+                    HostFrame::Other => self.link.stats.ignored += 1,
+                }
+            }
+            if !is_full {
+                break;
+            }
+        }
+        frames
+    }
+
+    /// What finds no room is sent again later.
+    fn send_control(&mut self, now: Nanos) -> u64 {
+        let link = &mut self.link;
+        while !self.out.is_full() && link.agent.channel_mut().poll_transmit(now, &mut link.scratch) {
+            let buf = link.agent.backend_mut().tables_mut().engine_mut().alloc();
+            let frame = buf.and_then(|mut buf| frames::fill(&mut buf, &link.scratch).then_some(buf));
+            match frame {
+                Some(frame) => drop(self.out.push(frame)),
+                None => link.stats.control_lost += 1,
+            }
+        }
+        let (sent, left) = link.transmit(&mut self.out);
+        link.stats.control_lost += left as u64;
+        sent
+    }
+
+    fn send_exceptions(&mut self, now: Nanos) -> u64 {
+        let envelope = self.link.envelope();
+        let link = &mut self.link;
+        let mut all = 0;
+        loop {
+            self.classes.clear();
+            let mut is_any = false;
+            while !self.out.is_full()
+                && let Some(exception) = link.engine_mut().next_exception()
+            {
+                is_any = true;
+                if let Some((class, frame)) = link.frame_of(exception, envelope.as_ref(), now) {
+                    self.classes.push(class);
+                    let _ = self.out.push(frame);
+                }
+            }
+            if !is_any {
+                return all;
+            }
+            let (sent, left) = link.transmit(&mut self.out);
+            let (gone, lost) = self.classes.split_at(self.classes.len().saturating_sub(left));
+            gone.iter()
+                .for_each(|class| link.stats.exceptions[*class as usize] += 1);
+            lost.iter()
+                .for_each(|class| link.stats.lost[*class as usize] += 1);
+            all += sent;
+        }
+    }
+
+    /// A marker that finds no room is sent behind the next exceptions.
+    fn send_marker(&mut self) -> u64 {
+        let link = &mut self.link;
+        let Some(envelope) = link.envelope().filter(|_| link.is_marker_due) else {
+            return 0;
+        };
+        let Some(mut frame) = link.engine_mut().alloc() else {
+            return 0;
+        };
+        let mut octets = [0; 18 + Marker::LEN];
+        let marker = Marker {
+            channel: link.agent.channel().config().channel,
+            number: link.marker,
+        };
+        envelope.write(&mut octets);
+        let end = envelope.len() + Marker::LEN;
+        let is_written = marker.write(&mut octets[envelope.len()..end]).is_ok();
+        if !is_written || !frames::fill(&mut frame, &octets[..end]) {
+            return 0;
+        }
+        let _ = self.out.push(frame);
+        let (sent, _) = link.transmit(&mut self.out);
+        if sent > 0 {
+            link.stats.markers += 1;
+            link.marker += 1;
+            link.is_marker_due = false;
+        }
+        sent
+    }
+}
+
+impl<I: Io> HostLink<I> {
+    const fn engine_mut(&mut self) -> &mut Engine<I> {
+        self.agent.backend_mut().tables_mut().engine_mut()
+    }
+
+    /// The addresses of exception frames; `None` as long as the host's is not known.
+    fn envelope(&self) -> Option<Envelope> {
+        let channel = self.agent.channel();
+        let config = channel.config();
+        Some(Envelope {
+            own: config.own_mac,
+            host: channel.peer_mac().or(config.peer_mac)?,
+            vlan: config.vlan,
+        })
+    }
+
+    /// Lets the agent work. What it was given of the network counts when nothing more comes.
+    fn work(&mut self, now: Nanos) {
+        let requests = self.agent.stats().requests;
+        self.agent.poll(now);
+        if self.agent.stats().requests == requests {
+            flow::table_backend::BackendTables::fence_node(self.agent.backend_mut().tables_mut());
+        }
+        if self.contacts != self.agent.stats().contacts {
+            self.contacts = self.agent.stats().contacts;
+            self.replay = ReplayWindow::default();
+        }
+    }
+
+    fn tell_reached(&mut self) {
+        while let Some(session) = self.engine_mut().next_reached() {
+            self.agent.backend_mut().tell_reached(session);
+        }
+    }
+
+    /// Gives a control frame to the channel. Whether it is one.
+    fn take_control(&mut self, frame: &I::Buf, now: Nanos) -> bool {
+        if frames::kind_of(frame.data(), None) != HostFrame::Control {
+            return false;
+        }
+        self.stats.control += 1;
+        // What is discarded is counted there.
+        if !frame.is_chained() {
+            let _ = self.agent.channel_mut().receive(frame.data(), now);
+        } else if frame.len() <= MAX_CONTROL {
+            self.scratch.clear();
+            let octets = &mut self.scratch;
+            frame.for_each_part(&mut |part| octets.extend_from_slice(part));
+            let _ = self.agent.channel_mut().receive(&self.scratch, now);
+        }
+        true
+    }
+
+    /// Takes an exception frame of the host, whose header is behind `begin` octets.
+    fn take(&mut self, mut frame: I::Buf, begin: usize, now: Nanos) {
+        let length = frame.len();
+        let octets = match frame.gather(length) {
+            true => frame.data().get(begin..).unwrap_or_default(),
+            // It is longer than a buffer can be read at once.
+            false => &[],
+        };
+        let channel = self.agent.channel();
+        let said = frames::read(octets, channel.config().channel, |octets, mac| {
+            channel.verifies(octets, mac)
+        });
+        match said {
+            None => self.stats.malformed += 1,
+            Some(Said::Forged) => self.stats.forged += 1,
+            Some(Said::Marker(marker)) => self.take_echo(marker.number, now),
+            Some(Said::Send(send)) => self.send(frame, begin, &send, now),
+            Some(Said::Through(through)) => self.pass_through(frame, begin, &through, now),
+        }
+    }
+
+    /// Only what was sent comes back, each marker once: an earlier one says nothing new.
+    fn take_echo(&mut self, number: u64, now: Nanos) {
+        if number > self.echoed && number < self.marker {
+            self.echoed = number;
+            self.stats.echoes += 1;
+            self.engine_mut().settled(number as u32, now);
+        }
+    }
+
+    fn send(&mut self, mut frame: I::Buf, begin: usize, send: &Send, now: Nanos) {
+        let is_port = self.engine_mut().is_of_network(send.port);
+        if !is_port || !frames::strip(&mut frame, begin + Send::LEN, send.length) {
+            self.stats.malformed += 1;
+            return;
+        }
+        self.stats.sent += 1;
+        self.engine_mut().send(send.port, frame, now);
+    }
+
+    /// A packet that brings its flow along: the flow is put, and the packet passes by it.
+    fn pass_through(&mut self, mut frame: I::Buf, begin: usize, through: &Through, now: Nanos) {
+        // A contact of which the agent does not know yet begins with nothing.
+        let is_of_contact = self.agent.is_served() && self.agent.channel().stats().contacts == self.contacts;
+        if !is_of_contact {
+            self.stats.forged += 1;
+            return;
+        }
+        if !self.replay.take(through.counter) {
+            self.stats.replayed += 1;
+            return;
+        }
+        let is_port = self.engine_mut().is_of_network(through.port);
+        if !is_port || !frames::strip(&mut frame, begin + through.header_len(), through.length) {
+            self.stats.malformed += 1;
+            return;
+        }
+        frame.set_ingress(through.port);
+        let (marker, hops) = (self.marker as u32, through.hops + 1);
+        let backend = self.agent.backend_mut();
+        backend.tables_mut().settle_with(Some(marker));
+        let put = backend.put_now(through.session, &through.flow, now);
+        backend.tables_mut().settle_with(None);
+        let reason = match put {
+            Ok(()) => {
+                self.stats.through += 1;
+                self.is_marker_due = true;
+                return self.engine_mut().reinject(frame, hops, now);
+            }
+            Err(Refusal::Full) => Reason::NoFlow,
+            Err(_) => Reason::NoSession,
+        };
+        self.stats.refused += 1;
+        self.engine_mut().give_again(frame, reason, hops, now);
+    }
+
+    /// The frame of an exception; `None` where it cannot be one, which is counted.
+    fn frame_of(
+        &mut self,
+        mut exception: Exception<I::Buf>,
+        envelope: Option<&Envelope>,
+        now: Nanos,
+    ) -> Option<(Class, I::Buf)> {
+        // The frame names a port alone: a packet that came in again was exchanged with ourselves.
+        exception.hops += exception.packet.ingress().recirculations();
+        if exception.hops > MAX_HOPS {
+            self.stats.too_many_hops += 1;
+            return None;
+        }
+        let header = frames::header_of(&exception, self.agent.channel().config().channel, now);
+        let Some(envelope) = envelope else {
+            self.stats.lost[header.class as usize] += 1;
+            return None;
+        };
+        if !frames::wrap(&mut exception.packet, &header, envelope, self.host_mtu) {
+            self.stats.too_long += 1;
+            return None;
+        }
+        Some((header.class, exception.packet))
+    }
+
+    /// Sends frames to the host; how many went, and how many found no room and are dropped.
+    fn transmit(&mut self, out: &mut Batch<I::Buf>) -> (u64, usize) {
+        if out.is_empty() {
+            return (0, 0);
+        }
+        let frames = out.len();
+        self.engine_mut().host_tx(out);
+        let left = out.len();
+        if left > 0 {
+            self.engine_mut().io_mut().free(out);
+            out.clear();
+        }
+        ((frames - left) as u64, left)
+    }
+}
+
+impl<I: Io> fmt::Debug for Node<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("is_served", &self.is_served())
+            .field("stats", self.stats())
+            .finish_non_exhaustive()
+    }
+}

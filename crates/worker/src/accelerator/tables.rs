@@ -1,0 +1,230 @@
+//! What the host puts into an engine, and takes out.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use flow::contract::AnyKey;
+use flow::meter::SharedMeters;
+use flow::{BlockRef, Blocks, FlowEntry, InstanceId, LocalId, Nanos, PortId, SessionBlock, SessionIndex};
+use offload::exception::Reason;
+use packet::MacAddr;
+use rules::classifier::Key;
+use rules::network::Network;
+use transport::lag::LagShare;
+use transport::{AdjacencyChange, Interface, Routes};
+
+use crate::accelerator::engine::Engine;
+use crate::accelerator::put_error::PutError;
+use crate::accelerator::settling::{GivenFlow, cut};
+use crate::egress::network_tables::NetworkTables;
+use crate::egress::path_mtus::Path;
+use crate::io::Io;
+
+impl<I: Io> Engine<I> {
+    /// The session blocks. Flow entries name them by what [`Blocks::install`] and [`Blocks::replace`] give
+    /// ([`flow::SessionBlock::fill_entry`]).
+    pub fn blocks_mut(&mut self) -> &mut Blocks {
+        &mut self.blocks
+    }
+
+    /// A session block, to read: its counts, and what they have reached.
+    pub fn session_block(&self, block: BlockRef) -> Option<SessionBlock<'_>> {
+        self.blocks.get(block)
+    }
+
+    /// Adds or replaces a flow no packet of which is with the host. Its extension and snapshot mean nothing here: it
+    /// holds until it is removed, idles for too long, or its block is of another generation. What was held for it, if
+    /// it was settling, follows.
+    ///
+    /// # Errors
+    /// See [`PutError`].
+    pub fn put(&mut self, entry: &FlowEntry<AnyKey>, now: Nanos) -> Result<(), PutError> {
+        let given = self.given(entry)?;
+        self.pass_reinjected(now);
+        self.write(&given, now)?;
+        if let Some(slot) = self.aside.settling.slot_of(&given.key) {
+            self.release(slot, now);
+        }
+        Ok(())
+    }
+
+    /// The same of a flow whose packets may still be on the way to the host and back: it moves into the table when the
+    /// host has echoed `marker` ([`settled`](Self::settled)), which the caller sends behind all
+    /// [exceptions](Self::next_exception) of before. Markers rise, and may wrap. Until then packets of it that arrive
+    /// wait, and those that are [reinjected](Self::reinject) pass. A flow that is in the table is replaced at once.
+    ///
+    /// # Errors
+    /// See [`PutError`].
+    pub fn put_settling(
+        &mut self,
+        entry: &FlowEntry<AnyKey>,
+        marker: u32,
+        now: Nanos,
+    ) -> Result<(), PutError> {
+        let given = self.given(entry)?;
+        let old = self.flows.at(&given.key).map(|old| old.verdict);
+        if old.is_some_and(|old| self.blocks.is_live(old.block, old.generation, old.direction())) {
+            return self.write(&given, now);
+        }
+        let is_taken = self.aside.settling.put(given, marker, now);
+        is_taken.then_some(()).ok_or(PutError::Full)
+    }
+
+    /// The host has echoed a marker: flows with this one or an earlier one move into the table, and their packets that
+    /// were held pass.
+    pub fn settled(&mut self, marker: u32, now: Nanos) {
+        self.pass_reinjected(now);
+        while let Some(slot) = self.aside.settling.next_echoed(marker) {
+            self.settle(slot, now);
+        }
+    }
+
+    /// Removes a flow, behind what the host has given back before; of one that settles, what is held goes to the host.
+    /// False when there is none.
+    pub fn remove(&mut self, key: &AnyKey, now: Nanos) -> bool {
+        self.pass_reinjected(now);
+        let key = key_of(key);
+        let slot = self.aside.settling.slot_of(&key);
+        if let Some(slot) = slot {
+            self.give_up(slot);
+        }
+        let mut accounts = self.flow_counts.with(&self.blocks);
+        self.flows.remove_key(&key, &mut accounts) || slot.is_some()
+    }
+
+    /// The entry of a key in the table: all packets pass by it.
+    pub fn entry(&self, key: &AnyKey) -> Option<FlowEntry<AnyKey>> {
+        Some(self.flows.at(&key_of(key))?.with_key(*key))
+    }
+
+    /// The entry that the host gave for a key last, also if its flow still settles.
+    pub fn given_entry(&self, key: &AnyKey) -> Option<FlowEntry<AnyKey>> {
+        self.entry(key).or_else(|| {
+            let slot = self.aside.settling.slot_of(&key_of(key))?;
+            Some(self.aside.settling.given(slot)?.entry.with_key(*key))
+        })
+    }
+
+    /// The block of a session is gone or has another generation, since the last poll: its entries are of no use any
+    /// more. They give way sooner for that; without it they are only recognised by their packets, or idle.
+    pub fn revoked(&mut self, session: SessionIndex) {
+        self.flows.bury(self.flow_counts.take(session));
+    }
+
+    /// Changes a next hop. False, and no change, when its slot is beyond the capacity.
+    pub fn change_adjacency(&mut self, change: &AdjacencyChange) -> bool {
+        let is_known = self.tables.adjacencies.apply(change);
+        if let Some((instance, address)) = change.neighbour.filter(|_| is_known) {
+            let id = change.adjacency.is_some().then_some(change.id);
+            self.tables.routes.bind(instance, address, id);
+        }
+        is_known
+    }
+
+    /// Changes the network, between two bursts. Next hops are those that there are, and own addresses are usable until
+    /// the host says otherwise. Its policers' chains are [shared meters](Self::shared_meters_mut), which stay as they
+    /// are.
+    pub fn change_network(&mut self, network: Arc<Network>) {
+        let mut tables = NetworkTables::new(&network, &self.config.interfaces());
+        let gateways: Vec<_> = tables.routes.gateways().collect();
+        for (instance, gateway) in gateways {
+            let known = self.tables.adjacencies.find(instance, gateway);
+            tables.routes.bind(instance, gateway, known);
+        }
+        self.tables.interfaces = tables.interfaces;
+        self.tables.routes = tables.routes;
+        self.config.network = network;
+    }
+
+    /// The same, but that routes stay ([`change_routes`](Self::change_routes)), and that the host says the link layer
+    /// address of each instance and the number of each own address.
+    pub fn change_interfaces(
+        &mut self,
+        network: Arc<Network>,
+        macs: impl IntoIterator<Item = (InstanceId, MacAddr)>,
+        number: impl Fn(IpAddr) -> Option<LocalId>,
+    ) {
+        let tables = NetworkTables::new(&network, &self.config.interfaces());
+        self.tables.interfaces = tables.interfaces.with_numbers(macs, number);
+        self.config.network = network;
+    }
+
+    /// Changes all routes, between two bursts.
+    pub fn change_routes(&mut self, routes: Routes) {
+        self.tables.routes = routes;
+    }
+
+    /// How an instance looks like on its link.
+    pub fn interface(&self, instance: InstanceId) -> Option<&Interface> {
+        Some(&self.tables.interfaces.at(instance)?.interface)
+    }
+
+    /// Whether this is the number of a port to the network.
+    pub fn is_of_network(&self, port: PortId) -> bool {
+        usize::from(port.0) < self.ports.io.ports() && port != self.config.host_port
+    }
+
+    /// The session blocks, to read.
+    pub const fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// Whether a session has a flow that packets can use, or that settles.
+    pub fn has_flows(&self, session: SessionIndex) -> bool {
+        self.flow_counts.has(session) || self.aside.settling.has(session, &self.blocks)
+    }
+
+    /// Gives a packet to the host that it gave back, behind all exceptions of before, for this reason and with these
+    /// hops.
+    pub fn give_again(&mut self, packet: I::Buf, reason: Reason, hops: u8, now: Nanos) {
+        self.pass_reinjected(now);
+        self.take_again(packet, reason, hops);
+    }
+
+    /// Changes which members of a LAG carry frames.
+    pub fn change_lag(&mut self, port: PortId, share: LagShare) {
+        let member = self.ports.lags.set(port, share);
+        self.ports.tx.lead(port, member);
+    }
+
+    /// Sets the MTU of the path between two GTP-U endpoints, or forgets it.
+    pub fn set_path_mtu(&mut self, local: IpAddr, peer: IpAddr, mtu: Option<u16>) {
+        let least = self.tables.path_mtus.set(Path { local, peer }, mtu);
+        self.tables.adjacencies.narrow(least);
+    }
+
+    /// Says whether packets to an own address are for this node: not while it is tentative or a duplicate.
+    pub fn set_own_address(&mut self, instance: InstanceId, address: Ipv6Addr, is_usable: bool) {
+        self.tables.interfaces.set_usable(instance, address, is_usable);
+    }
+
+    /// The meters that sessions share: their rates are this engine's share of them.
+    pub fn shared_meters_mut(&mut self) -> &mut SharedMeters {
+        &mut self.apply_rules.shared
+    }
+
+    /// A flow that the host gives, if it can be one.
+    fn given(&self, entry: &FlowEntry<AnyKey>) -> Result<GivenFlow, PutError> {
+        let verdict = &entry.verdict;
+        let block = self.blocks.get(verdict.block).ok_or(PutError::NoBlock)?;
+        if block.generation() != verdict.generation {
+            return Err(PutError::NoBlock);
+        }
+        if verdict.forward >= block.forwards() {
+            return Err(PutError::NoForward);
+        }
+        let key = key_of(&entry.key);
+        Ok(GivenFlow {
+            key: cut(&key, entry.key.fields()),
+            entry: entry.with_key(()),
+            session: block.session(),
+        })
+    }
+}
+
+const fn key_of(key: &AnyKey) -> Key {
+    match key {
+        AnyKey::V4(key) => Key::V4(*key),
+        AnyKey::V6(key) => Key::V6(*key),
+    }
+}

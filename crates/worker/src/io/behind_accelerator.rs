@@ -1,0 +1,530 @@
+//! Ports behind an accelerator: their packets come and go in exception frames, by the port towards it.
+//!
+//! To a worker they are ports like others, numbered behind those that are its own. What the accelerator has found out
+//! about a packet (`Exchange`) is in its buffer's metadata until it is queued to be sent.
+
+use std::collections::VecDeque;
+
+use flow::contract::Flow;
+use flow::{Nanos, PortId, SessionIndex, WorkerId};
+use offload::channel::Discard;
+use offload::exception::{self, Class, Exception, FromAccelerator, Marker, Reason, Through};
+use offload::in_band::InBand;
+use packet::{MacAddr, PacketBuf, VlanId};
+
+use crate::Batch;
+use crate::io::exchange::Exchange;
+use crate::io::{Io, PacketMetadata, QueueProgram, Urgency};
+
+/// Bursts that are taken of the port towards the accelerator in a poll: frames of the channel among them must not wait,
+/// and what the worker has no time for is cheap to drop here.
+const BURSTS: usize = 32;
+/// Packets of a port that wait for the worker: of the lowest class, and of each class above as many more.
+const WAITING: usize = 512;
+const MORE: usize = 128;
+/// Frames of the channel that are sent in a poll.
+const FRAMES: usize = 64;
+
+/// The port towards the accelerator, and what is behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct AcceleratorPort {
+    /// The port, of this node.
+    pub port: PortId,
+    /// The ports that the accelerator has, from 0.
+    pub ports: u16,
+    /// Its own address.
+    pub mac: MacAddr,
+    /// The VLAN of frames between both.
+    pub vlan: Option<VlanId>,
+    /// The longest frame without its Ethernet header and tag, octets.
+    pub mtu: u16,
+}
+
+/// What was counted of frames on the port towards the accelerator, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AcceleratorPortStats {
+    /// Packets that came as exceptions, by [`Reason`].
+    pub exceptions: [u64; Reason::COUNT],
+    /// Packets that were sent by ports of the accelerator.
+    pub sent: u64,
+    /// Packets that went back with their flow.
+    pub through: u64,
+    /// Packets that found no room before the worker took them.
+    pub lost: u64,
+    /// Frames that are no exception frames of the accelerator's, or of none of its ports.
+    pub foreign: u64,
+    /// Packets that could not be sent: no contact, no headroom, too long with what is put in front of them.
+    pub unsent: u64,
+    /// Markers that were sent back.
+    pub markers: u64,
+}
+
+/// A marker that is to be sent back when what came before it has been.
+struct Awaited {
+    number: u64,
+    /// Packets that had come by each port before.
+    before: Vec<u64>,
+}
+
+/// Packets of a port that wait for the worker.
+struct Waiting<B> {
+    packets: VecDeque<B>,
+    /// Packets that have come, and that were taken.
+    came: u64,
+    taken: u64,
+}
+
+/// The queues of a worker, with ports behind an accelerator.
+pub struct BehindAccelerator<I: Io> {
+    inner: I,
+    config: AcceleratorPort,
+    host: InBand,
+    waiting: Vec<Waiting<I::Buf>>,
+    markers: VecDeque<Awaited>,
+    raw: Batch<I::Buf>,
+    to_send: Batch<I::Buf>,
+    /// Of packets that go back with their flow, in this contact.
+    counter: u64,
+    frame: Vec<u8>,
+    stats: AcceleratorPortStats,
+}
+
+impl<I: Io> BehindAccelerator<I> {
+    /// The queues of `inner`, and as many ports behind them as the accelerator has that is driven by `host`.
+    pub fn new(inner: I, config: AcceleratorPort, host: InBand) -> Self {
+        let queue = |_| Waiting {
+            packets: VecDeque::with_capacity(WAITING + 2 * MORE),
+            came: 0,
+            taken: 0,
+        };
+        Self {
+            waiting: (0..config.ports).map(queue).collect(),
+            inner,
+            config,
+            host,
+            markers: VecDeque::new(),
+            raw: Batch::new(),
+            to_send: Batch::new(),
+            counter: 0,
+            frame: Vec::new(),
+            stats: AcceleratorPortStats::default(),
+        }
+    }
+
+    /// The queues themselves.
+    pub fn inner_mut(&mut self) -> &mut I {
+        &mut self.inner
+    }
+
+    /// What was counted.
+    pub const fn port_stats(&self) -> &AcceleratorPortStats {
+        &self.stats
+    }
+
+    /// The number that a port has at the accelerator; `None` for a port of this node's.
+    fn behind(&self, port: PortId) -> Option<u16> {
+        let number = port.index().checked_sub(self.inner.ports())?;
+        u16::try_from(number)
+            .ok()
+            .filter(|number| *number < self.config.ports)
+    }
+
+    /// Octets in front of what is behind the EtherType.
+    const fn ethernet_len(&self) -> usize {
+        match self.config.vlan {
+            None => 14,
+            Some(_) => 18,
+        }
+    }
+
+    /// Writes the Ethernet header of an exception frame.
+    fn put_ethernet(&self, to: MacAddr, out: &mut [u8]) -> Option<()> {
+        let (addresses, rest) = out.split_at_mut_checked(12)?;
+        addresses.get_mut(..6)?.copy_from_slice(&to.0);
+        addresses.get_mut(6..)?.copy_from_slice(&self.config.mac.0);
+        let rest = match self.config.vlan {
+            None => rest,
+            Some(vlan) => {
+                let (tag, rest) = rest.split_at_mut_checked(4)?;
+                tag.get_mut(..2)?.copy_from_slice(&0x8100u16.to_be_bytes());
+                tag.get_mut(2..)?.copy_from_slice(&vlan.get().to_be_bytes());
+                rest
+            }
+        };
+        rest.get_mut(..2)?
+            .copy_from_slice(&exception::ETHER_TYPE.to_be_bytes());
+        Some(())
+    }
+
+    /// Takes a frame that came by the port towards the accelerator.
+    fn take(&mut self, buf: I::Buf, now: Nanos) {
+        let ethernet = self.ethernet_len();
+        let is_exception =
+            buf.data().get(ethernet - 2..ethernet) == Some(&exception::ETHER_TYPE.to_be_bytes());
+        if !is_exception {
+            // What is not for the channel is discarded, and counted there.
+            if self.host.channel_mut().receive(buf.data(), now) == Err(Discard::EtherType) {
+                self.stats.foreign += 1;
+            }
+            return;
+        }
+        if !self.is_from_peer(buf.data()) {
+            self.stats.foreign += 1;
+            return;
+        }
+        match FromAccelerator::read(buf.data().get(ethernet..).unwrap_or_default()) {
+            Ok(FromAccelerator::Exception(header, _)) if header.channel == self.channel() => {
+                self.take_exception(buf, &header);
+            }
+            Ok(FromAccelerator::Marker(Marker { number, channel })) if channel == self.channel() => {
+                let before = self.waiting.iter().map(|waiting| waiting.came).collect();
+                self.markers.push_back(Awaited { number, before });
+            }
+            _ => self.stats.foreign += 1,
+        }
+    }
+
+    fn channel(&self) -> u8 {
+        self.host.channel().config().channel
+    }
+
+    /// Whether a frame is for this port, of the VLAN, and from whom there is contact with.
+    fn is_from_peer(&self, octets: &[u8]) -> bool {
+        let from = octets.get(6..12);
+        let is_of_vlan = match self.config.vlan {
+            None => true,
+            Some(vlan) => {
+                let tag = octets.get(12..16).and_then(|tag| <[u8; 4]>::try_from(tag).ok());
+                tag.is_some_and(|[a, b, c, d]| {
+                    u16::from_be_bytes([a, b]) == 0x8100 && u16::from_be_bytes([c, d]) & 0x0fff == vlan.get()
+                })
+            }
+        };
+        let peer = self.host.channel().peer_mac();
+        let is_to_us = octets.get(..6) == Some(&self.config.mac.0);
+        is_to_us && is_of_vlan && peer.is_some_and(|peer| from == Some(&peer.0))
+    }
+
+    fn take_exception(&mut self, mut buf: I::Buf, header: &Exception) {
+        let in_front = self.ethernet_len() + Exception::LEN;
+        let first = self.inner.ports() as u16;
+        let Some(waiting) = self.waiting.get_mut(header.port.index()) else {
+            self.stats.foreign += 1;
+            return;
+        };
+        let room = match header.class {
+            Class::Normal => WAITING,
+            Class::High => WAITING + MORE,
+            Class::Urgent => WAITING + 2 * MORE,
+        };
+        if waiting.packets.len() >= room || !buf.trim_front(in_front) || !buf.truncate(header.length.into()) {
+            self.stats.lost += 1;
+            return;
+        }
+        if let Some(count) = self.stats.exceptions.get_mut(header.reason.index()) {
+            *count += 1;
+        }
+        buf.set_ingress(PortId(first + header.port.0));
+        let (reason, hops) = (header.reason, header.hops);
+        buf.set_charge(Exchange { reason, hops }.to_charge());
+        waiting.came += 1;
+        waiting.packets.push_back(buf);
+    }
+
+    /// Sends markers back behind everything that came before them.
+    fn send_markers(&mut self) {
+        while let Some(Awaited { number, before }) = self.markers.front() {
+            let is_done = |(waiting, before): (&Waiting<I::Buf>, &u64)| waiting.taken >= *before;
+            if !self.waiting.iter().zip(before).all(is_done) {
+                return;
+            }
+            let (channel, number) = (self.channel(), *number);
+            // Without a buffer it waits.
+            let (Some(to), Some(mut buf)) = (self.host.channel().peer_mac(), self.inner.alloc()) else {
+                return;
+            };
+            self.markers.pop_front();
+            let ethernet = self.ethernet_len();
+            let written = buf.append(ethernet + Marker::LEN).and_then(|out| {
+                let header = out.get_mut(ethernet..)?;
+                Marker { channel, number }.write_back(header).ok()?;
+                self.put_ethernet(to, out)
+            });
+            if written.is_some() {
+                self.stats.markers += 1;
+                self.send_own(buf);
+            }
+        }
+    }
+
+    /// Sends frames of the channel.
+    fn send_channel(&mut self, now: Nanos) {
+        let mut frame = std::mem::take(&mut self.frame);
+        for _ in 0..FRAMES {
+            if !self.host.channel_mut().poll_transmit(now, &mut frame) {
+                break;
+            }
+            // What is not sent is sent again: it is a lost frame to the channel.
+            let Some(mut buf) = self.inner.alloc() else { break };
+            if let Some(out) = buf.append(frame.len()) {
+                out.copy_from_slice(&frame);
+                self.send_own(buf);
+            }
+        }
+        self.frame = frame;
+    }
+
+    fn send_own(&mut self, buf: I::Buf) {
+        if let Err(buf) = self.to_send.push(buf) {
+            self.flush();
+            let _ = self.to_send.push(buf);
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.to_send.is_empty() {
+            self.inner.tx(self.config.port, &mut self.to_send);
+            self.to_send.clear();
+        }
+    }
+
+    /// Puts the header of a frame that leaves by a port of the accelerator's in front of a packet.
+    fn put_send(&mut self, number: u16, buf: &mut I::Buf) -> bool {
+        let ethernet = self.ethernet_len();
+        let length = buf.len();
+        let in_front = ethernet + exception::Send::LEN;
+        let is_short = length + exception::Send::LEN <= usize::from(self.config.mtu);
+        let Some(to) = self.host.channel().peer_mac().filter(|_| is_short) else {
+            return false;
+        };
+        let header = exception::Send {
+            channel: self.host.channel().config().channel,
+            port: PortId(number),
+            length: length as u16,
+        };
+        let Some(out) = buf.prepend(in_front) else {
+            return false;
+        };
+        let written = out
+            .get_mut(ethernet..)
+            .is_some_and(|out| header.write(out).is_ok());
+        let done = written && self.put_ethernet(to, out).is_some();
+        if !done {
+            buf.trim_front(in_front);
+        }
+        done
+    }
+}
+
+impl<I: Io> Io for BehindAccelerator<I> {
+    type Buf = I::Buf;
+
+    fn ports(&self) -> usize {
+        self.inner.ports() + self.waiting.len()
+    }
+
+    fn rx(&mut self, port: PortId, out: &mut Batch<I::Buf>) {
+        match self.behind(port) {
+            None if port == self.config.port => {}
+            None => self.inner.rx(port, out),
+            Some(number) => {
+                let Some(waiting) = self.waiting.get_mut(usize::from(number)) else {
+                    return;
+                };
+                while !out.is_full() {
+                    let Some(buf) = waiting.packets.pop_front() else {
+                        break;
+                    };
+                    waiting.taken += 1;
+                    let _ = out.push(buf);
+                }
+            }
+        }
+    }
+
+    fn complete_checksums(&mut self, port: PortId, packets: &mut Batch<I::Buf>) {
+        // The accelerator has done it.
+        if self.behind(port).is_none() {
+            self.inner.complete_checksums(port, packets);
+        }
+    }
+
+    fn is_placed_by_port(&self, port: PortId) -> bool {
+        self.behind(port).is_none() && self.inner.is_placed_by_port(port)
+    }
+
+    fn choose_queues(&mut self, port: PortId, program: &QueueProgram) {
+        if self.behind(port).is_none() && port != self.config.port {
+            self.inner.choose_queues(port, program);
+        }
+    }
+
+    fn has_urgent_queue(&self, port: PortId) -> bool {
+        self.behind(port).is_none() && port != self.config.port && self.inner.has_urgent_queue(port)
+    }
+
+    fn rx_urgent(&mut self, port: PortId, out: &mut Batch<I::Buf>) {
+        if self.behind(port).is_none() {
+            self.inner.rx_urgent(port, out);
+        }
+    }
+
+    fn has_more_than(&self, port: PortId, packets: u16) -> Option<bool> {
+        match self.behind(port) {
+            None => self.inner.has_more_than(port, packets),
+            Some(number) => {
+                let waiting = self.waiting.get(usize::from(number))?;
+                Some(waiting.packets.len() > usize::from(packets))
+            }
+        }
+    }
+
+    /// What cannot be sent to the accelerator stays, for whatever reason.
+    fn tx(&mut self, port: PortId, out: &mut Batch<I::Buf>) {
+        let Some(number) = self.behind(port) else {
+            return self.inner.tx(port, out);
+        };
+        let mut framed = std::mem::take(&mut self.raw);
+        let mut unfit = Vec::new();
+        for mut buf in out.drain() {
+            match self.put_send(number, &mut buf) {
+                // There is room for a batch.
+                true => drop(framed.push(buf)),
+                false => unfit.push(buf),
+            }
+        }
+        self.stats.unsent += unfit.len() as u64;
+        let packets = framed.len() as u64;
+        self.inner.tx(self.config.port, &mut framed);
+        self.stats.sent += packets - framed.len() as u64;
+        let in_front = self.ethernet_len() + exception::Send::LEN;
+        for mut buf in framed.drain() {
+            buf.trim_front(in_front);
+            let _ = out.push(buf);
+        }
+        unfit.into_iter().for_each(|buf| drop(out.push(buf)));
+        self.raw = framed;
+    }
+
+    fn bounds_chains(&self) -> bool {
+        self.inner.bounds_chains()
+    }
+
+    fn most_parts(&self, port: PortId) -> usize {
+        match self.behind(port) {
+            None => self.inner.most_parts(port),
+            Some(_) => self.inner.most_parts(self.config.port),
+        }
+    }
+
+    fn fills_udp_checksums(&self, port: PortId) -> bool {
+        self.behind(port).is_none() && self.inner.fills_udp_checksums(port)
+    }
+
+    fn alloc(&mut self) -> Option<I::Buf> {
+        self.inner.alloc()
+    }
+
+    fn hand_over(&mut self, to: WorkerId, out: &mut Batch<I::Buf>) {
+        self.inner.hand_over(to, out);
+    }
+
+    fn inbox(&mut self, out: &mut Batch<I::Buf>) {
+        self.inner.inbox(out);
+    }
+
+    fn inbox_len(&self) -> usize {
+        self.inner.inbox_len()
+    }
+
+    fn give_host(&mut self, urgency: Urgency, out: &mut Batch<I::Buf>) {
+        self.inner.give_host(urgency, out);
+    }
+
+    fn take_host(&mut self, out: &mut Batch<I::Buf>) {
+        self.inner.take_host(out);
+    }
+
+    fn free(&mut self, out: &mut Batch<I::Buf>) {
+        self.inner.free(out);
+    }
+
+    fn accelerator(&mut self) -> Option<&mut InBand> {
+        Some(&mut self.host)
+    }
+
+    fn accelerator_port(&self) -> Option<PortId> {
+        Some(self.config.port)
+    }
+
+    fn ports_of_its_own(&self) -> usize {
+        self.inner.ports()
+    }
+
+    fn poll_accelerator(&mut self, now: Nanos) {
+        self.send_markers();
+        for _ in 0..BURSTS {
+            let mut raw = std::mem::take(&mut self.raw);
+            self.inner.rx(self.config.port, &mut raw);
+            let is_full = raw.is_full();
+            raw.drain().for_each(|buf| self.take(buf, now));
+            self.raw = raw;
+            if !is_full {
+                break;
+            }
+        }
+        if !self.host.channel().is_up() {
+            self.counter = 0;
+            self.markers.clear();
+        }
+    }
+
+    fn flush_accelerator(&mut self, now: Nanos) {
+        self.send_channel(now);
+        self.flush();
+    }
+
+    fn exchange_of(&self, packet: &I::Buf) -> Option<Exchange> {
+        self.behind(packet.ingress())?;
+        Exchange::of_charge(packet.charge())
+    }
+
+    fn put_through(&mut self, packet: &mut I::Buf, session: SessionIndex, flow: &Flow) -> bool {
+        let (Some(number), Some(exchange)) = (self.behind(packet.ingress()), self.exchange_of(packet)) else {
+            return false;
+        };
+        let channel = self.host.channel();
+        let header = Through {
+            channel: channel.config().channel,
+            hops: exchange.hops,
+            session,
+            counter: self.counter + 1,
+            port: PortId(number),
+            length: packet.len() as u16,
+            flow: *flow,
+        };
+        let (ethernet, octets) = (self.ethernet_len(), header.header_len());
+        let is_short = packet.len() + octets <= usize::from(self.config.mtu);
+        let Some(to) = channel.peer_mac().filter(|_| is_short) else {
+            self.stats.unsent += 1;
+            return false;
+        };
+        let in_front = ethernet + octets;
+        let Some(out) = packet.prepend(in_front) else {
+            self.stats.unsent += 1;
+            return false;
+        };
+        let seal = |octets: &[u8]| channel.seal(octets).unwrap_or_default();
+        let written = out
+            .get_mut(ethernet..)
+            .is_some_and(|out| header.write(out, seal).is_ok());
+        if !written || self.put_ethernet(to, out).is_none() {
+            packet.trim_front(in_front);
+            self.stats.unsent += 1;
+            return false;
+        }
+        self.counter += 1;
+        self.stats.through += 1;
+        true
+    }
+}

@@ -1,0 +1,194 @@
+//! Packets of data networks to public addresses: for which UE they are.
+
+use flow::{Nanos, SessionIndex, VrfId};
+use nat::mappings::{Inbound, Protocol, PublicHash, Segment};
+use packet::icmp_rewrite::{Outer, rewrite_error};
+use packet::rewrite::{Ends, Rewrite};
+use packet::{Addrs, DropReason, IpTuple, PacketBuf};
+use rules::classifier::Side;
+
+use super::NatStage;
+use super::endpoint::Endpoint;
+use super::message::{Message, user_packet_mut};
+use super::packets::{Arrival, PublicEnd, PublicPacket};
+use crate::burst::batch::BURST;
+use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys};
+use crate::ingress::parse::gather_headers;
+
+impl NatStage {
+    /// Makes packets to public addresses packets for the UEs that have them; those of no mapping end here. Fragments
+    /// have the ports of their first one, or wait for it if it `is_awaited`.
+    pub fn admit<B: PacketBuf>(
+        &mut self,
+        packets: &mut [B],
+        descriptors: &mut [Descriptor],
+        keys: &mut Keys,
+        is_awaited: bool,
+        now: Nanos,
+    ) {
+        self.admitted = 0;
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        arrivals.clear();
+        for (index, (buf, descriptor)) in packets.iter().zip(&*descriptors).enumerate() {
+            let Side::Plain { vrf } = descriptor.side else {
+                continue;
+            };
+            let Some(packet) = PublicPacket::new(buf, descriptor, keys, index) else {
+                continue;
+            };
+            let pools = self.network.nat().pools();
+            if !packet.is_public(pools, vrf) {
+                continue;
+            }
+            let end = packet.public_end(pools, vrf).map(|end| {
+                let (block, port, protocol) = end;
+                (end, self.mappings.prefetch_inbound(block, port, protocol))
+            });
+            arrivals.push(Arrival { packet, end });
+        }
+        for (_, hash) in arrivals.iter().filter_map(|arrival| arrival.end) {
+            self.mappings.prefetch_found_inbound(hash);
+        }
+        for Arrival { packet, end } in &arrivals {
+            let index = usize::from(packet.index);
+            let (buf, descriptor) = (&mut packets[index], &mut descriptors[index]);
+            if descriptor.flags.lacks_ports() {
+                descriptor.fate = await_first(is_awaited);
+                continue;
+            }
+            let admitted = match end {
+                Some(end) => self.admit_one(buf, descriptor, packet, *end, now),
+                None => Err(DropReason::NatNoMapping),
+            };
+            match admitted {
+                Ok(inside) => {
+                    let key = &mut keys.v4[index % BURST];
+                    key.destination = inside.address;
+                    if matches!(packet.message, Message::Ports(..) | Message::Later) {
+                        key.ports[1] = inside.port;
+                    }
+                }
+                Err(reason) => descriptor.fate = Fate::Drop(reason),
+            }
+        }
+        self.arrivals = arrivals;
+    }
+
+    /// Fragments to public addresses whose first one has not come wait for it, at the worker that has received them.
+    #[cold]
+    pub fn hold_fragments(&self, descriptors: &mut [Descriptor], keys: &Keys) {
+        for (index, descriptor) in descriptors.iter_mut().enumerate() {
+            if descriptor.flags.lacks_ports() && self.is_to_public(descriptor, keys, index) {
+                descriptor.fate = await_first(true);
+            }
+        }
+    }
+
+    /// Whether a packet is of a data network and for a public address.
+    pub fn is_to_public(&self, descriptor: &Descriptor, keys: &Keys, index: usize) -> bool {
+        let Side::Plain { vrf } = descriptor.side else {
+            return false;
+        };
+        let destination = keys.v4[index % BURST].destination;
+        descriptor.family == Family::V4
+            && descriptor.is_open_user()
+            && self.pools().pool_of(vrf, destination.into()).is_some()
+    }
+
+    /// A packet of a data network as it is once it is admitted; `None` where it is for a public address and no mapping.
+    pub fn as_admitted(&self, vrf: VrfId, tuple: IpTuple, now: Nanos) -> Option<IpTuple> {
+        let Addrs::V4 { src, dst } = tuple.addrs else {
+            return Some(tuple);
+        };
+        let pools = self.pools();
+        if pools.pool_of(vrf, dst.into()).is_none() {
+            return Some(tuple);
+        }
+        let protocol = Protocol::of(tuple.proto).filter(|protocol| *protocol != Protocol::Icmp)?;
+        let block = pools.block_of(vrf, dst.into(), tuple.dst_port)?;
+        let (_, inside) = self
+            .mappings
+            .lookup_public(block, tuple.dst_port, protocol, now)?;
+        let dst = inside.address;
+        Some(IpTuple {
+            addrs: Addrs::V4 { src, dst },
+            dst_port: inside.port,
+            ..tuple
+        })
+    }
+
+    /// Gives one packet the address of its UE.
+    ///
+    /// # Errors
+    /// [`DropReason::NatNoMapping`], and those of a packet that cannot be rewritten.
+    fn admit_one<B: PacketBuf>(
+        &mut self,
+        buf: &mut B,
+        descriptor: &Descriptor,
+        packet: &PublicPacket,
+        end: (PublicEnd, PublicHash),
+        now: Nanos,
+    ) -> Result<Endpoint, DropReason> {
+        let none = DropReason::NatNoMapping;
+        let inside = self.inside_of(packet, end, now).ok_or(none)?;
+        if buf.is_chained() {
+            gather_headers(buf);
+        }
+        let ((_, port, _), _) = end;
+        let public = Endpoint {
+            address: packet.destination,
+            port,
+        };
+        let bytes = user_packet_mut(buf, descriptor);
+        if let Message::Error(quoted) = packet.message {
+            if quoted.ends.source != packet.destination {
+                return Err(none);
+            }
+            rewrite_error(bytes, Outer::Destination(inside.address), inside.into())?;
+        } else {
+            let to = |Endpoint { address, port }: Endpoint| Ends {
+                destination: address,
+                destination_port: port,
+                ..Ends::default()
+            };
+            Rewrite::new(&to(public), &to(inside)).apply(bytes)?;
+        }
+        let index = usize::from(packet.index);
+        self.destinations[index % BURST] = public;
+        self.admitted |= 1 << (index % BURST);
+        Ok(inside)
+    }
+
+    /// The UE's own end of the mapping that a packet is for, if that lets it pass.
+    fn inside_of(
+        &mut self,
+        packet: &PublicPacket,
+        (end, hash): (PublicEnd, PublicHash),
+        now: Nanos,
+    ) -> Option<Endpoint> {
+        let segment = match packet.message {
+            // Anyone may send a FIN or RST that is taken for the other end's: only the UE's close.
+            Message::Ports(_, Segment::Finishes | Segment::Resets) => Segment::Within,
+            Message::Ports(_, segment) => segment,
+            _ => Segment::Within,
+        };
+        // Anyone on the way may notify of an error (RFC 5508 REQ-4), about what the UE has sent to where it may send.
+        let remote = match packet.message {
+            Message::Error(quoted) => quoted.ends.destination,
+            _ => packet.source,
+        };
+        let admitted = self.mappings.inbound_by(hash, end, remote, segment, now);
+        let Inbound { address, port, .. } = admitted.ok()?;
+        Some(Endpoint { address, port })
+    }
+}
+
+/// What becomes of a fragment whose first one has not come.
+#[cold]
+fn await_first(is_awaited: bool) -> Fate {
+    match is_awaited {
+        // Which session it is for is not known yet: all of these share what may wait of one session's.
+        true => Fate::Defer(Deferral::FirstFragment(SessionIndex(u32::MAX))),
+        false => Fate::Drop(DropReason::NatNoMapping),
+    }
+}

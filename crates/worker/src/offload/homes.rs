@@ -1,0 +1,647 @@
+//! Where each session is, and the requests that move it.
+
+use std::collections::HashMap;
+
+use flow::contract::{
+    Backend, Event, FlowOp, Notice, Object, ObjectId, Outcome, Refusal, Reply, Request, Subject,
+};
+use flow::meter::MeterState;
+use flow::{Direction, InstanceId, Nanos, OpId, SessionIndex, UrrCount};
+
+use super::eligibility::{Stays, can_leave};
+use super::objects::{bounded_counters, meters, objects};
+use super::policy::OffloadPolicy;
+use crate::control_channel::event_queue::EventQueue;
+use crate::sessions::Sessions;
+
+/// Requests that one session may need.
+const RESERVE: usize = 1024;
+
+/// What was counted of sessions that leave and come, since the start; gauges are of now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OffloadStats {
+    /// Sessions that are away, those on the way included.
+    pub away: u64,
+    /// Sessions that left.
+    pub left: u64,
+    /// Sessions that came home, each with its counts and meters.
+    pub returned: u64,
+    /// Sessions whose accelerator lost them: what was counted since its last report is lost.
+    pub lost: u64,
+    /// Sessions that the accelerator refused.
+    pub refused: u64,
+    /// Packets of sessions that stay, by [`Stays`].
+    pub stays: [u64; Stays::ALL.len()],
+    /// Packets that went to the accelerator with their flow.
+    pub through: u64,
+    /// Packets of sessions that were away and needed this node.
+    pub recalled: u64,
+    /// Objects of the network that the accelerator refused: their packets come here.
+    pub network_refused: u64,
+}
+
+/// Where a session is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Its packets pass here.
+    #[default]
+    Home,
+    /// The same; its objects are being given to the accelerator.
+    Leaving,
+    /// Its meters and counters are handed over: its packets wait.
+    Opening,
+    /// Its packets pass at the accelerator.
+    Away,
+    /// Its objects are being taken back: its packets wait.
+    Returning,
+}
+
+impl Place {
+    /// Whether what is counted is counted at the accelerator.
+    const fn has_left(self) -> bool {
+        matches!(self, Self::Opening | Self::Away)
+    }
+
+    /// Whether packets wait until it is elsewhere.
+    pub const fn is_on_its_way(self) -> bool {
+        matches!(self, Self::Opening | Self::Returning)
+    }
+}
+
+/// A session's line in the table.
+#[derive(Clone, Copy, Debug, Default)]
+struct Home {
+    place: Place,
+    /// Packets that have passed here since it came.
+    seen: u16,
+    /// It stays before this second of the clock.
+    stays_until: u32,
+}
+
+/// What is known of a session that is not at home.
+#[derive(Debug, Default)]
+struct Move {
+    /// Which of its ways it is: late replies of the last one do not count.
+    number: u16,
+    /// Replies that are to come before the next step.
+    awaited: u16,
+    is_refused: bool,
+    /// It is to come home as soon as it has left.
+    is_recalled: bool,
+    /// What was added of the accelerator's counters, by slot.
+    added: HashMap<u8, UrrCount>,
+    /// What meters held when they were taken back.
+    meters: Vec<(u8, Direction, MeterState)>,
+}
+
+/// What a request is for, in the lower bits of its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Give(u16),
+    /// A meter or a counter that is to continue from where it is.
+    Refill(u16),
+    /// Flows may be given from then on.
+    Open,
+    TakeFlows,
+    TakeMeter(u8, Direction),
+    TakeSession,
+    Ask,
+}
+
+impl Purpose {
+    const GIVE: u16 = 1 << 12;
+    const REFILL: u16 = 1 << 13;
+
+    const fn bits(self) -> u16 {
+        match self {
+            Self::Give(number) => Self::GIVE | (number & 0xfff),
+            Self::Refill(number) => Self::REFILL | (number & 0xfff),
+            Self::TakeFlows => 2,
+            Self::TakeSession => 3,
+            Self::Ask => 4,
+            Self::Open => 5,
+            Self::TakeMeter(qer, direction) => 0x100 | (qer as u16) << 1 | direction as u16,
+        }
+    }
+
+    const fn of(bits: u16) -> Self {
+        match bits {
+            2 => Self::TakeFlows,
+            3 => Self::TakeSession,
+            4 => Self::Ask,
+            5 => Self::Open,
+            bits if bits & Self::GIVE != 0 => Self::Give(bits & 0xfff),
+            bits if bits & Self::REFILL != 0 => Self::Refill(bits & 0xfff),
+            bits => Self::TakeMeter((bits >> 1) as u8 & 0x7f, Direction::BOTH[(bits & 1) as usize]),
+        }
+    }
+}
+
+/// A request's number: its session, way and purpose.
+fn op_id(session: SessionIndex, number: u16, purpose: Purpose) -> OpId {
+    OpId(u64::from(session.0) << 32 | u64::from(number) << 16 | u64::from(purpose.bits()))
+}
+
+fn read_op_id(id: OpId) -> (SessionIndex, u16, Purpose) {
+    (
+        SessionIndex((id.0 >> 32) as u32),
+        (id.0 >> 16) as u16,
+        Purpose::of(id.0 as u16),
+    )
+}
+
+/// What replies and events change at home.
+pub(crate) struct Household<'a> {
+    pub sessions: &'a mut Sessions,
+    pub events: &'a mut EventQueue,
+}
+
+/// All sessions of a worker.
+#[derive(Debug)]
+pub(crate) struct Homes {
+    policy: OffloadPolicy,
+    homes: Box<[Home]>,
+    moves: HashMap<SessionIndex, Move>,
+    /// The number of the last way.
+    ways: u16,
+    /// Sessions that are to come home as soon as there is room for the requests.
+    recalls: Vec<SessionIndex>,
+    /// Sessions whose counts are to be asked for as soon as there is room.
+    asks: Vec<SessionIndex>,
+    stats: OffloadStats,
+}
+
+impl Homes {
+    /// All at home, with an index below `sessions`.
+    pub fn new(sessions: usize, policy: OffloadPolicy) -> Self {
+        Self {
+            policy,
+            homes: vec![Home::default(); sessions].into(),
+            moves: HashMap::new(),
+            ways: 0,
+            recalls: Vec::new(),
+            asks: Vec::new(),
+            stats: OffloadStats::default(),
+        }
+    }
+
+    pub fn stats(&self) -> OffloadStats {
+        OffloadStats {
+            away: self.moves.len() as u64,
+            ..self.stats
+        }
+    }
+
+    pub fn stats_mut(&mut self) -> &mut OffloadStats {
+        &mut self.stats
+    }
+
+    /// Where a session is.
+    #[inline]
+    pub fn place(&self, session: SessionIndex) -> Place {
+        self.homes
+            .get(session.index())
+            .map_or(Place::Home, |home| home.place)
+    }
+
+    /// Has all sessions come home, a few at a time ([`work`](Self::work)).
+    pub fn recall_all(&mut self) {
+        self.recalls = self.moves.keys().copied().collect();
+    }
+
+    /// Continues what had no room.
+    pub fn work(&mut self, sessions: &Sessions, backend: &mut impl Backend) {
+        for _ in 0..self.recalls.len() {
+            if backend.room() < RESERVE {
+                return;
+            }
+            if let Some(session) = self.recalls.pop() {
+                self.recall(session, sessions, backend);
+            }
+        }
+        for _ in 0..self.asks.len() {
+            if backend.room() < RESERVE {
+                return;
+            }
+            if let Some(session) = self.asks.pop() {
+                self.refresh(session, sessions, backend);
+            }
+        }
+    }
+
+    /// A packet of a session at home passes here: it may leave now. `is_behind` is as for [`can_leave`].
+    #[inline]
+    pub fn note_packet(
+        &mut self,
+        session: SessionIndex,
+        backend: &mut impl Backend,
+        sessions: &Sessions,
+        is_behind: impl Fn(InstanceId) -> bool,
+        now: Nanos,
+    ) {
+        let Some(home) = self.homes.get_mut(session.index()) else {
+            return;
+        };
+        if home.place != Place::Home {
+            return;
+        }
+        home.seen = home.seen.saturating_add(1);
+        if home.seen > self.policy.after_packets {
+            self.consider(session, backend, sessions, is_behind, now);
+        }
+    }
+
+    fn consider(
+        &mut self,
+        session: SessionIndex,
+        backend: &mut impl Backend,
+        sessions: &Sessions,
+        is_behind: impl Fn(InstanceId) -> bool,
+        now: Nanos,
+    ) {
+        let (Some(home), Some(slot)) = (self.homes.get(session.index()), sessions.at(session)) else {
+            return;
+        };
+        let can = backend.capabilities();
+        let most = self.policy.sessions.min(can.sessions as usize);
+        let verdict = match seconds(now) < home.stays_until {
+            true => Err(Stays::Refused),
+            false if self.moves.len() >= most => Err(Stays::Capability),
+            false => can_leave(slot, &can, is_behind),
+        };
+        match verdict {
+            // Those that come home go first.
+            Ok(()) if backend.room() < 2 * RESERVE => {}
+            Ok(()) => self.give(session, objects(sessions, slot), backend),
+            Err(why) => self.stats.stays[why as usize] += 1,
+        }
+    }
+
+    fn set(&mut self, session: SessionIndex, place: Place) {
+        if let Some(home) = self.homes.get_mut(session.index()) {
+            home.place = place;
+        }
+    }
+
+    fn ask(session: SessionIndex, number: u16, purpose: Purpose, op: FlowOp, backend: &mut impl Backend) {
+        backend.submit(Request {
+            id: op_id(session, number, purpose),
+            epoch: backend.epoch(),
+            subject: Subject::Session(session),
+            op,
+        });
+    }
+
+    fn give(&mut self, session: SessionIndex, objects: Vec<Object>, backend: &mut impl Backend) {
+        if objects.is_empty() {
+            return;
+        }
+        self.ways = self.ways.wrapping_add(1);
+        let way = Move {
+            number: self.ways,
+            awaited: objects.len() as u16,
+            ..Move::default()
+        };
+        for (place, object) in (0..).zip(objects) {
+            Self::ask(
+                session,
+                way.number,
+                Purpose::Give(place),
+                FlowOp::Install(object),
+                backend,
+            );
+        }
+        self.moves.insert(session, way);
+        self.set(session, Place::Leaving);
+    }
+
+    /// Has a session come home; whether it is.
+    pub fn recall(&mut self, session: SessionIndex, sessions: &Sessions, backend: &mut impl Backend) -> bool {
+        match self.place(session) {
+            Place::Home => true,
+            Place::Opening | Place::Away => {
+                self.take_back(session, sessions, backend);
+                false
+            }
+            Place::Leaving => {
+                let way = self.moves.get_mut(&session);
+                let is_given = way.is_some_and(|way| {
+                    way.is_recalled = true;
+                    way.awaited == 0
+                });
+                if is_given {
+                    self.give_up(session, backend);
+                }
+                false
+            }
+            Place::Returning => false,
+        }
+    }
+
+    /// Has a session stay for a while when it has come home.
+    pub fn keep(&mut self, session: SessionIndex, now: Nanos) {
+        let until = seconds(now + self.policy.stays_for);
+        if let Some(home) = self.homes.get_mut(session.index()) {
+            home.stays_until = until.max(seconds(now) + 1);
+        }
+    }
+
+    /// A session begins here, or ends: nothing of another one with its index counts.
+    pub fn forget(&mut self, session: SessionIndex) {
+        if let Some(home) = self.homes.get_mut(session.index()) {
+            *home = Home {
+                place: home.place,
+                ..Home::default()
+            };
+        }
+    }
+
+    fn take_back(&mut self, session: SessionIndex, sessions: &Sessions, backend: &mut impl Backend) {
+        let Some(way) = self.moves.get_mut(&session) else {
+            return self.set(session, Place::Home);
+        };
+        let number = way.number;
+        let metered = metered(session, sessions);
+        if backend.room() < metered.len() + 2 {
+            return self.recalls.push(session);
+        }
+        way.awaited = 2 + metered.len() as u16;
+        let remove = |id| FlowOp::Remove(id);
+        // With it go all flows, and those that are still on their way are refused.
+        Self::ask(
+            session,
+            number,
+            Purpose::TakeFlows,
+            remove(ObjectId::Generation),
+            backend,
+        );
+        for (qer, direction) in metered {
+            let purpose = Purpose::TakeMeter(qer, direction);
+            let query = FlowOp::Query(ObjectId::Meter(qer, direction));
+            Self::ask(session, number, purpose, query, backend);
+        }
+        Self::ask(
+            session,
+            number,
+            Purpose::TakeSession,
+            remove(ObjectId::Session),
+            backend,
+        );
+        self.set(session, Place::Returning);
+    }
+
+    /// A session that has not left stays, with its meters: its objects are taken back, and its packets pass here.
+    fn give_up(&mut self, session: SessionIndex, backend: &mut impl Backend) {
+        let Some(way) = self.moves.get_mut(&session) else {
+            return self.set(session, Place::Home);
+        };
+        if backend.room() == 0 {
+            return self.recalls.push(session);
+        }
+        way.awaited = 1;
+        let remove = FlowOp::Remove(ObjectId::Session);
+        Self::ask(session, way.number, Purpose::TakeSession, remove, backend);
+    }
+
+    /// Asks what a session that is away has counted there, and what its meters hold: [`take`](Self::take) adds it.
+    pub fn refresh(&mut self, session: SessionIndex, sessions: &Sessions, backend: &mut impl Backend) {
+        let is_away = self.place(session).has_left();
+        let Some(way) = self.moves.get(&session).filter(|_| is_away) else {
+            return;
+        };
+        let metered = metered(session, sessions);
+        if backend.room() < metered.len() + 1 {
+            return self.asks.push(session);
+        }
+        for (qer, direction) in metered {
+            let purpose = Purpose::TakeMeter(qer, direction);
+            let query = FlowOp::Query(ObjectId::Meter(qer, direction));
+            Self::ask(session, way.number, purpose, query, backend);
+        }
+        let query = FlowOp::Query(ObjectId::Session);
+        Self::ask(session, way.number, Purpose::Ask, query, backend);
+    }
+
+    /// Takes what the accelerator reports. Gives the session whose counts were asked for, when they are there.
+    pub fn take(
+        &mut self,
+        notice: Notice,
+        household: &mut Household<'_>,
+        backend: &mut impl Backend,
+        now: Nanos,
+    ) -> Option<SessionIndex> {
+        match notice {
+            Notice::Reply(reply) => self.take_reply(reply, household, backend, now),
+            Notice::Event(Event::Counts { session, counts }) => {
+                self.add(session, &counts, household, now);
+                None
+            }
+            Notice::Event(Event::Watermark { session, .. }) => {
+                self.refresh(session, household.sessions, backend);
+                None
+            }
+            Notice::Event(Event::Limit { session, .. }) => {
+                // What stopped it may be a packet that did not fit: the next one finds that at home.
+                self.keep(session, now);
+                self.recall(session, household.sessions, backend);
+                None
+            }
+            Notice::Event(Event::Unreachable | Event::BackendReset { .. }) => {
+                self.lose();
+                None
+            }
+            Notice::Event(Event::Aged { .. } | Event::Miss { .. }) => None,
+        }
+    }
+
+    fn take_reply(
+        &mut self,
+        Reply { id, outcome }: Reply,
+        household: &mut Household<'_>,
+        backend: &mut impl Backend,
+        now: Nanos,
+    ) -> Option<SessionIndex> {
+        let (session, number, purpose) = read_op_id(id);
+        let place = self.place(session);
+        let way = self.moves.get_mut(&session).filter(|way| way.number == number)?;
+        if let Err(Refusal::OtherEpoch) = outcome {
+            // It lost the session, or never had it: the event that says so is on its way, or here.
+            return None;
+        }
+        match purpose {
+            Purpose::Refill(_) => {}
+            Purpose::Open => {
+                if outcome.is_err() {
+                    self.keep(session, now);
+                    self.recall(session, household.sessions, backend);
+                } else if place == Place::Opening {
+                    self.set(session, Place::Away);
+                }
+            }
+            Purpose::Ask => match &outcome {
+                Ok(Outcome::Counts(counts)) => {
+                    self.add(session, counts, household, now);
+                    return Some(session);
+                }
+                _ => self.asks.push(session),
+            },
+            Purpose::TakeMeter(qer, direction) if place.has_left() => {
+                if let (Ok(Outcome::Meter(state)), Some(slot)) = (outcome, household.sessions.at(session)) {
+                    let block = slot.installed.block;
+                    let blocks = &mut household.sessions.blocks;
+                    blocks.set_meter_state(block, qer, direction, state);
+                }
+            }
+            Purpose::Give(_) => {
+                way.awaited = way.awaited.saturating_sub(1);
+                way.is_refused |= outcome.is_err();
+                if way.awaited == 0 {
+                    self.given(session, household, backend, now);
+                }
+            }
+            Purpose::TakeFlows | Purpose::TakeMeter(..) | Purpose::TakeSession => {
+                way.awaited = way.awaited.saturating_sub(1);
+                let is_kept = matches!(outcome, Err(refusal) if refusal != Refusal::Missing);
+                if is_kept && purpose == Purpose::TakeSession {
+                    // What is still there passes, and nothing of it is known here: all begins anew.
+                    backend.reset();
+                    return None;
+                }
+                match (purpose, outcome) {
+                    (Purpose::TakeMeter(qer, direction), Ok(Outcome::Meter(state))) => {
+                        way.meters.push((qer, direction, state));
+                    }
+                    (Purpose::TakeSession, Ok(Outcome::Counts(counts))) => {
+                        self.add(session, &counts, household, now);
+                    }
+                    _ => {}
+                }
+                let is_done = self.moves.get(&session).is_some_and(|way| way.awaited == 0);
+                if is_done {
+                    self.come_home(session, household);
+                }
+            }
+        }
+        None
+    }
+
+    /// All objects of a session are there, or were refused.
+    fn given(
+        &mut self,
+        session: SessionIndex,
+        household: &Household<'_>,
+        backend: &mut impl Backend,
+        now: Nanos,
+    ) {
+        let Some(way) = self.moves.get(&session) else {
+            return;
+        };
+        let (is_refused, is_recalled, number) = (way.is_refused, way.is_recalled, way.number);
+        if is_refused {
+            self.stats.refused += 1;
+            self.keep(session, now);
+        }
+        let slot = household.sessions.at(session);
+        if is_refused || is_recalled || slot.is_none() {
+            return self.give_up(session, backend);
+        }
+        // Meters and counters have gone on here since they were given.
+        if let Some(slot) = slot
+            && let Some(view) = household.sessions.blocks.get(slot.installed.block)
+        {
+            let block = &slot.image.block;
+            let now = meters(block, &view).chain(bounded_counters(block, &view));
+            for (place, object) in (0..).zip(now) {
+                let update = FlowOp::Update(object);
+                Self::ask(session, number, Purpose::Refill(place), update, backend);
+            }
+            let put = FlowOp::Put(Object::Generation(slot.installed.generation));
+            Self::ask(session, number, Purpose::Open, put, backend);
+        }
+        self.stats.left += 1;
+        self.set(session, Place::Opening);
+    }
+
+    fn come_home(&mut self, session: SessionIndex, household: &mut Household<'_>) {
+        let way = self.moves.remove(&session);
+        self.set(session, Place::Home);
+        self.stats.returned += 1;
+        let sessions = &mut *household.sessions;
+        let block = sessions.at(session).map(|slot| slot.installed.block);
+        if let (Some(way), Some(block)) = (way, block) {
+            for (qer, direction, state) in way.meters {
+                sessions.blocks.set_meter_state(block, qer, direction, state);
+            }
+        }
+    }
+
+    /// Adds what counters have counted there since it was added last.
+    fn add(
+        &mut self,
+        session: SessionIndex,
+        counts: &[(u8, UrrCount)],
+        household: &mut Household<'_>,
+        now: Nanos,
+    ) {
+        let Some(way) = self.moves.get_mut(&session) else {
+            return;
+        };
+        let sessions = &mut *household.sessions;
+        let Some(block) = sessions.at(session).map(|slot| slot.installed.block) else {
+            return;
+        };
+        let mut has_reached = false;
+        for &(slot, count) in counts {
+            let added = way.added.entry(slot).or_default();
+            let new = since(&count, added);
+            *added = count;
+            if new != UrrCount::default() && sessions.blocks.add_count(block, slot, &new, now) {
+                has_reached |= sessions.blocks.look_at_bounds(block, slot) != Default::default();
+            }
+        }
+        if has_reached {
+            household.events.mark_reached(session);
+        }
+    }
+
+    /// The accelerator has lost all that it had: sessions are at home at once, with what was reported of them.
+    fn lose(&mut self) {
+        self.recalls.clear();
+        self.asks.clear();
+        for (session, _) in std::mem::take(&mut self.moves) {
+            let was_away = !matches!(self.place(session), Place::Home | Place::Leaving);
+            self.stats.lost += u64::from(was_away);
+            self.set(session, Place::Home);
+        }
+    }
+}
+
+/// The meters of a session.
+fn metered(session: SessionIndex, sessions: &Sessions) -> Vec<(u8, Direction)> {
+    let Some(slot) = sessions.at(session) else {
+        return Vec::new();
+    };
+    let pairs = (0..).zip(&slot.image.block.meters);
+    let has = |(qer, pair): (u8, &[Option<flow::meter::MeterSpec>; 2])| {
+        let pair = *pair;
+        let has = move |way: &Direction| pair[*way as usize].is_some();
+        Direction::BOTH.into_iter().filter(has).map(move |way| (qer, way))
+    };
+    pairs.flat_map(has).collect()
+}
+
+/// What was counted between two moments.
+const fn since(now: &UrrCount, before: &UrrCount) -> UrrCount {
+    UrrCount {
+        ul_packets: now.ul_packets.saturating_sub(before.ul_packets),
+        ul_octets: now.ul_octets.saturating_sub(before.ul_octets),
+        dl_packets: now.dl_packets.saturating_sub(before.dl_packets),
+        dl_octets: now.dl_octets.saturating_sub(before.dl_octets),
+        events: now.events.saturating_sub(before.events),
+    }
+}
+
+/// Seconds of the clock.
+const fn seconds(moment: Nanos) -> u32 {
+    (moment.0 / 1_000_000_000) as u32
+}

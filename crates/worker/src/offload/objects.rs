@@ -1,0 +1,155 @@
+//! A session as objects of the FlowOp contract, as it is now.
+
+use flow::contract::{CounterKind, CounterWeight, Object};
+use flow::{BlockImage, Bounds, Direction, SessionBlock, UrrCount, Volumes};
+
+use crate::sessions::{Sessions, Slot};
+
+/// What each counter of a block counts, by slot.
+pub(super) fn counter_kinds(block: &BlockImage) -> impl Iterator<Item = (u8, CounterKind)> + '_ {
+    let first_before = block.urrs.saturating_sub(block.before_qos);
+    (0..block.urrs).map(move |slot| {
+        let weight = block.weights.iter().find(|weight| weight.slot == slot);
+        let kind = CounterKind {
+            before_qos: slot >= first_before,
+            events: block.units >> slot & 1 == 1,
+            weight: weight.map(|weight| CounterWeight {
+                of: weight.of,
+                times: weight.times,
+            }),
+        };
+        (slot, kind)
+    })
+}
+
+/// The objects of a session but for its flows and their generation, in the order in which they need each other. Meters
+/// hold what they hold now; counters begin from zero, with what their bounds still allow.
+pub(super) fn objects(sessions: &Sessions, slot: &Slot) -> Vec<Object> {
+    let block = &*slot.image.block;
+    let Some(view) = sessions.blocks.get(slot.installed.block) else {
+        return Vec::new();
+    };
+    let mut objects = Vec::new();
+    objects.extend((0..).zip(&block.forwards).map(|(slot, forward)| Object::Forward {
+        slot,
+        forward: *forward,
+    }));
+    objects.extend(meters(block, &view));
+    // Packet rates have slots of their own, without a mark.
+    let qers = block.marks.len().max(block.meters.len()) as u8;
+    objects.extend((0..qers).map(|slot| {
+        let pair = block.meters.get(usize::from(slot)).copied().unwrap_or_default();
+        Object::Qer {
+            slot,
+            mark: block.marks.get(usize::from(slot)).copied().unwrap_or_default(),
+            closed: Direction::BOTH.map(|way| view.closed(way) >> slot & 1 == 1),
+            metered: pair.map(|meter| meter.is_some()),
+        }
+    }));
+    objects.extend(counters(block, &view));
+    objects
+}
+
+/// The counters of a session, which begin from zero: with what their bounds still allow.
+fn counters<'a>(block: &'a BlockImage, view: &'a SessionBlock<'_>) -> impl Iterator<Item = Object> + 'a {
+    counter_kinds(block).map(move |(slot, kind)| {
+        let bounds = block.bounds.get(usize::from(slot)).copied().unwrap_or_default();
+        let counted = view.urr(slot).unwrap_or_default();
+        Object::Counter {
+            slot,
+            kind,
+            bounds: left_of(&bounds, counted),
+        }
+    })
+}
+
+/// Those of them that have bounds.
+pub(super) fn bounded_counters<'a>(
+    block: &'a BlockImage,
+    view: &'a SessionBlock<'_>,
+) -> impl Iterator<Item = Object> + 'a {
+    let has_bounds =
+        |object: &Object| matches!(object, Object::Counter { bounds, .. } if *bounds != Bounds::NONE);
+    counters(block, view).filter(has_bounds)
+}
+
+/// The meters of a session, with what they hold now.
+pub(super) fn meters<'a>(
+    block: &'a BlockImage,
+    view: &'a SessionBlock<'_>,
+) -> impl Iterator<Item = Object> + 'a {
+    let pairs = (0..).zip(&block.meters);
+    pairs.flat_map(move |(qer, pair)| {
+        let both = Direction::BOTH.into_iter().zip(pair);
+        both.filter_map(move |(direction, spec)| {
+            Some(Object::Meter {
+                qer,
+                direction,
+                spec: (*spec)?,
+                state: view.meter(qer, direction).map(|meter| meter.state()),
+            })
+        })
+    })
+}
+
+/// The bounds of a counter that begins anew, of which `counted` is taken off. What has been reported is not reported
+/// again.
+fn left_of(bounds: &Bounds, counted: UrrCount) -> Bounds {
+    let [ul, dl] = [counted.ul_octets, counted.dl_octets];
+    let is_ahead = |mark: Option<u64>, octets: u64| mark.filter(|mark| *mark > octets);
+    let watermarks = Volumes {
+        total: is_ahead(bounds.watermarks.total, ul.saturating_add(dl)),
+        uplink: is_ahead(bounds.watermarks.uplink, ul),
+        downlink: is_ahead(bounds.watermarks.downlink, dl),
+    };
+    let ahead = Bounds {
+        watermarks,
+        limit: bounds.limit,
+    };
+    ahead.lowered(counted, 1, 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::{CounterLimit, LimitAction};
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_bounds_is_what_may_still_be_counted() {
+        let counted = UrrCount {
+            ul_octets: 600,
+            dl_octets: 500,
+            ..UrrCount::default()
+        };
+        let limit = CounterLimit {
+            octets: Volumes {
+                total: Some(2000),
+                uplink: Some(600),
+                downlink: Some(400),
+            },
+            action: LimitAction::Drop,
+        };
+        let bounds = Bounds {
+            watermarks: Volumes {
+                total: Some(1100),
+                uplink: Some(601),
+                downlink: None,
+            },
+            limit: Some(limit),
+        };
+        let left = left_of(&bounds, counted);
+        let watermarks = Volumes {
+            total: None,
+            uplink: Some(1),
+            downlink: None,
+        };
+        assert_eq!(left.watermarks, watermarks, "that of both was reported");
+        let octets = Volumes {
+            total: Some(900),
+            uplink: Some(0),
+            downlink: Some(0),
+        };
+        assert_eq!(left.limit, Some(CounterLimit { octets, ..limit }));
+    }
+}

@@ -1,0 +1,27 @@
+//! What a worker with an accelerator has beside its own.
+
+use flow::SessionIndex;
+use packet::MacAddr;
+
+use super::homes::Homes;
+use super::network::NetworkObjects;
+use super::policy::OffloadPolicy;
+
+/// A worker's sessions that an accelerator passes, or may.
+pub(crate) struct Offload {
+    pub homes: Homes,
+    pub network: NetworkObjects,
+    /// What a command waits for: the counts of a session, and whether they are there.
+    pub awaited: Option<(SessionIndex, bool)>,
+}
+
+impl Offload {
+    /// All sessions at home.
+    pub fn new(sessions: usize, policy: OffloadPolicy, (own_ports, macs): (usize, &[MacAddr])) -> Self {
+        Self {
+            homes: Homes::new(sessions, policy),
+            network: NetworkObjects::new(own_ports, macs),
+            awaited: None,
+        }
+    }
+}

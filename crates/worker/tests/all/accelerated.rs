@@ -1,0 +1,467 @@
+//! A worker and the accelerator's node that it drives, on a wire of memory: together they forward what one worker does
+//! alone, octet by octet, each flow in order, and count the same.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{Bounds, CounterLimit, LimitAction, Nanos, OpId, PortId, Seed, SessionIndex, Volumes, WorkerId};
+use offload::channel::{ChannelConfig, Key, Role};
+use proptest::prelude::*;
+use rules::SessionRules;
+use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
+use rules::network::Network;
+use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
+use transport::AdjacencyChange;
+use worker::accelerator::{EngineConfig, Node, NodeConfig};
+use worker::behind_accelerator::BehindAccelerator;
+use worker::mem::{MemBuf, MemIo, Wires};
+use worker::{Command, ControlEnd, Event, OffloadPolicy, Worker};
+
+use crate::common::one_session::{REMOTE, of_ue, session};
+use crate::common::{World, frame, next_hops, our_mac};
+use crate::offload::{ACCELERATOR, HostParts, TOWARDS, host, random};
+
+/// Ports of the network, from 0 on; behind them the node's port towards its host.
+const PORTS: u16 = 4;
+const STEP: Duration = Duration::from_micros(20);
+const UES: u32 = 3;
+
+/// The UE of a session, its tunnel, and its rules.
+fn of(session_index: u32) -> (Ipv4Addr, u32, SessionRules) {
+    let ue = Ipv4Addr::new(10, 45, 0, 10 + session_index as u8);
+    let teid = 0x2000 + session_index;
+    let mut rules = session();
+    of_ue(&mut rules, teid, ue);
+    (ue, teid, rules)
+}
+
+/// Which packets of the link between the two are lost.
+#[derive(Clone, Copy, Debug)]
+enum Link {
+    Whole,
+    /// One control frame of this number, each way. Packets are never lost: they would be with any network.
+    LosesControl(u32),
+}
+
+struct Pair {
+    host: Worker<BehindAccelerator<MemIo>>,
+    network: Arc<Network>,
+    control: ControlEnd,
+    host_wires: Wires,
+    node: Node<MemIo>,
+    node_wires: Wires,
+    now: Nanos,
+    next_op: u64,
+    link: Link,
+    draws: u32,
+}
+
+impl Pair {
+    fn new(link: Link) -> Self {
+        let HostParts {
+            network,
+            worker,
+            control,
+            wires: host_wires,
+        } = host(OffloadPolicy::default());
+        let towards_host = PortId(PORTS);
+        let (node_wires, mut ios) = Wires::new(1, usize::from(PORTS) + 1, 1024);
+        let macs = (0..=PORTS).map(our_mac).collect();
+        let engine = EngineConfig::new(Default::default(), macs, towards_host, Seed([3, 4]));
+        let key = Key::new(vec![7; 32]).expect("32 octets");
+        let channel = ChannelConfig::new(Role::Accelerator, 0, ACCELERATOR, key, 9);
+        let mut config = NodeConfig::new(engine, channel);
+        config.engine.max_sessions = 64;
+        (config.engine.max_flows_v4, config.engine.max_flows_v6) = (1024, 1024);
+        config.counts_every = Duration::from_millis(1);
+        let mut pair = Self {
+            host: worker,
+            network,
+            control,
+            host_wires,
+            node: Node::new(config, ios.remove(0), random(9)).expect("a node"),
+            node_wires,
+            now: Nanos::from_secs(100),
+            next_op: 0,
+            link,
+            draws: 0,
+        };
+        // The numbers of tests mean a router by its address of either family.
+        let is_ipv4 =
+            |change: &AdjacencyChange| change.neighbour.is_some_and(|(_, address)| address.is_ipv4());
+        for change in next_hops(&pair.network).into_iter().filter(is_ipv4) {
+            let command = Command::Adjacency(change);
+            pair.control.commands.push(command).expect("there is room");
+        }
+        pair.rest();
+        assert!(pair.node.is_served());
+        pair
+    }
+
+    fn is_lost(&mut self, octets: &[u8]) -> bool {
+        let is_control = octets.get(12..14) == Some(&[0x88, 0xb5]);
+        match self.link {
+            Link::LosesControl(of) if is_control => {
+                self.draws = self.draws.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (self.draws >> 8).is_multiple_of(of)
+            }
+            _ => false,
+        }
+    }
+
+    fn step(&mut self) {
+        self.now = self.now + STEP;
+        self.host.poll(self.now);
+        while let Some(buf) = self.host_wires.from(TOWARDS).pop() {
+            if !self.is_lost(buf.bytes()) {
+                let queue = self.node_wires.to(WorkerId(0), PortId(PORTS));
+                queue.push(MemBuf::new(buf.bytes())).expect("there is room");
+            }
+        }
+        self.node.poll(self.now);
+        while let Some(buf) = self.node_wires.from(PortId(PORTS)).pop() {
+            if !self.is_lost(buf.bytes()) {
+                let queue = self.host_wires.to(WorkerId(0), TOWARDS);
+                queue.push(MemBuf::new(buf.bytes())).expect("there is room");
+            }
+        }
+    }
+
+    /// Until nothing is on the way.
+    fn rest(&mut self) {
+        (0..1_000).for_each(|_| self.step());
+    }
+
+    /// The addresses of ports are those that the host has for them.
+    fn arrive(&mut self, port: u16, packet: &[u8]) {
+        let queue = self.node_wires.to(WorkerId(0), PortId(port));
+        let frame = MemBuf::new(&frame(port + 1, packet));
+        queue.push(frame).expect("there is room on the wire");
+    }
+
+    /// What has left, as by ports of the worker that is alone.
+    fn take(&mut self) -> Vec<(PortId, Vec<u8>)> {
+        let mut out = Vec::new();
+        for port in 0..PORTS {
+            while let Some(buf) = self.node_wires.from(PortId(port)).pop() {
+                let mut frame = buf.bytes().to_vec();
+                assert_eq!(frame[6..12], our_mac(port + 1).0);
+                frame[6..12].copy_from_slice(&our_mac(port).0);
+                out.push((PortId(port), frame));
+            }
+        }
+        out
+    }
+
+    fn ask(&mut self, command: impl FnOnce(OpId) -> Command) -> Event {
+        self.next_op += 1;
+        let command = command(OpId(self.next_op));
+        self.control.commands.push(command).expect("there is room");
+        for _ in 0..200_000 {
+            self.step();
+            while let Ok(event) = self.control.events.pop() {
+                if matches!(event, Event::Applied { .. } | Event::Queried { .. }) {
+                    return event;
+                }
+            }
+        }
+        panic!("no answer")
+    }
+
+    fn image(&self, index: u32, rules: SessionRules) -> Box<SessionImage> {
+        let image = rules::compile::compile(&rules.into(), &self.network, &testing::NumberedHops);
+        let mut image = image.expect("it compiles");
+        (image.session, image.seid) = (SessionIndex(index), u64::from(index) + 1);
+        Box::new(image)
+    }
+
+    fn apply(&mut self, change: SessionChange) -> Option<UsageSnapshot> {
+        match self.ask(|op| Command::Session { op, change }) {
+            Event::Applied { outcome, .. } => outcome.expect("it is applied"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn query(&mut self, index: u32) -> UsageSnapshot {
+        let session = SessionIndex(index);
+        match self.ask(|op| Command::Query { op, session }) {
+            Event::Queried { outcome, .. } => outcome.expect("it is there"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The packets of UE and port, which end with a number.
+type FlowName = (u16, Vec<u8>);
+
+/// What left, by port and all octets of addresses and ports: the numbers in order.
+fn by_flow(frames: &[(PortId, Vec<u8>)]) -> BTreeMap<FlowName, Vec<u32>> {
+    let mut flows = BTreeMap::new();
+    for (port, frame) in frames {
+        let tail = frame.len() - 4;
+        // Those from UEs leave as they are, with or without options.
+        let inner = match port {
+            PortId(1) => 14,
+            _ => frame.len() - PAYLOAD - HEADERS,
+        };
+        let name = frame[inner + 12..inner + 24].to_vec();
+        let number = u32::from_be_bytes(frame[tail..].try_into().expect("4 octets"));
+        flows.entry((port.0, name)).or_insert_with(Vec::new).push(number);
+    }
+    flows
+}
+
+const PAYLOAD: usize = 44;
+/// IPv4's, and 24 octets of the transport.
+const HEADERS: usize = 44;
+
+/// A packet of a UE, or to it, with a number behind.
+fn packet(ue_index: u32, flow: u16, is_uplink: bool, number: u32) -> (u16, Vec<u8>) {
+    let (ue, teid, _) = of(ue_index);
+    let payload = [vec![0; PAYLOAD - 4], number.to_be_bytes().to_vec()].concat();
+    if is_uplink {
+        let inner = UserPacket {
+            payload,
+            ..UserPacket::udp(ue, REMOTE, 1000 + flow, 53)
+        };
+        let packet = tunnelled(N3_ADDRESS, teid, 255, Some([0x10, 9]), &[], &inner.bytes());
+        (0, packet)
+    } else {
+        let inner = UserPacket {
+            payload,
+            ..UserPacket::udp(REMOTE, ue, 53, 1000 + flow)
+        };
+        (1, inner.bytes())
+    }
+}
+
+/// A packet of a UE with an IPv4 option.
+fn with_option(ue_index: u32, number: u32) -> Vec<u8> {
+    let (ue, teid, _) = of(ue_index);
+    let inner = UserPacket {
+        payload: [vec![0; PAYLOAD - 4], number.to_be_bytes().to_vec()].concat(),
+        ..UserPacket::udp(ue, REMOTE, 1000, 53)
+    };
+    let mut inner = inner.bytes();
+    // No operation, four times.
+    inner.splice(20..20, [1; 4]);
+    inner[0] = 0x46;
+    let length = inner.len() as u16;
+    inner[2..4].copy_from_slice(&length.to_be_bytes());
+    inner[10..12].fill(0);
+    let checksum = packet::checksum::of(&inner[..24]);
+    inner[10..12].copy_from_slice(&checksum.to_be_bytes());
+    tunnelled(N3_ADDRESS, teid, 255, Some([0x10, 9]), &[], &inner)
+}
+
+fn counts(usage: &UsageSnapshot) -> Vec<[u64; 4]> {
+    let counters = usage.counters.iter();
+    counters
+        .map(|(_, count)| {
+            [
+                count.ul_octets,
+                count.dl_octets,
+                count.ul_packets,
+                count.dl_packets,
+            ]
+        })
+        .collect()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Packet {
+        ue: u32,
+        flow: u16,
+        is_uplink: bool,
+    },
+    /// One with an option, which the accelerator does not read: the session comes home.
+    WithOption(u32),
+    Polls(u16),
+    /// Usage is asked for.
+    Query(u32),
+    /// The session comes home and may leave again, while packets are on the way: it gets the rules that it has.
+    Replace(u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let packet = (0..UES, 0..3_u16, any::<bool>());
+    let packet = packet.prop_map(|(ue, flow, is_uplink)| Step::Packet { ue, flow, is_uplink });
+    let step = prop_oneof![
+        12 => packet,
+        4 => (1..400_u16).prop_map(Step::Polls),
+        1 => (0..UES).prop_map(Step::WithOption),
+        1 => (0..UES).prop_map(Step::Query),
+        1 => (0..UES).prop_map(Step::Replace),
+    ];
+    prop::collection::vec(step, 1..300)
+}
+
+/// Runs steps through a worker with its node, and through a worker alone.
+fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
+    let mut pair = Pair::new(link);
+    let mut alone = World::new();
+    for index in 0..UES {
+        let (_, _, rules) = of(index);
+        alone.install(index, rules.clone());
+        let image = pair.image(index, rules);
+        pair.apply(SessionChange::Install(image));
+    }
+    alone.poll();
+    alone.take();
+    pair.take();
+    let (mut expected, mut sent) = (Vec::new(), Vec::new());
+    for (number, step) in (0..).zip(all) {
+        match *step {
+            Step::Packet { ue, flow, is_uplink } => {
+                let (port, packet) = packet(ue, flow, is_uplink, number);
+                expected.extend(alone.send(port, &packet));
+                pair.arrive(port, &packet);
+            }
+            Step::WithOption(ue) => {
+                let packet = with_option(ue, number);
+                expected.extend(alone.send(0, &packet));
+                pair.arrive(0, &packet);
+            }
+            Step::Replace(ue) => {
+                let image = pair.image(ue, of(ue).2);
+                pair.apply(SessionChange::Replace(image, ImmediateActions::default()));
+            }
+            Step::Polls(polls) => (0..polls).for_each(|_| pair.step()),
+            Step::Query(ue) => {
+                pair.rest();
+                let [both, alone] = [pair.query(ue), alone.query(0, SessionIndex(ue))];
+                prop_assert_eq!(counts(&both), counts(&alone), "at step {}", number);
+            }
+        }
+        sent.extend(pair.take());
+    }
+    pair.rest();
+    sent.extend(pair.take());
+    prop_assert_eq!(by_flow(&sent), by_flow(&expected));
+    let sorted = |frames: &[(PortId, Vec<u8>)]| {
+        let mut frames = frames.to_vec();
+        frames.sort();
+        frames
+    };
+    prop_assert_eq!(sorted(&sent), sorted(&expected), "octet by octet");
+    for index in 0..UES {
+        let [both, alone] = [
+            pair.apply(SessionChange::Remove(SessionIndex(index))),
+            alone
+                .apply(0, SessionChange::Remove(SessionIndex(index)))
+                .expect("it is there"),
+        ];
+        let [both, alone] = [both, alone].map(|usage| counts(&usage.expect("it has counted")));
+        prop_assert_eq!(both, alone);
+    }
+    Ok(())
+}
+
+#[test]
+fn later_packets_pass_at_the_accelerator_alone() {
+    let mut pair = Pair::new(Link::Whole);
+    let image = pair.image(0, of(0).2);
+    pair.apply(SessionChange::Install(image));
+    for number in 0..3 {
+        let (port, packet) = packet(0, 1, true, number);
+        pair.arrive(port, &packet);
+        pair.rest();
+    }
+    pair.take();
+    let before = pair.host.stats().ports.clone();
+    for number in 3..1_000 {
+        let (port, packet) = packet(0, 1, true, number);
+        pair.arrive(port, &packet);
+        pair.step();
+    }
+    pair.rest();
+    let flows = by_flow(&pair.take());
+    let numbers: Vec<_> = flows.into_values().flatten().collect();
+    assert_eq!(numbers, (3..1_000).collect::<Vec<_>>());
+    assert_eq!(pair.host.offload_stats().left, 1);
+    eprintln!(
+        "{:?}\n{:?}\n{:?}\n{:?}",
+        pair.node.stats(),
+        pair.node.engine().stats().exceptions,
+        pair.node.engine().stats().settling,
+        pair.host.offload_stats()
+    );
+    assert_eq!(pair.host.stats().ports, before, "none is the host's");
+    let usage = pair.query(0);
+    assert_eq!(counts(&usage)[0][2], 1_000);
+}
+
+/// Runs packets of one flow, with polls before each, into a limit. Gives the numbers of those that passed, and what was
+/// counted, of a worker with its node and of one that is alone.
+fn to_a_limit(link: Link, octets: u64, polls: &[u16]) -> [(Vec<u32>, Vec<[u64; 4]>); 2] {
+    let bounds = Bounds {
+        watermarks: Volumes::of_total(octets / 2),
+        limit: Some(CounterLimit {
+            octets: Volumes::of_total(octets),
+            action: LimitAction::Drop,
+        }),
+    };
+    let mut pair = Pair::new(link);
+    let mut alone = World::new();
+    let rules = of(0).2;
+    let mut image = alone
+        .image(0, &Arc::new(rules.clone()), None)
+        .expect("it compiles");
+    image.block.get_or_insert_default().bounds = vec![bounds];
+    alone
+        .apply(0, SessionChange::Install(image))
+        .expect("it is installed");
+    let mut image = pair.image(0, rules);
+    image.block.get_or_insert_default().bounds = vec![bounds];
+    pair.apply(SessionChange::Install(image));
+    alone.poll();
+    alone.take();
+    pair.take();
+    let mut expected = Vec::new();
+    for (number, polls) in (0..).zip(polls) {
+        (0..*polls).for_each(|_| pair.step());
+        let (port, packet) = packet(0, 1, true, number);
+        expected.extend(alone.send(port, &packet));
+        pair.arrive(port, &packet);
+    }
+    pair.rest();
+    let numbers = |frames: &[_]| by_flow(frames).into_values().flatten().collect();
+    let removal = SessionChange::Remove(SessionIndex(0));
+    let both = pair.apply(removal.clone()).expect("it has counted");
+    let one = alone
+        .apply(0, removal)
+        .expect("it is there")
+        .expect("it has counted");
+    [
+        (numbers(&pair.take()), counts(&both)),
+        (numbers(&expected), counts(&one)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_limit_stops_the_same_packet_wherever_the_session_is(
+        octets in 100..5_000_u64,
+        polls in prop::collection::vec(0..30_u16, 1..80),
+        loses in any::<bool>(),
+    ) {
+        let link = if loses { Link::LosesControl(5) } else { Link::Whole };
+        let [both, alone] = to_a_limit(link, octets, &polls);
+        prop_assert_eq!(both, alone);
+    }
+
+    #[test]
+    fn both_forward_what_one_does_alone(all in steps()) {
+        compare(Link::Whole, &all)?;
+    }
+
+    #[test]
+    fn both_do_so_when_control_frames_are_lost(all in steps(), of in 3..20_u32) {
+        compare(Link::LosesControl(of), &all)?;
+    }
+}
