@@ -1,5 +1,6 @@
 """Fixtures: one laboratory for each kernel-interface driver, shared by the tests of a module."""
 import os
+import re
 import subprocess
 
 import pytest
@@ -16,13 +17,31 @@ BY_ITSELF = ("-o", "tcp.desegment_tcp_streams:FALSE", "-o", "tcp.analyze_sequenc
 TOGETHER = ("-o", "tcp.desegment_tcp_streams:TRUE")
 
 
-def tshark(capture, wanted, *fields, options=()):
-    """These fields of the frames of a capture that match a display filter, a line each."""
+# What Sluice writes, by the names that tshark's display filters have. All else is payload of UEs and servers, of which
+# tshark guesses by its octets or by ports, which are chosen at random, what it could be.
+WRITTEN = re.compile(r"_ws\..*|frame|eth|ethertype|vlan|slow|lacp|arp|ip|ipv6|ipv6\..*|icmp|icmpv6|udp|tcp|tcp\.options\..*"
+                     r"|gtp|pfcp|bfd|cflow|dns|http|data|data-text-lines")
+
+
+def tshark(capture, wanted, *fields, options=(), settings=None):
+    """These fields of the frames of a capture that match a display filter, a line each. `settings`: a folder with
+    tshark's."""
     options = [*options] + [word for field in fields for word in ("-e", field)]
     done = subprocess.run(["tshark", *BY_ITSELF, "-r", str(capture), "-Y", wanted, "-T", "fields", *options],
-                          capture_output=True, text=True)
+                          capture_output=True, text=True,
+                          env=os.environ | ({"WIRESHARK_CONFIG_DIR": str(settings)} if settings else {}))
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+def written_alone(folder):
+    """Settings of tshark, in this folder, by which it reads nothing but what Sluice writes."""
+    done = subprocess.run(["tshark", "-G", "protocols"], capture_output=True, text=True, check=True)
+    names = {line.split("\t")[2] for line in done.stdout.splitlines()}
+    assert {"gtp", "pfcp", "tcp.options.mss", "_ws.malformed"} <= names
+    folder.mkdir()
+    (folder / "disabled_protos").write_text("".join(f"{name}\n" for name in sorted(names) if not WRITTEN.fullmatch(name)))
+    return folder
 
 
 def oracle(lab):
@@ -35,7 +54,8 @@ def oracle(lab):
                for address in line.split("\t")}
     for name, (_, address) in lab.ours.items():
         assert address in senders, f"nothing of ours in the capture of {name}"
-    return tshark(merged, f"({ours}) && ({FAULTY})", "frame.time_relative", "frame.protocols", "_ws.expert.message")
+    return tshark(merged, f"({ours}) && ({FAULTY})", "frame.time_relative", "frame.protocols", "_ws.expert.message",
+                  settings=written_alone(lab.files / "tshark"))
 
 
 def serve(request, lab, prepare=lambda: None):
