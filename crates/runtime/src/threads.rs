@@ -11,7 +11,7 @@ use std::time::Duration;
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::slab::OutOfMemory;
 use flow::{ContentTotal, Nanos};
-use worker::{AccessCount, Holdings, Io, NatCounts, Stats, Worker};
+use worker::{AcceleratorView, AccessCount, Holdings, Io, NatCounts, Stats, Worker};
 
 use super::idle::Idle;
 use super::wakeup::Wakeup;
@@ -106,6 +106,9 @@ pub type PublishedContentTotals = Published<Vec<ContentTotal>>;
 
 /// What CG-NAT has counted in a worker.
 pub type PublishedNatCounts = Published<NatCounts>;
+
+/// A worker's accelerator; `None` where it has none.
+pub type PublishedAccelerator = Published<Option<AcceleratorView>>;
 
 /// Contents that are published at a time.
 const CONTENTS_AT_ONCE: usize = 1_024;
@@ -205,6 +208,7 @@ pub struct WorkerThread {
     access_counts: PublishedAccessCounts,
     content_totals: PublishedContentTotals,
     nat_counts: PublishedNatCounts,
+    accelerator: PublishedAccelerator,
     made: Receiver<Result<Vec<Range<usize>>, ThreadError>>,
 }
 
@@ -249,6 +253,8 @@ impl WorkerThread {
         let mut contents_from = 0;
         let nat_counts = PublishedNatCounts::default();
         let nat = nat_counts.clone();
+        let accelerator = PublishedAccelerator::default();
+        let accelerated = accelerator.clone();
         let (outcome, made) = sync_channel(1);
         let body = move || {
             // Sending fails, and is ignored, where the starter does not wait for the outcome.
@@ -282,6 +288,7 @@ impl WorkerThread {
                         contents_from = write_part(totals, worker.content_totals(), contents_from)
                     });
                     nat.offer(|counts| *counts = worker.nat_counts());
+                    accelerated.offer(|view| *view = worker.accelerator_view());
                     times = times.wrapping_add(1);
                     next = now + PUBLISH;
                 }
@@ -299,6 +306,7 @@ impl WorkerThread {
             access_counts,
             content_totals,
             nat_counts,
+            accelerator,
             made,
         }
     }
@@ -339,6 +347,12 @@ impl WorkerThread {
     #[must_use]
     pub fn nat_counts(&self) -> &PublishedNatCounts {
         &self.nat_counts
+    }
+
+    /// Its accelerator, as it publishes it.
+    #[must_use]
+    pub fn accelerator(&self) -> &PublishedAccelerator {
+        &self.accelerator
     }
 
     /// Whether the thread has ended, which it does before `stop` only when it failed.

@@ -13,6 +13,7 @@ use flow::{Nanos, PortId, SessionIndex, WorkerId};
 use offload::in_band::InBand;
 use packet::PacketBuf;
 
+use self::behind_accelerator::AcceleratorPortStats;
 pub use self::charge::ChargeId;
 pub use self::classic_bpf::Instruction;
 pub use self::exchange::Exchange;
@@ -160,6 +161,11 @@ pub trait Io {
 
     /// The accelerator that some of the ports are behind, if there is one.
     fn accelerator(&mut self) -> Option<&mut InBand> {
+        None
+    }
+
+    /// The same, to read, and what was counted of frames on the port towards it.
+    fn accelerator_state(&self) -> Option<(&InBand, &AcceleratorPortStats)> {
         None
     }
 

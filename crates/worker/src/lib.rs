@@ -64,5 +64,5 @@ pub use trace::{
     TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession,
     TracedTranslation, mirror, trace,
 };
-pub use view::{Holdings, NatCounts, SessionView};
+pub use view::{AcceleratorView, Holdings, NatCounts, SessionView};
 pub use worker::{PollReport, Worker};

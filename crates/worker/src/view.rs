@@ -1,10 +1,17 @@
 //! What a worker holds, for operators and for tests that look for leaks. Read between polls; nothing here changes
 //! anything, and nothing on a packet's way uses it.
 
+use flow::contract::Capabilities;
 use flow::{Bucket, SessionIndex};
 use nat::mappings::MappingStats;
+use offload::channel::{self, Load};
+use offload::in_band::InBandStats;
+use packet::MacAddr;
 use rules::image::SessionImage;
 use rules::model::SessionRules;
+
+use crate::OffloadStats;
+use crate::io::behind_accelerator::AcceleratorPortStats;
 
 /// A session as its worker runs it.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +52,29 @@ pub struct NatCounts {
     pub mappings: MappingStats,
     /// How many mappings there is room for.
     pub limit: usize,
+}
+
+/// A worker's accelerator, as it is now, and what was counted since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcceleratorView {
+    /// Whether there is contact, and sessions can leave.
+    pub is_ready: bool,
+    /// Its address; `None` without contact.
+    pub mac: Option<MacAddr>,
+    /// What it can do; `None` without contact.
+    pub capabilities: Option<Capabilities>,
+    /// Requests without a reply.
+    pub outstanding: usize,
+    /// What the channel holds.
+    pub load: Load,
+    /// Sessions that leave and come.
+    pub offload: OffloadStats,
+    /// Packets in exception frames.
+    pub port: AcceleratorPortStats,
+    /// Requests, replies and events.
+    pub in_band: InBandStats,
+    /// Frames of the channel.
+    pub channel: channel::Stats,
 }
 
 /// How many of what sessions take a worker holds. Without sessions, once

@@ -453,6 +453,10 @@ impl<I: Io> Io for BehindAccelerator<I> {
         Some(&mut self.host)
     }
 
+    fn accelerator_state(&self) -> Option<(&InBand, &AcceleratorPortStats)> {
+        Some((&self.host, &self.stats))
+    }
+
     fn accelerator_port(&self) -> Option<PortId> {
         Some(self.config.port)
     }

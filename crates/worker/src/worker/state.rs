@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use flow::contract::Backend;
 use flow::slab::OutOfMemory;
 use flow::{ContentTotal, Nanos, PortId, SessionIndex};
 use rtrb::Consumer;
@@ -44,7 +45,7 @@ use crate::slow_path::SlowPath;
 use crate::slow_path::deficit_round_robin::HashedRoundRobin;
 use crate::stats::Stats;
 use crate::trace::tracer::Tracer;
-use crate::view::{Holdings, NatCounts, SessionView};
+use crate::view::{AcceleratorView, Holdings, NatCounts, SessionView};
 use crate::{Command, OffloadStats, WorkerConfig, WorkerEnd};
 
 /// One worker: everything that the packet path needs, owned by one thread.
@@ -267,6 +268,23 @@ impl<I: Io> Worker<I> {
             network_refused: offload.network.refused(),
             ..offload.homes.stats()
         }
+    }
+
+    /// The accelerator behind which some of its ports are, if there is one.
+    pub fn accelerator_view(&self) -> Option<AcceleratorView> {
+        let (host, port) = self.ports.io.accelerator_state()?;
+        let channel = host.channel();
+        Some(AcceleratorView {
+            is_ready: host.is_ready(),
+            mac: channel.peer_mac(),
+            capabilities: host.is_ready().then(|| host.capabilities()),
+            outstanding: host.outstanding(),
+            load: channel.load(),
+            offload: self.offload_stats(),
+            port: *port,
+            in_band: *host.stats(),
+            channel: *channel.stats(),
+        })
     }
 
     /// What CG-NAT has counted here, and holds.
