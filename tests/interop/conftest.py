@@ -74,7 +74,7 @@ def serve(request, lab, prepare=lambda: None):
     assert not faults, faults
 
 
-@pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
+@pytest.fixture(scope="module", params=["af_packet", "af_xdp", "accelerator"])
 def lab(request):
     assert os.geteuid() == 0, "network namespaces need root: run as root or with sudo"
     lab = Lab(os.environ["SLUICE"], request.param)

@@ -24,6 +24,8 @@ import threading
 import time
 from pathlib import Path
 
+from accelerator import Accelerator
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 SO_RCVBUFFORCE = 33
@@ -263,7 +265,7 @@ class Lab:
         self.files = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
         self.driver, self.workers, self.configuration, self.links = driver, workers, configuration, links
         try:
-            self._wire()
+            self._wire(binary)
             self._capture()
             self._start(binary)
         except BaseException:
@@ -275,14 +277,19 @@ class Lab:
         self.stack.callback(namespace.close)
         return namespace
 
-    def _wire(self):
+    def _wire(self, binary):
         self.ran, self.ue, self.upf, self.dn = (self._namespace(n) for n in ("ran", "ue", "upf", "dn"))
+        # Where the ends of the links are that Sluice has.
+        self.ports_in, self.accelerator = self.upf, None
+        if self.driver == "accelerator":
+            self.ports_in = self._namespace("acc")
+            self.accelerator = Accelerator(self.ports_in, self.upf, self.files, binary)
         for namespace, link, there in self.links:
             here = getattr(self, namespace)
-            here.run(f"ip link add {link} type veth peer name {there} netns {self.upf.name}")
-            self.upf.run(f"sysctl -qw net.ipv6.conf.{there}.disable_ipv6=1")
+            here.run(f"ip link add {link} type veth peer name {there} netns {self.ports_in.name}")
+            self.ports_in.run(f"sysctl -qw net.ipv6.conf.{there}.disable_ipv6=1")
             here.run(f"ip link set {link} up")
-            self.upf.run(f"ip link set {there} up")
+            self.ports_in.run(f"ip link set {there} up")
         # Answers that the kernel cuts in pieces are cut before they are captured, not behind.
         self.upf.run("ethtool -K lo tx-udp-segmentation off")
         for address in (GNB, OTHER_GNB, SMF_GTPU):
@@ -303,7 +310,7 @@ class Lab:
 
     def _capture(self):
         self.captures, self.dumps = {}, []
-        mac = lambda link: (self.upf.run(f"cat /sys/class/net/{link}/address").stdout).strip()
+        mac = lambda link: (self.ports_in.run(f"cat /sys/class/net/{link}/address").stdout).strip()
         # How a display filter knows what Sluice sent.
         self.ours = {name: ("eth.src", mac(name)) for _, _, name in self.links} | {"n4": ("ip.src", N4)}
         links = [(name, getattr(self, namespace), link, "") for namespace, link, name in self.links]
@@ -327,6 +334,10 @@ class Lab:
         file = self.files / "sluice.yaml"
         text = self.configuration.format(n4=N4, n3=N3, n6=N6, n6_6=N6_6, dn=DN, dn6=DN6, workers=self.workers,
                                          driver=self.driver, options=options, files=self.files)
+        if self.accelerator:
+            text = self.accelerator.configure(text)
+            self.accelerator.start()
+            self.stack.callback(self.accelerator.close)
         if "neighbours:" not in text:
             # Own IPv6 addresses are in use from the start.
             text += "neighbours: {dad_transmits: 0}\n"

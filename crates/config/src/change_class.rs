@@ -155,6 +155,8 @@ pub(crate) const RULES: &[FieldRule] = &[
     restart("dpdk.*"),
     restart("ports").keyed(&["name"]),
     restart("ports[].*"),
+    restart("accelerator"),
+    restart("accelerator.*"),
     restart("instances").keyed(&["name"]).removed(ChangeClass::Drain),
     drain("instances[].name"),
     drain("instances[].roles"),

@@ -24,23 +24,24 @@ pub use bounded::Bounded;
 pub use change_class::ChangeClass;
 pub use difference::{Change, Differences};
 pub use error::ConfigError;
+pub use parts::accelerator::KeyError;
 pub use parts::alarms::Watermark;
 pub use parts::network::StaticNeighbour;
 pub use parts::rings::Descriptors;
 pub use schema::{
-    AlarmsConfig, ApplicationConfig, AtStop, AuditConfig, BadLevel, BadRole, BadSubjectName, BadSyslogTarget,
-    BadWebhookUrl, BufferingConfig, CallerRole, ChecksumsConfig, Config, ControlConfig, DpdkConfig, Driver,
-    DscpConfig, EchoConfig, EventConfig, EventLogicConfig, FlowsConfig, FragmentConfig, FragmentsConfig,
-    GateConfig, GtpuConfig, HairpinConfig, Host, HostConfig, HostPort, HttpsClient, HttpsConfig, IcmpConfig,
-    IdleConfig, IdlePolicy, InspectionConfig, InstanceConfig, IpfixConfig, IpfixTransport, Ipv4Range,
-    Ipv6RangeConfig, LacpSettings, LagConfig, LagHashConfig, LagModeConfig, LeastSeverity, LimitsConfig,
-    LogConfig, LogFormat, LogLevel, MssConfig, N4Config, NatLogConfig, NdpiConfig, NeighbourTimes,
-    NodeConfig, NodeName, PeerInterface, PeersConfig, PolicerConfig, PolicyConfig, PoolConfig, PortConfig,
-    PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer, PredefinedRuleConfig, PredefinedUrr,
-    Prefix, ReassemblyConfig, RebalanceConfig, RecordsConfig, Role, RouteConfig, RoutersConfig,
-    RulebaseConfig, SliceConfig, SlowPathConfig, StoreConfig, SubjectName, SyslogConfig, SyslogTarget,
-    SyslogTransport, UnknownInstance, VlanConfig, WatermarkConfig, WatermarkCounter, WebhookConfig,
-    WebhookUrl, WhenFull, WhenUnaudited, WorkersConfig,
+    AcceleratorConfig, AcceleratorNodeConfig, AlarmsConfig, ApplicationConfig, AtStop, AuditConfig, BadLevel,
+    BadRole, BadSubjectName, BadSyslogTarget, BadWebhookUrl, BufferingConfig, CallerRole, ChecksumsConfig,
+    Config, ControlConfig, DpdkConfig, Driver, DscpConfig, EchoConfig, EventConfig, EventLogicConfig,
+    FlowsConfig, FragmentConfig, FragmentsConfig, GateConfig, GtpuConfig, HairpinConfig, Host, HostConfig,
+    HostPort, HttpsClient, HttpsConfig, IcmpConfig, IdleConfig, IdlePolicy, InBandConfig, InspectionConfig,
+    InstanceConfig, IpfixConfig, IpfixTransport, Ipv4Range, Ipv6RangeConfig, LacpSettings, LagConfig,
+    LagHashConfig, LagModeConfig, LeastSeverity, LimitsConfig, LogConfig, LogFormat, LogLevel, MssConfig,
+    N4Config, NatLogConfig, NdpiConfig, NeighbourTimes, NodeConfig, NodeName, PeerInterface, PeersConfig,
+    PolicerConfig, PolicyConfig, PoolConfig, PortConfig, PredefinedAction, PredefinedConfig, PredefinedFar,
+    PredefinedQer, PredefinedRuleConfig, PredefinedUrr, Prefix, ReassemblyConfig, RebalanceConfig,
+    RecordsConfig, Role, RouteConfig, RoutersConfig, RulebaseConfig, SliceConfig, SlowPathConfig,
+    StoreConfig, SubjectName, SyslogConfig, SyslogTarget, SyslogTransport, UnknownInstance, VlanConfig,
+    WatermarkConfig, WatermarkCounter, WebhookConfig, WebhookUrl, WhenFull, WhenUnaudited, WorkersConfig,
 };
 
 #[cfg(test)]

@@ -11,4 +11,4 @@ mod ports;
 pub use kernel::ingress::addresses_on;
 pub use nic::expectation;
 pub use numa_placement::NumaPlacement;
-pub use ports::{PortError, Ports, start_eal};
+pub use ports::{PortError, Ports, start_eal, start_eal_of_accelerator};

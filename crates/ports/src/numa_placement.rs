@@ -63,10 +63,16 @@ impl NumaPlacement {
     pub fn of_workers(workers: &WorkersConfig, topology: &NumaTopology) -> Vec<Self> {
         let placement = |worker: usize| {
             let core = workers.cores.get(worker).map(|core| core.value() as u32);
-            let node = core.and_then(|core| topology.node_of(core));
-            Self { core, node }
+            Self::of_core(core, topology)
         };
         (0..workers.count.size()).map(placement).collect()
+    }
+
+    /// Of a thread on this core.
+    #[must_use]
+    pub fn of_core(core: Option<u32>, topology: &NumaTopology) -> Self {
+        let node = core.and_then(|core| topology.node_of(core));
+        Self { core, node }
     }
 
     /// Makes something here, by a thread on the core, with the node given to DPDK for what it takes from huge pages.

@@ -22,7 +22,7 @@ use crate::nic::audit::{Place, Seen};
 use crate::nic::checksums::UdpChecksums;
 use crate::nic::{Report, RxDistribution, Traffic, UrgentPackets, plan};
 use crate::numa_placement::{self, NumaPlacement, NumaTopology};
-use config::{Config, Descriptors, Driver, PortConfig};
+use config::{AcceleratorNodeConfig, Config, Descriptors, DpdkConfig, Driver, PortConfig};
 
 /// Packets that an inbox holds: at a million packets handed over a second, what comes in while its owner is off its
 /// core for 30 ms.
@@ -59,6 +59,8 @@ pub struct Ports {
     /// By port, the first member of a LAG.
     first_members: Vec<Option<PortId>>,
     names: Vec<String>,
+    /// The addresses of the accelerator's ports, which are the last.
+    macs_behind_accelerator: Vec<MacAddr>,
     /// The far ends of the memory ports, in order, until they are taken.
     peers: Vec<MemoryPeer>,
     /// By worker, until the workers take them.
@@ -72,18 +74,11 @@ pub struct Ports {
     drops: Drops,
 }
 
-/// The CPUs for all threads but the workers': those of this process that no worker is pinned to, so that a worker that
-/// never rests does not keep PFCP waiting. All of them, where the workers have every one.
-fn other_cpus(config: &Config) -> Result<Vec<u32>, dpdk::Error> {
-    let is_free = |cpu: &u32| {
-        config
-            .workers
-            .cores
-            .iter()
-            .all(|core| core.value() != u64::from(*cpu))
-    };
+/// The CPUs for all threads but those that packets pass, which are pinned to `pinned`: the others of this process, so
+/// that a thread that never rests does not keep PFCP waiting. All of them, where every one is taken.
+fn other_cpus(pinned: &[u32]) -> Result<Vec<u32>, dpdk::Error> {
     let all = dpdk::thread_cpus()?;
-    let free: Vec<u32> = all.iter().copied().filter(is_free).collect();
+    let free: Vec<u32> = all.iter().copied().filter(|cpu| !pinned.contains(cpu)).collect();
     Ok(if free.is_empty() { all } else { free })
 }
 
@@ -93,11 +88,29 @@ fn other_cpus(config: &Config) -> Result<Vec<u32>, dpdk::Error> {
 /// # Errors
 /// DPDK's own words.
 pub fn start_eal(config: &Config) -> Result<&'static Eal, dpdk::Error> {
+    let cores = config.workers.cores.iter().map(|core| core.value() as u32);
+    start_eal_with(&config.dpdk, &cores.collect::<Vec<_>>(), &config.ports)
+}
+
+/// The same for an accelerator.
+///
+/// # Errors
+/// DPDK's own words.
+pub fn start_eal_of_accelerator(config: &AcceleratorNodeConfig) -> Result<&'static Eal, dpdk::Error> {
+    let core: Vec<u32> = config.core().into_iter().collect();
+    start_eal_with(&config.dpdk, &core, &config.ports)
+}
+
+fn start_eal_with(
+    dpdk: &DpdkConfig,
+    pinned: &[u32],
+    ports: &[PortConfig],
+) -> Result<&'static Eal, dpdk::Error> {
     let mut builder = Eal::builder()
-        .hugepages(config.dpdk.huge_pages)
-        .memory_mib(config.dpdk.memory_mib.value() as u32)
-        .main_cpus(&other_cpus(config)?);
-    for port in &config.ports {
+        .hugepages(dpdk.huge_pages)
+        .memory_mib(dpdk.memory_mib.value() as u32)
+        .main_cpus(&other_cpus(pinned)?);
+    for port in ports {
         if let Some(Driver::Pci { address }) = &port.driver {
             builder = builder.allow_pci(pci(address)?);
         }
@@ -109,15 +122,72 @@ fn pci(address: &str) -> Result<PciAddress, dpdk::Error> {
     address.parse()
 }
 
-/// A port that is to be opened.
-struct Opening<'a> {
+/// A port of a configuration.
+struct Planned<'a> {
     config: &'a PortConfig,
-    driver: &'a Driver,
     /// It is a member of a LAG.
     is_member: bool,
     traffic: Traffic,
     checksums: UdpChecksums,
     descriptors: Descriptors,
+}
+
+/// The ports of a configuration, and the threads that they are for.
+struct PortsPlan<'a> {
+    ports: Vec<Planned<'a>>,
+    /// By port, the first member of a LAG.
+    first_members: Vec<Option<PortId>>,
+    /// By worker, where it belongs.
+    placements: Vec<NumaPlacement>,
+    /// Packet buffers, those of all workers together.
+    buffers: u32,
+}
+
+impl<'a> PortsPlan<'a> {
+    /// A queue of each port for each worker.
+    fn of(config: &'a Config) -> Self {
+        let mut first_members = vec![None; config.ports.len()];
+        for (port, _, members) in config.lags() {
+            first_members[port.index()] = members.first().copied();
+        }
+        let planned = |port: &'a PortConfig| Planned {
+            config: port,
+            // Frames to the LAG's address, and to the group of LACP.
+            is_member: config.lag_of(&port.name.value).is_some(),
+            traffic: Traffic::of(config, port),
+            checksums: UdpChecksums::of(config, port),
+            descriptors: config.descriptors(port),
+        };
+        Self {
+            ports: config.ports.iter().map(planned).collect(),
+            first_members,
+            placements: NumaPlacement::of_workers(&config.workers, &NumaTopology::read()),
+            buffers: config.dpdk.buffers.value() as u32,
+        }
+    }
+
+    /// A queue of each port for the one thread of an accelerator.
+    fn of_accelerator(config: &'a AcceleratorNodeConfig) -> Self {
+        let planned = |port: &'a PortConfig| Planned {
+            config: port,
+            is_member: false,
+            traffic: Traffic::default(),
+            checksums: UdpChecksums::NotNeeded,
+            descriptors: config.descriptors(port),
+        };
+        Self {
+            ports: config.ordered_ports().map(planned).collect(),
+            first_members: vec![None; config.ports.len()],
+            placements: vec![NumaPlacement::of_core(config.core(), &NumaTopology::read())],
+            buffers: config.dpdk.buffers.value() as u32,
+        }
+    }
+}
+
+/// A port that is to be opened.
+struct Opening<'a> {
+    planned: &'a Planned<'a>,
+    driver: &'a Driver,
     workers: u16,
     /// The interface has an XDP program that was there before.
     has_program: bool,
@@ -129,7 +199,19 @@ impl Ports {
     /// # Errors
     /// The first port that cannot be opened or started.
     pub fn start(eal: &'static Eal, config: &Config) -> Result<Self, PortError> {
-        Self::start_or(eal, config, Err)
+        Self::start_or(eal, PortsPlan::of(config), Err)
+    }
+
+    /// Opens and starts the ports of an accelerator, with one pair of queues for its thread: those of the network, and
+    /// behind them the one towards the host.
+    ///
+    /// # Errors
+    /// The first port that cannot be opened or started.
+    pub fn start_of_accelerator(
+        eal: &'static Eal,
+        config: &AcceleratorNodeConfig,
+    ) -> Result<Self, PortError> {
+        Self::start_or(eal, PortsPlan::of_accelerator(config), Err)
     }
 
     /// The same, but for ports that cannot be opened or started, which come with the reasons.
@@ -145,19 +227,18 @@ impl Ports {
             failed.push(error);
             Ok(())
         };
-        let started = Self::start_or(eal, config, note)?;
+        let started = Self::start_or(eal, PortsPlan::of(config), note)?;
         Ok((started, failed))
     }
 
     /// Continues after a port that cannot be opened if `failed` returns `Ok`.
     fn start_or(
         eal: &'static Eal,
-        config: &Config,
+        plan: PortsPlan<'_>,
         mut failed: impl FnMut(PortError) -> Result<(), PortError>,
     ) -> Result<Self, PortError> {
-        let workers = config.workers.count.value() as u16;
-        let placements = NumaPlacement::of_workers(&config.workers, &NumaTopology::read());
-        let pools = numa_placement::pools(eal, &placements, config.dpdk.buffers.value() as u32);
+        let workers = plan.placements.len() as u16;
+        let pools = numa_placement::pools(eal, &plan.placements, plan.buffers);
         let pools = pools.map_err(|error| PortError {
             port: "(packet memory)".into(),
             reason: error.to_string(),
@@ -169,44 +250,42 @@ impl Ports {
             ports: Vec::new(),
             able: Vec::new(),
             links: Vec::new(),
-            first_members: vec![None; config.ports.len()],
+            first_members: plan.first_members,
+            macs_behind_accelerator: Vec::new(),
             peers: Vec::new(),
             queues,
-            placements,
+            placements: plan.placements,
             pools,
             swept: Vec::new(),
             drops: Drops::default(),
         };
-        let kept = |port: &PortConfig| port.driver.as_ref()?.kept_from_host().map(String::from);
-        let kept: Vec<String> = config.ports.iter().filter_map(kept).collect();
+        let kept = |port: &Planned<'_>| port.config.driver.as_ref()?.kept_from_host().map(String::from);
+        let kept: Vec<String> = plan.ports.iter().filter_map(kept).collect();
         started.swept = started.drops.sweep(&kept);
-        for (port, _, members) in config.lags() {
-            started.first_members[port.index()] = members.first().copied();
-        }
-        for port in &config.ports {
-            let Some(driver) = &port.driver else {
-                started.add_without_queues(port);
-                continue;
+        for planned in &plan.ports {
+            let name = &planned.config.name.value;
+            let driver = match &planned.config.driver {
+                None => {
+                    started.add_without_queues(name);
+                    continue;
+                }
+                Some(Driver::Accelerator { .. }) => {
+                    let mac = planned.config.driver.as_ref().and_then(Driver::mac);
+                    started.add_behind_accelerator(name, mac.unwrap_or(MacAddr::ZERO));
+                    continue;
+                }
+                Some(driver) => driver,
             };
-            let traffic = Traffic::of(config, port);
-            // Frames to the LAG's address, and to the group of LACP.
-            let is_member = config.lag_of(&port.name.value).is_some();
             let mut opening = Opening {
-                config: port,
+                planned,
                 driver,
-                is_member,
-                traffic,
-                checksums: UdpChecksums::of(config, port),
-                descriptors: config.descriptors(port),
                 workers,
                 has_program: false,
             };
             if let Err(reason) = started.add_kept(eal, &mut opening) {
-                failed(PortError {
-                    port: port.name.value.clone(),
-                    reason,
-                })?;
-                started.add_without_queues(port);
+                let port = name.clone();
+                failed(PortError { port, reason })?;
+                started.add_without_queues(name);
             }
         }
         Ok(started)
@@ -251,15 +330,18 @@ impl Ports {
 
     fn add(&mut self, eal: &'static Eal, opening: &Opening<'_>) -> Result<(), dpdk::Error> {
         let &Opening {
-            config,
+            planned,
             driver,
+            workers,
+            has_program,
+        } = opening;
+        let &Planned {
+            config,
             is_member,
             traffic,
             checksums,
             descriptors,
-            workers,
-            has_program,
-        } = opening;
+        } = planned;
         let (mut port, peer) = match driver {
             Driver::Memory {} => {
                 let spec = MemorySpec {
@@ -308,10 +390,20 @@ impl Ports {
     }
 
     /// Adds a LAG, or a port that cannot be had.
-    fn add_without_queues(&mut self, config: &PortConfig) {
-        self.distributions.push(None);
-        self.names.push(config.name.value.clone());
+    fn add_without_queues(&mut self, name: &str) {
         self.queues.iter_mut().for_each(|worker| worker.push(None));
+        self.add_elsewhere(name);
+    }
+
+    /// Adds a port of the accelerator: to the queues, which are those of this process alone, it is none.
+    fn add_behind_accelerator(&mut self, name: &str, mac: MacAddr) {
+        self.macs_behind_accelerator.push(mac);
+        self.add_elsewhere(name);
+    }
+
+    fn add_elsewhere(&mut self, name: &str) {
+        self.distributions.push(None);
+        self.names.push(name.to_owned());
         self.ports.push(None);
         self.able.push(None);
         self.links.push(LinkSource::Members);
@@ -431,6 +523,10 @@ impl Ports {
     }
 
     fn mac(&self, place: usize) -> MacAddr {
+        let own_ports = self.ports.len() - self.macs_behind_accelerator.len();
+        if let Some(behind) = place.checked_sub(own_ports) {
+            return self.macs_behind_accelerator[behind];
+        }
         let own = self.first_members[place].map_or(place, PortId::index);
         let port = self.ports.get(own).and_then(Option::as_ref);
         match port.map_or(MacAddr::ZERO, |port| MacAddr(port.mac())) {
@@ -503,7 +599,7 @@ impl LinkSource {
                 let path = format!("/sys/class/net/{interface}/carrier");
                 File::open(path).map_or(Self::Unknown, Self::Kernel)
             }
-            Driver::Memory {} | Driver::Pcap { .. } => Self::Unknown,
+            Driver::Memory {} | Driver::Pcap { .. } | Driver::Accelerator { .. } => Self::Unknown,
             Driver::Pci { .. } => Self::Driver,
         }
     }
@@ -545,5 +641,12 @@ fn spec(driver: &Driver, queues: u16) -> Result<PortSpec, dpdk::Error> {
         Driver::Pci { address } => PortSpec::Pci {
             address: pci(address)?,
         },
+        Driver::Accelerator { .. } => {
+            return Err(dpdk::Error::Config {
+                field: "driver",
+                value: "accelerator".into(),
+                bound: "a port of this process".into(),
+            });
+        }
     })
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accelerator_thread;
 mod clock;
 mod control_loop;
 mod idle;
@@ -11,6 +12,7 @@ mod sockets;
 mod threads;
 mod wakeup;
 
+pub use accelerator_thread::{AcceleratorThread, NodeThreadError, NodeView};
 pub use clock::{Clock, HOST_LOOK, HostTime};
 pub use control_loop::ControlLoop;
 pub use idle::{Idle, Waiter, sockets_of_workers};

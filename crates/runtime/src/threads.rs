@@ -88,7 +88,7 @@ impl<T: Clone> Published<T> {
     }
 
     /// Publishes what `write` writes over what was published before, unless a reader holds the lock.
-    fn offer(&self, write: impl FnOnce(&mut T)) {
+    pub(crate) fn offer(&self, write: impl FnOnce(&mut T)) {
         if let Ok(mut published) = self.0.try_lock() {
             write(&mut published);
         }

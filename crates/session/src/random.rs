@@ -44,6 +44,11 @@ impl Random {
         self.0.next_u64()
     }
 
+    /// Random octets, as many as there is room for.
+    pub fn fill(&mut self, octets: &mut [u8]) {
+        self.0.fill_bytes(octets);
+    }
+
     /// A stream of its own, split off this one.
     pub fn split(&mut self) -> Random {
         let mut seed = [0; 32];

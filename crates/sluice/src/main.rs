@@ -43,6 +43,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Pass packets for a UPF as its accelerator: those of the flows that it gives.
+    #[cfg(feature = "accelerator")]
+    Accel(commands::AccelArguments),
     /// Forward packets between a simulated RAN and data network in this process, with a live view.
     #[cfg(feature = "demo")]
     Demo(commands::DemoArguments),
@@ -102,6 +105,8 @@ fn main() -> ExitCode {
             sessions,
             json,
         } => commands::run(&config, sessions.as_deref(), json),
+        #[cfg(feature = "accelerator")]
+        Command::Accel(arguments) => commands::accel(&arguments),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => commands::demo(&arguments),
         #[cfg(feature = "sim")]

@@ -1,5 +1,6 @@
 //! Where a worker's packets come from and go to.
 
+mod accelerator_port_stats;
 pub mod behind_accelerator;
 mod charge;
 pub(crate) mod classic_bpf;
@@ -13,7 +14,7 @@ use flow::{Nanos, PortId, SessionIndex, WorkerId};
 use offload::in_band::InBand;
 use packet::PacketBuf;
 
-use self::behind_accelerator::AcceleratorPortStats;
+use self::accelerator_port_stats::AcceleratorPortStats;
 pub use self::charge::ChargeId;
 pub use self::classic_bpf::Instruction;
 pub use self::exchange::Exchange;

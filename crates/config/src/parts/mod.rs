@@ -1,5 +1,7 @@
 //! What the parts of a UPF are made with, from the whole file, and the checks of what concerns several fields together.
 
+pub(crate) mod accelerator;
+pub(crate) mod accelerator_node;
 pub(crate) mod access_list;
 pub(crate) mod alarms;
 mod application_notes;

@@ -504,7 +504,7 @@ fn check_link_local(instance: &InstanceConfig, via: &Spanned<IpAddr>) -> Result<
     Err(Fault::new(via, message))
 }
 
-fn check_mac(mac: &Spanned<String>) -> Result<(), Fault> {
+pub(crate) fn check_mac(mac: &Spanned<String>) -> Result<(), Fault> {
     match parse_mac(&mac.value) {
         Some(octets) if octets == [0; 6] => Err(Fault::new(mac, "mac: no station has the address of zeros")),
         Some(octets) if octets[0] & 1 == 0 => Ok(()),

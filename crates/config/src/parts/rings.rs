@@ -1,6 +1,6 @@
 //! How many descriptors the rings of ports have where the configuration does not name it.
 
-use crate::{Config, Driver, PortConfig};
+use crate::{AcceleratorNodeConfig, Config, Driver, PortConfig};
 
 /// The most descriptors of a receive ring: what arrives in 2 ms at 4 million packets a second.
 const MOST_RECEIVE: usize = 8_192;
@@ -20,29 +20,46 @@ pub struct Descriptors {
     pub transmit: u16,
 }
 
+impl Descriptors {
+    /// Those of a port beside which there are, with its own, this number of receive rings, of all workers, which take
+    /// packets from these buffers.
+    fn of(port: &PortConfig, rings: usize, buffers: usize) -> Self {
+        if let Some(descriptors) = port.descriptors {
+            let both = descriptors.value() as u16;
+            return Self {
+                receive: both,
+                transmit: both,
+            };
+        }
+        let most = match port.driver {
+            Some(Driver::AfPacket { .. }) => MOST_RECEIVE_SOCKETS,
+            _ => MOST_RECEIVE,
+        };
+        let most = (buffers / 2 / rings.max(1)).clamp(LEAST_RECEIVE, most);
+        Self {
+            receive: 1 << most.ilog2(),
+            transmit: TRANSMIT,
+        }
+    }
+}
+
 impl Config {
     /// Descriptors of the rings of `port`: those that it names. Where it names none, 1,024 to send; to receive, a power
     /// of two from 1,024 to 8,192 (2,048 of `af_packet` ports), the greatest with which the receive rings of all ports
     /// and workers hold no more than half of the packet buffers.
     #[must_use]
     pub fn descriptors(&self, port: &PortConfig) -> Descriptors {
-        if let Some(descriptors) = port.descriptors {
-            let both = descriptors.value() as u16;
-            return Descriptors {
-                receive: both,
-                transmit: both,
-            };
-        }
-        let ports = self.ports.iter().filter(|port| port.lag.is_none()).count();
-        let rings = ports.max(1) * self.workers.count.size().max(1);
-        let most = match port.driver {
-            Some(Driver::AfPacket { .. }) => MOST_RECEIVE_SOCKETS,
-            _ => MOST_RECEIVE,
-        };
-        let most = (self.dpdk.buffers.size() / 2 / rings).clamp(LEAST_RECEIVE, most);
-        Descriptors {
-            receive: 1 << most.ilog2(),
-            transmit: TRANSMIT,
-        }
+        let drivers = self.ports.iter().filter_map(|port| port.driver.as_ref());
+        let ports = drivers.filter(|driver| !driver.is_behind_accelerator()).count();
+        let rings = ports * self.workers.count.size();
+        Descriptors::of(port, rings, self.dpdk.buffers.size())
+    }
+}
+
+impl AcceleratorNodeConfig {
+    /// The same, of an accelerator.
+    #[must_use]
+    pub fn descriptors(&self, port: &PortConfig) -> Descriptors {
+        Descriptors::of(port, self.ports.len(), self.dpdk.buffers.size())
     }
 }

@@ -1,5 +1,7 @@
 //! What the file says: one module for each configured resource. Values are checked one by one as they are read.
 
+mod accelerator;
+mod accelerator_node;
 mod access_list;
 mod alarms;
 mod caller_role;
@@ -39,6 +41,8 @@ use crate::read_lists::ReadLists;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use accelerator::{AcceleratorConfig, InBandConfig};
+pub use accelerator_node::AcceleratorNodeConfig;
 pub use access_list::{
     AccessActionConfig, AccessListConfig, AccessRuleConfig, ConnectionPolicyConfig, DirectionConfig,
     FilteringConfig, UnsolicitedConfig,
@@ -153,6 +157,9 @@ pub struct Config {
     #[serde(deserialize_with = "bounded::at_least_one")]
     #[schemars(length(min = 1))]
     pub ports: Vec<PortConfig>,
+    /// The accelerator that some ports are behind; absent: there is none.
+    #[serde(default)]
+    pub accelerator: Option<AcceleratorConfig>,
     /// Network instances (TS 23.501 §5.6.12): N3, N6, N9 and N4-u on the ports.
     #[serde(deserialize_with = "bounded::at_least_one")]
     #[schemars(length(min = 1))]

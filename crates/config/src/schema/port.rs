@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use packet::MacAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
-use super::LagConfig;
+use super::{LagConfig, parse_mac};
 use crate::bounded::Bounded;
 
 /// One DPDK port, or several as one.
@@ -92,6 +93,12 @@ pub enum Driver {
         /// Its address, such as `0000:3b:00.1`.
         address: String,
     },
+    /// A port of the [accelerator](super::Config::accelerator). Those come behind all other ports, in the order in
+    /// which the accelerator has them.
+    Accelerator {
+        /// Its MAC address, which `sluice accel` logs when it starts.
+        mac: String,
+    },
 }
 
 impl Driver {
@@ -100,7 +107,7 @@ impl Driver {
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::AfPacket { interface, .. } | Self::AfXdp { interface, .. } => Some(interface),
-            Self::Memory {} | Self::Pcap { .. } | Self::Pci { .. } => None,
+            Self::Memory {} | Self::Pcap { .. } | Self::Pci { .. } | Self::Accelerator { .. } => None,
         }
     }
 
@@ -112,6 +119,21 @@ impl Driver {
                 None
             }
             _ => self.interface(),
+        }
+    }
+
+    /// Whether it is a port of the accelerator.
+    #[must_use]
+    pub const fn is_behind_accelerator(&self) -> bool {
+        matches!(self, Self::Accelerator { .. })
+    }
+
+    /// The MAC address that is configured for it.
+    #[must_use]
+    pub fn mac(&self) -> Option<MacAddr> {
+        match self {
+            Self::Accelerator { mac } => parse_mac(mac).map(MacAddr),
+            _ => None,
         }
     }
 

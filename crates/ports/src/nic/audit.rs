@@ -98,7 +98,7 @@ impl Seen<'_> {
     fn host(&self) -> String {
         let kept = self.driver.kept_from_host();
         let words = match (self.driver, kept) {
-            (Driver::Memory {} | Driver::Pcap { .. }, _) => "its network stack has no part in it".into(),
+            (Driver::Memory {} | Driver::Pcap { .. } | Driver::Accelerator { .. }, _) => "its network stack has no part in it".into(),
             (Driver::Pci { .. }, _) => "its network stack does not see the device".into(),
             (_, Some(interface)) => format!(
                 "its network stack gets no frame: nf_tables drops them on ingress (`table netdev sluice-{interface}`)"

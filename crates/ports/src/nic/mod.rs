@@ -113,7 +113,9 @@ impl UrgentPackets {
             Driver::AfXdp { .. } if driver.kept_from_host().is_none() => Self::Shared,
             Driver::AfXdp { .. } if has_program => Self::OthersProgram,
             Driver::AfXdp { .. } => Self::Sorted,
-            Driver::Memory {} | Driver::Pcap { .. } | Driver::Pci { .. } => Self::Ahead,
+            Driver::Memory {} | Driver::Pcap { .. } | Driver::Pci { .. } | Driver::Accelerator { .. } => {
+                Self::Ahead
+            }
         }
     }
 
@@ -430,6 +432,7 @@ fn otherwise(driver: &Driver, plan: &Plan) -> Basis {
         Driver::AfPacket { .. } | Driver::AfXdp { .. } => Basis::Outer,
         Driver::Pcap { .. } | Driver::Pci { .. } if plan.rss.is_none() => Basis::Nothing,
         Driver::Pcap { .. } | Driver::Pci { .. } => Basis::Outer,
+        Driver::Accelerator { .. } => Basis::Sender,
     }
 }
 
@@ -452,6 +455,7 @@ fn queues(source: Source, owners: &[WorkerId]) -> Option<Vec<u16>> {
 #[must_use]
 pub fn expectation(driver: &Driver, workers: u16) -> &'static str {
     match driver {
+        Driver::Accelerator { .. } => "its packets come and go by the port towards the accelerator",
         _ if workers == 1 => "1 queue",
         Driver::Memory {} => "a queue for each worker, chosen by the other end",
         Driver::AfPacket { .. } => "a queue for each worker, chosen by the kernel over outer headers",

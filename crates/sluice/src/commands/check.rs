@@ -208,6 +208,7 @@ fn driver(driver: &Driver) -> String {
         Driver::AfXdp { interface, .. } => format!("AF_XDP on {interface}"),
         Driver::Pcap { rx, tx } => format!("captures {} to {}", rx.display(), tx.display()),
         Driver::Pci { address } => format!("PCI {address}"),
+        Driver::Accelerator { mac } => format!("a port of the accelerator, at {mac}"),
     }
 }
 

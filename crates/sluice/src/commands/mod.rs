@@ -1,5 +1,7 @@
 //! The programs that `sluice` offers, one module each; `main` only reads arguments.
 
+#[cfg(feature = "accelerator")]
+mod accel;
 mod audit;
 #[cfg(feature = "bench")]
 mod bench;
@@ -30,6 +32,8 @@ mod top;
 mod trace;
 mod ui;
 
+#[cfg(feature = "accelerator")]
+pub use accel::{AccelArguments, accel};
 pub use audit::{AuditArguments, audit};
 #[cfg(feature = "bench")]
 pub use bench::{BenchArguments, bench};

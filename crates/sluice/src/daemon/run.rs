@@ -16,19 +16,16 @@ use session::{Moved, Random, Unreported};
 use tracing::{debug, error, info, warn};
 use transport::OwnAddressState;
 use transport::lag::LINK_POLL;
-use worker::dpdk::{DpdkIo, HostEnd};
-use worker::{Stats, Worker};
+use worker::Stats;
+use worker::dpdk::HostEnd;
 
-use config::{AtStop, Config, Driver, IdlePolicy};
+use config::{AtStop, Config, Driver};
 use oam::LogControl;
 use oam::alarms::SharedAlarms;
 use oam::rest::{QueryServer, query_channel};
 use oam::values::WorkerMemory;
 use ports::{NumaPlacement, Ports};
-use runtime::{
-    Clock, ControlLoop, Idle, Sockets, ThreadConfig, Waiter, WakeTargets, Wakeup, WorkerThread,
-    sockets_of_workers, spawn_prefault_thread,
-};
+use runtime::{Clock, ControlLoop, Sockets, WorkerThread, spawn_prefault_thread};
 use trace::Explainer;
 use upf::{Assembly, Control, LinkEvent, Surroundings, assemble};
 
@@ -42,6 +39,9 @@ use super::n4_log;
 use super::service_manager::ServiceManager;
 use super::session_store::{Opening, RestorationLog};
 use super::session_transfer::import_sessions;
+use super::worker_threads::{
+    Made, Wakes, WorkerSurroundings, idle_workers, start_workers, unstarted_workers,
+};
 use super::writers::OpenedWriters;
 
 /// How long workers have at the end to report the last usage of sessions.
@@ -101,17 +101,14 @@ pub fn run(
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
     let own = sockets.wakeup().map_err(RunError::of)?;
-    let idles = idle_workers(config, &ios)?;
+    let idles = idle_workers(config, &ios).map_err(RunError)?;
     let wakeups: Vec<_> = idles.iter().map(|idle| idle.wakeup().cloned()).collect();
     let (host, host_ends) = host.map_or((None, Vec::new()), |(host, ends)| (Some(host), ends));
     let host = host.map(|host| host.with_worker(wakeups.first().cloned().flatten()));
-    let wakes = Wakes {
-        control: own.clone(),
-        workers: wakeups.clone(),
-        host: host.as_ref().map(|host| host.wakeup().clone()),
-    };
+    let wakes = Wakes::new(own.clone(), wakeups.clone(), host.as_ref());
     let unstarted = unstarted_workers(workers, ios, idles, host_ends);
-    let mut threads = start_workers(eal, config, unstarted, &wakes, &clock, &halt);
+    let around = WorkerSurroundings::new((config, &ports), wakes, &clock, &halt);
+    let mut threads = start_workers(eal, &around, unstarted).map_err(RunError)?;
     let memory = workers_memory(&mut threads, &ports)?;
     // The store is read while workers are made.
     let opened = OpenedWriters::open(config, &clock, opening).map_err(RunError)?;
@@ -222,92 +219,6 @@ fn workers_memory(threads: &mut [WorkerThread], ports: &Ports) -> Result<Vec<Wor
     Ok(memory)
 }
 
-/// Whom the threads of workers wake.
-struct Wakes {
-    control: Wakeup,
-    /// By worker, as far as they wait in the kernel.
-    workers: Vec<Option<Wakeup>>,
-    host: Option<Wakeup>,
-}
-
-impl Wakes {
-    /// Whom the worker at `place` wakes.
-    fn of(&self, place: usize) -> WakeTargets {
-        let others = self.workers.iter().enumerate();
-        let others = others.filter(|(other, _)| *other != place);
-        WakeTargets {
-            control: Some(self.control.clone()),
-            peers: others.filter_map(|(_, wakeup)| wakeup.clone()).collect(),
-            host: self.host.clone(),
-        }
-    }
-}
-
-/// A worker that has not started.
-struct Unstarted {
-    config: worker::WorkerConfig,
-    link: worker::WorkerEnd,
-    io: DpdkIo,
-    idle: Idle,
-}
-
-/// The workers with what is theirs, in the order of their numbers; the first have the ends towards the host.
-fn unstarted_workers(
-    workers: Made,
-    ios: Vec<DpdkIo>,
-    idles: Vec<Idle>,
-    host_ends: Vec<HostEnd>,
-) -> Vec<Unstarted> {
-    let mut ends = host_ends.into_iter();
-    let parts = workers.into_iter().zip(ios).zip(idles);
-    let unstarted = parts.map(|(((config, link), io), idle)| Unstarted {
-        config,
-        link,
-        io: match ends.next() {
-            Some(end) => io.with_host(end),
-            None => io,
-        },
-        idle,
-    });
-    unstarted.collect()
-}
-
-/// Starts a thread for each worker; `halt` ends them.
-fn start_workers(
-    eal: &'static Eal,
-    config: &Config,
-    workers: Vec<Unstarted>,
-    wakes: &Wakes,
-    clock: &Clock,
-    halt: &Arc<AtomicBool>,
-) -> Vec<WorkerThread> {
-    let start = |(place, unstarted): (usize, Unstarted)| {
-        let Unstarted {
-            config: own,
-            link,
-            io,
-            idle,
-        } = unstarted;
-        let worker = move || Worker::new(own, io, link);
-        let core = config.workers.cores.get(place).map(|core| core.value() as u32);
-        let targets = wakes.of(place);
-        let thread_config = ThreadConfig {
-            core,
-            idle,
-            wakes: targets,
-        };
-        WorkerThread::start(
-            eal,
-            clock.clone(),
-            thread_config,
-            Arc::clone(halt),
-            worker,
-            |_| false,
-        )
-    };
-    workers.into_iter().enumerate().map(start).collect()
-}
-
 /// Waits for the ends of the workers' threads, which give their statistics, and of the host's.
 fn join(threads: Vec<WorkerThread>, host: Option<JoinHandle<()>>) -> Result<Vec<Stats>, RunError> {
     let stats = threads.into_iter().map(WorkerThread::join).collect();
@@ -375,31 +286,6 @@ fn log_start(config: &Config, addresses: impl Iterator<Item = SocketAddr>) {
     }
 }
 
-/// What each worker does when there is nothing to do.
-fn idle_workers(config: &Config, ios: &[DpdkIo]) -> Result<Vec<Idle>, RunError> {
-    let workers = ios.len();
-    let policy = config.idle_policy();
-    let sleeping = |_| Idle::adaptive(config.idle_sleep());
-    match policy {
-        IdlePolicy::Busy => Ok((0..workers).map(|_| Idle::busy()).collect()),
-        IdlePolicy::Adaptive => Ok((0..workers).map(sleeping).collect()),
-        IdlePolicy::Interrupt => match sockets_of_workers(config, ios) {
-            Ok(sockets) => {
-                let idle = |sockets| Waiter::new(sockets).map(Idle::interrupt);
-                let idles = sockets.into_iter().map(idle).collect::<Result<_, _>>();
-                idles.map_err(|error| RunError(format!("waiting for the sockets of the ports: {error}")))
-            }
-            Err(reason) => {
-                warn!(
-                    reason,
-                    "workers.idle adaptive: workers cannot wait for their sockets"
-                );
-                Ok((0..workers).map(sleeping).collect())
-            }
-        },
-    }
-}
-
 /// The host's own network stack on the links of the instances that have one.
 fn open_host(
     eal: &'static Eal,
@@ -412,8 +298,6 @@ fn open_host(
     let opened = HostPath::open(eal, config, &ports.macs(), ports.pools()[0].clone());
     opened.map(Some).map_err(RunError::of)
 }
-
-type Made = Vec<(worker::WorkerConfig, worker::WorkerEnd)>;
 
 fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made, Explainer), RunError> {
     let seed = Random::system_seed().map_err(RunError::of)?;

@@ -8,11 +8,12 @@ use std::collections::VecDeque;
 use flow::contract::Flow;
 use flow::{Nanos, PortId, SessionIndex, WorkerId};
 use offload::channel::Discard;
-use offload::exception::{self, Class, Exception, FromAccelerator, Marker, Reason, Through};
+use offload::exception::{self, Class, Exception, FromAccelerator, Marker, Through};
 use offload::in_band::InBand;
 use packet::{MacAddr, PacketBuf, VlanId};
 
 use crate::Batch;
+pub use crate::io::accelerator_port_stats::AcceleratorPortStats;
 use crate::io::exchange::Exchange;
 use crate::io::{Io, PacketMetadata, QueueProgram, Urgency};
 
@@ -38,25 +39,6 @@ pub struct AcceleratorPort {
     pub vlan: Option<VlanId>,
     /// The longest frame without its Ethernet header and tag, octets.
     pub mtu: u16,
-}
-
-/// What was counted of frames on the port towards the accelerator, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AcceleratorPortStats {
-    /// Packets that came as exceptions, by [`Reason`].
-    pub exceptions: [u64; Reason::COUNT],
-    /// Packets that were sent by ports of the accelerator.
-    pub sent: u64,
-    /// Packets that went back with their flow.
-    pub through: u64,
-    /// Packets that found no room before the worker took them.
-    pub lost: u64,
-    /// Frames that are no exception frames of the accelerator's, or of none of its ports.
-    pub foreign: u64,
-    /// Packets that could not be sent: no contact, no headroom, too long with what is put in front of them.
-    pub unsent: u64,
-    /// Markers that were sent back.
-    pub markers: u64,
 }
 
 /// A marker that is to be sent back when what came before it has been.

@@ -1,0 +1,111 @@
+//! The file of `sluice accel`: reading, checks, and what a node is made with.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{PortId, Seed};
+use offload::channel::ChannelConfig;
+use packet::MacAddr;
+use rules::network::Network;
+use worker::accelerator::{EngineConfig, NodeConfig};
+
+use crate::bounded::Bounded;
+use crate::error::{ConfigError, Fault};
+use crate::schema::{AcceleratorNodeConfig, Config, Driver, IdlePolicy, PortConfig};
+
+impl AcceleratorNodeConfig {
+    /// Reads and checks the file at `path`, of 16 MiB at most.
+    ///
+    /// # Errors
+    /// The file cannot be read, or [`Self::parse`] refuses it.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::parse(&Config::read(path)?, &path.display().to_string())
+    }
+
+    /// Reads and checks `text`; `file` names it in errors.
+    ///
+    /// # Errors
+    /// Syntax, an unknown field, a value outside its bound, a dangling reference: with file, line and column.
+    pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
+        let config: Self = serde_saphyr::from_str(text).map_err(|error| ConfigError::syntax(file, &error))?;
+        config.check().map_err(|fault| fault.at(file, text))?;
+        Ok(config)
+    }
+
+    /// The ports of the network, in order, and behind them the one towards the host.
+    pub fn ordered_ports(&self) -> impl Iterator<Item = &PortConfig> {
+        let is_link = |port: &&PortConfig| port.name.value == self.link.port.value;
+        let network = self.ports.iter().filter(move |port| !is_link(port));
+        network.chain(self.ports.iter().filter(move |port| is_link(port)))
+    }
+
+    /// What the node is made with: `macs` are those of [`Self::ordered_ports`].
+    #[must_use]
+    pub fn node(&self, macs: &[MacAddr], channel: ChannelConfig, seed: Seed) -> NodeConfig {
+        let network_ports = macs.len().saturating_sub(1);
+        let (network, _) = macs.split_at(network_ports);
+        let host_port = PortId(network_ports as u16);
+        let mut engine = EngineConfig::new(Arc::new(Network::default()), network.to_vec(), host_port, seed);
+        let limits = &self.limits;
+        engine.max_sessions = limits.sessions.size();
+        engine.max_flows_v4 = limits.flows_ipv4.size();
+        engine.max_flows_v6 = limits.flows_ipv6.size();
+        let mtu = self.ordered_ports().last().map_or(0, |port| port.mtu.size());
+        NodeConfig {
+            host_mtu: mtu,
+            counts_every: Duration::from_millis(self.counts.every_ms.value()),
+            counts_lost: self.counts.lost.value() as u32,
+            ..NodeConfig::new(engine, channel)
+        }
+    }
+
+    /// The longest sleep of a thread that is adaptive; `None`: it is busy.
+    #[must_use]
+    pub fn longest_sleep(&self) -> Option<Duration> {
+        let sleep = Duration::from_micros(self.idle_sleep_us.value());
+        (self.idle == IdlePolicy::Adaptive).then_some(sleep)
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        let mut names = HashSet::new();
+        for port in &self.ports {
+            let fault = |message: &str| {
+                Err(Fault::new(
+                    &port.name,
+                    format!("port `{}`: {message}", port.name.value),
+                ))
+            };
+            match &port.driver {
+                None | Some(Driver::Accelerator { .. }) => {
+                    return fault("an accelerator has no LAGs, and no ports behind another one");
+                }
+                Some(Driver::Pci { address }) if !Driver::is_pci_address(address) => {
+                    return fault(&format!("`{address}` is no PCI address such as 0000:3b:00.1"));
+                }
+                Some(_) if port.lag.is_some() => return fault("driver beside lag"),
+                Some(_) => {}
+            }
+            if !names.insert(port.name.value.as_str()) {
+                return fault("two ports have this name");
+            }
+        }
+        if self.idle == IdlePolicy::Interrupt {
+            let message = "idle: interrupt is not possible here; busy and adaptive are";
+            return Err(Fault::new(&self.link.port, message));
+        }
+        self.link.check("link", &self.ports)?;
+        if self.ports.len() < 2 {
+            let message = "ports: there is none beside the one towards the host";
+            return Err(Fault::new(&self.link.port, message));
+        }
+        Ok(())
+    }
+
+    /// The core of its thread.
+    #[must_use]
+    pub fn core(&self) -> Option<u32> {
+        self.core.map(Bounded::value).map(|core| core as u32)
+    }
+}

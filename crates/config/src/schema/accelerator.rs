@@ -1,0 +1,90 @@
+//! The accelerator that ports are behind, and how its channel is secured.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_saphyr::Spanned;
+
+use crate::bounded::Bounded;
+
+/// The accelerator that passes packets of the ports with `driver: accelerator`.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceleratorConfig {
+    /// The link to it.
+    pub link: InBandConfig,
+    /// Which sessions it passes.
+    #[serde(default)]
+    pub policy: OffloadPolicyConfig,
+}
+
+/// One end of the in-band protocol (docs/inband.md).
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct InBandConfig {
+    /// The port towards the other end; there is nothing else on it.
+    #[schemars(with = "String")]
+    pub port: Spanned<String>,
+    /// The file with the pre-shared key of both ends: 32 octets at least, as hexadecimal digits. None but its owner may
+    /// write it, nor others read it; an absolute path. `openssl rand -hex 32` makes a key.
+    #[schemars(with = "PathBuf")]
+    pub key: Spanned<PathBuf>,
+    /// The number of the channel, the same at both ends; 0.
+    #[serde(default = "InBandConfig::default_channel")]
+    pub channel: Bounded<0, 255>,
+    /// The VLAN of all frames between both; absent: they have no tag.
+    #[serde(default)]
+    pub vlan: Option<Bounded<1, 4_094>>,
+    /// The other end's MAC address: frames of others are ignored; absent: who has the key.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub peer: Option<Spanned<String>>,
+    /// Milliseconds without a frame of the other end after which contact is lost; 50.
+    #[serde(default = "InBandConfig::default_lost_after")]
+    pub lost_after_ms: Bounded<20, 60_000>,
+}
+
+impl InBandConfig {
+    const fn default_channel() -> Bounded<0, 255> {
+        Bounded::new(0)
+    }
+    const fn default_lost_after() -> Bounded<20, 60_000> {
+        Bounded::new(50)
+    }
+}
+
+/// Which sessions an accelerator passes, of those that it can.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct OffloadPolicyConfig {
+    /// Packets of a session that pass here before the accelerator gets it; 0: the first one brings it along; 0.
+    #[serde(default = "OffloadPolicyConfig::default_after_packets")]
+    pub after_packets: Bounded<0, 65_534>,
+    /// Seconds that a session stays here after the accelerator has refused it, or one of its packets needed this node;
+    /// 10.
+    #[serde(default = "OffloadPolicyConfig::default_stays")]
+    pub stays_s: Bounded<0, 3_600>,
+    /// Sessions at the accelerator, at most; absent: as many as it has room for.
+    #[serde(default)]
+    pub sessions: Option<Bounded<0, 4_000_000>>,
+}
+
+impl OffloadPolicyConfig {
+    const fn default_after_packets() -> Bounded<0, 65_534> {
+        Bounded::new(0)
+    }
+    const fn default_stays() -> Bounded<0, 3_600> {
+        Bounded::new(10)
+    }
+}
+
+impl Default for OffloadPolicyConfig {
+    fn default() -> Self {
+        Self {
+            after_packets: Self::default_after_packets(),
+            stays_s: Self::default_stays(),
+            sessions: None,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The configuration file of `sluice accel`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DpdkConfig, IdlePolicy, InBandConfig, LogConfig, PortConfig};
+use crate::bounded::{self, Bounded};
+
+/// The whole file.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceleratorNodeConfig {
+    /// The link to the host, which decides what is done with packets.
+    pub link: InBandConfig,
+    /// The port of the link, and those of the network, in the order in which the host has them.
+    #[serde(deserialize_with = "bounded::at_least_one")]
+    #[schemars(length(min = 1))]
+    pub ports: Vec<PortConfig>,
+    /// The core to pin the thread of the packets to; absent: the kernel chooses.
+    #[serde(default)]
+    pub core: Option<Bounded<0, 1023>>,
+    /// What the thread without packets does: `busy` or `adaptive`; adaptive.
+    #[serde(default = "AcceleratorNodeConfig::default_idle")]
+    pub idle: IdlePolicy,
+    /// Microseconds that it sleeps between polls at most, if it is adaptive; 250.
+    #[serde(default = "AcceleratorNodeConfig::default_idle_sleep")]
+    pub idle_sleep_us: Bounded<1, 1_000>,
+    /// What tables are sized for.
+    #[serde(default)]
+    pub limits: AcceleratorLimitsConfig,
+    /// Counters.
+    #[serde(default)]
+    pub counts: AcceleratorCountsConfig,
+    /// DPDK's environment.
+    #[serde(default)]
+    pub dpdk: DpdkConfig,
+    /// The log on standard error.
+    #[serde(default)]
+    pub log: LogConfig,
+}
+
+impl AcceleratorNodeConfig {
+    const fn default_idle() -> IdlePolicy {
+        IdlePolicy::Adaptive
+    }
+    const fn default_idle_sleep() -> Bounded<1, 1_000> {
+        Bounded::new(250)
+    }
+}
+
+/// What the tables of an accelerator are sized for.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceleratorLimitsConfig {
+    /// Sessions: as many as the host's `limits.sessions`, or those with higher numbers stay there; 100,000.
+    #[serde(default = "AcceleratorLimitsConfig::default_sessions")]
+    pub sessions: Bounded<1, 4_000_000>,
+    /// IPv4 flows; 262,144.
+    #[serde(default = "AcceleratorLimitsConfig::default_flows_ipv4")]
+    pub flows_ipv4: Bounded<1_024, 67_108_864>,
+    /// IPv6 flows; 65,536.
+    #[serde(default = "AcceleratorLimitsConfig::default_flows_ipv6")]
+    pub flows_ipv6: Bounded<1_024, 67_108_864>,
+}
+
+impl AcceleratorLimitsConfig {
+    const fn default_sessions() -> Bounded<1, 4_000_000> {
+        Bounded::new(100_000)
+    }
+    const fn default_flows_ipv4() -> Bounded<1_024, 67_108_864> {
+        Bounded::new(262_144)
+    }
+    const fn default_flows_ipv6() -> Bounded<1_024, 67_108_864> {
+        Bounded::new(65_536)
+    }
+}
+
+impl Default for AcceleratorLimitsConfig {
+    fn default() -> Self {
+        Self {
+            sessions: Self::default_sessions(),
+            flows_ipv4: Self::default_flows_ipv4(),
+            flows_ipv6: Self::default_flows_ipv6(),
+        }
+    }
+}
+
+/// How an accelerator reports counters.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceleratorCountsConfig {
+    /// Milliseconds between two reports of counters that have changed: what may be lost with the accelerator; 100.
+    #[serde(default = "AcceleratorCountsConfig::default_every")]
+    pub every_ms: Bounded<10, 10_000>,
+    /// Packets that may be lost with it, as it says to the host: what it passes in that time; 1,000,000.
+    #[serde(default = "AcceleratorCountsConfig::default_lost")]
+    pub lost: Bounded<1, 4_294_967_295>,
+}
+
+impl AcceleratorCountsConfig {
+    const fn default_every() -> Bounded<10, 10_000> {
+        Bounded::new(100)
+    }
+    const fn default_lost() -> Bounded<1, 4_294_967_295> {
+        Bounded::new(1_000_000)
+    }
+}
+
+impl Default for AcceleratorCountsConfig {
+    fn default() -> Self {
+        Self {
+            every_ms: Self::default_every(),
+            lost: Self::default_lost(),
+        }
+    }
+}

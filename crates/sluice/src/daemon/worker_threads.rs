@@ -1,0 +1,195 @@
+//! The threads of the workers: with what they are started, whom they wake, how they wait.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use config::{Config, IdlePolicy};
+use dpdk::Eal;
+use flow::slab::OutOfMemory;
+use ports::Ports;
+use runtime::{Clock, Idle, ThreadConfig, Waiter, WakeTargets, Wakeup, WorkerThread, sockets_of_workers};
+use tracing::warn;
+use worker::dpdk::{DpdkIo, HostEnd};
+use worker::{Io, Worker};
+
+use super::host::HostPath;
+
+/// What workers are made with, in the order of their numbers.
+pub type Made = Vec<(worker::WorkerConfig, worker::WorkerEnd)>;
+
+/// Whom the threads of workers wake.
+pub struct Wakes {
+    control: Wakeup,
+    /// By worker, as far as they wait in the kernel.
+    workers: Vec<Option<Wakeup>>,
+    host: Option<Wakeup>,
+}
+
+impl Wakes {
+    /// Control, the workers as far as they wait in the kernel, and the thread of the host's packets.
+    pub fn new(control: Wakeup, workers: Vec<Option<Wakeup>>, host: Option<&HostPath>) -> Self {
+        let host = host.map(|host| host.wakeup().clone());
+        Self {
+            control,
+            workers,
+            host,
+        }
+    }
+
+    /// Whom the worker at `place` wakes.
+    fn of(&self, place: usize) -> WakeTargets {
+        let others = self.workers.iter().enumerate();
+        let others = others.filter(|(other, _)| *other != place);
+        WakeTargets {
+            control: Some(self.control.clone()),
+            peers: others.filter_map(|(_, wakeup)| wakeup.clone()).collect(),
+            host: self.host.clone(),
+        }
+    }
+}
+
+/// A worker that has not started.
+pub struct Unstarted {
+    config: worker::WorkerConfig,
+    link: worker::WorkerEnd,
+    io: DpdkIo,
+    idle: Idle,
+}
+
+/// The workers with what is theirs, in the order of their numbers; the first have the ends towards the host.
+pub fn unstarted_workers(
+    workers: Made,
+    ios: Vec<DpdkIo>,
+    idles: Vec<Idle>,
+    host_ends: Vec<HostEnd>,
+) -> Vec<Unstarted> {
+    let mut ends = host_ends.into_iter();
+    let parts = workers.into_iter().zip(ios).zip(idles);
+    let unstarted = parts.map(|(((config, link), io), idle)| Unstarted {
+        config,
+        link,
+        io: match ends.next() {
+            Some(end) => io.with_host(end),
+            None => io,
+        },
+        idle,
+    });
+    unstarted.collect()
+}
+
+/// What the threads of workers have beside them.
+pub struct WorkerSurroundings<'a> {
+    config: &'a Config,
+    ports: &'a Ports,
+    wakes: Wakes,
+    clock: &'a Clock,
+    halt: &'a Arc<AtomicBool>,
+}
+
+impl<'a> WorkerSurroundings<'a> {
+    /// The configuration and its ports, whom they wake, their clock, and what ends them.
+    pub const fn new(
+        (config, ports): (&'a Config, &'a Ports),
+        wakes: Wakes,
+        clock: &'a Clock,
+        halt: &'a Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            config,
+            ports,
+            wakes,
+            clock,
+            halt,
+        }
+    }
+}
+
+/// Starts a thread for each worker.
+///
+/// # Errors
+/// The accelerator that ports are behind cannot be driven.
+pub fn start_workers(
+    eal: &'static Eal,
+    around: &WorkerSurroundings<'_>,
+    workers: Vec<Unstarted>,
+) -> Result<Vec<WorkerThread>, String> {
+    let start = |(place, unstarted): (usize, Unstarted)| {
+        let Unstarted {
+            config: own,
+            link,
+            io,
+            idle,
+        } = unstarted;
+        let cores = &around.config.workers.cores;
+        let thread_config = ThreadConfig {
+            core: cores.get(place).map(|core| core.value() as u32),
+            idle,
+            wakes: around.wakes.of(place),
+        };
+        match &around.config.accelerator {
+            None => Ok(thread(eal, around, thread_config, move || {
+                Worker::new(own, io, link)
+            })),
+            Some(_) => {
+                let io = behind_accelerator(io, around)?;
+                Ok(thread(eal, around, thread_config, move || {
+                    Worker::new(own, io, link)
+                }))
+            }
+        }
+    };
+    workers.into_iter().enumerate().map(start).collect()
+}
+
+/// Starts one.
+fn thread<I: Io + 'static>(
+    eal: &'static Eal,
+    around: &WorkerSurroundings<'_>,
+    config: ThreadConfig,
+    worker: impl FnOnce() -> Result<Worker<I>, OutOfMemory> + Send + 'static,
+) -> WorkerThread {
+    let (clock, halt) = (around.clock.clone(), Arc::clone(around.halt));
+    WorkerThread::start(eal, clock, config, halt, worker, |_| false)
+}
+
+#[cfg(feature = "accelerator")]
+fn behind_accelerator(
+    io: DpdkIo,
+    around: &WorkerSurroundings<'_>,
+) -> Result<super::accelerator::AcceleratedIo, String> {
+    super::accelerator::behind(io, around.config, around.ports).map_err(|error| error.to_string())
+}
+
+/// There are no accelerators in this program.
+#[cfg(not(feature = "accelerator"))]
+fn behind_accelerator(_: DpdkIo, _: &WorkerSurroundings<'_>) -> Result<DpdkIo, String> {
+    Err("accelerator: this program was built without accelerators (feature `accelerator`)".into())
+}
+
+/// What each worker does when there is nothing to do.
+///
+/// # Errors
+/// The sockets that a worker is to wait for cannot be waited for.
+pub fn idle_workers(config: &Config, ios: &[DpdkIo]) -> Result<Vec<Idle>, String> {
+    let workers = ios.len();
+    let policy = config.idle_policy();
+    let sleeping = |_| Idle::adaptive(config.idle_sleep());
+    match policy {
+        IdlePolicy::Busy => Ok((0..workers).map(|_| Idle::busy()).collect()),
+        IdlePolicy::Adaptive => Ok((0..workers).map(sleeping).collect()),
+        IdlePolicy::Interrupt => match sockets_of_workers(config, ios) {
+            Ok(sockets) => {
+                let idle = |sockets| Waiter::new(sockets).map(Idle::interrupt);
+                let idles = sockets.into_iter().map(idle).collect::<Result<_, _>>();
+                idles.map_err(|error| format!("waiting for the sockets of the ports: {error}"))
+            }
+            Err(reason) => {
+                warn!(
+                    reason,
+                    "workers.idle adaptive: workers cannot wait for their sockets"
+                );
+                Ok((0..workers).map(sleeping).collect())
+            }
+        },
+    }
+}

@@ -1,0 +1,22 @@
+//! What is counted of frames on the port towards an accelerator.
+
+use offload::exception::Reason;
+
+/// What was counted of frames on the port towards the accelerator, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AcceleratorPortStats {
+    /// Packets that came as exceptions, by [`Reason`].
+    pub exceptions: [u64; Reason::COUNT],
+    /// Packets that were sent by ports of the accelerator.
+    pub sent: u64,
+    /// Packets that went back with their flow.
+    pub through: u64,
+    /// Packets that found no room before the worker took them.
+    pub lost: u64,
+    /// Frames that are no exception frames of the accelerator's, or of none of its ports.
+    pub foreign: u64,
+    /// Packets that could not be sent: no contact, no headroom, too long with what is put in front of them.
+    pub unsent: u64,
+    /// Markers that were sent back.
+    pub markers: u64,
+}

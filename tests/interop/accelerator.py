@@ -1,0 +1,84 @@
+"""An accelerator between a laboratory's UPF and its links: `sluice accel`, in a namespace of its own that has the links.
+
+    ran  --veth--  accelerator  --veth--  dn
+                       |
+                      veth (frames of docs/inband.md alone)
+                       |
+                      upf
+"""
+import json
+import re
+import secrets
+import subprocess
+import time
+
+# The link: what the UPF, and what the accelerator calls its end.
+TO_ACCELERATOR, TO_HOST = "toacc", "tohost"
+# Room for what comes in front of packets of 1,500 octets.
+LINK_MTU = 2000
+PORT = re.compile(r"driver: \{accelerator: \{interface: (\w+)\}\}")
+
+
+class Accelerator:
+    """The process, and the files of both ends."""
+
+    def __init__(self, namespace, host, files, binary):
+        self.namespace, self.files, self.binary = namespace, files, binary
+        namespace.run(f"ip link add {TO_HOST} mtu {LINK_MTU} type veth peer name {TO_ACCELERATOR} netns {host.name}")
+        for where, link in ((namespace, TO_HOST), (host, TO_ACCELERATOR)):
+            where.run(f"sysctl -qw net.ipv6.conf.{link}.disable_ipv6=1")
+            where.run(f"ip link set {link} up mtu {LINK_MTU}")
+        self.key = files / "key"
+        self.write_key(secrets.token_hex(32))
+        self.process = self.log = None
+
+    def write_key(self, digits):
+        self.key.touch(0o600)
+        self.key.write_text(f"{digits}\n")
+
+    def configure(self, text):
+        """The configuration of a UPF whose ports are this accelerator's, of one that names their interfaces; writes
+        that of the accelerator."""
+        interfaces = PORT.findall(text)
+        ports = "".join(f"  - {{name: {name}, driver: {{af_packet: {{interface: {name}}}}}}}\n" for name in interfaces)
+        (self.files / "accel.yaml").write_text(
+            f"link: {{port: host, key: {self.key}, lost_after_ms: 500}}\nports:\n"
+            f"  - {{name: host, driver: {{af_packet: {{interface: {TO_HOST}}}}}, mtu: {LINK_MTU}}}\n{ports}")
+        text = PORT.sub(lambda found: f'driver: {{accelerator: {{mac: "{self.mac(found[1])}"}}}}', text)
+        link = f"  - {{name: link, driver: {{af_packet: {{interface: {TO_ACCELERATOR}}}}}, mtu: {LINK_MTU}}}\n"
+        before, behind = text.split("\nports:\n", 1)
+        return (f"{before}\nports:\n{link}{behind}"
+                f"accelerator: {{link: {{port: link, key: {self.key}, lost_after_ms: 500}}, policy: {{stays_s: 1}}}}\n")
+
+    def mac(self, interface):
+        return self.namespace.run(f"cat /sys/class/net/{interface}/address").stdout.strip()
+
+    def start(self):
+        self.log = open(self.files / "accel.log", "a+")
+        before = self.said().count("ready")
+        self.process = self.namespace.popen(self.binary, "accel", "-c", str(self.files / "accel.yaml"), "--json",
+                                            stdout=subprocess.PIPE, stderr=self.log, text=True)
+        deadline = time.monotonic() + 30
+        while self.said().count("ready") == before:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"sluice accel did not become ready:\n{self.said()}")
+            time.sleep(0.05)
+
+    def said(self):
+        return (self.files / "accel.log").read_text()
+
+    def stop(self):
+        """Ends it in order; what it counted."""
+        self.process.terminate()
+        out, _ = self.process.communicate(timeout=15)
+        if self.process.returncode:
+            raise RuntimeError(f"sluice accel ended with {self.process.returncode}:\n{self.said()}")
+        return json.loads(out.strip().splitlines()[-1])
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(5)
+
+    def close(self):
+        if self.process and self.process.poll() is None:
+            self.stop()
