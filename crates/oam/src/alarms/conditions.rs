@@ -47,6 +47,7 @@ pub fn conditions(now: Nanos, control: &Control, seen: &mut Seen) -> Vec<Conditi
         let text = "the worker makes no progress: its thread hangs, or has no core".to_owned();
         found.push(raised(Kind::WorkerStalled, &worker.to_string(), text));
     }
+    add_accelerators(&mut found, seen);
     found.extend(near(Kind::FlowsNearLimit, "", seen.flows.0, seen.flows.1));
     let marks = seen.watermarks.iter();
     found.extend(marks.filter_map(|mark| watermark(mark, count_of(mark, control, seen.flows.0))));
@@ -100,6 +101,15 @@ fn add_ports(found: &mut Vec<Condition>, control: &Control) {
         if !up && !is_member(place) {
             found.push(raised(Kind::LinkDown, name, "the port has no link".into()));
         }
+    }
+}
+
+fn add_accelerators(found: &mut Vec<Condition>, seen: &Seen) {
+    for worker in seen.without_contact().take(MOST) {
+        let text =
+            "not in contact, or not ready: without contact the ports behind the accelerator carry nothing"
+                .to_owned();
+        found.push(raised(Kind::AcceleratorLost, &worker.to_string(), text));
     }
 }
 
@@ -253,9 +263,10 @@ fn add_store(found: &mut Vec<Condition>, seen: &Seen) {
 mod tests {
     use rules::model::SNssai;
 
+    use super::super::list::{Alarms, At};
     use super::super::seen::Fault;
     use super::*;
-    use crate::values::{RecordsStatus, RestoredSessions, StoreStatus, UnreportedCounts};
+    use crate::values::{RecordsStatus, RestoredSessions, Severity, StoreStatus, UnreportedCounts};
 
     #[test]
     fn a_watermark_counts_the_sessions_of_its_slice_and_dnn() {
@@ -314,6 +325,38 @@ mod tests {
                 (Kind::DiskNearFull, Level::Raises)
             ]
         );
+    }
+
+    #[test]
+    fn an_accelerator_is_lost_after_some_looks_and_is_cleared_on_contact() {
+        let (mut seen, mut alarms) = (Seen::default(), Alarms::default());
+        let mut look = |second: u64, contact| {
+            // Worker 0 has no accelerator, that of worker 2 is always in contact.
+            seen.note_contacts([None, Some(contact), Some(true)].into_iter());
+            let mut found = Vec::new();
+            add_accelerators(&mut found, &seen);
+            let now = Nanos::from_secs(second);
+            alarms.observe(
+                At {
+                    now,
+                    unix_ms: 1_000 * second,
+                },
+                found,
+            );
+            let alarms = alarms.list().alarms;
+            let rows = alarms
+                .into_iter()
+                .map(|row| (row.alarm, row.object, row.severity));
+            rows.collect::<Vec<_>>()
+        };
+        let lost = ("accelerator_lost".to_owned(), "1".to_owned(), Severity::Critical);
+        assert_eq!(look(0, true), []);
+        // One that is soon there again raises nothing.
+        assert_eq!([look(1, false), look(2, false), look(3, true)], [[], [], []]);
+        assert_eq!([look(4, false), look(5, false)], [[], []]);
+        assert_eq!(look(6, false), vec![lost.clone()]);
+        assert_eq!([look(7, true), look(16, true)], [[lost.clone()], [lost]]);
+        assert_eq!(look(17, true), []);
     }
 
     #[test]

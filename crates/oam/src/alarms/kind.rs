@@ -59,6 +59,8 @@ kinds! {
     LinkDown "link_down" Critical "Equipment" "Loss of Signal";
     /// A member carries no frames of its LAG.
     MemberDown "lag_member_down" Minor "Equipment" "Loss of Signal";
+    /// A worker's accelerator is not in contact.
+    AcceleratorLost "accelerator_lost" Critical "Communications" "Communications Subsystem Failure";
     /// A worker makes no progress.
     WorkerStalled "worker_stalled" Critical "Processing Error" "Application Subsystem Failure";
     /// A pool of UE addresses has few left.

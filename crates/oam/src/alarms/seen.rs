@@ -11,6 +11,8 @@ use crate::values::{RecordsStatus, StoreStatus};
 /// Looks, once a second, without progress of a worker, after which it has stalled. Looks are counted, and not
 /// seconds: of a process that was stopped as a whole no worker has stalled.
 const STALLED: u32 = 3;
+/// The same without contact with a worker's accelerator, after which that is lost.
+const SILENT: u32 = 3;
 /// For how long it is shown that a pool of public addresses has refused a block.
 const REFUSED_OF_LATE: Duration = Duration::from_secs(60);
 
@@ -35,6 +37,8 @@ pub struct Seen {
     pub undelivered: Vec<Fault>,
     pub(super) lost: Option<LostRecords>,
     pub(super) workers: Vec<Progress>,
+    /// Looks in which a worker's accelerator was not in contact, by worker.
+    pub(super) silent: Vec<u32>,
     pub(super) exhausted_pools: Vec<Exhausted>,
 }
 
@@ -114,6 +118,20 @@ impl Seen {
         }
     }
 
+    /// Notes, at each look, whether each worker's accelerator is in contact; `None` for a worker without one.
+    pub fn note_contacts(&mut self, contacts: impl Iterator<Item = Option<bool>>) {
+        for (place, contact) in contacts.enumerate() {
+            if place == self.silent.len() {
+                self.silent.push(0);
+            }
+            let looks = &mut self.silent[place];
+            *looks = match contact {
+                Some(false) => looks.saturating_add(1),
+                Some(true) | None => 0,
+            };
+        }
+    }
+
     /// Notes how often each pool of public addresses has refused a block, and gives those that did of late.
     pub(super) fn note_exhausted(&mut self, now: Nanos, counts: &[u64]) -> Vec<usize> {
         let pools = &mut self.exhausted_pools;
@@ -132,6 +150,14 @@ impl Seen {
             .filter(|(_, pool)| of_late(pool))
             .map(|(place, _)| place)
             .collect()
+    }
+
+    /// Workers whose accelerators have not been in contact for some looks.
+    pub(super) fn without_contact(&self) -> impl Iterator<Item = usize> + '_ {
+        let workers = self.silent.iter().enumerate();
+        workers
+            .filter(|(_, looks)| **looks >= SILENT)
+            .map(|(place, _)| place)
     }
 
     /// Workers that have made no progress for some looks.

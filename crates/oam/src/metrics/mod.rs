@@ -4,6 +4,7 @@
 //! metric has a series for each UE or session; that is what the API is for. What peers name (slices, DNNs, SMFs) is
 //! bounded.
 
+mod accelerator;
 mod contents;
 mod control;
 mod exposition;
@@ -79,6 +80,7 @@ fn write(format: Format, most: usize, scrape: &Scrape) -> Exposition {
     if !scrape.nat_pools.is_empty() {
         nat::write(&mut to, &scrape.nat_pools, &scrape.workers.nat);
     }
+    accelerator::write(&mut to, &scrape.workers.accelerators);
     // Last: of these there may be more than there is room for.
     contents::write(&mut to, &scrape.contents);
     let (series, omitted) = (to.series(), to.omitted());
@@ -99,7 +101,7 @@ mod tests {
     use super::*;
     use crate::values::{
         ContentRow, N4Message, N4Status, NatPoolRow, PortList, PortRow, RecordsState, RecordsStatus,
-        RestoredSessions, StoreState, StoreStatus, UnreportedCounts,
+        RestoredSessions, StoreState, StoreStatus, UnreportedCounts, accelerator_view,
     };
 
     /// Compares a page of docs/reference with what the code says; `SLUICE_GOLDEN=write` writes it.
@@ -140,6 +142,7 @@ mod tests {
                 stats: vec![stats; workers],
                 holdings: vec![Holdings::default(); workers],
                 nat: vec![nat_counts(); workers],
+                accelerators: vec![Some(accelerator_view()); workers],
                 buffers: vec![PacketBuffers { used: 1, limit: 2 }; workers],
                 ticks_per_second: 1_000,
                 flow_entries_limit: 100,
@@ -317,6 +320,32 @@ mod tests {
         }
         scrape.nat_pools.clear();
         assert!(!render(Format::Prometheus, &scrape).contains("sluice_nat_"));
+    }
+
+    #[test]
+    fn accelerators_are_there_if_a_worker_has_one() {
+        let mut scrape = scrape(3);
+        scrape.workers.accelerators[0] = None;
+        if let Some(view) = &mut scrape.workers.accelerators[2] {
+            (view.is_ready, view.mac, view.load.round_trip) = (false, None, None);
+        }
+        let text = render(Format::Prometheus, &scrape);
+        for line in [
+            "sluice_accelerator_up{worker=\"1\"} 1",
+            "sluice_accelerator_up{worker=\"2\"} 0",
+            "sluice_accelerator_sessions{worker=\"1\"} 12",
+            "sluice_accelerator_round_trip_seconds{worker=\"1\"} 0.000031",
+            "sluice_accelerator_sessions_left_total 82",
+            "sluice_accelerator_home_packets_total{reason=\"shared_rate\"} 6",
+            "sluice_accelerator_exceptions_total{reason=\"no_flow\"} 600",
+            "sluice_accelerator_discarded_frames_total{reason=\"mac\"} 4",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        assert!(!text.contains("sluice_accelerator_up{worker=\"0\"}"));
+        assert!(!text.contains("sluice_accelerator_round_trip_seconds{worker=\"2\"}"));
+        scrape.workers.accelerators = vec![None, None];
+        assert!(!render(Format::Prometheus, &scrape).contains("sluice_accelerator_"));
     }
 
     fn samples(text: &str) -> Vec<&str> {

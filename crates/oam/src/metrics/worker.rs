@@ -1,7 +1,7 @@
 //! The metrics of workers: what each has counted and holds.
 
 use packet::DropReason;
-use worker::{Holdings, NatCounts, PortStats, Stage, Stats};
+use worker::{AcceleratorView, Holdings, NatCounts, PortStats, Stage, Stats};
 
 use super::exposition::{Exposition, Metric, Reading, Value};
 
@@ -14,6 +14,8 @@ pub struct WorkerSnapshot {
     pub holdings: Vec<Holdings>,
     /// What CG-NAT has counted in them.
     pub nat: Vec<NatCounts>,
+    /// Their accelerators, of those that have one.
+    pub accelerators: Vec<Option<AcceleratorView>>,
     /// Their packet buffers.
     pub buffers: Vec<PacketBuffers>,
     /// Ticks of the processor's clock in a second; 0: unknown.

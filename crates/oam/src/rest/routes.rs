@@ -15,6 +15,7 @@ mod metrics;
 mod n4;
 mod nat;
 mod network;
+mod offload;
 mod packets;
 mod ports;
 mod records;
@@ -64,6 +65,7 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(nat::nat))
         .routes(routes!(nat::nat_owner))
         .routes(routes!(nat::nat_mappings))
+        .routes(routes!(offload::offload))
         .routes(routes!(log::log_level, log::set_log_level))
         .routes(routes!(configuration::running, configuration::commit))
         .routes(routes!(configuration::versions))

@@ -16,6 +16,7 @@ mod live;
 mod n4;
 mod nat;
 mod network;
+mod offload;
 mod paths;
 mod ports;
 mod records;
@@ -51,6 +52,12 @@ pub use nat::{
     NatStatus, SessionNat,
 };
 pub use network::{NeighbourList, NeighbourRow, NextHopRow, OwnAddressRow, RouteKind, RouteList, RouteRow};
+#[cfg(test)]
+pub(crate) use offload::tests::view as accelerator_view;
+pub use offload::{
+    AcceleratorCapabilities, AcceleratorChannel, AcceleratorPackets, AcceleratorRequests,
+    AcceleratorSessions, AcceleratorStatus, OffloadStatus,
+};
 pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};
 pub use records::{RecordsState, RecordsStatus, UnreportedCounts};

@@ -18,8 +18,8 @@ use config::Config;
 use oam::rest::{ClientError, default_path, get};
 use oam::values::{
     AccessLists, AlarmList, ApplicationList, AssociationList, ContentList, LONGEST_PAGE, N4Status,
-    NatMappingList, NatOwner, NatStatus, NeighbourList, PathList, PortList, RecordsStatus, RouteList,
-    Runtime, SessionDetail, SessionList, StoreStatus, USUAL_PAGE,
+    NatMappingList, NatOwner, NatStatus, NeighbourList, OffloadStatus, PathList, PortList, RecordsStatus,
+    RouteList, Runtime, SessionDetail, SessionList, StoreStatus, USUAL_PAGE,
 };
 use upf::identifiers::{self, read_imsi, read_seid, read_teid};
 
@@ -84,6 +84,8 @@ enum What {
     Contents,
     /// CG-NAT: pools of public addresses and mappings; or who has a public address and port now.
     Nat(NatWanted),
+    /// Accelerators of workers: contact, sessions that are away, why others stay, packets that come back.
+    Offload,
     /// PFCP sessions in the order of their SEIDs; with several conditions, those that meet all.
     Sessions {
         /// With this address of the UE, or in a network behind it.
@@ -232,6 +234,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         What::Applications => whole(socket, "/v1/applications", json, ApplicationList::text),
         What::Contents => whole(socket, "/v1/contents", json, ContentList::text),
         What::Nat(wanted) => nat(socket, wanted, json),
+        What::Offload => whole(socket, "/v1/offload", json, OffloadStatus::text),
         What::Routes { after, limit } => {
             let rows = |list: &mut RouteList| (std::mem::take(&mut list.routes), list.next);
             let (routes, mut last) = numbered(socket, "/v1/routes", after, limit, rows)?;
@@ -344,6 +347,7 @@ pub(super) fn everything(socket: &Path, with_subscribers: bool) -> impl Iterator
         ("applications", What::Applications),
         ("contents", What::Contents),
         ("nat", What::Nat(NatWanted::default())),
+        ("offload", What::Offload),
         ("records", What::Records),
         ("store", What::Store),
     ];

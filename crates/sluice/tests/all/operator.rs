@@ -165,6 +165,7 @@ fn a_person_reads_associations_and_sessions() {
         .and_then(|line| line.split(' ').next())
         .expect("a SEID");
     assert_golden("session.txt", &operator.show(&["session", seid]));
+    assert_eq!(operator.show(&["offload"]), "no accelerator is configured\n");
     let runtime = operator.show(&["runtime"]);
     assert!(
         runtime.contains("worker 1: received") && runtime.contains("lookup"),

@@ -46,14 +46,14 @@ impl Stays {
         Self::Refused,
     ];
 
-    /// As operators read it.
-    pub const fn name(self) -> &'static str {
+    /// The label of a metric.
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Action => "action",
             Self::Inspection => "inspection",
             Self::Nat => "nat",
             Self::Accounting => "accounting",
-            Self::SharedRate => "shared rate",
+            Self::SharedRate => "shared_rate",
             Self::Moving => "moving",
             Self::Port => "port",
             Self::Capability => "capability",

@@ -32,8 +32,6 @@ pub struct OffloadStats {
     pub refused: u64,
     /// Packets of sessions that stay, by [`Stays`].
     pub stays: [u64; Stays::ALL.len()],
-    /// Packets that went to the accelerator with their flow.
-    pub through: u64,
     /// Packets of sessions that were away and needed this node.
     pub recalled: u64,
     /// Objects of the network that the accelerator refused: their packets come here.
