@@ -28,12 +28,15 @@ class Accelerator:
         for where, link in ((namespace, TO_HOST), (host, TO_ACCELERATOR)):
             where.run(f"sysctl -qw net.ipv6.conf.{link}.disable_ipv6=1")
             where.run(f"ip link set {link} up mtu {LINK_MTU}")
-        self.key = files / "key"
-        self.write_key(secrets.token_hex(32))
+        # Each end has a file of its own.
+        self.key, self.host_key = files / "accel.key", files / "host.key"
+        digits = secrets.token_hex(32)
+        for file in (self.key, self.host_key):
+            file.touch(0o600)
+            file.write_text(f"{digits}\n")
         self.process = self.log = None
 
     def write_key(self, digits):
-        self.key.touch(0o600)
         self.key.write_text(f"{digits}\n")
 
     def configure(self, text):
@@ -48,7 +51,7 @@ class Accelerator:
         link = f"  - {{name: link, driver: {{af_packet: {{interface: {TO_ACCELERATOR}}}}}, mtu: {LINK_MTU}}}\n"
         before, behind = text.split("\nports:\n", 1)
         return (f"{before}\nports:\n{link}{behind}"
-                f"accelerator: {{link: {{port: link, key: {self.key}, lost_after_ms: 500}}, policy: {{stays_s: 1}}}}\n")
+                f"accelerator: {{link: {{port: link, key: {self.host_key}, lost_after_ms: 500}}, policy: {{stays_s: 1}}}}\n")
 
     def mac(self, interface):
         return self.namespace.run(f"cat /sys/class/net/{interface}/address").stdout.strip()

@@ -119,8 +119,8 @@ def api_lab(request):
     yield from serve(request, lab, lab.associate)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["af_packet", "accelerator"])
 def smf_lab(request):
     """A laboratory for SMFs of several makes at once, without any yet."""
-    lab = Lab(os.environ["SLUICE"], "af_packet", configuration=SMFS_CONFIGURATION, links=LINKS + OAI_LINKS)
+    lab = Lab(os.environ["SLUICE"], request.param, configuration=SMFS_CONFIGURATION, links=LINKS + OAI_LINKS)
     yield from serve(request, lab, lab.add_oai)

@@ -263,9 +263,11 @@ class Lab:
     def __init__(self, binary, driver, workers=1, configuration=CONFIGURATION, links=LINKS):
         self.stack = contextlib.ExitStack()
         self.files = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        self.driver, self.workers, self.configuration, self.links = driver, workers, configuration, links
+        self.binary, self.driver, self.workers = binary, driver, workers
+        self.configuration, self.links = configuration, links
+        self.accelerator = None
         try:
-            self._wire(binary)
+            self._wire()
             self._capture()
             self._start(binary)
         except BaseException:
@@ -277,13 +279,15 @@ class Lab:
         self.stack.callback(namespace.close)
         return namespace
 
-    def _wire(self, binary):
+    @property
+    def ports_in(self):
+        """The namespace with the ends of the links that Sluice has."""
+        return self.accelerator.namespace if self.accelerator else self.upf
+
+    def _wire(self):
         self.ran, self.ue, self.upf, self.dn = (self._namespace(n) for n in ("ran", "ue", "upf", "dn"))
-        # Where the ends of the links are that Sluice has.
-        self.ports_in, self.accelerator = self.upf, None
         if self.driver == "accelerator":
-            self.ports_in = self._namespace("acc")
-            self.accelerator = Accelerator(self.ports_in, self.upf, self.files, binary)
+            self.accelerator = Accelerator(self._namespace("acc"), self.upf, self.files, self.binary)
         for namespace, link, there in self.links:
             here = getattr(self, namespace)
             here.run(f"ip link add {link} type veth peer name {there} netns {self.ports_in.name}")
@@ -336,8 +340,9 @@ class Lab:
                                          driver=self.driver, options=options, files=self.files)
         if self.accelerator:
             text = self.accelerator.configure(text)
-            self.accelerator.start()
-            self.stack.callback(self.accelerator.close)
+            if not self.accelerator.process:
+                self.accelerator.start()
+                self.stack.callback(self.accelerator.close)
         if "neighbours:" not in text:
             # Own IPv6 addresses are in use from the start.
             text += "neighbours: {dad_transmits: 0}\n"
@@ -395,12 +400,18 @@ class Lab:
                 raise
 
     def counters(self):
-        """Stops the UPF and gives what it counted."""
+        """Stops the UPF, and its accelerator, and gives what they counted."""
         self.process.terminate()
         out, _ = self.process.communicate(timeout=15)
         if self.process.returncode:
             raise RuntimeError(f"sluice run ended with {self.process.returncode}:\n{self.said()}")
-        return json.loads(out.strip().splitlines()[-1])
+        counted = json.loads(out.strip().splitlines()[-1])
+        if self.accelerator:
+            there = self.accelerator.stop()["path"]
+            assert there["flow_hits"] > 0, there
+            for reason, packets in there["drops"].items():
+                counted["drops"][reason] = counted["drops"].get(reason, 0) + packets
+        return counted
 
     def gnb_socket(self, address=GNB):
         """A gNB's GTP-U socket."""

@@ -17,7 +17,7 @@ OCTETS = 3_000_000
 UDP_SEGMENT = 103
 SO_RCVBUFFORCE = 33
 
-@pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
+@pytest.fixture(scope="module", params=["af_packet", "af_xdp", "accelerator"])
 def kernel_lab(request):
     lab = Lab(os.environ["SLUICE"], request.param)
     try:

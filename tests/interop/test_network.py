@@ -68,7 +68,7 @@ class NetworkLab(Lab):
         return self._socket(self.ran, socket.AF_INET6, socket.SOCK_DGRAM, 0, (GNB6, 2152)), N3_6
 
 
-@pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
+@pytest.fixture(scope="module", params=["af_packet", "af_xdp", "accelerator"])
 def lab(request):
     lab = NetworkLab(os.environ["SLUICE"], request.param, configuration=NETWORK_CONFIGURATION)
     yield from serve(request, lab, lab.associate)

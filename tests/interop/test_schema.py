@@ -41,6 +41,11 @@ ports:
   - {name: c, driver: {memory: {}}}
   - {name: d, driver: {memory: {}}}
   - {name: e, lag: {mode: lacp, members: [c, d], lacp: {fast: true, key: 3}, hash: l3}}
+  - {name: f, driver: {memory: {}}, mtu: 2000}
+  - {name: g, driver: {accelerator: {mac: "02:00:00:00:00:07"}}}
+accelerator:
+  link: {port: f, key: /etc/sluice/key, channel: 3, vlan: 9, peer: "02:00:00:00:00:09", lost_after_ms: 100}
+  policy: {after_packets: 3, stays_s: 4, sessions: 5}
 instances:
   - {name: access, roles: [n3], port: a, addresses: [10.1.0.1/24]}
   - name: internet

@@ -1,5 +1,6 @@
 //! Every mistake a person can make gets its file, line, field, value and bound.
 
+mod accelerator;
 mod access_lists;
 mod alarms;
 mod applications;

@@ -1,0 +1,204 @@
+//! Ports behind an accelerator, and the file of the accelerator.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use flow::{PortId, Seed};
+use offload::channel::Role;
+use packet::MacAddr;
+
+use super::*;
+use crate::AcceleratorNodeConfig;
+
+const LINK: &str = "link: {port: link, key: /k}";
+const NODE_PORTS: &str = "ports:\n  - {name: a, driver: {memory: {}}}\n  \
+     - {name: link, driver: {memory: {}}, mtu: 1700}\n  - {name: b, driver: {memory: {}}}\n";
+
+fn text(ports: &str, accelerator: &str, more: &str) -> String {
+    format!(
+        "node: {{id: upf1.example.org}}\nn4: {{addresses: [127.0.0.8]}}\nports:\n{ports}{accelerator}\ninstances:\n  \
+         - {{name: access, roles: [n3], port: ran, addresses: [10.100.0.1/24]{more}}}\n"
+    )
+}
+
+fn ports(link: &str, ran: &str) -> String {
+    format!(
+        "  - {{name: link, driver: {{memory: {{}}}}, mtu: {link}}}\n  \
+         - {{name: ran, driver: {{accelerator: {{mac: \"{ran}\"}}}}}}\n"
+    )
+}
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse(text, "sluice.yaml").map_err(|error| error.to_string())
+}
+
+#[test]
+fn ports_behind_an_accelerator_are_the_last() {
+    let all = format!("accelerator: {{{LINK}, policy: {{after_packets: 3, sessions: 7}}}}");
+    let config = parse(&text(&ports("1666", "02:00:00:00:00:07"), &all, "")).expect("it is right");
+    assert_eq!(config.ports_behind_accelerator(), 1);
+    let (port, found) = config.accelerator_port().expect("it is there");
+    assert_eq!((port, found.name.value.as_str()), (PortId(0), "link"));
+    let driver = config.ports[1].driver.as_ref().expect("it has one");
+    assert_eq!(driver.mac(), Some(MacAddr([2, 0, 0, 0, 0, 7])));
+    let policy = config.accelerator.as_ref().expect("it is there").offload_policy();
+    assert_eq!((policy.after_packets, policy.sessions), (3, 7));
+    assert_eq!(policy.stays_for.as_secs(), 10);
+}
+
+#[test]
+fn what_contradicts_an_accelerator_is_said() {
+    let (good, mac) = (format!("accelerator: {{{LINK}}}"), "02:00:00:00:00:07");
+    let behind = ports("1700", mac);
+    let later = format!("{behind}  - {{name: late, driver: {{memory: {{}}}}}}\n");
+    let twice = format!("{behind}  - {{name: b, driver: {{accelerator: {{mac: \"{mac}\"}}}}}}\n");
+    let workers = format!("{good}\nworkers: {{count: 2}}");
+    let alone = "  - {name: ran, driver: {memory: {}}}\n  - {name: link, driver: {memory: {}}}\n";
+    let missing = "accelerator: {link: {port: other, key: /k}}";
+    let relative = "accelerator: {link: {port: link, key: k}}";
+    for (ports, accelerator, more, said) in [
+        (
+            behind.as_str(),
+            "",
+            "",
+            "port `ran`: driver: accelerator, and no `accelerator` is configured",
+        ),
+        (alone, &good, "", "accelerator: no port is behind it"),
+        (
+            &later,
+            &good,
+            "",
+            "port `late`: it comes behind ports of the accelerator",
+        ),
+        (
+            &twice,
+            &good,
+            "",
+            "port `b`: mac: another port has 02:00:00:00:00:07",
+        ),
+        (
+            &ports("1665", mac),
+            &good,
+            "",
+            "has an MTU of 1665; packets of `ran`, of 1500 octets, need 1666",
+        ),
+        (
+            &ports("1700", "03:00:00:00:00:07"),
+            &good,
+            "",
+            "is no station's MAC address",
+        ),
+        (
+            &behind,
+            missing,
+            "",
+            "accelerator.link.port: no port is named `other`",
+        ),
+        (
+            &behind,
+            relative,
+            "",
+            "accelerator.link.key: `k` is no absolute path",
+        ),
+        (
+            &behind,
+            &workers,
+            "",
+            "it serves one worker, and workers.count is 2",
+        ),
+        (
+            &behind,
+            &good,
+            ", mss: auto",
+            "instance `access`: mss: an accelerator clamps none",
+        ),
+        (
+            &behind,
+            &good,
+            ", mirror: link",
+            "port `link` is its own, and instance `access` uses it",
+        ),
+    ] {
+        let error = parse(&text(ports, accelerator, more)).expect_err(said);
+        assert!(error.contains(said), "{said}:\n{error}");
+    }
+}
+
+#[test]
+fn a_node_has_the_port_towards_its_host_behind_all_others() {
+    let config =
+        AcceleratorNodeConfig::parse(&format!("{LINK}\n{NODE_PORTS}"), "accel.yaml").expect("it is right");
+    let names: Vec<_> = config
+        .ordered_ports()
+        .map(|port| port.name.value.as_str())
+        .collect();
+    assert_eq!(names, ["a", "b", "link"]);
+    let key = std::env::temp_dir().join(format!("sluice-node-key-{}", std::process::id()));
+    fs::write(&key, "07".repeat(32)).expect("a file");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("a mode");
+    let link = format!(
+        "link: {{port: link, key: {}, vlan: 9, channel: 3}}\n{NODE_PORTS}",
+        key.display()
+    );
+    let config = AcceleratorNodeConfig::parse(&link, "accel.yaml").expect("it is right");
+    let macs = [1, 2, 3].map(|last| MacAddr([2, 0, 0, 0, 0, last]));
+    let channel = config
+        .link
+        .channel(Role::Accelerator, macs[2], 1_700, 5)
+        .expect("the key is good");
+    assert_eq!((channel.mtu, channel.channel, channel.boot), (1_700, 3, 5));
+    let node = config.node(&macs, channel, Seed([1, 2]));
+    assert_eq!((node.engine.host_port, node.host_mtu), (PortId(2), 1_700));
+    assert_eq!(node.engine.macs, macs[..2]);
+    for (content, mode, said) in [
+        ("07".repeat(32), 0o644, "others may read it"),
+        (
+            "07".repeat(31),
+            0o600,
+            "the key has 31 octets, at least 32 are needed",
+        ),
+        ("07".repeat(32) + "0", 0o600, "it is not hexadecimal digits"),
+        ("0+".repeat(32), 0o600, "it is not hexadecimal digits"),
+    ] {
+        fs::write(&key, content).expect("a file");
+        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).expect("a mode");
+        let error = config
+            .link
+            .channel(Role::Accelerator, macs[2], 1_700, 5)
+            .expect_err(said)
+            .to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    fs::remove_file(&key).expect("it is there");
+}
+
+#[test]
+fn what_contradicts_a_node_is_said() {
+    let of = |text: String| {
+        AcceleratorNodeConfig::parse(&text, "accel.yaml")
+            .expect_err("it is wrong")
+            .to_string()
+    };
+    let only = "ports: [{name: link, driver: {memory: {}}, mtu: 1700}]\n";
+    let behind = "ports: [{name: link, driver: {accelerator: {mac: \"02:00:00:00:00:07\"}}}]\n";
+    let twice = "ports: [{name: link, driver: {memory: {}}}, {name: link, driver: {memory: {}}}]\n";
+    for (text, said) in [
+        (
+            format!("{LINK}\n{only}"),
+            "there is none beside the one towards the host",
+        ),
+        (format!("{LINK}\n{behind}"), "no ports behind another one"),
+        (format!("{LINK}\n{twice}"), "two ports have this name"),
+        (
+            format!("{LINK}\nidle: interrupt\n{NODE_PORTS}"),
+            "idle: interrupt is not possible here",
+        ),
+        (
+            format!("link: {{port: a, key: /k}}\n{NODE_PORTS}"),
+            "has an MTU of 1500; packets of `link`",
+        ),
+    ] {
+        let error = of(text);
+        assert!(error.contains(said), "{said}:\n{error}");
+    }
+}
