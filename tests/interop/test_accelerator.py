@@ -273,11 +273,11 @@ def test_an_accelerator_is_checked_before_it_starts(lab, tmp_path):
     key.write_text(secrets.token_hex(32))
     key.chmod(0o644)
     status, words = said(f"link: {{port: a, key: {key}}}\n{ports}")
-    assert status == 1 and "others may read it" in words, words
+    assert status == 2 and "others may read it" in words, words
     key.chmod(0o600)
     key.write_text("abcd")
     status, words = said(f"link: {{port: a, key: {key}}}\n{ports}")
-    assert status == 1 and "the key has 2 octets, at least 32 are needed" in words, words
+    assert status == 2 and "the key has 2 octets, at least 32 are needed" in words, words
 
 
 def test_zz_the_accelerator_says_what_it_counted(lab):

@@ -405,6 +405,10 @@ impl<T: BackendTables> TableBackend<T> {
     }
 
     fn begin(&mut self, index: SessionIndex, change: impl FnOnce(&mut BlockImage)) -> Result<(), Refusal> {
+        // What is kept for each session by its number has no place for others.
+        if index.0 >= self.capabilities.sessions {
+            return Err(Refusal::Full);
+        }
         let mut image = BlockImage::default();
         change(&mut image);
         let installed = self.tables.blocks_mut().install(index, &image).map_err(refusal)?;

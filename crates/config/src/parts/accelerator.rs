@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flow::PortId;
-use offload::channel::{ChannelConfig, Key, MAX_MTU, Role, ShortKey, Timers};
+use offload::channel::{ChannelConfig, Key, Role, ShortKey, Timers};
 use offload::exception::Through;
 use packet::{MacAddr, VlanId};
 use rules::network::Mss;
@@ -24,6 +24,10 @@ use crate::schema::{AcceleratorConfig, Config, Driver, InBandConfig, InstanceCon
 const LONGEST_KEY: u64 = 4_096;
 /// What others may not do with a key file, and the group may not: write, execute, and for others read.
 const FORBIDDEN: u32 = 0o037;
+/// The longest frame of the channel, which passes every link, whatever the other end has as its MTU.
+const CONTROL_MTU: usize = 1_500;
+/// Packet buffers, at least: those that wait leave enough for the channel's frames.
+pub(crate) const LEAST_BUFFERS: usize = 16_384;
 /// What comes in front of an IP packet that goes to the accelerator: its Ethernet header with two tags, and the header
 /// with its flow.
 const IN_FRONT: u64 = 22 + Through::MAX_LEN as u64;
@@ -83,21 +87,29 @@ impl InBandConfig {
     /// # Errors
     /// The key cannot be had.
     pub fn channel(&self, role: Role, own: MacAddr, mtu: u16, boot: u64) -> Result<ChannelConfig, KeyError> {
-        let path = &self.key.value;
-        let key = read_key(path).map_err(|why| KeyError {
-            path: path.clone(),
-            why,
-        })?;
+        let key = self.key()?;
         let peer = self.peer.as_ref().and_then(|mac| parse_mac(&mac.value));
         Ok(ChannelConfig {
             peer_mac: peer.map(MacAddr),
             vlan: self.vlan_id(),
-            mtu: usize::from(mtu).min(MAX_MTU),
+            mtu: usize::from(mtu).min(CONTROL_MTU),
             timers: Timers {
                 lost_after: Duration::from_millis(self.lost_after_ms.value()),
                 ..Timers::default()
             },
             ..ChannelConfig::new(role, self.channel.value() as u8, own, key, boot)
+        })
+    }
+
+    /// The key, as its file has it now.
+    ///
+    /// # Errors
+    /// The file cannot be read, others can read it, or there is no key in it.
+    pub fn key(&self) -> Result<Key, KeyError> {
+        let path = &self.key.value;
+        read_key(path).map_err(|why| KeyError {
+            path: path.clone(),
+            why,
         })
     }
 
@@ -197,6 +209,10 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let fault = |message: String| Err(Fault::new(&link.port, format!("accelerator: {message}")));
     if config.ports_behind_accelerator() == 0 {
         return fault("no port is behind it (driver: accelerator)".into());
+    }
+    if config.dpdk.buffers.size() < LEAST_BUFFERS {
+        let buffers = config.dpdk.buffers.value();
+        return fault(format!("dpdk.buffers: {buffers}, and it needs {LEAST_BUFFERS}"));
     }
     if config.workers.count.value() > 1 {
         let workers = config.workers.count.value();

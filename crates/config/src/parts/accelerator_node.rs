@@ -13,6 +13,8 @@ use worker::accelerator::{EngineConfig, NodeConfig};
 
 use crate::bounded::Bounded;
 use crate::error::{ConfigError, Fault};
+use crate::parts::accelerator::LEAST_BUFFERS;
+use crate::parts::network::{Interfaces, MOST_PORTS};
 use crate::schema::{AcceleratorNodeConfig, Config, Driver, IdlePolicy, PortConfig};
 
 impl AcceleratorNodeConfig {
@@ -69,7 +71,18 @@ impl AcceleratorNodeConfig {
     }
 
     fn check(&self) -> Result<(), Fault> {
-        let mut names = HashSet::new();
+        let (mut names, mut interfaces) = (HashSet::new(), Interfaces::default());
+        if self.ports.len() > MOST_PORTS {
+            let message = format!("ports: more than {MOST_PORTS}");
+            return Err(Fault::new(&self.link.port, message));
+        }
+        if self.dpdk.buffers.size() < LEAST_BUFFERS {
+            let message = format!(
+                "dpdk.buffers: {}, and an accelerator needs {LEAST_BUFFERS}",
+                self.dpdk.buffers.value()
+            );
+            return Err(Fault::new(&self.link.port, message));
+        }
         for port in &self.ports {
             let fault = |message: &str| {
                 Err(Fault::new(
@@ -81,11 +94,11 @@ impl AcceleratorNodeConfig {
                 None | Some(Driver::Accelerator { .. }) => {
                     return fault("an accelerator has no LAGs, and no ports behind another one");
                 }
-                Some(Driver::Pci { address }) if !Driver::is_pci_address(address) => {
-                    return fault(&format!("`{address}` is no PCI address such as 0000:3b:00.1"));
-                }
                 Some(_) if port.lag.is_some() => return fault("driver beside lag"),
-                Some(_) => {}
+                Some(_) if port.checksums.is_some() => {
+                    return fault("checksums: an accelerator computes them itself");
+                }
+                Some(_) => interfaces.check(port)?,
             }
             if !names.insert(port.name.value.as_str()) {
                 return fault("two ports have this name");

@@ -19,7 +19,7 @@ use crate::schema::{
 };
 
 /// The most ports and instances one process serves.
-const MOST_PORTS: usize = 16;
+pub(crate) const MOST_PORTS: usize = 16;
 const MOST_INSTANCES: usize = 1_024;
 
 /// A neighbour whose address is configured rather than resolved.
@@ -188,32 +188,37 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
                 format!("ports: two are named `{}`", port.name.value),
             ));
         }
-        let fault = match &port.driver {
-            Some(Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. }) => {
-                interface_fault(interface)
-                    .or_else(|| loopback_fault(interface))
-                    .or_else(|| interfaces.fault(interface, &port.name.value))
-            }
-            Some(Driver::Pci { address }) if !Driver::is_pci_address(address) => {
-                Some(format!("`{address}` is no PCI address such as 0000:3b:00.1"))
-            }
-            _ => None,
-        };
-        if let Some(fault) = fault {
-            return Err(Fault::new(
-                &port.name,
-                format!("port `{}`: {fault}", port.name.value),
-            ));
-        }
+        interfaces.check(port)?;
     }
     super::lag::check(config)
 }
 
 /// Interfaces of the kernel, and the ports that they are.
 #[derive(Default)]
-struct Interfaces<'a>(HashMap<&'a str, &'a str>);
+pub(crate) struct Interfaces<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Interfaces<'a> {
+    /// Finds what is wrong with the driver of a port, and whether another port has its interface.
+    pub(crate) fn check(&mut self, port: &'a PortConfig) -> Result<(), Fault> {
+        let fault = match &port.driver {
+            Some(Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. }) => {
+                interface_fault(interface)
+                    .or_else(|| loopback_fault(interface))
+                    .or_else(|| self.fault(interface, &port.name.value))
+            }
+            Some(Driver::Pci { address }) if !Driver::is_pci_address(address) => {
+                Some(format!("`{address}` is no PCI address such as 0000:3b:00.1"))
+            }
+            _ => None,
+        };
+        fault.map_or(Ok(()), |fault| {
+            Err(Fault::new(
+                &port.name,
+                format!("port `{}`: {fault}", port.name.value),
+            ))
+        })
+    }
+
     /// Notes one; what is wrong if another port has it.
     fn fault(&mut self, interface: &'a str, port: &'a str) -> Option<String> {
         let other = self.0.insert(interface, port)?;

@@ -40,16 +40,17 @@ pub struct InBandConfig {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub peer: Option<Spanned<String>>,
-    /// Milliseconds without a frame of the other end after which contact is lost; 50.
+    /// Milliseconds without a frame of the other end after which contact is lost: for so long changes of sessions that
+    /// are away wait for an accelerator that has ended; 50.
     #[serde(default = "InBandConfig::default_lost_after")]
-    pub lost_after_ms: Bounded<20, 60_000>,
+    pub lost_after_ms: Bounded<20, 2_000>,
 }
 
 impl InBandConfig {
     const fn default_channel() -> Bounded<0, 255> {
         Bounded::new(0)
     }
-    const fn default_lost_after() -> Bounded<20, 60_000> {
+    const fn default_lost_after() -> Bounded<20, 2_000> {
         Bounded::new(50)
     }
 }

@@ -53,6 +53,7 @@ fn what_contradicts_an_accelerator_is_said() {
     let later = format!("{behind}  - {{name: late, driver: {{memory: {{}}}}}}\n");
     let twice = format!("{behind}  - {{name: b, driver: {{accelerator: {{mac: \"{mac}\"}}}}}}\n");
     let workers = format!("{good}\nworkers: {{count: 2}}");
+    let few = format!("{good}\ndpdk: {{buffers: 16383}}");
     let alone = "  - {name: ran, driver: {memory: {}}}\n  - {name: link, driver: {memory: {}}}\n";
     let missing = "accelerator: {link: {port: other, key: /k}}";
     let relative = "accelerator: {link: {port: link, key: k}}";
@@ -100,6 +101,7 @@ fn what_contradicts_an_accelerator_is_said() {
             "",
             "accelerator.link.key: `k` is no absolute path",
         ),
+        (&behind, &few, "", "dpdk.buffers: 16383, and it needs 16384"),
         (
             &behind,
             &workers,
@@ -146,7 +148,7 @@ fn a_node_has_the_port_towards_its_host_behind_all_others() {
         .link
         .channel(Role::Accelerator, macs[2], 1_700, 5)
         .expect("the key is good");
-    assert_eq!((channel.mtu, channel.channel, channel.boot), (1_700, 3, 5));
+    assert_eq!((channel.mtu, channel.channel, channel.boot), (1_500, 3, 5));
     let node = config.node(&macs, channel, Seed([1, 2]));
     assert_eq!((node.engine.host_port, node.host_mtu), (PortId(2), 1_700));
     assert_eq!(node.engine.macs, macs[..2]);
@@ -182,6 +184,10 @@ fn what_contradicts_a_node_is_said() {
     let only = "ports: [{name: link, driver: {memory: {}}, mtu: 1700}]\n";
     let behind = "ports: [{name: link, driver: {accelerator: {mac: \"02:00:00:00:00:07\"}}}]\n";
     let twice = "ports: [{name: link, driver: {memory: {}}}, {name: link, driver: {memory: {}}}]\n";
+    let one = "ports: [{name: link, driver: {af_packet: {interface: x}}}, {name: a, driver: {af_xdp: {interface: x}}}]\n";
+    let loopback =
+        "ports: [{name: link, driver: {memory: {}}}, {name: a, driver: {af_packet: {interface: lo}}}]\n";
+    let sums = "ports: [{name: link, driver: {memory: {}}, checksums: auto}]\n";
     for (text, said) in [
         (
             format!("{LINK}\n{only}"),
@@ -189,6 +195,16 @@ fn what_contradicts_a_node_is_said() {
         ),
         (format!("{LINK}\n{behind}"), "no ports behind another one"),
         (format!("{LINK}\n{twice}"), "two ports have this name"),
+        (format!("{LINK}\n{one}"), "interface: `x` is port `link` already"),
+        (format!("{LINK}\n{loopback}"), "`lo` is the host's loopback"),
+        (
+            format!("{LINK}\n{sums}"),
+            "checksums: an accelerator computes them itself",
+        ),
+        (
+            format!("{LINK}\ndpdk: {{buffers: 4096}}\n{NODE_PORTS}"),
+            "dpdk.buffers: 4096, and an accelerator needs 16384",
+        ),
         (
             format!("{LINK}\nidle: interrupt\n{NODE_PORTS}"),
             "idle: interrupt is not possible here",

@@ -55,6 +55,10 @@ pub fn accel(arguments: &AccelArguments) -> ExitCode {
             return ExitCode::from(CONFIGURATION_ERROR);
         }
     };
+    if let Err(error) = config.link.key() {
+        eprintln!("{}: link: {error}", arguments.config.display());
+        return ExitCode::from(CONFIGURATION_ERROR);
+    }
     log.set(config.log.level);
     log.set_format(config.log.format);
     let stop = Arc::new(AtomicBool::new(false));
@@ -112,10 +116,9 @@ fn serve(config: &AcceleratorNodeConfig, stop: &AtomicBool) -> Result<NodeView, 
         channel = config.link.channel.value(),
         "ready"
     );
-    let ended = watch(&thread, &mut ports, stop);
+    watch(&thread, &mut ports, stop)?;
     halt.store(true, Ordering::Relaxed);
-    let counted = thread.join();
-    ended.map(|()| counted)
+    Ok(thread.join())
 }
 
 /// Says which number and address each port has, which the host's configuration has to have.
@@ -132,18 +135,22 @@ fn log_ports(config: &AcceleratorNodeConfig, macs: &[MacAddr]) {
 
 /// Waits for `stop`; logs when contact begins and ends, and keeps the ports' frames from the kernel's network stack.
 fn watch(thread: &AcceleratorThread, ports: &mut Ports, stop: &AtomicBool) -> Result<(), String> {
-    let (mut host, mut drops_due) = (None, Instant::now() + DROP_POLL);
+    let (mut before, mut drops_due) = ((None, 0), Instant::now() + DROP_POLL);
     while !stop.load(Ordering::Relaxed) {
         if thread.is_finished() {
             return Err("the thread of the packets ended".into());
         }
-        let now = thread.view().host;
-        match (host, now) {
-            (None, Some(mac)) => info!(host = %mac, "contact with the host"),
-            (Some(mac), None) => warn!(host = %mac, "contact with the host lost: all packets are for it"),
-            _ => {}
+        let view = thread.view();
+        let now = (view.host, view.contacts);
+        if before != now {
+            if let (Some(mac), _) = before {
+                warn!(host = %mac, "contact with the host lost: all that it had given is forgotten");
+            }
+            if let (Some(mac), contacts) = now {
+                info!(host = %mac, contacts, "contact with the host");
+            }
         }
-        host = now;
+        before = now;
         if Instant::now() >= drops_due {
             drops_due = Instant::now() + DROP_POLL;
             for interface in ports.renew_drops() {

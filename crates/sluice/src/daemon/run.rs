@@ -172,6 +172,10 @@ pub fn run(
 
 /// Starts the threads that are to begin before DPDK, which may leave this one on one core.
 fn start_before_dpdk(config: &Config) -> Result<Option<Opening>, RunError> {
+    if let Some(accelerator) = &config.accelerator {
+        // A mistake is found before any port is opened.
+        accelerator.link.key().map_err(RunError::of)?;
+    }
     spawn_prefault_thread(config.limits.sessions.size());
     Opening::begin(config).map_err(RunError::of)
 }

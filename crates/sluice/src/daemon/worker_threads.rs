@@ -78,6 +78,10 @@ pub fn unstarted_workers(
 }
 
 /// What the threads of workers have beside them.
+#[cfg_attr(
+    not(feature = "accelerator"),
+    expect(dead_code, reason = "ports are asked for an accelerator alone")
+)]
 pub struct WorkerSurroundings<'a> {
     config: &'a Config,
     ports: &'a Ports,

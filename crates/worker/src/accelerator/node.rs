@@ -257,13 +257,13 @@ impl<I: Io> HostLink<I> {
         self.agent.backend_mut().tables_mut().engine_mut()
     }
 
-    /// The addresses of exception frames; `None` as long as the host's is not known.
+    /// The addresses of exception frames; `None` without contact.
     fn envelope(&self) -> Option<Envelope> {
         let channel = self.agent.channel();
         let config = channel.config();
         Some(Envelope {
             own: config.own_mac,
-            host: channel.peer_mac().or(config.peer_mac)?,
+            host: channel.peer_mac()?,
             vlan: config.vlan,
         })
     }

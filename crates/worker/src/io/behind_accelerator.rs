@@ -20,9 +20,8 @@ use crate::io::{Io, PacketMetadata, QueueProgram, Urgency};
 /// Bursts that are taken of the port towards the accelerator in a poll: frames of the channel among them must not wait,
 /// and what the worker has no time for is cheap to drop here.
 const BURSTS: usize = 32;
-/// Packets of a port that wait for the worker: of the lowest class, and of each class above as many more.
-const WAITING: usize = 512;
-const MORE: usize = 128;
+/// Packets of a port that wait for the worker, by [`Class`]: each has room of its own, whatever there is of the others.
+const WAITING: [usize; 3] = [128, 128, 512];
 /// Frames of the channel that are sent in a poll.
 const FRAMES: usize = 64;
 
@@ -50,7 +49,9 @@ struct Awaited {
 
 /// Packets of a port that wait for the worker.
 struct Waiting<B> {
-    packets: VecDeque<B>,
+    packets: VecDeque<(Class, B)>,
+    /// How many of each class wait.
+    by_class: [usize; 3],
     /// Packets that have come, and that were taken.
     came: u64,
     taken: u64,
@@ -75,7 +76,8 @@ impl<I: Io> BehindAccelerator<I> {
     /// The queues of `inner`, and as many ports behind them as the accelerator has that is driven by `host`.
     pub fn new(inner: I, config: AcceleratorPort, host: InBand) -> Self {
         let queue = |_| Waiting {
-            packets: VecDeque::with_capacity(WAITING + 2 * MORE),
+            packets: VecDeque::with_capacity(WAITING.iter().sum()),
+            by_class: [0; 3],
             came: 0,
             taken: 0,
         };
@@ -194,12 +196,11 @@ impl<I: Io> BehindAccelerator<I> {
             self.stats.foreign += 1;
             return;
         };
-        let room = match header.class {
-            Class::Normal => WAITING,
-            Class::High => WAITING + MORE,
-            Class::Urgent => WAITING + 2 * MORE,
-        };
-        if waiting.packets.len() >= room || !buf.trim_front(in_front) || !buf.truncate(header.length.into()) {
+        let class = header.class as usize;
+        if waiting.by_class[class] >= WAITING[class]
+            || !buf.trim_front(in_front)
+            || !buf.truncate(header.length.into())
+        {
             self.stats.lost += 1;
             return;
         }
@@ -210,7 +211,8 @@ impl<I: Io> BehindAccelerator<I> {
         let (reason, hops) = (header.reason, header.hops);
         buf.set_charge(Exchange { reason, hops }.to_charge());
         waiting.came += 1;
-        waiting.packets.push_back(buf);
+        waiting.by_class[class] += 1;
+        waiting.packets.push_back((header.class, buf));
     }
 
     /// Sends markers back behind everything that came before them.
@@ -314,9 +316,10 @@ impl<I: Io> Io for BehindAccelerator<I> {
                     return;
                 };
                 while !out.is_full() {
-                    let Some(buf) = waiting.packets.pop_front() else {
+                    let Some((class, buf)) = waiting.packets.pop_front() else {
                         break;
                     };
+                    waiting.by_class[class as usize] -= 1;
                     waiting.taken += 1;
                     let _ = out.push(buf);
                 }

@@ -264,7 +264,7 @@ impl Homes {
         let most = self.policy.sessions.min(can.sessions as usize);
         let verdict = match seconds(now) < home.stays_until {
             true => Err(Stays::Refused),
-            false if self.moves.len() >= most => Err(Stays::Capability),
+            false if self.moves.len() >= most || session.0 >= can.sessions => Err(Stays::Capability),
             false => can_leave(slot, &can, is_behind),
         };
         match verdict {
