@@ -34,10 +34,14 @@ CONTROL, EXCEPTION = 0x88B5, 0x88B6
 DISSECTOR = f"lua_script:{Path(__file__).parents[2]}/tools/wireshark/sluice_inband.lua"
 
 
+class AcceleratorLab(Lab):
+    lost_after_ms = 1_000
+
+
 @pytest.fixture(scope="module")
 def lab(request):
-    made = Lab(os.environ["SLUICE"], "accelerator",
-               configuration=API_CONFIGURATION + "store: {{directory: {files}/store}}\n")
+    made = AcceleratorLab(os.environ["SLUICE"], "accelerator",
+                          configuration=API_CONFIGURATION + "store: {{directory: {files}/store}}\n")
     yield from serve(request, made, made.associate)
 
 
@@ -181,7 +185,7 @@ def test_a_link_that_goes_and_comes(lab, gnb):
         is_away(lab)
         stream.passes(100)
         lab.accelerator.namespace.run(f"ip link set {TO_HOST} down")
-        time.sleep(1)
+        time.sleep(2)
         lab.accelerator.namespace.run(f"ip link set {TO_HOST} up")
         stream.passes(200)
         is_away(lab)
