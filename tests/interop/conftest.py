@@ -20,7 +20,7 @@ TOGETHER = ("-o", "tcp.desegment_tcp_streams:TRUE")
 # What Sluice writes, by the names that tshark's display filters have. All else is payload of UEs and servers, of which
 # tshark guesses by its octets or by ports, which are chosen at random, what it could be.
 WRITTEN = re.compile(r"_ws\..*|frame|eth|ethertype|vlan|slow|lacp|arp|ip|ipv6|ipv6\..*|icmp|icmpv6|udp|tcp|tcp\.options\..*"
-                     r"|gtp|pfcp|bfd|cflow|dns|http|data|data-text-lines")
+                     r"|gtp|pfcp|bfd|cflow|dns|data")
 
 
 def tshark(capture, wanted, *fields, options=(), settings=None):
