@@ -28,8 +28,9 @@ FLOWS, MANY_FLOWS, UES, NAMING_UES = 10_000, 40_000, 10_000, 2_000
 # Some more than it takes to have all blocks for what is in several segments, with 16 of each, and all states of flows that are
 # not decided, with 64 of each.
 FEW_UES, MORE_UES = 40, 320
-# Flows of the flood to one datagram of the other UE each way, and those whose SYNs come together.
-AT_ONCE, WAVE = 16, 128
+# Packets of the flood to one datagram of the other UE each way: they are no full burst of a worker, so that none is refused for
+# want of time on a host that is slow. And flows whose SYNs come together.
+AT_ONCE, WAVE = 24, 128
 # Units of 52 octets: a name of the flood takes four. One UE's are twice as many as there is room for, and those of many, too;
 # then each of those has room for six and more, and the other UE has five.
 ROOM, MANY_ROOM = 2 * FLOWS, 32_768
@@ -155,7 +156,7 @@ class Beside:
         """A flood of as many packets, with all that the UE does in between, and a new connection behind it."""
         clients, self.floods = [], self.floods + 1
         for number, _ in enumerate(flood):
-            if number % (2 * AT_ONCE) == 0:
+            if number % AT_ONCE == 0:
                 self.exchange()
             if number % (packets // 20) == 0:
                 self.ask_again()
@@ -269,7 +270,7 @@ def billed_behind(lab, beside, flood, start):
     """What is billed to a host of which a connection is begun behind a flood."""
     with nginx.serving(lab) as requests:
         for number, _ in enumerate(flood):
-            if number % (2 * AT_ONCE) == 0:
+            if number % AT_ONCE == 0:
                 beside.exchange()
         beside.exchange()
         assert start().wait(30) == 0

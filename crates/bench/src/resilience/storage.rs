@@ -1,10 +1,16 @@
 //! What the store takes of memory and disk.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
 use serde_json::Value;
 
 use super::super::error::BenchError;
 use super::daemon::Daemon;
+
+/// How long records are waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A store with its sessions.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -32,11 +38,27 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// How the store of this daemon stands.
+    /// How the store of this daemon stands, as soon as what it says has a record of each session: that comes behind the
+    /// responses to SMFs.
     ///
     /// # Errors
-    /// The daemon does not say it.
+    /// The daemon does not say it, or has fewer records.
     pub fn of(daemon: &Daemon, sessions: u32) -> Result<Self, BenchError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let storage = Self::at_once(daemon, sessions)?;
+            if storage.records >= u64::from(sessions) {
+                return Ok(storage);
+            }
+            if Instant::now() > deadline {
+                let records = storage.records;
+                return Err(BenchError(format!("{records} records for {sessions} sessions")));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn at_once(daemon: &Daemon, sessions: u32) -> Result<Self, BenchError> {
         let store = daemon.get("/v1/store")?;
         let of = |field| number(&store, &[field]);
         Ok(Self {
