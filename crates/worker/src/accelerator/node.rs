@@ -9,6 +9,7 @@ mod frames;
 mod stats;
 
 use core::fmt;
+use core::time::Duration;
 
 use flow::Nanos;
 use flow::contract::{Epoch, Refusal};
@@ -29,6 +30,8 @@ use crate::{BURST, Batch, PollReport};
 
 /// Bursts that are taken of the host's port in one poll.
 const HOST_BURSTS: usize = 4;
+/// How long a marker is waited for before another one is sent.
+const MARKER_AGAIN: Duration = Duration::from_millis(5);
 /// The most octets of a control frame: an Ethernet header with a tag comes before its MTU.
 const MAX_CONTROL: usize = MAX_MTU + 18;
 
@@ -57,6 +60,8 @@ struct HostLink<I: Io> {
     is_marker_due: bool,
     /// The last marker that came back.
     echoed: u64,
+    /// When another marker is sent if the last one has not come back.
+    marker_again: Nanos,
     stats: NodeStats,
     scratch: Vec<u8>,
 }
@@ -87,6 +92,7 @@ impl<I: Io> Node<I> {
                 marker: 1,
                 is_marker_due: false,
                 echoed: 0,
+                marker_again: Nanos::ZERO,
                 stats: NodeStats::default(),
                 scratch: Vec::with_capacity(MAX_CONTROL),
             },
@@ -103,7 +109,7 @@ impl<I: Io> Node<I> {
         let engine = self.link.engine_mut();
         let report = engine.poll(now);
         self.link.tell_reached();
-        let sent = self.send_control(now) + self.send_exceptions(now) + self.send_marker();
+        let sent = self.send_control(now) + self.send_exceptions(now) + self.send_marker(now);
         let stats = self.engine().stats();
         PollReport {
             rx: report.rx + received,
@@ -221,10 +227,12 @@ impl<I: Io> Node<I> {
         }
     }
 
-    /// A marker that finds no room is sent behind the next exceptions.
-    fn send_marker(&mut self) -> u64 {
+    /// A marker that finds no room is sent behind the next exceptions; another one says what one that was lost has said.
+    fn send_marker(&mut self, now: Nanos) -> u64 {
         let link = &mut self.link;
-        let Some(envelope) = link.envelope().filter(|_| link.is_marker_due) else {
+        let is_lost = link.echoed + 1 < link.marker && now >= link.marker_again;
+        let is_due = link.is_marker_due || is_lost;
+        let Some(envelope) = link.envelope().filter(|_| is_due) else {
             return 0;
         };
         let Some(mut frame) = link.engine_mut().alloc() else {
@@ -247,6 +255,7 @@ impl<I: Io> Node<I> {
             link.stats.markers += 1;
             link.marker += 1;
             link.is_marker_due = false;
+            link.marker_again = now + MARKER_AGAIN;
         }
         sent
     }

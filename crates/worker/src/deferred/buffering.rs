@@ -259,6 +259,12 @@ impl<B: PacketBuf> Buffers<B> {
         }
     }
 
+    /// Whether packets of a session wait.
+    #[inline]
+    pub fn holds(&self, session: SessionIndex) -> bool {
+        self.held.len() > 0 && self.accounts.of(session).packets > 0
+    }
+
     /// How many packets there are, those on their way out included.
     pub fn len(&self) -> usize {
         self.held.len()

@@ -30,11 +30,13 @@ pub enum Stays {
     Capability,
     /// A packet of it needed this node, or the accelerator has refused it, not long ago.
     Refused,
+    /// Packets of it wait, as for a next hop that does not answer yet: later ones would leave before them.
+    Waiting,
 }
 
 impl Stays {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Action,
         Self::Inspection,
         Self::Nat,
@@ -44,6 +46,7 @@ impl Stays {
         Self::Port,
         Self::Capability,
         Self::Refused,
+        Self::Waiting,
     ];
 
     /// The label of a metric.
@@ -58,6 +61,7 @@ impl Stays {
             Self::Port => "port",
             Self::Capability => "capability",
             Self::Refused => "refused",
+            Self::Waiting => "waiting",
         }
     }
 }

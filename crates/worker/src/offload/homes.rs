@@ -152,6 +152,8 @@ fn read_op_id(id: OpId) -> (SessionIndex, u16, Purpose) {
 pub(crate) struct Household<'a> {
     pub sessions: &'a mut Sessions,
     pub events: &'a mut EventQueue,
+    /// Whether packets of a session wait here, so that later ones must not pass elsewhere.
+    pub waits: &'a dyn Fn(SessionIndex) -> bool,
 }
 
 /// All sessions of a worker.
@@ -540,7 +542,7 @@ impl Homes {
             self.keep(session, now);
         }
         let slot = household.sessions.at(session);
-        if is_refused || is_recalled || slot.is_none() {
+        if is_refused || is_recalled || slot.is_none() || (household.waits)(session) {
             return self.give_up(session, backend);
         }
         // Meters and counters have gone on here since they were given.

@@ -12,6 +12,7 @@ use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind};
 use crate::io::{Exchange, Io};
 use crate::lookup::flow_tables::Flows;
+use crate::offload::eligibility::Stays;
 use crate::offload::homes::{Household, Place};
 
 /// What is taken of the accelerator's reports in a poll.
@@ -25,9 +26,11 @@ impl<I: Io> Worker<I> {
         let (Some(offload), Some(accelerator)) = (&mut self.offload, self.ports.io.accelerator()) else {
             return;
         };
+        let buffers = &self.deferred.buffers;
         let mut household = Household {
             sessions: &mut self.sessions,
             events: &mut self.events,
+            waits: &|session| buffers.holds(session),
         };
         for _ in 0..NOTICES {
             let Some(notice) = accelerator.poll(now) else {
@@ -137,7 +140,12 @@ impl<I: Io> Worker<I> {
         let (Some(offload), Some(accelerator)) = (&mut self.offload, self.ports.io.accelerator()) else {
             return;
         };
-        if is_exchanged && offload.network.is_ready() {
+        if !is_exchanged || !offload.network.is_ready() {
+            return;
+        }
+        if self.deferred.buffers.holds(session) {
+            offload.homes.stats_mut().stays[Stays::Waiting as usize] += 1;
+        } else {
             let interfaces = &self.tables.interfaces;
             let is_behind = |id| {
                 interfaces

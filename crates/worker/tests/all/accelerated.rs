@@ -6,7 +6,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Bounds, CounterLimit, LimitAction, Nanos, OpId, PortId, Seed, SessionIndex, Volumes, WorkerId};
+use flow::{
+    Bounds, CounterLimit, InstanceId, LimitAction, Nanos, OpId, PortId, Seed, SessionIndex, Volumes, WorkerId,
+};
 use offload::channel::{ChannelConfig, Key, Role};
 use proptest::prelude::*;
 use rules::SessionRules;
@@ -20,8 +22,8 @@ use worker::mem::{MemBuf, MemIo, Wires};
 use worker::{Command, ControlEnd, Event, OffloadPolicy, Worker};
 
 use crate::common::one_session::{REMOTE, of_ue, session};
-use crate::common::{World, frame, next_hops, our_mac};
-use crate::offload::{ACCELERATOR, HostParts, TOWARDS, host, random};
+use crate::common::{NEXT_HOPS, World, frame, next_hops, our_mac, unresolved};
+use crate::offload::{ACCELERATOR, BUFFERS, HostParts, TOWARDS, host, random};
 
 /// Ports of the network, from 0 on; behind them the node's port towards its host.
 const PORTS: u16 = 4;
@@ -43,6 +45,8 @@ enum Link {
     Whole,
     /// One control frame of this number, each way. Packets are never lost: they would be with any network.
     LosesControl(u32),
+    /// One marker of this number, each way.
+    LosesMarkers(u32),
 }
 
 struct Pair {
@@ -88,27 +92,36 @@ impl Pair {
             link,
             draws: 0,
         };
-        // The numbers of tests mean a router by its address of either family.
-        let is_ipv4 =
-            |change: &AdjacencyChange| change.neighbour.is_some_and(|(_, address)| address.is_ipv4());
-        for change in next_hops(&pair.network).into_iter().filter(is_ipv4) {
-            let command = Command::Adjacency(change);
-            pair.control.commands.push(command).expect("there is room");
-        }
+        pair.set_next_hops(true);
         pair.rest();
         assert!(pair.node.is_served());
         pair
     }
 
+    /// Next hops answer, or do not, from the host's next poll on.
+    fn set_next_hops(&mut self, do_answer: bool) {
+        // The numbers of tests mean a router by its address of either family.
+        let is_ipv4 =
+            |change: &AdjacencyChange| change.neighbour.is_some_and(|(_, address)| address.is_ipv4());
+        for change in next_hops(&self.network).into_iter().filter(is_ipv4) {
+            let command = Command::Adjacency(match do_answer {
+                true => change,
+                false => unresolved(&self.network, change),
+            });
+            self.control.commands.push(command).expect("there is room");
+        }
+    }
+
     fn is_lost(&mut self, octets: &[u8]) -> bool {
         let is_control = octets.get(12..14) == Some(&[0x88, 0xb5]);
-        match self.link {
-            Link::LosesControl(of) if is_control => {
-                self.draws = self.draws.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (self.draws >> 8).is_multiple_of(of)
-            }
-            _ => false,
-        }
+        let is_marker = octets.get(12..14) == Some(&[0x88, 0xb6]) && matches!(octets[15], 2 | 0x83);
+        let of = match self.link {
+            Link::LosesControl(of) if is_control => of,
+            Link::LosesMarkers(of) if is_marker => of,
+            _ => return false,
+        };
+        self.draws = self.draws.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (self.draws >> 8).is_multiple_of(of)
     }
 
     fn step(&mut self) {
@@ -132,6 +145,11 @@ impl Pair {
     /// Until nothing is on the way.
     fn rest(&mut self) {
         (0..1_000).for_each(|_| self.step());
+        // What waits for a marker that was lost, for another one.
+        let mut more = 0..100_000;
+        while self.node.engine().stats().settling.held > 0 && more.next().is_some() {
+            self.step();
+        }
     }
 
     /// The addresses of ports are those that the host has for them.
@@ -284,7 +302,12 @@ enum Step {
     Query(u32),
     /// The session comes home and may leave again, while packets are on the way: it gets the rules that it has.
     Replace(u32),
+    /// Next hops answer, or do not: packets wait for them.
+    NextHops(bool),
 }
+
+/// Packets that arrive while next hops do not answer: more do not wait.
+const WAITING: u32 = 12;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let packet = (0..UES, 0..3_u16, any::<bool>());
@@ -295,14 +318,29 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..UES).prop_map(Step::WithOption),
         1 => (0..UES).prop_map(Step::Query),
         1 => (0..UES).prop_map(Step::Replace),
+        1 => any::<bool>().prop_map(Step::NextHops),
     ];
     prop::collection::vec(step, 1..300)
+}
+
+/// Next hops of both answer, or do not. What the worker that is alone sends then.
+fn set_next_hops(pair: &mut Pair, alone: &mut World, do_answer: bool) -> Vec<(PortId, Vec<u8>)> {
+    pair.set_next_hops(do_answer);
+    let next_hops = NEXT_HOPS
+        .into_iter()
+        .filter(|(_, address)| !address.contains(':'));
+    for (instance, address) in next_hops {
+        let change = if do_answer { World::meet } else { World::lose };
+        change(alone, InstanceId(instance), address.parse().expect("an address"));
+    }
+    alone.poll();
+    alone.take()
 }
 
 /// Runs steps through a worker with its node, and through a worker alone.
 fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
     let mut pair = Pair::new(link);
-    let mut alone = World::new();
+    let mut alone = World::with(testing::network(), 1, |config| config.buffers = BUFFERS);
     for index in 0..UES {
         let (_, _, rules) = of(index);
         alone.install(index, rules.clone());
@@ -313,14 +351,21 @@ fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
     alone.take();
     pair.take();
     let (mut expected, mut sent) = (Vec::new(), Vec::new());
+    let mut waiting = None;
     for (number, step) in (0..).zip(all) {
+        if waiting == Some(WAITING) {
+            waiting = None;
+            expected.extend(set_next_hops(&mut pair, &mut alone, true));
+        }
         match *step {
             Step::Packet { ue, flow, is_uplink } => {
+                waiting = waiting.map(|packets| packets + 1);
                 let (port, packet) = packet(ue, flow, is_uplink, number);
                 expected.extend(alone.send(port, &packet));
                 pair.arrive(port, &packet);
             }
             Step::WithOption(ue) => {
+                waiting = waiting.map(|packets| packets + 1);
                 let packet = with_option(ue, number);
                 expected.extend(alone.send(0, &packet));
                 pair.arrive(0, &packet);
@@ -329,8 +374,15 @@ fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
                 let image = pair.image(ue, of(ue).2);
                 pair.apply(SessionChange::Replace(image, ImmediateActions::default()));
             }
+            Step::NextHops(do_answer) => {
+                waiting = if do_answer { None } else { waiting.or(Some(0)) };
+                expected.extend(set_next_hops(&mut pair, &mut alone, do_answer));
+            }
             Step::Polls(polls) => (0..polls).for_each(|_| pair.step()),
             Step::Query(ue) => {
+                // What waits is not counted, and which packets do is a matter of time.
+                waiting = None;
+                expected.extend(set_next_hops(&mut pair, &mut alone, true));
                 pair.rest();
                 let [both, alone] = [pair.query(ue), alone.query(0, SessionIndex(ue))];
                 prop_assert_eq!(counts(&both), counts(&alone), "at step {}", number);
@@ -338,6 +390,7 @@ fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
         }
         sent.extend(pair.take());
     }
+    expected.extend(set_next_hops(&mut pair, &mut alone, true));
     pair.rest();
     sent.extend(pair.take());
     prop_assert_eq!(by_flow(&sent), by_flow(&expected));
@@ -458,6 +511,11 @@ proptest! {
     #[test]
     fn both_forward_what_one_does_alone(all in steps()) {
         compare(Link::Whole, &all)?;
+    }
+
+    #[test]
+    fn both_do_so_when_markers_are_lost(all in steps(), of in 2..5_u32) {
+        compare(Link::LosesMarkers(of), &all)?;
     }
 
     #[test]

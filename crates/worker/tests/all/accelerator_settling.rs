@@ -167,7 +167,7 @@ fn a_marker_settles_earlier_ones_across_the_wrap_of_their_numbers() {
 
 #[test]
 fn a_flow_settles_anyhow_in_time() {
-    let (mut beside, guest) = accelerator(|_| {});
+    let (mut beside, guest) = accelerator(|config| config.settling_time = Duration::from_millis(5));
     let given = entry(&beside, &guest, 1);
     beside
         .engine

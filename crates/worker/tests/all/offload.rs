@@ -23,7 +23,9 @@ use rules::network::Network;
 use rules::testing::{self, GNB};
 use worker::behind_accelerator::{AcceleratorPort, BehindAccelerator};
 use worker::mem::{MemBuf, MemIo, Wires};
-use worker::{Command, ControlEnd, Event, OffloadPolicy, Stays, Worker, WorkerConfig, control_channel};
+use worker::{
+    BufferLimits, Command, ControlEnd, Event, OffloadPolicy, Stays, Worker, WorkerConfig, control_channel,
+};
 
 use common::one_session::{from_ue, session, to_ue, uplink};
 use common::{frame, our_mac};
@@ -95,6 +97,17 @@ pub struct HostParts {
     pub wires: Wires,
 }
 
+/// What a worker may keep of packets whose next hop does not answer.
+pub const BUFFERS: BufferLimits = BufferLimits {
+    queues: 64,
+    packets: 1024,
+    octets: 1 << 20,
+    per_queue: 64,
+    per_session: 128,
+    per_session_octets: 1 << 18,
+    timeout: Duration::from_secs(10),
+};
+
 /// The worker, in the network of `rules::testing` behind an accelerator.
 pub fn host(policy: OffloadPolicy) -> HostParts {
     let network = Arc::new(network());
@@ -115,6 +128,7 @@ pub fn host(policy: OffloadPolicy) -> HostParts {
     (config.max_sessions, config.own_sessions) = (4096, 4096);
     (config.max_flows_v4, config.max_flows_v6) = (8192, 8192);
     config.max_adjacencies = 1024;
+    config.buffers = BUFFERS;
     config.offload = Some(policy);
     let (control, end) = control_channel(256, 256);
     HostParts {

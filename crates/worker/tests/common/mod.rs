@@ -82,6 +82,17 @@ pub fn next_hops(network: &Network) -> Vec<AdjacencyChange> {
     NEXT_HOPS.into_iter().filter_map(known).collect()
 }
 
+/// The same next hop while nobody answers for it.
+pub fn unresolved(network: &Network, change: AdjacencyChange) -> AdjacencyChange {
+    let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
+    let (instance, _) = change.neighbour.expect("a next hop");
+    let configured = network.instance(instance).expect("an instance");
+    AdjacencyChange {
+        adjacency: Some(Adjacency::unresolved(&interface(configured, &macs))),
+        ..change
+    }
+}
+
 /// Workers, their links and wires.
 pub struct World {
     pub network: Arc<Network>,
