@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from conftest import serve
-from lab import API_CONFIGURATION, DN, Lab, kernel_ue, shown
+from lab import API_CONFIGURATION, DN, Lab, eventually, kernel_ue, shown
 from test_inspection import servers, settled, web
 from test_ndpi_captures import bittorrent
 from test_resolver import bound, since
@@ -77,7 +77,7 @@ def test_a_flow_is_billed_as_what_ndpi_calls_it(lab):
         shown_before, found_before = counted(lab)
         share(lab, ue, 200_000)
         got = settled(lab, session)
-        assert counted(lab) == [shown_before + 1, found_before + 1]
+        eventually(lambda: counted(lab) == [shown_before + 1, found_before + 1], "the flow is counted")
         # The handshake of TCP comes before nDPI says anything.
         assert got["sharing"] > 200_000 and got.get("other", 0) < 400, got
         # A flow of TLS is read here.
