@@ -257,6 +257,12 @@ impl Feed {
         self.free.extend((0..buffers).map(|_| Buf::new()));
     }
 
+    /// Has at least as many free buffers, where some have been dropped instead of freed.
+    pub fn replace_buffers(&mut self, buffers: usize) {
+        let missing = buffers.saturating_sub(self.free.len());
+        self.add_buffers(missing);
+    }
+
     /// Octets of memory that the port itself takes.
     #[must_use]
     pub fn octets(&self) -> u64 {
@@ -266,6 +272,11 @@ impl Feed {
     /// The present load.
     pub fn load(&self) -> &Load {
         &self.load
+    }
+
+    /// The time since the worker last looked at the port is not the worker's.
+    pub fn resume(&mut self, now: u64) {
+        self.load.resume(now);
     }
 
     /// The port's counts.

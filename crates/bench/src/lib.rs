@@ -26,6 +26,7 @@ pub mod memory;
 pub mod model;
 pub mod nat;
 pub mod network;
+pub mod offload;
 pub mod overload;
 pub mod pfcp;
 pub mod plan;

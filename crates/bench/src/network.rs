@@ -208,13 +208,18 @@ pub fn slices(count: u16) -> impl Iterator<Item = Command> {
 
 /// The commands about the routers.
 pub fn neighbours(network: &Arc<Network>, wire: Wire) -> impl Iterator<Item = Command> + '_ {
+    neighbours_at(network, wire.macs())
+}
+
+/// The same, of a node whose ports have these link layer addresses.
+pub fn neighbours_at(network: &Arc<Network>, macs: Vec<MacAddr>) -> impl Iterator<Item = Command> + use<'_> {
     let routers = [N3_ROUTER, N6_ROUTER];
     network
         .instances()
         .iter()
         .zip(routers)
         .map(move |(instance, address)| {
-            let home = interface(instance, &wire.macs());
+            let home = interface(instance, &macs);
             Command::Adjacency(AdjacencyChange {
                 id: AdjacencyId(instance.id.0.into()),
                 neighbour: Some((instance.id, address.into())),

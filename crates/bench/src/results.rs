@@ -13,6 +13,7 @@ use super::latency::Latencies;
 use super::machine::Machine;
 use super::memory::Memory;
 use super::nat::Translated;
+use super::offload::Offloaded;
 use super::overload::Overload;
 use super::pfcp::Pfcp;
 use super::published;
@@ -159,6 +160,9 @@ pub struct Results {
     /// CG-NAT.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nat: Option<Translated>,
+    /// An accelerator that is driven in-band.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offload: Option<Offloaded>,
     /// Settings that differ from the daemon's defaults, by name of the figure or part.
     pub settings: BTreeMap<String, Vec<Difference>>,
     /// Parts that were not measured, and why.
@@ -198,6 +202,7 @@ impl Results {
             resilience: None,
             inspection: None,
             nat: None,
+            offload: None,
             settings: BTreeMap::new(),
             left_out: Vec::new(),
         }

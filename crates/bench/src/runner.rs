@@ -5,6 +5,7 @@ mod cost;
 mod inspection;
 mod lines;
 mod nat;
+mod offload;
 mod resilience;
 
 use dpdk::Eal;
@@ -36,6 +37,7 @@ pub use self::inspection::run_inspection;
 pub use self::lines::stage_table;
 use self::lines::{latency_line, overload_lines, pfcp_line};
 pub use self::nat::run_nat;
+pub use self::offload::run_offload;
 pub use self::resilience::run_resilience;
 
 /// Measures the parts of `plan`.

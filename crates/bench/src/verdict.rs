@@ -6,6 +6,7 @@ use worker::Stage;
 use super::inspection;
 use super::model::Model;
 use super::nat;
+use super::offload;
 use super::pfcp::HALF_RATE;
 use super::resilience;
 use super::results::{Point, Results};
@@ -35,11 +36,13 @@ pub fn targets(results: &Results) -> Vec<Target> {
     let of_store = results.resilience.iter().flat_map(resilience::targets);
     let of_inspection = results.inspection.iter().flat_map(inspection::targets);
     let of_nat = results.nat.iter().flat_map(nat::targets);
+    let of_accelerator = results.offload.iter().flat_map(offload::targets);
     all.into_iter()
         .flatten()
         .chain(of_store)
         .chain(of_inspection)
         .chain(of_nat)
+        .chain(of_accelerator)
         .collect()
 }
 

@@ -12,7 +12,8 @@ use self::frame::{document, pair, section, table};
 use super::error::BenchError;
 use super::floors::{FloorFigure, Floors};
 use super::latency::{DeviceLatency, Latencies};
-use super::nat::rows;
+use super::nat;
+use super::offload;
 use super::overload::Round;
 use super::published;
 use super::results::{Point, Results};
@@ -38,7 +39,8 @@ pub fn page(results: &Results) -> Result<String, BenchError> {
         scaling(results)?,
         latency(results)?,
         overload(results),
-        nat(results),
+        translation(results),
+        accelerator(results),
         stages(results),
         machine(results),
         settings(results),
@@ -532,7 +534,7 @@ fn overload(results: &Results) -> String {
     section("Overload, two cores", &table(&head, &rows))
 }
 
-fn nat(results: &Results) -> String {
+fn translation(results: &Results) -> String {
     let Some(found) = &results.nat else {
         return String::new();
     };
@@ -543,8 +545,22 @@ fn nat(results: &Results) -> String {
             memory.per_mapping()
         )
     });
-    let body = format!("{}{memory}", table(&head, &rows(found)));
+    let body = format!("{}{memory}", table(&head, &nat::rows(found)));
     section("CG-NAT, with it and without", &body)
+}
+
+fn accelerator(results: &Results) -> String {
+    let Some(found) = &results.offload else {
+        return String::new();
+    };
+    let head = ["point", "ns", "least to greatest", "M/s", "of alone, or without"];
+    let lines = offload::lines(found).join("\n");
+    let body = format!(
+        "{}<pre>{}</pre>",
+        table(&head, &offload::rows(found)),
+        escape(&lines)
+    );
+    section("An accelerator, driven in-band", &body)
 }
 
 fn stages(results: &Results) -> String {

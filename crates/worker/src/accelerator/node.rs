@@ -227,7 +227,8 @@ impl<I: Io> Node<I> {
         }
     }
 
-    /// A marker that finds no room is sent behind the next exceptions; another one says what one that was lost has said.
+    /// A marker that finds no room is sent behind the next exceptions. Another one says what one that was lost has
+    /// said.
     fn send_marker(&mut self, now: Nanos) -> u64 {
         let link = &mut self.link;
         let is_lost = link.echoed + 1 < link.marker && now >= link.marker_again;

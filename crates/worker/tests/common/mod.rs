@@ -82,7 +82,7 @@ pub fn next_hops(network: &Network) -> Vec<AdjacencyChange> {
     NEXT_HOPS.into_iter().filter_map(known).collect()
 }
 
-/// The same next hop while nobody answers for it.
+/// The same next hop while no station answers for it.
 pub fn unresolved(network: &Network, change: AdjacencyChange) -> AdjacencyChange {
     let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
     let (instance, _) = change.neighbour.expect("a next hop");

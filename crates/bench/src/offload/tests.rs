@@ -1,0 +1,38 @@
+//! A tiny run: all packets pass, and all are counted.
+
+use super::*;
+
+#[test]
+fn sessions_leave_flows_come_and_all_packets_are_counted() {
+    let arguments = Arguments {
+        sessions: 128,
+        flows: 32,
+        rate: 200_000,
+        pairs: 2,
+        ends: 1,
+        few: 64,
+        seconds: 0.01,
+    };
+    let results = measure(&arguments, &Progress::silent()).unwrap();
+    assert!(results.flows > 128 * 32 / 10 * 9, "{results:#?}");
+    assert!(
+        results.installs.flows > 2_000 && results.installs.host.count > 0,
+        "{results:#?}"
+    );
+    assert_eq!(results.beside.kept.count, 2);
+    assert_eq!(results.beside.dropped, 0, "{results:#?}");
+    let lossy = results.lossy;
+    assert!(lossy.passed > 0 && lossy.control_lost > 0, "{lossy:?}");
+    assert_eq!((lossy.counted, lossy.contacts), (lossy.passed, 1), "{lossy:?}");
+    let [end] = results.ended[..] else {
+        panic!("one end")
+    };
+    assert!(
+        end.counted <= end.passed && end.passed - end.counted <= u64::from(results.bound),
+        "{end:?}"
+    );
+    assert!(end.first_ms <= end.most_ms);
+    let ids: Vec<&str> = targets(&results).iter().map(|target| target.id).collect();
+    assert_eq!(ids.len(), 8, "{ids:?}");
+    assert_eq!((rows(&results).len(), lines(&results).len()), (6, 14));
+}
