@@ -12,6 +12,8 @@ import secrets
 import subprocess
 import time
 
+# What the end or the start of the process may take on a machine with other work, seconds.
+PATIENCE = 60
 # The link: what the UPF, and what the accelerator calls its end.
 TO_ACCELERATOR, TO_HOST = "toacc", "tohost"
 # Room for what comes in front of packets of 1,500 octets.
@@ -62,7 +64,7 @@ class Accelerator:
         before = self.said().count("ready")
         self.process = self.namespace.popen(self.binary, "accel", "-c", str(self.files / "accel.yaml"), "--json",
                                             stdout=subprocess.PIPE, stderr=self.log, text=True)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while self.said().count("ready") == before:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"sluice accel did not become ready:\n{self.said()}")
@@ -74,14 +76,14 @@ class Accelerator:
     def stop(self):
         """Ends it in order; what it counted."""
         self.process.terminate()
-        out, _ = self.process.communicate(timeout=15)
+        out, _ = self.process.communicate(timeout=PATIENCE)
         if self.process.returncode:
             raise RuntimeError(f"sluice accel ended with {self.process.returncode}:\n{self.said()}")
         return json.loads(out.strip().splitlines()[-1])
 
     def kill(self):
         self.process.kill()
-        self.process.wait(5)
+        self.process.wait(PATIENCE)
 
     def close(self):
         if self.process and self.process.poll() is None:

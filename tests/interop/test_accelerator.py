@@ -260,13 +260,16 @@ def test_control_frames_that_come_again_change_nothing(lab, gnb):
 
 def test_an_accelerator_is_checked_before_it_starts(lab, tmp_path):
     """Mistakes in its file, and a key that others can read, have words of their own."""
-    def said(text):
+    def run(*arguments):
+        done = lab.accelerator.namespace.popen(os.environ["SLUICE"], *arguments,
+                                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        out, said = done.communicate(timeout=30)
+        return done.returncode, said or out
+
+    def said(text, *options):
         file = tmp_path / "accel.yaml"
         file.write_text(text)
-        done = lab.accelerator.namespace.popen(os.environ["SLUICE"], "accel", "-c", str(file),
-                                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        _, said = done.communicate(timeout=30)
-        return done.returncode, said
+        return run("accel", "-c", str(file), *options)
 
     ports = ("ports:\n  - {name: a, driver: {memory: {}}, mtu: %d}\n  - {name: b, driver: {memory: {}}}\n" % LINK_MTU)
     status, words = said(f"link: {{port: c, key: {tmp_path}/key}}\n{ports}")
@@ -282,6 +285,15 @@ def test_an_accelerator_is_checked_before_it_starts(lab, tmp_path):
     key.write_text("abcd")
     status, words = said(f"link: {{port: a, key: {key}}}\n{ports}")
     assert status == 2 and "the key has 2 octets, at least 32 are needed" in words, words
+    key.write_text(secrets.token_hex(32))
+    status, words = said(f"link: {{port: a, key: {key}}}\n{ports}", "--check")
+    assert status == 0 and words.splitlines()[:2] == ["port 0     b, MTU 1500", f"link       a, MTU {LINK_MTU}, channel 0"], words
+    # So does `sluice check` of the UPF's file.
+    host = lab.accelerator.host_key
+    for mode, wanted in ((0o644, 2), (0o600, 0)):
+        host.chmod(mode)
+        status, words = run("check", "-c", str(lab.files / "sluice.yaml"))
+        assert status == wanted and ("others may read it" in words) == (wanted == 2), words
 
 
 def test_zz_the_accelerator_says_what_it_counted(lab):

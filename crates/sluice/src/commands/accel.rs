@@ -38,6 +38,10 @@ pub struct AccelArguments {
     /// The configuration.
     #[arg(short, long)]
     config: PathBuf,
+    /// Read the configuration and the key, open nothing, and end: exit status 2 and the reason where there is a
+    /// mistake.
+    #[arg(long)]
+    check: bool,
     /// Print what was counted, as one line of JSON, at the end.
     #[arg(long)]
     json: bool,
@@ -59,6 +63,10 @@ pub fn accel(arguments: &AccelArguments) -> ExitCode {
         eprintln!("{}: link: {error}", arguments.config.display());
         return ExitCode::from(CONFIGURATION_ERROR);
     }
+    if arguments.check {
+        print!("{}", explain(&config));
+        return ExitCode::SUCCESS;
+    }
     log.set(config.log.level);
     log.set_format(config.log.format);
     let stop = Arc::new(AtomicBool::new(false));
@@ -76,6 +84,32 @@ pub fn accel(arguments: &AccelArguments) -> ExitCode {
             ExitCode::from(RUN_ERROR)
         }
     }
+}
+
+/// What the configuration makes, a few lines that a person reads.
+fn explain(config: &AcceleratorNodeConfig) -> String {
+    let link = &config.link.port.value;
+    let line = |(number, port): (usize, &config::PortConfig)| match &port.name.value {
+        name if name == link => format!(
+            "link       {name}, MTU {}, channel {}\n",
+            port.mtu.value(),
+            config.link.channel.value()
+        ),
+        name => format!("port {number}     {name}, MTU {}\n", port.mtu.value()),
+    };
+    let limits = &config.limits;
+    let tables = format!(
+        "tables     {} sessions, {} IPv4 and {} IPv6 flows\n",
+        limits.sessions.value(),
+        limits.flows_ipv4.value(),
+        limits.flows_ipv6.value()
+    );
+    config
+        .ordered_ports()
+        .enumerate()
+        .map(line)
+        .chain([tables])
+        .collect()
 }
 
 fn register(stop: &Arc<AtomicBool>) -> Result<(), String> {

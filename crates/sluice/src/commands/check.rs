@@ -23,6 +23,10 @@ pub fn check(path: &Path, ports: bool) -> ExitCode {
                 eprintln!("{}: control.https: {why}", path.display());
                 return ExitCode::from(CONFIGURATION_ERROR);
             }
+            if let Err(why) = check_accelerator(&config) {
+                eprintln!("{}: accelerator.link: {why}", path.display());
+                return ExitCode::from(CONFIGURATION_ERROR);
+            }
             if ports {
                 check_ports(&config)
             } else {
@@ -34,6 +38,14 @@ pub fn check(path: &Path, ports: bool) -> ExitCode {
             ExitCode::from(CONFIGURATION_ERROR)
         }
     }
+}
+
+/// Reads the key of the link to an accelerator.
+fn check_accelerator(config: &Config) -> Result<(), String> {
+    let link = config.accelerator.as_ref().map(|accelerator| &accelerator.link);
+    link.map_or(Ok(()), |link| {
+        link.key().map(drop).map_err(|error| error.to_string())
+    })
 }
 
 /// Reads certificate and key of the API for other hosts, and says what they are.
