@@ -35,7 +35,8 @@ DISSECTOR = f"lua_script:{Path(__file__).parents[2]}/tools/wireshark/sluice_inba
 
 
 class AcceleratorLab(Lab):
-    lost_after_ms = 1_000
+    # As long as it may be: on a machine with other work a process waits for a core.
+    lost_after_ms = 2_000
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +186,7 @@ def test_a_link_that_goes_and_comes(lab, gnb):
         is_away(lab)
         stream.passes(100)
         lab.accelerator.namespace.run(f"ip link set {TO_HOST} down")
-        time.sleep(2)
+        time.sleep(3)
         lab.accelerator.namespace.run(f"ip link set {TO_HOST} up")
         stream.passes(200)
         is_away(lab)
@@ -206,9 +207,10 @@ def test_the_upf_restarts(lab, gnb):
         stream.passes(200)
         is_away(lab)
     assert_in_order(stream)
-    # A second's counts go with the process.
+    # A second's counts go with the process; what passes until the accelerator misses it is not counted either.
     passed = len(stream.came) * SIZE
-    assert passed - (LOST + 2 / EVERY) * SIZE <= charged(lab, session) <= passed
+    uncounted = LOST + (1 + lab.lost_after_ms / 1_000) / EVERY
+    assert passed - uncounted * SIZE <= charged(lab, session) <= passed
 
 
 def test_another_key_makes_no_contact(lab, gnb):
@@ -219,7 +221,7 @@ def test_another_key_makes_no_contact(lab, gnb):
     lab.accelerator.start()
     with Stream(lab, gnb, session) as stream:
         eventually(lambda: not offload(lab)["contact"], "contact is lost")
-        time.sleep(1.5)
+        time.sleep(2.5)
         assert not stream.came, "without contact nothing passes"
         assert not offload(lab)["contact"]
         there = lab.accelerator.stop()

@@ -24,6 +24,8 @@ use crate::{
 
 /// The least time for the report of one session's counters: 50,000 a second, which take some hundredths of a core.
 const REPORT: Duration = Duration::from_micros(20);
+/// Sessions whose counters are looked at in one poll.
+const REPORTS_AT_ONCE: u64 = 1024;
 /// Misses that are reported before they are fetched.
 const MISSES: usize = 1024;
 
@@ -83,6 +85,8 @@ pub trait BackendTables {
 /// The backend. It carries out one request per `poll`.
 pub struct TableBackend<T> {
     capabilities: Capabilities,
+    /// How often counters are reported, where there is time for that.
+    counts_every: Option<Duration>,
     epoch: Epoch,
     tables: T,
     node: HashMap<ObjectId, Object>,
@@ -98,10 +102,12 @@ pub struct TableBackend<T> {
 }
 
 impl<T: BackendTables> TableBackend<T> {
-    /// A backend without state, over tables that are empty.
+    /// A backend without state, over tables that are empty. The interval of its reports is at least what those of as
+    /// many sessions take as there is room for; with fewer it keeps the one that it is given.
     pub fn new(capabilities: Capabilities, epoch: Epoch, tables: T) -> Self {
-        Self {
+        let backend = Self {
             capabilities,
+            counts_every: None,
             epoch,
             tables,
             node: HashMap::new(),
@@ -112,12 +118,18 @@ impl<T: BackendTables> TableBackend<T> {
             notices: VecDeque::new(),
             aged: Vec::new(),
             now: Nanos::ZERO,
+        };
+        match capabilities.counts_every {
+            Some(every) => backend.with_counts_every(every),
+            None => backend,
         }
     }
 
     /// The same, which reports counters by itself.
     pub fn with_counts_every(mut self, every: Duration) -> Self {
-        self.capabilities.counts_every = Some(every);
+        let of_all = REPORT * self.capabilities.sessions;
+        self.capabilities.counts_every = Some(every.max(of_all));
+        self.counts_every = Some(every);
         self
     }
 
@@ -533,16 +545,13 @@ impl<T: BackendTables> TableBackend<T> {
     fn report_counts(&mut self, every: Duration, now: Nanos) {
         let sessions = self.sessions.len();
         let each = (every / sessions.max(1) as u32).max(REPORT);
-        let due = (now.since(self.counted_at).as_nanos() / each.as_nanos()) as usize;
-        if due == 0 || sessions == 0 {
+        // After a pause each of them has its turn once.
+        let behind = now.since(self.counted_at).min(each * sessions as u32);
+        let due = (behind.as_nanos() / each.as_nanos()).min(REPORTS_AT_ONCE.into()) as usize;
+        if due == 0 {
             return;
         }
-        self.counted_at = if due < sessions {
-            self.counted_at + each * due as u32
-        } else {
-            now
-        };
-        let due = due.min(sessions);
+        self.counted_at = Nanos(now.0 - behind.as_nanos() as u64) + each * due as u32;
         let behind = (Bound::Excluded(self.counted), Bound::Unbounded);
         let before: Vec<SessionIndex> = self
             .sessions
@@ -652,7 +661,7 @@ impl<T: BackendTables> Backend for TableBackend<T> {
             self.notices.push_back(Notice::Reply(Reply { id, outcome }));
         }
         self.age(now);
-        if let Some(every) = self.capabilities.counts_every {
+        if let Some(every) = self.counts_every {
             self.report_counts(every, now);
         }
         self.notices.pop_front()

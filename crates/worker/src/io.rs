@@ -181,9 +181,9 @@ pub trait Io {
     }
 
     /// Takes what has come from the accelerator: packets of its ports, and what its channel has for
-    /// [`accelerator`](Self::accelerator).
-    fn poll_accelerator(&mut self, now: Nanos) {
-        let _ = now;
+    /// [`accelerator`](Self::accelerator). Of the packets that were received `waiting` are not processed yet.
+    fn poll_accelerator(&mut self, now: Nanos, waiting: u64) {
+        let _ = (now, waiting);
     }
 
     /// Sends what waits for the accelerator.

@@ -23,19 +23,21 @@ struct Wire {
     to_host: VecDeque<Buf>,
     /// One control frame of this number is lost, each way; 0: none.
     loses: u32,
-    control: u32,
+    /// Control frames, by direction.
+    control: [u32; 2],
     lost: u64,
 }
 
 impl Wire {
     /// Whether a frame is lost now.
-    fn loses(&mut self, frame: &Buf) -> bool {
+    fn loses(&mut self, frame: &Buf, is_to_node: bool) -> bool {
         let (at, control) = CONTROL;
         if self.loses == 0 || frame.data().get(at..at + 2) != Some(&control[..]) {
             return false;
         }
-        self.control += 1;
-        let is_lost = self.control.is_multiple_of(self.loses);
+        let control = &mut self.control[usize::from(is_to_node)];
+        *control += 1;
+        let is_lost = control.is_multiple_of(self.loses);
         self.lost += u64::from(is_lost);
         is_lost
     }
@@ -64,7 +66,7 @@ impl Link {
     fn send(&self, out: &mut Batch<Buf>, is_to_node: bool) {
         let mut wire = self.0.borrow_mut();
         for frame in out.drain() {
-            if wire.loses(&frame) {
+            if wire.loses(&frame, is_to_node) {
                 continue;
             }
             match is_to_node {

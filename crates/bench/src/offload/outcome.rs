@@ -75,7 +75,7 @@ pub struct Ended {
     pub passed: u64,
     /// Those that sessions have counted.
     pub counted: u64,
-    /// Milliseconds until a packet passed again, and until one of nine in ten sessions had.
+    /// Milliseconds until a packet passed again, and until nine of ten that came in did.
     pub first_ms: f64,
     /// See [`first_ms`](Self::first_ms).
     pub most_ms: f64,

@@ -71,8 +71,9 @@ pub fn whole(arguments: &Arguments, setting: &Setting, progress: &Progress) -> R
     let mut pair = Pair::new(setting, progress)?;
     leave(&mut pair, progress)?;
     let all = setting.model.flows();
-    let installs = install(&mut pair, established(all), progress)?;
+    let installs = install(&mut pair, (0, established(all)), progress)?;
     let beside = beside(arguments, &mut pair, progress)?;
+    install(&mut pair, (established(all), all), progress)?;
     Ok(Offloaded {
         sessions: setting.model.sessions,
         flows: pair.node.engine().stats().flows,
@@ -134,10 +135,11 @@ fn passed(pair: &mut Pair, before: &super::super::load::Counts) -> Result<(), Be
     )))
 }
 
-/// A first packet of each flow below this number.
-fn install(pair: &mut Pair, flows: u32, progress: &Progress) -> Result<Installs, BenchError> {
+/// A packet of each flow from one number to another: the first one of nearly all of them.
+fn install(pair: &mut Pair, (from, to): (u32, u32), progress: &Progress) -> Result<Installs, BenchError> {
+    let flows = to - from;
     let (model, before, first) = (pair.model, pair.feed().counts(), pair.node.stats().through);
-    pair.set_load(Load::saturated(&model, flows).with_fresh(0, flows, None));
+    pair.set_load(Load::saturated(&model, to).with_fresh(from, to, None));
     let (mut accelerator, mut host) = (Rounds::default(), Rounds::default());
     let mut presence = Presence::new();
     progress.begin("flows", flows.into());
@@ -181,13 +183,13 @@ fn beside(arguments: &Arguments, pair: &mut Pair, progress: &Progress) -> Result
         let slice = (from + number * slice, from + (number + 1) * slice);
         let fresh = established.with_fresh(slice.0, slice.1, Some(arguments.rate.into()));
         if number % 2 == 0 {
-            without.push(run(arguments, pair, established).0);
+            without.push(run(arguments, pair, established)?.0);
         }
-        let (nanos, rate) = run(arguments, pair, fresh);
+        let (nanos, rate) = run(arguments, pair, fresh)?;
         with.push(nanos);
         rates.push(rate);
         if number % 2 == 1 {
-            without.push(run(arguments, pair, established).0);
+            without.push(run(arguments, pair, established)?.0);
         }
     }
     let counts = pair.feed().counts().since(&before);
@@ -204,7 +206,7 @@ fn beside(arguments: &Arguments, pair: &mut Pair, progress: &Progress) -> Result
 
 /// A load for a time: nanoseconds of the accelerator for each packet of established flows, and new flows a second of
 /// its time.
-fn run(arguments: &Arguments, pair: &mut Pair, load: Load) -> (f64, f64) {
+fn run(arguments: &Arguments, pair: &mut Pair, load: Load) -> Result<(f64, f64), BenchError> {
     let has_new = load.fresh_left() > 0;
     pair.set_load(load);
     let warm = deadline(arguments.seconds / 8.0);
@@ -229,7 +231,12 @@ fn run(arguments: &Arguments, pair: &mut Pair, load: Load) -> (f64, f64) {
     let rate = (pair.node.stats().through - first) as f64 * 1e9 / nanos(all).max(1.0);
     pair.set_load(Load::none());
     pair.rest();
-    (rounds.spread().median, rate)
+    if rounds.is_empty() {
+        return Err(BenchError(
+            "no round: more sessions, fewer --pairs, or a lower --rate".into(),
+        ));
+    }
+    Ok((rounds.spread().median, rate))
 }
 
 /// A part of the control frames is lost, from the first contact on.
@@ -237,12 +244,12 @@ pub fn lossy(arguments: &Arguments, setting: &Setting, progress: &Progress) -> R
     let mut pair = Pair::new(setting, progress)?;
     pair.link.lose_one_of(LOSES);
     leave(&mut pair, progress)?;
-    install(&mut pair, setting.model.flows(), progress)?;
+    install(&mut pair, (0, setting.model.flows()), progress)?;
     run(
         arguments,
         &mut pair,
         Load::saturated(&setting.model, setting.model.flows()),
-    );
+    )?;
     let counted = pair.counted()?;
     Ok(Counted {
         passed: pair.feed().counts().sent.iter().sum(),
@@ -262,7 +269,7 @@ pub fn ended(
     let mut pair = Pair::new(setting, progress)?;
     let mut other = pair.other_node(setting, u64::from(number) + 2)?;
     leave(&mut pair, progress)?;
-    install(&mut pair, setting.model.flows(), progress)?;
+    install(&mut pair, (0, setting.model.flows()), progress)?;
     let load = Load::saturated(&setting.model, setting.model.flows());
     pair.set_load(load);
     // Counts are reported now and then: each end is at another moment.

@@ -484,6 +484,14 @@ impl<I: Io> Engine<I> {
         self.aside.is_from_host = is_from_host;
     }
 
+    /// No flow settles any more: the host that has given them knows nothing of them. What was held goes to the host of
+    /// now, before packets that arrive later.
+    pub(super) fn give_up_settling(&mut self) {
+        while let Some(slot) = self.aside.settling.first() {
+            self.give_up(slot);
+        }
+    }
+
     /// Drops exceptions that found no room.
     fn drop_rejected(&mut self) {
         while let Some(Rejected { packet, reason }) = self.aside.take_rejected() {

@@ -80,6 +80,8 @@ impl<I: Io> Node<I> {
             ..
         } = config;
         engine.network = Default::default();
+        // A host that is away for less than that comes back to its flows.
+        engine.settling_time = engine.settling_time.max(2 * channel.timers.lost_after);
         let tables = EngineTables::new(Engine::new(engine, io)?);
         let backend = TableBackend::new(capabilities, Epoch(1), tables);
         (channel.role, channel.capabilities) = (Role::Accelerator, greeting(&backend)?);
@@ -231,7 +233,9 @@ impl<I: Io> Node<I> {
     /// said.
     fn send_marker(&mut self, now: Nanos) -> u64 {
         let link = &mut self.link;
-        let is_lost = link.echoed + 1 < link.marker && now >= link.marker_again;
+        let is_lost = link.echoed + 1 < link.marker
+            && now >= link.marker_again
+            && link.engine_mut().stats().settling.flows > 0;
         let is_due = link.is_marker_due || is_lost;
         let Some(envelope) = link.envelope().filter(|_| is_due) else {
             return 0;
@@ -288,6 +292,7 @@ impl<I: Io> HostLink<I> {
         if self.contacts != self.agent.stats().contacts {
             self.contacts = self.agent.stats().contacts;
             self.replay = ReplayWindow::default();
+            self.engine_mut().give_up_settling();
         }
     }
 

@@ -238,6 +238,11 @@ impl<B: PacketBuf> Settling<B> {
         })
     }
 
+    /// The slot of any flow.
+    pub fn first(&self) -> Option<u32> {
+        self.by_key.values().next().copied()
+    }
+
     /// The slot of a key's flow.
     pub fn slot_of(&self, key: &Key) -> Option<u32> {
         self.by_key.get(key).copied()

@@ -215,10 +215,13 @@ impl<I: Io> BehindAccelerator<I> {
         waiting.packets.push_back((header.class, buf));
     }
 
-    /// Sends markers back behind everything that came before them.
-    fn send_markers(&mut self) {
+    /// Sends markers back behind everything that came before them. Of what the worker has taken, as many packets wait in
+    /// its receive backlog, of whichever port.
+    fn send_markers(&mut self, in_backlog: u64) {
         while let Some(Awaited { number, before }) = self.markers.front() {
-            let is_done = |(waiting, before): (&Waiting<I::Buf>, &u64)| waiting.taken >= *before;
+            let is_done = |(waiting, before): (&Waiting<I::Buf>, &u64)| {
+                waiting.taken >= *before + if *before > 0 { in_backlog } else { 0 }
+            };
             if !self.waiting.iter().zip(before).all(is_done) {
                 return;
             }
@@ -450,8 +453,8 @@ impl<I: Io> Io for BehindAccelerator<I> {
         self.inner.ports()
     }
 
-    fn poll_accelerator(&mut self, now: Nanos) {
-        self.send_markers();
+    fn poll_accelerator(&mut self, now: Nanos, waiting: u64) {
+        self.send_markers(waiting);
         for _ in 0..BURSTS {
             let mut raw = std::mem::take(&mut self.raw);
             self.inner.rx(self.config.port, &mut raw);

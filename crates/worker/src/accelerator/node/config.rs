@@ -21,10 +21,10 @@ pub struct NodeConfig {
     /// The longest exception frame behind its Ethernet header and tag, octets: the MTU of the port towards the host. A
     /// packet of 1,500 octets needs 1,542. Default 2,048.
     pub host_mtu: usize,
-    /// How often counters are reported. Default 100 ms.
+    /// How often counters are reported; 50,000 sessions a second are, at most. Default 100 ms.
     pub counts_every: Duration,
-    /// Packets whose counts may be lost with the node, at most, as its capabilities say: what it passes in
-    /// `counts_every`. Default 1,000,000.
+    /// Packets whose counts may be lost with the node, at most, as its capabilities say: what it passes in the interval
+    /// that these say, which is that of as many sessions as there is room for. Default 1,000,000.
     pub counts_lost: u32,
     /// Network instances: their numbers are below this. Default 256.
     pub instances: u16,
