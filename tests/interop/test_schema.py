@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 import jsonschema
@@ -16,6 +17,12 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 SLUICE = os.environ["SLUICE"]
+
+# With the key of a link to an accelerator, which `sluice check` reads.
+FOLDER = tempfile.TemporaryDirectory()
+KEY = Path(FOLDER.name) / "key"
+KEY.touch(0o600)
+KEY.write_text("ab" * 32)
 
 WHOLE = """
 node: {id: 127.0.0.8}
@@ -122,7 +129,7 @@ predefined:
           qers: [0x80000001]
           urrs: [0x80000001]
           content: {name: c, rating_group: 1, service_id: 2}
-"""
+""".replace("/etc/sluice/key", str(KEY))
 
 
 class Loader(yaml.SafeLoader):

@@ -89,8 +89,8 @@ impl Default for AcceleratorLimitsConfig {
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcceleratorCountsConfig {
-    /// Milliseconds between two reports of counters that have changed, or more where reports of all sessions take longer
-    /// (50,000 a second): what may be lost with the accelerator; 100.
+    /// Milliseconds between two reports of counters that have changed, or more where reports of all sessions take
+    /// longer (50,000 a second): what may be lost with the accelerator; 100.
     #[serde(default = "AcceleratorCountsConfig::default_every")]
     pub every_ms: Bounded<10, 10_000>,
     /// Packets that may be lost with it, as it says to the host: what it passes in that time; 1,000,000.

@@ -215,8 +215,8 @@ impl<I: Io> BehindAccelerator<I> {
         waiting.packets.push_back((header.class, buf));
     }
 
-    /// Sends markers back behind everything that came before them. Of what the worker has taken, as many packets wait in
-    /// its receive backlog, of whichever port.
+    /// Sends markers back behind everything that came before them. Of what the worker has taken, as many packets wait
+    /// in its receive backlog, of whichever port.
     fn send_markers(&mut self, in_backlog: u64) {
         while let Some(Awaited { number, before }) = self.markers.front() {
             let is_done = |(waiting, before): (&Waiting<I::Buf>, &u64)| {
