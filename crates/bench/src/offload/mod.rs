@@ -2,7 +2,7 @@
 //! with their flow, beside those of a worker that is alone; established traffic while new flows come; what sessions
 //! have counted when control frames are lost, and when the accelerator's process ends.
 //!
-//! Both ends are on one thread, with a wire of memory between them ([`link`]), and take turns; the time of each is
+//! Both ends are on one thread, with a wire of memory between them, and take turns; the time of each is
 //! taken by itself, as if each had a core of its own. They share the caches of one core here. Frames of 128 octets,
 //! half of them each way, in uniformly random order; a session has a QER and a URR.
 
