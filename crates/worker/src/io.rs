@@ -181,8 +181,8 @@ pub trait Io {
     }
 
     /// Takes what has come from the accelerator: packets of its ports, and what its channel has for
-    /// [`accelerator`](Self::accelerator). Of the packets that were received `waiting` are not processed yet.
-    fn poll_accelerator(&mut self, now: Nanos, waiting: u64) {
+    /// [`accelerator`](Self::accelerator). `waiting`: packets that were received by a port and are not processed yet.
+    fn poll_accelerator(&mut self, now: Nanos, waiting: &dyn Fn(PortId) -> usize) {
         let _ = (now, waiting);
     }
 

@@ -56,8 +56,7 @@ pub struct EngineConfig {
     /// How long a flow may take to settle: then it is as if the host had echoed its marker, and packets that are
     /// still on their way to the host and back come behind later ones. Longer than a host is away: without contact no
     /// flow settles, a marker that gets lost is sent again, and of a flow with more packets than are held all go to
-    /// the host. A node has twice the time in which it
-    /// loses contact, at least. Default 500 ms.
+    /// the host. A node has twice the time in which it loses contact, at least. Default 500 ms.
     pub settling_time: Duration,
     /// The secret of the hash functions. Must be random outside tests.
     pub seed: Seed,

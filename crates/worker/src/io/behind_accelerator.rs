@@ -215,14 +215,16 @@ impl<I: Io> BehindAccelerator<I> {
         waiting.packets.push_back((header.class, buf));
     }
 
-    /// Sends markers back behind everything that came before them. Of what the worker has taken, as many packets wait
-    /// in its receive backlog, of whichever port.
-    fn send_markers(&mut self, in_backlog: u64) {
+    /// Sends markers back behind everything that came before them. Of what the worker has taken of a port, some may
+    /// wait in its receive backlog.
+    fn send_markers(&mut self, in_backlog: &dyn Fn(PortId) -> usize) {
+        let first = self.inner.ports() as u16;
         while let Some(Awaited { number, before }) = self.markers.front() {
-            let is_done = |(waiting, before): (&Waiting<I::Buf>, &u64)| {
-                waiting.taken >= *before + if *before > 0 { in_backlog } else { 0 }
+            let is_done = |(port, (waiting, before)): (u16, (&Waiting<I::Buf>, &u64))| {
+                waiting.taken >= *before + in_backlog(PortId(first + port)) as u64
             };
-            if !self.waiting.iter().zip(before).all(is_done) {
+            let mut ports = (0..).zip(self.waiting.iter().zip(before));
+            if !ports.all(is_done) {
                 return;
             }
             let (channel, number) = (self.channel(), *number);
@@ -453,7 +455,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
         self.inner.ports()
     }
 
-    fn poll_accelerator(&mut self, now: Nanos, waiting: u64) {
+    fn poll_accelerator(&mut self, now: Nanos, waiting: &dyn Fn(PortId) -> usize) {
         self.send_markers(waiting);
         for _ in 0..BURSTS {
             let mut raw = std::mem::take(&mut self.raw);

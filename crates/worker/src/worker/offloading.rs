@@ -22,7 +22,9 @@ impl<I: Io> Worker<I> {
     /// Takes what the accelerator reports, and gives it what it lacks of the network.
     #[cold]
     pub(super) fn work_offload(&mut self, now: Nanos) {
-        self.ports.io.poll_accelerator(now, self.stats.backlog);
+        let backlog = &self.backlog;
+        let waiting = |port| backlog.waiting(port);
+        self.ports.io.poll_accelerator(now, &waiting);
         let (Some(offload), Some(accelerator)) = (&mut self.offload, self.ports.io.accelerator()) else {
             return;
         };
