@@ -112,12 +112,12 @@ impl BackendTables for LocalTables {
         &mut self.blocks
     }
 
-    fn entry(&self, key: &AnyKey) -> Option<FlowEntry<AnyKey>> {
-        let any = *key;
-        match key {
-            AnyKey::V4(key) => Some(self.v4.entry(self.v4.lookup(key))?.with_key(any)),
-            AnyKey::V6(key) => Some(self.v6.entry(self.v6.lookup(key))?.with_key(any)),
-        }
+    fn owner(&self, key: &AnyKey) -> Option<SessionIndex> {
+        let block = match key {
+            AnyKey::V4(key) => self.v4.entry(self.v4.lookup(key))?.verdict.block,
+            AnyKey::V6(key) => self.v6.entry(self.v6.lookup(key))?.verdict.block,
+        };
+        Some(self.blocks.get(block)?.session())
     }
 
     fn put(
@@ -127,6 +127,9 @@ impl BackendTables for LocalTables {
         entry: &FlowEntry<AnyKey>,
         now: Nanos,
     ) -> Result<(), Refusal> {
+        if self.owner(&flow.key).is_some_and(|owner| owner != session) {
+            return Err(Refusal::Exists);
+        }
         let tick = Tick::of(now);
         let mut entry = *entry;
         self.lines.remove(self.extension(&entry.key));

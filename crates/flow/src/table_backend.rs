@@ -4,14 +4,15 @@
 //! those of its engine.
 
 mod session;
+mod sessions;
 
 use core::fmt;
-use core::ops::Bound;
 use core::time::Duration;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 pub use self::session::entry_of;
 use self::session::{Session, at, names, refusal, set};
+use self::sessions::SessionTable;
 use crate::contract::{
     Actions, AnyKey, Backend, Capabilities, CounterKind, Epoch, Event, Flow, FlowOp, Notice, Object,
     ObjectId, Outcome, Refusal, Reply, Request, Subject,
@@ -37,13 +38,13 @@ pub trait BackendTables {
     /// The same, to change.
     fn blocks_mut(&mut self) -> &mut Blocks;
 
-    /// The entry of a key.
-    fn entry(&self, key: &AnyKey) -> Option<FlowEntry<AnyKey>>;
+    /// The session that a key leads to.
+    fn owner(&self, key: &AnyKey) -> Option<SessionIndex>;
 
     /// Adds a flow of a session, or changes the one of its key: its entry, whose extension means nothing.
     ///
     /// # Errors
-    /// [`Refusal::Full`], [`Refusal::Unsupported`].
+    /// [`Refusal::Exists`] where the key leads to another session; [`Refusal::Full`], [`Refusal::Unsupported`].
     fn put(
         &mut self,
         session: SessionIndex,
@@ -90,10 +91,9 @@ pub struct TableBackend<T> {
     epoch: Epoch,
     tables: T,
     node: HashMap<ObjectId, Object>,
-    sessions: BTreeMap<SessionIndex, Session>,
-    /// When counters were reported last, and the session that was the last of that.
+    sessions: SessionTable,
+    /// When counters were reported last.
     counted_at: Nanos,
-    counted: SessionIndex,
     requests: VecDeque<Request>,
     notices: VecDeque<Notice>,
     aged: Vec<(AnyKey, SessionIndex)>,
@@ -111,9 +111,8 @@ impl<T: BackendTables> TableBackend<T> {
             epoch,
             tables,
             node: HashMap::new(),
-            sessions: BTreeMap::new(),
+            sessions: SessionTable::default(),
             counted_at: Nanos::ZERO,
-            counted: SessionIndex(0),
             requests: VecDeque::new(),
             notices: VecDeque::new(),
             aged: Vec::new(),
@@ -224,15 +223,15 @@ impl<T: BackendTables> TableBackend<T> {
     }
 
     fn has(&self, index: SessionIndex, id: ObjectId) -> bool {
-        let Some(session) = self.sessions.get(&index) else {
+        let Some(session) = self.sessions.get(index) else {
             return false;
         };
         match id {
-            ObjectId::Flow(key) => self.owner(&key) == Some(index),
-            ObjectId::Forward(slot) => session.forwards.contains(&slot),
-            ObjectId::Qer(slot) => session.qers.contains_key(&slot),
-            ObjectId::Meter(qer, direction) => session.meter(qer, direction),
-            ObjectId::Counter(slot) => session.counters.contains_key(&slot),
+            ObjectId::Flow(key) => self.tables.owner(&key) == Some(index),
+            ObjectId::Forward(slot) => session.has_forward(slot),
+            ObjectId::Qer(slot) => session.has_qer(slot),
+            ObjectId::Meter(qer, direction) => session.has_meter(qer, direction),
+            ObjectId::Counter(slot) => session.has_counter(slot),
             ObjectId::Generation => session.generation.is_some(),
             ObjectId::Share => session.image.shared != SharedId::NONE,
             ObjectId::Session | ObjectId::Flows | ObjectId::Contents => true,
@@ -255,7 +254,7 @@ impl<T: BackendTables> TableBackend<T> {
                 self.change(session, BlockImage::MAX_FORWARDS, *slot, |image| {
                     at(&mut image.forwards, *slot, Forward::DROP, *forward);
                 })?;
-                self.present(session, |session| session.forwards.insert(*slot));
+                self.present(session, |session| session.set_forward(*slot, true));
             }
             Object::Qer {
                 slot,
@@ -267,7 +266,7 @@ impl<T: BackendTables> TableBackend<T> {
                     let lacks = |flow: &Flow| held.lacks_meter(*slot, *metered, flow);
                     self.tables.any_flow(session, &lacks)
                 };
-                if self.sessions.get(&session).is_some_and(lacks) {
+                if self.sessions.get(session).is_some_and(lacks) {
                     return Err(Refusal::Missing);
                 }
                 self.change(session, BlockImage::MAX_QERS, *slot, |image| {
@@ -275,7 +274,7 @@ impl<T: BackendTables> TableBackend<T> {
                     set(&mut image.closed_ul, *slot, closed[0]);
                     set(&mut image.closed_dl, *slot, closed[1]);
                 })?;
-                self.present(session, |session| session.qers.insert(*slot, *metered));
+                self.present(session, |session| session.set_qer(*slot, Some(*metered)));
             }
             Object::Meter {
                 qer,
@@ -288,7 +287,7 @@ impl<T: BackendTables> TableBackend<T> {
                     pair[*direction as usize] = Some(*spec);
                     at(&mut image.meters, *qer, [None; 2], pair);
                 })?;
-                if let (Some(state), Some(session)) = (state, self.sessions.get(&session)) {
+                if let (Some(state), Some(session)) = (state, self.sessions.get(session)) {
                     let block = session.installed.block;
                     let blocks = self.tables.blocks_mut();
                     blocks.set_meter_state(block, *qer, *direction, *state);
@@ -312,7 +311,7 @@ impl<T: BackendTables> TableBackend<T> {
 
     /// Removes the flows of a session, unless they are of this generation.
     fn begin_generation(&mut self, index: SessionIndex, generation: Option<u32>, now: Nanos) {
-        let Some(session) = self.sessions.get_mut(&index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         let old = core::mem::replace(&mut session.generation, generation);
@@ -328,10 +327,7 @@ impl<T: BackendTables> TableBackend<T> {
         kind: CounterKind,
         bounds: Bounds,
     ) -> Result<(), Refusal> {
-        let mut counters = self
-            .sessions
-            .get(&session)
-            .map(|session| session.counters.clone());
+        let mut counters = self.sessions.get(session).map(|session| session.counters.clone());
         let counters = counters.get_or_insert_default();
         if counters.get(&slot).is_some_and(|old| *old != kind) || !self.capabilities.can_count(kind) {
             return Err(Refusal::Unsupported);
@@ -367,15 +363,12 @@ impl<T: BackendTables> TableBackend<T> {
             image.weights.extend(weight);
             at(&mut image.bounds, slot, Bounds::NONE, bounds);
         })?;
-        self.present(session, |session| {
-            session.told.remove(&slot);
-            session.counters.insert(slot, kind)
-        });
+        self.present(session, |session| session.set_counter(slot, Some(kind)));
         Ok(())
     }
 
     fn present<R>(&mut self, session: SessionIndex, change: impl FnOnce(&mut Session) -> R) {
-        if let Some(session) = self.sessions.get_mut(&session) {
+        if let Some(session) = self.sessions.get_mut(session) {
             change(session);
         }
     }
@@ -402,7 +395,7 @@ impl<T: BackendTables> TableBackend<T> {
         if usize::from(slot) >= slots {
             return Err(Refusal::Unsupported);
         }
-        let Some(session) = self.sessions.get_mut(&index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return self.begin(index, change);
         };
         let mut image = session.image.clone();
@@ -410,10 +403,10 @@ impl<T: BackendTables> TableBackend<T> {
         let old = session.installed;
         let blocks = self.tables.blocks_mut();
         let replaced = blocks.replace(old.block, &image, carry, Flows::Keep);
-        session.installed = replaced.map_err(refusal)?;
-        session.image = image;
-        if session.installed != old {
-            self.tables.moved(index, session.installed);
+        let installed = replaced.map_err(refusal)?;
+        session.set_block(image, installed);
+        if installed != old {
+            self.tables.moved(index, installed);
         }
         Ok(())
     }
@@ -434,25 +427,21 @@ impl<T: BackendTables> TableBackend<T> {
         if !self.capabilities.can_hold(flow, Actions::NONE) {
             return Err(Refusal::Unsupported);
         }
-        let session = self.sessions.get(&index).ok_or(Refusal::Missing)?;
+        let session = self.sessions.get(index).ok_or(Refusal::Missing)?;
         if session.generation.unwrap_or_default() != flow.generation {
             return Err(Refusal::Stale);
         }
         if !session.has_all_of(flow) {
             return Err(Refusal::Missing);
         }
-        if self.owner(&flow.key).is_some_and(|owner| owner != index) {
+        let block = session.installed.block;
+        // No counter of a content is taken for a flow that another session has.
+        let is_taken = || self.tables.owner(&flow.key).is_some_and(|owner| owner != index);
+        if flow.content.is_some() && is_taken() {
             return Err(Refusal::Exists);
         }
-        let block = session.installed.block;
         let entry = entry_of(flow, index, block, self.tables.blocks_mut()).ok_or(Refusal::Full)?;
         self.tables.put(index, flow, &entry, now)
-    }
-
-    /// The session that a key leads to.
-    fn owner(&self, key: &AnyKey) -> Option<SessionIndex> {
-        let block = self.tables.entry(key)?.verdict.block;
-        Some(self.tables.blocks().get(block)?.session())
     }
 
     fn query(&mut self, index: SessionIndex, id: ObjectId) -> Result<Outcome, Refusal> {
@@ -464,7 +453,7 @@ impl<T: BackendTables> TableBackend<T> {
                 self.tables.blocks_mut().take_contents(index, |_| true),
             ));
         }
-        let session = self.sessions.get(&index).ok_or(Refusal::Missing)?;
+        let session = self.sessions.get(index).ok_or(Refusal::Missing)?;
         let view = self
             .tables
             .blocks()
@@ -484,7 +473,7 @@ impl<T: BackendTables> TableBackend<T> {
 
     /// Removes what is there.
     fn remove(&mut self, index: SessionIndex, id: ObjectId, now: Nanos) -> Result<(), Refusal> {
-        let session = self.sessions.get_mut(&index).ok_or(Refusal::Missing)?;
+        let session = self.sessions.get_mut(index).ok_or(Refusal::Missing)?;
         let may_be_named = matches!(
             id,
             ObjectId::Forward(_) | ObjectId::Qer(_) | ObjectId::Meter(..) | ObjectId::Counter(_)
@@ -499,19 +488,16 @@ impl<T: BackendTables> TableBackend<T> {
                 self.change(index, BlockImage::MAX_FORWARDS, slot, |image| {
                     at(&mut image.forwards, slot, Forward::DROP, Forward::DROP);
                 })?;
-                self.present(index, |session| session.forwards.remove(&slot));
+                self.present(index, |session| session.set_forward(slot, false));
             }
-            ObjectId::Qer(slot) => {
-                session.qers.remove(&slot);
-            }
+            ObjectId::Qer(slot) => session.set_qer(slot, None),
             ObjectId::Meter(qer, direction) => self.change(index, BlockImage::MAX_QERS, qer, |image| {
                 if let Some(pair) = image.meters.get_mut(usize::from(qer)) {
                     pair[direction as usize] = None;
                 }
             })?,
             ObjectId::Counter(slot) => {
-                session.counters.remove(&slot);
-                session.told.remove(&slot);
+                session.set_counter(slot, None);
                 session.reported.retain(|(reported, _)| *reported != slot);
             }
             ObjectId::Generation => self.begin_generation(index, None, now),
@@ -520,7 +506,7 @@ impl<T: BackendTables> TableBackend<T> {
             ObjectId::Session => {
                 let last = self.tables.remove_all(index, session.installed, now);
                 self.tables.blocks_mut().remove(last.block);
-                self.sessions.remove(&index);
+                self.sessions.remove(index);
             }
             _ => {}
         }
@@ -552,23 +538,15 @@ impl<T: BackendTables> TableBackend<T> {
             return;
         }
         self.counted_at = Nanos(now.0 - behind.as_nanos() as u64) + each * due as u32;
-        let behind = (Bound::Excluded(self.counted), Bound::Unbounded);
-        let before: Vec<SessionIndex> = self
-            .sessions
-            .range(behind)
-            .map(|(index, _)| *index)
-            .take(due)
-            .collect();
-        let again = self.sessions.keys().copied().take(due - before.len());
-        let turn: Vec<SessionIndex> = before.into_iter().chain(again).collect();
-        for session in turn {
-            self.counted = session;
-            self.report_counts_of(session);
+        for _ in 0..due {
+            if let Some(session) = self.sessions.next_turn() {
+                self.report_counts_of(session);
+            }
         }
     }
 
     fn report_counts_of(&mut self, index: SessionIndex) {
-        let Some(session) = self.sessions.get_mut(&index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         let Some(view) = self.tables.blocks().get(session.installed.block) else {
@@ -593,7 +571,7 @@ impl<T: BackendTables> TableBackend<T> {
     /// more than that there is something. The direction is that of the limit; of one of both together it is not known,
     /// and uplink.
     pub fn tell_reached(&mut self, index: SessionIndex) {
-        let Some(session) = self.sessions.get_mut(&index) else {
+        let Some(session) = self.sessions.get_mut(index) else {
             return;
         };
         let Some(view) = self.tables.blocks().get(session.installed.block) else {
@@ -668,8 +646,7 @@ impl<T: BackendTables> Backend for TableBackend<T> {
     }
 
     fn reset(&mut self) {
-        let sessions: Vec<SessionIndex> = self.sessions.keys().copied().collect();
-        for session in sessions {
+        while let Some(session) = self.sessions.any() {
             // A session that is there can be removed.
             let _ = self.remove(session, ObjectId::Session, self.now);
         }

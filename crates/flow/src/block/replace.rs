@@ -89,57 +89,54 @@ struct Urr {
     stopped: [bool; 2],
 }
 
-/// What is carried, by new slot.
+/// What is carried, each with its new slot.
 struct Carried {
-    urrs: [Option<Urr>; BlockImage::MAX_URRS],
-    meters: [[Option<Meter>; 2]; BlockImage::MAX_QERS],
+    urrs: Vec<(u8, Urr)>,
+    meters: Vec<(u8, Direction, Meter)>,
 }
 
 impl Carried {
     /// Reads it from the block that is to be replaced.
     fn read(old: &SessionBlock<'_>, map: &ReplaceMap) -> Self {
-        let urr = |slot: Option<u8>| {
-            let slot = slot?;
-            let stopped = Direction::BOTH.map(|direction| old.stopped(direction) >> slot & 1 == 1);
+        let urr = |slot: u8| {
             Some(Urr {
                 tallied: old.tallied(slot)?.with_octets(old.urr(slot)?),
                 bounds: old.bounds_line(slot).copied(),
-                stopped,
+                stopped: Direction::BOTH.map(|direction| old.stopped(direction) >> slot & 1 == 1),
             })
         };
-        let meters = |slot: Option<u8>| {
-            Direction::BOTH.map(|direction| slot.and_then(|slot| old.meter(slot, direction)))
+        let urrs = (0..).zip(&map.urrs);
+        let qers = (0..).zip(&map.qers);
+        let meter = |(to, from): (u8, &Option<u8>)| {
+            let from = *from;
+            Direction::BOTH
+                .into_iter()
+                .filter_map(move |direction| Some((to, direction, old.meter(from?, direction)?)))
         };
         Self {
-            urrs: map.urrs.map(urr),
-            meters: map.qers.map(meters),
+            urrs: urrs.filter_map(|(to, from)| Some((to, urr((*from)?)?))).collect(),
+            meters: qers.flat_map(meter).collect(),
         }
     }
 
     /// Writes it to the block that replaces it.
     fn write(&self, blocks: &mut Blocks, block: BlockRef) {
-        for (slot, urr) in (0..).zip(&self.urrs) {
-            if let Some(urr) = urr {
-                let bounds_stay = blocks.go_on_counting(block, slot, &urr.tallied, urr.bounds.as_ref());
-                for direction in Direction::BOTH {
-                    if bounds_stay && urr.stopped[direction as usize] {
-                        blocks.stop(block, slot, direction);
-                    }
+        for (slot, urr) in &self.urrs {
+            let bounds_stay = blocks.go_on_counting(block, *slot, &urr.tallied, urr.bounds.as_ref());
+            for direction in Direction::BOTH {
+                if bounds_stay && urr.stopped[direction as usize] {
+                    blocks.stop(block, *slot, direction);
                 }
             }
         }
-        for (slot, meters) in (0..).zip(&self.meters) {
-            for (direction, meter) in Direction::BOTH.into_iter().zip(meters) {
-                if let Some(old) = meter {
-                    blocks.change_meter(block, slot, direction, |new| {
-                        let mut meter = *new;
-                        if !meter.is_unlimited() {
-                            meter.go_on(old);
-                        }
-                        meter
-                    });
+        for (slot, direction, old) in &self.meters {
+            blocks.change_meter(block, *slot, *direction, |new| {
+                let mut meter = *new;
+                if !meter.is_unlimited() {
+                    meter.go_on(old);
                 }
-            }
+                meter
+            });
         }
     }
 }

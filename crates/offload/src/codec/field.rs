@@ -19,6 +19,7 @@ pub enum Bound {
 }
 
 impl Bound {
+    #[inline]
     fn has(self, value: u64) -> bool {
         match self {
             Self::Range(least, most) => (least..=most).contains(&value),
@@ -137,6 +138,8 @@ impl Field {
         if takes_part { self } else { Self::zero(self.name) }
     }
 
+    /// With a constant field, no more than comparisons with constants.
+    #[inline(always)]
     pub(crate) fn check(&self, value: u64) -> Result<(), CodecError> {
         match self.bound.has(value) {
             true => Ok(()),
@@ -156,7 +159,8 @@ pub(crate) struct Reader<'a> {
 
 macro_rules! read {
     ($($name:ident: $int:ty),*) => {
-        $(pub(crate) fn $name(&mut self, field: &Field) -> Result<$int, CodecError> {
+        $(#[inline]
+        pub(crate) fn $name(&mut self, field: &Field) -> Result<$int, CodecError> {
             let value = <$int>::from_be_bytes(self.array(field)?);
             field.check(u64::from(value))?;
             Ok(value)
@@ -172,6 +176,7 @@ impl<'a> Reader<'a> {
     read!(u8: u8, u16: u16, u32: u32, u64: u64);
 
     /// Octets without a bound.
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self, field: &Field) -> Result<[u8; N], CodecError> {
         let short = CodecError::Short { field: field.name };
         let (octets, rest) = self.octets.split_first_chunk().ok_or(short)?;
@@ -218,7 +223,8 @@ pub(crate) struct Writer<'a> {
 
 macro_rules! write {
     ($($name:ident: $int:ty),*) => {
-        $(pub(crate) fn $name(&mut self, field: &Field, value: $int) {
+        $(#[inline]
+        pub(crate) fn $name(&mut self, field: &Field, value: $int) {
             self.check(field, u64::from(value));
             self.array(&value.to_be_bytes());
         })*
@@ -237,6 +243,7 @@ impl<'a> Writer<'a> {
     write!(u8: u8, u16: u16, u32: u32, u64: u64);
 
     /// Octets without a bound.
+    #[inline]
     pub(crate) fn array(&mut self, octets: &[u8]) {
         let end = self.at + octets.len();
         if let Some(place) = self.octets.get_mut(self.at..end) {

@@ -64,20 +64,24 @@ impl Through {
         out: &mut [u8],
         seal: impl FnOnce(&[u8]) -> [u8; MAC_LEN],
     ) -> Result<usize, CodecError> {
-        let (octets, most) = (self.header_len(), out.len());
-        let too_long = CodecError::TooLong { octets, most };
-        let header = out.get_mut(..octets).ok_or(too_long)?;
-        let (sealed, mac) = header.split_last_chunk_mut::<MAC_LEN>().ok_or(too_long)?;
-        let mut to = Writer::new(sealed);
+        let most = out.len();
+        let too_long = |octets| CodecError::TooLong { octets, most };
+        let (fixed, behind) = out.split_at_mut_checked(FIXED_LEN).ok_or(too_long(FIXED_LEN))?;
+        let mut flow = Writer::new(behind);
+        self.flow.put(&mut flow);
+        let flow_length = flow.end()?;
+        let mut to = Writer::new(fixed);
         put_start(&FROM_HOST, THROUGH, self.channel, (&HOPS, self.hops), &mut to);
         to.u32(&SESSION, self.session.0);
         to.u64(&COUNTER, self.counter);
         to.u16(&PORT, self.port.0);
         to.u16(&FRAME_LENGTH, self.length);
-        to.u16(&FLOW_LENGTH, (octets - FIXED_LEN - MAC_LEN) as u16);
+        to.u16(&FLOW_LENGTH, flow_length as u16);
         to.u16(&RESERVED, 0);
-        self.flow.put(&mut to);
         to.end()?;
+        let octets = FIXED_LEN + flow_length + MAC_LEN;
+        let header = out.get_mut(..octets).ok_or(too_long(octets))?;
+        let (sealed, mac) = header.split_last_chunk_mut::<MAC_LEN>().ok_or(too_long(octets))?;
         *mac = seal(sealed);
         Ok(octets)
     }
@@ -121,6 +125,11 @@ impl<'a> SealedThrough<'a> {
             mac,
             frame: frame_of(rest, length)?,
         })
+    }
+
+    /// Octets of the header.
+    pub const fn header_len(&self) -> usize {
+        self.sealed.len() + MAC_LEN
     }
 
     /// The channel that it says it is of, so that it can be given to its end.

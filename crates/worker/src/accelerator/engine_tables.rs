@@ -54,8 +54,8 @@ impl<I: Io> BackendTables for EngineTables<I> {
         self.engine.blocks_mut()
     }
 
-    fn entry(&self, key: &AnyKey) -> Option<FlowEntry<AnyKey>> {
-        self.engine.given_entry(key)
+    fn owner(&self, key: &AnyKey) -> Option<SessionIndex> {
+        self.engine.owner(key)
     }
 
     fn put(
@@ -71,6 +71,7 @@ impl<I: Io> BackendTables for EngineTables<I> {
         };
         put.map_err(|error| match error {
             PutError::NoBlock | PutError::NoForward => Refusal::Missing,
+            PutError::Taken => Refusal::Exists,
             PutError::Full => Refusal::Full,
         })
     }

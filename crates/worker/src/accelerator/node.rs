@@ -7,6 +7,7 @@
 mod config;
 mod frames;
 mod stats;
+mod view;
 
 use core::fmt;
 use core::time::Duration;
@@ -22,6 +23,7 @@ use packet::PacketBuf;
 pub use self::config::{NodeConfig, NodeError};
 use self::frames::{Envelope, HostFrame, Said};
 pub use self::stats::NodeStats;
+pub use self::view::NodeView;
 use crate::accelerator::engine::Engine;
 use crate::accelerator::engine_tables::EngineTables;
 use crate::accelerator::exceptions::Exception;
@@ -337,7 +339,9 @@ impl<I: Io> HostLink<I> {
             Some(Said::Forged) => self.stats.forged += 1,
             Some(Said::Marker(marker)) => self.take_echo(marker.number, now),
             Some(Said::Send(send)) => self.send(frame, begin, &send, now),
-            Some(Said::Through(through)) => self.pass_through(frame, begin, &through, now),
+            Some(Said::Through(through, header)) => {
+                self.pass_through(frame, begin + header, &through, now);
+            }
         }
     }
 
@@ -360,7 +364,7 @@ impl<I: Io> HostLink<I> {
         self.engine_mut().send(send.port, frame, now);
     }
 
-    /// A packet that brings its flow along: the flow is put, and the packet passes by it.
+    /// A packet that brings its flow along, behind `begin` octets: the flow is put, and the packet passes by it.
     fn pass_through(&mut self, mut frame: I::Buf, begin: usize, through: &Through, now: Nanos) {
         // A contact of which the agent does not know yet begins with nothing.
         let is_of_contact = self.agent.is_served() && self.agent.channel().stats().contacts == self.contacts;
@@ -373,7 +377,7 @@ impl<I: Io> HostLink<I> {
             return;
         }
         let is_port = self.engine_mut().is_of_network(through.port);
-        if !is_port || !frames::strip(&mut frame, begin + through.header_len(), through.length) {
+        if !is_port || !frames::strip(&mut frame, begin, through.length) {
             self.stats.malformed += 1;
             return;
         }

@@ -9,6 +9,8 @@ pub enum PutError {
     NoBlock,
     /// Its session block has no such forward.
     NoForward,
+    /// Packets of its key pass by a flow of another session.
+    Taken,
     /// The table has no room, or no more flows may settle.
     Full,
 }
@@ -18,6 +20,7 @@ impl fmt::Display for PutError {
         f.write_str(match self {
             Self::NoBlock => "there is no session block of this generation",
             Self::NoForward => "the session block has no such forward",
+            Self::Taken => "the key leads to another session",
             Self::Full => "there is no room for another flow",
         })
     }

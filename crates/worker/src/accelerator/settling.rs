@@ -148,12 +148,12 @@ impl<B: PacketBuf> Settling<B> {
         }
     }
 
-    /// Takes a flow whose marker is no earlier than those before; of one that settles already, what is held stays.
-    /// False when there is no room for another.
-    pub fn put(&mut self, given: GivenFlow, marker: u32, now: Nanos) -> bool {
+    /// Takes a flow whose marker is no earlier than those before, with the [slot of its key](Self::slot_of); of one
+    /// that settles already, what is held stays. False when there is no room for another.
+    pub fn put(&mut self, (given, slot): (GivenFlow, Option<u32>), marker: u32, now: Nanos) -> bool {
         let due = now + self.limits.time;
-        let slot = match self.by_key.get(&given.key) {
-            Some(&slot) => slot,
+        let slot = match slot {
+            Some(slot) => slot,
             None => {
                 let Some(slot) = self.free.pop() else { return false };
                 self.by_key.insert(given.key, slot);

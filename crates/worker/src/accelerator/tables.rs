@@ -40,9 +40,12 @@ impl<I: Io> Engine<I> {
     /// See [`PutError`].
     pub fn put(&mut self, entry: &FlowEntry<AnyKey>, now: Nanos) -> Result<(), PutError> {
         let given = self.given(entry)?;
+        let slot = self.aside.settling.slot_of(&given.key);
+        self.free_of_others(&given, self.owner_in_table(&given.key), slot)?;
         self.pass_reinjected(now);
         self.write(&given, now)?;
-        if let Some(slot) = self.aside.settling.slot_of(&given.key) {
+        // What was passed just now may have ended it.
+        if let Some(slot) = slot.and_then(|_| self.aside.settling.slot_of(&given.key)) {
             self.release(slot, now);
         }
         Ok(())
@@ -62,12 +65,52 @@ impl<I: Io> Engine<I> {
         now: Nanos,
     ) -> Result<(), PutError> {
         let given = self.given(entry)?;
-        let old = self.flows.at(&given.key).map(|old| old.verdict);
-        if old.is_some_and(|old| self.blocks.is_live(old.block, old.generation, old.direction())) {
+        let (live, slot) = (
+            self.owner_in_table(&given.key),
+            self.aside.settling.slot_of(&given.key),
+        );
+        self.free_of_others(&given, live, slot)?;
+        if live.is_some() {
             return self.write(&given, now);
         }
-        let is_taken = self.aside.settling.put(given, marker, now);
-        is_taken.then_some(()).ok_or(PutError::Full)
+        let has_room = self.aside.settling.put((given, slot), marker, now);
+        has_room.then_some(()).ok_or(PutError::Full)
+    }
+
+    /// The session whose entry in the table packets of a key pass by.
+    fn owner_in_table(&self, key: &Key) -> Option<SessionIndex> {
+        let verdict = self.flows.at(key)?.verdict;
+        let is_live = self
+            .blocks
+            .is_live(verdict.block, verdict.generation, verdict.direction());
+        self.blocks
+            .get(verdict.block)
+            .filter(|_| is_live)
+            .map(|block| block.session())
+    }
+
+    /// Whether no other session has the key of a flow, in the table or in a slot where it settles.
+    fn free_of_others(
+        &self,
+        given: &GivenFlow,
+        live: Option<SessionIndex>,
+        slot: Option<u32>,
+    ) -> Result<(), PutError> {
+        let settling = slot.and_then(|slot| self.owner_settling(slot));
+        match live.or(settling) {
+            Some(other) if other != given.session => Err(PutError::Taken),
+            _ => Ok(()),
+        }
+    }
+
+    /// The session of the flow that settles in a slot, unless it is stale.
+    fn owner_settling(&self, slot: u32) -> Option<SessionIndex> {
+        let settling = &self.aside.settling;
+        let is_stale = settling.is_stale(slot, &self.blocks);
+        settling
+            .given(slot)
+            .filter(|_| !is_stale)
+            .map(|given| given.session)
     }
 
     /// The host has echoed a marker: flows with this one or an earlier one move into the table, and their packets that
@@ -97,12 +140,11 @@ impl<I: Io> Engine<I> {
         Some(self.flows.at(&key_of(key))?.with_key(*key))
     }
 
-    /// The entry that the host gave for a key last, also if its flow still settles.
-    pub fn given_entry(&self, key: &AnyKey) -> Option<FlowEntry<AnyKey>> {
-        self.entry(key).or_else(|| {
-            let slot = self.aside.settling.slot_of(&key_of(key))?;
-            Some(self.aside.settling.given(slot)?.entry.with_key(*key))
-        })
+    /// The session whose flow packets of a key pass by, in the table or while it settles.
+    pub fn owner(&self, key: &AnyKey) -> Option<SessionIndex> {
+        let key = key_of(key);
+        let settling = || self.owner_settling(self.aside.settling.slot_of(&key)?);
+        self.owner_in_table(&key).or_else(settling)
     }
 
     /// The block of a session is gone or has another generation, since the last poll: its entries are of no use any

@@ -497,25 +497,24 @@ impl<I: Io> Io for BehindAccelerator<I> {
             length: packet.len() as u16,
             flow: *flow,
         };
-        let (ethernet, octets) = (self.ethernet_len(), header.header_len());
-        let is_short = packet.len() + octets <= usize::from(self.config.mtu);
-        let Some(to) = channel.peer_mac().filter(|_| is_short) else {
-            self.stats.unsent += 1;
-            return false;
-        };
-        let in_front = ethernet + octets;
-        let Some(out) = packet.prepend(in_front) else {
-            self.stats.unsent += 1;
-            return false;
-        };
+        let ethernet = self.ethernet_len();
+        let mut written = [0; Through::MAX_LEN];
         let seal = |octets: &[u8]| channel.seal(octets).unwrap_or_default();
-        let written = out
-            .get_mut(ethernet..)
-            .is_some_and(|out| header.write(out, seal).is_ok());
-        if !written || self.put_ethernet(to, out).is_none() {
-            packet.trim_front(in_front);
+        let header = header.write(&mut written, seal).ok();
+        let header = header.and_then(|octets| written.get(..octets));
+        let is_short = |header: &&[u8]| packet.len() + header.len() <= usize::from(self.config.mtu);
+        let (Some(header), Some(to)) = (header.filter(is_short), channel.peer_mac()) else {
             self.stats.unsent += 1;
             return false;
+        };
+        let Some(out) = packet.prepend(ethernet + header.len()) else {
+            self.stats.unsent += 1;
+            return false;
+        };
+        // There is room for both.
+        let _ = self.put_ethernet(to, out);
+        if let Some(behind) = out.get_mut(ethernet..) {
+            behind.copy_from_slice(header);
         }
         self.counter += 1;
         self.stats.through += 1;

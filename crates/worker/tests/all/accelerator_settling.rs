@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flow::KeyFields;
 use flow::contract::AnyKey;
-use flow::{FlowEntry, PortId};
+use flow::{FlowEntry, PortId, SessionIndex};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rules::testing::{UE, UserPacket};
@@ -97,6 +97,52 @@ fn give_back(beside: &mut Accelerator, flow: u16, number: u32) {
     let mut packet = MemBuf::new(&numbered(flow, number));
     packet.set_ingress(PortId(N6));
     beside.engine.reinject(packet, 0, beside.now);
+}
+
+#[test]
+fn a_key_is_of_one_session_as_long_as_its_flow_holds() {
+    let mut world = world();
+    let images = [1, 2].map(|number| world.image(number, &session().into(), None).expect("it compiles"));
+    let mut beside = Accelerator::with(&world, |_| {}, |_| {});
+    let guests = images.map(|image| beside.install(&image));
+    let [of_one, of_other] = [&guests[0], &guests[1]].map(|guest| entry(&beside, guest, 1));
+    let now = beside.now;
+    let refused = |beside: &mut Accelerator| {
+        assert_eq!(
+            beside.engine.put_settling(&of_other, 9, now),
+            Err(PutError::Taken)
+        );
+        assert_eq!(beside.engine.put(&of_other, now), Err(PutError::Taken));
+    };
+    beside
+        .engine
+        .put_settling(&of_one, 1, now)
+        .expect("there is room");
+    refused(&mut beside);
+    beside.engine.settled(1, now);
+    assert_eq!(beside.engine.owner(&of_one.key), Some(guests[0].image.session));
+    refused(&mut beside);
+    // Its entry stays in the table, and holds no more: the key is another's, also where the block is.
+    let block = guests[0].installed.block;
+    beside.engine.blocks_mut().remove(block);
+    let mut image = guests[1].image.clone();
+    image.session = SessionIndex(3);
+    let third = beside.install(&image);
+    assert_eq!(third.installed.block, block, "the test means one in its place");
+    assert_eq!(beside.engine.owner(&of_one.key), None);
+    beside
+        .engine
+        .put_settling(&of_other, 2, now)
+        .expect("there is room");
+    assert_eq!(beside.engine.owner(&of_other.key), Some(guests[1].image.session));
+    beside.engine.settled(2, now);
+    assert_eq!(beside.engine.owner(&of_other.key), Some(guests[1].image.session));
+    beside
+        .engine
+        .blocks_mut()
+        .revoke(guests[1].installed.block)
+        .expect("it is there");
+    assert_eq!(beside.engine.owner(&of_other.key), None);
 }
 
 #[test]

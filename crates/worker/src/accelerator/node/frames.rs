@@ -89,7 +89,8 @@ pub(super) fn kind_of(octets: &[u8], envelope: Option<&Envelope>) -> HostFrame {
 /// What an exception frame of the host says, and where in it the packet is.
 pub(super) enum Said {
     Send(Send),
-    Through(exception::Through),
+    /// With the octets of its header.
+    Through(exception::Through, usize),
     Forged,
     Marker(Marker),
 }
@@ -109,7 +110,7 @@ pub(super) fn read(
 
 fn open(sealed: &SealedThrough<'_>, verifies: impl FnOnce(&[u8], &[u8; exception::MAC_LEN]) -> bool) -> Said {
     match sealed.open(verifies) {
-        Ok((through, _)) => Said::Through(through),
+        Ok((through, _)) => Said::Through(through, sealed.header_len()),
         Err(_) => Said::Forged,
     }
 }

@@ -1,0 +1,60 @@
+//! What a node shows.
+
+use offload::exception::Reason;
+use packet::MacAddr;
+
+use super::{Node, NodeStats};
+use crate::Stats;
+use crate::accelerator::settling::SettlingStats;
+use crate::io::Io;
+
+/// A node as it is now, and what it has counted since its start.
+#[derive(Clone, Debug, Default)]
+pub struct NodeView {
+    /// Its host, while there is contact.
+    pub host: Option<MacAddr>,
+    /// Contacts with a host.
+    pub contacts: u64,
+    /// Frames of the host's port that the channel has discarded.
+    pub discarded: u64,
+    /// What a worker counts, too; `None` before the first poll.
+    pub path: Option<Stats>,
+    /// Exceptions by [`Reason::index`].
+    pub exceptions: [u64; Reason::COUNT],
+    /// Exceptions that found no room.
+    pub exceptions_lost: u64,
+    /// Between node and host.
+    pub node: NodeStats,
+    /// Requests of the host that were carried out, or refused.
+    pub requests: u64,
+    /// Events that were reported to the host, or wait to be.
+    pub events: u64,
+    /// Flows that settle, and have.
+    pub settling: SettlingStats,
+    /// Flow entries, those that no packet can use any more included.
+    pub flows: usize,
+    /// Sessions of which the host has given anything.
+    pub sessions: usize,
+}
+
+impl<I: Io> Node<I> {
+    /// What it shows.
+    pub fn view(&self) -> NodeView {
+        let (agent, channel) = (self.agent(), self.agent().channel());
+        let engine = self.engine().stats();
+        NodeView {
+            host: channel.peer_mac().filter(|_| self.is_served()),
+            contacts: agent.stats().contacts,
+            discarded: channel.stats().discards.iter().sum(),
+            path: Some(engine.path.clone()),
+            exceptions: *engine.exceptions,
+            exceptions_lost: engine.exceptions_lost,
+            node: *self.stats(),
+            requests: agent.stats().requests,
+            events: agent.stats().events,
+            settling: engine.settling,
+            flows: engine.flows,
+            sessions: agent.backend().sessions(),
+        }
+    }
+}
