@@ -11,7 +11,10 @@ use std::path::Path;
 /// The system's; [`io::ErrorKind::FileTooLarge`] when there are more than `most`, with the bound.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let too_large = || {
-        let words = format!("longer than {} MiB", most >> 20);
+        let words = match most >> 20 {
+            0 => format!("longer than {most} octets"),
+            mebibytes => format!("longer than {mebibytes} MiB"),
+        };
         io::Error::new(io::ErrorKind::FileTooLarge, words)
     };
     let file = File::open(path)?;
@@ -36,6 +39,8 @@ mod tests {
         let error = read(Path::new("/dev/zero"), 3 << 20).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
         assert_eq!(error.to_string(), "longer than 3 MiB");
+        let error = read(Path::new("/dev/zero"), 4096).unwrap_err();
+        assert_eq!(error.to_string(), "longer than 4096 octets");
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! blocks of its sessions ([`mappings`]), so that no two workers ever share a port, and nothing is asked of control for
 //! a flow.
 
+#![forbid(unsafe_code)]
+
 mod bits;
 pub mod blocks;
 mod by_free;

@@ -87,6 +87,8 @@ mod tests {
 
     fn parse(drivers: [&str; 2], workers: &str) -> Result<Config, String> {
         let [ran, dn] = drivers;
+        // Two ports are never one device.
+        let dn = dn.replace("3b:00.1", "3b:00.2");
         let text = format!(
             "node: {{id: upf1.example.org}}\nn4: {{addresses: [127.0.0.8]}}\nworkers: {{{workers}}}\nports:\n\
              \x20 - {{name: ran, driver: {ran}}}\n  - {{name: dn, driver: {dn}}}\ninstances:\n\

@@ -193,9 +193,9 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
     super::lag::check(config)
 }
 
-/// Interfaces of the kernel, and the ports that they are.
+/// Interfaces of the kernel and PCI devices, and the ports that they are.
 #[derive(Default)]
-pub(crate) struct Interfaces<'a>(HashMap<&'a str, &'a str>);
+pub(crate) struct Interfaces<'a>(HashMap<String, &'a str>);
 
 impl<'a> Interfaces<'a> {
     /// Finds what is wrong with the driver of a port, and whether another port has its interface.
@@ -204,10 +204,13 @@ impl<'a> Interfaces<'a> {
             Some(Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. }) => {
                 interface_fault(interface)
                     .or_else(|| loopback_fault(interface))
-                    .or_else(|| self.fault(interface, &port.name.value))
+                    .or_else(|| self.fault("interface", interface, &port.name.value))
             }
             Some(Driver::Pci { address }) if !Driver::is_pci_address(address) => {
                 Some(format!("`{address}` is no PCI address such as 0000:3b:00.1"))
+            }
+            Some(Driver::Pci { address }) => {
+                self.fault("address", &Driver::whole_pci_address(address), &port.name.value)
             }
             _ => None,
         };
@@ -220,9 +223,9 @@ impl<'a> Interfaces<'a> {
     }
 
     /// Notes one; what is wrong if another port has it.
-    fn fault(&mut self, interface: &'a str, port: &'a str) -> Option<String> {
-        let other = self.0.insert(interface, port)?;
-        Some(format!("interface: `{interface}` is port `{other}` already"))
+    fn fault(&mut self, field: &str, device: &str, port: &'a str) -> Option<String> {
+        let other = self.0.insert(device.to_owned(), port)?;
+        Some(format!("{field}: `{device}` is port `{other}` already"))
     }
 }
 

@@ -137,6 +137,15 @@ impl Driver {
         }
     }
 
+    /// A PCI address as the kernel writes it: in lower case, with its domain.
+    pub(crate) fn whole_pci_address(address: &str) -> String {
+        let address = address.to_ascii_lowercase();
+        match address.matches(':').count() {
+            1 => format!("0000:{address}"),
+            _ => address,
+        }
+    }
+
     /// Whether `address` is a PCI address: domain, bus, device, function in hexadecimal, the domain optional.
     pub(crate) fn is_pci_address(address: &str) -> bool {
         let hex =

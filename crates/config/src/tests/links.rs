@@ -480,6 +480,8 @@ fn an_interface_of_two_ports_and_the_loopback_are_refused() {
         "{af_packet: {interface: eth1}}",
     );
     assert!(refusal(&both).contains("interface: `eth1` is port `ran` already"));
+    let same = GOOD.replace("{memory: {}}", "{pci: {address: '3B:00.1'}}");
+    assert!(refusal(&same).contains("address: `0000:3b:00.1` is port `ran` already"));
     for driver in ["af_packet", "af_xdp"] {
         let loopback = GOOD.replace("{memory: {}}", &format!("{{{driver}: {{interface: lo}}}}"));
         assert_says(
