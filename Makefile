@@ -3,6 +3,7 @@
 CARGO  ?= cargo
 SLUICE := target/release/sluice
 QUICK  := target/quick/sluice
+TESTED := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/sluice
 DEMO   ?= --seconds 10 --sessions 10000
 
 # The pinned toolchain under another name, if this machine has it so.
@@ -11,7 +12,7 @@ ifneq ($(TOOLCHAIN),)
 export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
-.PHONY: run test build release deb unprofiled unit soak interop lint instructions sanitize bench fuzz clean setup-build setup-release setup-deb setup-test
+.PHONY: run test build release deb unprofiled unit soak interop tested lint instructions sanitize bench fuzz clean setup-build setup-release setup-deb setup-test
 
 run: build               ## build, then forward packets for ten seconds with a live view
 	$(QUICK) demo $(DEMO)
@@ -24,7 +25,7 @@ build: setup-build       ## a first look, soon: the daemon and the demo, with le
 release: setup-release   ## what is deployed and measured: everything, compiled twice, for what its benchmarks execute
 	SLUICE_COMMIT=$$(git describe --always --dirty 2>/dev/null) CARGO="$(CARGO)" tools/profiled_release.sh
 
-unprofiled: setup-build  ## the same, compiled once: what tests drive
+unprofiled: setup-build  ## the same, compiled once
 	SLUICE_COMMIT=$$(git describe --always --dirty 2>/dev/null) $(CARGO) build --release --locked -p sluice
 
 deb: setup-deb $(if $(PROGRAM),,release) ## a Debian package in target/deb: of a release, or of PROGRAM, which is built
@@ -39,8 +40,11 @@ soak: setup-test         ## the crates' tests with more inputs, drawn anew from 
 	PROPTEST_CASES=$${CASES:-2000} SLUICE_SEQUENCES=$${CASES:-2000} SLUICE_FUZZ=$${CASES:-2000} \
 	$(CARGO) test --workspace --locked --no-fail-fast
 
-interop: setup-test unprofiled
-	SLUICE=$(CURDIR)/$(SLUICE) tests/interop/run
+interop: setup-test tested ## real partners in network namespaces, against the program that the crates' tests use: its arithmetic is checked
+	SLUICE=$(TESTED) tests/interop/run
+
+tested: setup-test       ## the crates' tests and their program, built
+	$(CARGO) test --workspace --locked --no-run
 
 lint:                    ## what CI checks besides the tests
 	$(CARGO) fmt --all --check
@@ -56,7 +60,7 @@ lint:                    ## what CI checks besides the tests
 instructions: setup-test ## what each stage of a worker executes for a packet, against the record
 	tools/instructions.py
 
-sanitize: setup-test     ## the crates that hold unsafe code or parse foreign bytes, under AddressSanitizer
+sanitize: setup-test     ## the crates without DPDK that hold unsafe code, and the worker, under AddressSanitizer
 	tools/sanitize.sh
 
 bench: unprofiled        ## figures of this machine, in less than two minutes; `sluice bench` takes those that count

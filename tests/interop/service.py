@@ -52,8 +52,9 @@ class Service:
     def start(self):
         assert self.condition() and self.process is None
         writable = [self._directory(top, name, setting) for setting, top in DIRECTORIES.items()
-                    for name in self.one(setting).split()]
-        writable += [self.root / path.lstrip("/") for path in self.one("ReadWritePaths").split()]
+                    for name in " ".join(self.settings.get(setting, [])).split()]
+        writable += [self.root / path.lstrip("/")
+                     for path in " ".join(self.settings.get("ReadWritePaths", [])).split()]
         capabilities = lambda setting: ",".join(
             "+" + word.removeprefix("CAP_").lower() for word in self.one(setting).split())
         ambient = capabilities("AmbientCapabilities")

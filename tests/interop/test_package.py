@@ -1,5 +1,6 @@
 """The Debian package through its whole life: it is installed in a root directory of its own, configured by `sluice
 init`, started as its unit says, forwards packets, is upgraded under traffic, removed and purged."""
+import contextlib
 import ctypes
 import gzip
 import os
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from lab import DN, DN6, LIBC, N3, N4, N6, N6_6, Lab, kernel_ue
+from lab import DN, DN6, LIBC, N3, N4, N6, N6_6, Lab, Namespace, kernel_ue
 from service import Root, Service
 
 REPOSITORY = Path(__file__).parents[2]
 UNIT = "lib/systemd/system/sluice.service"
+ACCELERATOR_UNIT = "lib/systemd/system/sluice-accel.service"
 CONFIGURATION = "etc/sluice/sluice.yaml"
 # Seconds in which the service manager wants a sign of life.
 ALLOWED = 2
@@ -26,10 +28,12 @@ PTRACE_CONT, PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 7, 17, 0x4206, 0x42
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    """The package, which is made anew: packed quickly, as it is."""
+    """The package, which is made anew: packed quickly, and the program without debug information, of which there is much."""
     quickly = {"DEB_BUILD_OPTIONS": "nostrip", "DPKG_DEB_COMPRESSOR_TYPE": "gzip", "DPKG_DEB_COMPRESSOR_LEVEL": "1"}
     out = tmp_path_factory.mktemp("deb")
-    done = subprocess.run([REPOSITORY / "tools/deb.sh", os.environ["SLUICE"], out], capture_output=True, text=True,
+    program = tmp_path_factory.mktemp("program") / "sluice"
+    subprocess.run(["strip", "--strip-debug", "-o", program, os.environ["SLUICE"]], check=True)
+    done = subprocess.run([REPOSITORY / "tools/deb.sh", program, out], capture_output=True, text=True,
                           env={**os.environ, **quickly})
     assert done.returncode == 0, done.stdout + done.stderr
     return Path(done.stdout.strip())
@@ -130,6 +134,37 @@ def test_a_life_of_the_package(package, root):
     assert "usage records stay" in root.run("dpkg", "-P", "sluice").stdout
     assert not (root.path / "etc/sluice").exists() and list(records.iterdir())
     assert not (records.parent / "store").exists()
+
+
+ACCELERATOR = """\
+link: {port: upf, key: /etc/sluice/accelerator.key}
+ports:
+  - {name: upf, driver: {memory: {}}, mtu: 2000}
+  - {name: ran, driver: {memory: {}}}
+control: {socket: /run/sluice-accel/control.sock, group: sluice}
+limits: {sessions: 1000}
+"""
+
+
+def test_the_package_has_a_service_for_an_accelerator(package, root, tmp_path):
+    root.run("dpkg", "-i", root.copy(package))
+    namespace = Namespace("accel")
+    with contextlib.closing(namespace), open(tmp_path / "log", "w+") as log:
+        service = Service(root.path, ACCELERATOR_UNIT, namespace, log, ALLOWED)
+        assert not service.condition()
+        (root.path / "etc/sluice/accelerator.yaml").write_text(ACCELERATOR)
+        key = root.path / "etc/sluice/accelerator.key"
+        key.write_text("5a" * 32)
+        key.chmod(0o640)
+        root.run("chgrp", "sluice", "/etc/sluice/accelerator.key")
+        service.start()
+        try:
+            shown = root.run("sluice", "show", "accelerator", "-c", "/etc/sluice/accelerator.yaml").stdout
+            assert "contact     NONE" in shown and "sessions    0 of 1,000" in shown, shown
+            assert service.receive(ALLOWED).count("WATCHDOG=1") >= 2
+            assert service.stop() == 0
+        finally:
+            service.close()
 
 
 def initialize(root):

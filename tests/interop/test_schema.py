@@ -3,12 +3,14 @@
 What `sluice check` accepts, the schema accepts; and of single values that are out of bounds, of another type or unknown, both
 say the same. A configuration with everything in it is taken, and each of its fields is replaced by each such value.
 """
+import concurrent.futures
 import copy
 import json
 import os
 import re
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import jsonschema
@@ -52,7 +54,7 @@ ports:
   - {name: g, driver: {accelerator: {mac: "02:00:00:00:00:07"}}}
 accelerator:
   link: {port: f, key: /etc/sluice/key, channel: 3, vlan: 9, peer: "02:00:00:00:00:09", lost_after_ms: 100}
-  policy: {after_packets: 3, stays_s: 4, sessions: 5}
+  policy: {after_packets: 3, after_octets: 100, qfis: [1, 9], instances: [internet], stays_s: 4, sessions: 5}
 instances:
   - {name: access, roles: [n3], port: a, addresses: [10.1.0.1/24]}
   - name: internet
@@ -230,18 +232,73 @@ def test_the_examples_and_pages_are_valid(schema):
 
 def test_each_field_with_each_value(schema, tmp_path):
     document = yaml.load(WHOLE, Loader)
-    file = tmp_path / "candidate.yaml"
-    tried = accepted = refused = 0
+    wanted = [(path, value) for path, field in places(document, schema)
+              for value in candidates(field) if not is_misquoted(field, value)]
+
+    def look(one):
+        """Of a path and a value: whether the schema takes it, and whether Sluice does."""
+        candidate = replaced(document, *one)
+        folder = tmp_path / f"{threading.get_ident()}"
+        folder.mkdir(exist_ok=True)
+        return is_valid(schema, candidate), accepts(folder / "candidate.yaml", candidate)
+
+    # Sluice is a process each time: a thread for each core.
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(look, wanted))
+    for (path, value), (valid, good) in zip(wanted, found):
+        assert valid or not good, f"{path} = {value!r}: the schema refuses what `sluice check` accepts"
+    accepted, refused = sum(good for _, good in found), sum(not valid for valid, _ in found)
+    print(f"{len(found)} documents: {accepted} accepted by both, {refused} refused by both")
+    assert accepted > 200 and refused > 1000
+
+
+OF_ACCELERATOR = """
+link: {port: upf, key: /etc/sluice/key, channel: 3, vlan: 9, peer: "02:00:00:00:00:09", lost_after_ms: 100}
+ports:
+  - {name: upf, driver: {af_packet: {interface: a}}, mtu: 2000}
+  - {name: ran, driver: {af_xdp: {interface: b}}, mtu: 1500, descriptors: 512}
+  - {name: dn, driver: {memory: {}}}
+core: 1
+idle: busy
+idle_sleep_us: 100
+limits: {sessions: 100, flows_ipv4: 2048, flows_ipv6: 2048}
+counts: {every_ms: 50, lost: 1000}
+control: {socket: /run/sluice-accel/control.sock, group: root}
+dpdk: {huge_pages: false, memory_mib: 256, buffers: 32768}
+log: {level: debug}
+""".replace("/etc/sluice/key", str(KEY))
+
+
+def test_the_schema_of_an_accelerators_file(tmp_path):
+    """As of the UPF's: `sluice accel --check` beside the schema."""
+    done = subprocess.run([SLUICE, "config", "schema", "--accelerator"], capture_output=True, check=True)
+    schema = json.loads(done.stdout)
+    jsonschema.Draft7Validator.check_schema(schema)
+    document = yaml.load(OF_ACCELERATOR, Loader)
+    file = tmp_path / "accelerator.yaml"
+
+    def takes(candidate):
+        file.write_text(json.dumps(candidate))
+        done = subprocess.run([SLUICE, "accel", "--check", "-c", file], capture_output=True, text=True)
+        assert done.returncode in (0, 2), done.stderr
+        return done.returncode == 0
+
+    assert set(schema["properties"]) == set(document) and is_valid(schema, document) and takes(document)
+    refused = 0
     for path, field in places(document, schema):
         for value in candidates(field):
-            if is_misquoted(field, value):
-                continue
-            candidate = replaced(document, path, value)
-            valid, good = is_valid(schema, candidate), accepts(file, candidate)
-            assert valid or not good, f"{path} = {value!r}: the schema refuses what `sluice check` accepts"
-            tried, accepted, refused = tried + 1, accepted + good, refused + (not valid)
-    print(f"{tried} documents: {accepted} accepted by both, {refused} refused by both")
-    assert accepted > 200 and refused > 1000
+            if not is_misquoted(field, value):
+                candidate = replaced(document, path, value)
+                valid = is_valid(schema, candidate)
+                assert valid or not takes(candidate), f"{path} = {value!r}: the schema refuses what Sluice accepts"
+                refused += not valid
+        for bound, step in (("minimum", -1), ("maximum", 1)):
+            if bound in field:
+                candidate = replaced(document, path, field[bound] + step)
+                assert not is_valid(schema, candidate) and not takes(candidate), path
+    assert refused > 200
+    unknown = {**document, "nonsense": 1}
+    assert not is_valid(schema, unknown) and not takes(unknown)
 
 
 def test_each_number_out_of_bounds_is_refused_by_the_schema(schema, tmp_path):
