@@ -48,7 +48,8 @@ class Accelerator:
         ports = "".join(f"  - {{name: {name}, driver: {{af_packet: {{interface: {name}}}}}}}\n" for name in interfaces)
         (self.files / "accel.yaml").write_text(
             f"link: {{port: host, key: {self.key}, lost_after_ms: {self.lost_after_ms}}}\nports:\n"
-            f"  - {{name: host, driver: {{af_packet: {{interface: {TO_HOST}}}}}, mtu: {LINK_MTU}}}\n{ports}")
+            f"  - {{name: host, driver: {{af_packet: {{interface: {TO_HOST}}}}}, mtu: {LINK_MTU}}}\n{ports}"
+            f"control: {{socket: {self.files}/accel.sock}}\n")
         text = PORT.sub(lambda found: f'driver: {{accelerator: {{mac: "{self.mac(found[1])}"}}}}', text)
         link = f"  - {{name: link, driver: {{af_packet: {{interface: {TO_ACCELERATOR}}}}}, mtu: {LINK_MTU}}}\n"
         before, behind = text.split("\nports:\n", 1)
@@ -72,6 +73,10 @@ class Accelerator:
 
     def said(self):
         return (self.files / "accel.log").read_text()
+
+    def shown(self, *options):
+        """What `sluice show accelerator` says."""
+        return self.namespace.run(f"{self.binary} show accelerator --socket {self.files}/accel.sock {' '.join(options)}").stdout
 
     def stop(self):
         """Ends it in order; what it counted."""

@@ -300,6 +300,38 @@ def test_an_accelerator_is_checked_before_it_starts(lab, tmp_path):
         assert status == wanted and ("others may read it" in words) == (wanted == 2), words
 
 
+def test_the_accelerator_says_how_it_stands(lab, gnb):
+    session = new_session(lab)
+    with Stream(lab, gnb, session) as stream:
+        stream.passes(50)
+        seen = json.loads(lab.accelerator.shown("--json"))
+        text = lab.accelerator.shown()
+        metrics = subprocess.run(["curl", "-sS", "--unix-socket", lab.files / "accel.sock", "http://localhost/metrics"],
+                                 capture_output=True, text=True, check=True).stdout
+    own = lab.upf.run(f"cat /sys/class/net/{TO_ACCELERATOR}/address").stdout.strip()
+    assert seen["host"] == own and seen["sessions"]["used"] >= 1 and seen["sessions"]["room"] == 100_000, seen
+    assert seen["flows"]["used"] >= 1 and seen["path"]["flow_hits"] > 0 and 0 < seen["working_s"] < seen["uptime_s"], seen
+    assert f"contact     with {own}" in text and "no_flow" in text, text
+    checked = subprocess.run(["promtool", "check", "metrics"], input=metrics, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    value = lambda name: float(next(line for line in metrics.splitlines() if line.startswith(f"{name} ")).split()[1])
+    assert value("sluice_accel_up") == 1 and value("sluice_accel_flow_hits_total") >= seen["path"]["flow_hits"]
+
+
+def test_a_trace_says_where_a_session_is(lab, gnb):
+    session = new_session(lab)
+    with Stream(lab, gnb, session) as stream:
+        stream.passes()
+        traced = lab.upf.popen(os.environ["SLUICE"], "trace", "--socket", str(lab.files / "control"), "--ue",
+                               session["ue_ipv4"], "--count", "1", stdout=subprocess.PIPE, text=True)
+        time.sleep(1)
+        # The first packet of the other direction: packets uplink have an entry there already.
+        stream.server.sendto(bytes(40), (session["ue_ipv4"], PORT))
+        out, _ = traced.communicate(timeout=30)
+    assert "offload   the session is away" in out and "-> BACK      to the accelerator" in out, out
+    assert "INTERPRETER DISAGREES" not in out
+
+
 def test_zz_the_accelerator_says_what_it_counted(lab):
     """Runs last."""
     counted = lab.accelerator.stop()

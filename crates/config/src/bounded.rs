@@ -70,6 +70,16 @@ impl<const MIN: u64, const MAX: u64> JsonSchema for Bounded<MIN, MAX> {
     }
 }
 
+/// A list that is not empty, or none.
+pub(super) fn at_least_one_if_any<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    match Option::<Vec<T>>::deserialize(deserializer)? {
+        Some(list) if list.is_empty() => Err(de::Error::custom("there must be at least one")),
+        list => Ok(list),
+    }
+}
+
 /// A list that is not empty.
 pub(super) fn at_least_one<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,

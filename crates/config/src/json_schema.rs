@@ -7,11 +7,12 @@
 
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use crate::change_class::{ChangeClass, FieldRule, rule_of};
-use crate::schema::Config;
+use crate::schema::{AcceleratorNodeConfig, Config};
 
 /// The keyword of a field's class.
 const CHANGE: &str = "x-sluice-change";
@@ -36,16 +37,30 @@ pub fn text() -> String {
     serde_json::to_string_pretty(schema()).unwrap_or_default() + "\n"
 }
 
+/// The schema of the file of `sluice accel` as text. All of its fields take effect at a start.
+#[must_use]
+pub fn text_of_accelerator() -> String {
+    let mut schema = schema_of::<AcceleratorNodeConfig>("Configuration of an accelerator of Sluice");
+    allow_empty(&mut schema);
+    // As above.
+    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+}
+
 /// The schema, with the class of each field.
 fn classified() -> Value {
+    let mut schema = schema_of::<Config>("Configuration of Sluice");
+    classify(&mut schema, "");
+    schema
+}
+
+fn schema_of<T: JsonSchema>(title: &str) -> Value {
     let mut settings = SchemaSettings::draft07();
     settings.inline_subschemas = true;
     let generator = settings.into_generator();
-    let mut schema = generator.into_root_schema_for::<Config>().to_value();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
     without_source(&mut schema);
-    classify(&mut schema, "");
     if let Some(root) = schema.as_object_mut() {
-        root.insert("title".into(), "Configuration of Sluice".into());
+        root.insert("title".into(), title.into());
     }
     schema
 }

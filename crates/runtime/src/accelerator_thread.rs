@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::Nanos;
-use packet::MacAddr;
-use worker::accelerator::{Node, NodeError, NodeStats, Reason, SettlingStats};
-use worker::{Io, Stats};
+use worker::Io;
+use worker::accelerator::{Node, NodeError, NodeView};
 
 use crate::clock::Clock;
 use crate::idle::Idle;
@@ -19,43 +18,33 @@ use crate::threads::{Published, ThreadError};
 /// How often it is published what the node counts.
 const PUBLISH: Duration = Duration::from_millis(50);
 
-/// A node as it is now, and what it has counted since its start.
+/// A node, and its thread.
 #[derive(Clone, Debug, Default)]
-pub struct NodeView {
-    /// Its host, while there is contact.
-    pub host: Option<MacAddr>,
-    /// Contacts with a host.
-    pub contacts: u64,
-    /// Frames of the host's port that the channel has discarded.
-    pub discarded: u64,
-    /// What a worker counts, too; `None` before the first poll.
-    pub path: Option<Stats>,
-    /// Exceptions by [`Reason::index`].
-    pub exceptions: [u64; Reason::COUNT],
-    /// Exceptions that found no room.
-    pub exceptions_lost: u64,
-    /// Between node and host.
-    pub node: NodeStats,
-    /// Flows that settle, and have.
-    pub settling: SettlingStats,
-    /// Flow entries.
-    pub flows: usize,
+pub struct AcceleratorReport {
+    /// The node.
+    pub node: NodeView,
+    /// How long the thread has run.
+    pub running: Duration,
+    /// How long polls took of that, those that found something to do.
+    pub working: Duration,
+    /// How often it has polled.
+    pub polls: u64,
 }
 
-impl NodeView {
-    fn of<I: Io>(node: &Node<I>) -> Self {
-        let channel = node.agent().channel();
-        let engine = node.engine().stats();
-        Self {
-            host: channel.peer_mac().filter(|_| node.is_served()),
-            contacts: node.agent().stats().contacts,
-            discarded: channel.stats().discards.iter().sum(),
-            path: Some(engine.path.clone()),
-            exceptions: *engine.exceptions,
-            exceptions_lost: engine.exceptions_lost,
-            node: *node.stats(),
-            settling: engine.settling,
-            flows: engine.flows,
+/// How long a thread has run and worked, and how often.
+struct Time {
+    begin: Nanos,
+    working: Duration,
+    polls: u64,
+}
+
+impl Time {
+    fn report<I: Io>(&self, node: &Node<I>, now: Nanos) -> AcceleratorReport {
+        AcceleratorReport {
+            node: node.view(),
+            running: now.since(self.begin),
+            working: self.working,
+            polls: self.polls,
         }
     }
 }
@@ -82,8 +71,8 @@ impl std::error::Error for NodeThreadError {}
 
 /// The running node of an accelerator.
 pub struct AcceleratorThread {
-    thread: JoinHandle<NodeView>,
-    published: Published<NodeView>,
+    thread: JoinHandle<AcceleratorReport>,
+    published: Published<AcceleratorReport>,
 }
 
 /// Registers and pins the calling thread, and makes its node there.
@@ -113,7 +102,7 @@ impl AcceleratorThread {
         stop: Arc<AtomicBool>,
         node: impl FnOnce() -> Result<Node<I>, NodeError> + Send + 'static,
     ) -> Result<Self, NodeThreadError> {
-        let published = Published::<NodeView>::default();
+        let published = Published::<AcceleratorReport>::default();
         let shared = published.clone();
         let (outcome, made) = sync_channel(1);
         let body = move || {
@@ -121,21 +110,30 @@ impl AcceleratorThread {
                 Ok(made) => made,
                 Err(error) => {
                     let _ = outcome.send(Err(error));
-                    return NodeView::default();
+                    return AcceleratorReport::default();
                 }
             };
             let _ = outcome.send(Ok(()));
             let mut next = Nanos::ZERO;
+            let mut time = Time {
+                begin: clock.now(),
+                working: Duration::ZERO,
+                polls: 0,
+            };
             while !stop.load(Ordering::Relaxed) {
                 let now = clock.now();
-                let report = node.poll(now);
-                idle.after(!report.is_idle() || node.deadline() <= now);
+                let has_worked = !node.poll(now).is_idle();
+                time.polls += 1;
+                if has_worked {
+                    time.working += clock.now().since(now);
+                }
+                idle.after(has_worked || node.deadline() <= now);
                 if now >= next {
-                    shared.offer(|view| *view = NodeView::of(&node));
+                    shared.offer(|report| *report = time.report(&node, now));
                     next = now + PUBLISH;
                 }
             }
-            NodeView::of(&node)
+            time.report(&node, clock.now())
         };
         let thread = thread::Builder::new()
             .name("accelerator".into())
@@ -145,10 +143,16 @@ impl AcceleratorThread {
         Ok(Self { thread, published })
     }
 
-    /// The node, as it is published.
+    /// Node and thread, as they are published.
     #[must_use]
-    pub fn view(&self) -> NodeView {
+    pub fn report(&self) -> AcceleratorReport {
         self.published.read()
+    }
+
+    /// Reads the same from any thread.
+    pub fn reader(&self) -> impl Fn() -> AcceleratorReport + Send + Sync + use<> {
+        let published = self.published.clone();
+        move || published.read()
     }
 
     /// Whether the thread has ended, which it does before `stop` only when it failed.
@@ -162,7 +166,7 @@ impl AcceleratorThread {
     /// # Panics
     /// When the thread panicked.
     #[must_use]
-    pub fn join(self) -> NodeView {
+    pub fn join(self) -> AcceleratorReport {
         self.thread.join().expect("the accelerator's thread panicked")
     }
 }

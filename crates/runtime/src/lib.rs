@@ -12,7 +12,7 @@ mod sockets;
 mod threads;
 mod wakeup;
 
-pub use accelerator_thread::{AcceleratorThread, NodeThreadError, NodeView};
+pub use accelerator_thread::{AcceleratorReport, AcceleratorThread, NodeThreadError};
 pub use clock::{Clock, HOST_LOOK, HostTime};
 pub use control_loop::ControlLoop;
 pub use idle::{Idle, Waiter, sockets_of_workers};

@@ -218,6 +218,8 @@ fn out_of_sight(traced: &Traced) -> Option<&'static str> {
         TracedEnd::ToHost => Some("it is for the host's own network stack"),
         TracedEnd::Reassembling => Some("it waits for the other fragments of its GTP-U packet"),
         TracedEnd::AwaitsSession => Some("its session is still restored"),
+        TracedEnd::AwaitsMove => Some("its session is on its way between worker and accelerator"),
+        TracedEnd::GoesBack { .. } => Some("the accelerator passes it"),
         TracedEnd::Held => Some("it waits for the first fragment of its datagram"),
         TracedEnd::Dropped(reason) => depends_on_more(reason),
         TracedEnd::Buffered | TracedEnd::Sent { .. } => None,
@@ -363,9 +365,12 @@ fn worker_says(end: &TracedEnd) -> String {
         TracedEnd::HandedOver(worker) => format!("it goes to worker {worker}"),
         TracedEnd::Consumed => "it has done its work".into(),
         TracedEnd::ToHost => "it goes to the host".into(),
-        TracedEnd::Held | TracedEnd::Reassembling | TracedEnd::Buffered | TracedEnd::AwaitsSession => {
-            "it waits".into()
-        }
+        TracedEnd::GoesBack { .. } => "it goes back to the accelerator".into(),
+        TracedEnd::Held
+        | TracedEnd::Reassembling
+        | TracedEnd::Buffered
+        | TracedEnd::AwaitsSession
+        | TracedEnd::AwaitsMove => "it waits".into(),
     }
 }
 
@@ -430,6 +435,7 @@ mod tests {
                 qers: Vec::new(),
                 urrs: Vec::new(),
             }),
+            place: None,
             translation: None,
             is_yellow: false,
             is_answer: false,

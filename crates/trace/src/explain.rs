@@ -12,8 +12,8 @@ use rules::network::{InstanceId, Network};
 use rules::reference_interpreter::{Outcome, Verdict, evaluate_access, evaluate_pdrs};
 use rules::{Detection, NameSource};
 use worker::{
-    LagPorts, TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame,
-    TracedLookup, TracedSession, TracedTranslation,
+    LagPorts, Stays, TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow,
+    TracedFrame, TracedLookup, TracedPlace, TracedSession, TracedTranslation,
 };
 
 use super::compare_with_interpreter::{Compared, Comparison, compare_with_interpreter, detection_of};
@@ -150,6 +150,7 @@ impl Explainer {
                 .as_ref()
                 .map(|session| identifiers::seid(session.seid)),
             ue: rules.map(ue_addresses).unwrap_or_default(),
+            accelerator: traced.place.map(place_in_words),
             translation: traced.translation.map(translation_in_words),
             flow: flow_in_words(&traced.flow, parsed.tunnel.is_some()),
             pdr: pdr.map(|pdr| pdr.id.0),
@@ -349,6 +350,12 @@ impl Explainer {
             TracedEnd::AwaitsSession => EndTrace::Waits {
                 for_what: "its session, which is still restored".into(),
             },
+            TracedEnd::AwaitsMove => EndTrace::Waits {
+                for_what: "its session, which is on its way between here and the accelerator".into(),
+            },
+            TracedEnd::GoesBack { port_was_full, .. } => EndTrace::GoesBack {
+                port_was_full: *port_was_full,
+            },
             TracedEnd::Buffered => EndTrace::Waits {
                 for_what: match verdict.map(|verdict| &verdict.outcome) {
                     Some(Outcome::Forwarded { .. }) => "its next hop to answer".into(),
@@ -378,6 +385,29 @@ fn dropped(reason: DropReason) -> EndTrace {
         reason: reason.label().into(),
         clause: reason.clause().into(),
         explanation: reason.explain().into(),
+    }
+}
+
+/// Where the session of a packet is, of a worker with an accelerator.
+fn place_in_words(place: TracedPlace) -> String {
+    let stays = |why: Stays| match why {
+        Stays::Action => "a FAR of it buffers, redirects, duplicates, mirrors or reports",
+        Stays::Inspection => "its packets are looked into, or pass an access list",
+        Stays::Nat => "it has addresses of a NAT pool",
+        Stays::Accounting => "it counts contents or events, shares credit, or is watched for inactivity",
+        Stays::SharedRate => "it shares a rate with other sessions",
+        Stays::Moving => "it moves from one worker to another",
+        Stays::Port => "its packets leave by a port that is not the accelerator's",
+        Stays::Capability => "the accelerator cannot do what it needs, or has no room",
+        Stays::Refused => "a packet needed this node, or the accelerator refused it, not long ago",
+        Stays::Waiting => "packets of it wait here",
+    };
+    match place {
+        TracedPlace::Home(None) => "the session is here: by the policy, or there is no contact".into(),
+        TracedPlace::Home(Some(why)) => format!("the session stays here ({}): {}", why.label(), stays(why)),
+        TracedPlace::Leaving => "the session is here, and leaves for the accelerator".into(),
+        TracedPlace::Away => "the session is away: packets of its known flows are not seen here".into(),
+        TracedPlace::Returning => "the session comes home".into(),
     }
 }
 

@@ -71,6 +71,9 @@ pub struct PacketTrace {
     /// The UE's addresses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ue: Vec<String>,
+    /// Where its session is, of a worker with an accelerator, and why it stays here.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub accelerator: Option<String>,
     /// What CG-NAT made of it; absent where nothing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub translation: Option<TranslationTrace>,
@@ -282,6 +285,12 @@ pub enum EndTrace {
     Consumed,
     /// To the host's own network stack, by the interface of its network instance.
     ToHost,
+    /// It goes back to the accelerator with its flow, and passes there.
+    GoesBack {
+        /// Packets that left with it found no room at the port; it may be one of them (`tx_full`).
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        port_was_full: bool,
+    },
     /// It waits.
     Waits {
         /// For what.
@@ -300,6 +309,7 @@ impl EndTrace {
             Self::HandedOver { worker } => format!("handed over to worker {worker}"),
             Self::Consumed => "consumed".into(),
             Self::ToHost => "to the host".into(),
+            Self::GoesBack { .. } => "back to the accelerator".into(),
             Self::Waits { for_what } => format!("waits for {for_what}"),
         }
     }
@@ -344,6 +354,15 @@ impl EndTrace {
             }
             Self::Consumed => "CONSUMED  it was for this node itself".into(),
             Self::ToHost => "HOST      it is for the host's own network stack".into(),
+            Self::GoesBack { port_was_full } => {
+                let full = match port_was_full {
+                    true => "; the port had no room for all of this burst: it may be lost (tx_full)",
+                    false => "",
+                };
+                format!(
+                    "BACK      to the accelerator, with its flow: it passes there, as the next ones do{full}"
+                )
+            }
             Self::Waits { for_what } => format!("WAITS     for {for_what}"),
         }
     }
@@ -363,6 +382,9 @@ impl PacketTrace {
         line("packet", &self.packet);
         if let Some(seid) = &self.seid {
             line("session", &format!("{seid}  UE {}", self.ue.join(", ")));
+        }
+        if let Some(place) = &self.accelerator {
+            line("offload", place);
         }
         if let Some(translation) = self.translation.as_ref().filter(|one| one.is_destination) {
             line("NAT", &translation.text());

@@ -14,7 +14,7 @@ use worker::{Budgets, ControlEnd, InterfaceSettings, PacketRates, WorkerConfig, 
 use super::balance::{Balancer, Bound};
 use super::control::{Control, ControlConfig};
 use super::n4_config::{n4_config, share};
-use config::{AcceleratorConfig, Bounded, Config, HostConfig, LagModeConfig, StoreConfig};
+use config::{Bounded, Config, HostConfig, LagModeConfig, StoreConfig};
 
 /// Commands and events that each worker's link holds.
 const LINK_DEPTH: usize = 4_096;
@@ -126,7 +126,7 @@ pub fn worker_config(
     let bits = |dscps: &Vec<Bounded<0, 63>>| dscps.iter().fold(0, |bits, dscp| bits | 1_u64 << dscp.value());
     worker.urgent_dscps = dscps.map(bits).collect();
     worker.backlog = backlog(config);
-    worker.offload = config.accelerator.as_ref().map(AcceleratorConfig::offload_policy);
+    worker.offload = config.offload_policy();
     worker
 }
 

@@ -41,7 +41,7 @@ pub use self::config::EngineConfig;
 pub use self::engine::{Engine, EngineStats};
 pub use self::engine_tables::EngineTables;
 pub use self::exceptions::Exception;
-pub use self::node::{Node, NodeConfig, NodeError, NodeStats};
+pub use self::node::{Node, NodeConfig, NodeError, NodeStats, NodeView};
 pub use self::put_error::PutError;
 pub use self::settling::SettlingStats;
 pub(crate) use self::settling::cut;

@@ -61,8 +61,8 @@ pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{
     MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceSource, TraceTerms, Traced,
-    TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession,
-    TracedTranslation, mirror, trace,
+    TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedPlace,
+    TracedSession, TracedTranslation, mirror, trace,
 };
 pub use view::{AcceleratorView, Holdings, NatCounts, SessionView};
 pub use worker::{PollReport, Worker};

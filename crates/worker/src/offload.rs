@@ -13,7 +13,7 @@ pub(crate) mod eligibility;
 pub(crate) mod homes;
 pub(crate) mod network;
 mod objects;
-mod policy;
+pub(crate) mod policy;
 pub(crate) mod state;
 
 pub use self::eligibility::Stays;

@@ -16,7 +16,7 @@ pub(crate) mod tracer;
 
 pub use self::report::{
     TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
-    TracedSession, TracedTranslation,
+    TracedPlace, TracedSession, TracedTranslation,
 };
 pub use self::request::{
     TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceTerms, mirror, trace,

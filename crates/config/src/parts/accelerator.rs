@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flow::PortId;
+use flow::{InstanceId, PortId};
 use offload::channel::{ChannelConfig, Key, Role, ShortKey, Timers};
 use offload::exception::Through;
 use packet::{MacAddr, VlanId};
@@ -18,7 +18,7 @@ use crate::bounded::Bounded;
 use crate::bounded_file;
 use crate::error::Fault;
 use crate::parts::network::check_mac;
-use crate::schema::{AcceleratorConfig, Config, Driver, InBandConfig, InstanceConfig, PortConfig, parse_mac};
+use crate::schema::{Config, Driver, InBandConfig, InstanceConfig, PortConfig, parse_mac};
 
 /// Octets of a key file, at most.
 const LONGEST_KEY: u64 = 4_096;
@@ -179,16 +179,30 @@ impl Config {
     }
 }
 
-impl AcceleratorConfig {
-    /// Which sessions the accelerator passes.
+impl Config {
+    /// Which sessions the accelerator passes; `None` without one.
     #[must_use]
-    pub fn offload_policy(&self) -> OffloadPolicy {
-        let policy = &self.policy;
-        OffloadPolicy {
+    pub fn offload_policy(&self) -> Option<OffloadPolicy> {
+        let policy = &self.accelerator.as_ref()?.policy;
+        let bit = |qfi: &Bounded<0, 63>| 1_u64 << qfi.value();
+        let place = |name: &Spanned<String>| self.place_of_instance(&name.value);
+        let instances = policy.instances.as_ref();
+        Some(OffloadPolicy {
             after_packets: policy.after_packets.value() as u16,
+            after_octets: policy.after_octets.value() as u32,
+            qfis: policy
+                .qfis
+                .as_ref()
+                .map(|qfis| qfis.iter().map(bit).fold(0, |all, one| all | one)),
+            instances: instances.map(|names| names.iter().filter_map(place).collect()),
             stays_for: Duration::from_secs(policy.stays_s.value()),
             sessions: policy.sessions.map_or(usize::MAX, Bounded::size),
-        }
+        })
+    }
+
+    fn place_of_instance(&self, name: &str) -> Option<InstanceId> {
+        let place = self.instances.iter().position(|one| one.name.value == *name)?;
+        Some(InstanceId(place as u16))
     }
 }
 
@@ -204,6 +218,14 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
             None => Ok(()),
         };
     };
+    let mut named = accelerator.policy.instances.iter().flatten();
+    if let Some(name) = named.find(|name| config.place_of_instance(&name.value).is_none()) {
+        let message = format!(
+            "accelerator.policy.instances: no instance is named `{}`",
+            name.value
+        );
+        return Err(Fault::new(name, message));
+    }
     let link = &accelerator.link;
     link.check("accelerator.link", &config.ports)?;
     let fault = |message: String| Err(Fault::new(&link.port, format!("accelerator: {message}")));

@@ -108,6 +108,16 @@ impl AcceleratorNodeConfig {
             let message = "idle: interrupt is not possible here; busy and adaptive are";
             return Err(Fault::new(&self.link.port, message));
         }
+        if let (None, Some(group)) = (&self.control.socket, &self.control.group) {
+            let message = format!("control.group: `{}`, and there is no control.socket", group.value);
+            return Err(Fault::new(group, message));
+        }
+        if let Some(socket) = &self.control.socket
+            && !socket.value.is_absolute()
+        {
+            let message = format!("control.socket: `{}` is no absolute path", socket.value.display());
+            return Err(Fault::new(socket, message));
+        }
         self.link.check("link", &self.ports)?;
         if self.ports.len() < 2 {
             let message = "ports: there is none beside the one towards the host";

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
-use crate::bounded::Bounded;
+use crate::bounded::{self, Bounded};
 
 /// The accelerator that passes packets of the ports with `driver: accelerator`.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
@@ -62,6 +62,19 @@ pub struct OffloadPolicyConfig {
     /// Packets of a session that pass here before the accelerator gets it; 0: the first one brings it along; 0.
     #[serde(default = "OffloadPolicyConfig::default_after_packets")]
     pub after_packets: Bounded<0, 65_534>,
+    /// Octets of user packets of a session that pass here, too, before the accelerator gets it; 0.
+    #[serde(default = "OffloadPolicyConfig::default_after_octets")]
+    pub after_octets: Bounded<0, 4_000_000_000>,
+    /// QFIs: packets of others do not have their session leave. With the session all of its packets leave; absent: all
+    /// packets do, also those without a QFI.
+    #[serde(default, deserialize_with = "bounded::at_least_one_if_any")]
+    #[schemars(length(min = 1))]
+    pub qfis: Option<Vec<Bounded<0, 63>>>,
+    /// Names of instances: packets that neither come in nor leave by one of them do not have their session leave;
+    /// absent: all do.
+    #[serde(default, deserialize_with = "bounded::at_least_one_if_any")]
+    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
+    pub instances: Option<Vec<Spanned<String>>>,
     /// Seconds that a session stays here after the accelerator has refused it, or one of its packets needed this node;
     /// 10.
     #[serde(default = "OffloadPolicyConfig::default_stays")]
@@ -75,6 +88,9 @@ impl OffloadPolicyConfig {
     const fn default_after_packets() -> Bounded<0, 65_534> {
         Bounded::new(0)
     }
+    const fn default_after_octets() -> Bounded<0, 4_000_000_000> {
+        Bounded::new(0)
+    }
     const fn default_stays() -> Bounded<0, 3_600> {
         Bounded::new(10)
     }
@@ -84,6 +100,9 @@ impl Default for OffloadPolicyConfig {
     fn default() -> Self {
         Self {
             after_packets: Self::default_after_packets(),
+            after_octets: Self::default_after_octets(),
+            qfis: None,
+            instances: None,
             stays_s: Self::default_stays(),
             sessions: None,
         }

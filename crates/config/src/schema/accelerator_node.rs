@@ -1,7 +1,10 @@
 //! The configuration file of `sluice accel`.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_saphyr::Spanned;
 
 use super::{DpdkConfig, IdlePolicy, InBandConfig, LogConfig, PortConfig};
 use crate::bounded::{self, Bounded};
@@ -31,6 +34,9 @@ pub struct AcceleratorNodeConfig {
     /// Counters.
     #[serde(default)]
     pub counts: AcceleratorCountsConfig,
+    /// Who may ask how it stands.
+    #[serde(default)]
+    pub control: AcceleratorControlConfig,
     /// DPDK's environment.
     #[serde(default)]
     pub dpdk: DpdkConfig,
@@ -46,6 +52,20 @@ impl AcceleratorNodeConfig {
     const fn default_idle_sleep() -> Bounded<1, 1_000> {
         Bounded::new(250)
     }
+}
+
+/// Who may ask how an accelerator stands.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceleratorControlConfig {
+    /// Path of the Unix socket that `sluice show accelerator` asks, and that has `/metrics`; absent: there is none.
+    #[serde(default)]
+    #[schemars(with = "Option<PathBuf>")]
+    pub socket: Option<Spanned<PathBuf>>,
+    /// Name of the group whose members may use it (mode 0660); absent: the process's own user alone (0600).
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub group: Option<Spanned<String>>,
 }
 
 /// What the tables of an accelerator are sized for.

@@ -41,9 +41,34 @@ fn ports_behind_an_accelerator_are_the_last() {
     assert_eq!((port, found.name.value.as_str()), (PortId(0), "link"));
     let driver = config.ports[1].driver.as_ref().expect("it has one");
     assert_eq!(driver.mac(), Some(MacAddr([2, 0, 0, 0, 0, 7])));
-    let policy = config.accelerator.as_ref().expect("it is there").offload_policy();
+    let policy = config.offload_policy().expect("it is there");
     assert_eq!((policy.after_packets, policy.sessions), (3, 7));
     assert_eq!(policy.stays_for.as_secs(), 10);
+    assert_eq!((policy.qfis, policy.instances), (None, None));
+}
+
+#[test]
+fn a_policy_names_qfis_and_instances() {
+    let all = format!(
+        "accelerator: {{{LINK}, policy: {{after_octets: 9000, qfis: [1, 63], instances: [access]}}}}"
+    );
+    let config = parse(&text(&ports("1666", "02:00:00:00:00:07"), &all, "")).expect("it is right");
+    let policy = config.offload_policy().expect("it is there");
+    assert_eq!((policy.after_octets, policy.qfis), (9000, Some(1 << 63 | 2)));
+    assert_eq!(policy.instances, Some(vec![flow::InstanceId(0)]));
+    for (policy, said) in [
+        (
+            "instances: [access, moon]",
+            "accelerator.policy.instances: no instance is named `moon`",
+        ),
+        ("instances: []", "there must be at least one"),
+        ("qfis: []", "there must be at least one"),
+        ("qfis: [64]", "64"),
+    ] {
+        let all = format!("accelerator: {{{LINK}, policy: {{{policy}}}}}");
+        let words = parse(&text(&ports("1666", "02:00:00:00:00:07"), &all, "")).expect_err(policy);
+        assert!(words.contains(said), "{words}");
+    }
 }
 
 #[test]

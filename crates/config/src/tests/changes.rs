@@ -61,18 +61,17 @@ fn no_field_holds_a_secret() {
 /// Run with `SLUICE_GOLDEN=write` to bring the document up to date.
 #[test]
 fn the_schema_in_the_repository_is_that_of_the_program() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/reference/sluice.schema.json"
-    );
-    if std::env::var_os("SLUICE_GOLDEN").is_some_and(|how| how == "write") {
-        std::fs::write(path, json_schema::text()).unwrap();
+    for (name, text) in [
+        ("sluice.schema.json", json_schema::text()),
+        ("accelerator.schema.json", json_schema::text_of_accelerator()),
+    ] {
+        let path = format!("{}/../../docs/reference/{name}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("SLUICE_GOLDEN").is_some_and(|how| how == "write") {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == text, "{name}: run the test with SLUICE_GOLDEN=write");
     }
-    let written = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        written == json_schema::text(),
-        "run the test with SLUICE_GOLDEN=write"
-    );
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! bounded.
 
 mod accelerator;
+mod accelerator_node;
 mod contents;
 mod control;
 mod exposition;
@@ -16,6 +17,7 @@ mod store;
 mod ts28552;
 mod worker;
 
+pub use accelerator_node::render_accelerator_node;
 pub(crate) use control::type_label;
 pub use control::{
     ControlLoad, ControlSnapshot, GroupCounts, NeighbourCount, PoolCount, RefusalCount, SmfCount,
@@ -112,6 +114,21 @@ mod tests {
         }
         let written = std::fs::read_to_string(&path).unwrap();
         assert_eq!(written, page, "run the test with SLUICE_GOLDEN=write");
+    }
+
+    /// A row of a page's table for each metric.
+    pub(super) fn add_rows(page: &mut String, metrics: &[&'static Metric]) {
+        for metric in metrics {
+            let labels = metric.labels.iter().map(|label| format!("`{label}`"));
+            let kind = format!("{:?}", metric.kind).to_lowercase();
+            let _ = writeln!(
+                page,
+                "| `{}` | {kind} | {} | {} |",
+                metric.sample_name(),
+                labels.collect::<Vec<_>>().join(", "),
+                metric.help
+            );
+        }
     }
 
     fn scrape(workers: usize) -> Scrape {
@@ -410,17 +427,10 @@ mod tests {
     #[test]
     fn the_page_has_every_metric() {
         let mut page = String::from(include_str!("metrics_head.txt"));
-        for metric in write(Format::Prometheus, MOST_SERIES, &scrape(1)).described() {
-            let labels = metric.labels.iter().map(|label| format!("`{label}`"));
-            let kind = format!("{:?}", metric.kind).to_lowercase();
-            let _ = writeln!(
-                page,
-                "| `{}` | {kind} | {} | {} |",
-                metric.sample_name(),
-                labels.collect::<Vec<_>>().join(", "),
-                metric.help
-            );
-        }
+        add_rows(
+            &mut page,
+            write(Format::Prometheus, MOST_SERIES, &scrape(1)).described(),
+        );
         assert_page("metrics.md", &page);
     }
 }

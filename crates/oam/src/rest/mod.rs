@@ -4,6 +4,7 @@
 //! itself; it queries the control thread for the rest over a bounded channel ([`QueryServer`]), a page or a session at
 //! a time, so that neither packets nor PFCP wait for a client. The router is independent of the socket.
 
+mod accelerator_node;
 mod alarm_stream;
 mod answer;
 mod auditor;
@@ -34,6 +35,7 @@ mod socket;
 mod stream_places;
 mod trace;
 
+pub use accelerator_node::{ACCELERATOR_NODE, accelerator_node_router};
 pub use auditor::Auditor;
 pub use caller::{Caller, PeerAddress};
 pub use client::{ApiRequest, ClientError, ResponseLimits, Submission, ask, fetch, get, stream, submit};

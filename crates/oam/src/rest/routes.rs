@@ -35,6 +35,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(super) use self::metrics::wanted_format;
 use super::authorization::{self, Authorization, RouteRoles};
 use super::document::{complete, head};
 use super::request_body::LONGEST_BODY;

@@ -118,6 +118,14 @@ impl RestSocket {
     /// # Errors
     /// The system's; [`io::ErrorKind::AddrInUse`] when another process serves it.
     pub fn open(path: &Path, access: Access, service: Service) -> io::Result<Self> {
+        Self::open_router(path, access, router(service))
+    }
+
+    /// The same with routes of their own.
+    ///
+    /// # Errors
+    /// As of [`Self::open`].
+    pub fn open_router(path: &Path, access: Access, router: Router) -> io::Result<Self> {
         if UnixStream::connect(path).is_ok() {
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
@@ -130,7 +138,7 @@ impl RestSocket {
             .enable_all()
             .build()?;
         let (stop, stopped) = oneshot::channel();
-        let body = move || runtime.block_on(serve(listener, access, router(service), stopped));
+        let body = move || runtime.block_on(serve(listener, access, router, stopped));
         let thread = thread::Builder::new().name("rest".into()).spawn(body)?;
         Ok(Self {
             path: path.to_owned(),

@@ -4,6 +4,7 @@
 //! reads them and writes tables for people. Numbers of 64 bits that are names and not counts (SEIDs) are texts in
 //! hexadecimal, since JSON readers round them. Nothing here queries control or workers.
 
+mod accelerator_node;
 mod access_lists;
 mod alarms;
 mod applications;
@@ -29,6 +30,9 @@ mod tokens;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+#[cfg(test)]
+pub(crate) use accelerator_node::tests::status as accelerator_node_status;
+pub use accelerator_node::{AcceleratorNodeStatus, AcceleratorNodeUse, TableUse};
 pub use access_lists::{AccessListStatus, AccessLists, AccessRuleStatus};
 pub use alarms::{AlarmChange, AlarmEvent, AlarmEventList, AlarmList, AlarmNotification, AlarmRow, Severity};
 pub use applications::{ApplicationList, ApplicationRow};

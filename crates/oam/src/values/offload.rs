@@ -345,13 +345,13 @@ impl AcceleratorChannel {
     }
 }
 
-fn by_reason<const N: usize>(labels: [&str; N], counts: &[u64; N]) -> BTreeMap<String, u64> {
+pub(super) fn by_reason<const N: usize>(labels: [&str; N], counts: &[u64; N]) -> BTreeMap<String, u64> {
     let counted = labels.into_iter().zip(counts);
     counted.map(|(label, count)| (label.to_owned(), *count)).collect()
 }
 
 /// Those that have been counted; a dash if there is none.
-fn reasons(counts: &BTreeMap<String, u64>) -> String {
+pub(super) fn reasons(counts: &BTreeMap<String, u64>) -> String {
     let counted = counts.iter().filter(|(_, count)| **count > 0);
     list(counted.map(|(reason, count)| format!("{reason} {}", grouped(*count))))
 }

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use config::AcceleratorNodeConfig;
-use flow::Seed;
-use oam::{LogControl, totals};
+use flow::{Nanos, Seed};
+use oam::LogControl;
+use oam::rest::{Access, RestSocket, Role as CallerRole, accelerator_node_router};
+use oam::values::{AcceleratorNodeStatus, AcceleratorNodeUse};
 use offload::channel::Role;
-use offload::exception::{Class, Reason};
 use packet::MacAddr;
 use ports::Ports;
-use runtime::{AcceleratorThread, Clock, Idle, NodeView};
-use serde_json::{Value, json};
+use runtime::{AcceleratorReport, AcceleratorThread, Clock, Idle};
 use session::Random;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -26,6 +26,7 @@ use worker::accelerator::Node;
 
 use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
 use crate::daemon::accelerator::channel_random;
+use crate::daemon::service_manager::ServiceManager;
 
 /// How often it is looked at whether there is contact.
 const LOOK: Duration = Duration::from_millis(100);
@@ -63,6 +64,10 @@ pub fn accel(arguments: &AccelArguments) -> ExitCode {
         eprintln!("{}: link: {error}", arguments.config.display());
         return ExitCode::from(CONFIGURATION_ERROR);
     }
+    if let Err(error) = access_of(&config) {
+        eprintln!("{}: {error}", arguments.config.display());
+        return ExitCode::from(CONFIGURATION_ERROR);
+    }
     if arguments.check {
         print!("{}", explain(&config));
         return ExitCode::SUCCESS;
@@ -75,7 +80,8 @@ pub fn accel(arguments: &AccelArguments) -> ExitCode {
         Ok(counted) => {
             info!("stopped");
             if arguments.json {
-                println!("{}", as_json(&counted));
+                // Plain values always have a JSON form.
+                println!("{}", serde_json::to_string(&counted).unwrap_or_default());
             }
             ExitCode::SUCCESS
         }
@@ -124,7 +130,8 @@ fn text(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-fn serve(config: &AcceleratorNodeConfig, stop: &AtomicBool) -> Result<NodeView, String> {
+fn serve(config: &AcceleratorNodeConfig, stop: &AtomicBool) -> Result<AcceleratorNodeStatus, String> {
+    let access = access_of(config)?;
     let eal = ports::start_eal_of_accelerator(config).map_err(text)?;
     let mut ports = Ports::start_of_accelerator(eal, config).map_err(text)?;
     ports.swept().iter().for_each(|what| warn!("{what}"));
@@ -150,9 +157,77 @@ fn serve(config: &AcceleratorNodeConfig, stop: &AtomicBool) -> Result<NodeView, 
         channel = config.link.channel.value(),
         "ready"
     );
-    watch(&thread, &mut ports, stop)?;
+    let room = room_of(config);
+    let socket = access.and_then(|access| open_socket(config, access, &thread, room));
+    let mut manager = ServiceManager::of_environment();
+    manager.ready();
+    watch(&thread, &mut ports, &mut manager, stop)?;
+    manager.ending();
     halt.store(true, Ordering::Relaxed);
-    Ok(thread.join())
+    drop(socket);
+    Ok(status_of(&thread.join(), room))
+}
+
+/// What the tables have room for.
+fn room_of(config: &AcceleratorNodeConfig) -> AcceleratorNodeUse {
+    let limits = &config.limits;
+    AcceleratorNodeUse {
+        sessions: limits.sessions.value(),
+        flows: limits.flows_ipv4.value() + limits.flows_ipv6.value(),
+        ..AcceleratorNodeUse::default()
+    }
+}
+
+fn status_of(report: &AcceleratorReport, room: AcceleratorNodeUse) -> AcceleratorNodeStatus {
+    let used = AcceleratorNodeUse {
+        running: report.running,
+        working: report.working,
+        ..room
+    };
+    AcceleratorNodeStatus::of(&report.node, used)
+}
+
+/// How it stands, for the service manager.
+fn in_a_line(report: &AcceleratorReport) -> String {
+    let contact = match report.node.host {
+        Some(mac) => format!("in contact with {mac}"),
+        None => "without a host".into(),
+    };
+    format!(
+        "{contact}, {} sessions, {} flows",
+        report.node.sessions, report.node.flows
+    )
+}
+
+/// Who may use the socket; `None` where there is none.
+fn access_of(config: &AcceleratorNodeConfig) -> Result<Option<Access>, String> {
+    let control = &config.control;
+    match (&control.socket, &control.group) {
+        (None, _) => Ok(None),
+        (Some(_), None) => Ok(Some(Access::Owner)),
+        (Some(_), Some(group)) => Access::group(&group.value, CallerRole::Viewer)
+            .map(Some)
+            .map_err(|error| format!("control.group: {error}")),
+    }
+}
+
+/// The socket that `sluice show accelerator` asks. Packets pass without it, too.
+fn open_socket(
+    config: &AcceleratorNodeConfig,
+    access: Access,
+    thread: &AcceleratorThread,
+    room: AcceleratorNodeUse,
+) -> Option<RestSocket> {
+    let path = config.control.socket.as_ref().map(|path| &path.value)?;
+    let report = thread.reader();
+    let router = accelerator_node_router(Arc::new(move || status_of(&report(), room)));
+    match RestSocket::open_router(path, access, router) {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            warn!(socket = %path.display(), why = %error, "the socket cannot be opened: it cannot be asked how it stands");
+            None
+        }
+    }
 }
 
 /// Says which number and address each port has, which the host's configuration has to have.
@@ -167,15 +242,24 @@ fn log_ports(config: &AcceleratorNodeConfig, macs: &[MacAddr]) {
     }
 }
 
-/// Waits for `stop`; logs when contact begins and ends, and keeps the ports' frames from the kernel's network stack.
-fn watch(thread: &AcceleratorThread, ports: &mut Ports, stop: &AtomicBool) -> Result<(), String> {
+/// Waits for `stop`; logs when contact begins and ends, keeps the ports' frames from the kernel's network stack, and
+/// gives the service manager signs of life of the thread.
+fn watch(
+    thread: &AcceleratorThread,
+    ports: &mut Ports,
+    manager: &mut ServiceManager,
+    stop: &AtomicBool,
+) -> Result<(), String> {
+    let begin = Instant::now();
     let (mut before, mut drops_due) = ((None, 0), Instant::now() + DROP_POLL);
     while !stop.load(Ordering::Relaxed) {
         if thread.is_finished() {
             return Err("the thread of the packets ended".into());
         }
-        let view = thread.view();
-        let now = (view.host, view.contacts);
+        let report = thread.report();
+        let elapsed = Nanos(begin.elapsed().as_nanos() as u64);
+        manager.turn(elapsed, [report.polls].into_iter(), || in_a_line(&report));
+        let now = (report.node.host, report.node.contacts);
         if before != now {
             if let (Some(mac), _) = before {
                 warn!(host = %mac, "contact with the host lost: all that it had given is forgotten");
@@ -194,28 +278,4 @@ fn watch(thread: &AcceleratorThread, ports: &mut Ports, stop: &AtomicBool) -> Re
         thread::sleep(LOOK);
     }
     Ok(())
-}
-
-/// What was counted, for programs.
-fn as_json(view: &NodeView) -> Value {
-    let exceptions = Reason::ALL.iter().zip(&view.exceptions);
-    let exceptions = exceptions.map(|(reason, count)| (reason.label().to_owned(), json!(count)));
-    let lost: u64 = view.node.lost.iter().sum();
-    json!({
-        "contacts": view.contacts,
-        "flows": view.flows,
-        "exceptions": exceptions.collect::<serde_json::Map<_, _>>(),
-        "urgent_exceptions": view.node.exceptions[Class::Urgent as usize],
-        "exceptions_lost": view.exceptions_lost + lost,
-        "through": view.node.through,
-        "refused": view.node.refused,
-        "sent_for_host": view.node.sent,
-        "discarded": view.discarded,
-        "forged": view.node.forged,
-        "replayed": view.node.replayed,
-        "malformed": view.node.malformed,
-        "settled": view.settling.settled,
-        "settling_timed_out": view.settling.timed_out,
-        "path": totals::totals(view.path.as_slice()),
-    })
 }

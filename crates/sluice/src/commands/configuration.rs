@@ -73,7 +73,11 @@ enum What {
         at_restart: bool,
     },
     /// Print the JSON Schema of configurations.
-    Schema,
+    Schema {
+        /// Of those of `sluice accel`.
+        #[arg(long)]
+        accelerator: bool,
+    },
 }
 
 #[derive(Args, Clone, Debug)]
@@ -107,8 +111,11 @@ pub fn config(arguments: &ConfigArguments) -> ExitCode {
 }
 
 fn run(arguments: &ConfigArguments) -> Result<String, Failure> {
-    if let What::Schema = arguments.what {
-        return Ok(json_schema::text());
+    if let What::Schema { accelerator } = arguments.what {
+        return Ok(match accelerator {
+            true => json_schema::text_of_accelerator(),
+            false => json_schema::text(),
+        });
     }
     let candidate = match &arguments.what {
         What::Check { file } | What::Diff { file: Some(file), .. } => Some(read(file)?),
@@ -174,7 +181,9 @@ fn run(arguments: &ConfigArguments) -> Result<String, Failure> {
             daemon.report(Method::POST, &target.0)
         }
         // Each has its candidate, or was answered before.
-        (What::Check { .. } | What::Diff { .. } | What::Commit(_) | What::Schema, _) => Ok(String::new()),
+        (What::Check { .. } | What::Diff { .. } | What::Commit(_) | What::Schema { .. }, _) => {
+            Ok(String::new())
+        }
     }
 }
 

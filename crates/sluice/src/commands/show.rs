@@ -14,12 +14,12 @@ use session::Seid;
 use super::in_query::in_query;
 use super::nat_log::holder_at;
 use super::status::{CONFIGURATION_ERROR, RUN_ERROR};
-use config::Config;
-use oam::rest::{ClientError, default_path, get};
+use config::{AcceleratorNodeConfig, Config};
+use oam::rest::{ACCELERATOR_NODE, ClientError, default_path, get};
 use oam::values::{
-    AccessLists, AlarmList, ApplicationList, AssociationList, ContentList, LONGEST_PAGE, N4Status,
-    NatMappingList, NatOwner, NatStatus, NeighbourList, OffloadStatus, PathList, PortList, RecordsStatus,
-    RouteList, Runtime, SessionDetail, SessionList, StoreStatus, USUAL_PAGE,
+    AcceleratorNodeStatus, AccessLists, AlarmList, ApplicationList, AssociationList, ContentList,
+    LONGEST_PAGE, N4Status, NatMappingList, NatOwner, NatStatus, NeighbourList, OffloadStatus, PathList,
+    PortList, RecordsStatus, RouteList, Runtime, SessionDetail, SessionList, StoreStatus, USUAL_PAGE,
 };
 use upf::identifiers::{self, read_imsi, read_seid, read_teid};
 
@@ -86,6 +86,9 @@ enum What {
     Nat(NatWanted),
     /// Accelerators of workers: contact, sessions that are away, why others stay, packets that come back.
     Offload,
+    /// How `sluice accel` stands itself: contact, load, tables, exceptions. Its socket is that of `control.socket` in
+    /// its own configuration.
+    Accelerator,
     /// PFCP sessions in the order of their SEIDs; with several conditions, those that meet all.
     Sessions {
         /// With this address of the UE, or in a network behind it.
@@ -176,6 +179,9 @@ fn limit(text: &str) -> Result<usize, &'static str> {
 /// mistake.
 #[must_use]
 pub fn show(arguments: &ShowArguments) -> ExitCode {
+    if matches!(arguments.what, What::Accelerator) {
+        return show_accelerator(arguments);
+    }
     let config = match arguments.config.as_deref().map(Config::load).transpose() {
         Ok(config) => config,
         Err(error) => {
@@ -193,6 +199,26 @@ pub fn show(arguments: &ShowArguments) -> ExitCode {
         return ExitCode::from(RUN_ERROR);
     };
     printed(answer(&socket, arguments.what.clone(), arguments.json))
+}
+
+/// The same of an accelerator: its socket has no default, and its configuration is another.
+fn show_accelerator(arguments: &ShowArguments) -> ExitCode {
+    let config = arguments.config.as_deref().map(AcceleratorNodeConfig::load);
+    let configured = match config.transpose() {
+        Ok(config) => config.and_then(|config| config.control.socket),
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(CONFIGURATION_ERROR);
+        }
+    };
+    let configured = configured.map(|socket| socket.value);
+    let Some(socket) = arguments.socket.clone().or(configured) else {
+        eprintln!(
+            "show: name the accelerator's socket with --socket, or its configuration, with control.socket, by -c"
+        );
+        return ExitCode::from(RUN_ERROR);
+    };
+    printed(answer(&socket, What::Accelerator, arguments.json))
 }
 
 fn printed(answer: Result<String, impl Display>) -> ExitCode {
@@ -235,6 +261,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         What::Contents => whole(socket, "/v1/contents", json, ContentList::text),
         What::Nat(wanted) => nat(socket, wanted, json),
         What::Offload => whole(socket, "/v1/offload", json, OffloadStatus::text),
+        What::Accelerator => whole(socket, ACCELERATOR_NODE, json, AcceleratorNodeStatus::text),
         What::Routes { after, limit } => {
             let rows = |list: &mut RouteList| (std::mem::take(&mut list.routes), list.next);
             let (routes, mut last) = numbered(socket, "/v1/routes", after, limit, rows)?;

@@ -13,7 +13,7 @@ mod n4_log;
 mod nat_log;
 mod records;
 mod run;
-mod service_manager;
+pub mod service_manager;
 mod session_store;
 mod session_transfer;
 mod worker_threads;

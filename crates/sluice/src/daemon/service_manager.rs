@@ -1,5 +1,5 @@
-//! What the daemon says to the service manager that started it: systemd, or another that has a notify socket
-//! (sd_notify(3)). The control thread owns it.
+//! What the daemon, or an accelerator, says to the service manager that started it: systemd, or another that has a
+//! notify socket (sd_notify(3)). The control thread owns it, or the accelerator's main thread.
 //!
 //! The socket never blocks: control does not wait for the service manager. A state that it does not take is offered
 //! again, a sign of life is simply followed by the next. Without the environment of a service nothing is said.
@@ -63,13 +63,22 @@ impl ServiceManager {
         self.state("READY=1\n");
     }
 
+    /// The process ends, in order, and has nothing to release.
+    #[cfg_attr(
+        not(feature = "accelerator"),
+        expect(dead_code, reason = "an accelerator alone has nothing to release")
+    )]
+    pub fn ending(&mut self) {
+        self.state("STOPPING=1\n");
+    }
+
     /// The daemon ends, in order.
     pub fn stopping(&mut self) {
         self.state("STOPPING=1\nSTATUS=associations being released\n");
     }
 
-    /// After each turn of the control loop: a sign of life if all workers have made progress since the last, by their
-    /// counts of `progress`, and what `status` says from time to time.
+    /// After each turn of the loop that owns it: a sign of life if all workers have made progress since the last, by
+    /// their counts of `progress`, and what `status` says from time to time.
     pub fn turn(&mut self, now: Nanos, progress: impl Iterator<Item = u64>, status: impl FnOnce() -> String) {
         if self.socket.is_none() {
             return;

@@ -10,7 +10,7 @@ use flow::{Direction, InstanceId, Nanos, OpId, SessionIndex, UrrCount};
 
 use super::eligibility::{Stays, can_leave};
 use super::objects::{bounded_counters, meters, objects};
-use super::policy::OffloadPolicy;
+use super::policy::{OffloadPolicy, PassingPacket};
 use crate::control_channel::event_queue::EventQueue;
 use crate::sessions::Sessions;
 
@@ -70,8 +70,11 @@ impl Place {
 #[derive(Clone, Copy, Debug, Default)]
 struct Home {
     place: Place,
-    /// Packets that have passed here since it came.
+    /// Packets that have passed here since it came, of those that the policy counts, and their octets.
     seen: u16,
+    seen_octets: u32,
+    /// Why it could not leave when that was asked last.
+    stays: Option<Stays>,
     /// It stays before this second of the clock.
     stays_until: u32,
 }
@@ -86,10 +89,19 @@ struct Move {
     is_refused: bool,
     /// It is to come home as soon as it has left.
     is_recalled: bool,
+    /// It is among those that come home, or whose counts are asked for, as soon as there is room.
+    is_queued: Queued,
     /// What was added of the accelerator's counters, by slot.
     added: HashMap<u8, UrrCount>,
     /// What meters held when they were taken back.
     meters: Vec<(u8, Direction, MeterState)>,
+}
+
+/// In which queues a session is: once in each, however often it is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queued {
+    recall: bool,
+    ask: bool,
 }
 
 /// What a request is for, in the lower bits of its number.
@@ -185,6 +197,10 @@ impl Homes {
         }
     }
 
+    pub const fn policy(&self) -> &OffloadPolicy {
+        &self.policy
+    }
+
     pub fn stats(&self) -> OffloadStats {
         OffloadStats {
             away: self.moves.len() as u64,
@@ -192,6 +208,7 @@ impl Homes {
         }
     }
 
+    /// Its counters, to change.
     pub fn stats_mut(&mut self) -> &mut OffloadStats {
         &mut self.stats
     }
@@ -206,7 +223,10 @@ impl Homes {
 
     /// Has all sessions come home, a few at a time ([`work`](Self::work)).
     pub fn recall_all(&mut self) {
-        self.recalls = self.moves.keys().copied().collect();
+        let all: Vec<SessionIndex> = self.moves.keys().copied().collect();
+        for session in all {
+            self.recall_later(session);
+        }
     }
 
     /// Continues what had no room.
@@ -216,6 +236,9 @@ impl Homes {
                 return;
             }
             if let Some(session) = self.recalls.pop() {
+                if let Some(way) = self.moves.get_mut(&session) {
+                    way.is_queued.recall = false;
+                }
                 self.recall(session, sessions, backend);
             }
         }
@@ -224,16 +247,19 @@ impl Homes {
                 return;
             }
             if let Some(session) = self.asks.pop() {
+                if let Some(way) = self.moves.get_mut(&session) {
+                    way.is_queued.ask = false;
+                }
                 self.refresh(session, sessions, backend);
             }
         }
     }
 
-    /// A packet of a session at home passes here: it may leave now. `is_behind` is as for [`can_leave`].
+    /// A packet of a session at home passes here: the session may leave now. `is_behind` is as for [`can_leave`].
     #[inline]
     pub fn note_packet(
         &mut self,
-        session: SessionIndex,
+        (session, packet): (SessionIndex, &PassingPacket),
         backend: &mut impl Backend,
         sessions: &Sessions,
         is_behind: impl Fn(InstanceId) -> bool,
@@ -245,8 +271,13 @@ impl Homes {
         if home.place != Place::Home {
             return;
         }
+        home.stays = None;
+        if !self.policy.counts(packet) {
+            return;
+        }
         home.seen = home.seen.saturating_add(1);
-        if home.seen > self.policy.after_packets {
+        home.seen_octets = home.seen_octets.saturating_add(packet.octets.into());
+        if home.seen > self.policy.after_packets && home.seen_octets > self.policy.after_octets {
             self.consider(session, backend, sessions, is_behind, now);
         }
     }
@@ -273,8 +304,28 @@ impl Homes {
             // Those that come home go first.
             Ok(()) if backend.room() < 2 * RESERVE => {}
             Ok(()) => self.give(session, objects(sessions, slot), backend),
-            Err(why) => self.stats.stays[why as usize] += 1,
+            Err(why) => self.note_stays(session, why),
         }
+    }
+
+    /// A packet of a session passes here for this reason.
+    pub fn note_stays(&mut self, session: SessionIndex, why: Stays) {
+        self.stats.stays[why as usize] += 1;
+        if let Some(home) = self.homes.get_mut(session.index()) {
+            home.stays = Some(why);
+        }
+    }
+
+    /// A packet of a session passes here, and nothing but the policy or the lack of contact keeps the session.
+    pub fn note_free(&mut self, session: SessionIndex) {
+        if let Some(home) = self.homes.get_mut(session.index()) {
+            home.stays = None;
+        }
+    }
+
+    /// Why a session at home could not leave when that was asked last.
+    pub fn why_stays(&self, session: SessionIndex) -> Option<Stays> {
+        self.homes.get(session.index())?.stays
     }
 
     fn set(&mut self, session: SessionIndex, place: Place) {
@@ -312,7 +363,9 @@ impl Homes {
             );
         }
         self.moves.insert(session, way);
-        self.set(session, Place::Leaving);
+        if let Some(home) = self.homes.get_mut(session.index()) {
+            (home.place, home.stays) = (Place::Leaving, None);
+        }
     }
 
     /// Has a session come home; whether it is.
@@ -356,6 +409,24 @@ impl Homes {
         }
     }
 
+    /// Has a session come home when there is room for the requests.
+    fn recall_later(&mut self, session: SessionIndex) {
+        if let Some(way) = self.moves.get_mut(&session)
+            && !std::mem::replace(&mut way.is_queued.recall, true)
+        {
+            self.recalls.push(session);
+        }
+    }
+
+    /// The same of a question for its counts.
+    fn ask_later(&mut self, session: SessionIndex) {
+        if let Some(way) = self.moves.get_mut(&session)
+            && !std::mem::replace(&mut way.is_queued.ask, true)
+        {
+            self.asks.push(session);
+        }
+    }
+
     fn take_back(&mut self, session: SessionIndex, sessions: &Sessions, backend: &mut impl Backend) {
         let Some(way) = self.moves.get_mut(&session) else {
             return self.set(session, Place::Home);
@@ -363,7 +434,7 @@ impl Homes {
         let number = way.number;
         let metered = metered(session, sessions);
         if backend.room() < metered.len() + 2 {
-            return self.recalls.push(session);
+            return self.recall_later(session);
         }
         way.awaited = 2 + metered.len() as u16;
         let remove = |id| FlowOp::Remove(id);
@@ -396,7 +467,7 @@ impl Homes {
             return self.set(session, Place::Home);
         };
         if backend.room() == 0 {
-            return self.recalls.push(session);
+            return self.recall_later(session);
         }
         way.awaited = 1;
         let remove = FlowOp::Remove(ObjectId::Session);
@@ -411,7 +482,7 @@ impl Homes {
         };
         let metered = metered(session, sessions);
         if backend.room() < metered.len() + 1 {
-            return self.asks.push(session);
+            return self.ask_later(session);
         }
         for (qer, direction) in metered {
             let purpose = Purpose::TakeMeter(qer, direction);
@@ -483,7 +554,7 @@ impl Homes {
                     self.add(session, counts, household, now);
                     return Some(session);
                 }
-                _ => self.asks.push(session),
+                _ => self.ask_later(session),
             },
             Purpose::TakeMeter(qer, direction) if place.has_left() => {
                 if let (Ok(Outcome::Meter(state)), Some(slot)) = (outcome, household.sessions.at(session)) {

@@ -19,6 +19,7 @@ use crate::ingress::parse::read_again;
 use crate::io::{Io, PacketMetadata};
 use crate::lookup::flow_tables::Flows;
 use crate::nat::NatStage;
+use crate::offload::homes::{Homes, Place};
 use crate::sessions::{Sessions, Slot};
 use crate::slow_path::SlowPath;
 use crate::slow_path::inspection::{KnownFlow, Owner, has_payload, query_of};
@@ -26,7 +27,7 @@ use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
 use crate::trace::report::{
     TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
-    TracedSession, TracedTranslation, keep,
+    TracedPlace, TracedSession, TracedTranslation, keep,
 };
 use crate::trace::request::TraceFilter;
 use crate::trace::tracer::{Copied, Head, Pending, Tracer};
@@ -55,6 +56,8 @@ pub(crate) struct Observed<'a, B> {
     pub fragmenter: &'a Fragmenter<B>,
     pub path_mtus: &'a PathMtus,
     pub nat: Option<&'a NatStage>,
+    /// Where sessions are, and the port towards the accelerator.
+    pub offload: Option<(&'a Homes, PortId)>,
 }
 
 /// Notes what `lookup` found about the packets of a burst.
@@ -85,12 +88,16 @@ pub(crate) fn finish<I: Io>(
     has_lost: bool,
 ) {
     for Pending { request, mut traced } in tracer.pending.drain(..) {
-        if let TracedEnd::Sent {
-            frame, port_was_full, ..
-        } = &mut traced.end
-        {
-            let members = ports.lags.members(frame.port).iter();
-            let mut all = members.chain([&frame.port]);
+        let sent = match &mut traced.end {
+            TracedEnd::Sent {
+                frame, port_was_full, ..
+            } => Some((frame.port, port_was_full)),
+            TracedEnd::GoesBack { port, port_was_full } => Some((*port, port_was_full)),
+            _ => None,
+        };
+        if let Some((port, port_was_full)) = sent {
+            let members = ports.lags.members(port).iter();
+            let mut all = members.chain([&port]);
             *port_was_full = has_lost && all.any(|port| ports.tx.is_full(*port));
         }
         if let Some(running) = tracer.running.get_mut(request) {
@@ -303,6 +310,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             },
             session: self.traced_session(index, direction),
             decision,
+            place: self.place_of(index),
             translation: self.translation(index),
             is_yellow: self.burst.outcome.yellow >> index & 1 == 1,
             is_answer: head.ingress.is_answer(),
@@ -405,6 +413,17 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
         })
     }
 
+    fn place_of(&self, index: usize) -> Option<TracedPlace> {
+        let (homes, _) = self.offload?;
+        let session = self.slot_of(index)?.image.session;
+        Some(match homes.place(session) {
+            Place::Home => TracedPlace::Home(homes.why_stays(session)),
+            Place::Leaving => TracedPlace::Leaving,
+            Place::Opening | Place::Away => TracedPlace::Away,
+            Place::Returning => TracedPlace::Returning,
+        })
+    }
+
     fn translation(&self, index: usize) -> Option<TracedTranslation> {
         self.nat?.translation(index, &self.burst.keys)
     }
@@ -445,6 +464,13 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             {
                 TracedEnd::Dropped(DropReason::RecirculationLimit)
             }
+            // Nothing else leaves by that port but what goes back.
+            Fate::Send(port) if self.offload.is_some_and(|(_, towards)| towards == port) => {
+                TracedEnd::GoesBack {
+                    port,
+                    port_was_full: false,
+                }
+            }
             Fate::Send(port) | Fate::Split(port) => {
                 let mut frame = TracedFrame {
                     port: plain_port(port),
@@ -466,7 +492,8 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             Fate::Defer(Deferral::Reassembly) => TracedEnd::Reassembling,
             Fate::Defer(Deferral::FirstFragment(_)) => TracedEnd::Held,
             Fate::Defer(Deferral::Buffer) => TracedEnd::Buffered,
-            Fate::Defer(Deferral::Session | Deferral::Away(_)) => TracedEnd::AwaitsSession,
+            Fate::Defer(Deferral::Session) => TracedEnd::AwaitsSession,
+            Fate::Defer(Deferral::Away(_)) => TracedEnd::AwaitsMove,
             // As `tx` has it.
             Fate::Open | Fate::Redirect | Fate::Defer(Deferral::Host(_) | Deferral::Settling(_)) => {
                 TracedEnd::Dropped(DropReason::UnsupportedAction)

@@ -9,6 +9,8 @@ use packet::{DropReason, PacketBuf};
 use rules::model::{PdrId, QerId, UrrId};
 use rules::{DetectedFlow, Detection, NameSource, SessionRules};
 
+use crate::offload::Stays;
+
 /// Where a worker had a packet from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceSource {
@@ -171,6 +173,19 @@ impl TracedFrame {
     }
 }
 
+/// Where the session of a packet is, of a worker with an accelerator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TracedPlace {
+    /// Its packets pass here; it may not leave for this reason, as was found last.
+    Home(Option<Stays>),
+    /// The same, and it leaves.
+    Leaving,
+    /// Its packets pass at the accelerator.
+    Away,
+    /// It comes home.
+    Returning,
+}
+
 /// What became of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TracedEnd {
@@ -201,6 +216,15 @@ pub enum TracedEnd {
     Buffered,
     /// It waits for its session, which is still restored.
     AwaitsSession,
+    /// It waits for its session, which is on its way between here and the accelerator.
+    AwaitsMove,
+    /// It goes back to the accelerator with its flow, and passes there.
+    GoesBack {
+        /// The port towards it.
+        port: PortId,
+        /// Packets of this burst have found no room at the port, this one perhaps.
+        port_was_full: bool,
+    },
 }
 
 /// What happened to one packet.
@@ -224,6 +248,8 @@ pub struct Traced {
     pub session: Option<TracedSession>,
     /// What was decided.
     pub decision: Option<TracedDecision>,
+    /// Where its session is; `None`: it has none, or the worker no accelerator.
+    pub place: Option<TracedPlace>,
     /// What CG-NAT made of it; `None`: nothing.
     pub translation: Option<TracedTranslation>,
     /// It is beyond its guaranteed rates.

@@ -1,7 +1,7 @@
 //! What an accelerator adds to the worker's work: sessions that are away, and packets that go back with their flow.
 
 use flow::contract::{AnyKey, Backend, Event, Flow, Notice};
-use flow::{ContentId, Nanos, SessionIndex, Verdict};
+use flow::{ContentId, ForwardKind, Nanos, SessionIndex, Verdict};
 use offload::exception::{MAX_HOPS, Reason};
 use rules::classifier::Key;
 
@@ -14,6 +14,7 @@ use crate::io::{Exchange, Io};
 use crate::lookup::flow_tables::Flows;
 use crate::offload::eligibility::Stays;
 use crate::offload::homes::{Household, Place};
+use crate::offload::policy::{OffloadPolicy, PassingPacket};
 
 /// What is taken of the accelerator's reports in a poll.
 const NOTICES: usize = 512;
@@ -139,14 +140,15 @@ impl<I: Io> Worker<I> {
     fn note_at_home(&mut self, session: SessionIndex, index: usize, now: Nanos) {
         let is_exchanged = self.ports.io.exchange_of(&self.burst.packets[index]).is_some();
         let own = self.ports.io.ports_of_its_own();
+        let passing = self.passing_packet(session, index);
         let (Some(offload), Some(accelerator)) = (&mut self.offload, self.ports.io.accelerator()) else {
             return;
         };
         if !is_exchanged || !offload.network.is_ready() {
-            return;
+            return offload.homes.note_free(session);
         }
         if self.deferred.buffers.holds(session) {
-            offload.homes.stats_mut().stays[Stays::Waiting as usize] += 1;
+            offload.homes.note_stays(session, Stays::Waiting);
         } else {
             let interfaces = &self.tables.interfaces;
             let is_behind = |id| {
@@ -156,8 +158,41 @@ impl<I: Io> Worker<I> {
             };
             offload
                 .homes
-                .note_packet(session, accelerator, &self.sessions, is_behind, now);
+                .note_packet((session, &passing), accelerator, &self.sessions, is_behind, now);
         }
+    }
+
+    /// What the policy looks at of a packet of the burst that has its decision.
+    fn passing_packet(&self, session: SessionIndex, index: usize) -> PassingPacket {
+        let descriptor = &self.burst.descriptors[index];
+        let verdict = &descriptor.verdict;
+        let mut packet = PassingPacket {
+            octets: descriptor.octets,
+            qfi: None,
+            instances: [descriptor.instance; 2],
+        };
+        let policy = self.offload.as_ref().map(|offload| offload.homes.policy());
+        let slot = self.sessions.at(session);
+        if let (Some(slot), true) = (slot, policy.is_some_and(OffloadPolicy::is_selective)) {
+            let block = &slot.image.block;
+            let mark = block.marks.get(usize::from(verdict.marking));
+            let forward = block.forwards.get(usize::from(verdict.forward));
+            let received = match descriptor.family {
+                Family::None => None,
+                Family::V4 => Some(self.burst.keys.v4[index % BURST].qfi),
+                Family::V6 => Some(self.burst.keys.v6[index % BURST].qfi),
+            };
+            let received = received.filter(|qfi| *qfi < 64);
+            packet.qfi = received.or_else(|| mark.and_then(|mark| mark.qfi()));
+            let leaves = forward.filter(|forward| {
+                matches!(
+                    forward.kind,
+                    ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged
+                )
+            });
+            packet.instances[1] = leaves.map_or(descriptor.instance, |forward| forward.egress);
+        }
+        packet
     }
 
     /// Whether a packet of a session that is not here passes at the accelerator, with its flow: it is made one that

@@ -638,6 +638,10 @@ impl<I: Io> Worker<I> {
             fragmenter: &self.fragmenter,
             path_mtus: &self.tables.path_mtus,
             nat: self.nat.as_deref(),
+            offload: self
+                .offload
+                .as_ref()
+                .and_then(|offload| Some((&offload.homes, self.ports.io.accelerator_port()?))),
         };
         if let Some(tracer) = &mut self.tracer {
             observed.note(tracer, source.is_traced_as(), now);

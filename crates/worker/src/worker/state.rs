@@ -178,7 +178,7 @@ impl<I: Io> Worker<I> {
             checkpoints: Checkpoints::new(&config, &sessions),
             sessions,
             contents_due: Nanos::ZERO,
-            offload: config.offload.map(|policy| {
+            offload: config.offload.clone().map(|policy| {
                 Box::new(Offload::new(
                     config.max_sessions,
                     policy,

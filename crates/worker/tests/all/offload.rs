@@ -9,7 +9,9 @@ use std::time::Duration;
 use flow::contract::{AnyKey, Backend, Fate, FlowOp, Object, PacketPath, Request, Subject};
 use flow::local_backend::LocalBackend;
 use flow::meter::{MeterSpec, Rate};
-use flow::{Bounds, CounterLimit, LimitAction, Nanos, OpId, PortId, Seed, SessionIndex, Volumes, WorkerId};
+use flow::{
+    Bounds, CounterLimit, InstanceId, LimitAction, Nanos, OpId, PortId, Seed, SessionIndex, Volumes, WorkerId,
+};
 use offload::channel::{Channel, ChannelConfig, Key, Role};
 use offload::exception::{Class, Exception, FromHost, Marker, Reason, Through};
 use offload::in_band::{Agent, InBand, greeting};
@@ -694,6 +696,39 @@ fn sessions_that_need_this_node_stay_and_why_is_counted() {
     let stays = case.worker.offload_stats().stays;
     assert_eq!((stays[Stays::Action as usize], stays.iter().sum::<u64>()), (3, 3));
     assert_eq!(case.agent.backend().sessions(), 0);
+}
+
+#[test]
+fn a_session_leaves_when_enough_packets_have_passed_that_the_policy_names() {
+    let length = from_ue().len() as u32;
+    let instance = testing::network().instances()[0].id;
+    let with = |change: &dyn Fn(&mut OffloadPolicy)| {
+        let mut policy = OffloadPolicy::default();
+        change(&mut policy);
+        policy
+    };
+    let named = |policy: &mut OffloadPolicy| {
+        (policy.qfis, policy.instances) = (Some(1 << 9), Some(vec![instance]));
+    };
+    for (policy, packets) in [
+        (with(&|_| {}), Some(1)),
+        (with(&|policy| policy.after_octets = 2 * length), Some(3)),
+        (with(&named), Some(1)),
+        (with(&|policy| policy.qfis = Some(!(1 << 9))), None),
+        (
+            with(&|policy| policy.instances = Some(vec![InstanceId(99)])),
+            None,
+        ),
+    ] {
+        let mut case = Case::new(policy.clone());
+        case.install(session());
+        let left = (1..=5).find(|_| {
+            case.miss(0, &frame(1, &uplink()));
+            case.settle_anyhow();
+            case.worker.offload_stats().left == 1
+        });
+        assert_eq!(left, packets, "{policy:?}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ type Text = Result<([(HeaderName, &'static str); 1], String), Problem>;
     )
 )]
 pub(super) async fn metrics(State(service): State<Service>, headers: HeaderMap) -> Text {
-    let format = format(&headers);
+    let format = wanted_format(&headers);
     let scrape = scrape(&service).await?;
     Ok(([(CONTENT_TYPE, format.content_type())], render(format, &scrape)))
 }
@@ -41,13 +41,14 @@ pub(super) async fn metrics(State(service): State<Service>, headers: HeaderMap) 
     )
 )]
 pub(super) async fn ts28552(State(service): State<Service>, headers: HeaderMap) -> Text {
-    let format = format(&headers);
+    let format = wanted_format(&headers);
     let scrape = scrape(&service).await?;
     let text = render_ts28552(format, &scrape);
     Ok(([(CONTENT_TYPE, format.content_type())], text))
 }
 
-fn format(headers: &HeaderMap) -> Format {
+/// The format that a request asks for.
+pub(in crate::rest) fn wanted_format(headers: &HeaderMap) -> Format {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     Format::wanted(accept.unwrap_or_default())
 }

@@ -21,6 +21,7 @@ const ends = {
   handed_over: (end) => ["dim", `to worker ${end.worker}`],
   consumed: () => ["dim", "for this node"],
   to_host: () => ["dim", "to the host"],
+  goes_back: () => ["dim", "back to the accelerator"],
   waits: (end) => ["warn", `waits for ${end.for_what}`],
 };
 
@@ -34,7 +35,7 @@ function became(of) {
   if (of.outcome !== "sent") return ends[of.outcome](of)[1];
   const to = of.next_hop ? `${of.next_hop} at ${of.mac}` : of.mac;
   const by = of.instance ? `${of.instance} on ${of.port}` : of.port;
-  const more = [of.in_fragments && "in fragments", of.port_was_full && "the port had no room for all of this burst"];
+  const more = [of.in_fragments && "in fragments", of.port_was_full && "its port was full"];
   return [`sent by ${by} to ${to}, ${grouped(of.octets)} octets`, ...more.filter(Boolean)].join(", ");
 }
 
@@ -42,9 +43,9 @@ function flow({ lookup, entry, installed, outdated }) {
   const words = {
     hit: `hit${outdated ? ", decided under older rules" : ""}`,
     miss: installed ? "miss, entry installed" : "miss, no entry installed",
-    stale: "stale: the rules have changed; decided again",
+    stale: "stale: decided again",
   };
-  return `${words[lookup] ?? "none: such a packet has no flow entry"}${entry ? `: ${entry}` : ""}`;
+  return `${words[lookup] ?? "none: it can have none"}${entry ? `: ${entry}` : ""}`;
 }
 
 function tried(packet) {
@@ -61,7 +62,7 @@ const qer = (one) => [
 const urr = (one) => `${one.id}: ${one.counted ? `+${grouped(one.counted)} octets` : "not counted"}${one.exhausted ? ", quota used up" : ""}`;
 const divs = (all = [], text = (one) => one) => (all.length ? all.map((one) => h("div", {}, text(one))) : null);
 
-// Everything that is known of a packet, in its order.
+// All of a packet, in order.
 function whole(packet) {
   const seid = packet.seid && h("span", {}, h("a", { href: `#/session/${packet.seid}`, class: "mono" }, packet.seid), `  UE ${(packet.ue ?? []).join(", ")}`);
   return facts([
@@ -70,6 +71,7 @@ function whole(packet) {
     ["packet", packet.packet],
     ["session", seid],
     ["flow", flow(packet.flow)],
+    ["offload", packet.accelerator],
     ["tried", packet.tried?.length ? tried(packet) : null],
     ["PDR", packet.pdr],
     ["QER", divs(packet.qers, qer)],

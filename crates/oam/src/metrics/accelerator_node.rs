@@ -1,0 +1,149 @@
+//! The metrics of `sluice accel`.
+
+use super::exposition::{Exposition, Format, MOST_SERIES, Metric, Reading};
+use crate::values::AcceleratorNodeStatus;
+
+const UP: Metric = Metric::gauge("sluice_accel_up", &[], "1 while there is contact with a host.");
+const UPTIME: Metric = Metric::gauge("sluice_accel_uptime_seconds", &[], "Seconds since the start.");
+const WORKING: Metric = Metric::counter(
+    "sluice_accel_working_seconds",
+    &[],
+    "Seconds that polls took which found something to do.",
+);
+const SESSIONS: Metric = Metric::gauge("sluice_accel_sessions", &[], "Sessions of the host.");
+const SESSIONS_LIMIT: Metric = Metric::gauge(
+    "sluice_accel_sessions_limit",
+    &[],
+    "Sessions that there is room for.",
+);
+const FLOWS: Metric = Metric::gauge(
+    "sluice_accel_flow_entries",
+    &[],
+    "Flow entries, those that no packet can use any more included.",
+);
+const FLOWS_LIMIT: Metric = Metric::gauge(
+    "sluice_accel_flow_entries_limit",
+    &[],
+    "Flow entries that there is room for.",
+);
+const EXCEPTIONS: Metric = Metric::counter(
+    "sluice_accel_exceptions",
+    &["reason"],
+    "Packets that were given to the host, by reason.",
+);
+const DROPS: Metric = Metric::counter(
+    "sluice_accel_dropped_packets",
+    &["reason"],
+    "Packets that were dropped, by reason.",
+);
+
+/// A count that is a single number.
+struct NodeCount {
+    metric: Metric,
+    of: Reading<AcceleratorNodeStatus>,
+}
+
+const fn count(name: &'static str, help: &'static str, of: Reading<AcceleratorNodeStatus>) -> NodeCount {
+    let metric = Metric::counter(name, &[], help);
+    NodeCount { metric, of }
+}
+
+#[rustfmt::skip]
+static COUNTS: &[NodeCount] = &[
+    count("sluice_accel_contacts", "Contacts with a host.", |node| node.contacts),
+    count("sluice_accel_requests", "Requests of the host that were carried out, or refused.", |node| node.requests),
+    count("sluice_accel_events", "Events that were reported to the host.", |node| node.events),
+    count("sluice_accel_received_packets", "Packets that ports of the network received.", |node| of_path(node, "received")),
+    count("sluice_accel_sent_packets", "Packets that ports of the network sent.", |node| of_path(node, "sent")),
+    count("sluice_accel_flow_hits", "Packets that found their flow.", |node| of_path(node, "flow_hits")),
+    count("sluice_accel_flow_misses", "Packets that found none.", |node| of_path(node, "flow_misses")),
+    count("sluice_accel_urgent_exceptions", "Packets for the host that keep the network up.", |node| node.urgent_exceptions),
+    count("sluice_accel_exceptions_lost", "Packets for the host that found no room.", |node| node.exceptions_lost),
+    count("sluice_accel_through_packets", "Packets that came back with their flow.", |node| node.through),
+    count("sluice_accel_refused_packets", "Packets that came back with a flow that was refused.", |node| node.refused),
+    count("sluice_accel_host_packets", "Packets that the host sent by a port.", |node| node.sent_for_host),
+    count("sluice_accel_discarded_frames", "Control frames that the channel has discarded.", |node| node.discarded),
+    count("sluice_accel_forged_frames", "Packets with a flow that are not authentic.", |node| node.forged),
+    count("sluice_accel_replayed_frames", "Packets with a flow that were there before.", |node| node.replayed),
+    count("sluice_accel_malformed_frames", "Frames of the host that cannot be read.", |node| node.malformed),
+    count("sluice_accel_foreign_frames", "Frames of the link that are neither of the protocol nor the host's.", |node| node.foreign),
+    count("sluice_accel_settled_flows", "Flows that settled because their marker came back.", |node| node.settled),
+    count("sluice_accel_timed_out_flows", "Flows that settled because their marker did not come back in time.", |node| node.settling_timed_out),
+];
+
+fn of_path(node: &AcceleratorNodeStatus, name: &str) -> u64 {
+    node.path
+        .get(name)
+        .and_then(serde_json::Value::as_u64)
+        .unwrap_or(0)
+}
+
+/// The text of all metrics of an accelerator's node.
+#[must_use]
+pub fn render_accelerator_node(format: Format, node: &AcceleratorNodeStatus) -> String {
+    written(format, node).finish()
+}
+
+fn written(format: Format, node: &AcceleratorNodeStatus) -> Exposition {
+    let mut to = Exposition::new(format, MOST_SERIES);
+    to.single(&UP, u64::from(node.host.is_some()));
+    to.single(&UPTIME, node.uptime_s);
+    to.single(&WORKING, node.working_s);
+    to.single(&SESSIONS, node.sessions.used);
+    to.single(&SESSIONS_LIMIT, node.sessions.room);
+    to.single(&FLOWS, node.flows.used);
+    to.single(&FLOWS_LIMIT, node.flows.room);
+    for NodeCount { metric, of } in COUNTS {
+        to.single(metric, of(node));
+    }
+    let mut exceptions = to.family(&EXCEPTIONS);
+    for (reason, count) in &node.exceptions {
+        exceptions.sample(&[reason], *count);
+    }
+    let mut drops = to.family(&DROPS);
+    let dropped = node.path.get("drops").and_then(serde_json::Value::as_object);
+    for (reason, count) in dropped.into_iter().flatten() {
+        drops.sample(&[reason], count.as_u64().unwrap_or(0));
+    }
+    to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tests::{add_rows, assert_page};
+    use crate::values::accelerator_node_status;
+
+    #[test]
+    fn the_text_has_the_counts() {
+        let text = render_accelerator_node(Format::Prometheus, &accelerator_node_status());
+        for line in [
+            "sluice_accel_up 1",
+            "sluice_accel_working_seconds_total 50",
+            "sluice_accel_flow_entries 1234",
+            "sluice_accel_flow_entries_limit 327680",
+            "sluice_accel_exceptions_total{reason=\"no_flow\"} 1500",
+            "sluice_accel_settled_flows_total 3",
+            "sluice_accel_received_packets_total 35",
+            "sluice_accel_sent_packets_total 29",
+            "sluice_accel_flow_hits_total 30",
+            "sluice_accel_flow_misses_total 4",
+            "sluice_accel_dropped_packets_total{reason=\"meter_red\"} 2",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
+        }
+    }
+
+    /// `SLUICE_GOLDEN=write` brings the page up to date.
+    #[test]
+    fn the_page_has_them_all() {
+        let mut page = String::from(
+            "# Metrics of sluice accel\n\nWhat an accelerator serves at `/metrics` of its socket \
+             ([the guide](../guide/accelerator.md#how-the-accelerator-stands)). Those of the UPF are in \
+             [metrics.md](metrics.md).\n\n| Metric | Kind | Labels | |\n|---|---|---|---|\n",
+        );
+        let node = accelerator_node_status();
+        add_rows(&mut page, written(Format::Prometheus, &node).described());
+        assert_page("accel-metrics.md", &page);
+    }
+}

@@ -1,0 +1,263 @@
+//! `sluice accel`: what an accelerator shows by itself.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use upf::format::grouped;
+use worker::accelerator::{NodeView, Reason};
+
+use super::facts::Facts;
+use super::offload::{by_reason, reasons};
+use crate::totals;
+
+/// An accelerator, and how its thread and its tables are used. Counts are since the start of the process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AcceleratorNodeStatus {
+    /// Its host's address on the link; absent without contact: it forwards nothing then.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub host: Option<String>,
+    /// Contacts with a host.
+    pub contacts: u64,
+    /// Seconds since the start.
+    pub uptime_s: f64,
+    /// Seconds that polls took which found something to do.
+    pub working_s: f64,
+    /// Sessions of the host, and how many there is room for.
+    pub sessions: TableUse,
+    /// Flow entries of IPv4 and IPv6 together, those that no packet can use any more included.
+    pub flows: TableUse,
+    /// Requests of the host that were carried out, or refused.
+    pub requests: u64,
+    /// Events that were reported to it.
+    pub events: u64,
+    /// Packets that were given to the host, by reason.
+    pub exceptions: BTreeMap<String, u64>,
+    /// Those of them that keep the network up.
+    pub urgent_exceptions: u64,
+    /// Packets for the host that found no room.
+    pub exceptions_lost: u64,
+    /// Packets that came back with their flow.
+    pub through: u64,
+    /// The same whose flow was refused.
+    pub refused: u64,
+    /// Packets that the host sent by a port.
+    pub sent_for_host: u64,
+    /// Control frames that the channel has discarded.
+    pub discarded: u64,
+    /// Packets with a flow that are not authentic.
+    pub forged: u64,
+    /// Packets with a flow that were there before.
+    pub replayed: u64,
+    /// Frames of the host that cannot be read.
+    pub malformed: u64,
+    /// Frames of the link that are neither of the protocol nor the host's.
+    pub foreign: u64,
+    /// Flows that have settled, because their marker came back.
+    pub settled: u64,
+    /// Those whose marker did not come back in time.
+    pub settling_timed_out: u64,
+    /// Packets of flows that settle, which wait.
+    pub held: usize,
+    /// What has passed: `received`, `sent`, `uplink`, `downlink`, `flow_hits`, `flow_misses`, `drops`.
+    pub path: serde_json::Value,
+}
+
+/// How much of a table is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableUse {
+    /// What is in it.
+    pub used: u64,
+    /// What it has room for.
+    pub room: u64,
+}
+
+impl TableUse {
+    fn words(self) -> String {
+        format!("{} of {}", grouped(self.used), grouped(self.room))
+    }
+}
+
+/// What a node's thread and its tables are like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AcceleratorNodeUse {
+    /// How long the thread has run.
+    pub running: Duration,
+    /// How long it worked.
+    pub working: Duration,
+    /// Sessions that there is room for.
+    pub sessions: u64,
+    /// Flows that there is room for, of both versions of IP.
+    pub flows: u64,
+}
+
+impl AcceleratorNodeStatus {
+    /// Of a node.
+    #[must_use]
+    pub fn of(view: &NodeView, used: AcceleratorNodeUse) -> Self {
+        let node = &view.node;
+        Self {
+            host: view.host.map(|mac| mac.to_string()),
+            contacts: view.contacts,
+            uptime_s: used.running.as_secs_f64(),
+            working_s: used.working.as_secs_f64(),
+            sessions: TableUse {
+                used: view.sessions as u64,
+                room: used.sessions,
+            },
+            flows: TableUse {
+                used: view.flows as u64,
+                room: used.flows,
+            },
+            requests: view.requests,
+            events: view.events,
+            exceptions: by_reason(Reason::ALL.map(Reason::label), &view.exceptions),
+            urgent_exceptions: node.exceptions[0],
+            exceptions_lost: view.exceptions_lost + node.lost.iter().sum::<u64>(),
+            through: node.through,
+            refused: node.refused,
+            sent_for_host: node.sent,
+            discarded: view.discarded,
+            forged: node.forged,
+            replayed: node.replayed,
+            malformed: node.malformed,
+            foreign: node.ignored,
+            settled: view.settling.settled,
+            settling_timed_out: view.settling.timed_out,
+            held: view.settling.held,
+            path: totals::totals(view.path.as_slice()),
+        }
+    }
+
+    /// As lines for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut facts = Facts::new("");
+        let contact = self.host.as_ref().map_or_else(
+            || "NONE: no host decides, and nothing passes".to_owned(),
+            |mac| format!("with {mac}, the {}. since the start", grouped(self.contacts)),
+        );
+        facts.add("contact", [contact]);
+        let share = 100.0 * self.working_s / self.uptime_s.max(f64::MIN_POSITIVE);
+        let seconds = grouped(self.uptime_s as u64);
+        facts.add("thread", [format!("worked {share:.1}% of {seconds} s")]);
+        facts.add("sessions", [self.sessions.words()]);
+        facts.add("flows", [self.flows.words()]);
+        let of_path = |name: &str| {
+            grouped(
+                self.path
+                    .get(name)
+                    .and_then(serde_json::Value::as_u64)
+                    .unwrap_or(0),
+            )
+        };
+        facts.add(
+            "packets",
+            [format!(
+                "received: {}, sent: {}; of known flows: {}, others: {}",
+                of_path("received"),
+                of_path("sent"),
+                of_path("flow_hits"),
+                of_path("flow_misses"),
+            )],
+        );
+        facts.add("exceptions", [reasons(&self.exceptions)]);
+        let lines = [
+            format!(
+                "requests: {}, events: {}; packets with their flow: {}, refused: {}; packets sent: {}",
+                grouped(self.requests),
+                grouped(self.events),
+                grouped(self.through),
+                grouped(self.refused),
+                grouped(self.sent_for_host),
+            ),
+            format!(
+                "lost: {}, discarded: {}, forged: {}, replayed: {}, malformed: {}, foreign: {}",
+                grouped(self.exceptions_lost),
+                grouped(self.discarded),
+                grouped(self.forged),
+                grouped(self.replayed),
+                grouped(self.malformed),
+                grouped(self.foreign),
+            ),
+        ];
+        facts.add("host", lines);
+        facts.add(
+            "settling",
+            [format!(
+                "{} packets wait; settled: {}, timed out: {}",
+                grouped(self.held as u64),
+                grouped(self.settled),
+                grouped(self.settling_timed_out),
+            )],
+        );
+        let drops = self.path.get("drops").and_then(serde_json::Value::as_object);
+        let drops = drops.into_iter().flatten();
+        let drops = drops.filter_map(|(reason, count)| Some((reason.clone(), count.as_u64()?)));
+        facts.add("dropped", [reasons(&drops.collect())]);
+        facts.text
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use packet::{DropReason, MacAddr};
+    use worker::Stats;
+
+    use super::*;
+
+    /// A node that has done something.
+    pub(crate) fn status() -> AcceleratorNodeStatus {
+        let mut view = NodeView {
+            host: Some(MacAddr([2, 0, 0, 0, 0, 9])),
+            contacts: 2,
+            flows: 1_234,
+            sessions: 7,
+            ..NodeView::default()
+        };
+        let mut path = Stats::new(2);
+        (path.hits, path.misses) = (30, 4);
+        (path.ports[0].rx.packets, path.ports[1].tx.packets) = (35, 29);
+        path.drops[DropReason::MeterRed as usize] = 2;
+        view.path = Some(path);
+        view.exceptions[Reason::NoFlow.index()] = 1_500;
+        view.settling.settled = 3;
+        let used = AcceleratorNodeUse {
+            running: Duration::from_secs(200),
+            working: Duration::from_secs(50),
+            sessions: 100_000,
+            flows: 327_680,
+        };
+        AcceleratorNodeStatus::of(&view, used)
+    }
+
+    #[test]
+    fn the_text_says_how_it_stands() {
+        let mut status = status();
+        assert_eq!(
+            status.text(),
+            "contact     with 02:00:00:00:00:09, the 2. since the start\n\
+             thread      worked 25.0% of 200 s\n\
+             sessions    7 of 100,000\n\
+             flows       1,234 of 327,680\n\
+             packets     received: 35, sent: 29; of known flows: 30, others: 4\n\
+             exceptions  no_flow 1,500\n\
+             host        requests: 0, events: 0; packets with their flow: 0, refused: 0; packets sent: 0\n\
+             \x20           lost: 0, discarded: 0, forged: 0, replayed: 0, malformed: 0, foreign: 0\n\
+             settling    0 packets wait; settled: 3, timed out: 0\n\
+             dropped     meter_red 2\n"
+        );
+        status.host = None;
+        assert!(status.text().starts_with("contact     NONE: no host decides"));
+    }
+
+    #[test]
+    fn json_comes_back() {
+        let status = status();
+        let text = serde_json::to_string(&status).unwrap();
+        assert_eq!(
+            serde_json::from_str::<AcceleratorNodeStatus>(&text).unwrap(),
+            status
+        );
+    }
+}
