@@ -2,6 +2,7 @@
 
 use super::super::clock::Spread;
 use super::super::targets::short;
+use super::delay::DeviceDelay;
 use super::outcome::{Ended, Offloaded};
 
 /// The results in words.
@@ -49,6 +50,17 @@ pub fn lines(results: &Offloaded) -> Vec<String> {
         ));
     }
     lines.extend(results.ended.iter().map(of_end));
+    let delay = &results.delay;
+    if delay.flows > 0 {
+        lines.push(format!(
+            "\ndelays at {} Mpps, on two cores: {} sessions with {} flows; the host is idle, and on the accelerator's core",
+            short(delay.rate / 1e6),
+            delay.sessions,
+            delay.flows
+        ));
+        lines.push(of_delay("accelerator", &delay.accelerator));
+        lines.push(of_delay("a worker alone", &delay.alone));
+    }
     lines
 }
 
@@ -56,6 +68,21 @@ fn of(name: &str, spread: &Spread) -> String {
     format!(
         "  {name:<14} {:>7.1} ns ({:.1} to {:.1}, {} rounds)",
         spread.median, spread.min, spread.max, spread.count
+    )
+}
+
+fn of_delay(name: &str, DeviceDelay { delays, loss, void }: &DeviceDelay) -> String {
+    let us = |nanos: u64| short(nanos as f64 / 1e3);
+    let void = void
+        .as_ref()
+        .map_or_else(String::new, |why| format!("; VOID: {why}"));
+    format!(
+        "  {name:<14} half within {} us, 99% {}, 99.9% {}, the longest {}; {:.4}% lost{void}",
+        us(delays.p50),
+        us(delays.p99),
+        us(delays.p999),
+        us(delays.max),
+        loss * 100.0
     )
 }
 

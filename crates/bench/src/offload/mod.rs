@@ -1,20 +1,23 @@
 //! An accelerator that is driven in-band (`docs/inband.md`): first packets of flows, which go to the host and come back
 //! with their flow, beside those of a worker that is alone; established traffic while new flows come; what sessions
-//! have counted when control frames are lost, and when the accelerator's process ends.
+//! have counted when control frames are lost, and when the accelerator's process ends; the delay of packets.
 //!
-//! Both ends are on one thread, with a wire of memory between them, and take turns; the time of each is
+//! But for delays both ends are on one thread, with a wire of memory between them, and take turns; the time of each is
 //! taken by itself, as if each had a core of its own. They share the caches of one core here. Frames of 128 octets,
 //! half of them each way, in uniformly random order; a session has a QER and a URR.
 
 mod arguments;
+mod delay;
 mod lines;
 mod link;
 mod outcome;
-mod pair;
+pub(crate) mod pair;
 mod phases;
 mod target;
 #[cfg(test)]
 mod tests;
+
+use dpdk::Eal;
 
 use super::clock::available_memory;
 use super::error::BenchError;
@@ -23,6 +26,7 @@ use super::network::Wire;
 use super::progress::Progress;
 use super::settings::Setting;
 pub use arguments::Arguments;
+pub use delay::{AcceleratorDelay, DeviceDelay};
 pub use lines::{lines, rows};
 pub use outcome::{Beside, Counted, Ended, Installs, Offloaded};
 pub use target::targets;
@@ -45,11 +49,27 @@ fn setting(sessions: u32, flows: u32) -> Setting {
     }
 }
 
+/// Sessions and flows of the part about delays.
+const OF_DELAYS: (u32, u32) = (1_024, 64);
+
 /// Measures it.
 ///
 /// # Errors
-/// When there is too little memory, or packets were lost that should have passed.
-pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<Offloaded, BenchError> {
+/// When there is too little memory, or packets were lost that should have passed; DPDK's.
+pub fn measure(
+    eal: &'static Eal,
+    arguments: &Arguments,
+    progress: &Progress,
+) -> Result<Offloaded, BenchError> {
+    let mut results = measure_by_turns(arguments, progress)?;
+    progress.stage("delays");
+    let (sessions, flows) = OF_DELAYS;
+    results.delay = delay::delay(eal, model(sessions, flows), arguments.seconds, progress)?;
+    Ok(results)
+}
+
+/// What both ends do on one thread.
+fn measure_by_turns(arguments: &Arguments, progress: &Progress) -> Result<Offloaded, BenchError> {
     check_memory(arguments)?;
     let whole = setting(arguments.sessions, arguments.flows);
     progress.stage("a worker alone");

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::super::clock::Spread;
+use super::delay::AcceleratorDelay;
 
 /// First packets of flows of sessions that are away: each goes to the host, which decides it, and comes back with its
 /// flow.
@@ -100,4 +101,6 @@ pub struct Offloaded {
     pub ended: Vec<Ended>,
     /// Packets whose counts may be lost with an accelerator, by its capabilities.
     pub bound: u32,
+    /// Delays through it.
+    pub delay: AcceleratorDelay,
 }

@@ -12,7 +12,7 @@ use flow::{Nanos, OpId, Seed, SessionIndex, cycles};
 use packet::MacAddr;
 use worker::accelerator::{EngineConfig, Node, NodeConfig};
 use worker::behind_accelerator::{AcceleratorPort, BehindAccelerator};
-use worker::{Command, ControlEnd, Event, OffloadPolicy, Worker, control_channel};
+use worker::{Command, ControlEnd, Event, Io, OffloadPolicy, Worker, control_channel};
 
 use super::super::error::BenchError;
 use super::super::feed::Feed;
@@ -66,12 +66,12 @@ impl Pair {
     /// When memory runs out, or there is no contact.
     pub fn new(setting: &Setting, progress: &Progress) -> Result<Self, BenchError> {
         let link = Link::default();
-        let network = Arc::new(shifted(&network::network(setting.wire).map_err(BenchError::of)?)?);
         let identities = identities(setting.model.sessions, setting.worker)?;
-        let (host, control) = host(setting, &network, &link)?;
+        let Ends { worker, control } =
+            start_host(setting, HostPort::new(link.clone()), &identities, progress)?;
         let mut pair = Self {
-            host,
-            node: node(setting, Arc::clone(&identities), &link, 1)?,
+            host: worker,
+            node: start_node(setting, ports(setting, Arc::clone(&identities), &link), 1)?,
             link,
             model: setting.model,
             identities,
@@ -80,29 +80,9 @@ impl Pair {
             last: Instant::now(),
             next_op: 0,
         };
-        for command in neighbours(&network, setting) {
-            tell(&mut pair.host, &mut pair.control, command)?;
-        }
-        pair.install(&network, progress)?;
         pair.until("contact", |pair| pair.node.is_served())?;
         pair.rest();
         Ok(pair)
-    }
-
-    fn install(&mut self, network: &Arc<Network>, progress: &Progress) -> Result<(), BenchError> {
-        progress.begin("sessions", self.model.sessions.into());
-        for (session, identity) in (0..).zip(Arc::clone(&self.identities).iter()) {
-            let rules = session_rules(&self.model, session, *identity).map_err(BenchError::of)?;
-            let mut image = compile(&Arc::new(rules), network, &Routers).map_err(BenchError::of)?;
-            (image.session, image.seid) = (SessionIndex(session), u64::from(session) + 1);
-            let change = SessionChange::Install(Box::new(image));
-            let op = OpId(session.into());
-            tell(&mut self.host, &mut self.control, Command::Session { op, change })?;
-            if session % 1_024 == 0 {
-                progress.at(session.into());
-            }
-        }
-        Ok(())
     }
 
     /// Another node in the place of this one, as if its process had been ended: packets on their way to it are lost.
@@ -110,7 +90,8 @@ impl Pair {
     /// # Errors
     /// When memory runs out.
     pub fn other_node(&self, setting: &Setting, boot: u64) -> Result<Node<NodePorts>, BenchError> {
-        node(setting, Arc::clone(&self.identities), &self.link, boot)
+        let ports = ports(setting, Arc::clone(&self.identities), &self.link);
+        start_node(setting, ports, boot)
     }
 
     /// What N3 and N6 receive from now on.
@@ -248,39 +229,87 @@ fn channel(role: Role, mac: MacAddr, boot: u64) -> Result<ChannelConfig, BenchEr
     Ok(ChannelConfig::new(role, 0, mac, key, boot))
 }
 
-fn host(
+/// A worker behind an accelerator, and the link to command it.
+pub struct Ends<I: Io> {
+    /// The worker.
+    pub worker: Worker<BehindAccelerator<I>>,
+    /// The link.
+    pub control: ControlEnd,
+}
+
+/// A worker over the port towards an accelerator, with the sessions of the setting's model, all at home.
+///
+/// # Errors
+/// When memory runs out.
+pub fn start_host<I: Io>(
     setting: &Setting,
-    network: &Arc<Network>,
-    link: &Link,
-) -> Result<(Worker<BehindAccelerator<HostPort>>, ControlEnd), BenchError> {
+    port: I,
+    identities: &[Identity],
+    progress: &Progress,
+) -> Result<Ends<I>, BenchError> {
+    let network = Arc::new(shifted(&network::network(setting.wire).map_err(BenchError::of)?)?);
+    let mut ends = host(setting, &network, port)?;
+    for command in neighbours(&network, setting) {
+        tell(&mut ends.worker, &mut ends.control, command)?;
+    }
+    install(&mut ends, (setting, &network), identities, progress)?;
+    Ok(ends)
+}
+
+fn install<I: Io>(
+    ends: &mut Ends<I>,
+    (setting, network): (&Setting, &Arc<Network>),
+    identities: &[Identity],
+    progress: &Progress,
+) -> Result<(), BenchError> {
+    progress.begin("sessions", setting.model.sessions.into());
+    for (session, identity) in (0..).zip(identities) {
+        let rules = session_rules(&setting.model, session, *identity).map_err(BenchError::of)?;
+        let mut image = compile(&Arc::new(rules), network, &Routers).map_err(BenchError::of)?;
+        (image.session, image.seid) = (SessionIndex(session), u64::from(session) + 1);
+        let change = SessionChange::Install(Box::new(image));
+        let op = OpId(session.into());
+        tell(
+            &mut ends.worker,
+            &mut ends.control,
+            Command::Session { op, change },
+        )?;
+        if session % 1_024 == 0 {
+            progress.at(session.into());
+        }
+    }
+    Ok(())
+}
+
+fn host<I: Io>(setting: &Setting, network: &Arc<Network>, port: I) -> Result<Ends<I>, BenchError> {
     let channel = ::offload::channel::Channel::new(channel(Role::Host, HOST, 1)?, random(1));
-    let port = AcceleratorPort {
+    let towards = AcceleratorPort {
         port: flow::PortId(0),
         ports: N6_PORT.0 + 1,
         mac: HOST,
         vlan: None,
         mtu: 2_048,
     };
-    let io = BehindAccelerator::new(
-        HostPort::new(link.clone()),
-        port,
-        InBand::new(channel.map_err(BenchError::of)?),
-    );
+    let io = BehindAccelerator::new(port, towards, InBand::new(channel.map_err(BenchError::of)?));
     let mut config = setting.config(network)?;
     config.macs = [vec![HOST], setting.wire.macs()].concat();
     // First packets alone come at times: all of them are to be served.
     config.slow_share_percent = 100;
     config.offload = Some(OffloadPolicy::default());
     let (control, end) = control_channel(64, 256);
-    Ok((Worker::new(config, io, end).map_err(BenchError::of)?, control))
+    let worker = Worker::new(config, io, end).map_err(BenchError::of)?;
+    Ok(Ends { worker, control })
 }
 
-fn node(
-    setting: &Setting,
-    identities: Arc<[Identity]>,
-    link: &Link,
-    boot: u64,
-) -> Result<Node<NodePorts>, BenchError> {
+fn ports(setting: &Setting, identities: Arc<[Identity]>, link: &Link) -> NodePorts {
+    NodePorts::new(Feed::new(setting.model, setting.wire, identities), link.clone())
+}
+
+/// A node over the ports of N3 and N6 and, behind them, the one towards the host.
+///
+/// # Errors
+/// When memory runs out.
+pub fn start_node<I: Io>(setting: &Setting, ports: I, boot: u64) -> Result<Node<I>, BenchError> {
     let towards_host = flow::PortId(N6_PORT.0 + 1);
     let macs = [setting.wire.macs(), vec![ACCELERATOR]].concat();
     let mut engine = EngineConfig::new(Default::default(), macs, towards_host, Seed([boot, 4]));
@@ -288,7 +317,5 @@ fn node(
     (engine.max_flows_v4, engine.max_flows_v6) = (setting.room as usize, 64);
     engine.max_adjacencies = 16;
     let config = NodeConfig::new(engine, channel(Role::Accelerator, ACCELERATOR, boot)?);
-    let feed = Feed::new(setting.model, setting.wire, identities);
-    let ports = NodePorts::new(feed, link.clone());
     Node::new(config, ports, random(boot + 1)).map_err(BenchError::of)
 }

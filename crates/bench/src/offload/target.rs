@@ -1,12 +1,15 @@
 //! What is asked of an accelerator that is driven in-band, against the results.
 
 use super::super::targets::{SMALL, Target};
+use super::delay::AcceleratorDelay;
 use super::outcome::Offloaded;
 
 /// Flows that the targets ask for.
 const FLOWS: usize = 16_777_216;
 /// New flows a second.
 const RATE: u32 = 450_000;
+/// Microseconds through an accelerator.
+const DELAY_US: f64 = 5.0;
 /// Milliseconds until traffic passes in software.
 const SOFTWARE_MS: f64 = 100.0;
 
@@ -87,5 +90,27 @@ pub fn targets(results: &Offloaded) -> Vec<Target> {
     of_rate
         .chain([exact])
         .chain(of_ends.into_iter().filter(|_| !results.ended.is_empty()))
+        .chain((results.delay.flows > 0).then(|| of_delay(&results.delay)))
         .collect()
+}
+
+fn of_delay(delay: &AcceleratorDelay) -> Target {
+    let through = &delay.accelerator;
+    Target::at_most(
+        "offload.delay",
+        "delay of half of the packets through the accelerator, on two cores",
+        through.delays.p50 as f64 / 1e3,
+        "us",
+        DELAY_US,
+    )
+    .with_note(format!(
+        "a worker alone: {:.2} us; {:.2} Mpps",
+        delay.alone.delays.p50 as f64 / 1e3,
+        delay.rate / 1e6
+    ))
+    .but_if(
+        through.void.is_some(),
+        through.void.as_deref().unwrap_or_default(),
+    )
+    .but_if(through.loss > 0.0, "packets were lost")
 }

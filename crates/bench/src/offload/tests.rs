@@ -13,7 +13,7 @@ fn sessions_leave_flows_come_and_all_packets_are_counted() {
         few: 64,
         seconds: 0.01,
     };
-    let results = measure(&arguments, &Progress::silent()).unwrap();
+    let results = measure_by_turns(&arguments, &Progress::silent()).unwrap();
     assert!(results.flows == 256 * 256, "{results:#?}");
     assert!(
         results.installs.flows > 40_000 && results.installs.host.count > 0,

@@ -13,7 +13,7 @@ use super::super::verdict;
 pub fn run_offload(arguments: &Arguments, quick: bool, progress: &Progress) -> Result<Results, BenchError> {
     let mut results = Results::new(quick);
     progress.print(results.machine.line());
-    let measured = offload::measure(arguments, progress)?;
+    let measured = offload::measure(super::eal()?, arguments, progress)?;
     for line in offload::lines(&measured) {
         progress.print(line);
     }

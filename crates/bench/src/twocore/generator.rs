@@ -42,6 +42,8 @@ const STAMPED: usize = HEADERS + 8;
 pub enum Device {
     /// A worker: packets leave decapsulated or encapsulated.
     Worker,
+    /// An accelerator: the same.
+    Accelerator,
     /// Bare forwarding: packets leave unchanged.
     Plain,
 }
@@ -51,8 +53,12 @@ impl Device {
     const fn stamp(self, direction: Direction) -> usize {
         let user = LINK + 28;
         match (self, direction) {
-            (Self::Worker, Direction::Uplink) | (Self::Plain, Direction::Downlink) => user,
-            (Self::Worker, Direction::Downlink) | (Self::Plain, Direction::Uplink) => HEADERS,
+            (Self::Worker | Self::Accelerator, Direction::Uplink) | (Self::Plain, Direction::Downlink) => {
+                user
+            }
+            (Self::Worker | Self::Accelerator, Direction::Downlink) | (Self::Plain, Direction::Uplink) => {
+                HEADERS
+            }
         }
     }
 }

@@ -1,12 +1,15 @@
 //! The two-core harness: a generator and a device on a core each, with rings in memory between them.
 //!
-//! The device is a worker with a model's sessions and flows, or DPDK's bare forwarding. A trial is *void*, and said to
+//! The device is a worker with a model's sessions and flows, an accelerator that passes them, or DPDK's bare
+//! forwarding. A trial is *void*, and said to
 //! be, when others took more than a two-hundredth of either thread's time, when the generator was late with more than a
 //! hundredth of the packets, or when it could not have made half as many packets again. Its undisturbed intervals,
 //! those without an absence of either thread, are void when they are fewer than half.
 
 mod absence;
+mod accelerating;
 mod delays;
+mod device;
 mod echo;
 mod generator;
 mod intervals;
@@ -24,7 +27,9 @@ use worker::{Stats, Worker};
 
 pub use self::absence::AbsenceCount;
 use self::absence::Watch;
+use self::accelerating::Accelerating;
 pub use self::delays::{Delays, Variation};
+use self::device::{Polled, Queues};
 pub use self::echo::Echoed;
 pub use self::generator::{Device, RING, Trial, TrialRates};
 use self::generator::{DeviceTime, Generator};
@@ -100,8 +105,6 @@ pub const fn setting(model: Model, backlog: usize) -> Setting {
     }
 }
 
-type Queues = Vec<(RxQueue, TxQueue)>;
-
 /// Two memory ports, N3's and N6's.
 struct MemoryPorts {
     ports: [Port; 2],
@@ -132,8 +135,8 @@ fn memory_ports(eal: &Eal, pool: &Mempool) -> Result<MemoryPorts, BenchError> {
 }
 
 impl Bench {
-    /// A worker with the sessions of `model`, with room for `backlog` waiting packets of a port, or bare forwarding of
-    /// the same frames.
+    /// A worker with the sessions of `model`, with room for `backlog` waiting packets of a port, an accelerator of such
+    /// a worker, or bare forwarding of the same frames.
     ///
     /// # Errors
     /// DPDK's, memory, or rules that do not compile.
@@ -161,6 +164,13 @@ impl Bench {
             Device::Plain => {
                 let mut plain = Plain::new(queues);
                 thread::spawn(move || run(eal, &questions, &mut plain).map(|()| None))
+            }
+            Device::Accelerator => {
+                let mut accelerating = Accelerating::start(eal, &setting, queues, &pool, progress)?;
+                thread::spawn(move || {
+                    run(eal, &questions, &mut accelerating)?;
+                    Ok(accelerating.stats().cloned())
+                })
             }
             Device::Worker => {
                 let io = DpdkIo::new(queues, pool, None, Vec::new());
@@ -211,10 +221,18 @@ impl Bench {
     /// # Errors
     /// When the device's thread has ended.
     pub fn trial(&mut self, rate: f64, seconds: f64) -> Result<Trial, BenchError> {
+        Ok(self.counted_trial(rate, seconds)?.0)
+    }
+
+    /// The same, with what a worker or an accelerator has counted meanwhile.
+    ///
+    /// # Errors
+    /// When the device's thread has ended.
+    pub fn counted_trial(&mut self, rate: f64, seconds: f64) -> Result<(Trial, Option<Counted>), BenchError> {
         self.report()?;
         let mut trial = self.generator.trial(self.device, rate, seconds)?;
-        self.finish(&mut trial)?;
-        Ok(trial)
+        let (_, counted) = self.finish(&mut trial)?;
+        Ok((trial, counted))
     }
 
     /// One trial of a worker with Echo Requests beside the packets.
@@ -275,7 +293,7 @@ impl Bench {
         })
     }
 
-    /// Ends the device; a worker gives its statistics.
+    /// Ends the device; a worker and an accelerator give their statistics.
     ///
     /// # Errors
     /// Errors of its thread.
@@ -307,19 +325,6 @@ fn recovery(rate: f64, capacity: Option<f64>) -> f64 {
         .map(|capacity| capacity - rate)
         .filter(|left| *left > 0.0);
     left.map_or(1.0, |left| rate / left)
-}
-
-/// What a device's thread does all the time.
-trait Polled {
-    fn poll(&mut self);
-
-    /// Of a worker: its counts.
-    fn stats(&self) -> Option<&Stats> {
-        None
-    }
-
-    /// Of a worker: lets as many packets of a port wait.
-    fn set_backlog(&mut self, _packets: usize) {}
 }
 
 /// Forwarding as bare as it gets: from each port to the other.
