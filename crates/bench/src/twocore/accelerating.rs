@@ -1,6 +1,6 @@
 //! The device that is an accelerator: its node, and on the same thread, seldom polled, the worker that drives it.
 
-use dpdk::{Burst, Eal, MemoryPeer, MemorySpec, Mempool, Port, PortConfig};
+use dpdk::{Burst, Eal, MemoryPeer, Mempool, Port};
 use runtime::Clock;
 use worker::accelerator::Node;
 use worker::behind_accelerator::BehindAccelerator;
@@ -12,8 +12,7 @@ use super::super::offload::pair::{Ends, start_host, start_node};
 use super::super::progress::Progress;
 use super::super::settings::Setting;
 use super::super::world::identities;
-use super::device::{Polled, Queues};
-use super::generator::RING;
+use super::device::{Polled, Queues, memory_port};
 
 /// Polls of the node between two of the host, where no frame is for the host.
 const HOST_EVERY: u32 = 256;
@@ -80,23 +79,13 @@ struct Cable {
 
 impl Cable {
     fn new(eal: &Eal, pool: &Mempool) -> Result<(Self, [Queues; 2]), BenchError> {
-        let open = || {
-            let spec = MemorySpec {
-                queues: 1,
-                depth: RING,
-            };
-            let (mut port, peer) = Port::memory(eal, &spec).map_err(BenchError::of)?;
-            let started = port.start(&PortConfig::new(1, pool)).map_err(BenchError::of)?;
-            let queues: Queues = started.rx.into_iter().zip(started.tx).collect();
-            Ok::<_, BenchError>((port, queues, peer))
-        };
-        let ((node, of_node, near), (host, of_host, far)) = (open()?, open()?);
+        let (node, host) = (memory_port(eal, pool)?, memory_port(eal, pool)?);
         let cable = Self {
-            peers: [near, far],
+            peers: [node.peer, host.peer],
             burst: Burst::new(),
-            _ports: [node, host],
+            _ports: [node.port, host.port],
         };
-        Ok((cable, [of_node, of_host]))
+        Ok((cable, [vec![node.queues], vec![host.queues]]))
     }
 
     /// Carries what is on its way, a burst each way; how many frames. What finds no room is lost.

@@ -18,8 +18,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use dpdk::{
-    Burst, Eal, MemoryPeer, MemorySpec, Mempool, PoolConfig, Port, PortConfig, Registration, RxQueue,
-    TxQueue, pin_current_thread,
+    Burst, Eal, MemoryPeer, Mempool, PoolConfig, Port, Registration, RxQueue, TxQueue, pin_current_thread,
 };
 use flow::cycles;
 use worker::dpdk::DpdkIo;
@@ -29,7 +28,7 @@ pub use self::absence::AbsenceCount;
 use self::absence::Watch;
 use self::accelerating::Accelerating;
 pub use self::delays::{Delays, Variation};
-use self::device::{Polled, Queues};
+use self::device::{Polled, Queues, memory_port};
 pub use self::echo::Echoed;
 pub use self::generator::{Device, RING, Trial, TrialRates};
 use self::generator::{DeviceTime, Generator};
@@ -115,22 +114,11 @@ struct MemoryPorts {
 }
 
 fn memory_ports(eal: &Eal, pool: &Mempool) -> Result<MemoryPorts, BenchError> {
-    let open = || {
-        let spec = MemorySpec {
-            queues: 1,
-            depth: RING,
-        };
-        let (mut port, peer) = Port::memory(eal, &spec).map_err(BenchError::of)?;
-        let mut queues = port.start(&PortConfig::new(1, pool)).map_err(BenchError::of)?;
-        let pair = queues.rx.pop().zip(queues.tx.pop());
-        let pair = pair.ok_or_else(|| BenchError("a port without queues".into()))?;
-        Ok::<_, BenchError>((port, pair, peer))
-    };
-    let ((n3, access, near), (n6, core, far)) = (open()?, open()?);
+    let (n3, n6) = (memory_port(eal, pool)?, memory_port(eal, pool)?);
     Ok(MemoryPorts {
-        ports: [n3, n6],
-        queues: vec![access, core],
-        peers: [near, far],
+        ports: [n3.port, n6.port],
+        queues: vec![n3.queues, n6.queues],
+        peers: [n3.peer, n6.peer],
     })
 }
 
