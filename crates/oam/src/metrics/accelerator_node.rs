@@ -53,10 +53,10 @@ static COUNTS: &[NodeCount] = &[
     count("sluice_accel_contacts", "Contacts with a host.", |node| node.contacts),
     count("sluice_accel_requests", "Requests of the host that were carried out, or refused.", |node| node.requests),
     count("sluice_accel_events", "Events that were reported to the host.", |node| node.events),
-    count("sluice_accel_received_packets", "Packets that ports of the network received.", |node| of_path(node, "received")),
-    count("sluice_accel_sent_packets", "Packets that ports of the network sent.", |node| of_path(node, "sent")),
-    count("sluice_accel_flow_hits", "Packets that found their flow.", |node| of_path(node, "flow_hits")),
-    count("sluice_accel_flow_misses", "Packets that found none.", |node| of_path(node, "flow_misses")),
+    count("sluice_accel_received_packets", "Packets that ports of the network received.", |node| node.path.received),
+    count("sluice_accel_sent_packets", "Packets that ports of the network sent.", |node| node.path.sent),
+    count("sluice_accel_flow_hits", "Packets that found their flow.", |node| node.path.flow_hits),
+    count("sluice_accel_flow_misses", "Packets that found none.", |node| node.path.flow_misses),
     count("sluice_accel_urgent_exceptions", "Packets for the host that keep the network up.", |node| node.urgent_exceptions),
     count("sluice_accel_exceptions_lost", "Packets for the host that found no room.", |node| node.exceptions_lost),
     count("sluice_accel_through_packets", "Packets that came back with their flow.", |node| node.through),
@@ -70,13 +70,6 @@ static COUNTS: &[NodeCount] = &[
     count("sluice_accel_settled_flows", "Flows that settled because their marker came back.", |node| node.settled),
     count("sluice_accel_timed_out_flows", "Flows that settled because their marker did not come back in time.", |node| node.settling_timed_out),
 ];
-
-fn of_path(node: &AcceleratorNodeStatus, name: &str) -> u64 {
-    node.path
-        .get(name)
-        .and_then(serde_json::Value::as_u64)
-        .unwrap_or(0)
-}
 
 /// The text of all metrics of an accelerator's node.
 #[must_use]
@@ -96,14 +89,11 @@ fn written(format: Format, node: &AcceleratorNodeStatus) -> Exposition {
     for NodeCount { metric, of } in COUNTS {
         to.single(metric, of(node));
     }
-    let mut exceptions = to.family(&EXCEPTIONS);
-    for (reason, count) in &node.exceptions {
-        exceptions.sample(&[reason], *count);
-    }
-    let mut drops = to.family(&DROPS);
-    let dropped = node.path.get("drops").and_then(serde_json::Value::as_object);
-    for (reason, count) in dropped.into_iter().flatten() {
-        drops.sample(&[reason], count.as_u64().unwrap_or(0));
+    for (metric, counts) in [(&EXCEPTIONS, &node.exceptions), (&DROPS, &node.path.drops)] {
+        let mut family = to.family(metric);
+        for (reason, count) in counts {
+            family.sample(&[reason], *count);
+        }
     }
     to
 }

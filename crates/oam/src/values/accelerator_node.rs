@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use flow::Direction;
+use offload::exception::Class;
 use serde::{Deserialize, Serialize};
 use upf::format::grouped;
+use worker::Stats;
 use worker::accelerator::{NodeView, Reason};
 
 use super::facts::Facts;
@@ -59,8 +62,60 @@ pub struct AcceleratorNodeStatus {
     pub settling_timed_out: u64,
     /// Packets of flows that settle, which wait.
     pub held: usize,
-    /// What has passed: `received`, `sent`, `uplink`, `downlink`, `flow_hits`, `flow_misses`, `drops`.
-    pub path: serde_json::Value,
+    /// What has passed by its ports of the network.
+    pub path: NodePackets,
+}
+
+/// Packets of an accelerator's ports of the network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodePackets {
+    /// Packets that were received.
+    pub received: u64,
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Packets of known flows that were forwarded from UEs.
+    pub uplink: ForwardedPackets,
+    /// The same to UEs.
+    pub downlink: ForwardedPackets,
+    /// Packets that found their flow.
+    pub flow_hits: u64,
+    /// Packets that found none.
+    pub flow_misses: u64,
+    /// Packets that were dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+}
+
+/// Packets that were forwarded in a direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForwardedPackets {
+    /// How many.
+    pub packets: u64,
+    /// Octets of the user packets.
+    pub octets: u64,
+}
+
+impl NodePackets {
+    fn of(path: &Stats) -> Self {
+        let [uplink, downlink] = Direction::BOTH.map(|direction| {
+            let forwarded = path.directions[direction as usize].forwarded;
+            ForwardedPackets {
+                packets: forwarded.packets,
+                octets: forwarded.octets,
+            }
+        });
+        let drops = totals::drops(std::slice::from_ref(path)).into_iter();
+        Self {
+            received: path.rx(),
+            sent: path.tx(),
+            uplink,
+            downlink,
+            flow_hits: path.hits,
+            flow_misses: path.misses,
+            drops: drops
+                .map(|(reason, count)| (reason.label().to_owned(), count))
+                .collect(),
+        }
+    }
 }
 
 /// How much of a table is used.
@@ -112,7 +167,7 @@ impl AcceleratorNodeStatus {
             requests: view.requests,
             events: view.events,
             exceptions: by_reason(Reason::ALL.map(Reason::label), &view.exceptions),
-            urgent_exceptions: node.exceptions[0],
+            urgent_exceptions: node.exceptions[Class::Urgent as usize],
             exceptions_lost: view.exceptions_lost + node.lost.iter().sum::<u64>(),
             through: node.through,
             refused: node.refused,
@@ -125,7 +180,7 @@ impl AcceleratorNodeStatus {
             settled: view.settling.settled,
             settling_timed_out: view.settling.timed_out,
             held: view.settling.held,
-            path: totals::totals(view.path.as_slice()),
+            path: view.path.as_ref().map(NodePackets::of).unwrap_or_default(),
         }
     }
 
@@ -143,22 +198,15 @@ impl AcceleratorNodeStatus {
         facts.add("thread", [format!("worked {share:.1}% of {seconds} s")]);
         facts.add("sessions", [self.sessions.words()]);
         facts.add("flows", [self.flows.words()]);
-        let of_path = |name: &str| {
-            grouped(
-                self.path
-                    .get(name)
-                    .and_then(serde_json::Value::as_u64)
-                    .unwrap_or(0),
-            )
-        };
+        let path = &self.path;
         facts.add(
             "packets",
             [format!(
                 "received: {}, sent: {}; of known flows: {}, others: {}",
-                of_path("received"),
-                of_path("sent"),
-                of_path("flow_hits"),
-                of_path("flow_misses"),
+                grouped(path.received),
+                grouped(path.sent),
+                grouped(path.flow_hits),
+                grouped(path.flow_misses),
             )],
         );
         facts.add("exceptions", [reasons(&self.exceptions)]);
@@ -191,10 +239,7 @@ impl AcceleratorNodeStatus {
                 grouped(self.settling_timed_out),
             )],
         );
-        let drops = self.path.get("drops").and_then(serde_json::Value::as_object);
-        let drops = drops.into_iter().flatten();
-        let drops = drops.filter_map(|(reason, count)| Some((reason.clone(), count.as_u64()?)));
-        facts.add("dropped", [reasons(&drops.collect())]);
+        facts.add("dropped", [reasons(&path.drops)]);
         facts.text
     }
 }
@@ -202,7 +247,6 @@ impl AcceleratorNodeStatus {
 #[cfg(test)]
 pub(crate) mod tests {
     use packet::{DropReason, MacAddr};
-    use worker::Stats;
 
     use super::*;
 

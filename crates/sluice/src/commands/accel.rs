@@ -64,10 +64,13 @@ pub fn accel(arguments: &AccelArguments) -> ExitCode {
         eprintln!("{}: link: {error}", arguments.config.display());
         return ExitCode::from(CONFIGURATION_ERROR);
     }
-    if let Err(error) = access_of(&config) {
-        eprintln!("{}: {error}", arguments.config.display());
-        return ExitCode::from(CONFIGURATION_ERROR);
-    }
+    let access = match access_of(&config) {
+        Ok(access) => access,
+        Err(error) => {
+            eprintln!("{}: {error}", arguments.config.display());
+            return ExitCode::from(CONFIGURATION_ERROR);
+        }
+    };
     if arguments.check {
         print!("{}", explain(&config));
         return ExitCode::SUCCESS;
@@ -75,7 +78,7 @@ pub fn accel(arguments: &AccelArguments) -> ExitCode {
     log.set(config.log.level);
     log.set_format(config.log.format);
     let stop = Arc::new(AtomicBool::new(false));
-    let outcome = register(&stop).and_then(|()| serve(&config, &stop));
+    let outcome = register(&stop).and_then(|()| serve(&config, access, &stop));
     match outcome {
         Ok(counted) => {
             info!("stopped");
@@ -130,8 +133,11 @@ fn text(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-fn serve(config: &AcceleratorNodeConfig, stop: &AtomicBool) -> Result<AcceleratorNodeStatus, String> {
-    let access = access_of(config)?;
+fn serve(
+    config: &AcceleratorNodeConfig,
+    access: Option<Access>,
+    stop: &AtomicBool,
+) -> Result<AcceleratorNodeStatus, String> {
     let eal = ports::start_eal_of_accelerator(config).map_err(text)?;
     let mut ports = Ports::start_of_accelerator(eal, config).map_err(text)?;
     ports.swept().iter().for_each(|what| warn!("{what}"));
