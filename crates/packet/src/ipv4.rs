@@ -201,6 +201,21 @@ pub fn set_dscp(packet: &mut [u8], dscp: u8) -> Result<(), DropReason> {
     Ok(())
 }
 
+/// Replaces the two bits of ECN (RFC 3168 §5) and updates the checksum.
+///
+/// # Errors
+/// [`DropReason::TruncatedIpv4`].
+pub fn set_ecn(packet: &mut [u8], ecn: u8) -> Result<(), DropReason> {
+    let header = packet
+        .first_chunk_mut::<HEADER_LEN>()
+        .ok_or(DropReason::TruncatedIpv4)?;
+    let old = u16::from_be_bytes([header[0], header[1]]);
+    header[1] = header[1] & !0x03 | ecn & 0x03;
+    let new = u16::from_be_bytes([header[0], header[1]]);
+    patch_checksum(header, old, new);
+    Ok(())
+}
+
 #[inline]
 fn patch_checksum(header: &mut [u8; HEADER_LEN], old: u16, new: u16) {
     let before = u16::from_be_bytes([header[10], header[11]]);

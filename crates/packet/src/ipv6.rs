@@ -213,6 +213,16 @@ pub fn set_dscp(packet: &mut [u8], dscp: u8) -> Result<(), DropReason> {
     Ok(())
 }
 
+/// Replaces the two bits of ECN (RFC 3168 §5).
+///
+/// # Errors
+/// [`DropReason::TruncatedIpv6`].
+pub fn set_ecn(packet: &mut [u8], ecn: u8) -> Result<(), DropReason> {
+    let start = packet.first_chunk_mut::<2>().ok_or(DropReason::TruncatedIpv6)?;
+    start[1] = start[1] & !0x30 | (ecn & 0x03) << 4;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

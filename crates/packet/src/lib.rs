@@ -17,6 +17,7 @@ pub mod build;
 pub mod checksum;
 pub mod common_gtpu_form;
 pub mod drop_reason;
+pub mod ecn;
 pub mod eth;
 pub mod fragment;
 pub mod frame;
