@@ -12,8 +12,9 @@ pub fn sum(a: UrrCount, b: UrrCount) -> UrrCount {
     combine(a, b, u64::wrapping_add)
 }
 
-pub(crate) fn difference(a: UrrCount, b: UrrCount) -> UrrCount {
-    combine(a, b, u64::wrapping_sub)
+/// What of `a` is beyond `b`: nothing, where packets that counted in `b` were lost later, and taken back.
+pub(crate) fn beyond(a: UrrCount, b: UrrCount) -> UrrCount {
+    combine(a, b, u64::saturating_sub)
 }
 
 pub(crate) fn combine(a: UrrCount, b: UrrCount, op: fn(u64, u64) -> u64) -> UrrCount {

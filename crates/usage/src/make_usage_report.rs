@@ -3,7 +3,7 @@
 use flow::UrrCount;
 use rules::model::{MeasurementInformation, Urr};
 
-use crate::count::is_null;
+use crate::count::{combine, is_null};
 use crate::moment::Moment;
 use crate::urr_account::{UrrAccount, measures_time};
 use crate::usage_report::{UsageReport, UsageTriggers};
@@ -57,7 +57,8 @@ pub(crate) fn make_usage_report(
         information: None,
     };
     account.rest = all.rest;
-    account.reported = count;
+    // A report is never taken back: what was lost after it goes off the next ones.
+    account.reported = combine(account.reported, count, u64::max);
     account.carried = UrrCount {
         events: all.count.events - used.events,
         ..UrrCount::default()

@@ -7,7 +7,7 @@ use rules::model::{MeasurementMethod, Multiplier, Urr};
 
 pub(crate) use self::packed::Packed;
 use crate::bounds::UrrBounds;
-use crate::count::{difference, is_null, sum};
+use crate::count::{beyond, is_null, sum};
 use crate::counter::{CounterBase, Used};
 use crate::moment::{Moment, PacketMoments, Setting};
 use crate::urr_state::{Renewed, UrrState};
@@ -56,7 +56,7 @@ impl UrrAccount {
 
     /// What was used since the last report, as counters count it.
     pub(crate) fn raw(&self, count: UrrCount) -> UrrCount {
-        sum(difference(count, self.reported), self.carried)
+        sum(beyond(count, self.reported), self.carried)
     }
 
     /// The same in octets.

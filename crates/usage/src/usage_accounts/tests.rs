@@ -44,6 +44,18 @@ fn each_packet_is_reported_once_and_reports_are_numbered() {
 }
 
 #[test]
+fn packets_that_are_lost_after_a_report_go_off_the_next_ones() {
+    let mut accounts = accounts(0);
+    accounts.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
+    let mut after = |packets| {
+        accounts
+            .report(Nanos::ZERO, counted(packets), UsageTriggers::IMMER)
+            .count
+    };
+    assert_eq!([after(3), after(4), after(7)], [count(0), count(0), count(2)]);
+}
+
+#[test]
 fn what_a_lost_slot_counted_is_carried_into_the_next_report() {
     let mut accounts = accounts(0);
     accounts.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
