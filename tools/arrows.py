@@ -21,9 +21,9 @@ import modules
 
 ORDER = [
     "sluice", "bench", "oam", "runtime", "trace", "ports", "upf", "config",
-    "sim", "n4", "session", "worker", "offload", "transport", "audit", "natlog", "store", "records", "disk", "usage", "rules", "nat", "flow", "ndpi", "dpi", "packet", "pfcp", "dpdk", "dpdk-sys",
+    "sim", "n4", "session", "worker", "offload", "transport", "audit", "natlog", "store", "records", "disk", "usage", "rules", "nat", "tm", "flow", "ndpi", "dpi", "packet", "pfcp", "dpdk", "dpdk-sys",
 ]
-PURE = {"disk", "store", "config", "upf", "trace", "sim", "n4", "session", "offload", "transport", "audit", "natlog", "records", "usage", "rules", "nat", "flow", "ndpi", "dpi", "packet", "pfcp"}
+PURE = {"disk", "store", "config", "upf", "trace", "sim", "n4", "session", "offload", "transport", "audit", "natlog", "records", "usage", "rules", "nat", "tm", "flow", "ndpi", "dpi", "packet", "pfcp"}
 NEVER_IN_PURE = {"dpdk", "dpdk-sys", "tokio"}
 APART = {("session", "worker"), ("session", "transport"), ("n4", "worker"), ("n4", "transport"), ("rules", "pfcp")}
 OPTIONAL_DPDK = {"worker"}

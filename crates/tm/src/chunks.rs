@@ -1,0 +1,208 @@
+//! Lists of numbers in chunks of one cache line each: the slots of timing wheels, and the rings of nodes.
+//!
+//! What waits is linked outside of itself, so that lists are run through without touching what is in them. A list is two
+//! positions; a position is a chunk and a place in it.
+
+use flow::prefetch;
+use flow::slab::{OutOfMemory, Slab};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Numbers in a chunk.
+const ROOM: u32 = 15;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C, align(64))]
+struct Chunk {
+    numbers: [u32; ROOM as usize],
+    next: u32,
+}
+
+const _: () = assert!(size_of::<Chunk>() == 64);
+
+/// A list: first in, first out. Zeros are an empty one, as chunk 0 is in no list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct Fifo {
+    /// Where the first number is.
+    front: u32,
+    /// Where the next one will be.
+    back: u32,
+}
+
+impl Fifo {
+    pub(crate) const fn is_empty(self) -> bool {
+        self.back == 0
+    }
+}
+
+/// The chunks of all lists.
+pub(crate) struct Chunks {
+    chunks: Slab<Chunk>,
+    /// The first that is free, of those that were in use; 0: none.
+    free: u32,
+    /// Those from here on were never in use.
+    fresh: u32,
+}
+
+const fn place(position: u32) -> (usize, usize) {
+    ((position / 16) as usize, (position % 16) as usize)
+}
+
+impl Chunks {
+    /// Room for lists of several kinds: up to how many numbers there are in all lists of a kind, and how many lists.
+    pub(crate) fn new(kinds: &[(usize, usize)]) -> Result<Self, OutOfMemory> {
+        // All but the first and the last chunk of a list are full, and none is empty.
+        let of = |&(numbers, lists): &(usize, usize)| (numbers / ROOM as usize + 2 * lists).min(numbers);
+        let count = kinds.iter().map(of).sum::<usize>() + 2;
+        Ok(Self {
+            chunks: Slab::new(count)?,
+            free: 0,
+            fresh: 1,
+        })
+    }
+
+    fn take(&mut self) -> u32 {
+        let chunk = self.free;
+        if chunk == 0 {
+            self.fresh += 1;
+            return self.fresh - 1;
+        }
+        self.free = self.chunks[chunk as usize].next;
+        chunk
+    }
+
+    fn give_back(&mut self, chunk: u32) {
+        self.chunks[chunk as usize].next = self.free;
+        self.free = chunk;
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, list: &mut Fifo, number: u32) {
+        let (chunk, at) = place(list.back);
+        if list.back != 0 && at < ROOM as usize {
+            self.chunks[chunk].numbers[at] = number;
+            list.back += 1;
+            return;
+        }
+        let new = self.take();
+        self.chunks[new as usize].numbers[0] = number;
+        if list.back == 0 {
+            list.front = new * 16;
+        } else {
+            self.chunks[chunk].next = new;
+        }
+        list.back = new * 16 + 1;
+    }
+
+    /// The first number.
+    #[inline]
+    pub(crate) fn front(&self, list: Fifo) -> Option<u32> {
+        let (chunk, at) = place(list.front);
+        (!list.is_empty()).then(|| self.chunks[chunk].numbers[at])
+    }
+
+    /// The number `ahead` behind the first, at most 14, if it is near.
+    #[inline]
+    pub(crate) fn ahead(&self, list: Fifo, ahead: u32) -> Option<u32> {
+        let position = list.front + ahead;
+        let (chunk, at) = place(position);
+        if chunk == list.front as usize / 16 && at < ROOM as usize {
+            return (position < list.back || list.back / 16 != list.front / 16)
+                .then(|| self.chunks[chunk].numbers[at]);
+        }
+        if list.is_empty() || list.back / 16 == list.front / 16 {
+            return None;
+        }
+        let chunk = self.chunks[list.front as usize / 16].next;
+        let position = chunk * 16 + (list.front % 16 + ahead - ROOM);
+        let (chunk, at) = place(position);
+        (position < list.back || list.back / 16 != chunk as u32)
+            .then(|| self.chunks[chunk].numbers[at % ROOM as usize])
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, list: &mut Fifo) -> Option<u32> {
+        let number = self.front(*list)?;
+        let chunk = list.front / 16;
+        list.front += 1;
+        if list.front == list.back {
+            *list = Fifo::default();
+            self.give_back(chunk);
+        } else if list.front % 16 == ROOM {
+            let next = self.chunks[chunk as usize].next;
+            list.front = next * 16;
+            prefetch::nth(&self.chunks, next as usize);
+            self.give_back(chunk);
+        }
+        Some(number)
+    }
+
+    /// Takes a number out, wherever it is; the first one takes its place. Whether it was there.
+    pub(crate) fn remove(&mut self, list: &mut Fifo, number: u32) -> bool {
+        let (mut position, first) = (list.front, self.front(*list));
+        while position != list.back {
+            let (chunk, at) = place(position);
+            if at == ROOM as usize {
+                position = self.chunks[chunk].next * 16;
+                continue;
+            }
+            if self.chunks[chunk].numbers[at] == number {
+                self.chunks[chunk].numbers[at] = first.unwrap_or(number);
+                self.pop(list);
+                return true;
+            }
+            position += 1;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn lists_are_queues_in_no_more_chunks_than_are_promised(
+            steps in prop::collection::vec((0_usize..3, 0_u8..8, 0_u32..200), 1..600),
+        ) {
+            let mut chunks = Chunks::new(&[(200, 3)]).unwrap();
+            let mut lists = [Fifo::default(); 3];
+            let mut model: [VecDeque<u32>; 3] = Default::default();
+            let mut held = 0;
+            for (number, (list, what, ahead)) in steps.into_iter().enumerate() {
+                match what {
+                    0..=4 if held < 200 => {
+                        chunks.push(&mut lists[list], number as u32);
+                        model[list].push_back(number as u32);
+                        held += 1;
+                    }
+                    7 if !model[list].is_empty() => {
+                        let at = ahead as usize % model[list].len();
+                        let gone = model[list][at];
+                        prop_assert!(chunks.remove(&mut lists[list], gone));
+                        let first = model[list].pop_front().unwrap();
+                        if at > 0 {
+                            model[list][at - 1] = first;
+                        }
+                        held -= 1;
+                        prop_assert!(!chunks.remove(&mut lists[list], gone));
+                    }
+                    _ => {
+                        let popped = model[list].pop_front();
+                        held -= usize::from(popped.is_some());
+                        prop_assert_eq!(chunks.pop(&mut lists[list]), popped);
+                    }
+                }
+                let ahead = ahead % 15;
+                prop_assert_eq!(chunks.ahead(lists[list], ahead), model[list].get(ahead as usize).copied());
+                prop_assert_eq!(chunks.front(lists[list]), model[list].front().copied());
+                prop_assert_eq!(lists[list].is_empty(), model[list].is_empty());
+            }
+        }
+    }
+}

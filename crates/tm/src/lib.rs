@@ -1,0 +1,30 @@
+//! The egress traffic manager of one worker: queues of UEs, shapers, and who sends next.
+//!
+//! Terms are those of DPDK's `rte_tm`. Below a port there are *shared nodes* (VLAN, slice, data network), each with a
+//! shaper; below one of them the *node of a UE*, one for each session, with the session's private shaper; below that its
+//! *queues*, one for each QoS flow, some with rates of their own. Classes have strict priority over the whole port;
+//! among equals nodes, UEs and queues take turns by octets (deficit round robin). What its shaper refuses waits in a
+//! timing wheel, with all that is below it, and is not looked at before.
+//!
+//! Sans-IO, and without buffers: a packet is a slot number, under which the caller keeps it. Time is passed in. One
+//! [`Manager`] belongs to one thread; nothing is allocated after it is made. It knows no rules, no headers and no
+//! configuration: what spans workers (a slice's rate, a port's) is for the caller to divide, by
+//! [`Manager::set_node_rate`].
+
+#![forbid(unsafe_code)]
+
+mod bucket;
+mod chunks;
+mod ids;
+mod manager;
+mod node;
+mod packets;
+mod queue;
+mod runs;
+mod spec;
+mod ue;
+mod wheel;
+
+pub use ids::{Class, Ecn, NodeId, QueueId, Slot, UeId};
+pub use manager::{Arrival, Departure, Held, Loss, LossReason, Manager, UeState};
+pub use spec::{Aqm, Limits, MOST_LEVELS, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec};

@@ -1,0 +1,297 @@
+//! Who sends next: strict priority among classes, turns by octets among equals.
+
+use flow::{Nanos, prefetch};
+
+use super::{Departure, Manager};
+use crate::ids::{NodeId, QueueId, Slot, UeId};
+use crate::node::{Entry, Node};
+
+/// What becomes of the first of a ring after it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Its turn is not over.
+    Front,
+    /// Others are next.
+    Back,
+    /// It has nothing for this ring.
+    Leaves,
+}
+
+/// What is taken of the first of a ring.
+type Taken = (Turn, Option<Departure>);
+
+impl Manager {
+    /// Takes packets of a port that may leave now, as many as `out` holds; returns how many there were.
+    #[inline]
+    pub fn dequeue(&mut self, port: NodeId, now: Nanos, out: &mut [Departure]) -> usize {
+        let now = self.at(now);
+        self.wake_due(now);
+        let mut count = 0;
+        while count < out.len() {
+            let Some(departure) = self.next(port.0, now) else {
+                break;
+            };
+            out[count] = departure;
+            count += 1;
+        }
+        count
+    }
+
+    /// The next packet of a port.
+    #[inline]
+    fn next(&mut self, port: u16, now: u64) -> Option<Departure> {
+        loop {
+            let node = self.nodes.get(usize::from(port))?.as_ref()?;
+            if node.ready == 0 || node.waits != 0 || node.parent.is_some() {
+                return None;
+            }
+            let class = node.ready.trailing_zeros() as usize;
+            if let Some(departure) = self.serve(port, class, now) {
+                return Some(departure);
+            }
+        }
+    }
+
+    /// A packet of this class below a node; `None`: there is none, and its ring is empty.
+    fn serve(&mut self, node: u16, class: usize, now: u64) -> Option<Departure> {
+        loop {
+            let of = self.nodes[usize::from(node)].as_mut()?;
+            let Some(first) = self.chunks.front(of.rings[class]) else {
+                of.ready &= !(1 << class);
+                return None;
+            };
+            let (turn, departure) = match Entry::from_number(first) {
+                Entry::Node(child) => self.serve_node(child, class, now),
+                Entry::Ue(ue) => {
+                    self.look_ahead(node, class);
+                    self.serve_ue(ue, class, now)
+                }
+                Entry::Shaper(_) => (Turn::Leaves, None),
+            };
+            let of = self.nodes[usize::from(node)].as_mut()?;
+            if turn != Turn::Front {
+                self.chunks.pop(&mut of.rings[class]);
+                if turn == Turn::Back {
+                    self.chunks.push(&mut of.rings[class], first);
+                }
+                if of.rings[class].is_empty() {
+                    of.ready &= !(1 << class);
+                }
+            }
+            if let Some(departure) = departure {
+                self.charge_node(node, departure.octets, now);
+                return Some(departure);
+            }
+        }
+    }
+
+    /// Asks for what the next ones of a ring need.
+    #[inline(always)]
+    fn look_ahead(&self, node: u16, class: usize) {
+        let Some(of) = &self.nodes[usize::from(node)] else {
+            return;
+        };
+        let ring = of.rings[class];
+        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 10).map(Entry::from_number) {
+            prefetch::nth_to_write(&self.ues, ue as usize);
+        }
+        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 6).map(Entry::from_number) {
+            let of = &self.ues[ue as usize];
+            prefetch::nth_to_write(
+                &self.queues.of,
+                of.line((of.ready() & of.of_class[class]).trailing_zeros() as u8),
+            );
+        }
+        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 3).map(Entry::from_number) {
+            let of = &self.ues[ue as usize];
+            let line = of.line((of.ready() & of.of_class[class]).trailing_zeros() as u8);
+            if let Some(queue) = self.queues.of.get(line) {
+                prefetch::nth_to_write(&self.packets.of, queue.head as usize);
+            }
+        }
+    }
+
+    /// A packet takes of a node's rate.
+    #[inline]
+    fn charge_node(&mut self, node: u16, octets: u16, now: u64) {
+        let Some(of) = &mut self.nodes[usize::from(node)] else {
+            return;
+        };
+        let octets = u32::from(octets) + u32::from(of.overhead);
+        let may_send = of.bucket.charge(of.since, now, octets);
+        of.since = now;
+        if !may_send {
+            let due = of.bucket.due(now);
+            of.waits = self
+                .wheels
+                .insert(&mut self.chunks, Entry::Node(node).number(), due, now);
+        }
+    }
+
+    /// The turn of a node in its parent's ring.
+    fn serve_node(&mut self, node: u16, class: usize, now: u64) -> Taken {
+        let Some(of) = &mut self.nodes[usize::from(node)] else {
+            return (Turn::Leaves, None);
+        };
+        if of.waits != 0 || of.ready >> class & 1 == 0 {
+            return (leave(of, class), None);
+        }
+        if of.deficits[class] <= 0 {
+            of.deficits[class] += of.quantum;
+            if of.deficits[class] <= 0 {
+                return (Turn::Back, None);
+            }
+        }
+        let departure = self.serve(node, class, now);
+        let Some(of) = &mut self.nodes[usize::from(node)] else {
+            return (Turn::Leaves, departure);
+        };
+        of.deficits[class] -= departure.map_or(0, |of| i32::from(of.octets));
+        if of.waits != 0 || of.ready >> class & 1 == 0 {
+            return (leave(of, class), departure);
+        }
+        (
+            if of.deficits[class] > 0 {
+                Turn::Front
+            } else {
+                Turn::Back
+            },
+            departure,
+        )
+    }
+
+    /// The turn of a UE in the ring of a class.
+    #[inline]
+    fn serve_ue(&mut self, ue: u32, class: usize, now: u64) -> Taken {
+        let of = &mut self.ues[ue as usize];
+        if of.ready() & of.of_class[class] == 0 {
+            return (self.leave_ring(ue, class), None);
+        }
+        if of.deficits[class] <= 0 {
+            of.deficits[class] += self.limits.quantum as i16;
+            if of.deficits[class] <= 0 {
+                return (Turn::Back, None);
+            }
+        }
+        let (place, takes_turns) = self.choose(ue, class);
+        let Some(departure) = self.take(ue, place, takes_turns, now) else {
+            return (self.leave_ring(ue, class), None);
+        };
+        let of = &mut self.ues[ue as usize];
+        of.deficits[class] -= departure.octets as i16;
+        let ready = of.ready() & of.of_class[class];
+        let turn = match of.deficits[class] {
+            _ if ready == 0 => self.leave_ring(ue, class),
+            1.. => Turn::Front,
+            _ => Turn::Back,
+        };
+        (turn, Some(departure))
+    }
+
+    /// A UE leaves a ring. What it sent beyond its turn it has to make up for.
+    fn leave_ring(&mut self, ue: u32, class: usize) -> Turn {
+        let of = &mut self.ues[ue as usize];
+        of.joined &= !(1 << class);
+        of.deficits[class] = of.deficits[class].min(0);
+        if !of.is_live() {
+            self.leave_for_good(ue, class);
+        }
+        Turn::Leaves
+    }
+
+    /// The queue of a class whose turn it is, and whether there are others that it takes turns with. There is one that is
+    /// ready.
+    #[inline]
+    fn choose(&mut self, ue: u32, class: usize) -> (u8, bool) {
+        let of = &self.ues[ue as usize];
+        let ready = of.ready() & of.of_class[class];
+        let first = ready.trailing_zeros() as u8 & 7;
+        if ready & (ready - 1) == 0 {
+            return (first, false);
+        }
+        loop {
+            let mut rest = ready;
+            while rest != 0 {
+                let place = rest.trailing_zeros() as u8;
+                rest &= rest - 1;
+                if self.queues.of[of.line(place)].deficit > 0 {
+                    return (place, true);
+                }
+            }
+            // All have had their turns: another round.
+            let mut rest = ready;
+            while rest != 0 {
+                let queue = &mut self.queues.of[of.line(rest.trailing_zeros() as u8)];
+                queue.deficit = queue.deficit.saturating_add_unsigned(queue.quantum);
+                rest &= rest - 1;
+            }
+        }
+    }
+
+    /// Takes the first packet of a queue that is ready, and charges its shapers.
+    #[inline]
+    fn take(&mut self, ue: u32, place: u8, takes_turns: bool, now: u64) -> Option<Departure> {
+        let line = self.ues[ue as usize].line(place);
+        let queue = &mut self.queues.of[line];
+        let (slot, packet) = queue.pop(&mut self.packets)?;
+        if takes_turns {
+            queue.deficit -= i32::from(packet.octets);
+        }
+        let (is_empty, is_shaped) = (queue.packets == 0, queue.shaper != 0);
+        if is_empty {
+            queue.deficit = queue.deficit.min(0);
+        }
+        self.count_out(&packet);
+        let of = &mut self.ues[ue as usize];
+        if is_empty {
+            of.backlog &= !(1 << place);
+        }
+        let is_exempt = of.exempt >> place & 1 == 1;
+        if !is_exempt && of.bucket.is_limited() {
+            of.bucket.charge(of.since, now, u32::from(packet.octets));
+            of.since = now;
+            self.hold_ue(ue, now);
+        }
+        if is_shaped {
+            self.charge_queue(ue, place, u32::from(packet.octets), now);
+        }
+        Some(Departure {
+            slot: Slot(slot),
+            queue: QueueId { ue: UeId(ue), place },
+            octets: packet.octets,
+            marks_ce: false,
+            sojourn: packet.waited(now),
+        })
+    }
+
+    /// A packet takes of its queue's own rates.
+    fn charge_queue(&mut self, ue: u32, place: u8, octets: u32, now: u64) {
+        let of = self.ues[ue as usize];
+        let queue = &self.queues.of[of.line(place)];
+        let Some(number) = queue.shaper.checked_sub(1) else {
+            return;
+        };
+        let shaper = &mut self.shapers[number as usize];
+        // What left as excess takes nothing of the guaranteed rate (RFC 2698 §3).
+        if of.of_class[usize::from(queue.class)] >> place & 1 == 1
+            && shaper.guaranteed.conforms(shaper.since, now)
+        {
+            shaper.guaranteed.charge(shaper.since, now, octets);
+        } else {
+            shaper.guaranteed.settle(shaper.since, now);
+        }
+        shaper.maximum.charge(shaper.since, now, octets);
+        shaper.since = now;
+        if of.backlog >> place & 1 == 1 {
+            self.settle_queue(ue, place, now);
+            self.join(ue);
+        }
+    }
+}
+
+/// A node leaves a ring of its parent.
+fn leave(node: &mut Node, class: usize) -> Turn {
+    node.joined &= !(1 << class);
+    node.deficits[class] = node.deficits[class].min(0);
+    Turn::Leaves
+}

@@ -1,0 +1,151 @@
+//! Packets that come in.
+
+use flow::meter::Colour;
+use flow::{Nanos, prefetch};
+
+use super::{LossReason, Manager};
+use crate::ids::{Ecn, QueueId, Slot};
+use crate::packets::Packet;
+
+/// A packet that is to be queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Where.
+    pub queue: QueueId,
+    /// Its length, from the Ethernet header on.
+    pub octets: u16,
+    /// What is not green goes first where there is no room.
+    pub colour: Colour,
+    /// The ECN field of the inner IP header.
+    pub ecn: Ecn,
+}
+
+impl Manager {
+    /// Queues a packet. The caller keeps it under the slot until the manager gives that back: as a
+    /// [`Departure`](super::Departure), or as a [`Loss`](super::Loss).
+    ///
+    /// # Errors
+    /// Why it is refused: the caller still has it then.
+    #[inline]
+    pub fn enqueue(&mut self, arrival: &Arrival, now: Nanos) -> Result<Slot, LossReason> {
+        self.enqueue_since(arrival, now.0, now)
+    }
+
+    /// The same for a packet that came at `since`.
+    #[inline(always)]
+    pub(super) fn enqueue_since(
+        &mut self,
+        arrival: &Arrival,
+        since: u64,
+        now: Nanos,
+    ) -> Result<Slot, LossReason> {
+        let now = self.at(now);
+        let (ue, place, line) = self.place_for(arrival)?;
+        let is_yellow = arrival.colour != Colour::Green;
+        let packet = Packet::new(arrival.octets, is_yellow, arrival.ecn, since);
+        let slot = self.packets.take(packet).ok_or(LossReason::PoolFull)?;
+        self.octets += u64::from(arrival.octets);
+        self.held += 1;
+        self.queues.of[line].push(&mut self.packets, slot);
+        let of = &mut self.ues[ue as usize];
+        if of.backlog >> place & 1 == 0 {
+            of.backlog |= 1 << place;
+            self.rouse(ue, place, line, now);
+        }
+        Ok(Slot(slot))
+    }
+
+    /// The UE, place and line of the queue for a packet, if there is room in it.
+    #[inline]
+    fn place_for(&mut self, arrival: &Arrival) -> Result<(u32, u8, usize), LossReason> {
+        let QueueId { ue, place } = arrival.queue;
+        let of = self.ues.get(ue.0 as usize).ok_or(LossReason::NoQueue)?;
+        if place > 7 || of.places >> place & 1 == 0 {
+            return Err(LossReason::NoQueue);
+        }
+        if arrival.octets == 0 || arrival.octets > self.limits.largest {
+            return Err(LossReason::Length);
+        }
+        let line = of.line(place);
+        if let Err(reason) = self.fits(line, arrival.octets, 0) {
+            self.push_out_for(arrival, line, reason)?;
+        }
+        Ok((ue.0, place, line))
+    }
+
+    /// Whether a packet fits if this many octets of its queue were not there: in the queue's cap, in its share of what
+    /// is left of the pool (the dynamic threshold of Choudhury and Hahne), and in the pool.
+    #[inline]
+    fn fits(&self, line: usize, octets: u16, without: u32) -> Result<(), LossReason> {
+        let queue = &self.queues.of[line];
+        let filled = queue.octets - without + u32::from(octets);
+        let left = self.limits.pool - self.octets + u64::from(without);
+        let share = if queue.share >= 0 {
+            left << queue.share
+        } else {
+            left >> -queue.share
+        };
+        if filled > queue.cap {
+            Err(LossReason::QueueFull)
+        } else if u64::from(octets) > left {
+            Err(LossReason::PoolFull)
+        } else if u64::from(filled) > share {
+            Err(LossReason::PoolShare)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Makes room for a green packet, if that takes no more than yellow ones of its queue, the oldest first.
+    #[cold]
+    fn push_out_for(&mut self, arrival: &Arrival, line: usize, reason: LossReason) -> Result<(), LossReason> {
+        let yellow = self.queues.of[line].yellow_octets;
+        if arrival.colour != Colour::Green || self.fits(line, arrival.octets, yellow).is_err() {
+            return Err(reason);
+        }
+        while self.fits(line, arrival.octets, 0).is_err() {
+            let gone = self
+                .has_room_for_loss()
+                .then(|| self.queues.of[line].push_out_yellow(&mut self.packets));
+            let (slot, packet) = gone.flatten().ok_or(reason)?;
+            self.lose(slot, &packet, arrival.queue, LossReason::PushedOut);
+        }
+        if self.queues.of[line].packets == 0 {
+            self.ues[arrival.queue.ue.0 as usize].backlog &= !(1 << arrival.queue.place);
+        }
+        Ok(())
+    }
+
+    /// A queue was empty and has a packet now.
+    #[inline]
+    fn rouse(&mut self, ue: u32, place: u8, line: usize, now: u64) {
+        if self.queues.of[line].shaper != 0 {
+            self.settle_queue(ue, place, now);
+        }
+        self.hold_ue(ue, now);
+        self.join(ue);
+    }
+
+    /// Asks for the node of a UE, ahead of a burst. First of three passes over it.
+    #[inline]
+    pub fn prefetch_ue(&self, queue: QueueId) {
+        prefetch::nth_to_write(&self.ues, queue.ue.0 as usize);
+    }
+
+    /// Asks for the queue itself. Second of three passes.
+    #[inline]
+    pub fn prefetch_queue(&self, queue: QueueId) {
+        if let Some(of) = self.ues.get(queue.ue.0 as usize) {
+            prefetch::nth_to_write(&self.queues.of, of.line(queue.place));
+        }
+    }
+
+    /// Asks for the descriptor of its last packet. Third of three passes.
+    #[inline]
+    pub fn prefetch_tail(&self, queue: QueueId) {
+        let of = self.ues.get(queue.ue.0 as usize);
+        if let Some(queue) = of.and_then(|of| self.queues.of.get(of.line(queue.place))) {
+            prefetch::nth_to_write(&self.packets.of, queue.tail as usize);
+        }
+    }
+}

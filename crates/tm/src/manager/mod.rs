@@ -1,0 +1,188 @@
+//! `Manager`: all nodes, queues and packets of one worker.
+
+mod configure;
+mod dequeue;
+mod due;
+mod enqueue;
+mod ready;
+mod transfer;
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use flow::Nanos;
+use flow::slab::Slab;
+
+use crate::chunks::Chunks;
+use crate::ids::{QueueId, Slot};
+use crate::node::Node;
+use crate::packets::{Packet, Packets};
+use crate::queue::QueueShaper;
+use crate::runs::Runs;
+use crate::spec::{Limits, TmError};
+use crate::ue::Ue;
+use crate::wheel::Wheels;
+
+pub use self::enqueue::Arrival;
+pub use self::transfer::{Held, UeState};
+
+/// The traffic manager of one worker.
+pub struct Manager {
+    limits: Limits,
+    /// The latest time that was passed in, in nanoseconds: a clock that goes back is taken for this.
+    now: u64,
+    chunks: Chunks,
+    wheels: Wheels,
+    nodes: Vec<Option<Node>>,
+    ues: Slab<Ue>,
+    /// Numbers of UEs that are free; those that were free last are at the end.
+    free_ues: Vec<u32>,
+    /// UEs that were removed, and are in rings yet.
+    leaving: u32,
+    queues: Runs,
+    shapers: Slab<QueueShaper>,
+    free_shapers: Vec<u32>,
+    packets: Packets,
+    /// Octets held.
+    octets: u64,
+    /// Packets held.
+    held: u32,
+    /// Losses that the caller did not take yet: never more than there is room for.
+    losses: VecDeque<Loss>,
+}
+
+/// A packet that may leave now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Its slot, which is free from now on.
+    pub slot: Slot,
+    /// The queue that it was in.
+    pub queue: QueueId,
+    /// Its length in octets.
+    pub octets: u16,
+    /// Whether its ECN field has to say that congestion was experienced.
+    pub marks_ce: bool,
+    /// Nanoseconds that it has waited, in steps of 64 and up to 275 s.
+    pub sojourn: u64,
+}
+
+/// A packet that was held and is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Its slot, which holds no packet from now on.
+    pub slot: Slot,
+    /// The queue that it was in.
+    pub queue: QueueId,
+    /// Why.
+    pub reason: LossReason,
+}
+
+/// Why a packet is refused, or lost after it was held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LossReason {
+    /// There is no such queue.
+    NoQueue,
+    /// The packet is longer than the manager is made for, or has no octet.
+    Length,
+    /// The queue holds as many octets as it may.
+    QueueFull,
+    /// The queue has its share of what is left of the pool.
+    PoolShare,
+    /// The pool has no room for another packet.
+    PoolFull,
+    /// A yellow packet made room for a green one of its queue.
+    PushedOut,
+    /// Active queue management dropped it: it had waited too long, and its transport does not know ECN.
+    Aqm,
+}
+
+impl Manager {
+    /// A manager without nodes.
+    ///
+    /// # Errors
+    /// [`TmError::Limit`] and [`TmError::Memory`].
+    pub fn new(limits: Limits) -> Result<Self, TmError> {
+        limits.check()?;
+        // Room for some that were removed and are in rings yet.
+        let ues = limits.ues + limits.ues / 8 + 8;
+        let nodes = usize::from(limits.nodes);
+        let waiting = ues as usize + limits.shapers as usize + nodes;
+        let in_rings = 8 * (ues as usize + nodes);
+        Ok(Self {
+            limits,
+            now: 0,
+            chunks: Chunks::new(&[(waiting, Wheels::LISTS), (in_rings, 8 * nodes)])?,
+            wheels: Wheels::new()?,
+            nodes: Vec::with_capacity(nodes),
+            ues: Slab::new(ues as usize)?,
+            free_ues: (0..ues).rev().collect(),
+            leaving: 0,
+            queues: Runs::new(limits.queues)?,
+            shapers: Slab::new(limits.shapers as usize)?,
+            free_shapers: (0..limits.shapers).rev().collect(),
+            packets: Packets::new(limits.packets)?,
+            octets: 0,
+            held: 0,
+            losses: VecDeque::with_capacity(limits.losses as usize),
+        })
+    }
+
+    /// Its limits.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Packets held.
+    pub const fn packets(&self) -> u32 {
+        self.held
+    }
+
+    /// Octets held.
+    pub const fn octets(&self) -> u64 {
+        self.octets
+    }
+
+    /// Takes the oldest loss that the caller does not know of. Packets are lost when green ones push yellow ones out, and
+    /// by active queue management. Take all after each burst: while [`Limits::losses`] wait, nothing else is given up.
+    pub fn pop_loss(&mut self) -> Option<Loss> {
+        self.losses.pop_front()
+    }
+
+    /// A packet is held no longer.
+    #[inline]
+    fn count_out(&mut self, packet: &Packet) {
+        self.octets -= u64::from(packet.octets);
+        self.held -= 1;
+    }
+
+    /// A packet is held no longer, and lost.
+    fn lose(&mut self, slot: u32, packet: &Packet, queue: QueueId, reason: LossReason) {
+        self.count_out(packet);
+        self.losses.push_back(Loss {
+            slot: Slot(slot),
+            queue,
+            reason,
+        });
+    }
+
+    fn has_room_for_loss(&self) -> bool {
+        self.losses.len() < self.limits.losses as usize
+    }
+
+    /// The time of a call, in nanoseconds.
+    #[inline]
+    fn at(&mut self, now: Nanos) -> u64 {
+        self.now = self.now.max(now.0);
+        self.now
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager")
+            .field("limits", &self.limits)
+            .field("packets", &self.held)
+            .field("octets", &self.octets)
+            .finish_non_exhaustive()
+    }
+}

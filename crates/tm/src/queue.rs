@@ -1,0 +1,180 @@
+//! `Queue`: the packets of one queue, in one cache line; and the private shaper that some have.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::bucket::Bucket;
+use crate::packets::{NONE, Packet, Packets};
+use crate::wheel::Waits;
+
+/// A queue, or room for some.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C, align(64))]
+pub(crate) struct Queue {
+    /// The first descriptor; where there is no queue, the next room of its size.
+    pub(crate) head: u32,
+    /// The last one; where there is no queue, the room of its size before.
+    pub(crate) tail: u32,
+    /// Packets, without those that are gone.
+    pub(crate) packets: u32,
+    /// Their octets.
+    pub(crate) octets: u32,
+    /// The most octets.
+    pub(crate) cap: u32,
+    /// The number of its private shaper and 1; 0: none.
+    pub(crate) shaper: u32,
+    /// What is left of its turn, in octets.
+    pub(crate) deficit: i32,
+    /// What a turn is worth.
+    pub(crate) quantum: u32,
+    /// The yellow packets, first and last.
+    pub(crate) yellow_head: u32,
+    pub(crate) yellow_tail: u32,
+    pub(crate) yellow_octets: u32,
+    /// What active queue management remembers.
+    pub(crate) aqm: [u32; 3],
+    /// In guaranteed class and beyond: see [`QueueShaper`].
+    pub(crate) class: u8,
+    pub(crate) excess_class: u8,
+    /// What kind it is.
+    pub(crate) kind: Kind,
+    /// Its share of what the pool has left, as a power of two.
+    pub(crate) share: i8,
+    pub(crate) unused: [u8; 4],
+}
+
+const _: () = assert!(size_of::<Queue>() == 64);
+
+/// What a queue does against standing delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(transparent)]
+pub(crate) struct Kind(pub(crate) u8);
+
+impl Kind {
+    pub(crate) const TAIL_DROP: Self = Self(0);
+    pub(crate) const CODEL: Self = Self(1);
+    /// The classic queue of a dual queue; the next one is the other.
+    pub(crate) const CLASSIC: Self = Self(2);
+    /// The low latency queue of a dual queue.
+    pub(crate) const LOW_LATENCY: Self = Self(3);
+}
+
+impl Queue {
+    /// Without packets.
+    pub(crate) const EMPTY: Self = Self {
+        head: NONE,
+        tail: NONE,
+        packets: 0,
+        octets: 0,
+        cap: 0,
+        shaper: 0,
+        deficit: 0,
+        quantum: 0,
+        yellow_head: NONE,
+        yellow_tail: NONE,
+        yellow_octets: 0,
+        aqm: [0; 3],
+        class: 0,
+        excess_class: 0,
+        kind: Kind::TAIL_DROP,
+        share: 0,
+        unused: [0; 4],
+    };
+
+    /// Puts a packet at the end.
+    #[inline]
+    pub(crate) fn push(&mut self, packets: &mut Packets, slot: u32) {
+        if self.head == NONE {
+            self.head = slot;
+        } else {
+            packets.of[self.tail as usize].next = slot;
+        }
+        self.tail = slot;
+        let packet = packets.of[slot as usize];
+        self.packets += 1;
+        self.octets += u32::from(packet.octets);
+        if packet.is_yellow() {
+            self.yellow_octets += u32::from(packet.octets);
+            if self.yellow_head == NONE {
+                self.yellow_head = slot;
+            } else {
+                packets.of[self.yellow_tail as usize].next_yellow = slot;
+            }
+            self.yellow_tail = slot;
+        }
+    }
+
+    /// The first packet.
+    #[inline]
+    pub(crate) fn first<'a>(&self, packets: &'a Packets) -> Option<&'a Packet> {
+        packets.of.get(self.head as usize)
+    }
+
+    /// Takes out the first packet; its descriptor is free. Those that are gone are freed with it, so that the first is
+    /// never one of them.
+    #[inline]
+    pub(crate) fn pop(&mut self, packets: &mut Packets) -> Option<(u32, Packet)> {
+        let slot = self.head;
+        let packet = *packets.of.get(slot as usize)?;
+        self.unlink(packets, slot, packet.next);
+        self.packets -= 1;
+        self.octets -= u32::from(packet.octets);
+        if packet.is_yellow() {
+            self.unlink_yellow(&packet);
+        }
+        self.skip_gone(packets);
+        Some((slot, packet))
+    }
+
+    fn unlink(&mut self, packets: &mut Packets, slot: u32, next: u32) {
+        self.head = next;
+        packets.give_back(slot);
+    }
+
+    fn unlink_yellow(&mut self, packet: &Packet) {
+        self.yellow_head = packet.next_yellow;
+        self.yellow_octets -= u32::from(packet.octets);
+    }
+
+    #[inline]
+    fn skip_gone(&mut self, packets: &mut Packets) {
+        while let Some(next) = self
+            .first(packets)
+            .filter(|packet| packet.is_gone())
+            .map(|packet| packet.next)
+        {
+            self.unlink(packets, self.head, next);
+        }
+    }
+
+    /// Takes out the oldest yellow packet. Its slot is in use until those before it have left.
+    pub(crate) fn push_out_yellow(&mut self, packets: &mut Packets) -> Option<(u32, Packet)> {
+        let slot = self.yellow_head;
+        let packet = packets.of.get_mut(slot as usize)?;
+        packet.set_gone();
+        let packet = *packet;
+        self.unlink_yellow(&packet);
+        self.packets -= 1;
+        self.octets -= u32::from(packet.octets);
+        self.skip_gone(packets);
+        Some((slot, packet))
+    }
+}
+
+/// Two rates of a queue's own. While the guaranteed one has tokens, the queue is of its class, then of its excess
+/// class; while the maximum has none, it is held.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C, align(64))]
+pub(crate) struct QueueShaper {
+    pub(crate) guaranteed: Bucket,
+    pub(crate) maximum: Bucket,
+    /// Of what time the levels are.
+    pub(crate) since: u64,
+    pub(crate) ue: u32,
+    pub(crate) waits: Waits,
+    pub(crate) place: u8,
+    /// Whether there is a guaranteed rate.
+    pub(crate) guarantees: u8,
+    pub(crate) unused: [u8; 14],
+}
+
+const _: () = assert!(size_of::<QueueShaper>() == 64);
