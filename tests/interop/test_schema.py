@@ -40,13 +40,14 @@ fragments: {held: 3}
 inspection: {hosts: 64, resolvers: [10.45.0.53/32], addresses: 64, address_lifetime_s: {least: 0}, ndpi: {flows: 64}}
 reassembly: {held: 3}
 buffering: {packets: 5}
+egress: {packets: 64, bytes: 100000, queues: 16, classes: [{name: v, qfis: [1], priority: 0, weight: 2, bytes: 2000, aqm: l4s}]}
 records: {directory: /var/spool/sluice}
 store: {directory: /var/lib/sluice/store, checkpoint_s: 1, deadline_ms: 1000, at_stop: release}
 alarms: {}
 dpdk: {buffers: 32768}
 ports:
   - {name: a, driver: {memory: {}}, mtu: 1500, descriptors: 64}
-  - {name: b, driver: {af_packet: {interface: b}}, checksums: auto}
+  - {name: b, driver: {af_packet: {interface: b}}, checksums: auto, egress_kbit: 9}
   - {name: c, driver: {memory: {}}}
   - {name: d, driver: {memory: {}}}
   - {name: e, lag: {mode: lacp, members: [c, d], lacp: {fast: true, key: 3}, hash: l3}}
@@ -71,6 +72,7 @@ instances:
     hairpin: local
     fragment: outer
     mss: 1400
+    egress: {kbit: 5}
     ue_prefixes: [10.45.0.0/16]
 pools: [{name: p, instance: internet, ipv4: [10.45.1.0/24, 10.45.0.1-10.45.0.9], ipv6: [{prefix: "2001:db8::/48", length: 64}]}]
 neighbours: {attempts: 2}

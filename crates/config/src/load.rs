@@ -99,6 +99,7 @@ impl Config {
     fn check(&self) -> Result<(), Fault> {
         parts::network::check(self)
             .and_then(|()| parts::accelerator::check(self))
+            .and_then(|()| parts::egress::check(self))
             .and_then(|()| parts::host::check(self))
             .and_then(|()| parts::idle::check(self))
             .and_then(|()| parts::inspection::check(self))

@@ -7,6 +7,7 @@ mod applications;
 mod changes;
 mod control;
 mod domain_lists;
+mod egress;
 mod links;
 mod nat;
 mod nat_choice;

@@ -5,6 +5,7 @@
 
 mod check;
 mod egress;
+mod egress_queues;
 mod next_hops;
 
 use std::cell::{Cell, RefCell};
@@ -26,8 +27,8 @@ use crate::classifier::{self, Classifier, Decision, Exemption, Tunnel, have_same
 use crate::compile_error::{CompileError, CompileFault};
 use crate::counter_slots::{CounterSlots, PoolSlots};
 use crate::image::{
-    Copies, Dropped, EventCounters, ForwardExtensions, Inactivity, MeterShare, PdrEvents, QuotaAction,
-    ReportedStatuses, SessionImage,
+    Copies, Dropped, EgressQueues, EventCounters, ForwardExtensions, Inactivity, MeterShare, PdrEvents,
+    QuotaAction, ReportedStatuses, SessionImage,
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Far, Gate, Pdr, Qer, QerId, Redirect, RuleRef, SessionRules, Urr,
@@ -153,11 +154,12 @@ pub fn compile_after(
     let quota_actions = quota_actions(rules)?;
     let events = events(rules, network)?;
     let pools = slots.pools();
+    let egress_queues = egress_queues::egress_queues(rules, &decisions, &forwards, network);
     let block = BlockImage {
         inline: inline_forwards(rules, &decisions),
         forwards,
         marks: rules.qers().iter().map(mark).collect(),
-        meters: all_meters(rules),
+        meters: all_meters(rules, &egress_queues),
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
         urrs: (rules.urrs().len() + slots.extra()) as u8,
@@ -191,6 +193,7 @@ pub fn compile_after(
         forward_extensions: ForwardExtensions {
             copies,
             redirects: redirects(rules),
+            egress_queues,
         }
         .into(),
         quota_actions: quota_actions.into(),
@@ -439,9 +442,9 @@ fn mask(slots: impl IntoIterator<Item = usize>) -> u64 {
     slots.into_iter().fold(0, |mask, slot| mask | 1 << slot)
 }
 
-/// The meters of all QERs by slot; [`SessionImage::share_rates`] sets which one a correlated QER has. Packet rates have
+/// The meters of all QERs by slot, but for rates that queues keep; [`SessionImage::share_rates`] sets which one a correlated QER has. Packet rates have
 /// slots behind them.
-fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
+fn all_meters(rules: &SessionRules, queues: &[Option<EgressQueues>; 2]) -> Vec<[Option<MeterSpec>; 2]> {
     let packets = rules.packet_rated().map(|(_, rates)| {
         let spec = |rate| MeterSpec::Packets { rate, renews: true };
         Direction::BOTH.map(|direction| rates.of(direction).map(spec))
@@ -452,6 +455,12 @@ fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
     });
     let mut all = Vec::with_capacity(rules.qers().len() + rules.packet_rated().count());
     all.extend(own.chain(packets));
+    for (direction, queues) in queues.iter().enumerate() {
+        let shaped = queues.as_ref().map_or(0, egress_queues::shaped_slots);
+        for (_, meters) in (0..).zip(&mut all).filter(|(slot, _)| shaped >> slot & 1 == 1) {
+            meters[direction] = None;
+        }
+    }
     all
 }
 

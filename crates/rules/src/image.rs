@@ -7,6 +7,7 @@ mod change;
 mod counters;
 mod delivery_status;
 mod dropped;
+mod egress_queues;
 mod meter_state;
 mod session_image;
 
@@ -16,6 +17,7 @@ pub use self::change::{ImmediateActions, SessionChange, UsageSnapshot};
 pub use self::counters::{Counter, EventCounters, PdrEvents};
 pub use self::delivery_status::{DataStatus, ReportedStatuses};
 pub use self::dropped::{Dropped, DroppedCount};
+pub use self::egress_queues::{EgressQueue, EgressQueues, EgressShaper};
 pub use self::meter_state::{MeterShare, PacketsLeft, TokensLeft};
 pub use self::session_image::{
     Buffering, Copies, EventSlot, ForwardExtensions, Inactivity, Installation, InstalledNat, QuotaAction,

@@ -8,6 +8,7 @@
 mod access_lists;
 mod check;
 mod dscp;
+mod egress;
 mod error;
 mod events;
 mod hairpin;
@@ -34,6 +35,9 @@ use packet::redirect::Secret;
 pub use self::access_lists::{AccessLists, BoundAccessList, TooManyAccessRules};
 use self::check::check;
 pub use self::dscp::{DscpMark, DscpTable};
+pub use self::egress::{
+    Egress, EgressClass, EgressClassError, EgressClasses, InstanceEgress, QueueManagement,
+};
 pub use self::error::NetworkError;
 pub use self::events::EventLogic;
 use self::events::EventTable;
@@ -71,6 +75,7 @@ pub struct Network {
     access_lists: AccessLists,
     nat: Nat,
     events: EventTable,
+    egress: Option<Egress>,
     redirect_secret: Secret,
 }
 
@@ -435,6 +440,17 @@ impl Network {
         })
     }
 
+    /// The same network, where packets wait in queues of these classes which leave by instances that ask for it.
+    #[must_use]
+    pub fn with_egress(self, egress: Option<Egress>) -> Self {
+        Self { egress, ..self }
+    }
+
+    /// How packets wait that leave by instances which ask for queues; `None`: they do not.
+    pub const fn egress(&self) -> Option<&Egress> {
+        self.egress.as_ref()
+    }
+
     /// The events among the packets of the application with this identifier, if any are configured.
     pub fn events(&self, application: &[u8]) -> Option<EventLogic> {
         self.events.of(application)
@@ -465,6 +481,7 @@ mod tests {
             hairpin: Hairpin::Router,
             fragmentation: Fragmentation::Inner,
             mss: Mss::Off,
+            egress: None,
         }
     }
 

@@ -151,6 +151,7 @@ fn instance(
         hairpin: Hairpin::Router,
         fragmentation: Fragmentation::Inner,
         mss: crate::network::Mss::Off,
+        egress: None,
     }
 }
 

@@ -411,6 +411,7 @@ mod tests {
             hairpin: rules::network::Hairpin::Router,
             fragmentation: rules::network::Fragmentation::Inner,
             mss: rules::network::Mss::Off,
+            egress: None,
         };
         Network::new(vec![instance]).unwrap()
     }

@@ -263,6 +263,9 @@ fn depends_on_more(reason: DropReason) -> Option<&'static str> {
         | R::NoBuffer
         | R::NoHeadroom
         | R::TxFull
+        | R::EgressQueueFull
+        | R::EgressDelay
+        | R::EgressReleased
         | R::RecirculationLimit => Some("it depends on room"),
         R::TruncatedIpv4
         | R::BadIpv4Header

@@ -114,6 +114,9 @@ pub fn worker_config(
     worker.buffers = config
         .buffering
         .limits(config.dpdk.buffers.size(), count, worker.own_sessions);
+    if let Some(limits) = config.egress_limits(count) {
+        worker.egress = limits;
+    }
     let rates = |(all, each)| PacketRates { all, each };
     worker.icmp_errors = rates(config.icmp.rates());
     worker.pings = rates(config.icmp.pings());

@@ -10,7 +10,7 @@ use packet::MacAddr;
 use rules::network::Network;
 
 use crate::{
-    Budgets, BufferLimits, ConnectionLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes,
+    Budgets, BufferLimits, ConnectionLimits, EgressLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes,
     InspectionLimits, LagPorts, NatSettings, NdpiLimits, OffloadPolicy, PacketRates, ReassemblyLimits,
     ResolverLimits,
 };
@@ -74,6 +74,8 @@ pub struct WorkerConfig {
     pub reassembly: ReassemblyLimits,
     /// What is kept for FARs that buffer. Default: nothing, they drop.
     pub buffers: BufferLimits,
+    /// What waits before it leaves, where the network has queues.
+    pub egress: EgressLimits,
     /// How much is inspected of flows whose rules name hosts. Default: nothing, no host is known.
     pub inspection: InspectionLimits,
     /// Whose answers say which hosts addresses are of. Default: none.
@@ -173,6 +175,7 @@ impl WorkerConfig {
             fragments: FragmentLimits::OFF,
             reassembly: ReassemblyLimits::OFF,
             buffers: BufferLimits::OFF,
+            egress: EgressLimits::default(),
             inspection: InspectionLimits::OFF,
             resolvers: ResolverLimits::default(),
             ndpi: None,

@@ -40,8 +40,8 @@ pub use access_counts::AccessCount;
 pub use burst::batch::{BURST, Batch};
 pub use config::WorkerConfig;
 pub use config::limits::{
-    Budgets, BufferLimits, ConnectionLimits, FlowLimits, FragmentLimits, IdleTimes, InspectionLimits,
-    NatSettings, NdpiLimits, PacketRates, ReassemblyLimits, ResolverLimits,
+    Budgets, BufferLimits, ConnectionLimits, EgressLimits, FlowLimits, FragmentLimits, IdleTimes,
+    InspectionLimits, NatSettings, NdpiLimits, PacketRates, ReassemblyLimits, ResolverLimits,
 };
 pub use control_channel::{
     AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, Event, LEAST_COUNTS, MappingsWanted,

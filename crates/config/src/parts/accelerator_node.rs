@@ -98,6 +98,9 @@ impl AcceleratorNodeConfig {
                 Some(_) if port.checksums.is_some() => {
                     return fault("checksums: an accelerator computes them itself");
                 }
+                Some(_) if port.egress_kbit.is_some() => {
+                    return fault("egress_kbit: an accelerator has no queues");
+                }
                 Some(_) => interfaces.check(port)?,
             }
             if !names.insert(port.name.value.as_str()) {

@@ -7,6 +7,7 @@ pub(crate) mod alarms;
 mod application_notes;
 pub(crate) mod control;
 pub(crate) mod domain_lists;
+pub(crate) mod egress;
 pub(crate) mod events;
 pub(crate) mod host;
 pub(crate) mod idle;

@@ -42,6 +42,7 @@ impl Config {
         let instances = self.instances.iter().enumerate();
         let instances = instances.map(|(place, instance)| self.instance(place, instance));
         Network::new(instances.collect())?
+            .with_egress(self.egress())
             .with_policies(self.policies())?
             .with_policers(self.policers())?
             .with_access_lists(self.access_lists())?
@@ -83,6 +84,7 @@ impl Config {
                 FragmentConfig::Never => Fragmentation::Never,
             },
             mss: instance.mss.mss(),
+            egress: instance.egress.as_ref().map(Into::into),
         }
     }
 

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_saphyr::Spanned;
 
-use super::{HostConfig, MssConfig, VlanConfig};
+use super::{HostConfig, InstanceEgressConfig, MssConfig, VlanConfig};
 use crate::bounded::Bounded;
 
 /// One network instance.
@@ -59,6 +59,10 @@ pub struct InstanceConfig {
     /// What TCP connections may agree on whose packets come in or leave here; off.
     #[serde(default)]
     pub mss: MssConfig,
+    /// User packets that rules send here wait in queues, in which the rates of their sessions are shaped; absent: they
+    /// do not, and rates are policed.
+    #[serde(default)]
+    pub egress: Option<InstanceEgressConfig>,
     /// The prefixes of this instance's UEs, and of framed routes behind them: needed for every `hairpin` but router.
     #[serde(default)]
     #[schemars(with = "Vec<Prefix>")]

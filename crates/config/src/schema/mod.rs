@@ -8,6 +8,7 @@ mod caller_role;
 mod connections;
 mod control;
 mod domain_lists;
+mod egress;
 mod events;
 mod file_pattern;
 mod flows;
@@ -57,6 +58,7 @@ pub use control::{
     AuditConfig, BadSubjectName, ControlConfig, HttpsClient, HttpsConfig, SubjectName, WhenUnaudited,
 };
 pub use domain_lists::DomainListConfig;
+pub use egress::{AqmConfig, EgressClassConfig, EgressConfig, InstanceEgressConfig};
 pub use events::{EventConfig, EventLogicConfig};
 pub use file_pattern::FilePattern;
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig, ReassemblyConfig};
@@ -160,6 +162,9 @@ pub struct Config {
     /// The accelerator that some ports are behind; absent: there is none.
     #[serde(default)]
     pub accelerator: Option<AcceleratorConfig>,
+    /// Queues for packets that leave, in which rates are shaped; absent: all rates are policed.
+    #[serde(default)]
+    pub egress: Option<EgressConfig>,
     /// Network instances (TS 23.501 §5.6.12): N3, N6, N9 and N4-u on the ports.
     #[serde(deserialize_with = "bounded::at_least_one")]
     #[schemars(length(min = 1))]

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
+use super::policer::Kbit;
 use super::{LagConfig, parse_mac};
 use crate::bounded::Bounded;
 
@@ -34,6 +35,9 @@ pub struct PortConfig {
     #[serde(default)]
     #[schemars(with = "Option<ChecksumsConfig>")]
     pub checksums: Option<Spanned<ChecksumsConfig>>,
+    /// The most that leaves by it from queues (`egress`), in kbit/s of frames; no limit. Not of a member of a LAG.
+    #[serde(default)]
+    pub egress_kbit: Option<Kbit>,
 }
 
 impl PortConfig {

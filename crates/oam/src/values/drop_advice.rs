@@ -184,6 +184,13 @@ const fn about_resources(reason: DropReason) -> &'static str {
             "The path's MTU is too small, and the packet may not be fragmented: docs/guide/sizes.md."
         }
         D::TxFull => "The port does not send as fast as packets come: look at the link; ports.*.descriptors.",
+        D::EgressQueueFull => {
+            "More comes for a UE, an instance or a port than may leave: sluice show queues says where. Longer queues (egress.classes.*.bytes) delay more."
+        }
+        D::EgressDelay => {
+            "Nothing: senders slow down by it. It is usual where a UE gets less than its senders would send."
+        }
+        D::EgressReleased => "Nothing: the session has ended.",
         D::RecirculationLimit => {
             "Rules lead packets from instance to instance in a circle: see the SMF's FARs."
         }

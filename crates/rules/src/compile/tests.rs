@@ -22,6 +22,7 @@ use crate::testing::{
     self, GNB, N3, N6, N9, NumberedHops, OTHER_N6, any_edit, any_rules, any_sent, runnable_rules,
 };
 
+mod egress_queues;
 mod endpoints;
 mod hops;
 mod refusals;

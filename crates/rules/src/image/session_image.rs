@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flow::meter::{MeterSpec, SharedId};
-use flow::{BlockImage, Bucket, Forward, PortId, SessionIndex};
+use flow::{BlockImage, Bucket, Direction, Forward, PortId, SessionIndex};
 use nat::mappings::MovedMapping;
 use nat::pools::BlockId;
 use packet::Teid;
@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::counters::{Counter, EventCounters};
 use super::delivery_status::{DataStatus, ReportedStatuses};
 use super::dropped::{Dropped, DroppedCount};
+use super::egress_queues::EgressQueues;
 use super::meter_state::{MeterShare, PacketsLeft, TokensLeft};
 use crate::adjacencies::AdjacencyRef;
 use crate::boxed_option::{Absent, BoxedOption};
@@ -89,12 +90,15 @@ pub struct ForwardExtensions {
     pub copies: Vec<(u8, Copies)>,
     /// Where the packets of forwards that redirect are redirected to, by slot in rising order.
     pub redirects: Vec<(u8, Redirect)>,
+    /// The queues in which packets of each [`Direction`](flow::Direction) wait before they leave.
+    pub egress_queues: [Option<EgressQueues>; 2],
 }
 
 impl Absent for ForwardExtensions {
     const ABSENT: &'static Self = &Self {
         copies: Vec::new(),
         redirects: Vec::new(),
+        egress_queues: [None, None],
     };
 }
 
@@ -102,7 +106,7 @@ impl From<ForwardExtensions> for BoxedOption<ForwardExtensions> {
     /// Nothing is absent.
     fn from(forwards: ForwardExtensions) -> Self {
         let mut boxed = Self::NONE;
-        if !forwards.copies.is_empty() || !forwards.redirects.is_empty() {
+        if forwards != *ForwardExtensions::ABSENT {
             *boxed.get_or_insert_default() = forwards;
         }
         boxed
@@ -395,6 +399,11 @@ impl SessionImage {
     pub fn quota_action(&self, urr: u8) -> Option<&QuotaAction> {
         let place = self.quota_actions.binary_search_by_key(&urr, |action| action.urr);
         self.quota_actions.get(place.ok()?)
+    }
+
+    /// The queues in which packets of a direction wait before they leave; `None`: they do not.
+    pub fn egress_queues(&self, direction: Direction) -> Option<&EgressQueues> {
+        self.forward_extensions.egress_queues[direction as usize].as_ref()
     }
 
     /// Where packets of the FAR in this slot are redirected to.

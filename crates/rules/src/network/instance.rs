@@ -6,6 +6,7 @@ use flow::{InstanceId, PortId, VrfId};
 use packet::VlanTags;
 
 use super::dscp::DscpTable;
+use super::egress::InstanceEgress;
 use super::hairpin::{Hairpin, UeRoute};
 use super::mss::Mss;
 use crate::prefix::IpPrefix;
@@ -96,6 +97,8 @@ pub struct Instance {
     pub fragmentation: Fragmentation,
     /// What TCP connections may agree on whose packets come in or leave here.
     pub mss: Mss,
+    /// The queues in which packets wait that rules send to it; `None`: they wait for nothing.
+    pub egress: Option<InstanceEgress>,
 }
 
 impl Instance {

@@ -24,6 +24,8 @@ pub enum SuccessionError {
     Instance(String),
     /// The events of applications are others.
     Events,
+    /// The classes of queues, or the rates of ports, are others.
+    Egress,
     /// The pools of public addresses are others.
     Nat,
     /// There are more groups of routes than this.
@@ -47,6 +49,7 @@ impl fmt::Display for SuccessionError {
                 "instances: {name}: only routes, dscp, mirror, hairpin, ue_prefixes and mss can change in a running daemon"
             ),
             Self::Events => f.write_str("events: cannot change in a running daemon"),
+            Self::Egress => f.write_str("egress: cannot change in a running daemon"),
             Self::Nat => f.write_str("nat_pools: cannot change in a running daemon"),
             Self::Groups { room } => write!(
                 f,
@@ -77,6 +80,9 @@ impl Network {
         check_instances(&self.instances, &older.instances)?;
         if self.events != older.events {
             return Err(SuccessionError::Events);
+        }
+        if self.egress != older.egress {
+            return Err(SuccessionError::Egress);
         }
         if self.nat != older.nat {
             return Err(SuccessionError::Nat);

@@ -424,5 +424,6 @@ fn instance(id: u16, name: &str, roles: Roles, vrf: u16, ipv4: &str, ipv6: Optio
         hairpin: rules::network::Hairpin::Router,
         fragmentation: rules::network::Fragmentation::Inner,
         mss: rules::network::Mss::Off,
+        egress: None,
     }
 }

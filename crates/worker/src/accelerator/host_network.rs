@@ -263,5 +263,6 @@ fn vacant(id: InstanceId) -> Instance {
         hairpin: Hairpin::Router,
         fragmentation: Fragmentation::Inner,
         mss: Mss::Off,
+        egress: None,
     }
 }

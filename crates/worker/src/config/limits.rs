@@ -365,6 +365,28 @@ impl Default for BufferLimits {
     }
 }
 
+/// What waits in a worker's queues before it leaves, where the network has classes of queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EgressLimits {
+    /// Packets in all.
+    pub packets: usize,
+    /// Their octets, whole frames, in all.
+    pub octets: usize,
+    /// Queues of sessions.
+    pub queues: usize,
+}
+
+impl Default for EgressLimits {
+    /// 8,192 packets of at most 16 MiB in 65,536 queues.
+    fn default() -> Self {
+        Self {
+            packets: 8_192,
+            octets: 16 << 20,
+            queues: 65_536,
+        }
+    }
+}
+
 /// The mappings of a worker's sessions to public addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NatSettings {

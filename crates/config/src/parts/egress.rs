@@ -1,0 +1,165 @@
+//! Queues for packets that leave: their checks, and what the network has of them.
+
+use flow::meter::Rate;
+use packet::Qfi;
+use rules::network::{Egress, EgressClass, EgressClassError, EgressClasses, InstanceEgress, QueueManagement};
+use worker::EgressLimits;
+
+use crate::bounded::Bounded;
+use crate::error::Fault;
+use crate::schema::{AqmConfig, Config, Driver, EgressClassConfig, InstanceEgressConfig, PolicerKbit};
+
+fn rate(kbit: Option<PolicerKbit>) -> Rate {
+    kbit.map_or(Rate::UNLIMITED, |kbit| Rate::from_kbit(kbit.value()))
+}
+
+impl From<&InstanceEgressConfig> for InstanceEgress {
+    fn from(config: &InstanceEgressConfig) -> Self {
+        Self {
+            rate: rate(config.kbit),
+        }
+    }
+}
+
+fn class(config: &EgressClassConfig) -> EgressClass {
+    let qfi = |qfi: &Bounded<0, 63>| Qfi::from_low_bits(qfi.value() as u8);
+    EgressClass {
+        name: config.name.value.clone(),
+        qfis: config.qfis.iter().map(qfi).collect(),
+        priority: config.priority.value() as u8,
+        weight: config.weight.value() as u8,
+        octets: config.bytes.value() as u32,
+        management: match config.aqm {
+            AqmConfig::TailDrop => QueueManagement::TailDrop,
+            AqmConfig::Codel => QueueManagement::CoDel,
+            AqmConfig::L4s => QueueManagement::L4s,
+        },
+    }
+}
+
+impl Config {
+    /// How packets wait before they leave.
+    pub(crate) fn egress(&self) -> Option<Egress> {
+        let egress = self.egress.as_ref()?;
+        Some(Egress {
+            classes: EgressClasses::new(egress.classes.iter().map(class).collect()).ok()?,
+            ports: self.ports.iter().map(|port| rate(port.egress_kbit)).collect(),
+        })
+    }
+
+    /// Room for packets that wait before they leave, of one of this number of workers; `None` without queues.
+    #[must_use]
+    pub fn egress_limits(&self, workers: usize) -> Option<EgressLimits> {
+        let egress = self.egress.as_ref()?;
+        let packets = egress.packets(self.dpdk.buffers.value()) as usize;
+        Some(EgressLimits {
+            packets: packets.div_ceil(workers),
+            octets: egress.bytes.size().div_ceil(workers),
+            queues: egress.queues.size().div_ceil(workers),
+        })
+    }
+}
+
+/// Finds the first value that contradicts another.
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
+    let with_queues = config.instances.iter().find(|instance| instance.egress.is_some());
+    let Some(egress) = &config.egress else {
+        let instance = with_queues.map(|instance| {
+            let name = &instance.name.value;
+            Fault::new(
+                &instance.name,
+                format!("instance `{name}`: egress: there are no classes of queues (`egress` of the file)"),
+            )
+        });
+        let port = config.ports.iter().find(|port| port.egress_kbit.is_some());
+        let port = port.map(|port| {
+            let message = "egress_kbit: there are no classes of queues (`egress` of the file)";
+            Fault::new(&port.name, format!("port `{}`: {message}", port.name.value))
+        });
+        return instance.or(port).map_or(Ok(()), Err);
+    };
+    check_classes(&egress.classes)?;
+    check_room(config)?;
+    check_ports(config)?;
+    check_accelerator(config)
+}
+
+fn check_classes(classes: &[EgressClassConfig]) -> Result<(), Fault> {
+    let Err(error) = EgressClasses::new(classes.iter().map(class).collect()) else {
+        return Ok(());
+    };
+    let at = |is: &dyn Fn(&EgressClassConfig) -> bool| classes.iter().rfind(|class| is(class));
+    let place = match &error {
+        EgressClassError::Number(_) => classes.last(),
+        EgressClassError::Name(name) | EgressClassError::Bounds(name) => {
+            at(&|class| class.name.value == *name)
+        }
+        EgressClassError::Qfi(qfi) => {
+            at(&|class| class.qfis.iter().any(|one| one.value() == u64::from(qfi.get())))
+        }
+    };
+    let fault = |place: &EgressClassConfig| Fault::new(&place.name, format!("egress.classes: {error}"));
+    place.map_or(Ok(()), |place| Err(fault(place)))
+}
+
+/// Packets that wait are missing where packets come in.
+fn check_room(config: &Config) -> Result<(), Fault> {
+    let Some(packets) = config.egress.as_ref().and_then(|egress| egress.packets.as_ref()) else {
+        return Ok(());
+    };
+    let buffers = config.dpdk.buffers.value();
+    let buffered = config.buffering.packets.as_ref();
+    let buffered = buffered.map_or(buffers / 4, |packets| packets.value.value());
+    let all = packets.value.value() + buffered;
+    if all <= buffers / 2 {
+        return Ok(());
+    }
+    Err(Fault::new(
+        packets,
+        format!(
+            "egress.packets: {} and those of buffering, {buffered}, are more than half of dpdk.buffers, which is {}",
+            packets.value.value(),
+            buffers / 2
+        ),
+    ))
+}
+
+/// Packets leave by a LAG, not by its members, and by an accelerator at its own rates.
+fn check_ports(config: &Config) -> Result<(), Fault> {
+    for port in config.ports.iter().filter(|port| port.egress_kbit.is_some()) {
+        let name = &port.name.value;
+        let message = match &port.driver {
+            Some(Driver::Accelerator { .. }) => "an accelerator has no queues",
+            _ if config.lag_of(name).is_some() => "it is a member of a LAG, which may have one",
+            _ => continue,
+        };
+        return Err(Fault::new(
+            &port.name,
+            format!("port `{name}`: egress_kbit: {message}"),
+        ));
+    }
+    Ok(())
+}
+
+/// A session whose packets wait here does not go to an accelerator, so it would not leave by a port of one in time.
+fn check_accelerator(config: &Config) -> Result<(), Fault> {
+    let is_behind = |name: &str| {
+        let mut ports = config.ports.iter();
+        ports.any(|port| port.name.value == name && matches!(port.driver, Some(Driver::Accelerator { .. })))
+    };
+    let with_queues = config
+        .instances
+        .iter()
+        .filter(|instance| instance.egress.is_some());
+    let mut behind = with_queues.filter(|instance| is_behind(&instance.port.value));
+    match behind.next() {
+        None => Ok(()),
+        Some(instance) => Err(Fault::new(
+            &instance.name,
+            format!(
+                "instance `{}`: egress: an accelerator has no queues",
+                instance.name.value
+            ),
+        )),
+    }
+}

@@ -1,0 +1,78 @@
+//! Queues before ports: what they are made of, and contradictions.
+
+use flow::meter::Rate;
+use packet::Qfi;
+use rules::network::QueueManagement;
+
+use super::{Config, GOOD, refusal};
+
+fn good(text: &str) -> Config {
+    Config::parse(text, "sluice.yaml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+const CLASSES: &str = "egress:\n  packets: 4096\n  classes:\n    - {name: voice, qfis: [1, 5], priority: 0, bytes: 20000, aqm: tail_drop}\n    - {name: rest, weight: 3}\n";
+
+fn with(more: &str) -> String {
+    let instance = GOOD.replacen("roles: [n3, n9],", "roles: [n3, n9], egress: {kbit: 500},", 1);
+    format!("{instance}{more}")
+}
+
+#[test]
+fn classes_and_rates_are_those_of_the_network() {
+    let config = good(&with(CLASSES));
+    let network = config.network().expect("a network");
+    let egress = network.egress().expect("there are classes");
+    let [voice, rest] = egress.classes.all() else {
+        panic!("two classes")
+    };
+    assert_eq!(
+        (voice.priority, voice.octets, voice.management),
+        (0, 20_000, QueueManagement::TailDrop)
+    );
+    assert_eq!(
+        (rest.priority, rest.weight, rest.management),
+        (7, 3, QueueManagement::CoDel)
+    );
+    assert_eq!([1, 5, 9].map(|qfi| egress.classes.of(Qfi::new(qfi))), [0, 0, 1]);
+    let with_queues: Vec<_> = network
+        .instances()
+        .iter()
+        .filter_map(|instance| instance.egress)
+        .collect();
+    assert_eq!(
+        with_queues.iter().map(|egress| egress.rate).collect::<Vec<_>>(),
+        [Rate::from_kbit(500)]
+    );
+    let limits = config.egress_limits(2).expect("there are classes");
+    assert_eq!((limits.packets, limits.queues), (2_048, 65_536));
+}
+
+#[test]
+fn without_classes_nothing_waits() {
+    let config = good(GOOD);
+    assert_eq!(config.egress_limits(1), None);
+    assert!(config.network().expect("a network").egress().is_none());
+}
+
+#[test]
+fn contradictions_are_told() {
+    let told = |more: &str, what: &str| {
+        let text = refusal(&with(more));
+        assert!(text.contains(what), "{text}");
+    };
+    told("", "egress: there are no classes of queues");
+    let port = GOOD.replacen("name: ran,", "name: ran, egress_kbit: 5,", 1);
+    assert!(refusal(&port).contains("port `ran`: egress_kbit: there are no classes"));
+    told("egress: {classes: []}\n", "classes");
+    told(&CLASSES.replace("[1, 5]", "[1, 1]"), "QFI 1 is in two classes");
+    told(&CLASSES.replace("rest", "voice"), "two classes are named `voice`");
+    told(
+        &CLASSES.replace("4096", "40960"),
+        "more than half of dpdk.buffers",
+    );
+    told(
+        &CLASSES.replace("priority: 0", "priority: 8"),
+        "8 is outside 0..=7",
+    );
+    told(&CLASSES.replace("aqm: tail_drop", "aqm: red"), "red");
+}
