@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aqm;
 mod bucket;
 mod chunks;
 mod ids;
@@ -25,6 +26,7 @@ mod spec;
 mod ue;
 mod wheel;
 
-pub use ids::{Class, Ecn, NodeId, QueueId, Slot, UeId};
-pub use manager::{Arrival, Departure, Held, Loss, LossReason, Manager, UeState};
+pub use aqm::AqmTimes;
+pub use ids::{Class, Ecn, LossReason, NodeId, QueueId, Slot, UeId};
+pub use manager::{Arrival, ClassView, Departure, Held, Loss, Manager, QueueView, UeState};
 pub use spec::{Aqm, Limits, MOST_LEVELS, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec};
