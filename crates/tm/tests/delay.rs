@@ -1,5 +1,5 @@
-//! What buffers do to delay: yellow before green, CoDel and dual queues with senders that react to them, services of one
-//! UE beside each other. On simulated time.
+//! What buffers do to delay: yellow before green, CoDel and dual queues with senders that react to them, services of
+//! one UE beside each other. On simulated time.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Two managers, between which UEs move, beside their model: nothing leaves that may not, nothing stays that must leave,
-//! and every packet is accounted for.
+//! Two managers, between which UEs move, beside their model: nothing leaves that may not, nothing stays that must
+//! leave, and every packet is accounted for.
 
 mod model;
 

@@ -74,7 +74,8 @@ impl Codel {
         reached(front.now, self.first_above)
     }
 
-    /// What becomes of a packet of a queue, for packets of up to `largest` octets. `is_dropping` is of the queue as well.
+    /// What becomes of a packet of a queue, for packets of up to `largest` octets. `is_dropping` is of the queue as
+    /// well.
     pub(crate) fn judge(
         &mut self,
         is_dropping: &mut u8,
@@ -263,8 +264,9 @@ mod tests {
 
     #[test]
     fn drops_come_at_the_moments_of_the_control_law() {
-        // A queue that never drains is served each 10 ms. It is above the target from 10 ms on: the first drop is 100 ms
-        // later, the next ones 100 ms / sqrt(n) after each other: at 210, 280.7, 338.4, 388.4, 433.1, 474.0, 511.8 ms.
+        // A queue that never drains is served each 10 ms. It is above the target from 10 ms on: the first drop is 100
+        // ms later, the next ones 100 ms / sqrt(n) after each other: at 210, 280.7, 338.4, 388.4, 433.1, 474.0, 511.8
+        // ms.
         let (mut codel, mut dropping) = (Codel::default(), 0);
         let times = CodelTimes::new(&AqmTimes::STANDARD);
         let mut dropped = Vec::new();

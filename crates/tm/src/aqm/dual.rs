@@ -1,5 +1,5 @@
-//! The coupled dual queue (RFC 9332) with PI2 for the classic queue and a ramp for the low latency one, by the pseudocode
-//! of Appendix A.
+//! The coupled dual queue (RFC 9332) with PI2 for the classic queue and a ramp for the low latency one, by the
+//! pseudocode of Appendix A.
 //!
 //! A controller moves the base probability p'. Classic packets are dropped or marked with p'^2, low latency ones marked
 //! with at least k x p', k = 2, so that flows of both kinds get about the same rate. Probabilities have 32 bits behind
@@ -43,8 +43,8 @@ impl DualTimes {
         }
     }
 
-    /// Whether a classic packet that has waited `classic` is before a low latency one that has waited `low_latency`: only
-    /// when it waited longer by twice the target, so that it does not starve.
+    /// Whether a classic packet that has waited `classic` is before a low latency one that has waited `low_latency`:
+    /// only when it waited longer by twice the target, so that it does not starve.
     pub(crate) const fn is_classic_next(&self, classic: u32, low_latency: u32) -> bool {
         classic > low_latency.saturating_add(2 * self.target)
     }
@@ -74,8 +74,8 @@ pub(crate) struct Dual {
 
 impl Dual {
     /// Moves the base probability once for each period that is over (`dualpi2_update`). `delay`: that of the oldest
-    /// packet of both queues; RFC 9332 takes the classic one's alone, but then a low latency queue that does not react to
-    /// marks would never be dropped from.
+    /// packet of both queues; RFC 9332 takes the classic one's alone, but then a low latency queue that does not react
+    /// to marks would never be dropped from.
     pub(crate) fn update(&mut self, times: &DualTimes, now: u32, delay: u32) {
         if !reached(now, self.next_update) {
             return;

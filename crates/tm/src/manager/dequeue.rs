@@ -209,8 +209,8 @@ impl Manager {
         Turn::Leaves
     }
 
-    /// The queue of a class whose turn it is, and whether there are others that it takes turns with. There is one that is
-    /// ready.
+    /// The queue of a class whose turn it is, and whether there are others that it takes turns with. There is one that
+    /// is ready.
     #[inline]
     fn choose(&mut self, ue: u32, class: usize) -> (u8, bool) {
         let of = &self.ues[ue as usize];

@@ -23,8 +23,8 @@ pub struct Arrival {
 
 impl Manager {
     /// Queues a packet. The caller keeps it under the slot until the manager gives that back: as a
-    /// [`Departure`](super::Departure), or as a [`Loss`](super::Loss). Packets that were pushed out for this one are to be
-    /// taken from [`pop_loss`](Self::pop_loss) before: its slot may be one of theirs.
+    /// [`Departure`](super::Departure), or as a [`Loss`](super::Loss). Packets that were pushed out for this one are to
+    /// be taken from [`pop_loss`](Self::pop_loss) before: its slot may be one of theirs.
     ///
     /// # Errors
     /// Why it is refused: the caller still has it then.

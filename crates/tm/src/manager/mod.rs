@@ -25,11 +25,11 @@ use crate::queue::QueueShaper;
 use crate::runs::Runs;
 use crate::spec::{Limits, TmError};
 use crate::ue::Ue;
+use crate::views::ClassView;
 use crate::wheel::Wheels;
 
 pub use self::enqueue::Arrival;
 pub use self::transfer::{Held, UeState};
-pub use self::view::{ClassView, QueueView};
 
 /// The traffic manager of one worker.
 pub struct Manager {
@@ -134,9 +134,9 @@ impl Manager {
         self.octets
     }
 
-    /// Takes the oldest loss that the caller does not know of. Packets are lost when green ones push yellow ones out, and
-    /// by active queue management. Take all after each call that queues or takes packets, as their
-    /// slots are free again; while [`Limits::losses`] wait, nothing else is given up.
+    /// Takes the oldest loss that the caller does not know of. Packets are lost when green ones push yellow ones out,
+    /// and by active queue management. Take all after each call that queues or takes packets, as their slots are free
+    /// again; while [`Limits::losses`] wait, nothing else is given up.
     pub fn pop_loss(&mut self) -> Option<Loss> {
         self.losses.pop_front()
     }

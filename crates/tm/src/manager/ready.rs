@@ -62,8 +62,8 @@ impl Manager {
         }
     }
 
-    /// Sets a queue's class by its guaranteed rate, and has it wait for what its rates do not allow yet. Only for queues
-    /// with packets, so that nothing waits without need.
+    /// Sets a queue's class by its guaranteed rate, and has it wait for what its rates do not allow yet. Only for
+    /// queues with packets, so that nothing waits without need.
     pub(super) fn settle_queue(&mut self, ue: u32, place: u8, now: u64) {
         let of = &mut self.ues[ue as usize];
         let queue = self.queues.of[of.line(place)];

@@ -107,8 +107,8 @@ impl Manager {
         Ok(())
     }
 
-    /// Gives out the packets of a queue, and takes its shaper from it. The tokens that this had. Packets of a low latency
-    /// queue are given out under the classic one that they were sent to.
+    /// Gives out the packets of a queue, and takes its shaper from it. The tokens that this had. Packets of a low
+    /// latency queue are given out under the classic one that they were sent to.
     fn empty_queue(&mut self, queue: QueueId, now: u64, each: &mut impl FnMut(Held)) -> [i64; 2] {
         let of = &mut self.ues[queue.ue.0 as usize];
         let line = of.line(queue.place);
