@@ -1,7 +1,7 @@
 //! Lists of numbers in chunks of one cache line each: the slots of timing wheels, and the rings of nodes.
 //!
-//! What waits is linked outside of itself, so that lists are run through without touching what is in them. A list is two
-//! positions; a position is a chunk and a place in it.
+//! What waits is linked outside of itself, so that lists are run through without touching what is in them. A list is
+//! two positions; a position is a chunk and a place in it.
 
 use flow::prefetch;
 use flow::slab::{OutOfMemory, Slab};

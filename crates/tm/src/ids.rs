@@ -75,3 +75,39 @@ impl Ecn {
         }
     }
 }
+
+/// Why a packet is refused, or lost after it was held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum LossReason {
+    /// There is no such queue.
+    NoQueue,
+    /// The packet is longer than the manager is made for, or has no octet.
+    Length,
+    /// The queue holds as many octets as it may.
+    QueueFull,
+    /// The queue has its share of what is left of the pool.
+    PoolShare,
+    /// The pool has no room for another packet.
+    PoolFull,
+    /// A yellow packet made room for a green one of its queue.
+    PushedOut,
+    /// Active queue management dropped it: it had waited too long, and its transport does not know ECN.
+    Aqm,
+}
+
+impl LossReason {
+    /// How many there are.
+    pub const COUNT: usize = 7;
+
+    /// Every reason, in the order of its number.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::NoQueue,
+        Self::Length,
+        Self::QueueFull,
+        Self::PoolShare,
+        Self::PoolFull,
+        Self::PushedOut,
+        Self::Aqm,
+    ];
+}

@@ -1,7 +1,8 @@
 //! The egress traffic manager of one worker: queues of UEs, shapers, and who sends next.
 //!
 //! Terms are those of DPDK's `rte_tm`. Below a port there are *shared nodes* (VLAN, slice, data network), each with a
-//! shaper; below one of them the *node of a UE*, one for each session, with the session's private shaper; below that its
+//! shaper; below one of them the *node of a UE*, one for each session, with the session's private shaper; below that
+//! its
 //! *queues*, one for each QoS flow, some with rates of their own. Classes have strict priority over the whole port;
 //! among equals nodes, UEs and queues take turns by octets (deficit round robin). What its shaper refuses waits in a
 //! timing wheel, with all that is below it, and is not looked at before.
@@ -13,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aqm;
 mod bucket;
 mod chunks;
 mod ids;
@@ -23,8 +25,11 @@ mod queue;
 mod runs;
 mod spec;
 mod ue;
+mod views;
 mod wheel;
 
-pub use ids::{Class, Ecn, NodeId, QueueId, Slot, UeId};
-pub use manager::{Arrival, Departure, Held, Loss, LossReason, Manager, UeState};
+pub use aqm::AqmTimes;
+pub use ids::{Class, Ecn, LossReason, NodeId, QueueId, Slot, UeId};
+pub use manager::{Arrival, Departure, Held, Loss, Manager, UeState};
 pub use spec::{Aqm, Limits, MOST_LEVELS, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec};
+pub use views::{ClassView, QueueView};

@@ -9,7 +9,7 @@ use crate::ids::Ecn;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Nanoseconds of a stamp, as a power of two: a packet's wait is known up to 275 s.
-const STAMP_SHIFT: u32 = 6;
+pub(crate) const STAMP_SHIFT: u32 = 6;
 
 const YELLOW: u16 = 1 << 2;
 const GONE: u16 = 1 << 3;
@@ -58,10 +58,16 @@ impl Packet {
         self.flags |= GONE;
     }
 
-    /// Nanoseconds that it has waited, in steps of 64.
+    /// Units of 64 ns that it has waited.
     #[inline]
-    pub(crate) const fn waited(&self, now: u64) -> u64 {
-        (((now >> STAMP_SHIFT) as u32).wrapping_sub(self.stamp) as u64) << STAMP_SHIFT
+    pub(crate) const fn waited(&self, now: u64) -> u32 {
+        ((now >> STAMP_SHIFT) as u32).wrapping_sub(self.stamp)
+    }
+
+    /// Nanoseconds that it has waited.
+    #[inline]
+    pub(crate) const fn sojourn(&self, now: u64) -> u64 {
+        (self.waited(now) as u64) << STAMP_SHIFT
     }
 }
 

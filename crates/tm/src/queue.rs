@@ -3,6 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::bucket::Bucket;
+use crate::ids::LossReason;
 use crate::packets::{NONE, Packet, Packets};
 use crate::wheel::Waits;
 
@@ -32,14 +33,16 @@ pub(crate) struct Queue {
     pub(crate) yellow_octets: u32,
     /// What active queue management remembers.
     pub(crate) aqm: [u32; 3],
-    /// In guaranteed class and beyond: see [`QueueShaper`].
-    pub(crate) class: u8,
-    pub(crate) excess_class: u8,
+    /// What its last packet has waited.
+    pub(crate) sojourn: u32,
+    /// Its class, and in the upper half that of what is above its guaranteed rate.
+    pub(crate) classes: u8,
     /// What kind it is.
     pub(crate) kind: Kind,
     /// Its share of what the pool has left, as a power of two.
     pub(crate) share: i8,
-    pub(crate) unused: [u8; 4],
+    /// Whether CoDel is in its dropping state.
+    pub(crate) is_dropping: u8,
 }
 
 const _: () = assert!(size_of::<Queue>() == 64);
@@ -73,12 +76,27 @@ impl Queue {
         yellow_tail: NONE,
         yellow_octets: 0,
         aqm: [0; 3],
-        class: 0,
-        excess_class: 0,
+        sojourn: 0,
+        classes: 0,
         kind: Kind::TAIL_DROP,
         share: 0,
-        unused: [0; 4],
+        is_dropping: 0,
     };
+
+    /// Its class.
+    #[inline(always)]
+    pub(crate) const fn class(&self) -> u8 {
+        self.classes & 7
+    }
+
+    /// The class of what is above its guaranteed rate.
+    pub(crate) const fn excess_class(&self) -> u8 {
+        self.classes >> 4 & 7
+    }
+
+    pub(crate) const fn set_excess_class(&mut self, class: u8) {
+        self.classes = self.classes & 7 | class << 4;
+    }
 
     /// Puts a packet at the end.
     #[inline]
@@ -178,3 +196,12 @@ pub(crate) struct QueueShaper {
 }
 
 const _: () = assert!(size_of::<QueueShaper>() == 64);
+
+/// What became of packets of a queue.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct Counters {
+    /// By [`LossReason`](crate::LossReason).
+    pub(crate) drops: [u32; LossReason::COUNT],
+    pub(crate) marks: u32,
+}

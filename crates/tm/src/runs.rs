@@ -5,7 +5,7 @@
 use flow::slab::{OutOfMemory, Slab};
 
 use crate::packets::NONE;
-use crate::queue::Queue;
+use crate::queue::{Counters, Queue};
 
 /// Sizes as powers of two.
 const ORDERS: usize = 4;
@@ -13,6 +13,8 @@ const ORDERS: usize = 4;
 /// All queues.
 pub(crate) struct Runs {
     pub(crate) of: Slab<Queue>,
+    /// Of the queue in the same line.
+    pub(crate) counters: Slab<Counters>,
     /// By line: the size of the free run that starts there, and 1.
     starts: Box<[u8]>,
     free: [u32; ORDERS],
@@ -27,6 +29,7 @@ impl Runs {
     pub(crate) fn new(count: u32) -> Result<Self, OutOfMemory> {
         let mut runs = Self {
             of: Slab::new(count as usize)?,
+            counters: Slab::new(count as usize)?,
             starts: vec![0; count as usize].into(),
             free: [NONE; ORDERS],
         };
@@ -77,7 +80,7 @@ impl Runs {
             found -= 1;
             self.put(line + (1 << found), found);
         }
-        self.of[line as usize..][..1 << order].fill(Queue::EMPTY);
+        self.empty(line, 1 << order);
         Some(line)
     }
 
@@ -90,10 +93,21 @@ impl Runs {
         }
         self.unlink(other, usize::from(order));
         let first = line.min(other);
-        let old = line as usize;
-        self.of.copy_within(old..old + length as usize, first as usize);
-        self.of[(first + length) as usize..][..length as usize].fill(Queue::EMPTY);
+        self.copy(line, order, first);
+        self.empty(first + length, length as usize);
         Some(first)
+    }
+
+    fn empty(&mut self, line: u32, count: usize) {
+        self.of[line as usize..][..count].fill(Queue::EMPTY);
+        self.counters[line as usize..][..count].fill(Counters::default());
+    }
+
+    /// Copies a run to another line.
+    pub(crate) fn copy(&mut self, line: u32, order: u8, to: u32) {
+        let old = line as usize..line as usize + (1 << order);
+        self.of.copy_within(old.clone(), to as usize);
+        self.counters.copy_within(old, to as usize);
     }
 
     /// Frees a run.

@@ -5,6 +5,7 @@ use core::fmt;
 use flow::meter::Rate;
 use flow::slab::OutOfMemory;
 
+use crate::aqm::AqmTimes;
 use crate::ids::{Class, NodeId, QueueId, UeId};
 
 /// The slots of the fast wheel are this long, in nanoseconds, as a power of two.
@@ -39,6 +40,8 @@ pub struct Limits {
     pub quantum: u16,
     /// Losses that wait for the caller, 64 or more.
     pub losses: u32,
+    /// Times of active queue management.
+    pub aqm: AqmTimes,
 }
 
 impl Limits {
@@ -55,6 +58,7 @@ impl Limits {
             largest: 1_518,
             quantum: 1_518,
             losses: 1_024,
+            aqm: AqmTimes::STANDARD,
         }
     }
 

@@ -1,5 +1,5 @@
-//! Two managers, between which UEs move, beside their model: nothing leaves that may not, nothing stays that must leave,
-//! and every packet is accounted for.
+//! Two managers, between which UEs move, beside their model: nothing leaves that may not, nothing stays that must
+//! leave, and every packet is accounted for.
 
 mod model;
 
@@ -10,7 +10,7 @@ use flow::meter::Rate;
 use model::{LATE, Packet, Queue, Tokens, colour};
 use proptest::prelude::*;
 use tm::{
-    Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, NodeId, NodeSpec, QueueId, QueueRates,
+    Aqm, Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, NodeId, NodeSpec, QueueId, QueueRates,
     QueueSpec, Shaper, Slot, UeId, UeSpec,
 };
 
@@ -328,7 +328,15 @@ impl World {
         for _ in 0..budget {
             let best = self.best(home);
             let mut out = [NOTHING];
-            if self.managers[home].dequeue(port, Nanos(self.now), &mut out) == 0 {
+            let count = self.managers[home].dequeue(port, Nanos(self.now), &mut out);
+            while let Some(loss) = self.managers[home].pop_loss() {
+                assert_eq!(loss.reason, LossReason::Aqm);
+                let queue = self.queue(home, loss.queue);
+                assert_eq!(queue.spec.aqm, Aqm::CoDel);
+                assert_eq!(queue.pop().map(|packet| packet.slot), Some(loss.slot));
+                self.lost += 1;
+            }
+            if count == 0 {
                 assert_eq!(best, None, "a queue that may send does not");
                 return;
             }
@@ -336,12 +344,17 @@ impl World {
         }
     }
 
+    fn queue(&mut self, home: usize, queue: QueueId) -> &mut Queue {
+        let mut ues = self.ues.iter_mut().flatten();
+        let ue = ues.find(|ue| ue.home == home && ue.id == queue.ue).unwrap();
+        &mut ue.queues[usize::from(queue.place)]
+    }
+
     fn depart(&mut self, home: usize, departure: &Departure, best: Option<Class>) {
         let now = self.now;
-        let ue = self.ues.iter_mut().flatten();
-        let ue = ue
-            .filter(|ue| ue.home == home)
-            .find(|ue| ue.id == departure.queue.ue)
+        let mut ues = self.ues.iter_mut().flatten();
+        let ue = ues
+            .find(|ue| ue.home == home && ue.id == departure.queue.ue)
             .unwrap();
         let queue = &mut ue.queues[usize::from(departure.queue.place)];
         let packet = queue.pop().unwrap();
@@ -436,6 +449,7 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
             rates,
             is_exempt,
             share,
+            aqm: if cap % 2 == 0 { Aqm::CoDel } else { Aqm::TailDrop },
             ..QueueSpec::new(Class::new(class), cap)
         },
     )

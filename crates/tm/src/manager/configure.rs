@@ -9,7 +9,7 @@ use crate::bucket::Bucket;
 use crate::chunks::Fifo;
 use crate::ids::{Class, NodeId, QueueId, UeId};
 use crate::node::{Entry, Node};
-use crate::queue::{Kind, Queue, QueueShaper};
+use crate::queue::{Counters, Kind, Queue, QueueShaper};
 use crate::runs::order_of;
 use crate::spec::{Aqm, MOST_LEVELS, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec};
 use crate::ue::Ue;
@@ -244,12 +244,12 @@ impl Manager {
         self.queues.of[of.line(place)] = Queue {
             cap: spec.cap,
             quantum: u32::from(spec.weight) * u32::from(self.limits.quantum),
-            class: spec.class.number(),
-            excess_class: spec.class.number(),
+            classes: spec.class.number() | spec.class.number() << 4,
             kind,
             share: spec.share.clamp(-8, 8),
             ..Queue::EMPTY
         };
+        self.queues.counters[of.line(place)] = Counters::default();
     }
 
     fn put_shaper(&mut self, ue: UeId, place: u8, rates: &QueueRates) {
@@ -265,7 +265,8 @@ impl Manager {
         self.shapers[number as usize] = shaper;
         let line = self.ues[ue.0 as usize].line(place);
         let queue = &mut self.queues.of[line];
-        (queue.shaper, queue.excess_class) = (number + 1, rates.excess_class.number());
+        queue.shaper = number + 1;
+        queue.set_excess_class(rates.excess_class.number());
     }
 
     /// Sets the rates of a queue that has some from now on.
@@ -279,7 +280,7 @@ impl Manager {
             .shaper
             .checked_sub(1)
             .ok_or(TmError::NoQueue(queue))?;
-        self.queues.of[line].excess_class = rates.excess_class.number();
+        self.queues.of[line].set_excess_class(rates.excess_class.number());
         let (shaper, largest) = (&mut self.shapers[number as usize], self.limits.largest);
         let guaranteed = rates.guaranteed.unwrap_or(Shaper::UNLIMITED);
         change(&mut shaper.guaranteed, shaper.since, guaranteed, largest, now);

@@ -2,9 +2,12 @@
 
 use flow::{Nanos, prefetch};
 
+use super::active::Popped;
 use super::{Departure, Manager};
 use crate::ids::{NodeId, QueueId, Slot, UeId};
 use crate::node::{Entry, Node};
+use crate::packets::Packet;
+use crate::queue::Kind;
 
 /// What becomes of the first of a ring after it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,9 +176,16 @@ impl Manager {
                 return (Turn::Back, None);
             }
         }
-        let (place, takes_turns) = self.choose(ue, class);
-        let Some(departure) = self.take(ue, place, takes_turns, now) else {
-            return (self.leave_ring(ue, class), None);
+        let departure = loop {
+            let (place, takes_turns) = self.choose(ue, class);
+            if let Some(departure) = self.take(ue, place, takes_turns, now) {
+                break departure;
+            }
+            // All of its packets were dropped.
+            let of = &self.ues[ue as usize];
+            if of.ready() & of.of_class[class] == 0 {
+                return (self.leave_ring(ue, class), None);
+            }
         };
         let of = &mut self.ues[ue as usize];
         of.deficits[class] -= departure.octets as i16;
@@ -199,8 +209,8 @@ impl Manager {
         Turn::Leaves
     }
 
-    /// The queue of a class whose turn it is, and whether there are others that it takes turns with. There is one that is
-    /// ready.
+    /// The queue of a class whose turn it is, and whether there are others that it takes turns with. There is one that
+    /// is ready.
     #[inline]
     fn choose(&mut self, ue: u32, class: usize) -> (u8, bool) {
         let of = &self.ues[ue as usize];
@@ -228,40 +238,66 @@ impl Manager {
         }
     }
 
-    /// Takes the first packet of a queue that is ready, and charges its shapers.
+    /// Takes the next packet of a queue that is ready, and charges its shapers. `None`: it is empty.
     #[inline]
     fn take(&mut self, ue: u32, place: u8, takes_turns: bool, now: u64) -> Option<Departure> {
+        let id = QueueId { ue: UeId(ue), place };
         let line = self.ues[ue as usize].line(place);
-        let queue = &mut self.queues.of[line];
-        let (slot, packet) = queue.pop(&mut self.packets)?;
-        if takes_turns {
-            queue.deficit -= i32::from(packet.octets);
-        }
-        let (is_empty, is_shaped) = (queue.packets == 0, queue.shaper != 0);
-        if is_empty {
-            queue.deficit = queue.deficit.min(0);
-        }
-        self.count_out(&packet);
+        let (taken, is_empty) = match self.queues.of[line].kind {
+            Kind::CODEL => self.pop_codel(id, line, now),
+            Kind::CLASSIC => self.pop_dual(id, line, now),
+            _ => self.pop_tail_drop(line),
+        };
         let of = &mut self.ues[ue as usize];
         if is_empty {
             of.backlog &= !(1 << place);
         }
+        let (slot, packet, marks_ce) = taken?;
+        let octets = u32::from(packet.octets);
+        let queue = &mut self.queues.of[line];
+        if takes_turns {
+            queue.deficit -= octets as i32;
+        }
+        if is_empty {
+            queue.deficit = queue.deficit.min(0);
+        }
+        queue.sojourn = packet.waited(now);
+        let (is_shaped, class) = (queue.shaper != 0, queue.class());
         let is_exempt = of.exempt >> place & 1 == 1;
         if !is_exempt && of.bucket.is_limited() {
-            of.bucket.charge(of.since, now, u32::from(packet.octets));
+            of.bucket.charge(of.since, now, octets);
             of.since = now;
             self.hold_ue(ue, now);
         }
         if is_shaped {
-            self.charge_queue(ue, place, u32::from(packet.octets), now);
+            self.charge_queue(ue, place, octets, now);
         }
+        self.count_departure(class, &packet, marks_ce);
         Some(Departure {
             slot: Slot(slot),
-            queue: QueueId { ue: UeId(ue), place },
+            queue: id,
             octets: packet.octets,
-            marks_ce: false,
-            sojourn: packet.waited(now),
+            marks_ce,
+            sojourn: packet.sojourn(now),
         })
+    }
+
+    #[inline]
+    fn pop_tail_drop(&mut self, line: usize) -> Popped {
+        let queue = &mut self.queues.of[line];
+        let taken = queue
+            .pop(&mut self.packets)
+            .map(|(slot, packet)| (slot, packet, false));
+        (taken, queue.packets == 0)
+    }
+
+    #[inline]
+    fn count_departure(&mut self, class: u8, packet: &Packet, marks_ce: bool) {
+        self.count_out(class, packet.octets);
+        let of = &mut self.classes[usize::from(class)];
+        of.departed += 1;
+        of.departed_octets += u64::from(packet.octets);
+        of.marks += u64::from(marks_ce);
     }
 
     /// A packet takes of its queue's own rates.
@@ -273,7 +309,7 @@ impl Manager {
         };
         let shaper = &mut self.shapers[number as usize];
         // What left as excess takes nothing of the guaranteed rate (RFC 2698 §3).
-        if of.of_class[usize::from(queue.class)] >> place & 1 == 1
+        if of.of_class[usize::from(queue.class())] >> place & 1 == 1
             && shaper.guaranteed.conforms(shaper.since, now)
         {
             shaper.guaranteed.charge(shaper.since, now, octets);

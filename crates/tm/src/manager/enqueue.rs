@@ -3,9 +3,10 @@
 use flow::meter::Colour;
 use flow::{Nanos, prefetch};
 
-use super::{LossReason, Manager};
-use crate::ids::{Ecn, QueueId, Slot};
+use super::Manager;
+use crate::ids::{Ecn, LossReason, QueueId, Slot};
 use crate::packets::Packet;
+use crate::queue::Kind;
 
 /// A packet that is to be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,8 @@ pub struct Arrival {
 
 impl Manager {
     /// Queues a packet. The caller keeps it under the slot until the manager gives that back: as a
-    /// [`Departure`](super::Departure), or as a [`Loss`](super::Loss).
+    /// [`Departure`](super::Departure), or as a [`Loss`](super::Loss). Packets that were pushed out for this one are to
+    /// be taken from [`pop_loss`](Self::pop_loss) before: its slot may be one of theirs.
     ///
     /// # Errors
     /// Why it is refused: the caller still has it then.
@@ -43,9 +45,11 @@ impl Manager {
         let (ue, place, line) = self.place_for(arrival)?;
         let is_yellow = arrival.colour != Colour::Green;
         let packet = Packet::new(arrival.octets, is_yellow, arrival.ecn, since);
-        let slot = self.packets.take(packet).ok_or(LossReason::PoolFull)?;
-        self.octets += u64::from(arrival.octets);
-        self.held += 1;
+        let Some(slot) = self.packets.take(packet) else {
+            self.count_loss(line, LossReason::PoolFull);
+            return Err(LossReason::PoolFull);
+        };
+        self.count_in(self.queues.of[line].class(), arrival.octets);
         self.queues.of[line].push(&mut self.packets, slot);
         let of = &mut self.ues[ue as usize];
         if of.backlog >> place & 1 == 0 {
@@ -66,9 +70,16 @@ impl Manager {
         if arrival.octets == 0 || arrival.octets > self.limits.largest {
             return Err(LossReason::Length);
         }
-        let line = of.line(place);
+        let mut line = of.line(place);
+        match self.queues.of[line].kind {
+            // What identifies a low latency packet (RFC 9331 §5.1).
+            Kind::CLASSIC if matches!(arrival.ecn, Ecn::Ect1 | Ecn::Ce) => line += 1,
+            Kind::LOW_LATENCY => return Err(LossReason::NoQueue),
+            _ => {}
+        }
         if let Err(reason) = self.fits(line, arrival.octets, 0) {
-            self.push_out_for(arrival, line, reason)?;
+            self.push_out_for(arrival, line, reason)
+                .inspect_err(|reason| self.count_loss(line, *reason))?;
         }
         Ok((ue.0, place, line))
     }
@@ -108,10 +119,7 @@ impl Manager {
                 .has_room_for_loss()
                 .then(|| self.queues.of[line].push_out_yellow(&mut self.packets));
             let (slot, packet) = gone.flatten().ok_or(reason)?;
-            self.lose(slot, &packet, arrival.queue, LossReason::PushedOut);
-        }
-        if self.queues.of[line].packets == 0 {
-            self.ues[arrival.queue.ue.0 as usize].backlog &= !(1 << arrival.queue.place);
+            self.lose(slot, &packet, arrival.queue, line, LossReason::PushedOut);
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! `Manager`: all nodes, queues and packets of one worker.
 
+mod active;
 mod configure;
 mod dequeue;
 mod due;
 mod enqueue;
 mod ready;
 mod transfer;
+mod view;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,14 +15,17 @@ use std::fmt;
 use flow::Nanos;
 use flow::slab::Slab;
 
+use crate::aqm::codel::CodelTimes;
+use crate::aqm::dual::DualTimes;
 use crate::chunks::Chunks;
-use crate::ids::{QueueId, Slot};
+use crate::ids::{Class, LossReason, QueueId, Slot};
 use crate::node::Node;
 use crate::packets::{Packet, Packets};
 use crate::queue::QueueShaper;
 use crate::runs::Runs;
 use crate::spec::{Limits, TmError};
 use crate::ue::Ue;
+use crate::views::ClassView;
 use crate::wheel::Wheels;
 
 pub use self::enqueue::Arrival;
@@ -49,6 +54,9 @@ pub struct Manager {
     held: u32,
     /// Losses that the caller did not take yet: never more than there is room for.
     losses: VecDeque<Loss>,
+    codel: CodelTimes,
+    dual: DualTimes,
+    classes: [ClassView; Class::COUNT],
 }
 
 /// A packet that may leave now.
@@ -75,25 +83,6 @@ pub struct Loss {
     pub queue: QueueId,
     /// Why.
     pub reason: LossReason,
-}
-
-/// Why a packet is refused, or lost after it was held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LossReason {
-    /// There is no such queue.
-    NoQueue,
-    /// The packet is longer than the manager is made for, or has no octet.
-    Length,
-    /// The queue holds as many octets as it may.
-    QueueFull,
-    /// The queue has its share of what is left of the pool.
-    PoolShare,
-    /// The pool has no room for another packet.
-    PoolFull,
-    /// A yellow packet made room for a green one of its queue.
-    PushedOut,
-    /// Active queue management dropped it: it had waited too long, and its transport does not know ECN.
-    Aqm,
 }
 
 impl Manager {
@@ -124,6 +113,9 @@ impl Manager {
             octets: 0,
             held: 0,
             losses: VecDeque::with_capacity(limits.losses as usize),
+            codel: CodelTimes::new(&limits.aqm),
+            dual: DualTimes::new(&limits.aqm),
+            classes: [ClassView::default(); Class::COUNT],
         })
     }
 
@@ -142,27 +134,49 @@ impl Manager {
         self.octets
     }
 
-    /// Takes the oldest loss that the caller does not know of. Packets are lost when green ones push yellow ones out, and
-    /// by active queue management. Take all after each burst: while [`Limits::losses`] wait, nothing else is given up.
+    /// Takes the oldest loss that the caller does not know of. Packets are lost when green ones push yellow ones out,
+    /// and by active queue management. Take all after each call that queues or takes packets, as their slots are free
+    /// again; while [`Limits::losses`] wait, nothing else is given up.
     pub fn pop_loss(&mut self) -> Option<Loss> {
         self.losses.pop_front()
     }
 
-    /// A packet is held no longer.
+    /// A packet of a class is held.
     #[inline]
-    fn count_out(&mut self, packet: &Packet) {
-        self.octets -= u64::from(packet.octets);
-        self.held -= 1;
+    fn count_in(&mut self, class: u8, octets: u16) {
+        self.octets += u64::from(octets);
+        self.held += 1;
+        let of = &mut self.classes[usize::from(class & 7)];
+        of.packets += 1;
+        of.octets += u64::from(octets);
     }
 
-    /// A packet is held no longer, and lost.
-    fn lose(&mut self, slot: u32, packet: &Packet, queue: QueueId, reason: LossReason) {
-        self.count_out(packet);
+    /// It is held no longer.
+    #[inline]
+    fn count_out(&mut self, class: u8, octets: u16) {
+        self.octets -= u64::from(octets);
+        self.held -= 1;
+        let of = &mut self.classes[usize::from(class & 7)];
+        of.packets -= 1;
+        of.octets -= u64::from(octets);
+    }
+
+    /// A packet of the queue in a line is held no longer, and lost.
+    fn lose(&mut self, slot: u32, packet: &Packet, queue: QueueId, line: usize, reason: LossReason) {
+        self.count_out(self.queues.of[line].class(), packet.octets);
+        self.count_loss(line, reason);
         self.losses.push_back(Loss {
             slot: Slot(slot),
             queue,
             reason,
         });
+    }
+
+    #[cold]
+    fn count_loss(&mut self, line: usize, reason: LossReason) {
+        let class = self.queues.of[line].class();
+        self.classes[usize::from(class)].drops[reason as usize] += 1;
+        self.queues.counters[line].drops[reason as usize] += 1;
     }
 
     fn has_room_for_loss(&self) -> bool {

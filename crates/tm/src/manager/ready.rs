@@ -62,8 +62,8 @@ impl Manager {
         }
     }
 
-    /// Sets a queue's class by its guaranteed rate, and has it wait for what its rates do not allow yet. Only for queues
-    /// with packets, so that nothing waits without need.
+    /// Sets a queue's class by its guaranteed rate, and has it wait for what its rates do not allow yet. Only for
+    /// queues with packets, so that nothing waits without need.
     pub(super) fn settle_queue(&mut self, ue: u32, place: u8, now: u64) {
         let of = &mut self.ues[ue as usize];
         let queue = self.queues.of[of.line(place)];
@@ -74,7 +74,11 @@ impl Manager {
         let may_send = shaper.maximum.conforms(shaper.since, now);
         let is_green = shaper.guarantees == 0 || shaper.guaranteed.conforms(shaper.since, now);
         let was_held = of.held >> place & 1 == 1;
-        let class = if is_green { queue.class } else { queue.excess_class };
+        let class = if is_green {
+            queue.class()
+        } else {
+            queue.excess_class()
+        };
         of.set_class(place, class);
         of.held = of.held & !(1 << place) | u8::from(!may_send) << place;
         if shaper.waits != 0 && (was_held || !may_send) {

@@ -3,11 +3,11 @@
 use flow::Nanos;
 use flow::meter::Colour;
 
-use super::{Arrival, LossReason, Manager};
-use crate::ids::{Ecn, QueueId, Slot, UeId};
+use super::{Arrival, Manager};
+use crate::ids::{Ecn, LossReason, QueueId, Slot, UeId};
 use crate::node::Entry;
 use crate::packets::Packet;
-use crate::queue::Queue;
+use crate::queue::{Kind, Queue};
 use crate::spec::TmError;
 use crate::ue::Ue;
 
@@ -90,8 +90,8 @@ impl Manager {
         let at = self.at(now);
         let line = self.line(queue)?;
         let count = match self.queues.of[line].kind {
-            crate::queue::Kind::CLASSIC => 2,
-            crate::queue::Kind::LOW_LATENCY => return Err(TmError::NoQueue(queue)),
+            Kind::CLASSIC => 2,
+            Kind::LOW_LATENCY => return Err(TmError::NoQueue(queue)),
             _ => 1,
         };
         for place in queue.place..queue.place + count {
@@ -107,15 +107,21 @@ impl Manager {
         Ok(())
     }
 
-    /// Gives out the packets of a queue, and takes its shaper from it. The tokens that this had.
+    /// Gives out the packets of a queue, and takes its shaper from it. The tokens that this had. Packets of a low
+    /// latency queue are given out under the classic one that they were sent to.
     fn empty_queue(&mut self, queue: QueueId, now: u64, each: &mut impl FnMut(Held)) -> [i64; 2] {
         let of = &mut self.ues[queue.ue.0 as usize];
         let line = of.line(queue.place);
         of.backlog &= !(1 << queue.place);
         of.held &= !(1 << queue.place);
+        let below = u8::from(self.queues.of[line].kind == Kind::LOW_LATENCY);
+        let name = QueueId {
+            place: queue.place - below,
+            ..queue
+        };
         while let Some((slot, packet)) = self.queues.of[line].pop(&mut self.packets) {
-            self.count_out(&packet);
-            each(held(slot, queue, &packet, now));
+            self.count_out(self.queues.of[line].class(), packet.octets);
+            each(held(slot, name, &packet, now));
         }
         let number = self.queues.of[line].shaper;
         self.queues.of[line] = Queue::EMPTY;
@@ -131,7 +137,8 @@ impl Manager {
         [shaper.guaranteed.level(), shaper.maximum.level()]
     }
 
-    /// Continues with the tokens that a UE had elsewhere, after its queues were added at the same places.
+    /// Continues with the tokens that a UE had elsewhere, after its queues were added at the
+    /// same places and before packets are queued.
     ///
     /// # Errors
     /// [`TmError::NoUe`].
@@ -183,6 +190,6 @@ fn held(slot: u32, queue: QueueId, packet: &Packet, now: u64) -> Held {
             Colour::Green
         },
         ecn: packet.ecn(),
-        sojourn: packet.waited(now),
+        sojourn: packet.sojourn(now),
     }
 }
