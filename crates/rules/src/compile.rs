@@ -442,8 +442,8 @@ fn mask(slots: impl IntoIterator<Item = usize>) -> u64 {
     slots.into_iter().fold(0, |mask, slot| mask | 1 << slot)
 }
 
-/// The meters of all QERs by slot, but for rates that queues keep; [`SessionImage::share_rates`] sets which one a correlated QER has. Packet rates have
-/// slots behind them.
+/// The meters of all QERs by slot, but for rates that queues keep; [`SessionImage::share_rates`] sets which one a
+/// correlated QER has. Packet rates have slots behind them.
 fn all_meters(rules: &SessionRules, queues: &[Option<EgressQueues>; 2]) -> Vec<[Option<MeterSpec>; 2]> {
     let packets = rules.packet_rated().map(|(_, rates)| {
         let spec = |rate| MeterSpec::Packets { rate, renews: true };

@@ -12,4 +12,5 @@ pub(crate) mod linearize;
 pub(crate) mod network_tables;
 pub(crate) mod path_mtus;
 pub(crate) mod ports;
+pub(crate) mod queueing;
 pub(crate) mod tx_queues;

@@ -219,8 +219,10 @@ stats! {
     /// Flow entries removed because no packet could use them and their number was high.
     reaped,
     /// Packets that wait now: fragments for others, packets of FARs that buffer, packets that came in faster
-    /// than they could be worked on (`backlog`).
+    /// than they could be worked on (`backlog`), and those before ports (`queued`).
     held,
+    /// Packets that wait in queues before ports now.
+    queued,
     /// Packets in the receive backlog now.
     backlog,
     /// Packets processed before the receive backlog: ARP and ND, GTP-U echo, routing protocols and the like.

@@ -1,6 +1,7 @@
 //! The worker: one poll of it.
 
 mod commands;
+mod departing;
 mod offloading;
 mod receive;
 mod state;
@@ -61,6 +62,9 @@ impl<I: Io> Worker<I> {
             self.receive_from(PortId(port as u16), now);
             self.release(now);
         }
+        if self.deferred.queueing.is_some() {
+            self.depart(now);
+        }
         self.tidy(now);
         self.report_reached();
         self.make_checkpoints(now);
@@ -82,7 +86,7 @@ impl<I: Io> Worker<I> {
             rx,
             tx: self.stats.tx() - tx,
             commands,
-            waiting: self.stats.backlog,
+            waiting: self.stats.backlog + self.stats.queued,
         }
     }
 

@@ -9,13 +9,13 @@ use serde_saphyr::Spanned;
 use super::policer::Kbit;
 use crate::bounded::{self, Bounded};
 
-/// Queues in which packets wait that rules send to instances with `egress`: rates of sessions are shaped there instead of
-/// policed. The sizes are those of all workers together; each gets its part.
+/// Queues in which packets wait that rules send to instances with `egress`: rates of sessions are shaped there instead
+/// of policed. The sizes are those of all workers together; each gets its part.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EgressConfig {
-    /// Packets that wait; they lie in `dpdk.buffers`, of which they, and those of `buffering`, are at most half; a quarter
-    /// of them.
+    /// Packets that wait; they lie in `dpdk.buffers`, of which they, and those of `buffering`, are at most half; a
+    /// quarter of them.
     #[serde(default)]
     #[schemars(with = "Option<Bounded<64, 8_388_608>>")]
     pub packets: Option<Spanned<Bounded<64, 8_388_608>>>,

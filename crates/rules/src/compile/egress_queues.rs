@@ -1,10 +1,10 @@
 //! Which rates of a session's QERs are kept by queues instead of meters, and which queues that takes.
 //!
-//! Packets of a direction wait where they leave by an instance with queues. A maximum bit rate is *shaped* then: its QER
-//! has no meter in that direction, and packets above it wait. That needs one place where all its packets come by: the
-//! queue of a QoS flow, for a QER with a QFI that marks the packets of all PDRs which name it; or a shaper for several
-//! queues, for a QER without one (a Session-AMBR, TS 23.501 §5.7.2.6) of which no PDR has two. All other rates are
-//! policed as ever.
+//! Packets of a direction wait where they leave by an instance with queues. A maximum bit rate is *shaped* then: its
+//! QER has no meter in that direction, and packets above it wait. That needs one place where all its packets come by:
+//! the queue of a QoS flow, for a QER with a QFI that marks the packets of all PDRs which name it; or a shaper for
+//! several queues, for a QER without one (a Session-AMBR, TS 23.501 §5.7.2.6) of which no PDR has two. All other rates
+//! are policed as ever.
 
 use flow::meter::Rate;
 use flow::{Direction, Forward, ForwardKind, InstanceId, Verdict};

@@ -1,7 +1,7 @@
 //! How packets wait that leave by a network instance: the classes of queues, by QoS flow, and the rates of instances.
 //!
-//! It is configuration. PFCP says rates, and no priorities: which QoS flows are urgent, and which share what is left, is
-//! the operator's mapping of QFIs, as that of DSCPs is ([`DscpTable`](super::DscpTable)).
+//! It is configuration. PFCP says rates, and no priorities: which QoS flows are urgent, and which share what is left,
+//! is the operator's mapping of QFIs, as that of DSCPs is ([`DscpTable`](super::DscpTable)).
 
 use core::fmt;
 

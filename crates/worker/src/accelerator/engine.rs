@@ -2,6 +2,7 @@
 
 use flow::slab::OutOfMemory;
 use flow::{Blocks, KeyFields, Millisecond, Nanos, PortId, SessionIndex, Tick};
+use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 use rtrb::Consumer;
 use transport::Adjacencies;
@@ -726,6 +727,11 @@ impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Aside<B> {
             _ => self.except(packet, Reason::Action, stats),
         }
         Ok(())
+    }
+
+    /// An accelerator has no queues: no stage before asks for any.
+    fn enqueue(&mut self, _: usize, packet: B, _: Option<FragmentSpec>, _: Nanos) {
+        drop(packet);
     }
 
     fn take_rejected(&mut self) -> Option<Rejected<B>> {

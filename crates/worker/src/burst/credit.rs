@@ -25,8 +25,9 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
+    /// What a packet has counted.
     #[inline(always)]
-    fn of(descriptor: &Descriptor) -> Self {
+    pub fn of(descriptor: &Descriptor) -> Self {
         Self {
             verdict: descriptor.verdict,
             octets: descriptor.octets,
@@ -35,7 +36,7 @@ impl Charge {
     }
 
     /// Subtracts the counts from the counters of URRs and contents.
-    fn credit_back(&self, blocks: &mut Blocks) {
+    pub fn credit_back(&self, blocks: &mut Blocks) {
         let verdict = &self.verdict;
         if !verdict.is_some() || self.kind == Kind::Relayed {
             return;
@@ -88,13 +89,16 @@ impl Charges {
     /// [`credit_back`](Self::credit_back).
     #[inline(always)]
     pub fn record(&mut self, descriptor: &Descriptor) -> ChargeId {
+        self.record_charge(Charge::of(descriptor))
+    }
+
+    /// The same of a packet that has waited.
+    #[inline(always)]
+    pub fn record_charge(&mut self, charge: Charge) -> ChargeId {
         self.last = ChargeId(self.last.0.wrapping_add(2));
         let id = self.last;
         debug_assert!(self.lost >> index(id) & 1 == 0, "a lost record is overwritten");
-        self.records[index(id)] = Record {
-            id,
-            charge: Charge::of(descriptor),
-        };
+        self.records[index(id)] = Record { id, charge };
         id
     }
 

@@ -50,6 +50,11 @@ pub(crate) enum Deferral {
     Buffer,
     /// Its session, which is still restored.
     Session,
+    /// Its turn to leave, in the queue that was chosen.
+    Queue {
+        /// It leaves in fragments.
+        is_split: bool,
+    },
     /// This session, which is on its way between here and an accelerator.
     Away(SessionIndex),
     /// The host of this accelerator.

@@ -1,6 +1,7 @@
 //! The store under all queues of deferred packets: a fixed number of slots, linked into lists.
 
 use flow::Nanos;
+use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 
 use crate::burst::batch::Batch;
@@ -33,6 +34,9 @@ pub(crate) trait Deferrals<B> {
         stats: &mut Stats,
         now: Nanos,
     ) -> Result<(), Rejected<B>>;
+
+    /// Puts the packet at `index` of the burst into the queue before its port that was chosen.
+    fn enqueue(&mut self, index: usize, packet: B, split: Option<FragmentSpec>, now: Nanos);
 
     /// Takes a packet that a queue has kept and gives up because of the one stored last.
     fn take_rejected(&mut self) -> Option<Rejected<B>>;

@@ -6,8 +6,11 @@
 //! with a queue that has `store`, `has_ready` and `take_ready`.
 
 use flow::Nanos;
+use flow::slab::OutOfMemory;
+use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 
+use crate::WorkerConfig;
 use crate::burst::batch::Batch;
 use crate::burst::descriptor::Deferral;
 use crate::deferred::absent_sessions::AbsentSessions;
@@ -16,6 +19,7 @@ use crate::deferred::buffering::Buffers;
 use crate::deferred::fragments::Fragments;
 use crate::deferred::packet_store::{Deferrals, Rejected};
 use crate::deferred::reassembly::Reassembly;
+use crate::egress::queueing::Queueing;
 use crate::io::{Exchange, PacketMetadata};
 use crate::stats::Stats;
 
@@ -26,6 +30,8 @@ pub(crate) struct Deferred<B> {
     pub buffers: Buffers<B>,
     pub absent: AbsentSessions<B>,
     pub away: AwaySessions<B>,
+    /// Where packets wait before they leave, if the network has such queues.
+    pub queueing: Option<Box<Queueing<B>>>,
 }
 
 /// The queue that packets of a burst come from.
@@ -79,7 +85,7 @@ impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Deferred<B> {
                 stored.map_err(|packet| Rejected::new(packet, DropReason::Away))
             }
             // No worker asks for these.
-            Deferral::Host(_) | Deferral::Settling(_) => {
+            Deferral::Host(_) | Deferral::Settling(_) | Deferral::Queue { .. } => {
                 Err(Rejected::new(packet, DropReason::UnsupportedAction))
             }
             Deferral::Buffer => {
@@ -98,6 +104,13 @@ impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Deferred<B> {
         }
     }
 
+    #[inline]
+    fn enqueue(&mut self, index: usize, packet: B, split: Option<FragmentSpec>, now: Nanos) {
+        if let Some(queueing) = &mut self.queueing {
+            queueing.enqueue(index, packet, split, now);
+        }
+    }
+
     fn take_rejected(&mut self) -> Option<Rejected<B>> {
         let packet = self.reassembly.pop_dead()?;
         let reason = DropReason::BadFragment;
@@ -106,6 +119,21 @@ impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Deferred<B> {
 }
 
 impl<B: PacketBuf + PacketMetadata> Deferred<B> {
+    /// The empty queues of a worker with this number of ports.
+    ///
+    /// # Errors
+    /// When the memory of the tables cannot be had.
+    pub fn new(config: &WorkerConfig, ports: usize) -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            fragments: Fragments::new(config.fragments),
+            reassembly: Reassembly::new(config.reassembly, config.seed),
+            buffers: Buffers::new(config.buffers),
+            absent: AbsentSessions::new(config.begins_restoring),
+            away: AwaySessions::new(config.offload.is_some()),
+            queueing: Queueing::new(config, ports)?,
+        })
+    }
+
     /// The queue that has packets ready, if any has.
     #[inline]
     pub fn next_ready(&self) -> Option<DeferredSource> {
@@ -145,6 +173,7 @@ impl<B: PacketBuf + PacketMetadata> Deferred<B> {
     #[inline]
     pub fn count(&self, stats: &mut Stats) {
         stats.buffered = self.buffers.len() as u64;
-        stats.held = self.len() as u64 + stats.backlog;
+        stats.queued = self.queueing.as_ref().map_or(0, |queueing| queueing.len()) as u64;
+        stats.held = self.len() as u64 + stats.backlog + stats.queued;
     }
 }

@@ -14,12 +14,13 @@ use packet::{DropReason, PacketBuf};
 use crate::LagPorts;
 use crate::burst::batch::Batch;
 use crate::burst::credit::{Charges, credit_back};
-use crate::burst::descriptor::{Descriptor, Fate};
+use crate::burst::descriptor::{Deferral, Descriptor, Fate};
 use crate::deferred::packet_store::{Deferrals, Rejected};
 use crate::egress::fragmentation::Fragmenter;
 use crate::egress::free::{drop_rest, free_one};
 use crate::egress::hand_over::HandOverQueues;
 use crate::egress::linearize::linearize;
+use crate::egress::queueing::packets::Departing;
 use crate::io::{ChargeId, Io, PacketMetadata, Urgency};
 use crate::stats::Stats;
 
@@ -126,6 +127,10 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
                         self.enqueue(io, stats, port, buf);
                     }
                 }
+                Fate::Defer(Deferral::Queue { is_split }) => {
+                    let split = is_split.then(|| fragmenter.at(index));
+                    deferred.enqueue(index, buf, split, now);
+                }
                 Fate::HandOver(worker) => self.workers.push(io, stats, worker, buf, &mut self.free),
                 Fate::Drop(reason) => self.give_up_one(io, stats, buf, reason),
                 Fate::Defer(deferral) => {
@@ -172,6 +177,53 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
             // The stages before give every packet a fate.
             _ => self.give_up_one(io, stats, buf, DropReason::UnsupportedAction),
         }
+    }
+
+    /// Sends a packet that has waited by itself: it is lost and credited back if its port does not take it.
+    #[cold]
+    pub fn send_departing<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        blocks: &mut Blocks,
+        departing: Departing<B>,
+        fragmenter: &mut Fragmenter<B>,
+    ) {
+        let Departing {
+            mut packet,
+            charge,
+            port,
+            split,
+        } = departing;
+        if port.recirculations() > 0 {
+            if !self.recirculate(io, stats, port, packet) {
+                charge.credit_back(blocks);
+            }
+            return;
+        }
+        packet.set_charge(self.charges.record_charge(charge));
+        match split {
+            Some(spec) => self.send_fragments(io, stats, port, packet, spec, fragmenter),
+            None => self.enqueue(io, stats, port, packet),
+        }
+        self.flush_port(io, stats, port);
+        self.charges.credit_back(blocks);
+    }
+
+    /// Sends packets that have waited by a port. What it does not take stays in the batch. False if nothing leaves by
+    /// it.
+    pub fn send_batch<I: Io<Buf = B>>(
+        &self,
+        io: &mut I,
+        stats: &mut Stats,
+        port: PortId,
+        batch: &mut Batch<B>,
+    ) -> bool {
+        let output = self.outputs.get(port.index()).copied().flatten();
+        if let Some(output) = output {
+            transmit_batch(io, stats, output, batch);
+        }
+        output.is_some()
     }
 
     /// Sends a generated packet in fragments. It has no charge.

@@ -495,7 +495,9 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             Fate::Defer(Deferral::Session) => TracedEnd::AwaitsSession,
             Fate::Defer(Deferral::Away(_)) => TracedEnd::AwaitsMove,
             // As `tx` has it.
-            Fate::Open | Fate::Redirect | Fate::Defer(Deferral::Host(_) | Deferral::Settling(_)) => {
+            Fate::Open
+            | Fate::Redirect
+            | Fate::Defer(Deferral::Host(_) | Deferral::Settling(_) | Deferral::Queue { .. }) => {
                 TracedEnd::Dropped(DropReason::UnsupportedAction)
             }
         }

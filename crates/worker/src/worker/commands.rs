@@ -5,6 +5,7 @@ use std::time::Duration;
 use flow::{Nanos, OpId, PortId, SessionIndex};
 use nat::pools::BlockId;
 use packet::{DropReason, PacketBuf};
+use rules::boxed_option::BoxedOption;
 use rules::image::{Buffering, ImmediateActions, MeterShare, SessionChange, SessionImage};
 use rules::model::ConnectionPolicy;
 use rules::worker_selection::WorkerSelectionChange;
@@ -240,6 +241,9 @@ impl<I: Io> Worker<I> {
         };
         let sets_bounds = matches!(change, SessionChange::Bound(..) | SessionChange::Replace(..));
         let is_new = matches!(change, SessionChange::Install(_));
+        if let Err(error) = self.prepare_queues(&change, now) {
+            return refused(op, change, error);
+        }
         self.withdraw_counts(session);
         if let Some(offload) = self.offload.as_mut().filter(|_| is_new) {
             offload.homes.forget(session);
@@ -247,6 +251,8 @@ impl<I: Io> Worker<I> {
         let mut context = deferred_context!(self, now);
         let markers = end_markers::make(&mut context, session, &immediate.end_markers);
         let mut applied = self.sessions.apply(change, now);
+        let before = applied.retired.as_deref().filter(|_| applied.outcome.is_ok());
+        self.follow_with_queues(session, before, now);
         if self.nat.is_some() && (is_new || applied.retired.is_some()) {
             self.note_public_addresses(session, &mut applied, now);
         }
@@ -421,5 +427,19 @@ impl<I: Io> Worker<I> {
         if tracer.is_some_and(|tracer| !tracer.tidy(events, stats, now)) {
             self.tracer = None;
         }
+    }
+}
+
+/// A change is not begun.
+fn refused(op: OpId, change: SessionChange, error: ApplyError) -> Event {
+    let retired = match change {
+        SessionChange::Install(image) | SessionChange::Replace(image, _) => Some(image),
+        SessionChange::Bound(..) | SessionChange::Remove(_) => None,
+    };
+    Event::Applied {
+        op,
+        outcome: Err(error),
+        retired,
+        spent: BoxedOption::NONE,
     }
 }

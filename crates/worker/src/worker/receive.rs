@@ -554,11 +554,14 @@ impl<I: Io> Worker<I> {
         if self.ports.io.bounds_chains() {
             linearize_burst(&mut self.ports.io, blocks, &mut burst.packets, descriptors);
         }
+        if let Some(queueing) = &mut self.deferred.queueing {
+            queueing.choose(&burst.packets, descriptors, burst.outcome.yellow, &self.sessions);
+        }
         let transmission = Transmission {
             packets: &mut burst.packets,
             descriptors,
             yellow: burst.outcome.yellow,
-            blocks,
+            blocks: &mut self.sessions.blocks,
             deferred: &mut self.deferred,
             fragmenter: &mut self.fragmenter,
             now,
@@ -570,6 +573,9 @@ impl<I: Io> Worker<I> {
             let has_lost = self.stats.dropped(DropReason::TxFull) > lost;
             let adjacencies = &self.tables.adjacencies;
             observe::finish(tracer, &mut self.ports, adjacencies, &mut self.stats, has_lost);
+        }
+        if self.deferred.queueing.is_some() {
+            self.drop_lost_at_egress();
         }
         self.deferred.count(&mut self.stats);
         if self.deferred.buffers.has_refused() {

@@ -13,12 +13,7 @@ use crate::apply_rules::context::ApplyRulesState;
 use crate::burst::Burst;
 use crate::control_channel::drain::Drains;
 use crate::control_channel::event_queue::EventQueue;
-use crate::deferred::absent_sessions::AbsentSessions;
-use crate::deferred::away_sessions::AwaySessions;
-use crate::deferred::buffering::Buffers;
-use crate::deferred::fragments::Fragments;
 use crate::deferred::queues::Deferred;
-use crate::deferred::reassembly::Reassembly;
 use crate::deferred::tunnel_signals::TunnelSignals;
 use crate::egress::checksum_offload::ChecksumOffload;
 use crate::egress::copies::Copies;
@@ -28,6 +23,7 @@ use crate::egress::lags::Lags;
 use crate::egress::network_tables::{InterfaceSettings, NetworkTables};
 use crate::egress::path_mtus::PathMtus;
 use crate::egress::ports::Ports;
+use crate::egress::queueing::packets::Departing;
 use crate::egress::tx_queues::TxQueues;
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::new_flow_filter::NewFlowFilter;
@@ -73,6 +69,8 @@ pub struct Worker<I: Io> {
     pub(super) fragmenter: Fragmenter<I::Buf>,
     pub(super) ports: Ports<I>,
     pub(super) deferred: Deferred<I::Buf>,
+    /// What leaves queues by itself: empty between polls.
+    pub(super) departing: Vec<Departing<I::Buf>>,
     /// Messages of our own that wait for next hops.
     pub(super) signals: TunnelSignals,
     pub(super) commands: Consumer<Command>,
@@ -163,13 +161,8 @@ impl<I: Io> Worker<I> {
                 lags: Lags::new(ports, &config.lags),
                 io,
             },
-            deferred: Deferred {
-                fragments: Fragments::new(config.fragments),
-                reassembly: Reassembly::new(config.reassembly, config.seed),
-                buffers: Buffers::new(config.buffers),
-                absent: AbsentSessions::new(config.begins_restoring),
-                away: AwaySessions::new(config.offload.is_some()),
-            },
+            deferred: Deferred::new(&config, ports)?,
+            departing: Vec::new(),
             signals: TunnelSignals::new(),
             commands: channel.commands,
             events: EventQueue::new(channel.events, config.max_sessions),

@@ -1,0 +1,278 @@
+//! Queues before ports: packets of sessions wait where their network instance asks for it, and leave at their rates.
+//!
+//! Packets have passed their meters and counters and have their headers. [`choose`](Queueing::choose) gives those that
+//! are to wait the fate to do so; stage `tx` puts them into queues ([`enqueue`](Queueing::enqueue)) and each poll takes
+//! out what may leave ([`depart`](Queueing::depart)). Who is next, and when, is the traffic manager's ([`tm::Manager`]);
+//! this module keeps the packets and what they have counted. A packet that is lost here is credited back. What a port
+//! does not take stays here and leaves later: nothing is lost for want of room in a transmit queue.
+//!
+//! The octets of a packet are those of its IP packet, as rates of QERs count. An instance adds the headers that its
+//! packets have, a port also what a frame takes on the wire.
+
+mod departures;
+mod nodes;
+pub(crate) mod packets;
+mod session_queues;
+mod sessions;
+
+use std::collections::HashMap;
+
+use flow::meter::Colour;
+use flow::slab::OutOfMemory;
+use flow::{Nanos, PortId, SessionIndex};
+use packet::ip_fragmentation::FragmentSpec;
+use packet::{DropReason, PacketBuf, ecn};
+use tm::{AqmTimes, Arrival, Departure, Ecn, Limits, LossReason, Manager, QueueId, Slot};
+
+use self::nodes::Nodes;
+use self::packets::{Lost, Output, Waiting};
+use self::session_queues::SessionQueues;
+use crate::WorkerConfig;
+use crate::burst::batch::BURST;
+use crate::burst::credit::Charge;
+use crate::burst::descriptor::{Deferral, Descriptor, Fate, Kind};
+use crate::io::PacketMetadata;
+use crate::sessions::Sessions;
+
+/// The longest IP packet that is counted as it is. Longer ones, which are reassembled here and leave in fragments, count
+/// as this.
+const LARGEST: u16 = 16_383;
+
+/// What is worth a turn of a session or of a queue with weight 1, in octets.
+const QUANTUM: u16 = 1_500;
+
+/// A packet of the burst that is to wait.
+#[derive(Clone, Copy)]
+struct Chosen {
+    queue: QueueId,
+    port: PortId,
+    charge: Charge,
+    /// Where the user packet begins.
+    user: u16,
+    octets: u16,
+    colour: Colour,
+}
+
+/// The queues of a worker.
+pub(crate) struct Queueing<B> {
+    manager: Manager,
+    nodes: Nodes,
+    /// By session, for each direction.
+    sessions: Vec<[SessionQueues; 2]>,
+    /// By slot.
+    waiting: Vec<Option<Waiting<B>>>,
+    /// Those that leave in fragments, by slot: few.
+    splits: HashMap<u32, FragmentSpec, foldhash::quality::RandomState>,
+    /// Queues that sessions have, and may have.
+    queues: usize,
+    most_queues: usize,
+    /// By index in the burst.
+    chosen: [Option<Chosen>; BURST],
+    lost: Vec<Lost<B>>,
+    /// What leaves next, by port: what a port has not taken yet.
+    outputs: Vec<Output<B>>,
+    departures: [Departure; BURST],
+}
+
+const NO_DEPARTURE: Departure = Departure {
+    slot: Slot(0),
+    queue: QueueId {
+        ue: tm::UeId(0),
+        place: 0,
+    },
+    octets: 0,
+    marks_ce: false,
+    sojourn: 0,
+};
+
+impl<B: PacketBuf + PacketMetadata> Queueing<B> {
+    /// The queues of a worker with this number of ports; `None` where its network has none.
+    ///
+    /// # Errors
+    /// When the memory of the tables cannot be had.
+    pub fn new(config: &WorkerConfig, ports: usize) -> Result<Option<Box<Self>>, OutOfMemory> {
+        let Some(egress) = config.network.egress() else {
+            return Ok(None);
+        };
+        let limits = config.egress;
+        let most_queues = limits.queues.max(1);
+        // Those of one session lie side by side: their number is rounded up to a power of two.
+        let queues = (2 * most_queues as u32).clamp(1, 1 << 25);
+        let limits = Limits {
+            ues: queues.min(2 * config.own_sessions as u32).clamp(1, 1 << 24),
+            queues,
+            shapers: queues.div_ceil(2),
+            nodes: (ports + config.network.instances().len() + 1).min(4_096) as u16,
+            packets: (limits.packets as u32).clamp(1, 1 << 28),
+            pool: (limits.octets as u64).max(1),
+            largest: LARGEST,
+            quantum: QUANTUM,
+            losses: 1_024,
+            aqm: AqmTimes::STANDARD,
+        };
+        let mut manager = match Manager::new(limits) {
+            Ok(manager) => manager,
+            Err(tm::TmError::Memory(error)) => return Err(error),
+            Err(error) => unreachable!("limits are clamped: {error}"),
+        };
+        let nodes = Nodes::new(&mut manager, &config.network, egress);
+        Ok(Some(Box::new(Self {
+            manager,
+            nodes,
+            sessions: vec![[SessionQueues::NONE; 2]; config.max_sessions],
+            waiting: std::iter::repeat_with(|| None)
+                .take(limits.packets as usize)
+                .collect(),
+            splits: HashMap::default(),
+            queues: 0,
+            most_queues,
+            chosen: [None; BURST],
+            lost: Vec::with_capacity(BURST),
+            outputs: (0..ports).map(|_| Output::new()).collect(),
+            departures: [NO_DEPARTURE; BURST],
+        })))
+    }
+
+    /// Packets that wait, and those that have left their queue and not their port yet.
+    pub fn len(&self) -> usize {
+        let leaving = self.outputs.iter().map(|output| output.batch.len());
+        self.manager.packets() as usize + leaving.sum::<usize>()
+    }
+
+    /// Gives the packets of a burst that are to wait the fate to do so.
+    #[inline(never)]
+    pub fn choose(
+        &mut self,
+        packets: &[B],
+        descriptors: &mut [Descriptor],
+        yellow: u64,
+        sessions: &Sessions,
+    ) {
+        for (index, (packet, descriptor)) in packets.iter().zip(&mut *descriptors).enumerate() {
+            self.chosen[index % BURST] = self.choice(packet, descriptor, sessions);
+            if let Some(chosen) = &mut self.chosen[index % BURST] {
+                if yellow >> (index % BURST) & 1 == 1 {
+                    chosen.colour = Colour::Yellow;
+                }
+                self.manager.prefetch_ue(chosen.queue);
+            }
+        }
+        let chosen = || self.chosen[..packets.len().min(BURST)].iter().flatten();
+        chosen().for_each(|one| self.manager.prefetch_queue(one.queue));
+        chosen().for_each(|one| self.manager.prefetch_tail(one.queue));
+        for (descriptor, chosen) in descriptors.iter_mut().zip(&self.chosen) {
+            if chosen.is_some() {
+                let is_split = matches!(descriptor.fate, Fate::Split(_));
+                descriptor.fate = Fate::Defer(Deferral::Queue { is_split });
+            }
+        }
+    }
+
+    /// Where a packet waits, if it does.
+    #[inline(always)]
+    fn choice(&self, packet: &B, descriptor: &Descriptor, sessions: &Sessions) -> Option<Chosen> {
+        let (Fate::Send(port) | Fate::Split(port)) = descriptor.fate else {
+            return None;
+        };
+        let verdict = &descriptor.verdict;
+        if !verdict.is_some() || descriptor.kind == Kind::Relayed || descriptor.octets == 0 {
+            return None;
+        }
+        let session = sessions.of(verdict)?;
+        let line = &self.sessions.get(session.index())?[verdict.direction() as usize];
+        if line.is_none() {
+            return None;
+        }
+        let user = packet.len().checked_sub(descriptor.octets.into())?;
+        let queue = line
+            .find(verdict)
+            .unwrap_or_else(|| self.other_queue(session, descriptor, sessions));
+        Some(Chosen {
+            queue,
+            port,
+            charge: Charge::of(descriptor),
+            user: u16::try_from(user).ok()?,
+            octets: descriptor.octets.min(LARGEST),
+            colour: Colour::Green,
+        })
+    }
+
+    /// The queue of a packet that its session's plan does not foresee: one by a predefined rule, or of more QoS flows
+    /// than there are queues.
+    #[cold]
+    fn other_queue(&self, session: SessionIndex, descriptor: &Descriptor, sessions: &Sessions) -> QueueId {
+        let verdict = &descriptor.verdict;
+        let direction = verdict.direction();
+        let slot = sessions.at(session);
+        let plan = slot.and_then(|slot| slot.image.egress_queues(direction));
+        let place = plan.map_or(0, |plan| plan.of(verdict.marking, verdict.qers));
+        self.sessions[session.index()][direction as usize].at(place)
+    }
+
+    /// Puts a packet of the burst into the queue that was [chosen](Self::choose), or among what is
+    /// [lost](Self::take_lost).
+    #[inline]
+    pub fn enqueue(&mut self, index: usize, packet: B, split: Option<FragmentSpec>, now: Nanos) {
+        let Some(chosen) = self.chosen[index % BURST].take() else {
+            return;
+        };
+        let arrival = Arrival {
+            queue: chosen.queue,
+            octets: chosen.octets,
+            colour: chosen.colour,
+            ecn: Ecn::from_bits(ecn::of(packet.data(), chosen.user.into())),
+        };
+        let waiting = Waiting {
+            packet,
+            charge: chosen.charge,
+            port: chosen.port,
+            user: chosen.user,
+        };
+        match self.manager.enqueue(&arrival, now) {
+            Ok(slot) => {
+                self.waiting[slot.index()] = Some(waiting);
+                if let Some(split) = split {
+                    self.splits.insert(slot.0, split);
+                }
+            }
+            Err(reason) => self.lose(waiting, reason),
+        }
+        self.note_losses();
+    }
+
+    #[cold]
+    fn lose(&mut self, waiting: Waiting<B>, reason: LossReason) {
+        let reason = match reason {
+            LossReason::Aqm => DropReason::EgressDelay,
+            _ => DropReason::EgressQueueFull,
+        };
+        self.lost.push(waiting.lost(reason));
+    }
+
+    /// Takes what the manager has given up.
+    #[inline]
+    fn note_losses(&mut self) {
+        while let Some(loss) = self.manager.pop_loss() {
+            if let Some(waiting) = self.take(loss.slot) {
+                self.splits.remove(&loss.slot.0);
+                self.lose(waiting, loss.reason);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, slot: Slot) -> Option<Waiting<B>> {
+        self.waiting.get_mut(slot.index())?.take()
+    }
+
+    /// Whether packets are lost, which the caller has to [take](Self::take_lost).
+    #[inline]
+    pub fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Takes a packet that is lost.
+    pub fn take_lost(&mut self) -> Option<Lost<B>> {
+        self.lost.pop()
+    }
+}

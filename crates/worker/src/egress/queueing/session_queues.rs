@@ -1,0 +1,164 @@
+//! Which queue a packet of a session waits in: one line for each direction.
+
+use flow::Verdict;
+use rules::image::EgressQueues;
+use tm::{QueueId, UeId};
+
+/// No queue of this number has such a key.
+const UNUSED: u16 = 0xfffe;
+/// In a key: the packet shares no rate.
+const ALONE: u8 = 0xff;
+
+/// The queues of one direction of a session: one cache line.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct SessionQueues {
+    /// The slots of the QERs whose rates queues share.
+    shared: u64,
+    /// By place: the slot of the QER that marks packets, and that of the one whose rate they share.
+    keys: [u16; EgressQueues::MAX],
+    /// By place.
+    ues: [u32; EgressQueues::MAX],
+    places: [u8; EgressQueues::MAX],
+}
+
+const _: () = assert!(size_of::<SessionQueues>() == 64);
+
+impl SessionQueues {
+    /// Of a direction that has none.
+    pub const NONE: Self = Self {
+        shared: 0,
+        keys: [UNUSED; EgressQueues::MAX],
+        ues: [0; EgressQueues::MAX],
+        places: [0; EgressQueues::MAX],
+    };
+
+    /// Those of a plan, which are these, in its order.
+    pub fn new(plan: &EgressQueues, queues: &[QueueId]) -> Self {
+        let mut all = Self {
+            shared: plan.shared_slots(),
+            ..Self::NONE
+        };
+        for (place, (queue, id)) in plan.queues.iter().zip(queues).enumerate().take(EgressQueues::MAX) {
+            let shaper = queue
+                .shaper
+                .and_then(|place| plan.shapers.get(usize::from(place)));
+            all.keys[place] = key(queue.marking, shaper.map_or(ALONE, |shaper| shaper.slot));
+            (all.ues[place], all.places[place]) = (id.ue.0, id.place);
+        }
+        all
+    }
+
+    /// Whether packets wait at all.
+    #[inline(always)]
+    pub const fn is_none(&self) -> bool {
+        self.keys[0] == UNUSED
+    }
+
+    /// How many queues it has.
+    pub fn len(&self) -> usize {
+        self.keys.iter().take_while(|key| **key != UNUSED).count()
+    }
+
+    /// The nodes of its queues, each once.
+    pub fn ues(&self) -> Vec<UeId> {
+        let mut all: Vec<_> = self.ues[..self.len()].iter().copied().map(UeId).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The queue for packets of a verdict, unless its plan does not foresee them.
+    #[inline(always)]
+    pub fn find(&self, verdict: &Verdict) -> Option<QueueId> {
+        let shared = verdict.qers & self.shared;
+        let shaper = match shared {
+            0 => ALONE,
+            _ => shared.trailing_zeros() as u8,
+        };
+        let wanted = key(verdict.marking, shaper);
+        let place = self.keys.iter().position(|key| *key == wanted)?;
+        Some(self.at(place))
+    }
+
+    /// The queue at a place of the plan.
+    #[inline(always)]
+    pub fn at(&self, place: usize) -> QueueId {
+        let place = place % EgressQueues::MAX;
+        QueueId {
+            ue: UeId(self.ues[place]),
+            place: self.places[place],
+        }
+    }
+}
+
+#[inline(always)]
+const fn key(marking: u8, shaper: u8) -> u16 {
+    (marking as u16) << 8 | shaper as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::meter::Rate;
+    use proptest::prelude::*;
+    use rules::image::{EgressQueue, EgressShaper};
+    use rules::model::QerId;
+
+    use super::*;
+
+    fn plan(shapers: &[u8], queues: &[(u8, Option<u8>)]) -> EgressQueues {
+        let queue = |&(marking, shaper): &(u8, Option<u8>)| EgressQueue {
+            marking,
+            qer: None,
+            shaper,
+            class: 0,
+            guaranteed: Rate::ZERO,
+            maximum: Rate::UNLIMITED,
+            burst_millis: 50,
+        };
+        let shaper = |&slot: &u8| EgressShaper {
+            qer: QerId(u32::from(slot)),
+            slot,
+            maximum: Rate::from_kbit(1000),
+            burst_millis: 50,
+        };
+        EgressQueues {
+            instance: flow::InstanceId(0),
+            shapers: shapers.iter().map(shaper).collect(),
+            queues: queues.iter().map(queue).collect(),
+        }
+    }
+
+    proptest! {
+        /// Where the line finds a queue it is the one that the plan says.
+        #[test]
+        fn the_line_agrees_with_the_plan(
+            marks in proptest::collection::vec((0u8..5, proptest::option::of(0u8..2)), 1..8),
+            marking in prop_oneof![0u8..6, Just(Verdict::NO_MARK)],
+            qers: u64,
+        ) {
+            let plan = plan(&[7, 9], &marks);
+            let ids: Vec<_> = (0..marks.len()).map(|place| QueueId { ue: UeId(3), place: place as u8 }).collect();
+            let line = SessionQueues::new(&plan, &ids);
+            // No PDR has two QERs whose rates are shared.
+            let qers = if qers & 1 << 7 != 0 { qers & !(1 << 9) } else { qers };
+            let verdict = Verdict { marking, qers, ..Verdict::NONE };
+            let said = plan.of(marking, qers);
+            match line.find(&verdict) {
+                Some(found) => prop_assert_eq!(found, ids[said]),
+                None => prop_assert_ne!(plan.queues[said].marking, marking),
+            }
+            prop_assert!(!line.is_none());
+        }
+    }
+
+    #[test]
+    fn a_direction_without_queues_has_none() {
+        assert!(SessionQueues::NONE.is_none());
+        let unmarked = Verdict {
+            marking: Verdict::NO_MARK,
+            ..Verdict::NONE
+        };
+        assert_eq!(SessionQueues::NONE.find(&unmarked), None);
+    }
+}

@@ -1,0 +1,253 @@
+//! The queues of sessions, as changes of the sessions make them.
+
+use flow::meter::Rate;
+use flow::{Direction, Nanos, SessionIndex};
+use packet::ip_fragmentation::FragmentSpec;
+use packet::{DropReason, PacketBuf};
+use rules::image::{EgressQueue, EgressQueues, MeterShare, SessionImage};
+use rules::network::QueueManagement;
+use tm::{Aqm, Class, NodeId, QueueId, QueueRates, QueueSpec, Shaper, UeId, UeSpec};
+
+use super::Queueing;
+use super::nodes::shaper;
+use super::packets::{Departing, Waiting};
+use super::session_queues::SessionQueues;
+use crate::io::PacketMetadata;
+
+impl<B: PacketBuf + PacketMetadata> Queueing<B> {
+    /// A session has this image, and had another before, if that is known; no packet of it waits, if the plan of its
+    /// queues is another than before. One that moves to another worker has no queues: its packets may not be overtaken
+    /// by those that its new worker has.
+    pub fn follow(&mut self, image: &SessionImage, before: Option<&SessionImage>, now: Nanos) {
+        for direction in Direction::BOTH {
+            let planned = |image: &SessionImage| match image.meter_share {
+                MeterShare::Leaving => None,
+                _ => image.egress_queues(direction).cloned(),
+            };
+            let (session, new) = (image.session, planned(image));
+            let has_queues = self.line(session, direction).is_some();
+            match (before.and_then(planned), new) {
+                _ if has_queues && before.is_none() => {}
+                (Some(old), Some(new)) if has_queues && has_same_queues(&old, &new) => {
+                    self.set_rates(session, direction, &new, now);
+                }
+                (_, new) => {
+                    self.remove(session, direction, now, |_, _| {
+                        debug_assert!(false, "nothing waits")
+                    });
+                    if let Some(plan) = &new {
+                        self.add(session, direction, plan);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether packets of the session in any of its queues have to leave before it has this image.
+    pub fn must_empty(&self, image: &SessionImage, before: &SessionImage) -> bool {
+        let differs = |direction| match (before.egress_queues(direction), image.egress_queues(direction)) {
+            (Some(old), Some(new)) => !has_same_queues(old, new),
+            (old, _) => old.is_some(),
+        };
+        image.meter_share == MeterShare::Leaving
+            || image.classification_generation != before.classification_generation
+            || Direction::BOTH.into_iter().any(differs)
+    }
+
+    /// A session has ended: what waits is lost.
+    pub fn forget(&mut self, session: SessionIndex, now: Nanos) {
+        let mut lost = std::mem::take(&mut self.lost);
+        for direction in Direction::BOTH {
+            self.remove(session, direction, now, |waiting, _| {
+                lost.push(waiting.lost(DropReason::EgressReleased));
+            });
+        }
+        self.lost = lost;
+    }
+
+    /// Takes all packets of a session out of its queues, in order, to leave at once. It has no queues any more until it
+    /// gets [an image](Self::follow).
+    pub fn empty(&mut self, session: SessionIndex, now: Nanos) -> Vec<Departing<B>> {
+        let mut all = Vec::new();
+        for direction in Direction::BOTH {
+            self.remove(session, direction, now, |waiting, split| {
+                all.push(waiting.departing(split))
+            });
+        }
+        all
+    }
+
+    /// The queues of a direction, if it has any.
+    fn line(&self, session: SessionIndex, direction: Direction) -> Option<SessionQueues> {
+        let line = self.sessions.get(session.index())?[direction as usize];
+        (!line.is_none()).then_some(line)
+    }
+
+    /// Removes the queues of a session, and gives out their packets.
+    fn remove(
+        &mut self,
+        session: SessionIndex,
+        direction: Direction,
+        now: Nanos,
+        mut each: impl FnMut(Waiting<B>, Option<FragmentSpec>),
+    ) {
+        let Some(line) = self
+            .sessions
+            .get_mut(session.index())
+            .map(|lines| &mut lines[direction as usize])
+        else {
+            return;
+        };
+        let line = std::mem::replace(line, SessionQueues::NONE);
+        let (waiting, splits) = (&mut self.waiting, &mut self.splits);
+        for ue in line.ues() {
+            let removed = self.manager.remove_ue(ue, now, |held| {
+                if let Some(waiting) = waiting.get_mut(held.slot.index()).and_then(Option::take) {
+                    each(waiting, splits.remove(&held.slot.0));
+                }
+            });
+            debug_assert!(removed.is_ok(), "{ue:?} of {session:?}: {removed:?}");
+        }
+        self.queues -= line.len();
+    }
+
+    /// Adds the queues of a plan, for which [there is room](Self::has_room). Where the manager has no place for one (a
+    /// session with many dual queues), its packets wait in the first of the session.
+    fn add(&mut self, session: SessionIndex, direction: Direction, plan: &EgressQueues) {
+        let Some(node) = self.nodes.of(plan.instance) else {
+            return;
+        };
+        if self.sessions.len() <= session.index() {
+            return;
+        }
+        let mut ues: Vec<Option<UeId>> = vec![None; plan.shapers.len().max(1)];
+        let mut ids: Vec<QueueId> = Vec::with_capacity(plan.queues.len());
+        for queue in &plan.queues {
+            let id = self.add_queue(node, plan, queue, &mut ues);
+            match id.or_else(|| ids.first().copied()) {
+                Some(id) => ids.push(id),
+                None => return,
+            }
+        }
+        let line = SessionQueues::new(plan, &ids);
+        self.queues += line.len();
+        self.sessions[session.index()][direction as usize] = line;
+    }
+
+    /// Whether there is room for the queues of this image, which takes the place of another.
+    pub fn has_room(&self, image: &SessionImage) -> bool {
+        let lines = self.sessions.get(image.session.index());
+        let own: usize = lines.map_or(0, |lines| lines.iter().map(SessionQueues::len).sum());
+        let wanted = Direction::BOTH
+            .into_iter()
+            .filter_map(|direction| image.egress_queues(direction));
+        let wanted: usize = wanted.map(|plan| plan.queues.len()).sum();
+        self.queues - own + wanted <= self.most_queues
+    }
+
+    fn add_queue(
+        &mut self,
+        node: NodeId,
+        plan: &EgressQueues,
+        queue: &EgressQueue,
+        ues: &mut [Option<UeId>],
+    ) -> Option<QueueId> {
+        let place = usize::from(queue.shaper.unwrap_or(0));
+        let ue = match *ues.get(place)? {
+            Some(ue) => ue,
+            None => {
+                let shaper = plan
+                    .shapers
+                    .get(place)
+                    .map_or(Shaper::UNLIMITED, |own| shaper(own.maximum, own.burst_millis));
+                let ue = self.manager.add_ue(UeSpec { node, shaper }).ok()?;
+                ues[place] = Some(ue);
+                ue
+            }
+        };
+        let spec = self.spec(queue, queue.shaper.is_none() && !plan.shapers.is_empty());
+        self.manager.add_queue(ue, &spec).ok()
+    }
+
+    fn spec(&self, queue: &EgressQueue, is_exempt: bool) -> QueueSpec {
+        let all = self.nodes.classes.all();
+        let class = &all[usize::from(queue.class).min(all.len() - 1)];
+        let rates = self.rates(queue);
+        QueueSpec {
+            class: Class::new(class.priority),
+            weight: class.weight,
+            rates,
+            is_exempt,
+            cap: class.octets,
+            share: 0,
+            aqm: match class.management {
+                QueueManagement::TailDrop => Aqm::TailDrop,
+                QueueManagement::CoDel => Aqm::CoDel,
+                // A queue with rates of its own is one.
+                QueueManagement::L4s if rates.is_some() => Aqm::CoDel,
+                QueueManagement::L4s => Aqm::DualQueue,
+            },
+        }
+    }
+
+    /// The rates of a queue's own. What is above the guaranteed one is of the last class.
+    fn rates(&self, queue: &EgressQueue) -> Option<QueueRates> {
+        let guaranteed =
+            (queue.guaranteed != Rate::ZERO).then(|| shaper(queue.guaranteed, queue.burst_millis));
+        if guaranteed.is_none() && queue.maximum == Rate::UNLIMITED {
+            return None;
+        }
+        let last = self.nodes.classes.all().last();
+        Some(QueueRates {
+            guaranteed,
+            excess_class: Class::new(last.map_or(0, |class| class.priority)),
+            maximum: shaper(queue.maximum, queue.burst_millis),
+        })
+    }
+
+    /// The queues stay, at these rates.
+    fn set_rates(&mut self, session: SessionIndex, direction: Direction, plan: &EgressQueues, now: Nanos) {
+        let Some(line) = self.line(session, direction) else {
+            return;
+        };
+        for (place, queue) in plan.queues.iter().enumerate() {
+            let id = line.at(place);
+            if let Some(own) = queue
+                .shaper
+                .and_then(|place| plan.shapers.get(usize::from(place)))
+            {
+                let _ = self
+                    .manager
+                    .set_ue_rate(id.ue, shaper(own.maximum, own.burst_millis), now);
+            }
+            if let Some(rates) = self.rates(queue) {
+                let _ = self.manager.set_queue_rates(id, &rates, now);
+            }
+        }
+    }
+}
+
+/// Whether two plans have the same queues, at whatever rates.
+fn has_same_queues(old: &EgressQueues, new: &EgressQueues) -> bool {
+    let queue = |queue: &EgressQueue| EgressQueue {
+        maximum: if is_limited(queue) {
+            Rate::ZERO
+        } else {
+            Rate::UNLIMITED
+        },
+        guaranteed: Rate::ZERO,
+        burst_millis: 0,
+        ..*queue
+    };
+    let are_same = |(old, new): (&EgressQueue, &EgressQueue)| queue(old) == queue(new);
+    let slots =
+        |plan: &EgressQueues| -> Vec<_> { plan.shapers.iter().map(|one| (one.qer, one.slot)).collect() };
+    old.instance == new.instance
+        && slots(old) == slots(new)
+        && old.queues.len() == new.queues.len()
+        && old.queues.iter().zip(&new.queues).all(are_same)
+}
+
+fn is_limited(queue: &EgressQueue) -> bool {
+    queue.maximum != Rate::UNLIMITED || queue.guaranteed != Rate::ZERO
+}
