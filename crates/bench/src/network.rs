@@ -167,6 +167,7 @@ pub fn network(wire: Wire) -> Result<Network, NetworkError> {
         hairpin: rules::network::Hairpin::Router,
         fragmentation: rules::network::Fragmentation::Inner,
         mss: rules::network::Mss::Off,
+        egress: None,
     };
     let gnbs = IpPrefix::new(Ipv4Addr::from_bits(GNBS).into(), 16);
     let anywhere = IpPrefix::new(Ipv4Addr::UNSPECIFIED.into(), 0);

@@ -19,7 +19,8 @@ pub use idle::{Idle, Waiter, sockets_of_workers};
 pub use prefault_thread::spawn_prefault_thread;
 pub use sockets::Sockets;
 pub use threads::{
-    Published, PublishedAccelerator, PublishedAccessCounts, PublishedContentTotals, PublishedHoldings,
-    PublishedNatCounts, PublishedStats, ThreadConfig, ThreadError, WakeTargets, WorkerThread,
+    Published, PublishedAccelerator, PublishedAccessCounts, PublishedContentTotals, PublishedEgressCounts,
+    PublishedHoldings, PublishedNatCounts, PublishedStats, ThreadConfig, ThreadError, WakeTargets,
+    WorkerThread,
 };
 pub use wakeup::Wakeup;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::slab::OutOfMemory;
 use flow::{ContentTotal, Nanos};
-use worker::{AcceleratorView, AccessCount, Holdings, Io, NatCounts, Stats, Worker};
+use worker::{AcceleratorView, AccessCount, EgressCounts, Holdings, Io, NatCounts, Stats, Worker};
 
 use super::idle::Idle;
 use super::wakeup::Wakeup;
@@ -106,6 +106,9 @@ pub type PublishedContentTotals = Published<Vec<ContentTotal>>;
 
 /// What CG-NAT has counted in a worker.
 pub type PublishedNatCounts = Published<NatCounts>;
+
+/// What a worker's queues hold, and what became of packets there.
+pub type PublishedEgressCounts = Published<EgressCounts>;
 
 /// A worker's accelerator; `None` where it has none.
 pub type PublishedAccelerator = Published<Option<AcceleratorView>>;
@@ -208,6 +211,7 @@ pub struct WorkerThread {
     access_counts: PublishedAccessCounts,
     content_totals: PublishedContentTotals,
     nat_counts: PublishedNatCounts,
+    egress_counts: PublishedEgressCounts,
     accelerator: PublishedAccelerator,
     made: Receiver<Result<Vec<Range<usize>>, ThreadError>>,
 }
@@ -253,6 +257,8 @@ impl WorkerThread {
         let mut contents_from = 0;
         let nat_counts = PublishedNatCounts::default();
         let nat = nat_counts.clone();
+        let egress_counts = PublishedEgressCounts::default();
+        let egress = egress_counts.clone();
         let accelerator = PublishedAccelerator::default();
         let accelerated = accelerator.clone();
         let (outcome, made) = sync_channel(1);
@@ -288,6 +294,7 @@ impl WorkerThread {
                         contents_from = write_part(totals, worker.content_totals(), contents_from)
                     });
                     nat.offer(|counts| *counts = worker.nat_counts());
+                    egress.offer(|counts| *counts = worker.egress_counts());
                     accelerated.offer(|view| *view = worker.accelerator_view());
                     times = times.wrapping_add(1);
                     next = now + PUBLISH;
@@ -306,6 +313,7 @@ impl WorkerThread {
             access_counts,
             content_totals,
             nat_counts,
+            egress_counts,
             accelerator,
             made,
         }
@@ -341,6 +349,12 @@ impl WorkerThread {
     #[must_use]
     pub fn content_totals(&self) -> &PublishedContentTotals {
         &self.content_totals
+    }
+
+    /// What its queues hold, as it publishes it.
+    #[must_use]
+    pub fn egress_counts(&self) -> &PublishedEgressCounts {
+        &self.egress_counts
     }
 
     /// What CG-NAT has counted, as it publishes it.

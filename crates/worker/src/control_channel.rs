@@ -31,6 +31,7 @@ use transport::{AdjacencyChange, NeighbourMessage};
 
 use crate::egress::network_tables::NetworkTables;
 use crate::trace::{TraceItem, TraceRequest};
+use crate::view::QueueStatus;
 
 /// A command from control to a worker.
 #[derive(Debug)]
@@ -276,6 +277,8 @@ pub struct SessionStatus {
     pub flows: u32,
     /// What it has of its pool of public addresses; `None` without one.
     pub nat: Option<SessionNatStatus>,
+    /// Its queues before ports, uplink first.
+    pub queues: Vec<QueueStatus>,
 }
 
 /// An event from a worker to control.

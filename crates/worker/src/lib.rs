@@ -58,11 +58,12 @@ pub use io::{ChargeId, Instruction, Io, PacketMetadata, QueueProgram, Urgency, m
 pub use local::host::HostRates;
 pub use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
+pub use tm::{ClassView, LossReason, QueueView};
 pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{
     MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceSource, TraceTerms, Traced,
     TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedPlace,
     TracedSession, TracedTranslation, mirror, trace,
 };
-pub use view::{AcceleratorView, Holdings, NatCounts, SessionView};
+pub use view::{AcceleratorView, EgressCounts, Holdings, NatCounts, QueueStatus, SessionView};
 pub use worker::{PollReport, Worker};

@@ -2,13 +2,14 @@
 //! anything, and nothing on a packet's way uses it.
 
 use flow::contract::Capabilities;
-use flow::{Bucket, SessionIndex};
+use flow::{Bucket, Direction, SessionIndex};
 use nat::mappings::MappingStats;
 use offload::channel::{self, Load};
 use offload::in_band::InBandStats;
 use packet::MacAddr;
 use rules::image::SessionImage;
-use rules::model::SessionRules;
+use rules::model::{QerId, SessionRules};
+use tm::{Class, ClassView, QueueView};
 
 use crate::OffloadStats;
 use crate::io::behind_accelerator::AcceleratorPortStats;
@@ -52,6 +53,43 @@ pub struct NatCounts {
     pub mappings: MappingStats,
     /// How many mappings there is room for.
     pub limit: usize,
+}
+
+/// What waits in a worker's queues before ports, and what became of packets there; zeros where there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EgressCounts {
+    /// Queues that sessions have.
+    pub queues: usize,
+    /// Queues that there is room for.
+    pub queues_limit: usize,
+    /// Packets that wait.
+    pub packets: usize,
+    /// Packets that may wait.
+    pub packets_limit: usize,
+    /// Octets of the IP packets that wait.
+    pub octets: u64,
+    /// By priority.
+    pub priorities: [ClassView; Self::PRIORITIES],
+}
+
+impl EgressCounts {
+    /// How many priorities there are.
+    pub const PRIORITIES: usize = Class::COUNT;
+}
+
+/// A queue of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// Of packets in this direction.
+    pub direction: Direction,
+    /// The place of its class in the network's.
+    pub class: u8,
+    /// The QER whose mark its packets have.
+    pub qer: Option<QerId>,
+    /// The QER whose rate it shares.
+    pub shared: Option<QerId>,
+    /// What it holds, and what became of its packets.
+    pub view: QueueView,
 }
 
 /// A worker's accelerator, as it is now, and what was counted since the start.

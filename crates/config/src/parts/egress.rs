@@ -104,24 +104,25 @@ fn check_classes(classes: &[EgressClassConfig]) -> Result<(), Fault> {
 
 /// Packets that wait are missing where packets come in.
 fn check_room(config: &Config) -> Result<(), Fault> {
-    let Some(packets) = config.egress.as_ref().and_then(|egress| egress.packets.as_ref()) else {
+    let Some(egress) = &config.egress else {
         return Ok(());
     };
     let buffers = config.dpdk.buffers.value();
     let buffered = config.buffering.packets.as_ref();
-    let buffered = buffered.map_or(buffers / 4, |packets| packets.value.value());
-    let all = packets.value.value() + buffered;
-    if all <= buffers / 2 {
+    let queued = egress.packets(buffers);
+    let held = buffered.map_or(buffers / 4, |packets| packets.value.value());
+    if queued + held <= buffers / 2 {
         return Ok(());
     }
-    Err(Fault::new(
-        packets,
-        format!(
-            "egress.packets: {} and those of buffering, {buffered}, are more than half of dpdk.buffers, which is {}",
-            packets.value.value(),
-            buffers / 2
-        ),
-    ))
+    let message = format!(
+        "egress.packets: {queued} and those of buffering, {held}, are more than half of dpdk.buffers, which is {}",
+        buffers / 2
+    );
+    Err(match (&egress.packets, buffered) {
+        (Some(packets), _) => Fault::new(packets, message),
+        (None, Some(packets)) => Fault::new(packets, message),
+        (None, None) => Fault::new(&egress.classes[0].name, message),
+    })
 }
 
 /// Packets leave by a LAG, not by its members, and by an accelerator at its own rates.

@@ -11,6 +11,7 @@ mod control;
 mod exposition;
 mod load;
 mod nat;
+mod queues;
 mod records;
 mod scrape;
 mod store;
@@ -82,6 +83,9 @@ fn write(format: Format, most: usize, scrape: &Scrape) -> Exposition {
     if !scrape.nat_pools.is_empty() {
         nat::write(&mut to, &scrape.nat_pools, &scrape.workers.nat);
     }
+    if scrape.workers.egress.iter().any(|worker| worker.queues_limit > 0) {
+        queues::write(&mut to, &scrape.workers.egress);
+    }
     accelerator::write(&mut to, &scrape.workers.accelerators);
     // Last: of these there may be more than there is room for.
     contents::write(&mut to, &scrape.contents);
@@ -98,7 +102,7 @@ mod tests {
     use std::fmt::Write;
 
     use ::nat::mappings::MappingStats;
-    use ::worker::{Holdings, NatCounts, Stats};
+    use ::worker::{EgressCounts, Holdings, NatCounts, Stats};
 
     use super::*;
     use crate::values::{
@@ -159,6 +163,7 @@ mod tests {
                 stats: vec![stats; workers],
                 holdings: vec![Holdings::default(); workers],
                 nat: vec![nat_counts(); workers],
+                egress: vec![egress_counts(); workers],
                 accelerators: vec![Some(accelerator_view()); workers],
                 buffers: vec![PacketBuffers { used: 1, limit: 2 }; workers],
                 ticks_per_second: 1_000,
@@ -211,6 +216,14 @@ mod tests {
             contents: vec![content("video", Some(100)), content("video", None)],
             nat_pools: vec![nat_pool()],
             busiest_worker: 0.2,
+        }
+    }
+
+    fn egress_counts() -> EgressCounts {
+        EgressCounts {
+            queues: 3,
+            queues_limit: 64,
+            ..EgressCounts::default()
         }
     }
 

@@ -1,7 +1,7 @@
 //! The metrics of workers: what each has counted and holds.
 
 use packet::DropReason;
-use worker::{AcceleratorView, Holdings, NatCounts, PortStats, Stage, Stats};
+use worker::{AcceleratorView, EgressCounts, Holdings, NatCounts, PortStats, Stage, Stats};
 
 use super::exposition::{Exposition, Metric, Reading, Value};
 
@@ -14,6 +14,8 @@ pub struct WorkerSnapshot {
     pub holdings: Vec<Holdings>,
     /// What CG-NAT has counted in them.
     pub nat: Vec<NatCounts>,
+    /// What their queues hold, and what became of packets there.
+    pub egress: Vec<EgressCounts>,
     /// Their accelerators, of those that have one.
     pub accelerators: Vec<Option<AcceleratorView>>,
     /// Their packet buffers.
@@ -193,7 +195,7 @@ const fn count(field: &'static str, name: &'static str, help: &'static str) -> W
 
 /// Fields of [`Stats`] that go up and down, which are gauges above.
 #[cfg(test)]
-const GAUGES: [&str; 3] = ["held", "backlog", "buffered"];
+const GAUGES: [&str; 4] = ["held", "queued", "backlog", "buffered"];
 
 #[rustfmt::skip]
 static COUNTS: &[WorkerCount] = &[

@@ -18,6 +18,7 @@ mod network;
 mod offload;
 mod packets;
 mod ports;
+mod queues;
 mod records;
 mod runtime;
 mod sessions;
@@ -67,6 +68,7 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(nat::nat_owner))
         .routes(routes!(nat::nat_mappings))
         .routes(routes!(offload::offload))
+        .routes(routes!(queues::queues))
         .routes(routes!(log::log_level, log::set_log_level))
         .routes(routes!(configuration::running, configuration::commit))
         .routes(routes!(configuration::versions))

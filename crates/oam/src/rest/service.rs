@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use flow::ContentTotal;
-use worker::{AcceleratorView, AccessCount, Holdings, MAX_TRACES, NatCounts, Stats};
+use worker::{AcceleratorView, AccessCount, EgressCounts, Holdings, MAX_TRACES, NatCounts, Stats};
 
 use super::Auditor;
 use super::alarm_stream::MOST_STREAMS;
@@ -34,6 +34,8 @@ pub struct WorkerGauges {
     pub content_totals: Reader<Vec<Vec<ContentTotal>>>,
     /// What CG-NAT has counted in each.
     pub nat_counts: Reader<Vec<NatCounts>>,
+    /// What the queues of each hold, and what became of packets there.
+    pub egress: Reader<Vec<EgressCounts>>,
     /// The accelerator of each, if it has one.
     pub accelerators: Reader<Vec<Option<AcceleratorView>>>,
     /// The packet buffers of each.

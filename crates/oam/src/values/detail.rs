@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::SessionNat;
+use super::{SessionNat, SessionQueue};
 
 /// Whether anything is under way in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -52,6 +52,9 @@ pub struct SessionDetail {
     /// What it has of its pool of public addresses (CG-NAT); absent without one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub nat: Option<SessionNat>,
+    /// Its queues before ports; absent where it has none.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub queues: Vec<SessionQueue>,
     /// The PDRs, in the order in which a packet is held against them.
     pub pdrs: Vec<Pdr>,
     /// The FARs.

@@ -20,6 +20,7 @@ mod network;
 mod offload;
 mod paths;
 mod ports;
+mod queues;
 mod records;
 mod runtime;
 mod store;
@@ -66,6 +67,8 @@ pub use offload::{
 };
 pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};
+pub(crate) use queues::label;
+pub use queues::{QueueList, QueuePriority, SessionQueue};
 pub use records::{RecordsState, RecordsStatus, UnreportedCounts};
 pub use runtime::{
     HostLink, MemoryResidency, NodeShare, PageShare, Runtime, StageRuntime, WorkerMemory, WorkerRuntime,

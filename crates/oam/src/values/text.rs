@@ -6,7 +6,7 @@ use super::facts::{Facts, list};
 use super::table::Table;
 use super::{
     Association, AssociationList, Bar, ContentCounts, Correlation, Counts, Far, Pdr, Qer, Rates,
-    SessionDetail, SessionList, SessionNat, SessionRow, SessionState, Urr, Volume,
+    SessionDetail, SessionList, SessionNat, SessionQueue, SessionRow, SessionState, Urr, Volume,
 };
 
 fn state(state: SessionState) -> &'static str {
@@ -163,6 +163,23 @@ impl SessionDetail {
             &self.contents,
             heads,
             ContentCounts::cells,
+        ));
+        let heads = [
+            "direction",
+            "class",
+            "QER",
+            ">waiting",
+            ">octets",
+            ">first µs",
+            ">last µs",
+            ">marked",
+            "dropped",
+        ];
+        text.push_str(&table(
+            "Queues before ports",
+            &self.queues,
+            heads,
+            SessionQueue::cells,
         ));
         text.push_str(&table(
             "BARs",

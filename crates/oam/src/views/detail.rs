@@ -12,7 +12,7 @@ use upf::{Control, format, identifiers};
 
 use super::nat::session_nat;
 use super::rows::{addresses, date, dnn, imsi, node_of, state};
-use crate::values::{self as api, Correlation, Counts, CpFSeid, Rates, SessionDetail, Tunnel};
+use crate::values::{self as api, Correlation, Counts, CpFSeid, Rates, SessionDetail, SessionQueue, Tunnel};
 
 /// The unit of a Downlink Data Notification Delay (TS 29.244 §8.2.28), milliseconds.
 const DELAY_UNIT_MS: u32 = 50;
@@ -54,6 +54,7 @@ pub fn session_detail(
             .filter_map(|one| tunnel(control, *one))
             .collect(),
         nat: session_nat(control, session, status),
+        queues: queues(control, status),
         pdrs: pdrs.into_iter().map(|one| pdr(control, session, one)).collect(),
         fars: rules
             .fars()
@@ -129,6 +130,17 @@ fn pdr(control: &Control, session: &SessionView<'_>, pdr: &Pdr) -> api::Pdr {
         qers: pdr.qers.iter().map(|id| id.0).collect(),
         urrs: pdr.urrs.iter().map(|id| id.0).collect(),
     }
+}
+
+/// The queues of a session, as its worker says.
+fn queues(control: &Control, status: Option<&SessionStatus>) -> Vec<SessionQueue> {
+    let classes = control.network().egress().map(|egress| egress.classes.all());
+    let class = |place: u8| {
+        let class = classes.and_then(|all| all.get(usize::from(place)));
+        class.map_or_else(String::new, |class| class.name.clone())
+    };
+    let queues = status.into_iter().flat_map(|status| &status.queues);
+    queues.map(|queue| SessionQueue::of(queue, class)).collect()
 }
 
 fn far(

@@ -4,7 +4,8 @@
 //! QER has no meter in that direction, and packets above it wait. That needs one place where all its packets come by:
 //! the queue of a QoS flow, for a QER with a QFI that marks the packets of all PDRs which name it; or a shaper for
 //! several queues, for a QER without one (a Session-AMBR, TS 23.501 §5.7.2.6) of which no PDR has two. All other rates
-//! are policed as ever.
+//! are policed as ever, and so are those of sessions that activate predefined rules: these may apply QERs to packets of
+//! other PDRs, by other FARs.
 
 use flow::meter::Rate;
 use flow::{Direction, Forward, ForwardKind, InstanceId, Verdict};
@@ -12,7 +13,7 @@ use flow::{Direction, Forward, ForwardKind, InstanceId, Verdict};
 use crate::classifier::Decision;
 use crate::image::{EgressQueue, EgressQueues, EgressShaper};
 use crate::model::{Qer, SessionRules};
-use crate::network::{Egress, Network};
+use crate::network::{Egress, Network, QueueManagement};
 
 /// Finds the queues of both directions. Forwards are those of the FARs, decisions those of the PDRs, by slot.
 pub(super) fn egress_queues(
@@ -84,6 +85,20 @@ fn leads(forward: Option<&Forward>, network: &Network) -> Leads {
     }
 }
 
+/// A plan without the shapers that no queue shares.
+fn without_unused_shapers(mut plan: EgressQueues) -> EgressQueues {
+    let is_used = |place: usize| plan.queues.iter().any(|queue| queue.shaper == Some(place as u8));
+    let used: Vec<usize> = (0..plan.shapers.len()).filter(|place| is_used(*place)).collect();
+    for queue in &mut plan.queues {
+        let place = queue
+            .shaper
+            .and_then(|old| used.iter().position(|place| *place == usize::from(old)));
+        queue.shaper = place.map(|place| place as u8);
+    }
+    plan.shapers = used.iter().map(|place| plan.shapers[*place]).collect();
+    plan
+}
+
 /// The PDRs of one direction, and where they lead.
 struct Planner<'a> {
     rules: &'a SessionRules,
@@ -106,11 +121,22 @@ impl Planner<'_> {
                 .queues
                 .iter()
                 .any(|known| (known.marking, known.shaper) == (queue.marking, queue.shaper));
-            if !is_known && plan.queues.len() < EgressQueues::MAX {
+            if !is_known && self.places(&plan) + self.places_of(&queue) <= EgressQueues::MAX {
                 plan.queues.push(queue);
             }
         }
-        plan
+        without_unused_shapers(plan)
+    }
+
+    fn places(&self, plan: &EgressQueues) -> usize {
+        plan.queues.iter().map(|queue| self.places_of(queue)).sum()
+    }
+
+    /// A dual queue is two; one with rates of its own is none.
+    fn places_of(&self, queue: &EgressQueue) -> usize {
+        let class = self.egress.classes.all().get(usize::from(queue.class));
+        let is_l4s = class.is_some_and(|class| class.management == QueueManagement::L4s);
+        1 + usize::from(is_l4s && !is_limited(queue))
     }
 
     /// The PDRs of the direction that the QER in a slot applies to.
@@ -150,7 +176,15 @@ impl Planner<'_> {
     /// Whether a QER has a maximum bit rate of its own, which lets something pass.
     fn limits(&self, qer: &Qer) -> bool {
         let maximum = self.maximum(qer);
-        maximum != Rate::UNLIMITED && maximum != Rate::ZERO && self.rules.correlation(qer).is_none()
+        maximum != Rate::UNLIMITED
+            && maximum != Rate::ZERO
+            && self.rules.correlation(qer).is_none()
+            && !self.has_rulebases()
+    }
+
+    /// Whether predefined rules may apply QERs to packets, in ways that no PDR says.
+    fn has_rulebases(&self) -> bool {
+        self.rules.pdrs().iter().any(|pdr| !pdr.rulebases.is_empty())
     }
 
     fn maximum(&self, qer: &Qer) -> Rate {

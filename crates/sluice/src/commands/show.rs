@@ -19,7 +19,8 @@ use oam::rest::{ACCELERATOR_NODE, ClientError, default_path, get};
 use oam::values::{
     AcceleratorNodeStatus, AccessLists, AlarmList, ApplicationList, AssociationList, ContentList,
     LONGEST_PAGE, N4Status, NatMappingList, NatOwner, NatStatus, NeighbourList, OffloadStatus, PathList,
-    PortList, RecordsStatus, RouteList, Runtime, SessionDetail, SessionList, StoreStatus, USUAL_PAGE,
+    PortList, QueueList, RecordsStatus, RouteList, Runtime, SessionDetail, SessionList, StoreStatus,
+    USUAL_PAGE,
 };
 use upf::identifiers::{self, read_imsi, read_seid, read_teid};
 
@@ -86,6 +87,9 @@ enum What {
     Nat(NatWanted),
     /// Accelerators of workers: contact, sessions that are away, why others stay, packets that come back.
     Offload,
+    /// Queues before ports: what waits, has left, was marked and was dropped, by priority. Those of a session are with it
+    /// (`sluice show session`).
+    Queues,
     /// How `sluice accel` stands itself: contact, load, tables, exceptions. Its socket is that of `control.socket` in
     /// its own configuration.
     Accelerator,
@@ -260,6 +264,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         What::Applications => whole(socket, "/v1/applications", json, ApplicationList::text),
         What::Contents => whole(socket, "/v1/contents", json, ContentList::text),
         What::Nat(wanted) => nat(socket, wanted, json),
+        What::Queues => whole(socket, "/v1/queues", json, QueueList::text),
         What::Offload => whole(socket, "/v1/offload", json, OffloadStatus::text),
         What::Accelerator => whole(socket, ACCELERATOR_NODE, json, AcceleratorNodeStatus::text),
         What::Routes { after, limit } => {
@@ -375,6 +380,7 @@ pub(super) fn everything(socket: &Path, with_subscribers: bool) -> impl Iterator
         ("contents", What::Contents),
         ("nat", What::Nat(NatWanted::default())),
         ("offload", What::Offload),
+        ("queues", What::Queues),
         ("records", What::Records),
         ("store", What::Store),
     ];

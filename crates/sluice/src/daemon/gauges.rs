@@ -7,8 +7,8 @@ use oam::metrics::PacketBuffers;
 use oam::rest::WorkerGauges;
 use ports::Ports;
 use runtime::{
-    PublishedAccelerator, PublishedAccessCounts, PublishedContentTotals, PublishedHoldings,
-    PublishedNatCounts, WorkerThread,
+    PublishedAccelerator, PublishedAccessCounts, PublishedContentTotals, PublishedEgressCounts,
+    PublishedHoldings, PublishedNatCounts, WorkerThread,
 };
 
 /// Flow entries that each worker has room for.
@@ -34,6 +34,10 @@ pub(super) fn worker_gauges(
         .map(|thread| thread.content_totals().clone())
         .collect();
     let nat: Vec<_> = threads.iter().map(|thread| thread.nat_counts().clone()).collect();
+    let egress: Vec<_> = threads
+        .iter()
+        .map(|thread| thread.egress_counts().clone())
+        .collect();
     let accelerators: Vec<_> = threads
         .iter()
         .map(|thread| thread.accelerator().clone())
@@ -52,6 +56,7 @@ pub(super) fn worker_gauges(
         access_counts: Arc::new(move || access.iter().map(PublishedAccessCounts::read).collect()),
         content_totals: Arc::new(move || contents.iter().map(PublishedContentTotals::read).collect()),
         nat_counts: Arc::new(move || nat.iter().map(PublishedNatCounts::read).collect()),
+        egress: Arc::new(move || egress.iter().map(PublishedEgressCounts::read).collect()),
         accelerators: Arc::new(move || accelerators.iter().map(PublishedAccelerator::read).collect()),
         buffers: Arc::new(buffers),
         ticks_per_second: eal.tsc_hz(),

@@ -25,6 +25,13 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        verdict: Verdict::NONE,
+        octets: 0,
+        kind: Kind::None,
+    };
+
     /// What a packet has counted.
     #[inline(always)]
     pub fn of(descriptor: &Descriptor) -> Self {

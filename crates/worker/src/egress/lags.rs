@@ -136,6 +136,18 @@ impl Lags {
         }
     }
 
+    /// By which port packets leave that were to leave by this one: by another member of its LAG, if it carries nothing any
+    /// more; by the LAG itself, which leads nowhere, if none does.
+    pub fn carrier(&self, port: PortId) -> PortId {
+        let Some(&Role::Member(lag, _)) = self.roles.get(port.index()) else {
+            return port;
+        };
+        match self.all.get(usize::from(lag)) {
+            Some(lag) if !lag.paths.contains(&Some(port)) => lag.paths[0].unwrap_or(lag.ports.port),
+            _ => port,
+        }
+    }
+
     /// What came in by `port`, as if it had come in by its LAG. Slow protocols stay the member's own, and what a member
     /// may not take: that has no network instance.
     #[cold]

@@ -9,7 +9,7 @@
 //! The octets of a packet are those of its IP packet, as rates of QERs count. An instance adds the headers that its
 //! packets have, a port also what a frame takes on the wire.
 
-mod departures;
+pub(crate) mod departures;
 mod nodes;
 pub(crate) mod packets;
 mod session_queues;
@@ -22,20 +22,20 @@ use flow::slab::OutOfMemory;
 use flow::{Nanos, PortId, SessionIndex};
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf, ecn};
-use tm::{AqmTimes, Arrival, Departure, Ecn, Limits, LossReason, Manager, QueueId, Slot};
+use tm::{AqmTimes, Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, QueueId, Slot};
 
 use self::nodes::Nodes;
-use self::packets::{Lost, Output, Waiting};
+use self::packets::{Lost, Output, Record, Waiting};
 use self::session_queues::SessionQueues;
 use crate::WorkerConfig;
-use crate::burst::batch::BURST;
+use crate::burst::batch::{BURST, Batch};
 use crate::burst::credit::Charge;
-use crate::burst::descriptor::{Deferral, Descriptor, Fate, Kind};
+use crate::burst::descriptor::{Deferral, Descriptor, Fate};
 use crate::io::PacketMetadata;
 use crate::sessions::Sessions;
+use crate::view::EgressCounts;
 
-/// The longest IP packet that is counted as it is. Longer ones, which are reassembled here and leave in fragments, count
-/// as this.
+/// The longest IP packet that a manager counts.
 const LARGEST: u16 = 16_383;
 
 /// What is worth a turn of a session or of a queue with weight 1, in octets.
@@ -57,6 +57,9 @@ struct Chosen {
 pub(crate) struct Queueing<B> {
     manager: Manager,
     nodes: Nodes,
+    /// The longest packet that is counted as it is, in octets. Longer ones, which are reassembled here and leave in
+    /// fragments, count as this.
+    largest: u16,
     /// By session, for each direction.
     sessions: Vec<[SessionQueues; 2]>,
     /// By slot.
@@ -69,9 +72,14 @@ pub(crate) struct Queueing<B> {
     /// By index in the burst.
     chosen: [Option<Chosen>; BURST],
     lost: Vec<Lost<B>>,
-    /// What leaves next, by port: what a port has not taken yet.
+    /// What leaves next, by port; the last one is to ourselves.
     outputs: Vec<Output<B>>,
+    /// How many of each port's node stand there.
+    standing: Vec<usize>,
     departures: [Departure; BURST],
+    /// What is being sent, and the records of it: empty between bursts.
+    batch: Batch<B>,
+    records: Vec<Record>,
 }
 
 const NO_DEPARTURE: Departure = Departure {
@@ -96,16 +104,19 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         };
         let limits = config.egress;
         let most_queues = limits.queues.max(1);
-        // Those of one session lie side by side: their number is rounded up to a power of two.
-        let queues = (2 * most_queues as u32).clamp(1, 1 << 25);
+        // Changes of sessions that are there find room, too: their undoing may not fail.
+        let with_reserve = (most_queues + most_queues / 4 + 64).min(1 << 23) as u32;
+        let mtus = config.network.instances().iter().map(|instance| instance.mtu);
+        let largest = mtus.max().unwrap_or(0).clamp(QUANTUM, LARGEST);
         let limits = Limits {
-            ues: queues.min(2 * config.own_sessions as u32).clamp(1, 1 << 24),
-            queues,
-            shapers: queues.div_ceil(2),
+            ues: with_reserve,
+            // Those of one session and shaper lie side by side: their number is rounded up to a power of two.
+            queues: 4 * with_reserve,
+            shapers: with_reserve,
             nodes: (ports + config.network.instances().len() + 1).min(4_096) as u16,
             packets: (limits.packets as u32).clamp(1, 1 << 28),
             pool: (limits.octets as u64).max(1),
-            largest: LARGEST,
+            largest,
             quantum: QUANTUM,
             losses: 1_024,
             aqm: AqmTimes::STANDARD,
@@ -115,10 +126,12 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             Err(tm::TmError::Memory(error)) => return Err(error),
             Err(error) => unreachable!("limits are clamped: {error}"),
         };
-        let nodes = Nodes::new(&mut manager, &config.network, egress);
+        let nodes = Nodes::new(&mut manager, &config.network, egress, config.workers);
+        let standing = nodes.ports.len();
         Ok(Some(Box::new(Self {
             manager,
             nodes,
+            largest,
             sessions: vec![[SessionQueues::NONE; 2]; config.max_sessions],
             waiting: std::iter::repeat_with(|| None)
                 .take(limits.packets as usize)
@@ -128,15 +141,30 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             most_queues,
             chosen: [None; BURST],
             lost: Vec::with_capacity(BURST),
-            outputs: (0..ports).map(|_| Output::new()).collect(),
+            outputs: (0..=ports).map(|_| Output::new()).collect(),
+            standing: vec![0; standing],
             departures: [NO_DEPARTURE; BURST],
+            batch: Batch::new(),
+            records: Vec::with_capacity(BURST),
         })))
     }
 
     /// Packets that wait, and those that have left their queue and not their port yet.
     pub fn len(&self) -> usize {
-        let leaving = self.outputs.iter().map(|output| output.batch.len());
+        let leaving = self.outputs.iter().map(|output| output.queue.len());
         self.manager.packets() as usize + leaving.sum::<usize>()
+    }
+
+    /// What waits, and what became of packets.
+    pub fn counts(&self) -> EgressCounts {
+        EgressCounts {
+            queues: self.queues,
+            queues_limit: self.most_queues,
+            packets: self.len(),
+            packets_limit: self.waiting.len(),
+            octets: self.manager.octets(),
+            priorities: std::array::from_fn(|priority| *self.manager.class(Class::new(priority as u8))),
+        }
     }
 
     /// Gives the packets of a burst that are to wait the fate to do so.
@@ -175,15 +203,18 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             return None;
         };
         let verdict = &descriptor.verdict;
-        if !verdict.is_some() || descriptor.kind == Kind::Relayed || descriptor.octets == 0 {
+        if !verdict.is_some() || packet.ingress().is_own() {
             return None;
         }
-        let session = sessions.of(verdict)?;
+        let block = sessions.blocks.get(verdict.block)?;
+        let session = block.session();
         let line = &self.sessions.get(session.index())?[verdict.direction() as usize];
-        if line.is_none() {
+        if line.is_none() || !self.nodes.takes(&block.forward(verdict.forward)) {
             return None;
         }
-        let user = packet.len().checked_sub(descriptor.octets.into())?;
+        // A message of the tunnel has no user packet, and waits behind those of its queue.
+        let octets = descriptor.octets.max(1);
+        let user = packet.len().checked_sub(octets.into())?;
         let queue = line
             .find(verdict)
             .unwrap_or_else(|| self.other_queue(session, descriptor, sessions));
@@ -192,7 +223,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             port,
             charge: Charge::of(descriptor),
             user: u16::try_from(user).ok()?,
-            octets: descriptor.octets.min(LARGEST),
+            octets: octets.min(self.largest),
             colour: Colour::Green,
         })
     }

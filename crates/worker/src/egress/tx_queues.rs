@@ -194,6 +194,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
             charge,
             port,
             split,
+            ..
         } = departing;
         if port.recirculations() > 0 {
             if !self.recirculate(io, stats, port, packet) {
@@ -208,6 +209,11 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
         }
         self.flush_port(io, stats, port);
         self.charges.credit_back(blocks);
+    }
+
+    /// Whether there is room for a packet to ourselves.
+    pub fn has_room_to_recirculate(&self) -> bool {
+        !self.recirculated.is_full()
     }
 
     /// Sends packets that have waited by a port. What it does not take stays in the batch. False if nothing leaves by

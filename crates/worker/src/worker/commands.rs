@@ -272,7 +272,7 @@ impl<I: Io> Worker<I> {
         }
         if applied.outcome.is_ok() {
             for marker in markers {
-                self.ports.send_own(&mut self.stats, marker);
+                self.send_marker(marker);
             }
             if self.deferred.absent.len() > 0
                 && let Some(slot) = self.sessions.at(session)
@@ -407,6 +407,12 @@ impl<I: Io> Worker<I> {
             waiting: waiting.collect(),
             flows: slot.account.flows,
             nat: self.nat.as_ref().and_then(|nat| nat.status(session, wanted, now)),
+            queues: self
+                .deferred
+                .queueing
+                .as_ref()
+                .map(|queueing| queueing.status(&slot.image, now))
+                .unwrap_or_default(),
         })
     }
 

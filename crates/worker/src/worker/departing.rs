@@ -5,8 +5,25 @@ use rules::image::{SessionChange, SessionImage};
 
 use super::state::Worker;
 use crate::ApplyError;
+use crate::burst::credit::Charge;
+use crate::egress::ports::OwnPacket;
+use crate::egress::queueing::departures::Exit;
 use crate::egress::queueing::packets::Departing;
 use crate::io::Io;
+
+/// What packets need to leave, of a worker.
+macro_rules! exit {
+    ($worker:expr) => {
+        Exit {
+            io: &mut $worker.ports.io,
+            tx: &mut $worker.ports.tx,
+            lags: &$worker.ports.lags,
+            stats: &mut $worker.stats,
+            blocks: &mut $worker.sessions.blocks,
+            fragmenter: &mut $worker.fragmenter,
+        }
+    };
+}
 
 impl<I: Io> Worker<I> {
     /// Sends the packets whose turn it is.
@@ -15,32 +32,10 @@ impl<I: Io> Worker<I> {
         let Some(queueing) = &mut self.deferred.queueing else {
             return;
         };
-        let mut others = std::mem::take(&mut self.departing);
-        queueing.depart(
-            &mut self.ports.io,
-            &self.ports.tx,
-            &mut self.stats,
-            &mut others,
-            now,
-        );
+        queueing.depart(&mut exit!(self), now);
         self.drop_lost_at_egress();
-        self.send_departing(&mut others);
-        self.departing = others;
         self.deferred.count(&mut self.stats);
         self.release(now);
-    }
-
-    /// Sends packets that leave by themselves.
-    fn send_departing(&mut self, departing: &mut Vec<Departing<I::Buf>>) {
-        for one in departing.drain(..) {
-            self.ports.tx.send_departing(
-                &mut self.ports.io,
-                &mut self.stats,
-                &mut self.sessions.blocks,
-                one,
-                &mut self.fragmenter,
-            );
-        }
     }
 
     /// Drops what was lost in queues, and takes back what it has counted.
@@ -62,13 +57,11 @@ impl<I: Io> Worker<I> {
     /// counts are without them.
     ///
     /// # Errors
-    /// [`ApplyError::TableFull`]: there is no room for its queues.
+    /// [`ApplyError::TableFull`]: there is no room for the queues of a new session.
     pub(super) fn prepare_queues(&mut self, change: &SessionChange, now: Nanos) -> Result<(), ApplyError> {
         let Some(queueing) = &mut self.deferred.queueing else {
             return Ok(());
         };
-        let before = |session: SessionIndex| self.sessions.at(session).map(|slot| &*slot.image);
-        let mut leaving = Vec::new();
         match change {
             SessionChange::Install(image) => {
                 if !queueing.has_room(image) {
@@ -76,20 +69,36 @@ impl<I: Io> Worker<I> {
                 }
             }
             SessionChange::Replace(image, immediate) => {
-                if !queueing.has_room(image) {
-                    return Err(ApplyError::TableFull);
-                }
-                let changes = before(image.session).is_some_and(|before| queueing.must_empty(image, before));
+                let before = self.sessions.at(image.session).map(|slot| &*slot.image);
+                let changes = before.is_some_and(|before| queueing.must_empty(image, before));
                 if changes || !immediate.end_markers.is_empty() {
-                    leaving = queueing.empty(image.session, now);
+                    for departing in queueing.empty(image.session, now) {
+                        queueing.stand(departing);
+                    }
+                    queueing.send(&mut exit!(self), now);
                 }
             }
             SessionChange::Remove(session) => queueing.forget(*session, now),
             SessionChange::Bound(..) => {}
         }
         self.drop_lost_at_egress();
-        self.send_departing(&mut leaving);
         Ok(())
+    }
+
+    /// Sends an End Marker, behind what stands before its port.
+    pub(super) fn send_marker(&mut self, marker: OwnPacket<I::Buf>) {
+        let OwnPacket { port, packet } = marker;
+        let port = self.ports.lags.way(port, &packet);
+        match &mut self.deferred.queueing {
+            Some(queueing) if queueing.has_standing(port) => queueing.stand(Departing {
+                packet,
+                charge: Charge::NONE,
+                port,
+                split: None,
+                node: None,
+            }),
+            _ => self.ports.send_own(&mut self.stats, OwnPacket { port, packet }),
+        }
     }
 
     /// A session may have another image than before, which is given.

@@ -23,7 +23,6 @@ use crate::egress::lags::Lags;
 use crate::egress::network_tables::{InterfaceSettings, NetworkTables};
 use crate::egress::path_mtus::PathMtus;
 use crate::egress::ports::Ports;
-use crate::egress::queueing::packets::Departing;
 use crate::egress::tx_queues::TxQueues;
 use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::new_flow_filter::NewFlowFilter;
@@ -41,7 +40,7 @@ use crate::slow_path::SlowPath;
 use crate::slow_path::deficit_round_robin::HashedRoundRobin;
 use crate::stats::Stats;
 use crate::trace::tracer::Tracer;
-use crate::view::{AcceleratorView, Holdings, NatCounts, SessionView};
+use crate::view::{AcceleratorView, EgressCounts, Holdings, NatCounts, SessionView};
 use crate::{Command, OffloadStats, WorkerConfig, WorkerEnd};
 
 /// One worker: everything that the packet path needs, owned by one thread.
@@ -69,8 +68,6 @@ pub struct Worker<I: Io> {
     pub(super) fragmenter: Fragmenter<I::Buf>,
     pub(super) ports: Ports<I>,
     pub(super) deferred: Deferred<I::Buf>,
-    /// What leaves queues by itself: empty between polls.
-    pub(super) departing: Vec<Departing<I::Buf>>,
     /// Messages of our own that wait for next hops.
     pub(super) signals: TunnelSignals,
     pub(super) commands: Consumer<Command>,
@@ -162,7 +159,6 @@ impl<I: Io> Worker<I> {
                 io,
             },
             deferred: Deferred::new(&config, ports)?,
-            departing: Vec::new(),
             signals: TunnelSignals::new(),
             commands: channel.commands,
             events: EventQueue::new(channel.events, config.max_sessions),
@@ -285,6 +281,12 @@ impl<I: Io> Worker<I> {
         self.nat
             .as_ref()
             .map_or_else(NatCounts::default, |nat| nat.counts())
+    }
+
+    /// What waits in queues before ports, and what became of packets there.
+    pub fn egress_counts(&self) -> EgressCounts {
+        let queueing = self.deferred.queueing.as_ref();
+        queueing.map_or_else(EgressCounts::default, |queueing| queueing.counts())
     }
 
     /// Its packet I/O.

@@ -5,7 +5,7 @@ use crate::common;
 use std::time::Duration;
 
 use flow::meter::Rate;
-use flow::{PortId, SessionIndex, WorkerId};
+use flow::{Bucket, PortId, SessionIndex, WorkerId};
 use packet::{DropReason, Qfi, Teid, VlanId, checksum};
 use rules::SessionRules;
 use rules::image::{ImmediateActions, MeterShare, SessionChange, SessionImage};
@@ -18,7 +18,7 @@ use rules::network::{
 };
 use rules::testing::{self, UE, UserPacket, pdr, ue_ip};
 use worker::mem::MemBuf;
-use worker::{ApplyError, EgressLimits};
+use worker::{ApplyError, Command, EgressLimits, WorkerSelectionChange};
 
 use common::one_session::{REMOTE, session, to_ue, uplink};
 use common::{World, frame};
@@ -199,9 +199,9 @@ fn a_session_gets_its_rate_and_loses_nothing_that_fits() {
     let mut world = world(&FREE);
     world.install(1, rules(1_000, None));
     offer(&mut world, (0..100).map(|_| packet(DEFAULT, 972)));
-    // 1000 octets a packet and 1 Mbit/s: one at once, and one every 8 ms.
+    // 1000 octets a packet and 1 Mbit/s: those of 50 ms at once, and one every 8 ms.
     let out = [1, 400, 400].map(|time| leaves(&mut world, Duration::from_millis(time)).len());
-    assert_eq!(out, [1, 50, 49]);
+    assert_eq!(out, [5, 50, 45]);
     assert_eq!((waiting(&world), world.drops().iter().sum::<u64>()), (0, 0));
     assert_eq!(counted(&mut world).0, 100);
     world.assert_conserved();
@@ -246,6 +246,24 @@ fn a_port_and_an_instance_are_no_faster_than_their_rates() {
             "{out} at a million octets a second"
         );
     }
+}
+
+#[test]
+fn each_worker_has_its_part_of_a_rate() {
+    let case = Case {
+        instance: 16_000,
+        ..FREE
+    };
+    let mut world = World::with(network(&case), 2, |_| {});
+    for bucket in Bucket::all() {
+        let owner = WorkerId(0);
+        world.tell_all(|| Command::SelectWorker(WorkerSelectionChange::Bucket { bucket, owner }));
+    }
+    world.install(1, rules(0, None));
+    offer(&mut world, (0..64).map(|_| packet(DEFAULT, 972)));
+    leaves(&mut world, Duration::from_millis(10));
+    let out = leaves(&mut world, Duration::from_millis(20)).len();
+    assert!((18..=19).contains(&out), "{out} at a million octets a second");
 }
 
 #[test]
@@ -463,7 +481,20 @@ fn what_is_too_long_leaves_in_fragments_when_its_turn_comes() {
         world.poll();
     }
     assert_eq!(world.workers[0].stats().fragmented, 30);
-    assert_eq!(counted(&mut world), (30, 30 * 1_428));
+    world.take();
+    // What comes behind one stays behind it, also where all may leave at once.
+    let short = packet(DEFAULT, 100);
+    offer(&mut world, [long.clone(), short.clone(), long.clone(), short]);
+    for _ in 0..20_000 {
+        world.poll();
+    }
+    let lengths: Vec<_> = world.take().iter().map(|(_, frame)| frame.len() < 200).collect();
+    let (last, is_short) = (lengths.len() - 1, |place: usize| lengths[place]);
+    assert!(
+        is_short(last) && !is_short(0) && lengths.len() >= 6,
+        "{lengths:?}"
+    );
+    assert_eq!(counted(&mut world), (34, 32 * 1_428 + 2 * 128));
     world.assert_conserved();
 }
 
@@ -526,7 +557,7 @@ fn what_is_buffered_is_shaped_when_it_is_released() {
     });
     world.poll();
     let kept = u64::from(common::buffering::LIMITS.per_queue);
-    assert_eq!(waiting(&world), kept - 1);
+    assert_eq!(waiting(&world), kept - 5);
     leaves(&mut world, Duration::from_millis(400));
     assert_eq!((waiting(&world), counted(&mut world).0), (0, kept));
     world.assert_conserved();

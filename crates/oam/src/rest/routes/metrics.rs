@@ -63,6 +63,7 @@ async fn scrape(service: &Service) -> Result<Scrape, Problem> {
         workers.holdings = (gauges.holdings)();
         workers.buffers = (gauges.buffers)();
         workers.nat = (gauges.nat_counts)();
+        workers.egress = (gauges.egress)();
         workers.accelerators = (gauges.accelerators)();
         workers.ticks_per_second = gauges.ticks_per_second;
         workers.flow_entries_limit = gauges.flow_entries_limit;

@@ -1,55 +1,71 @@
 //! Packets that leave their queues, and wait for nothing but their port.
+//!
+//! All packets of a port stand in one line, those that leave in fragments among them, so that none overtakes another. A
+//! node gives packets as long as few of its own stand there: a port that takes nothing stops its own queues and no
+//! others. What a port does not take for [`GIVEN_UP_AFTER`] is lost.
 
-use flow::{Nanos, PortId};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use flow::{Blocks, Nanos, PortId};
 use packet::{DropReason, PacketBuf, ecn};
 
 use super::Queueing;
-use super::packets::{Departing, Lost};
+use super::packets::{Departing, Lost, Record};
+use crate::burst::batch::{BURST, Batch};
+use crate::egress::fragmentation::Fragmenter;
+use crate::egress::lags::Lags;
 use crate::egress::tx_queues::TxQueues;
 use crate::io::{Io, PacketMetadata};
 use crate::stats::Stats;
 
-/// Bursts of one port that leave in a poll.
+/// Bursts of one port that leave in a poll, beside one for each port: as many as may have come in.
 const BURSTS: usize = 4;
 
+/// How long a port may take nothing before what stands before it is lost.
+const GIVEN_UP_AFTER: Duration = Duration::from_millis(100);
+
+/// Where packets leave, and what is counted.
+pub(crate) struct Exit<'a, I: Io> {
+    pub io: &'a mut I,
+    pub tx: &'a mut TxQueues<I::Buf>,
+    pub lags: &'a Lags,
+    pub stats: &'a mut Stats,
+    pub blocks: &'a mut Blocks,
+    pub fragmenter: &'a mut Fragmenter<I::Buf>,
+}
+
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
-    /// Sends what may leave now by ports that take it. Gives out what has to be sent by other means, at most a burst;
-    /// then there may be more.
-    pub fn depart<I: Io<Buf = B>>(
-        &mut self,
-        io: &mut I,
-        tx: &TxQueues<B>,
-        stats: &mut Stats,
-        others: &mut Vec<Departing<B>>,
-        now: Nanos,
-    ) {
-        for place in 0..self.nodes.ports.len() {
-            let node = self.nodes.ports[place];
-            for _ in 0..BURSTS {
-                self.send(io, tx, stats);
-                let room = self.outputs.iter().map(|output| output.batch.room()).min();
-                let room = room
-                    .unwrap_or(0)
-                    .min(crate::BURST - others.len().min(crate::BURST));
-                if room == 0 {
-                    break;
-                }
-                let taken = self.manager.dequeue(node, now, &mut self.departures[..room]);
-                for index in 0..taken {
-                    self.depart_one(index, others);
-                }
-                self.note_losses();
-                if taken < room {
-                    break;
-                }
+    /// Sends what may leave now by ports that take it.
+    pub fn depart<I: Io<Buf = B>>(&mut self, exit: &mut Exit<'_, I>, now: Nanos) {
+        self.send(exit, now);
+        for _ in 0..BURSTS + self.outputs.len() {
+            if !self.take_turns(now) {
+                break;
             }
+            self.send(exit, now);
         }
-        self.send(io, tx, stats);
+        self.note_losses();
     }
 
-    /// Moves a packet from its queue to the output of its port.
+    /// Takes a burst of each port's node out of its queues, where few of it wait for the port. Whether there were any.
+    fn take_turns(&mut self, now: Nanos) -> bool {
+        let mut any = false;
+        for place in 0..self.nodes.ports.len() {
+            let room = BURST.saturating_sub(self.standing[place]);
+            let node = self.nodes.ports[place];
+            let taken = self.manager.dequeue(node, now, &mut self.departures[..room]);
+            any |= taken > 0;
+            for index in 0..taken {
+                self.depart_one(index, place);
+            }
+        }
+        any
+    }
+
+    /// Moves a packet from its queue to the line before its port.
     #[inline]
-    fn depart_one(&mut self, index: usize, others: &mut Vec<Departing<B>>) {
+    fn depart_one(&mut self, index: usize, place: usize) {
         let departure = self.departures[index];
         let Some(mut waiting) = self.take(departure.slot) else {
             return;
@@ -63,34 +79,138 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             true => None,
             false => self.splits.remove(&departure.slot.0),
         };
-        match self.outputs.get_mut(waiting.port.index()) {
-            Some(output) if split.is_none() && waiting.port.recirculations() == 0 => {
-                output.charges.push_back(waiting.charge);
-                let pushed = output.batch.push(waiting.packet);
-                debug_assert!(pushed.is_ok(), "there is room for all that is taken");
-            }
-            _ => others.push(waiting.departing(split)),
-        }
+        self.standing[place] += 1;
+        let departing = waiting.departing(split);
+        self.stand(Departing {
+            node: Some(place as u8),
+            ..departing
+        });
+    }
+
+    /// Puts a packet behind those that stand before its port; those to ourselves have a line of their own.
+    pub fn stand(&mut self, departing: Departing<B>) {
+        let ourselves = self.outputs.len() - 1;
+        let place = match departing.port.recirculations() {
+            0 => departing.port.index().min(ourselves),
+            _ => ourselves,
+        };
+        self.outputs[place].queue.push_back(departing);
+    }
+
+    /// Whether packets stand before a port.
+    pub fn has_standing(&self, port: PortId) -> bool {
+        let output = self.outputs.get(port.index());
+        output.is_some_and(|output| !output.queue.is_empty())
     }
 
     /// Sends what ports take.
-    fn send<I: Io<Buf = B>>(&mut self, io: &mut I, tx: &TxQueues<B>, stats: &mut Stats) {
-        for (port, output) in self.outputs.iter_mut().enumerate() {
-            if output.batch.is_empty() {
-                continue;
+    pub fn send<I: Io<Buf = B>>(&mut self, exit: &mut Exit<'_, I>, now: Nanos) {
+        let ourselves = self.outputs.len() - 1;
+        for place in 0..ourselves {
+            if !self.outputs[place].queue.is_empty() {
+                self.send_by(PortId(place as u16), exit, now);
             }
-            let before = output.batch.len();
-            if tx.send_batch(io, stats, PortId(port as u16), &mut output.batch) {
-                output.charges.drain(..before - output.batch.len());
-                continue;
-            }
-            let charges = output.charges.drain(..);
-            self.lost
-                .extend(output.batch.drain().zip(charges).map(|(packet, charge)| Lost {
-                    packet,
-                    charge,
-                    reason: DropReason::PortDown,
-                }));
         }
+        while exit.tx.has_room_to_recirculate()
+            && let Some(departing) = self.next_of(ourselves)
+        {
+            exit.tx
+                .send_departing(exit.io, exit.stats, exit.blocks, departing, exit.fragmenter);
+        }
+    }
+
+    fn next_of(&mut self, place: usize) -> Option<Departing<B>> {
+        let departing = self.outputs[place].queue.pop_front()?;
+        if let Some(node) = departing.node {
+            self.standing[usize::from(node)] -= 1;
+        }
+        Some(departing)
+    }
+
+    /// Sends what stands before a port, as long as it takes any.
+    fn send_by<I: Io<Buf = B>>(&mut self, port: PortId, exit: &mut Exit<'_, I>, now: Nanos) {
+        let way = exit.lags.carrier(port);
+        while !self.outputs[port.index()].queue.is_empty() {
+            let (queue, batch) = (&mut self.outputs[port.index()].queue, &mut self.batch);
+            let is_split = gather(queue, batch, &mut self.records);
+            let gathered = batch.len();
+            let can = exit.tx.send_batch(exit.io, exit.stats, way, batch);
+            let left = batch.len();
+            let sent = self.records.drain(..gathered - left);
+            for node in sent.filter_map(|(_, node)| node) {
+                self.standing[usize::from(node)] -= 1;
+            }
+            put_back(queue, batch, &mut self.records, port);
+            if gathered > left {
+                self.outputs[port.index()].stuck = None;
+            }
+            if !can || left > 0 {
+                return self.note_stuck(port, !can, now);
+            }
+            if let Some(departing) = is_split.then(|| self.next_of(port.index())).flatten() {
+                let departing = Departing {
+                    port: way,
+                    ..departing
+                };
+                exit.tx
+                    .send_departing(exit.io, exit.stats, exit.blocks, departing, exit.fragmenter);
+            }
+        }
+    }
+
+    /// A port has not taken all: what stands before it is lost if that is so for long, or if it is down.
+    #[cold]
+    fn note_stuck(&mut self, port: PortId, is_down: bool, now: Nanos) {
+        let output = &mut self.outputs[port.index()];
+        let since = *output.stuck.get_or_insert(now);
+        if !is_down && now.since(since) < GIVEN_UP_AFTER {
+            return;
+        }
+        output.stuck = None;
+        let reason = match is_down {
+            true => DropReason::PortDown,
+            false => DropReason::TxFull,
+        };
+        while let Some(Departing { packet, charge, .. }) = self.next_of(port.index()) {
+            self.lost.push(Lost {
+                packet,
+                charge,
+                reason,
+            });
+        }
+    }
+}
+
+/// Moves packets from the front of a line into a batch, up to one that leaves in fragments, and notes what else is known of
+/// them. Whether there is such a one.
+fn gather<B>(queue: &mut VecDeque<Departing<B>>, batch: &mut Batch<B>, records: &mut Vec<Record>) -> bool {
+    while !batch.is_full()
+        && let Some(front) = queue.pop_front()
+    {
+        if front.split.is_some() {
+            queue.push_front(front);
+            return true;
+        }
+        records.push((front.charge, front.node));
+        let _ = batch.push(front.packet);
+    }
+    false
+}
+
+/// Those of a batch that were not sent stand in front again.
+fn put_back<B>(
+    queue: &mut VecDeque<Departing<B>>,
+    batch: &mut Batch<B>,
+    records: &mut Vec<Record>,
+    port: PortId,
+) {
+    for ((charge, node), packet) in records.drain(..).zip(batch.drain()).rev() {
+        queue.push_front(Departing {
+            packet,
+            charge,
+            port,
+            split: None,
+            node,
+        });
     }
 }

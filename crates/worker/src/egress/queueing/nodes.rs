@@ -1,7 +1,7 @@
 //! The shared nodes: ports, and the instances on them.
 
-use flow::InstanceId;
 use flow::meter::Rate;
+use flow::{Forward, ForwardKind, InstanceId};
 use packet::{eth, ipv4, ipv6};
 use rules::network::{Egress, EgressClasses, Instance, Network, Roles};
 use tm::{Manager, NodeId, NodeSpec, Shaper};
@@ -25,8 +25,9 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Adds the nodes of a network to a manager, which has none and room for all.
-    pub fn new(manager: &mut Manager, network: &Network, egress: &Egress) -> Self {
+    /// Adds the nodes of a network to the manager of one of this number of workers, which has none and room for all. Each
+    /// worker has an equal part of every rate.
+    pub fn new(manager: &mut Manager, network: &Network, egress: &Egress, workers: u16) -> Self {
         let mut nodes = Self {
             ports: Vec::new(),
             instances: vec![None; network.instances().len()],
@@ -44,11 +45,11 @@ impl Nodes {
                     .iter()
                     .filter(|other| other.port == instance.port && other.egress.is_some());
                 let headers = on_port.map(headers).max().unwrap_or_default();
-                nodes.add(manager, None, rate, headers + ON_THE_WIRE)
+                nodes.add(manager, None, part_of(rate, workers), headers + ON_THE_WIRE)
             });
             of_port[port] = above;
             nodes.instances[usize::from(instance.id.0)] =
-                nodes.add(manager, above, asked.rate, headers(instance));
+                nodes.add(manager, above, part_of(asked.rate, workers), headers(instance));
         }
         nodes.ports = of_port.into_iter().flatten().collect();
         nodes
@@ -71,9 +72,25 @@ impl Nodes {
         node.ok()
     }
 
+    /// Whether packets of a forward wait.
+    pub fn takes(&self, forward: &Forward) -> bool {
+        matches!(
+            forward.kind,
+            ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged
+        ) && self.of(forward.egress).is_some()
+    }
+
     /// The node of an instance.
     pub fn of(&self, instance: InstanceId) -> Option<NodeId> {
         self.instances.get(usize::from(instance.0)).copied().flatten()
+    }
+}
+
+/// The part of a rate that each of these workers has.
+fn part_of(rate: Rate, workers: u16) -> Rate {
+    match rate {
+        Rate::UNLIMITED => rate,
+        rate => Rate::from_kbit((rate.kbit() / u64::from(workers.max(1))).max(rate.kbit().min(1))),
     }
 }
 

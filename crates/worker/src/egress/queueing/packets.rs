@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
-use flow::PortId;
+use flow::{Nanos, PortId};
 use packet::DropReason;
 use packet::ip_fragmentation::FragmentSpec;
 
-use crate::burst::batch::{BURST, Batch};
 use crate::burst::credit::Charge;
 
 /// A packet that waits, and what is done when it leaves or is lost.
@@ -30,6 +29,7 @@ impl<B> Waiting<B> {
             charge,
             port,
             split,
+            node: None,
         }
     }
 
@@ -51,27 +51,32 @@ pub(crate) struct Lost<B> {
     pub reason: DropReason,
 }
 
-/// A packet that leaves a queue by other means than its port's output: in fragments, to one of our own addresses, or all
-/// at once with others of its session.
+/// A packet that has left its queue, and leaves by its port.
 pub(crate) struct Departing<B> {
     pub packet: B,
     pub charge: Charge,
     pub port: PortId,
+    /// It leaves in fragments.
     pub split: Option<FragmentSpec>,
+    /// The place of the port's node whose turn it was; `None`: its session's queues were emptied.
+    pub node: Option<u8>,
 }
 
-/// What leaves next by one port: what the port has not taken yet.
+/// What is known of a packet that is being sent: what it has counted, and whose turn it was.
+pub(super) type Record = (Charge, Option<u8>);
+
+/// What leaves next by one port, in order.
 pub(super) struct Output<B> {
-    pub batch: Batch<B>,
-    /// Of the packets of the batch.
-    pub charges: VecDeque<Charge>,
+    pub queue: VecDeque<Departing<B>>,
+    /// Since when its port has taken nothing.
+    pub stuck: Option<Nanos>,
 }
 
 impl<B> Output<B> {
     pub fn new() -> Self {
         Self {
-            batch: Batch::new(),
-            charges: VecDeque::with_capacity(BURST),
+            queue: VecDeque::new(),
+            stuck: None,
         }
     }
 }

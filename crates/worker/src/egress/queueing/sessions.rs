@@ -5,6 +5,7 @@ use flow::{Direction, Nanos, SessionIndex};
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 use rules::image::{EgressQueue, EgressQueues, MeterShare, SessionImage};
+use rules::model::Urr;
 use rules::network::QueueManagement;
 use tm::{Aqm, Class, NodeId, QueueId, QueueRates, QueueSpec, Shaper, UeId, UeSpec};
 
@@ -13,6 +14,7 @@ use super::nodes::shaper;
 use super::packets::{Departing, Waiting};
 use super::session_queues::SessionQueues;
 use crate::io::PacketMetadata;
+use crate::view::QueueStatus;
 
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// A session has this image, and had another before, if that is known; no packet of it waits, if the plan of its
@@ -49,9 +51,38 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             (Some(old), Some(new)) => !has_same_queues(old, new),
             (old, _) => old.is_some(),
         };
+        let unit = |image: &SessionImage, urr: &Urr| image.rules.urr(urr.id).map(Urr::unit);
+        let counts_anew = |urr: &Urr| unit(before, urr).is_some_and(|before| before != urr.unit());
         image.meter_share == MeterShare::Leaving
+            || !image.installation.fresh_urrs.is_empty()
+            || image.rules.urrs().iter().any(counts_anew)
             || image.classification_generation != before.classification_generation
             || Direction::BOTH.into_iter().any(differs)
+    }
+
+    /// The queues that a session has, for views.
+    pub fn status(&self, image: &SessionImage, now: Nanos) -> Vec<QueueStatus> {
+        let of_direction = |direction| {
+            let line = self.line(image.session, direction)?;
+            Some((direction, line, image.egress_queues(direction)?))
+        };
+        let directions = Direction::BOTH.into_iter().filter_map(of_direction);
+        let queues = directions.flat_map(|(direction, line, plan)| {
+            let places = plan.queues.iter().enumerate();
+            places.filter_map(move |(place, queue)| {
+                let shaper = queue
+                    .shaper
+                    .and_then(|place| plan.shapers.get(usize::from(place)));
+                Some(QueueStatus {
+                    direction,
+                    class: queue.class,
+                    qer: queue.qer,
+                    shared: shaper.map(|shaper| shaper.qer),
+                    view: self.manager.queue(line.at(place), now)?,
+                })
+            })
+        });
+        queues.collect()
     }
 
     /// A session has ended: what waits is lost.
@@ -111,8 +142,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         self.queues -= line.len();
     }
 
-    /// Adds the queues of a plan, for which [there is room](Self::has_room). Where the manager has no place for one (a
-    /// session with many dual queues), its packets wait in the first of the session.
+    /// Adds the queues of a plan.
     fn add(&mut self, session: SessionIndex, direction: Direction, plan: &EgressQueues) {
         let Some(node) = self.nodes.of(plan.instance) else {
             return;
@@ -124,9 +154,9 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         let mut ids: Vec<QueueId> = Vec::with_capacity(plan.queues.len());
         for queue in &plan.queues {
             let id = self.add_queue(node, plan, queue, &mut ues);
-            match id.or_else(|| ids.first().copied()) {
+            match id {
                 Some(id) => ids.push(id),
-                None => return,
+                None => return self.give_up(&ues),
             }
         }
         let line = SessionQueues::new(plan, &ids);
@@ -134,15 +164,22 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         self.sessions[session.index()][direction as usize] = line;
     }
 
-    /// Whether there is room for the queues of this image, which takes the place of another.
+    /// Whether there is room for the queues of a new session.
     pub fn has_room(&self, image: &SessionImage) -> bool {
-        let lines = self.sessions.get(image.session.index());
-        let own: usize = lines.map_or(0, |lines| lines.iter().map(SessionQueues::len).sum());
         let wanted = Direction::BOTH
             .into_iter()
             .filter_map(|direction| image.egress_queues(direction));
         let wanted: usize = wanted.map(|plan| plan.queues.len()).sum();
-        self.queues - own + wanted <= self.most_queues
+        self.queues + wanted <= self.most_queues
+    }
+
+    /// There is no room for the queues of a plan, of which some are there: a change has asked for more than there is in
+    /// reserve. Its packets do not wait, and rates that queues were to keep are kept by nothing.
+    #[cold]
+    fn give_up(&mut self, ues: &[Option<UeId>]) {
+        for ue in ues.iter().flatten() {
+            let _ = self.manager.remove_ue(*ue, Nanos::ZERO, |_| {});
+        }
     }
 
     fn add_queue(
@@ -190,17 +227,22 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         }
     }
 
-    /// The rates of a queue's own. What is above the guaranteed one is of the last class.
+    /// The rates of a queue's own. What is above the guaranteed one is of the last class, unless that goes before its
+    /// own.
     fn rates(&self, queue: &EgressQueue) -> Option<QueueRates> {
         let guaranteed =
             (queue.guaranteed != Rate::ZERO).then(|| shaper(queue.guaranteed, queue.burst_millis));
         if guaranteed.is_none() && queue.maximum == Rate::UNLIMITED {
             return None;
         }
-        let last = self.nodes.classes.all().last();
+        let all = self.nodes.classes.all();
+        let own = all
+            .get(usize::from(queue.class))
+            .map_or(0, |class| class.priority);
+        let last = all.last().map_or(0, |class| class.priority);
         Some(QueueRates {
             guaranteed,
-            excess_class: Class::new(last.map_or(0, |class| class.priority)),
+            excess_class: Class::new(own.max(last)),
             maximum: shaper(queue.maximum, queue.burst_millis),
         })
     }

@@ -1,0 +1,255 @@
+//! Queues before ports.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use upf::format::grouped;
+use utoipa::ToSchema;
+use worker::{ClassView, EgressCounts, LossReason, QueueStatus};
+
+use super::facts::list;
+use super::table::Table;
+
+/// The queues of all workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QueueList {
+    /// Queues that sessions have.
+    pub queues: u64,
+    /// Queues that there is room for; 0: the configuration has none.
+    pub queues_limit: u64,
+    /// Packets that wait.
+    pub packets: u64,
+    /// Packets that may wait.
+    pub packets_limit: u64,
+    /// Octets of the IP packets that wait.
+    pub octets: u64,
+    /// What has waited since the start, by priority, those that never had a packet left out.
+    pub priorities: Vec<QueuePriority>,
+}
+
+/// The queues of one priority. A queue with a guaranteed rate is of the priority of its class, whatever it sends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QueuePriority {
+    /// The priority; 0 goes first.
+    pub priority: u8,
+    /// Packets that wait.
+    pub packets: u64,
+    /// Their octets.
+    pub octets: u64,
+    /// Packets that have left.
+    pub departed_packets: u64,
+    /// Their octets.
+    pub departed_octets: u64,
+    /// Of these, how many were marked as having met congestion (ECN).
+    pub marked_packets: u64,
+    /// Packets that were dropped, by reason: `queue_full`, `pool_share`, `pool_full` (there was no room), `pushed_out` (a
+    /// yellow one made room for a green one), `delay` (active queue management).
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// A queue of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionQueue {
+    /// `uplink` or `downlink`.
+    #[schema(example = "downlink")]
+    pub direction: String,
+    /// Its class.
+    #[schema(example = "voice")]
+    pub class: String,
+    /// The QER whose mark its packets have; absent: they have none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub qer: Option<u32>,
+    /// The QER whose rate it shares with others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub shared_rate: Option<u32>,
+    /// Packets that wait.
+    pub packets: u32,
+    /// Their octets.
+    pub octets: u32,
+    /// Microseconds that the first of them has waited so far.
+    pub waiting_us: u64,
+    /// Microseconds that the packet which left last had waited.
+    pub sojourn_us: u64,
+    /// Packets that were marked as having met congestion (ECN).
+    pub marked_packets: u32,
+    /// Packets that were dropped, by reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// The label of a reason why a packet is lost in a queue.
+pub(crate) const fn label(reason: LossReason) -> &'static str {
+    match reason {
+        LossReason::NoQueue => "no_queue",
+        LossReason::Length => "length",
+        LossReason::QueueFull => "queue_full",
+        LossReason::PoolShare => "pool_share",
+        LossReason::PoolFull => "pool_full",
+        LossReason::PushedOut => "pushed_out",
+        LossReason::Aqm => "delay",
+    }
+}
+
+fn by_reason(drops: impl IntoIterator<Item = u64>) -> BTreeMap<String, u64> {
+    let all = LossReason::ALL.into_iter().zip(drops);
+    all.filter(|(_, count)| *count > 0)
+        .map(|(reason, count)| (label(reason).to_owned(), count))
+        .collect()
+}
+
+impl QueueList {
+    /// Of the counts of all workers.
+    #[must_use]
+    pub fn of(workers: &[EgressCounts]) -> Self {
+        let sum = |of: fn(&EgressCounts) -> u64| workers.iter().map(of).sum();
+        let priorities = (0..EgressCounts::PRIORITIES).map(|priority| {
+            let sum =
+                |of: fn(&ClassView) -> u64| workers.iter().map(|one| of(&one.priorities[priority])).sum();
+            let drops = (0..LossReason::COUNT).map(|place| {
+                workers
+                    .iter()
+                    .map(|one| one.priorities[priority].drops[place])
+                    .sum()
+            });
+            QueuePriority {
+                priority: priority as u8,
+                packets: sum(|one| one.packets),
+                octets: sum(|one| one.octets),
+                departed_packets: sum(|one| one.departed),
+                departed_octets: sum(|one| one.departed_octets),
+                marked_packets: sum(|one| one.marks),
+                dropped: by_reason(drops),
+            }
+        });
+        let is_used = |one: &QueuePriority| one.packets + one.departed_packets > 0 || !one.dropped.is_empty();
+        Self {
+            queues: sum(|one| one.queues as u64),
+            queues_limit: sum(|one| one.queues_limit as u64),
+            packets: sum(|one| one.packets as u64),
+            packets_limit: sum(|one| one.packets_limit as u64),
+            octets: sum(|one| one.octets),
+            priorities: priorities.filter(is_used).collect(),
+        }
+    }
+
+    /// As a table for people, and a line about room.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if self.queues_limit == 0 {
+            return "no queues before ports are configured (egress)\n".into();
+        }
+        let mut table = Table::new([
+            ">priority",
+            ">waiting",
+            ">octets",
+            ">left",
+            ">octets",
+            ">marked",
+            "dropped",
+        ]);
+        for one in &self.priorities {
+            let dropped = one.dropped.iter();
+            table.row([
+                one.priority.to_string(),
+                grouped(one.packets),
+                grouped(one.octets),
+                grouped(one.departed_packets),
+                grouped(one.departed_octets),
+                grouped(one.marked_packets),
+                list(dropped.map(|(reason, count)| format!("{reason} {}", grouped(*count)))),
+            ]);
+        }
+        format!(
+            "{}\nqueues: {} of {}; packets that wait: {} of {}\n",
+            table.text(""),
+            grouped(self.queues),
+            grouped(self.queues_limit),
+            grouped(self.packets),
+            grouped(self.packets_limit)
+        )
+    }
+}
+
+impl SessionQueue {
+    /// Of what its worker says; `class` names classes by their places.
+    #[must_use]
+    pub fn of(queue: &QueueStatus, class: impl Fn(u8) -> String) -> Self {
+        let view = &queue.view;
+        Self {
+            direction: match queue.direction {
+                flow::Direction::Uplink => "uplink",
+                flow::Direction::Downlink => "downlink",
+            }
+            .into(),
+            class: class(queue.class),
+            qer: queue.qer.map(|qer| qer.0),
+            shared_rate: queue.shared.map(|qer| qer.0),
+            packets: view.packets,
+            octets: view.octets,
+            waiting_us: view.waiting / 1_000,
+            sojourn_us: view.sojourn / 1_000,
+            marked_packets: view.marks,
+            dropped: by_reason(view.drops.map(u64::from)),
+        }
+    }
+}
+
+impl SessionQueue {
+    pub(super) fn cells(&self) -> [String; 9] {
+        let qer = match (self.qer, self.shared_rate) {
+            (None, None) => "-".to_owned(),
+            (Some(qer), None) => qer.to_string(),
+            (None, Some(shared)) => format!("shares {shared}"),
+            (Some(qer), Some(shared)) => format!("{qer}, shares {shared}"),
+        };
+        let dropped = self.dropped.iter();
+        [
+            self.direction.clone(),
+            self.class.clone(),
+            qer,
+            grouped(self.packets.into()),
+            grouped(self.octets.into()),
+            grouped(self.waiting_us),
+            grouped(self.sojourn_us),
+            grouped(self.marked_packets.into()),
+            list(dropped.map(|(reason, count)| format!("{reason} {}", grouped(*count)))),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_workers_count_together() {
+        let worker = |packets| {
+            let mut counts = EgressCounts {
+                queues: 2,
+                queues_limit: 10,
+                packets: packets as usize,
+                packets_limit: 100,
+                octets: 1_000,
+                ..EgressCounts::default()
+            };
+            counts.priorities[1].packets = packets;
+            counts.priorities[1].departed = 1_234;
+            counts.priorities[1].drops[LossReason::Aqm as usize] = 3;
+            counts
+        };
+        let both = QueueList::of(&[worker(1), worker(2)]);
+        assert_eq!((both.queues, both.queues_limit, both.packets), (4, 20, 3));
+        assert_eq!(both.priorities.len(), 1);
+        assert_eq!(
+            (both.priorities[0].priority, both.priorities[0].dropped["delay"]),
+            (1, 6)
+        );
+        let text = both.text();
+        assert!(text.contains("delay 6") && text.contains("2,468"), "{text}");
+        assert!(
+            text.ends_with("queues: 4 of 20; packets that wait: 3 of 200\n"),
+            "{text}"
+        );
+        assert!(QueueList::default().text().contains("no queues"));
+    }
+}
