@@ -45,7 +45,7 @@ impl Manager {
     fn next(&mut self, port: u16, now: u64) -> Option<Departure> {
         loop {
             let node = self.nodes.get(usize::from(port))?.as_ref()?;
-            if node.ready == 0 || node.waits != 0 || node.parent.is_some() {
+            if node.ready == 0 || node.parent.is_some() || !node.bucket.conforms(node.since, now) {
                 return None;
             }
             let class = node.ready.trailing_zeros() as usize;
@@ -73,7 +73,7 @@ impl Manager {
             };
             let of = self.nodes[usize::from(node)].as_mut()?;
             if turn != Turn::Front {
-                self.chunks.pop(&mut of.rings[class]);
+                self.chunks.pop_and_keep(&mut of.rings[class]);
                 if turn == Turn::Back {
                     self.chunks.push(&mut of.rings[class], first);
                 }
@@ -95,17 +95,20 @@ impl Manager {
             return;
         };
         let ring = of.rings[class];
-        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 10).map(Entry::from_number) {
+        if ring.is_short(4) {
+            return;
+        }
+        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 14).map(Entry::from_number) {
             prefetch::nth_to_write(&self.ues, ue as usize);
         }
-        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 6).map(Entry::from_number) {
+        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 9).map(Entry::from_number) {
             let of = &self.ues[ue as usize];
             prefetch::nth_to_write(
                 &self.queues.of,
                 of.line((of.ready() & of.of_class[class]).trailing_zeros() as u8),
             );
         }
-        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 3).map(Entry::from_number) {
+        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 4).map(Entry::from_number) {
             let of = &self.ues[ue as usize];
             let line = of.line((of.ready() & of.of_class[class]).trailing_zeros() as u8);
             if let Some(queue) = self.queues.of.get(line) {
@@ -123,7 +126,8 @@ impl Manager {
         let octets = u32::from(octets) + u32::from(of.overhead);
         let may_send = of.bucket.charge(of.since, now, octets);
         of.since = now;
-        if !may_send {
+        // A port is looked at by each call, and needs no wheel.
+        if !may_send && of.parent.is_some() {
             let due = of.bucket.due(now);
             of.waits = self
                 .wheels

@@ -39,6 +39,8 @@ pub struct Manager {
     chunks: Chunks,
     wheels: Wheels,
     nodes: Vec<Option<Node>>,
+    /// Those without a parent.
+    ports: Vec<u16>,
     ues: Slab<Ue>,
     /// Numbers of UEs that are free; those that were free last are at the end.
     free_ues: Vec<u32>,
@@ -103,6 +105,7 @@ impl Manager {
             chunks: Chunks::new(&[(waiting, Wheels::LISTS), (in_rings, 8 * nodes)])?,
             wheels: Wheels::new()?,
             nodes: Vec::with_capacity(nodes),
+            ports: Vec::with_capacity(nodes),
             ues: Slab::new(ues as usize)?,
             free_ues: (0..ues).rev().collect(),
             leaving: 0,
