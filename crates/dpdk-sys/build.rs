@@ -97,7 +97,10 @@ fn pkg_config(arguments: &[&str]) -> String {
 
 fn compile_shim(flags: &[String]) {
     let mut build = cc::Build::new();
-    build.files(["shim/shim.c", "shim/sched.c"]).warnings(true).flag("-std=gnu11");
+    build
+        .files(["shim/shim.c", "shim/sched.c"])
+        .warnings(true)
+        .flag("-std=gnu11");
     // DPDK's headers are not ours to warn about.
     for flag in flags {
         match flag.strip_prefix("-I") {
