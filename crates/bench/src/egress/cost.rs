@@ -13,8 +13,9 @@ const ROUND: u32 = 16_384;
 /// Measures one point of the sweeps.
 pub fn cost(shape: Shape, seconds: f64) -> Result<Cost, BenchError> {
     let mut load = Load::new(shape).map_err(BenchError::of)?;
-    // Until no queue has its burst any more, and as many packets leave as come.
-    load.offer(u64::from(shape.queues) * 4);
+    // Until no queue has its burst any more, and as many packets leave as come; in overload, until queues are full.
+    let rounds = if shape.load > 1_000 { 24 } else { 4 };
+    load.offer(u64::from(shape.queues) * rounds);
     let before = (load.offered, load.left, load.lost);
     let (mut rounds, mut presence, done) = (Rounds::default(), Presence::new(), deadline(seconds));
     while !done() || rounds.is_empty() {

@@ -122,13 +122,6 @@ impl Load {
         let queues = |place| ues.iter().map(move |ue| QueueId { ue: *ue, place });
         let mut order: Vec<QueueId> = queues(0).chain(queues(1)).collect();
         shuffle(&mut order);
-        let nothing = Departure {
-            slot: Slot(0),
-            queue: order[0],
-            octets: 0,
-            marks_ce: false,
-            sojourn: 0,
-        };
         let mut load = Self {
             manager,
             port,
@@ -136,7 +129,7 @@ impl Load {
             order,
             next: 0,
             now: 1_000_000,
-            out: [nothing; 2 * BURST],
+            out: [Departure::NONE; 2 * BURST],
             offered: 0,
             left: 0,
             lost: 0,
@@ -178,7 +171,9 @@ impl Load {
         }
         let queues = &self.order[self.next..self.next + BURST];
         self.next += BURST;
-        queues.iter().for_each(|queue| self.manager.prefetch_ue(*queue));
+        // UEs of the next burst: a worker knows them some stages ahead.
+        let ahead = self.order.iter().skip(self.next).take(BURST);
+        ahead.for_each(|queue| self.manager.prefetch_ue(*queue));
         queues
             .iter()
             .for_each(|queue| self.manager.prefetch_queue(*queue));

@@ -6,8 +6,7 @@ use flow::Nanos;
 use flow::meter::{Colour, Rate};
 use hdrhistogram::Histogram;
 use tm::{
-    Arrival, Class, Departure, Ecn, Limits, Manager, NodeId, NodeSpec, QueueId, QueueSpec, Shaper, Slot,
-    UeSpec,
+    Arrival, Class, Departure, Ecn, Limits, Manager, NodeId, NodeSpec, QueueId, QueueSpec, Shaper, UeSpec,
 };
 
 use super::super::error::BenchError;
@@ -22,17 +21,6 @@ const KBIT: u64 = 610;
 const WINDOW: Duration = Duration::from_secs(10);
 /// Between two looks at the manager, in nanoseconds.
 const STEP: u64 = 20_000;
-
-const NOTHING: Departure = Departure {
-    slot: Slot(0),
-    queue: QueueId {
-        ue: tm::UeId(0),
-        place: 0,
-    },
-    octets: 0,
-    marks_ce: false,
-    sojourn: 0,
-};
 
 fn arrival(queue: QueueId, octets: u16) -> Arrival {
     Arrival {
@@ -80,7 +68,7 @@ pub fn rates(arguments: &Arguments) -> Result<Rates, BenchError> {
 /// Lets time pass; what leaves is queued again.
 fn pass(manager: &mut Manager, port: NodeId, from: u64, time: u64, octets: &mut [u64]) -> u64 {
     let mut now = from;
-    let mut out = [NOTHING; 64];
+    let mut out = [Departure::NONE; 64];
     while now < from + time {
         now += STEP;
         loop {
@@ -146,7 +134,7 @@ pub fn waits(arguments: &Arguments) -> Result<Waits, BenchError> {
         // On the mean two thirds of a packet's time.
         now += (random >> 17) % (packet * 4 / 3);
         while due <= now {
-            let mut out = [NOTHING];
+            let mut out = [Departure::NONE];
             if manager.dequeue(port, Nanos(due), &mut out) == 1
                 && out[0].queue.place == 0
                 && offered > all / 10

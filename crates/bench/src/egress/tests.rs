@@ -14,7 +14,7 @@ fn conforming_packets_pass_and_all_ues_get_their_rates() {
     assert_eq!(results.costs.len(), 8);
     for cost in &results.costs {
         assert!(cost.nanos.median > 0.0, "{cost:?}");
-        assert_eq!(cost.lost > 0, cost.load > 1.0, "{cost:?}");
+        assert!(cost.lost == 0 || cost.load > 1.0, "{cost:?}");
     }
     assert!(results.rates.worst <= 0.01, "{:?}", results.rates);
     assert!(

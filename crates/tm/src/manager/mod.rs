@@ -18,7 +18,7 @@ use flow::slab::Slab;
 use crate::aqm::codel::CodelTimes;
 use crate::aqm::dual::DualTimes;
 use crate::chunks::Chunks;
-use crate::ids::{Class, LossReason, QueueId, Slot};
+use crate::ids::{Class, LossReason, QueueId, Slot, UeId};
 use crate::node::Node;
 use crate::packets::{Packet, Packets};
 use crate::queue::QueueShaper;
@@ -59,6 +59,8 @@ pub struct Manager {
     codel: CodelTimes,
     dual: DualTimes,
     classes: [ClassView; Class::COUNT],
+    /// The packet that was taken last.
+    taken: Departure,
 }
 
 /// A packet that may leave now.
@@ -85,6 +87,20 @@ pub struct Loss {
     pub queue: QueueId,
     /// Why.
     pub reason: LossReason,
+}
+
+impl Departure {
+    /// No packet: what an array for them may start with.
+    pub const NONE: Self = Self {
+        slot: Slot(0),
+        queue: QueueId {
+            ue: UeId(0),
+            place: 0,
+        },
+        octets: 0,
+        marks_ce: false,
+        sojourn: 0,
+    };
 }
 
 impl Manager {
@@ -119,6 +135,7 @@ impl Manager {
             codel: CodelTimes::new(&limits.aqm),
             dual: DualTimes::new(&limits.aqm),
             classes: [ClassView::default(); Class::COUNT],
+            taken: Departure::NONE,
         })
     }
 
