@@ -4,6 +4,7 @@ use flow::{Nanos, prefetch};
 
 use super::active::Popped;
 use super::{Departure, Manager};
+use crate::chunks::Fifo;
 use crate::ids::{NodeId, QueueId, Slot, UeId};
 use crate::node::{Entry, Node};
 use crate::packets::Packet;
@@ -66,7 +67,10 @@ impl Manager {
             let (turn, octets) = match Entry::from_number(first) {
                 Entry::Node(child) => self.serve_node(child, class, now),
                 Entry::Ue(ue) => {
-                    self.look_ahead(node, class);
+                    let ring = of.rings[class];
+                    if !ring.is_short(14) {
+                        self.look_ahead(ring, class);
+                    }
                     self.serve_ue(ue, class, now)
                 }
                 Entry::Shaper(_) => (Turn::Leaves, 0),
@@ -91,16 +95,9 @@ impl Manager {
         0
     }
 
-    /// Asks for what the next ones of a ring need.
-    #[inline(always)]
-    fn look_ahead(&self, node: u16, class: usize) {
-        let Some(of) = &self.nodes[usize::from(node)] else {
-            return;
-        };
-        let ring = of.rings[class];
-        if ring.is_short(14) {
-            return;
-        }
+    /// Asks for what the next ones of a ring need. Those of a short one were asked for when they came.
+    #[inline(never)]
+    fn look_ahead(&self, ring: Fifo, class: usize) {
         if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 14).map(Entry::from_number) {
             prefetch::nth_to_write(&self.ues, ue as usize);
         }
@@ -171,7 +168,7 @@ impl Manager {
     }
 
     /// The turn of a UE in the ring of a class.
-    #[inline]
+    #[inline(never)]
     fn serve_ue(&mut self, ue: u32, class: usize, now: u64) -> Taken {
         let of = &mut self.ues[ue as usize];
         if of.ready() & of.of_class[class] == 0 {
