@@ -86,7 +86,7 @@ impl Chunks {
         self.free = chunk;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, list: &mut Fifo, number: u32) {
         let (chunk, at) = place(list.back);
         if list.back != 0 && at < ROOM as usize {
@@ -97,6 +97,7 @@ impl Chunks {
         self.push_chunk(list, number);
     }
 
+    #[inline(never)]
     fn push_chunk(&mut self, list: &mut Fifo, number: u32) {
         let (chunk, _) = place(list.back);
         let new = self.take();
